@@ -1,0 +1,1 @@
+"""Official architectures (`models/*.json`) and recipes (`recipes/**`)."""
