@@ -1,0 +1,1 @@
+"""ALBERT for TensorFlow 2 and Keras 3."""

@@ -1,0 +1,25 @@
+import os
+import pathlib
+
+import pytest
+
+# Before TensorFlow is imported anywhere: its start-up chatter hides failures.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+_REPOSITORY = pathlib.Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="session")
+def shared():
+    """Returns `shared(*parts)`: a path of the shared data, or skips."""
+    root = pathlib.Path(
+        os.environ.get("ALBERT_TF_SHARED", _REPOSITORY.parent / "shared")
+    )
+
+    def find(*parts: str) -> pathlib.Path:
+        path = root.joinpath(*parts)
+        if not path.exists():
+            pytest.skip(f"shared data absent: {'/'.join(parts)}")
+        return path
+
+    return find
