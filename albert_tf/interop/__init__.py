@@ -1,1 +1,1 @@
-"""interop."""
+"""Weights of other systems, in and out."""

@@ -1,1 +1,1 @@
-"""layers."""
+"""The parts of an ALBERT model, written with `keras.ops` only."""

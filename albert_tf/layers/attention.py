@@ -1,0 +1,142 @@
+"""Multi-head self-attention with its residual connection and LayerNorm."""
+
+from __future__ import annotations
+
+import math
+
+import keras
+from keras import ops
+
+from albert_tf.config import AlbertConfig
+from albert_tf.layers.dropout import Dropout
+from albert_tf.layers.initializers import truncated_normal
+from albert_tf.layers.layer_norm import LayerNorm
+
+
+class SelfAttention(keras.layers.Layer):
+    """Rows -> rows: attention, output projection, dropout, + input, LayerNorm.
+
+    Query, key and value are three kernels `[H, H]` (head-major columns, as in
+    every ALBERT checkpoint) and one product at call time: `fused` joins them,
+    once for all the layers that share them.
+    """
+
+    def __init__(self, config: AlbertConfig, **kwargs):
+        super().__init__(**kwargs)
+        self.config = config
+        self.num_heads = config.num_attention_heads
+        self.head_size = config.hidden_size // config.num_attention_heads
+
+        def dense(name):
+            return keras.layers.Dense(
+                config.hidden_size,
+                kernel_initializer=truncated_normal(config.initializer_range),
+                name=name,
+                dtype=self.dtype_policy,
+            )
+
+        self.query = dense("query")
+        self.key = dense("key")
+        self.value = dense("value")
+        self.output_dense = dense("output")
+        self.probs_dropout = Dropout(
+            config.attention_probs_dropout_prob,
+            name="probs_dropout",
+            dtype=self.dtype_policy,
+        )
+        self.output_dropout = Dropout(
+            config.hidden_dropout_prob,
+            name="output_dropout",
+            dtype=self.dtype_policy,
+        )
+        self.layer_norm = LayerNorm(
+            config.layer_norm_eps, name="layer_norm", dtype=self.dtype_policy
+        )
+
+    def build(self, input_shape=None):
+        """Makes the weights; sizes come from the config."""
+        shape = (None, self.config.hidden_size)
+        for layer in (
+            self.query,
+            self.key,
+            self.value,
+            self.output_dense,
+            self.layer_norm,
+        ):
+            layer.build(shape)
+
+    def fused(self):
+        """Returns the joint kernel `[H, 3H]` and bias `[3H]`.
+
+        The 1 / sqrt(head size) of the scores is folded into the query, which
+        saves a pass over the scores (exact when the head size is 4^n).
+        """
+        scale = 1.0 / math.sqrt(self.head_size)
+        kernel = ops.concatenate(
+            [self.query.kernel * scale, self.key.kernel, self.value.kernel],
+            axis=1,
+        )
+        bias = ops.concatenate(
+            [self.query.bias * scale, self.key.bias, self.value.bias], axis=0
+        )
+        return kernel, bias
+
+    def call(self, rows, layout, fused, positions=None, training=False):
+        """Applies the attention half of a block.
+
+        Args:
+          rows: `[rows, hidden]`.
+          layout: `PaddedRows` or `PackedRows`.
+          fused: what `fused()` returned.
+          positions: None for all rows, or `[batch, picks]`: the positions whose
+            output is wanted. Keys and values are still taken from all rows.
+          training: whether dropout is on.
+
+        Returns:
+          `[rows, hidden]`, or `[batch * picks, hidden]`.
+        """
+        hidden = self.config.hidden_size
+        kernel, bias = fused
+        if positions is None:
+            qkv = layout.to_batch(ops.add(ops.matmul(rows, kernel), bias))
+            query, key, value = (
+                self._heads(x) for x in ops.split(qkv, 3, axis=-1)
+            )
+        else:
+            kv = ops.add(ops.matmul(rows, kernel[:, hidden:]), bias[hidden:])
+            key, value = (
+                self._heads(x)
+                for x in ops.split(layout.to_batch(kv), 2, axis=-1)
+            )
+            rows = layout.take(rows, positions)
+            query = ops.add(ops.matmul(rows, kernel[:, :hidden]), bias[:hidden])
+            picks = ops.shape(positions)[1]
+            query = self._heads(
+                ops.reshape(query, (layout.batch, picks, hidden))
+            )
+        context = self._attend(query, key, value, layout, training)
+        if positions is None:
+            context = layout.to_rows(context)
+        else:
+            context = ops.reshape(context, (-1, hidden))
+        output = self.output_dropout(
+            self.output_dense(context), training=training
+        )
+        return self.layer_norm(output + rows)
+
+    def _heads(self, x):
+        """`[batch, seq, hidden]` -> `[batch, heads, seq, head size]`."""
+        batch, length = ops.shape(x)[:2]
+        x = ops.reshape(x, (batch, length, self.num_heads, self.head_size))
+        return ops.transpose(x, (0, 2, 1, 3))
+
+    def _attend(self, query, key, value, layout, training):
+        """Returns the context `[batch, queries, hidden]`."""
+        scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
+        # Scores and softmax are a float32 island.
+        scores = ops.cast(scores, "float32") + layout.attention_bias
+        probs = ops.cast(ops.softmax(scores, axis=-1), self.compute_dtype)
+        probs = self.probs_dropout(probs, training=training)
+        context = ops.transpose(ops.matmul(probs, value), (0, 2, 1, 3))
+        batch, length = ops.shape(context)[:2]
+        return ops.reshape(context, (batch, length, self.config.hidden_size))

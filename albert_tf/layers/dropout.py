@@ -1,0 +1,88 @@
+"""Dropout whose masks can be made a function of an explicit seed."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+
+import keras
+
+_SEEDS: contextvars.ContextVar[_SeedSequence | None] = contextvars.ContextVar(
+    "albert_tf_dropout_seeds", default=None
+)
+
+
+class Dropout(keras.layers.Layer):
+    """Inverted dropout, off unless `training` is true.
+
+    `keras.layers.Dropout` draws from a counter variable, which yields the same
+    mask on every replica of a MirroredStrategy and is lost on resume. Under
+    `dropout_seeds(seed)` this layer draws from that seed instead; otherwise, as
+    in `model.fit`, it behaves like Keras's.
+
+    Args:
+      rate: probability of a zero, in [0, 1).
+    """
+
+    def __init__(self, rate: float, **kwargs):
+        super().__init__(**kwargs)
+        self.rate = rate
+        # Only a layer that can drop something carries a generator's variable.
+        self.seed_generator = keras.random.SeedGenerator() if rate else None
+        self.built = True
+
+    def call(self, inputs, training=False):
+        """Returns `inputs` with zeros, of the same shape and dtype."""
+        if not training or not self.rate:
+            return inputs
+        seeds = _SEEDS.get()
+        seed = self.seed_generator if seeds is None else seeds.fork()
+        return keras.random.dropout(inputs, self.rate, seed=seed)
+
+
+@contextlib.contextmanager
+def dropout_seeds(seed):
+    """Makes the dropout inside a function of `seed`.
+
+    Args:
+      seed: integer tensor `[2]` in the backend's random seed dtype, or None to
+        change nothing. The n-th dropout applied inside the block, counted while
+        tracing, gets its own seed made from `seed` and n.
+    """
+    if seed is None:
+        yield
+        return
+    token = _SEEDS.set(_SeedSequence(seed))
+    try:
+        yield
+    finally:
+        _SEEDS.reset(token)
+
+
+class _SeedSequence:
+    """Hands out seeds made from a base seed and a running number."""
+
+    # Odd, so multiplying by it permutes the 32-bit integers (Knuth's
+    # multiplicative hash): neighbouring numbers get distant seeds.
+    _STRIDE = 2654435761
+
+    def __init__(self, base):
+        self._base = base
+        self._count = 0
+
+    def fork(self) -> _FixedSeed:
+        self._count += 1
+        salt = (self._count * self._STRIDE) % 2**31
+        offset = keras.ops.convert_to_tensor([0, salt], self._base.dtype)
+        return _FixedSeed(keras.ops.bitwise_xor(self._base, offset))
+
+
+class _FixedSeed(keras.random.SeedGenerator):
+    """A seed tensor in the only form that `keras.random` accepts."""
+
+    def __init__(self, seed):
+        self._seed_tensor = seed  # No super().__init__: it makes a variable.
+
+    def next(self, ordered=True):
+        """Returns the seed; it is used once."""
+        return self._seed_tensor

@@ -1,0 +1,57 @@
+"""Factorized embeddings (paper, section 3.1)."""
+
+from __future__ import annotations
+
+import keras
+from keras import ops
+
+from albert_tf.config import AlbertConfig
+from albert_tf.layers.dropout import Dropout
+from albert_tf.layers.initializers import truncated_normal
+from albert_tf.layers.layer_norm import LayerNorm
+
+
+class Embeddings(keras.layers.Layer):
+    """Word + token type + position -> LayerNorm -> dropout, at width E."""
+
+    def __init__(self, config: AlbertConfig, **kwargs):
+        super().__init__(**kwargs)
+        self.config = config
+        self.layer_norm = LayerNorm(
+            config.layer_norm_eps, name="layer_norm", dtype=self.dtype_policy
+        )
+        self.dropout = Dropout(
+            config.hidden_dropout_prob, name="dropout", dtype=self.dtype_policy
+        )
+
+    def build(self, input_shape=None):
+        """Makes the tables `[V, E]`, `[types, E]` and `[positions, E]`."""
+        config = self.config
+        for name, rows in (
+            ("word_embeddings", config.vocab_size),
+            ("token_type_embeddings", config.type_vocab_size),
+            ("position_embeddings", config.max_position_embeddings),
+        ):
+            table = self.add_weight(
+                shape=(rows, config.embedding_size),
+                initializer=truncated_normal(config.initializer_range),
+                name=name,
+            )
+            setattr(self, name, table)
+        self.layer_norm.build((None, config.embedding_size))
+
+    def call(self, word_ids, type_ids, training=False):
+        """`[batch, seq]` ids -> `[batch, seq, embedding_size]`."""
+        length = ops.shape(word_ids)[1]
+        longest = self.config.max_position_embeddings
+        if isinstance(length, int) and length > longest:
+            raise ValueError(
+                f"input_word_ids has length {length}, but this model's "
+                f"max_position_embeddings is {longest}"
+            )
+        x = (
+            ops.take(self.word_embeddings, word_ids, axis=0)
+            + ops.take(self.token_type_embeddings, type_ids, axis=0)
+            + self.position_embeddings[:length]
+        )
+        return self.dropout(self.layer_norm(x), training=training)

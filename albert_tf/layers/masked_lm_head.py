@@ -1,0 +1,47 @@
+"""The masked language model head, tied to the word embeddings."""
+
+from __future__ import annotations
+
+import keras
+from keras import ops
+
+from albert_tf.config import AlbertConfig
+from albert_tf.layers.activations import activation
+from albert_tf.layers.initializers import truncated_normal
+from albert_tf.layers.layer_norm import LayerNorm
+
+
+class MaskedLMHead(keras.layers.Layer):
+    """Dense H -> E with activation, LayerNorm, times the word table, + bias."""
+
+    def __init__(self, config: AlbertConfig, **kwargs):
+        super().__init__(**kwargs)
+        self.config = config
+        self.dense = keras.layers.Dense(
+            config.embedding_size,
+            activation=activation(config.hidden_act),
+            kernel_initializer=truncated_normal(config.initializer_range),
+            name="dense",
+            dtype=self.dtype_policy,
+        )
+        self.layer_norm = LayerNorm(
+            config.layer_norm_eps, name="layer_norm", dtype=self.dtype_policy
+        )
+
+    def build(self, input_shape=None):
+        """Makes the weights; the output matrix is the embedding table."""
+        self.dense.build((None, self.config.hidden_size))
+        self.layer_norm.build((None, self.config.embedding_size))
+        self.output_bias = self.add_weight(
+            shape=(self.config.vocab_size,),
+            initializer="zeros",
+            name="output_bias",
+            autocast=False,
+        )
+
+    def call(self, rows, word_embeddings):
+        """`[rows, hidden]`, table `[V, E]` -> float32 logits `[rows, V]`."""
+        x = self.layer_norm(self.dense(rows))
+        table = ops.cast(word_embeddings, self.compute_dtype)
+        logits = ops.matmul(x, ops.transpose(table))
+        return ops.add(ops.cast(logits, "float32"), self.output_bias)

@@ -1,0 +1,107 @@
+"""The stack of blocks whose layers share weights (paper, section 3.1)."""
+
+from __future__ import annotations
+
+import keras
+
+from albert_tf.config import AlbertConfig
+from albert_tf.layers.attention import SelfAttention
+from albert_tf.layers.feed_forward import FeedForward
+
+
+class SharedStack(keras.layers.Layer):
+    """L layers of `inner_group_num` post-LN blocks each.
+
+    Layer l belongs to group `l * G // L`. The attention (or feed-forward) half
+    of inner block i is one set of weights for the whole group if
+    `config.sharing` shares it, and one set a layer otherwise:
+
+        group_<g>/inner_<i>/attention      shared by the layers of group g
+        layer_<l>/inner_<i>/feed_forward   layer l's own
+
+    A LayerNorm belongs to the half that it ends. So "all" with G groups is what
+    Google's code calls `num_hidden_groups`, and "none" is BERT's way.
+    """
+
+    def __init__(self, config: AlbertConfig, **kwargs):
+        super().__init__(**kwargs)
+        self.config = config
+        sharing = config.sharing
+        self._attention_scopes = _scopes(
+            config, sharing in ("all", "attention")
+        )
+        self._ffn_scopes = _scopes(config, sharing in ("all", "ffn"))
+        # Flat lists, one entry a set of weights: Keras saves lists of layers.
+        self.attentions = [
+            SelfAttention(config, name="attention", dtype=self.dtype_policy)
+            for _ in dict.fromkeys(self._attention_scopes)
+        ]
+        self.feed_forwards = [
+            FeedForward(config, name="feed_forward", dtype=self.dtype_policy)
+            for _ in dict.fromkeys(self._ffn_scopes)
+        ]
+
+    def build(self, input_shape=None):
+        """Makes every set of weights once, under the name of its scope."""
+        for layers, scopes in (
+            (self.attentions, self._attention_scopes),
+            (self.feed_forwards, self._ffn_scopes),
+        ):
+            for layer, scope in zip(layers, dict.fromkeys(scopes), strict=True):
+                outer, inner = scope
+                with keras.name_scope(outer), keras.name_scope(inner):
+                    layer.build()
+
+    def blocks(self) -> list[tuple[SelfAttention, FeedForward]]:
+        """Returns the L * inner_group_num blocks in the order they run."""
+        attentions = dict(
+            zip(dict.fromkeys(self._attention_scopes), self.attentions)
+        )
+        ffns = dict(zip(dict.fromkeys(self._ffn_scopes), self.feed_forwards))
+        return [
+            (attentions[a], ffns[f])
+            for a, f in zip(
+                self._attention_scopes, self._ffn_scopes, strict=True
+            )
+        ]
+
+    def call(self, rows, layout, positions=None, training=False):
+        """Runs the stack.
+
+        Args:
+          rows: `[rows, hidden]`.
+          layout: `PaddedRows` or `PackedRows`.
+          positions: None, or `[batch, picks]`: then the last block computes only
+            the rows at these positions, all that a head needs.
+          training: whether dropout is on.
+
+        Returns:
+          One `[rows, hidden]` for each block; the last one has
+          `batch * picks` rows if `positions` is given.
+        """
+        blocks = self.blocks()
+        fused = {id(a): a.fused() for a in self.attentions}
+        outputs = []
+        for index, (attention, feed_forward) in enumerate(blocks):
+            last = index == len(blocks) - 1
+            rows = attention(
+                rows,
+                layout=layout,
+                fused=fused[id(attention)],
+                positions=positions if last else None,
+                training=training,
+            )
+            rows = feed_forward(rows, training=training)
+            outputs.append(rows)
+        return outputs
+
+
+def _scopes(config: AlbertConfig, shared: bool) -> list[tuple[str, str]]:
+    """Returns the name scope of the weights that each block uses."""
+    scopes = []
+    for layer in range(config.num_hidden_layers):
+        group = layer * config.num_hidden_groups // config.num_hidden_layers
+        outer = f"group_{group}" if shared else f"layer_{layer}"
+        for inner in range(config.inner_group_num):
+            scopes.append((outer, f"inner_{inner}"))
+    return scopes

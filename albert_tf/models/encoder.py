@@ -1,0 +1,160 @@
+"""The ALBERT encoder."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from albert_tf.config import AlbertConfig
+from albert_tf.layers.embeddings import Embeddings
+from albert_tf.layers.initializers import truncated_normal
+from albert_tf.layers.rows import PackedRows, PaddedRows
+from albert_tf.layers.shared_stack import SharedStack
+from albert_tf.models.inputs import ENCODER_INPUTS, check_inputs
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class AlbertEncoder(keras.Model):
+    """Factorized embeddings, a stack of shared blocks, and a pooler.
+
+    Inputs are a dict of integer tensors `[batch, seq]`: `input_word_ids`,
+    `input_mask` (1 = token, 0 = padding) and `input_type_ids` (segment).
+
+    Outputs are a dict:
+
+    - `sequence_output` `[batch, seq, hidden]`
+    - `pooled_output` `[batch, hidden]`: tanh dense of the first token
+    - `encoder_outputs`: list of `num_hidden_layers * inner_group_num` tensors
+      `[batch, seq, hidden]`; the last one is `sequence_output`
+
+    Args:
+      config: the architecture.
+      packed: remove padding before the blocks and put zeros there at the end.
+        Faster on CPUs and GPUs where lengths vary; same numbers on real tokens.
+        Needs TensorFlow and dynamic shapes, so not for XLA or TPUs.
+      **kwargs: `name`, `dtype` and `trainable` of `keras.Model`.
+
+    Example:
+      >>> config = AlbertConfig.from_official("albert_tiny")
+      >>> encoder = AlbertEncoder(config)
+      >>> ids = np.array([[2, 48, 25, 3]])
+      >>> outputs = encoder({
+      ...     "input_word_ids": ids,
+      ...     "input_mask": np.ones_like(ids),
+      ...     "input_type_ids": np.zeros_like(ids),
+      ... })
+      >>> tuple(outputs["pooled_output"].shape)
+      (1, 312)
+    """
+
+    def __init__(self, config: AlbertConfig, packed: bool = False, **kwargs):
+        super().__init__(**{"name": "encoder", **kwargs})
+        self.config = config
+        self.packed = packed
+
+        def dense(name, activation=None):
+            return keras.layers.Dense(
+                config.hidden_size,
+                activation=activation,
+                kernel_initializer=truncated_normal(config.initializer_range),
+                name=name,
+                dtype=self.dtype_policy,
+            )
+
+        self.embeddings = Embeddings(
+            config, name="embeddings", dtype=self.dtype_policy
+        )
+        # As in the original, there is no projection when E == H.
+        self.embedding_projection = (
+            dense("embedding_projection")
+            if config.embedding_size != config.hidden_size
+            else None
+        )
+        self.stack = SharedStack(
+            config, name="transformer", dtype=self.dtype_policy
+        )
+        self.pooler = dense("pooler", "tanh")
+        self.build()
+
+    def build(self, input_shape=None):
+        """Makes all weights; sizes come from the config."""
+        self.embeddings.build()
+        if self.embedding_projection is not None:
+            self.embedding_projection.build((None, self.config.embedding_size))
+        self.stack.build()
+        self.pooler.build((None, self.config.hidden_size))
+        self.built = True
+
+    def call(self, inputs, training=False):
+        """Maps the input dict to the output dict (see the class)."""
+        rows, layout = self._embed(inputs, training)
+        outputs = self.stack(rows, layout=layout, training=training)
+        first = ops.zeros((layout.batch, 1), dtype="int32")
+        encoder_outputs = [layout.restore(x) for x in outputs]
+        return {
+            "sequence_output": encoder_outputs[-1],
+            "pooled_output": self.pooler(layout.take(outputs[-1], first)),
+            "encoder_outputs": encoder_outputs,
+        }
+
+    def states_at(self, inputs, positions, training=False):
+        """Returns the last layer's states at some positions only.
+
+        What a head needs, for less: the last block computes nothing else.
+
+        Args:
+          inputs: the input dict.
+          positions: int32 `[batch, picks]`.
+          training: whether dropout is on.
+
+        Returns:
+          `[batch, picks, hidden]`.
+        """
+        rows, layout = self._embed(inputs, training)
+        states = self.stack(
+            rows, layout=layout, positions=positions, training=training
+        )[-1]
+        picks = ops.shape(positions)[1]
+        return ops.reshape(
+            states, (layout.batch, picks, self.config.hidden_size)
+        )
+
+    def pool(self, first_states):
+        """First-token states `[batch, hidden]` -> pooled output, same shape."""
+        return self.pooler(first_states)
+
+    @property
+    def word_embeddings(self):
+        """The table `[vocab_size, embedding_size]`, which the MLM head ties."""
+        return self.embeddings.word_embeddings
+
+    def _embed(self, inputs, training):
+        check_inputs(inputs, ENCODER_INPUTS)
+        layout_of = PackedRows if self.packed else PaddedRows
+        layout = layout_of(ops.convert_to_tensor(inputs["input_mask"]))
+        rows = layout.to_rows(
+            self.embeddings(
+                ops.convert_to_tensor(inputs["input_word_ids"]),
+                ops.convert_to_tensor(inputs["input_type_ids"]),
+                training=training,
+            )
+        )
+        if self.embedding_projection is not None:
+            rows = self.embedding_projection(rows)
+        return rows, layout
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns what `from_config` needs."""
+        return {
+            **super().get_config(),
+            "config": self.config.to_dict(),
+            "packed": self.packed,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects=None):
+        """Makes the model that `get_config` described."""
+        architecture = AlbertConfig.from_dict(config["config"])
+        return cls(**{**config, "config": architecture})
