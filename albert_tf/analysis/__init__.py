@@ -1,1 +1,1 @@
-"""analysis."""
+"""The paper's tables and a run's curves."""

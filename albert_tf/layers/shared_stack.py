@@ -26,19 +26,23 @@ class SharedStack(keras.layers.Layer):
     def __init__(self, config: AlbertConfig, **kwargs):
         super().__init__(**kwargs)
         self.config = config
-        sharing = config.sharing
-        self._attention_scopes = _scopes(
-            config, sharing in ("all", "attention")
-        )
-        self._ffn_scopes = _scopes(config, sharing in ("all", "ffn"))
-        # Flat lists, one entry a set of weights: Keras saves lists of layers.
+        attention_of = _scopes(config, config.sharing in ("all", "attention"))
+        ffn_of = _scopes(config, config.sharing in ("all", "ffn"))
+        self._attention_scopes = list(dict.fromkeys(attention_of))
+        self._ffn_scopes = list(dict.fromkeys(ffn_of))
+        # One entry a set of weights, in flat lists: what Keras can save.
         self.attentions = [
             SelfAttention(config, name="attention", dtype=self.dtype_policy)
-            for _ in dict.fromkeys(self._attention_scopes)
+            for _ in self._attention_scopes
         ]
         self.feed_forwards = [
             FeedForward(config, name="feed_forward", dtype=self.dtype_policy)
-            for _ in dict.fromkeys(self._ffn_scopes)
+            for _ in self._ffn_scopes
+        ]
+        # Which sets the L * inner_group_num blocks use, in the order they run.
+        self._blocks = [
+            (self._attention_scopes.index(a), self._ffn_scopes.index(f))
+            for a, f in zip(attention_of, ffn_of, strict=True)
         ]
 
     def build(self, input_shape=None):
@@ -47,23 +51,9 @@ class SharedStack(keras.layers.Layer):
             (self.attentions, self._attention_scopes),
             (self.feed_forwards, self._ffn_scopes),
         ):
-            for layer, scope in zip(layers, dict.fromkeys(scopes), strict=True):
-                outer, inner = scope
+            for layer, (outer, inner) in zip(layers, scopes, strict=True):
                 with keras.name_scope(outer), keras.name_scope(inner):
                     layer.build()
-
-    def blocks(self) -> list[tuple[SelfAttention, FeedForward]]:
-        """Returns the L * inner_group_num blocks in the order they run."""
-        attentions = dict(
-            zip(dict.fromkeys(self._attention_scopes), self.attentions)
-        )
-        ffns = dict(zip(dict.fromkeys(self._ffn_scopes), self.feed_forwards))
-        return [
-            (attentions[a], ffns[f])
-            for a, f in zip(
-                self._attention_scopes, self._ffn_scopes, strict=True
-            )
-        ]
 
     def call(self, rows, layout, positions=None, training=False):
         """Runs the stack.
@@ -71,27 +61,25 @@ class SharedStack(keras.layers.Layer):
         Args:
           rows: `[rows, hidden]`.
           layout: `PaddedRows` or `PackedRows`.
-          positions: None, or `[batch, picks]`: then the last block computes only
-            the rows at these positions, all that a head needs.
+          positions: None, or `[batch, picks]`: then the last block computes
+            only the rows at these positions, all that a head needs.
           training: whether dropout is on.
 
         Returns:
           One `[rows, hidden]` for each block; the last one has
           `batch * picks` rows if `positions` is given.
         """
-        blocks = self.blocks()
-        fused = {id(a): a.fused() for a in self.attentions}
+        fused = [attention.fused() for attention in self.attentions]
         outputs = []
-        for index, (attention, feed_forward) in enumerate(blocks):
-            last = index == len(blocks) - 1
-            rows = attention(
+        for number, (a, f) in enumerate(self._blocks, start=1):
+            rows = self.attentions[a](
                 rows,
                 layout=layout,
-                fused=fused[id(attention)],
-                positions=positions if last else None,
+                fused=fused[a],
+                positions=positions if number == len(self._blocks) else None,
                 training=training,
             )
-            rows = feed_forward(rows, training=training)
+            rows = self.feed_forwards[f](rows, training=training)
             outputs.append(rows)
         return outputs
 

@@ -1,1 +1,1 @@
-"""tasks."""
+"""What a task is: a model's loss and metrics on its data."""

@@ -1,0 +1,252 @@
+import re
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.config import AlbertConfig
+from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.pretrainer import AlbertPretrainer
+
+CONFIG = AlbertConfig(
+    vocab_size=50,
+    embedding_size=8,
+    hidden_size=16,
+    num_hidden_layers=4,
+    num_hidden_groups=2,
+    inner_group_num=2,
+    num_attention_heads=4,
+    intermediate_size=24,
+    max_position_embeddings=20,
+)
+
+
+def ragged_batch(lengths=(7, 1, 12, 4), width=12, seed=0):
+    rng = np.random.default_rng(seed)
+    mask = (np.arange(width) < np.array(lengths)[:, None]).astype("int32")
+    ids = rng.integers(5, 50, mask.shape).astype("int32") * mask
+    types = (np.arange(width) >= 3).astype("int32") * mask
+    return {
+        "input_word_ids": ids,
+        "input_mask": mask,
+        "input_type_ids": types,
+    }
+
+
+@pytest.fixture(params=["all", "attention", "ffn", "none"])
+def encoder(request):
+    keras.utils.set_random_seed(1)
+    # Weights far from zero, so that every part matters in a comparison.
+    return AlbertEncoder(
+        CONFIG.replace(sharing=request.param, initializer_range=0.3)
+    )
+
+
+def in_graph(function):
+    return tf.function(function, autograph=False)
+
+
+def test_output_contract(encoder):
+    batch = ragged_batch()
+    outputs = encoder(batch)
+    assert set(outputs) == {
+        "sequence_output",
+        "pooled_output",
+        "encoder_outputs",
+    }
+    assert outputs["sequence_output"].shape == (4, 12, 16)
+    assert outputs["pooled_output"].shape == (4, 16)
+    assert len(outputs["encoder_outputs"]) == 8
+    np.testing.assert_array_equal(
+        outputs["encoder_outputs"][-1], outputs["sequence_output"]
+    )
+
+
+def test_packed_equals_padded(encoder):
+    batch = ragged_batch()
+    weights = np.random.default_rng(2).normal(size=(4, 12, 16))
+    weights = tf.constant(weights * batch["input_mask"][..., None], "float32")
+    variables = [v.value for v in encoder.trainable_variables]
+
+    def run(inputs):
+        with tf.GradientTape() as tape:
+            outputs = encoder(inputs)
+            loss = tf.reduce_sum(outputs["sequence_output"] * weights)
+            loss += tf.reduce_sum(outputs["pooled_output"])
+        gradients = tape.gradient(loss, variables)
+        return outputs, [tf.convert_to_tensor(g) for g in gradients]
+
+    padded, padded_gradients = in_graph(run)(batch)
+    encoder.packed = True
+    packed, packed_gradients = in_graph(run)(batch)
+    real = batch["input_mask"].astype(bool)
+    for x, y in zip(
+        padded["encoder_outputs"], packed["encoder_outputs"], strict=True
+    ):
+        np.testing.assert_allclose(x.numpy()[real], y.numpy()[real], atol=1e-5)
+        assert np.all(y.numpy()[~real] == 0.0)
+    np.testing.assert_allclose(
+        padded["pooled_output"], packed["pooled_output"], atol=1e-5
+    )
+    for x, y in zip(padded_gradients, packed_gradients, strict=True):
+        np.testing.assert_allclose(x, y, atol=1e-5 * max(1, np.abs(x).max()))
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_states_at_equals_the_full_computation(encoder, packed):
+    encoder.packed = packed
+    batch = ragged_batch()
+    positions = np.array([[0, 3, 6], [0, 0, 0], [0, 11, 2], [0, 1, 3]])
+    states = in_graph(lambda x: encoder.states_at(x, positions))(batch)
+    full = encoder(batch)["sequence_output"].numpy()
+    expected = np.take_along_axis(full, positions[..., None], axis=1)
+    np.testing.assert_allclose(states, expected, atol=1e-5)
+
+
+def test_padding_does_not_change_real_tokens(encoder):
+    short = ragged_batch(width=12)
+    wide = {k: np.pad(v, ((0, 0), (0, 6))) for k, v in short.items()}
+    real = short["input_mask"].astype(bool)
+    x = encoder(short)["sequence_output"].numpy()
+    y = encoder(wide)["sequence_output"].numpy()[:, :12]
+    np.testing.assert_allclose(x[real], y[real], atol=1e-5)
+
+
+def test_layers_of_a_group_share_and_groups_do_not():
+    paths = {v.path for v in AlbertEncoder(CONFIG).trainable_variables}
+    scopes = {p.split("/attention/")[0] for p in paths if "/attention/" in p}
+    assert scopes == {
+        f"encoder/transformer/group_{g}/inner_{i}"
+        for g in (0, 1)
+        for i in (0, 1)
+    }
+    unshared = AlbertEncoder(CONFIG.replace(sharing="attention"))
+    paths = {v.path for v in unshared.trainable_variables}
+    assert len(paths) == len(unshared.trainable_variables)
+    for layer in range(4):
+        assert (
+            f"encoder/transformer/layer_{layer}/inner_1/feed_forward/output/"
+            "kernel"
+        ) in paths
+
+
+def test_shared_gradient_is_the_sum_over_its_uses():
+    # A model that shares nothing but holds equal weights in every layer has,
+    # summed over its layers, the gradient of the model that shares them.
+    config = CONFIG.replace(num_hidden_groups=1, inner_group_num=1)
+    keras.utils.set_random_seed(3)
+    shared = AlbertEncoder(config)
+    unshared = AlbertEncoder(config.replace(sharing="none"))
+    values = {v.path: v for v in shared.trainable_variables}
+
+    def twin(path):
+        return re.sub(r"/layer_\d+/", "/group_0/", path)
+
+    for variable in unshared.trainable_variables:
+        variable.assign(values[twin(variable.path)])
+
+    def gradients(model):
+        batch = {k: tf.constant(v) for k, v in ragged_batch().items()}
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(model(batch)["pooled_output"] ** 2)
+        found = tape.gradient(
+            loss, [v.value for v in model.trainable_variables]
+        )
+        return {
+            v.path: tf.convert_to_tensor(g).numpy()
+            for v, g in zip(model.trainable_variables, found, strict=True)
+        }
+
+    summed = {}
+    for path, gradient in gradients(unshared).items():
+        summed[twin(path)] = summed.get(twin(path), 0) + gradient
+    for path, gradient in gradients(shared).items():
+        np.testing.assert_allclose(gradient, summed[path], atol=1e-6)
+
+
+def test_fresh_weights_are_truncated_normal_and_differ():
+    keras.utils.set_random_seed(4)
+    encoder = AlbertEncoder(AlbertConfig(vocab_size=2000))
+    values = {v.path: np.asarray(v) for v in encoder.trainable_variables}
+    scope = "encoder/transformer/group_0/inner_0/attention/"
+    query, key = values[scope + "query/kernel"], values[scope + "key/kernel"]
+    assert not np.array_equal(query, key)
+    for kernel in (query, values["encoder/embeddings/word_embeddings"]):
+        assert np.abs(kernel).max() <= 0.04  # cut at two standard deviations
+        # A normal cut at 2 sigma has 0.88 of its standard deviation.
+        assert kernel.std() == pytest.approx(0.02 * 0.88, rel=0.02)
+    assert np.all(values[scope + "query/bias"] == 0)
+    assert np.all(values[scope + "layer_norm/gamma"] == 1)
+
+
+def test_dropout_depends_on_training_only():
+    config = CONFIG.replace(
+        hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1
+    )
+    encoder = AlbertEncoder(config)
+    batch = ragged_batch()
+
+    def pooled(training):
+        return encoder(batch, training=training)["pooled_output"].numpy()
+
+    np.testing.assert_array_equal(pooled(False), pooled(False))
+    assert np.abs(pooled(True) - pooled(True)).max() > 1e-4
+
+
+def test_keras_file_round_trip(encoder, tmp_path):
+    encoder.save(tmp_path / "encoder.keras")
+    loaded = keras.saving.load_model(tmp_path / "encoder.keras")
+    assert loaded.config == encoder.config
+    batch = ragged_batch()
+    np.testing.assert_array_equal(
+        loaded(batch)["sequence_output"], encoder(batch)["sequence_output"]
+    )
+
+
+def test_works_inside_a_functional_model():
+    names = ("input_word_ids", "input_mask", "input_type_ids")
+    inputs = {
+        name: keras.Input((None,), dtype="int32", name=name) for name in names
+    }
+    encoder = AlbertEncoder(CONFIG)
+    pooled = encoder(inputs)["pooled_output"]
+    model = keras.Model(inputs, keras.layers.Dense(1)(pooled))
+    model.compile("adam", "mse")
+    before = np.asarray(encoder.word_embeddings).copy()
+    history = model.fit(
+        ragged_batch(), np.array([0.0, 1.0, 0.0, 1.0]), epochs=3, verbose=0
+    )
+    assert history.history["loss"][-1] < history.history["loss"][0]
+    assert np.abs(np.asarray(encoder.word_embeddings) - before).max() > 0
+
+
+def test_wrong_inputs_are_named():
+    encoder = AlbertEncoder(CONFIG)
+    batch = ragged_batch()
+    with pytest.raises(ValueError, match="missing: input_type_ids"):
+        encoder({k: v for k, v in batch.items() if "type" not in k})
+    with pytest.raises(ValueError, match="unknown: segment_ids"):
+        encoder({**batch, "segment_ids": batch["input_type_ids"]})
+    long = {k: np.pad(v, ((0, 0), (0, 9))) for k, v in batch.items()}
+    with pytest.raises(ValueError, match="max_position_embeddings is 20"):
+        encoder(long)
+
+
+def test_mixed_precision_keeps_float32_islands():
+    model = AlbertPretrainer(CONFIG, dtype="mixed_bfloat16")
+    assert all(v.dtype == "float32" for v in model.trainable_variables)
+    batch = ragged_batch()
+    outputs = model({**batch, "masked_lm_positions": np.zeros((4, 2), "int32")})
+    assert outputs["mlm_logits"].dtype == tf.float32
+    assert outputs["sop_logits"].dtype == tf.float32
+    encoded = model.encoder(batch)
+    assert encoded["sequence_output"].dtype == tf.bfloat16
+    reference = AlbertPretrainer(CONFIG)
+    reference.set_weights(model.get_weights())
+    # bfloat16 has 8 bits of mantissa: 2^-8 of values of order 1, some layers.
+    np.testing.assert_allclose(
+        tf.cast(encoded["sequence_output"], tf.float32),
+        reference.encoder(batch)["sequence_output"],
+        atol=0.1,
+    )

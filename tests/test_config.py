@@ -1,0 +1,102 @@
+import dataclasses
+import json
+
+import pytest
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+
+BAD_VALUES = [
+    ("vocab_size", 0, "at least 1"),
+    ("vocab_size", "30000", "an integer"),
+    ("num_hidden_layers", True, "an integer"),
+    ("hidden_size", 770, "a multiple of num_attention_heads=12"),
+    ("num_hidden_groups", 5, "a multiple of num_hidden_groups=5"),
+    ("hidden_act", "swish", "one of gelu_tanh"),
+    ("sharing", "some", "one of all"),
+    ("hidden_dropout_prob", 1.0, "in [0, 1)"),
+    ("attention_probs_dropout_prob", float("nan"), "a number"),
+    ("layer_norm_eps", 0, "positive"),
+    ("initializer_range", -0.02, "positive"),
+]
+
+
+@pytest.mark.parametrize(("field", "value", "rule"), BAD_VALUES)
+def test_bad_values_name_field_and_rule(field, value, rule):
+    with pytest.raises(InputError) as error:
+        AlbertConfig(**{field: value})
+    assert rule in str(error.value)
+    assert "\n" not in str(error.value)
+    if field != "num_hidden_groups":
+        assert f"AlbertConfig.{field}=" in str(error.value)
+
+
+def test_config_is_frozen_and_round_trips(tmp_path):
+    config = AlbertConfig.from_official("albert_large_v1", sharing="attention")
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        config.hidden_size = 1
+    config.to_json(tmp_path / "config.json")
+    assert AlbertConfig.from_json(tmp_path / "config.json") == config
+    assert AlbertConfig.from_dict(json.loads(config.to_json())) == config
+
+
+def test_reads_googles_files(shared):
+    config = AlbertConfig.from_json(
+        shared("golden", "google", "model", "d_relu", "albert_config.json")
+    )
+    assert (config.hidden_act, config.hidden_size) == ("relu", 32)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"hidden_size": 768}, "'vocab_size' is missing"),
+        (
+            {"vocab_size": 9, "hidden_size": 12, "hiden_act": "relu"},
+            "did you mean 'hidden_act'",
+        ),
+        (
+            {"vocab_size": 9, "hidden_size": 12, "net_structure_type": 1},
+            "net_structure_type=1",
+        ),
+    ],
+)
+def test_strange_files_are_refused(values, message):
+    with pytest.raises(InputError, match=message):
+        AlbertConfig.from_dict(values, source="my.json")
+
+
+def test_unreadable_files_are_one_line(tmp_path):
+    with pytest.raises(InputError, match="No such file"):
+        AlbertConfig.from_json(tmp_path / "absent.json")
+    (tmp_path / "bad.json").write_text("<html>")
+    with pytest.raises(InputError, match="is not JSON"):
+        AlbertConfig.from_json(tmp_path / "bad.json")
+    (tmp_path / "list.json").write_text("[]")
+    with pytest.raises(InputError, match="JSON object"):
+        AlbertConfig.from_json(tmp_path / "list.json")
+
+
+def test_unknown_name_lists_the_known_ones():
+    with pytest.raises(InputError, match="albert_base_v1, albert_base_v2"):
+        AlbertConfig.from_official("albert_huge")
+
+
+def test_official_differences():
+    v1, v2, zh = (
+        AlbertConfig.from_official(f"albert_xlarge_{version}")
+        for version in ("v1", "v2", "zh")
+    )
+    assert (
+        v1.replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+        == v2
+    )
+    assert v1.hidden_dropout_prob == 0.1
+    assert v2.num_attention_heads == 16
+    assert (zh.vocab_size, zh.hidden_act, zh.initializer_range) == (
+        21128,
+        "relu",
+        0.014,
+    )
+    xxlarge = AlbertConfig.from_official("albert_xxlarge_v1")
+    assert xxlarge.hidden_dropout_prob == 0.0
