@@ -1,7 +1,6 @@
-"""Packaging shim: all metadata is in pyproject.toml.
+"""Maps the top-level `export/` and `official_configs/` into the package.
 
-It maps the two top-level folders `export/` and `official_configs/` into the
-package, which pyproject.toml alone cannot say for editable installs.
+All metadata is in pyproject.toml.
 """
 
 from setuptools import setup

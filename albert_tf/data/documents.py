@@ -21,7 +21,9 @@ TEXT_FORMATS = ("lines", "prose", "wikiextractor")
 MAX_DOCUMENT_CHARACTERS = 16_000_000
 
 
-def find_text_files(patterns: str | Sequence[str]) -> list[pathlib.Path]:
+def find_text_files(
+    patterns: str | os.PathLike[str] | Sequence[str],
+) -> list[pathlib.Path]:
     """Returns the files that glob patterns name, each once.
 
     Args:
@@ -36,12 +38,17 @@ def find_text_files(patterns: str | Sequence[str]) -> list[pathlib.Path]:
     """
     if isinstance(patterns, str):
         patterns = [part.strip() for part in patterns.split(",")]
+    elif isinstance(patterns, os.PathLike):
+        patterns = [patterns]
     patterns = [os.fspath(pattern) for pattern in patterns if pattern]
     if not patterns:
         raise InputError("input: no file named; give a path or a glob pattern")
     files: dict[pathlib.Path, None] = {}
     for pattern in patterns:
-        matches = sorted(glob.glob(pattern, recursive=True))
+        if os.path.exists(pattern):
+            matches = [pattern]  # perhaps with the characters of a pattern
+        else:
+            matches = sorted(glob.glob(pattern, recursive=True))
         if not matches:
             raise InputError(
                 f"input {pattern}: no such file; check the path or the pattern"
@@ -163,20 +170,16 @@ def _sentences_of_prose(
     paragraph: list[str] = []
     blank_lines = 0
     for line in lines:
-        text = line.strip()
-        if "\f" in line:
-            yield from _split(" ".join(paragraph), language)
-            paragraph = []
-            yield None
-        if text:
-            paragraph.append(text)
-            blank_lines = 0
-            continue
-        blank_lines += 1
-        yield from _split(" ".join(paragraph), language)
-        paragraph = []
-        if blank_lines == 2:
-            yield None
+        for page, text in enumerate(line.split("\f")):
+            if page or not text.strip():
+                yield from _split(" ".join(paragraph), language)
+                paragraph = []
+                blank_lines += 1
+            if page or blank_lines == 2:
+                yield None
+            if text.strip():
+                paragraph.append(text.strip())
+                blank_lines = 0
     yield from _split(" ".join(paragraph), language)
 
 

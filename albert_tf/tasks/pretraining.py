@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from albert_tf.layers.dropout import dropout_seeds
 from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.training.task import TOKENS
 
 # The original's guard for a batch without predictions.
 _EPSILON = 1e-5
@@ -58,13 +59,14 @@ class PretrainingTask:
         Returns:
           A float32 scalar; adding the shares of all micro-batches and replicas
           gives the loss. And metric name -> float32 `[2]`: weighted sum and
-          weight.
+          weight; `"tokens"` counts the real tokens.
         """
         with dropout_seeds(seed):
             outputs = model(
                 {name: batch[name] for name in model.INPUTS},
                 training=seed is not None,
             )
+        mask = tf.cast(batch["input_mask"], tf.float32)
         weights = batch["masked_lm_weights"]
         mlm_nll, mlm_hits = _cross_entropy(
             batch["masked_lm_ids"], outputs["mlm_logits"]
@@ -77,6 +79,7 @@ class PretrainingTask:
             "mlm_accuracy": tf.stack(
                 [tf.reduce_sum(weights * mlm_hits), predictions]
             ),
+            TOKENS: tf.stack([tf.reduce_sum(mask), 1.0]),
         }
         if self.sentence_order:
             sop_nll, sop_hits = _cross_entropy(

@@ -1,0 +1,59 @@
+# `make` lists the targets. PYTHON is the interpreter .venv is made with.
+PYTHON ?= python3
+ARGS ?=
+
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check install
+PYTEST := $(BIN)/python -m pytest
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help venv peers demo test test-slow test-backends test-peers bench clean
+
+help:  ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' \
+	    Makefile
+
+venv: .venv/installed  ## Make .venv with the tested versions (PYTHON=python3.12)
+
+peers: .venv/peers-installed  ## Add JAX, PyTorch, Transformers and KerasHub
+
+demo: venv  ## From raw text to an exported model (flags: ARGS="--...")
+	$(BIN)/albert demo $(ARGS)
+
+test: venv  ## Lint, and run the quick tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(PYTEST)
+
+test-slow: venv  ## Run the tests that take minutes
+	$(PYTEST) -m slow
+
+test-backends: peers  ## Run the models' tests under JAX and PyTorch
+	$(PYTEST) -m backend
+
+test-peers: peers  ## Run the comparisons with the peer libraries
+	$(PYTEST) -m peer
+
+bench: peers  ## Measure the speed against the peers (quiet machine!)
+	$(BIN)/python benchmarks/encoder_speed.py $(ARGS)
+	$(BIN)/python benchmarks/packed_rows.py
+
+clean:  ## Remove .venv and everything built
+	rm -rf .venv build dist *.egg-info .pytest_cache .ruff_cache
+
+.venv/pyvenv.cfg:
+	@"$(PYTHON)" -c 'import platform, sys; \
+	    sys.exit(None if (3, 10) <= sys.version_info[:2] <= (3, 13) else \
+	    "$(PYTHON) is Python " + platform.python_version() + "; albert_tf " \
+	    "needs 3.10 to 3.13: name one with make PYTHON=python3.12")'
+	"$(PYTHON)" -m venv --clear .venv
+
+.venv/installed: .venv/pyvenv.cfg requirements.txt pyproject.toml setup.py
+	$(PIP) -r requirements.txt
+	$(PIP) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+.venv/peers-installed: .venv/installed requirements-peers.txt
+	$(PIP) -r requirements.txt -r requirements-peers.txt
+	@touch $@

@@ -1,0 +1,5 @@
+"""`python -m albert_tf COMMAND --flags`."""
+
+from albert_tf.cli.main import run
+
+run()

@@ -1,0 +1,49 @@
+"""Analyze: `analyze parameters` (a table) or `analyze run DIR...` (curves)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from absl import flags
+
+from albert_tf.analysis.parameters import count_parameters
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+
+_OUTPUT = flags.DEFINE_string(
+    "output", "curves.png", "Picture that `analyze run` writes."
+)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Runs one analysis."""
+    subject, *rest = arguments or ["nothing"]
+    if subject == "parameters":
+        _print_parameters(rest or AlbertConfig.official_names())
+    elif subject == "run" and rest:
+        # Imported here: matplotlib and TensorFlow take seconds.
+        from albert_tf.analysis.curves import plot_runs
+
+        plot_runs(rest, _OUTPUT.value)
+        print(f"wrote {_OUTPUT.value}")
+    else:
+        raise InputError(
+            f"cannot analyze {subject!r}; use `albert analyze parameters "
+            "[CONFIG...]` or `albert analyze run DIR...`"
+        )
+
+
+def _print_parameters(names: Sequence[str]) -> None:
+    configs = {
+        name: AlbertConfig.from_json(name)
+        if name.endswith(".json")
+        else AlbertConfig.from_official(name)
+        for name in names
+    }
+    print(f"{'config':20} {'encoder':>12} {'MLM head':>10} {'SOP head':>9}")
+    for name, config in configs.items():
+        counts = count_parameters(config)
+        print(
+            f"{name:20} {counts.encoder:12,} {counts.mlm_head:10,} "
+            f"{counts.sop_head:9,}"
+        )

@@ -1,0 +1,45 @@
+"""Write TF-Hub SavedModels from a pretraining run."""
+
+from __future__ import annotations
+
+from absl import flags
+
+_MODEL = flags.DEFINE_string(
+    "model", None, "Folder of a pretraining run.", required=True
+)
+_OUTPUT = flags.DEFINE_string(
+    "output", None, "Folder of the SavedModel to make.", required=True
+)
+_KIND = flags.DEFINE_enum(
+    "kind",
+    "encoder",
+    ["encoder", "preprocessor"],
+    "encoder: ids in, vectors out. preprocessor: strings in, ids out.",
+)
+_SEQ_LENGTH = flags.DEFINE_integer(
+    "seq_length", 128, "Default length of a preprocessor's rows."
+)
+_PACKED = flags.DEFINE_boolean(
+    "packed",
+    False,
+    "Encoder that removes padding inside: for CPUs and GPUs, not for XLA.",
+)
+_OVERWRITE = flags.DEFINE_boolean(
+    "overwrite", False, "Replace a SavedModel in the output folder."
+)
+
+
+def main() -> None:
+    """Writes the SavedModel that the flags describe."""
+    # Imported here: help and wrong flags need not wait for TensorFlow.
+    from albert_tf.tasks.export_run import export_run
+
+    export_run(
+        _MODEL.value,
+        _OUTPUT.value,
+        kind=_KIND.value,
+        seq_length=_SEQ_LENGTH.value,
+        packed=_PACKED.value,
+        overwrite=_OVERWRITE.value,
+    )
+    print(f"wrote {_OUTPUT.value}")

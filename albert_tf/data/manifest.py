@@ -1,0 +1,167 @@
+"""`manifest.json`: how a folder of records was made and what it holds."""
+
+from __future__ import annotations
+
+import collections
+import importlib.metadata
+import json
+import os
+import platform
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.text.tokenizer_files import MODEL_FILE, SETTINGS_FILE
+
+MANIFEST_NAME = "manifest.json"
+SPLITS = {"train": "pretraining", "heldout": "heldout"}  # -> file name prefix
+
+_FORMAT = "albert_tf pretraining data"
+_VERSION = 1
+_SHARD_NAME = re.compile(
+    rf"({'|'.join(SPLITS.values())})-\d+-of-\d+\.tfrecord(\.gz)?"
+)
+_TOKENIZER_NAMES = (MODEL_FILE, SETTINGS_FILE)
+_PACKAGES = ("albert-tf", "numpy", "protobuf", "sentencepiece", "sentencex")
+
+
+def read_manifest(folder: str | os.PathLike[str]) -> dict[str, Any]:
+    """Reads the manifest of a folder `create_pretraining_data` has made.
+
+    The folder may be on any file system TensorFlow knows.
+
+    Raises:
+      InputError: there is none, or it is not one of ours.
+    """
+    path = os.path.join(os.fspath(folder), MANIFEST_NAME)
+    if not tf.io.gfile.exists(path):
+        raise InputError(
+            f"{folder}: no {MANIFEST_NAME}, so no finished pretraining data; "
+            "make them with create-data, or name the record files"
+        )
+    try:
+        with tf.io.gfile.GFile(path) as file:
+            manifest = json.loads(file.read())
+        known = manifest["format"] == _FORMAT
+    except (ValueError, KeyError, TypeError):
+        known = False
+    if not known:
+        raise InputError(f"{path}: not a manifest of pretraining data")
+    if manifest["version"] != _VERSION:
+        raise InputError(
+            f"{path}: version {manifest['version']} is not the version "
+            f"{_VERSION} read here; make the data again"
+        )
+    return manifest
+
+
+def data_files(manifest: Mapping[str, Any]) -> list[str]:
+    """Returns the names of the files a manifest stands for, without its own.
+
+    They are those of the tokenizer and the record files.
+    """
+    names = [
+        file["name"]
+        for split in manifest["splits"].values()
+        for file in split["files"]
+        # This list decides which files may be replaced: nothing but shards.
+        if _SHARD_NAME.fullmatch(file["name"])
+    ]
+    return [*_TOKENIZER_NAMES, *names]
+
+
+def build_manifest(
+    *,
+    settings: Mapping[str, object],
+    tokenizer,
+    inputs: list[dict[str, object]],
+    splits: Mapping[str, dict[str, Any]],
+    label_counts: Mapping[str, np.ndarray],
+) -> dict[str, Any]:
+    """Returns a manifest: plain JSON values, no path of this machine.
+
+    Args:
+      settings: what decides the records.
+      tokenizer: the `AlbertTokenizer` used.
+      inputs: name, bytes and sha256 of each text file.
+      splits: "train" and perhaps "heldout" -> what `describe_split` returns.
+      label_counts: split -> int64 `[vocab_size]`, how often each id is a label.
+    """
+    # The best constant guess, chosen on training labels alone, is what a
+    # masked language model must beat.
+    guess = int(np.argmax(label_counts["train"]))
+    splits = {
+        name: description
+        | {
+            "constant_guess_accuracy": _ratio(
+                int(label_counts[name][guess]), int(label_counts[name].sum())
+            )
+        }
+        for name, description in splits.items()
+    }
+    return {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "settings": dict(settings),
+        "tokenizer": {
+            "fingerprint": tokenizer.fingerprint,
+            "vocab_size": tokenizer.vocab_size,
+            "do_lower_case": tokenizer.normalizer.do_lower_case,
+            "strip_accents": tokenizer.normalizer.strip_accents,
+            "digit_comma": tokenizer.digit_comma,
+        },
+        "inputs": inputs,
+        "constant_guess": {"id": guess, "piece": tokenizer.id_to_piece(guess)},
+        "splits": splits,
+        "versions": {"python": platform.python_version()}
+        | {name: importlib.metadata.version(name) for name in _PACKAGES},
+    }
+
+
+def describe_split(
+    files: list[dict[str, object]],
+    counts: collections.Counter[str],
+    passes: int,
+    max_seq_length: int,
+) -> dict[str, Any]:
+    """Returns a split's entry in the manifest.
+
+    Args:
+      files: name, records, bytes and sha256 of each record file.
+      counts: the sums over its blocks; chunks and what follows from them are
+        summed over the passes too.
+      passes: how often the text was gone through.
+      max_seq_length: tokens of a record.
+    """
+    names = (
+        "documents",
+        "sentences",
+        "tokens",
+        "chunks",
+        "one_sentence_chunks",
+        "dropped_chunks",
+        "dropped_identical_pairs",
+        "truncated_pairs",
+        "instances",
+        "input_tokens",
+        "predictions",
+    )
+    instances, ones = counts["instances"], counts["label_1"]
+    return {
+        "files": files,
+        "passes": passes,
+        "counts": {name: counts[name] for name in names},
+        "labels": {"0": instances - ones, "1": ones},
+        "padding_fraction": 1
+        - _ratio(counts["input_tokens"], instances * max_seq_length),
+        # Effective: predictions over tokens, [CLS] and [SEP] included.
+        "masking_rate": _ratio(counts["predictions"], counts["input_tokens"]),
+    }
+
+
+def _ratio(part: int, whole: int) -> float:
+    return part / whole if whole else 0.0

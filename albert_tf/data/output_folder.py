@@ -1,0 +1,99 @@
+"""A folder that appears with its manifest and all files, or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+from albert_tf.data.manifest import MANIFEST_NAME, data_files, read_manifest
+from albert_tf.errors import InputError
+
+
+@contextlib.contextmanager
+def scratch_folder(folder: pathlib.Path) -> Iterator[pathlib.Path]:
+    """Makes an empty folder beside `folder`, which is gone at the end.
+
+    A process that is killed leaves it behind; its name, `.<folder>.partial-`
+    and a random number, says that nothing in it is finished.
+    """
+    scratch = folder.parent / f".{folder.name}.partial-{uuid.uuid4().hex[:8]}"
+    try:
+        scratch.mkdir(parents=True)
+    except OSError as error:
+        raise InputError(
+            f"output {folder}: cannot be made: {error.strerror}"
+        ) from None
+    try:
+        yield scratch
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def check_output_folder(folder: pathlib.Path, overwrite: bool) -> None:
+    """Checks that data may be put into `folder`.
+
+    Raises:
+      InputError: it is a file; or it is not empty and `overwrite` is False, or
+        would write over files that no manifest lists.
+    """
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise InputError(f"output {folder}: is a file; name a folder")
+    present = {path.name for path in folder.iterdir()}
+    if not present:
+        return
+    what = "a finished data set" if MANIFEST_NAME in present else "other files"
+    if not overwrite:
+        raise InputError(
+            f"output {folder}: already holds {what}; choose another folder, or "
+            "give overwrite"
+        )
+    _listed_files(folder)
+
+
+def publish(
+    scratch: pathlib.Path, folder: pathlib.Path, manifest: dict[str, Any]
+) -> None:
+    """Puts the files of `scratch` and a manifest in place.
+
+    A folder that is new or empty appears in one step. In any other the old
+    manifest goes first and the new one comes last, so that no moment shows a
+    data set that is not whole. Files that no manifest lists are left alone.
+
+    Raises:
+      InputError: a file that no manifest lists has the name of a new one.
+    """
+    (scratch / MANIFEST_NAME).write_text(
+        json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", "utf-8"
+    )
+    if not folder.exists() or not any(folder.iterdir()):
+        if folder.exists():
+            folder.rmdir()
+        scratch.rename(folder)
+        return
+    old = _listed_files(folder)
+    for name in data_files(manifest):
+        if name not in old and (folder / name).exists():
+            raise InputError(
+                f"output {folder}: {name} is there and belongs to no finished "
+                "data set; move it away or choose another folder"
+            )
+    (folder / MANIFEST_NAME).unlink(missing_ok=True)
+    for name in old:
+        (folder / name).unlink(missing_ok=True)
+    for name in [*data_files(manifest), MANIFEST_NAME]:
+        os.replace(scratch / name, folder / name)
+
+
+def _listed_files(folder: pathlib.Path) -> list[str]:
+    """Returns what the manifest in `folder` lists; nothing if there is none."""
+    if not (folder / MANIFEST_NAME).exists():
+        return []
+    return data_files(read_manifest(folder))

@@ -1,0 +1,101 @@
+"""Records dealt out to shards, each shuffled when all records are there."""
+
+from __future__ import annotations
+
+import hashlib
+import pathlib
+from concurrent import futures
+
+import numpy as np
+import tensorflow as tf
+
+
+class ShardWriter:
+    """Writes the TFRecord files of one split into a folder.
+
+    Records are first appended to a scratch file a shard, in the order they
+    come. `finish` reads one shard at a time (a thread), shuffles it and writes
+    it out, so that memory is bounded by the size of a shard.
+    """
+
+    def __init__(
+        self,
+        folder: pathlib.Path,
+        prefix: str,
+        num_shards: int,
+        compress: bool,
+        seed: tuple[int, ...],
+    ):
+        """Opens the scratch files.
+
+        Args:
+          folder: where files go.
+          prefix: files are `<prefix>-00000-of-00004.tfrecord`, or so.
+          num_shards: number of files.
+          compress: write gzip files, whose names end in `.gz`.
+          seed: of the shuffling.
+        """
+        self._compress = compress
+        self._seed = seed
+        suffix = ".tfrecord.gz" if compress else ".tfrecord"
+        self._paths = [
+            folder / f"{prefix}-{shard:05d}-of-{num_shards:05d}{suffix}"
+            for shard in range(num_shards)
+        ]
+        self._scratch_paths = [
+            path.with_name(path.name + ".scratch") for path in self._paths
+        ]
+        self._scratch = [open(path, "wb") for path in self._scratch_paths]
+        self._lengths: list[list[np.ndarray]] = [[] for _ in self._paths]
+
+    def add(self, shard: int, lengths: np.ndarray, records: bytes) -> None:
+        """Appends records, given joined and by their lengths, to a shard."""
+        self._scratch[shard].write(records)
+        self._lengths[shard].append(lengths)
+
+    def close(self) -> None:
+        """Closes the scratch files."""
+        for file in self._scratch:
+            file.close()
+
+    def finish(self, num_threads: int) -> list[dict[str, object]]:
+        """Writes the shards.
+
+        Returns:
+          A description of each file: name, records, bytes and sha256.
+        """
+        self.close()
+        with futures.ThreadPoolExecutor(num_threads) as pool:
+            return list(pool.map(self._write, range(len(self._paths))))
+
+    def _write(self, shard: int) -> dict[str, object]:
+        path, scratch = self._paths[shard], self._scratch_paths[shard]
+        records = memoryview(scratch.read_bytes())
+        lengths = np.concatenate(
+            [np.zeros(0, np.uint32), *self._lengths[shard]]
+        )
+        ends = np.cumsum(lengths, dtype=np.int64)
+        order = np.random.default_rng((*self._seed, shard)).permutation(
+            len(lengths)
+        )
+        options = "GZIP" if self._compress else ""
+        with tf.io.TFRecordWriter(str(path), options) as writer:
+            for index in order:
+                end = ends[index]
+                writer.write(bytes(records[end - lengths[index] : end]))
+        scratch.unlink()
+        return {
+            "name": path.name,
+            "records": len(lengths),
+            "bytes": path.stat().st_size,
+            "sha256": sha256(path),
+        }
+
+
+def sha256(path: pathlib.Path) -> str:
+    """Returns the hexadecimal SHA-256 of a file."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while chunk := file.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()

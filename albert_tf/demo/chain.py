@@ -1,0 +1,268 @@
+"""Text -> vocabulary -> records -> pretraining -> SavedModels -> classifier."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from albert_tf.analysis.curves import plot_runs
+from albert_tf.analysis.parameters import count_parameters
+from albert_tf.config import AlbertConfig
+from albert_tf.data.documents import read_documents
+from albert_tf.data.pretraining_data import create_pretraining_data
+from albert_tf.data.pretraining_data_config import PretrainingDataConfig
+from albert_tf.demo import hub_classifier
+from albert_tf.demo.labelled_passages import label_passages
+from albert_tf.demo.text_files import write_default_text, write_user_text
+from albert_tf.errors import InputError
+from albert_tf.tasks.export_run import export_run
+from albert_tf.tasks.pretrain import evaluate_pretraining, pretrain
+from albert_tf.tasks.pretrain_config import PretrainConfig
+from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.vocabulary import train_vocabulary
+from albert_tf.training.training_config import TrainingConfig
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DemoConfig:
+    """The settings of the demo.
+
+    Attributes:
+      output: folder to make; everything goes there.
+      input_patterns: the user's text files; None for the text that comes with
+        Python and the installed packages.
+      text_format, language: how the user's text is read; see `read_documents`.
+      vocab_size: pieces of the vocabulary.
+      num_train_steps: steps of the pretraining.
+      seed: of everything random.
+    """
+
+    output: str | os.PathLike[str]
+    input_patterns: str | None = None
+    text_format: str = "prose"
+    language: str = "en"
+    vocab_size: int = 4000
+    num_train_steps: int = 3000
+    seed: int = 1
+
+
+def run_demo(config: DemoConfig) -> dict[str, Any]:
+    """Runs the whole chain and prints a summary.
+
+    Returns:
+      What the summary shows; also written as `summary.json`.
+
+    Raises:
+      InputError: the output folder is taken or the text cannot be used.
+    """
+    folder = _new_folder(config.output)
+    stages: dict[str, float] = {}
+    with _stage(stages, "1 text", "collect documents"):
+        files = _write_text(config, folder / "text")
+    with _stage(stages, "2 vocabulary", f"train {config.vocab_size} pieces"):
+        tokenizer = _train_tokenizer(config, files, folder / "vocab")
+    with _stage(stages, "3 records", "make sentence pairs, mask words"):
+        manifest = _create_data(config, files, tokenizer, folder / "data")
+    model = AlbertConfig.from_official(
+        "albert_mini", vocab_size=tokenizer.vocab_size
+    )
+    with _stage(stages, "4 pretraining", f"{config.num_train_steps} steps"):
+        _pretrain(config, model, folder)
+    with _stage(stages, "5 evaluation", "score the held-out documents"):
+        scores = evaluate_pretraining(folder / "run", folder / "data")
+        plot_runs(
+            [folder / "run"],
+            folder / "curves.png",
+            {
+                "MLM: most frequent token": scores["mlm_unigram_accuracy"],
+                "SOP: chance": scores["sop_chance"],
+            },
+        )
+    with _stage(stages, "6 export", "write the two SavedModels"):
+        for kind in ("encoder", "preprocessor"):
+            export_run(folder / "run", folder / "hub" / kind, kind=kind)
+    with _stage(stages, "7 classifier", "hub.KerasLayer in a new process"):
+        classifier = _train_classifier(config, files, folder)
+    summary = {
+        "corpus": manifest["splits"]["train"]["counts"],
+        "parameters": count_parameters(model).total,
+        "scores": scores,
+        "classifier": classifier,
+        "seconds": stages,
+    }
+    (folder / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
+    text = _table(summary)
+    (folder / "summary.txt").write_text(text + "\n", "utf-8")
+    print(f"\n{text}\n\nEverything is in {folder}/")
+    return summary
+
+
+def _new_folder(output: str | os.PathLike[str]) -> pathlib.Path:
+    folder = pathlib.Path(output)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(
+            f"output {folder}: is not empty; choose another folder or remove it"
+        )
+    for name in ("text", "vocab", "hub"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@contextlib.contextmanager
+def _stage(stages: dict[str, float], name: str, what: str) -> Iterator[None]:
+    print(f"== {name}: {what}", flush=True)
+    started = time.monotonic()
+    yield
+    stages[name] = time.monotonic() - started
+
+
+def _write_text(config: DemoConfig, folder: pathlib.Path):
+    if config.input_patterns is None:
+        return write_default_text(folder)
+    return write_user_text(
+        folder, config.input_patterns, config.text_format, config.language
+    )
+
+
+def _train_tokenizer(config, files, folder) -> AlbertTokenizer:
+    sentences = (
+        sentence
+        for file in files
+        for document in read_documents(file)
+        for sentence in document
+    )
+    path = train_vocabulary(
+        sentences, folder / "spiece", vocab_size=config.vocab_size
+    )
+    return AlbertTokenizer.from_file(path)
+
+
+def _create_data(config, files, tokenizer, folder) -> dict[str, Any]:
+    return create_pretraining_data(
+        PretrainingDataConfig(
+            input_patterns=[str(file) for file in files],
+            output_folder=folder,
+            tokenizer=tokenizer,
+            max_seq_length=64,
+            max_predictions_per_seq=10,  # 15 % of 64
+            dupe_factor=4,
+            heldout_fraction=0.05,
+            random_seed=config.seed,
+            num_workers=min(2, os.cpu_count() or 1),
+        ),
+        progress=True,
+    )
+
+
+def _pretrain(config, model, folder) -> None:
+    steps = config.num_train_steps
+    result = pretrain(
+        PretrainConfig(
+            input_patterns=str(folder / "data"),
+            output_dir=folder / "run",
+            model=model,
+            training=TrainingConfig(
+                total_steps=steps,
+                seed=config.seed,
+                log_steps=max(1, steps // 60),
+                save_steps=max(1, steps // 4),
+                eval_steps=max(1, steps // 12),
+            ),
+            train_batch_size=32,
+            optimizer="adamw",
+            learning_rate=1e-3,
+            num_warmup_steps=steps // 10,
+            max_eval_steps=10,
+        )
+    )
+    if result.interrupted:
+        raise KeyboardInterrupt
+
+
+def _train_classifier(config, files, folder) -> dict[str, Any]:
+    passages = label_passages(files, 1200, 400, config.seed)
+    for name in ("train", "test"):
+        rows = getattr(passages, name)
+        (folder / f"classifier-{name}.tsv").write_text(
+            "".join(f"{label}\t{text}\n" for label, text in rows), "utf-8"
+        )
+    result = folder / "classifier.json"
+    process = subprocess.run(
+        [
+            sys.executable,
+            hub_classifier.__file__,
+            *(folder / "hub" / kind for kind in ("preprocessor", "encoder")),
+            *(folder / f"classifier-{name}.tsv" for name in ("train", "test")),
+            result,
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    if process.returncode:
+        raise RuntimeError(
+            f"the classifier's process failed: {process.stdout[-2000:]}"
+        )
+    labels = [label for label, _ in passages.test]
+    majority = max(labels.count(0), labels.count(1)) / len(labels)
+    return {
+        **json.loads(result.read_text()),
+        "sources": passages.sources,
+        "majority": majority,
+    }
+
+
+def _table(summary: dict[str, Any]) -> str:
+    scores, corpus = summary["scores"], summary["corpus"]
+    unigram = scores["mlm_unigram_accuracy"]
+    classifier = summary["classifier"]
+    first, second = classifier["sources"]
+    rows = [
+        (
+            "training text",
+            f"{corpus['documents']:,} documents",
+            f"{corpus['tokens']:,} tokens",
+        ),
+        ("model", "albert_mini", f"{summary['parameters']:,} parameters"),
+        (
+            "masked words, held out",
+            f"{scores['mlm_accuracy']:.1%} right",
+            f"most frequent token: {unigram:.1%}; "
+            f"{scores['mlm_accuracy'] / unigram:.1f} times that",
+        ),
+        (
+            "sentence order, held out",
+            f"{scores['sop_accuracy']:.1%} right",
+            f"chance: {scores['sop_chance']:.1%}",
+        ),
+    ]
+    for run in classifier["runs"]:
+        kind = "fine-tuned" if run["trainable"] else "frozen"
+        rows.append(
+            (
+                f"classifier, {kind} encoder",
+                f"{run['test_accuracy'][-1]:.1%} right",
+                f"{first} or {second}? chance: {classifier['majority']:.1%}",
+            )
+        )
+    rows += [
+        (name, f"{seconds:.0f} s", "")
+        for name, seconds in summary["seconds"].items()
+    ]
+    total = sum(summary["seconds"].values())
+    rows.append(("all", f"{total:.0f} s", ""))
+    widths = [max(len(row[i]) for row in rows) for i in range(3)]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) for cell, width in zip(row, widths, strict=True)
+        ).rstrip()
+        for row in rows
+    )

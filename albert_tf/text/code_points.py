@@ -1,0 +1,141 @@
+"""Python's Unicode tables as arrays, for graphs that must agree with Python.
+
+TensorFlow carries ICU with another version of Unicode than Python's, and its
+lower-casing and whitespace differ in places. So the graph does not ask ICU: it
+looks up what this Python's `unicodedata` and `str` say of each code point.
+"""
+
+import dataclasses
+import functools
+import sys
+import unicodedata
+
+import numpy as np
+
+CAPITAL_SIGMA = "\u03a3"
+FINAL_SIGMA = "\u03c2"
+SMALL_SIGMA = "\u03c3"
+
+# The values of `cases()`.
+CASED = 1
+CASE_IGNORABLE = 2
+
+PAGE_BITS = 7
+_PAGE = 1 << PAGE_BITS
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class CodePointMap:
+    """A map from code points to small integers, in two levels.
+
+    The value of `c` is `entries[pages[c >> PAGE_BITS], c % 2**PAGE_BITS]`.
+
+    Attributes:
+      pages: int32 `[0x110000 >> PAGE_BITS]`.
+      entries: int32 `[distinct pages, 2**PAGE_BITS]`.
+    """
+
+    pages: np.ndarray
+    entries: np.ndarray
+
+    @classmethod
+    def from_values(cls, values: np.ndarray) -> "CodePointMap":
+        """Compresses `[0x110000]` values: equal pages are stored once."""
+        values = values.astype(np.int32).reshape(-1, _PAGE)
+        numbers: dict[bytes, int] = {}
+        pages = [
+            numbers.setdefault(page.tobytes(), len(numbers)) for page in values
+        ]
+        entries = np.frombuffer(b"".join(numbers), np.int32)
+        return cls(np.array(pages, np.int32), entries.reshape(-1, _PAGE))
+
+
+# Values of `Images.image_of`: whitespace, and the first row of `rows`. Smaller
+# ones are distances, of at most 0x10FFFF either way.
+WHITESPACE = 1 << 23
+ROWS = 1 << 24
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Images:
+    """What normalization makes of every single code point.
+
+    Attributes:
+      image_of: for each code point, `WHITESPACE` if `str.split` splits at it;
+        else, if its image is one code point, the distance to that; else `ROWS`
+        plus the row of `rows` that holds its image.
+      rows: the longer images, and first the empty one.
+    """
+
+    image_of: CodePointMap
+    rows: tuple[str, ...]
+
+
+def image(text: str, do_lower_case: bool, strip_accents: bool) -> str:
+    """Returns `text` decomposed, without accents and lower-cased, as asked.
+
+    The capital sigma stays as it is: it alone is lower-cased by its context.
+    """
+    if strip_accents:
+        text = unicodedata.normalize("NFKD", text)
+        text = "".join(c for c in text if not unicodedata.combining(c))
+    if do_lower_case:
+        text = CAPITAL_SIGMA.join(
+            part.lower() for part in text.split(CAPITAL_SIGMA)
+        )
+    return text
+
+
+@functools.cache
+def images(do_lower_case: bool, strip_accents: bool) -> Images:
+    """Tabulates `image` and whitespace for every code point."""
+    image_of = np.zeros(sys.maxunicode + 1, np.int32)
+    rows = {"": 0}
+    for start in range(0, sys.maxunicode + 1, _PAGE):
+        page = "".join(map(chr, range(start, start + _PAGE)))
+        # Most pages are ideographs or empty: one comparison settles them.
+        if image(
+            page, do_lower_case, strip_accents
+        ) == page and page.split() == [page]:
+            continue
+        for code_point, character in enumerate(page, start):
+            if character.isspace():
+                image_of[code_point] = WHITESPACE
+                continue
+            result = image(character, do_lower_case, strip_accents)
+            if len(result) == 1:
+                image_of[code_point] = ord(result) - code_point
+            else:
+                row = rows.setdefault(result, len(rows))
+                image_of[code_point] = ROWS + row
+    return Images(CodePointMap.from_values(image_of), tuple(rows))
+
+
+@functools.cache
+def cases() -> CodePointMap:
+    """Tabulates how lower-casing a capital sigma sees every code point.
+
+    `str.lower` makes a capital sigma final if the nearest character before it
+    that is not case-ignorable is cased, and the nearest such one after it is
+    not (Unicode, section 3.13, Final_Sigma). Python does not publish the two
+    properties, so they are read off what `str.lower` does to a probe.
+    """
+    values = np.zeros(sys.maxunicode + 1, np.int32)
+    # One call over all probes, kept apart by "\n", which is neither cased nor
+    # ignorable. Neither are whitespace and what is no assigned character.
+    probed = [
+        c
+        for c in map(chr, range(sys.maxunicode + 1))
+        if unicodedata.category(c) not in ("Cn", "Co", "Cs") and not c.isspace()
+    ]
+    code_points = np.fromiter(map(ord, probed), np.int32, len(probed))
+    for value, before in ((CASE_IGNORABLE, "A"), (CASED, "")):
+        probes = "\n".join(before + c + CAPITAL_SIGMA for c in probed).lower()
+        final = np.fromiter(
+            (probe.endswith(FINAL_SIGMA) for probe in probes.split("\n")),
+            np.bool_,
+            len(probed),
+        )
+        # Cased ones also pass the first probe, and overwrite it in the second.
+        values[code_points[final]] = value
+    return CodePointMap.from_values(values)

@@ -1,0 +1,258 @@
+"""The normalizer as TensorFlow operations on code points."""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from albert_tf.text import code_points
+from albert_tf.text.normalizer import Normalizer
+
+
+class GraphAlignment(NamedTuple):
+    """Normalized texts, and where each of their code points comes from.
+
+    The counterpart of `Alignment`, in code points and bytes.
+
+    Attributes:
+      texts: tf.string `[batch]`, normalized.
+      code_points: ragged int32 `[batch, (characters)]`, the same, decoded.
+      starts: int64 `[all characters]`, flat: where a character's source begins
+        in the original text, in bytes.
+      limits: int64 `[all characters]`: where it ends.
+    """
+
+    texts: tf.Tensor
+    code_points: tf.RaggedTensor
+    starts: tf.Tensor
+    limits: tf.Tensor
+
+
+class _Folded(NamedTuple):
+    """Code points with what becomes of them, before sigmas are resolved.
+
+    Attributes:
+      images: ragged int32 `[batch, (characters)]`, end to end the images of
+        all decoded code points.
+      odd: int64 `[odd ones]`, the indices of the decoded code points whose
+        image is not one code point.
+      odd_lengths: int64 `[odd ones]`, the lengths of those images.
+      solid: bool `[decoded]`, which of the decoded ones are not whitespace.
+    """
+
+    images: tf.RaggedTensor
+    odd: tf.Tensor
+    odd_lengths: tf.Tensor
+    solid: tf.Tensor
+
+
+class GraphNormalizer(tf.Module):
+    """A `Normalizer` for tensors: the same string for every string.
+
+    Every step works on the code points of the whole batch, laid end to end:
+    whitespace is filtered, each code point is replaced by its image (a table
+    made from Python's), and the rare capital sigma is resolved by its context.
+    """
+
+    def __init__(self, normalizer: Normalizer):
+        """Bakes the tables of `normalizer` for this Python's Unicode."""
+        super().__init__(name="normalizer")
+        images = code_points.images(
+            normalizer.do_lower_case, normalizer.strip_accents
+        )
+        # Eager constants, so that functions traced from one object share them;
+        # on the CPU, where all string operations are.
+        with tf.init_scope(), tf.device("CPU:0"):
+            self._image_of = _Lookup(images.image_of)
+            self._rows = tf.RaggedTensor.from_row_lengths(
+                tf.constant([ord(c) for c in "".join(images.rows)], tf.int32),
+                tf.constant([len(row) for row in images.rows], tf.int64),
+            )
+            self._case = (
+                _Lookup(code_points.cases())
+                if normalizer.do_lower_case
+                else None
+            )
+
+    def __call__(self, texts: tf.Tensor) -> tf.Tensor:
+        """Normalizes strings of any shape."""
+        texts = tf.convert_to_tensor(texts, tf.string)
+        decoded = tf.strings.unicode_decode(tf.reshape(texts, [-1]), "UTF-8")
+        normalized = self._lower_sigmas(self._fold(decoded).images)
+        return tf.ensure_shape(
+            tf.reshape(
+                tf.strings.unicode_encode(normalized, "UTF-8"), tf.shape(texts)
+            ),
+            texts.shape,
+        )
+
+    def align(self, texts: tf.Tensor) -> GraphAlignment:
+        """Normalizes `[batch]` strings and keeps track of the sources."""
+        decoded, starts = tf.strings.unicode_decode_with_offsets(texts, "UTF-8")
+        folded = self._fold(decoded)
+        normalized = self._lower_sigmas(folded.images)
+
+        # Of each decoded code point: length of its image, end of its source.
+        lengths = tf.tensor_scatter_nd_update(
+            tf.ones_like(decoded.values, tf.int64),
+            folded.odd[:, None],
+            folded.odd_lengths,
+        )
+        ends = _ends(starts, tf.strings.length(texts, "BYTE"))
+
+        # Sources lie side by side. So the source of an image reaches to the
+        # next that has an image, or to the last solid character of the text.
+        kept = tf.where(lengths > 0)[:, 0]
+        text_of = tf.gather(decoded.value_rowids(), kept)
+        last_solid = _last_before(folded.solid, decoded.row_splits[1:])
+        limits = tf.where(
+            tf.concat([text_of, [-1]], 0)[1:] == text_of,
+            tf.roll(tf.gather(starts.values, kept), -1, 0),
+            tf.gather(ends, tf.gather(last_solid, text_of)),
+        )
+        repeats = tf.gather(lengths, kept)
+        return GraphAlignment(
+            tf.strings.unicode_encode(normalized, "UTF-8"),
+            normalized,
+            tf.repeat(tf.gather(starts.values, kept), repeats),
+            tf.repeat(limits, repeats),
+        )
+
+    def _fold(self, decoded: tf.RaggedTensor) -> _Folded:
+        """Collapses whitespace and puts images in place of code points."""
+        image_of = self._image_of(decoded.values)
+        is_space = image_of == code_points.WHITESPACE
+        solid = ~is_space
+        # A run of whitespace stays as its first character, which follows a
+        # solid one, unless that is the last solid one of the text.
+        follows_solid = tf.tensor_scatter_nd_update(
+            tf.concat([[False], solid], 0),
+            tf.concat(
+                [
+                    decoded.row_starts(),
+                    _last_before(solid, decoded.row_splits[1:]) + 1,
+                ],
+                0,
+            )[:, None],
+            tf.zeros([2 * decoded.nrows()], tf.bool),
+        )[:-1]
+        dropped = is_space & ~follows_solid
+        singles = tf.where(is_space, ord(" "), decoded.values + image_of)
+
+        # Few images are not one code point. The single ones between two of
+        # them are one row of a table whose first rows are the odd images.
+        odd = tf.where(dropped | (image_of >= code_points.ROWS))[:, 0]
+        # Dropped whitespace, whose value is below ROWS, gets the empty row 0.
+        odd_rows = tf.cast(
+            tf.maximum(tf.gather(image_of, odd) - code_points.ROWS, 0), tf.int64
+        )
+        odd_lengths = tf.gather(self._rows.row_lengths(), odd_rows)
+        num_rows = self._rows.nrows()
+        table = tf.RaggedTensor.from_row_splits(
+            tf.concat([self._rows.values, singles], 0),
+            tf.concat(
+                [
+                    self._rows.row_splits,
+                    self._rows.row_splits[-1] + _interleave(odd, odd + 1),
+                    self._rows.row_splits[-1:] + tf.size(singles, tf.int64),
+                ],
+                0,
+            ),
+            validate=False,
+        )
+        runs = num_rows + 2 * tf.range(tf.size(odd, tf.int64) + 1)
+        images = tf.gather(
+            table,
+            tf.concat([_interleave(runs[:-1], odd_rows), runs[-1:]], 0),
+        ).values
+        shift = tf.concat([[0], tf.cumsum(odd_lengths - 1)], 0)
+        splits = decoded.row_splits + tf.gather(
+            shift, tf.searchsorted(odd, decoded.row_splits)
+        )
+        return _Folded(
+            tf.RaggedTensor.from_row_splits(images, splits, validate=False),
+            odd,
+            odd_lengths,
+            solid,
+        )
+
+    def _lower_sigmas(self, texts: tf.RaggedTensor) -> tf.RaggedTensor:
+        """Lower-cases capital sigmas by their context, as `str.lower` does."""
+        if self._case is None:
+            return texts
+        sigma = texts.values == ord(code_points.CAPITAL_SIGMA)
+        return texts.with_values(
+            tf.cond(
+                tf.reduce_any(sigma),
+                lambda: self._with_small_sigmas(texts, sigma),
+                lambda: texts.values,
+            )
+        )
+
+    def _with_small_sigmas(
+        self, texts: tf.RaggedTensor, sigma: tf.Tensor
+    ) -> tf.Tensor:
+        case = self._case(texts.values)
+        # Only characters that are not case-ignorable are looked at, so after
+        # leaving those out every sigma's context is its two neighbours.
+        visible = tf.where(case != code_points.CASE_IGNORABLE)[:, 0]
+        cased = tf.gather(case, visible) == code_points.CASED
+        text_of = tf.gather(texts.value_rowids(), visible)
+        together = text_of[1:] == text_of[:-1]
+        before = tf.concat([[False], cased[:-1] & together], 0)
+        after = tf.concat([cased[1:] & together, [False]], 0)
+        lowered = tf.where(
+            before & ~after,
+            ord(code_points.FINAL_SIGMA),
+            ord(code_points.SMALL_SIGMA),
+        )
+        values = tf.gather(texts.values, visible)
+        return tf.tensor_scatter_nd_update(
+            texts.values,
+            visible[:, None],
+            tf.where(tf.gather(sigma, visible), lowered, values),
+        )
+
+
+class _Lookup(tf.Module):
+    """A `CodePointMap` as constants."""
+
+    def __init__(self, code_point_map: code_points.CodePointMap):
+        super().__init__()
+        self._pages = tf.constant(code_point_map.pages)
+        self._entries = tf.constant(code_point_map.entries.reshape(-1))
+
+    def __call__(self, values: tf.Tensor) -> tf.Tensor:
+        page = tf.gather(
+            self._pages,
+            tf.bitwise.right_shift(values, code_points.PAGE_BITS),
+        )
+        within = tf.bitwise.bitwise_and(
+            values, (1 << code_points.PAGE_BITS) - 1
+        )
+        return tf.gather(
+            self._entries,
+            tf.bitwise.left_shift(page, code_points.PAGE_BITS) + within,
+        )
+
+
+def _ends(starts: tf.RaggedTensor, lengths: tf.Tensor) -> tf.Tensor:
+    """Returns where each decoded code point ends, flat, in bytes."""
+    nonempty = tf.where(starts.row_lengths() > 0)[:, 0]
+    return tf.tensor_scatter_nd_update(
+        tf.roll(starts.values, -1, 0),
+        (tf.gather(starts.row_splits, nonempty + 1) - 1)[:, None],
+        tf.cast(tf.gather(lengths, nonempty), tf.int64),
+    )
+
+
+def _last_before(flags: tf.Tensor, limits: tf.Tensor) -> tf.Tensor:
+    """Returns the index of the last set flag before each limit, or -1."""
+    indices = tf.where(flags)[:, 0]
+    return tf.gather(
+        tf.concat([[-1], indices], 0), tf.searchsorted(indices, limits)
+    )
+
+
+def _interleave(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
+    """Returns first[0], second[0], first[1], second[1], ..."""
+    return tf.reshape(tf.stack([first, second], axis=1), [-1])

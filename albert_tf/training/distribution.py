@@ -1,0 +1,225 @@
+"""Where the replicas run and in what precision they compute."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+
+DISTRIBUTIONS = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
+PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
+
+
+def make_strategy(
+    distribution: str = "auto",
+    *,
+    tpu: str | None = None,
+    tpu_zone: str | None = None,
+    gcp_project: str | None = None,
+    devices: Sequence[str] | None = None,
+) -> tf.distribute.Strategy:
+    """Creates the strategy; call it before any other TensorFlow operation.
+
+    Args:
+      distribution: one of `DISTRIBUTIONS`. "auto" is the TPU where one is
+        named, several workers where TF_CONFIG lists them, all GPUs where there
+        are several, and one device otherwise.
+      tpu: name or address of the TPU; "local" on a TPU VM.
+      tpu_zone: the zone of a TPU given by name.
+      gcp_project: the project of a TPU given by name.
+      devices: names such as "GPU:0"; default: every GPU, else the CPU.
+
+    Raises:
+      InputError: the arguments contradict each other or the machine.
+    """
+    if distribution not in DISTRIBUTIONS:
+        raise InputError(
+            f"distribution={distribution!r}: choose one of "
+            + ", ".join(DISTRIBUTIONS)
+        )
+    workers = _workers_of_tf_config()
+    devices = list(devices or ())
+    if distribution == "auto":
+        distribution = _detect(tpu, workers, devices)
+    _check(distribution, tpu, tpu_zone, gcp_project, workers, devices)
+    if distribution == "tpu":
+        return _tpu_strategy(tpu, tpu_zone, gcp_project)
+    if distribution == "multi_worker":
+        return tf.distribute.MultiWorkerMirroredStrategy()
+    _check_devices(devices)
+    gpus = [f"GPU:{i}" for i in range(len(_logical_devices("GPU")))]
+    if distribution == "one_device":
+        device = (devices or gpus or ["CPU:0"])[0]
+        return tf.distribute.OneDeviceStrategy(f"/{device.lstrip('/')}")
+    if not devices and not gpus:
+        raise InputError(
+            "distribution='mirrored': this machine has no GPU; name the "
+            "devices or use distribution='one_device'"
+        )
+    return _mirrored(tuple(devices or gpus))
+
+
+@functools.cache
+def _mirrored(devices: tuple[str, ...]) -> tf.distribute.MirroredStrategy:
+    # One a process: the collectives of a second strategy over the same devices
+    # get the keys of the first one's, and TensorFlow aborts both.
+    return tf.distribute.MirroredStrategy(devices)
+
+
+def is_chief(strategy: tf.distribute.Strategy) -> bool:
+    """Whether this process is the one that writes the run's files."""
+    resolver = strategy.cluster_resolver
+    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        return True
+    # Without a "chief" in TF_CONFIG, worker 0 is it.
+    task = (resolver.task_type, resolver.task_id)
+    return task[0] in (None, "chief") or (
+        task == ("worker", 0)
+        and not resolver.cluster_spec().as_dict().get("chief")
+    )
+
+
+def any_worker(
+    strategy: tf.distribute.Strategy, flag: Callable[[], bool]
+) -> Callable[[], bool]:
+    """Returns a function that tells whether `flag()` holds in any process.
+
+    All processes must call it at the same step: one that left the loop alone
+    would leave the others waiting for its gradients.
+    """
+    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        return flag
+
+    @tf.function
+    def count(mine):
+        def on_replica():
+            replica = tf.distribute.get_replica_context()
+            return replica.all_reduce(tf.distribute.ReduceOp.SUM, mine)
+
+        total = strategy.run(on_replica)
+        return strategy.experimental_local_results(total)[0]
+
+    return lambda: bool(count(tf.constant(float(flag()))) > 0)
+
+
+def set_precision(precision: str) -> None:
+    """Sets the dtype policy of the Keras layers that are created afterwards.
+
+    Variables stay float32. "mixed_float16" also needs
+    `TrainingConfig(dynamic_loss_scale=True)`.
+
+    Args:
+      precision: one of `PRECISIONS`.
+
+    Raises:
+      InputError: another word.
+    """
+    if precision not in PRECISIONS:
+        raise InputError(
+            f"precision={precision!r}: choose one of {', '.join(PRECISIONS)}"
+        )
+    keras.config.set_dtype_policy(precision)
+
+
+def _workers_of_tf_config() -> list[str]:
+    text = os.environ.get("TF_CONFIG", "")
+    if not text:
+        return []
+    try:
+        config = json.loads(text)
+        cluster: Mapping[str, Any] = config.get("cluster", {})
+        return [*cluster.get("chief", []), *cluster.get("worker", [])]
+    except (ValueError, AttributeError, TypeError) as error:
+        raise InputError(
+            f"TF_CONFIG is not a JSON description of a cluster ({error}); "
+            "correct or unset the environment variable"
+        ) from error
+
+
+def _logical_devices(kind: str) -> list[str]:
+    return [device.name for device in tf.config.list_logical_devices(kind)]
+
+
+def _detect(tpu, workers, devices) -> str:
+    if tpu is not None:
+        return "tpu"
+    if workers:
+        return "multi_worker"
+    count = len(devices) if devices else len(_logical_devices("GPU"))
+    return "mirrored" if count > 1 else "one_device"
+
+
+def _check(distribution, tpu, tpu_zone, gcp_project, workers, devices) -> None:
+    if distribution == "tpu":
+        if tpu is None:
+            raise InputError(
+                "distribution='tpu' needs tpu: its name or address, or 'local' "
+                "on a TPU VM"
+            )
+        if workers:
+            raise InputError(
+                f"tpu={tpu!r} and the workers of TF_CONFIG contradict each "
+                "other; unset one"
+            )
+    else:
+        for name, value in (
+            ("tpu", tpu),
+            ("tpu_zone", tpu_zone),
+            ("gcp_project", gcp_project),
+        ):
+            if value is not None:
+                raise InputError(
+                    f"{name}={value!r} means nothing with "
+                    f"distribution={distribution!r}; use distribution='tpu'"
+                )
+    if distribution == "multi_worker" and not workers:
+        raise InputError(
+            "distribution='multi_worker' needs the environment variable "
+            "TF_CONFIG with the workers of the cluster"
+        )
+    if distribution in ("tpu", "multi_worker") and devices:
+        raise InputError(
+            f"devices={','.join(devices)} cannot be chosen with "
+            f"distribution={distribution!r}; leave devices out"
+        )
+    if distribution == "one_device" and len(devices) > 1:
+        raise InputError(
+            f"devices={','.join(devices)} with distribution='one_device'; "
+            "name one device or use distribution='mirrored'"
+        )
+
+
+def _check_devices(devices: list[str]) -> None:
+    known = _logical_devices("CPU") + _logical_devices("GPU")
+    known = [name.split("device:")[-1] for name in known]
+    for device in devices:
+        if device.lstrip("/").upper() not in known:
+            raise InputError(
+                f"devices={','.join(devices)}: {device} is not on this "
+                f"machine; it has {', '.join(known)}"
+            )
+
+
+def _tpu_strategy(tpu, tpu_zone, gcp_project) -> tf.distribute.TPUStrategy:
+    try:
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(
+            tpu=tpu, zone=tpu_zone, project=gcp_project
+        )
+        # On the TPU's own machine the devices are already in this process.
+        if tpu not in ("", "local"):
+            tf.config.experimental_connect_to_cluster(resolver)
+        tf.tpu.experimental.initialize_tpu_system(resolver)
+    except (ValueError, tf.errors.OpError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(
+            f"tpu={tpu!r} cannot be reached ({reason}); check the name, the "
+            "zone and that this is a TPU machine"
+        ) from error
+    return tf.distribute.TPUStrategy(resolver)

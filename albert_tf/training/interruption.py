@@ -1,0 +1,66 @@
+"""Stopping a run between two steps when the user or the machine asks to."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextlib.contextmanager
+def graceful_stop() -> Iterator[threading.Event]:
+    """Turns the first SIGINT or SIGTERM into a flag; the second ends at once.
+
+    A Python signal handler waits while TensorFlow runs a window of steps, so
+    the signals are read by a thread of their own, from the pipe that the
+    interpreter writes to. Outside the main thread, where Python receives no
+    signals, the flag just never rises.
+
+    Yields:
+      An event that is set when a stop was asked for.
+    """
+    stop = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    read_end, write_end = os.pipe()
+    os.set_blocking(write_end, False)
+    handlers = {
+        number: signal.signal(number, lambda *_: None) for number in _SIGNALS
+    }
+    previous_fd = signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
+    watcher = threading.Thread(
+        target=_watch, args=(read_end, stop), daemon=True
+    )
+    watcher.start()
+    try:
+        yield stop
+    finally:
+        signal.set_wakeup_fd(previous_fd)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        os.close(write_end)
+        watcher.join()
+        os.close(read_end)
+
+
+def _watch(read_end: int, stop: threading.Event) -> None:
+    while received := os.read(read_end, 1):
+        number = received[0]
+        if number not in _SIGNALS:
+            continue
+        if stop.is_set():
+            # Nothing needs cleaning up: every file is written atomically.
+            os._exit(128 + number)
+        stop.set()
+        print(
+            f"{signal.Signals(number).name}: finishing the steps under way, "
+            "then saving. Once more to stop at once.",
+            file=sys.stderr,
+            flush=True,
+        )

@@ -1,0 +1,54 @@
+"""One line of live progress."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+
+from absl import logging
+from tqdm import tqdm
+
+_SHOWN_LAST = ("learning_rate", "gradient_norm", "examples_per_second")
+
+
+class Progress:
+    """A progress bar on a terminal, a log line for each report elsewhere.
+
+    Args:
+      total_steps: steps of the whole run.
+      step: the step that the run (re)starts from.
+    """
+
+    def __init__(self, total_steps: int, step: int = 0):
+        self._total_steps = total_steps
+        self._bar = tqdm(
+            total=total_steps,
+            initial=step,
+            unit="step",
+            dynamic_ncols=True,
+            # A file would fill up with redrawn bars.
+            disable=not sys.stderr.isatty(),
+        )
+
+    def advance(self, steps: int) -> None:
+        """Moves the bar and its estimate of the time left."""
+        self._bar.update(steps)
+
+    def report(
+        self, step: int, split: str, values: Mapping[str, float]
+    ) -> None:
+        """Shows the newest metrics."""
+        names = [name for name in values if name not in _SHOWN_LAST]
+        text = ", ".join(f"{name} {values[name]:.4g}" for name in names)
+        if self._bar.disable:
+            logging.info(
+                "step %d/%d, %s: %s", step, self._total_steps, split, text
+            )
+        elif split == "train":
+            self._bar.set_postfix_str(text)
+        else:
+            self._bar.write(f"step {step}, {split}: {text}", file=sys.stderr)
+
+    def close(self) -> None:
+        """Ends the line."""
+        self._bar.close()

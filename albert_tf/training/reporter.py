@@ -1,0 +1,55 @@
+"""Where the metrics of a run go: the terminal and the run's folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from albert_tf.training.metrics_log import MetricsLog
+from albert_tf.training.progress import Progress
+
+
+class Reporter:
+    """Shows progress and writes the log; silent where not enabled.
+
+    Args:
+      run_dir: the folder of the run; None to write nothing.
+      total_steps: steps of the whole run.
+      step: the step that the run (re)starts from.
+      enabled: false in every process but one of a run of several workers.
+    """
+
+    def __init__(
+        self,
+        run_dir: str | os.PathLike | None,
+        total_steps: int,
+        step: int,
+        enabled: bool = True,
+    ):
+        self._progress = Progress(total_steps, step) if enabled else None
+        self._log = None
+        if enabled and run_dir is not None:
+            self._log = MetricsLog(run_dir, step)
+
+    def advance(self, steps: int) -> None:
+        """Counts steps."""
+        if self._progress is not None:
+            self._progress.advance(steps)
+
+    def report(
+        self, step: int, split: str, values: Mapping[str, float]
+    ) -> None:
+        """Shows and writes the metrics of a step."""
+        if self._progress is not None:
+            self._progress.report(step, split, values)
+        if self._log is not None:
+            self._log.write(step, split, values)
+
+    def __enter__(self) -> Reporter:
+        return self
+
+    def __exit__(self, *exception) -> None:
+        if self._progress is not None:
+            self._progress.close()
+        if self._log is not None:
+            self._log.close()

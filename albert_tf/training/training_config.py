@@ -1,0 +1,80 @@
+"""How long a run is and what happens when."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+from albert_tf.errors import InputError
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainingConfig:
+    """The settings of a run that belong to no model, task or optimizer.
+
+    Steps are updates of the weights, counted from the start of the run.
+
+    Attributes:
+      total_steps: steps of the whole run, those before a resume included.
+      steps_per_loop: most steps that run on the device between two looks of the
+        host; the numbers that come out do not depend on it.
+      gradient_accumulation_steps: micro-batches that a replica cuts its share
+        of the global batch into, to hold the activations of one at a time.
+      clip_norm: largest global norm of the gradient; 0 for no clipping.
+      seed: of all randomness of the run; in [0, 2**31).
+      log_steps: steps between two lines of metrics.
+      save_steps: steps between two checkpoints.
+      eval_steps: steps between two evaluations; 0 for one, at the end.
+      keep_checkpoints: how many of the newest checkpoints stay.
+      dynamic_loss_scale: scale the loss and skip steps that overflow; needed
+        with, and only with, precision mixed_float16.
+      jit_compile: compile the step with XLA; one replica only (a TPU always
+        compiles).
+    """
+
+    total_steps: int
+    steps_per_loop: int = 100
+    gradient_accumulation_steps: int = 1
+    clip_norm: float = 1.0
+    seed: int = 0
+    log_steps: int = 100
+    save_steps: int = 1000
+    eval_steps: int = 0
+    keep_checkpoints: int = 5
+    dynamic_loss_scale: bool = False
+    jit_compile: bool = False
+
+    def __post_init__(self):
+        for name in (
+            "total_steps steps_per_loop gradient_accumulation_steps log_steps "
+            "save_steps keep_checkpoints"
+        ).split():
+            self._require(name, getattr(self, name) >= 1, "at least 1")
+        self._require("eval_steps", self.eval_steps >= 0, "at least 0")
+        self._require(
+            "clip_norm",
+            self.clip_norm >= 0 and math.isfinite(self.clip_norm),
+            "finite and at least 0",
+        )
+        self._require("seed", 0 <= self.seed < 2**31, "in [0, 2**31)")
+
+    def _require(self, name: str, condition: bool, rule: str) -> None:
+        if not condition:
+            value = getattr(self, name)
+            raise InputError(f"training: {name}={value} must be {rule}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the settings, for the record of a run."""
+        return dataclasses.asdict(self)
+
+    def next_stop(self, step: int) -> int:
+        """Returns the step at which the host looks in again after `step`."""
+        periods = [self.log_steps, self.save_steps]
+        if self.eval_steps:
+            periods.append(self.eval_steps)
+        return min(
+            step + self.steps_per_loop,
+            self.total_steps,
+            *((step // period + 1) * period for period in periods),
+        )

@@ -1,0 +1,167 @@
+"""A Keras 3 layer around a TF-Hub text SavedModel."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import keras
+import tensorflow as tf
+import tensorflow_text  # noqa: F401  Registers what preprocessors are made of.
+
+from albert_tf.errors import InputError
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class HubLayer(keras.layers.Layer):
+    """Calls a Reusable SavedModel and trains its weights: a Keras 3 KerasLayer.
+
+    `hub.KerasLayer` is a layer of tf_keras. In a Keras 3 functional model it
+    fails, and in a subclassed one its weights are left out of the training
+    without a word. This layer follows the same contract
+    (https://www.tensorflow.org/hub/reusable_saved_models):
+    `trainable_variables` are trained, the other `variables` are not,
+    `regularization_losses` are added while the layer is trainable, and the
+    SavedModel is called with `training=True` (dropout) if the layer is
+    trainable and its model trains.
+
+    Inputs and outputs are those of the SavedModel. For an encoder: a dict of
+    integer `[batch, seq]` named `input_word_ids`, `input_mask` and
+    `input_type_ids` -> a dict with `pooled_output` `[batch, hidden]` and
+    `sequence_output` `[batch, seq, hidden]`. For a preprocessor: strings
+    `[batch]` -> the encoder's inputs.
+
+    Args:
+      path: the folder of the SavedModel.
+      trainable: whether its weights are trained.
+      endpoint: None to call the loaded object, or the name of a sub-object,
+        such as "mlm" of an encoder.
+      arguments: passed by keyword in every call, such as
+        `{"seq_length": 64}` for a preprocessor.
+      **kwargs: `name` and `dtype` of `keras.layers.Layer`. The SavedModel
+        computes in its own precision, whatever `dtype` is.
+
+    Raises:
+      InputError: there is no SavedModel at `path`, or it lacks the endpoint.
+
+    Example:
+      >>> strings = keras.Input((), dtype="string")
+      >>> inputs = HubLayer("albert_preprocess")(strings)
+      >>> pooled = HubLayer("albert_base")(inputs)["pooled_output"]
+      >>> model = keras.Model(strings, keras.layers.Dense(1)(pooled))
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        trainable: bool = True,
+        endpoint: str | None = None,
+        arguments: Mapping[str, Any] | None = None,
+        **kwargs,
+    ):
+        if keras.backend.backend() != "tensorflow":
+            raise InputError(
+                "HubLayer needs KERAS_BACKEND=tensorflow, not "
+                f"{keras.backend.backend()!r}"
+            )
+        super().__init__(**kwargs)
+        self.saved_model_path = os.fspath(path)
+        self.endpoint = endpoint
+        self.arguments = dict(arguments or {})
+        try:
+            # Kept: a variable or resource lives as long as the loaded object.
+            self._loaded = tf.saved_model.load(self.saved_model_path)
+        except OSError as error:
+            raise InputError(
+                f"cannot load {self.saved_model_path}: {error}"
+            ) from None
+        self._target = self._loaded
+        if endpoint is not None:
+            self._target = getattr(self._loaded, endpoint, None)
+        if not callable(self._target):
+            raise InputError(
+                f"the SavedModel {self.saved_model_path} has no callable "
+                f"{endpoint or 'root'}; is it one of the TF-Hub text contract?"
+            )
+        trained = list(getattr(self._target, "trainable_variables", ()))
+        seen = {id(variable) for variable in trained}
+        others = [
+            variable
+            for variable in getattr(self._target, "variables", ())
+            if id(variable) not in seen
+        ]
+        # Keras tracks the variables in attributes.
+        self._trained_weights = _keras_variables(trained, trainable=True)
+        self._other_weights = _keras_variables(others, trainable=False)
+        self.trainable = trainable  # Also says so to each weight.
+        self.built = True
+
+    @property
+    def resolved_object(self):
+        """What `tf.saved_model.load` returned, for its other attributes."""
+        return self._loaded
+
+    def call(self, inputs, training=False):
+        """Calls the SavedModel."""
+        arguments = dict(self.arguments)
+        if "training" in _parameters(self._target):
+            arguments["training"] = bool(training and self.trainable)
+        if self.trainable:
+            for loss in getattr(self._target, "regularization_losses", ()):
+                self.add_loss(loss())
+        return self._target(inputs, **arguments)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns what `from_config` needs: the path, not the SavedModel."""
+        return {
+            **super().get_config(),
+            "path": self.saved_model_path,
+            "endpoint": self.endpoint,
+            "arguments": dict(self.arguments),
+        }
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None, safe_mode=None):
+        """Makes the layer that `get_config` described.
+
+        Raises:
+          ValueError: Keras is in safe mode. Like `TFSMLayer`, this layer loads
+            a graph from a path, and a graph can do what a program can.
+        """
+        # There is no public way to ask; TFSMLayer and Lambda ask here too.
+        from keras.src.saving.serialization_lib import in_safe_mode
+
+        if (in_safe_mode() if safe_mode is None else safe_mode) is not False:
+            raise ValueError(
+                f"a HubLayer loads the SavedModel {config['path']}, whose "
+                "graph can read and write files; if you trust it, pass "
+                "safe_mode=False or call "
+                "keras.config.enable_unsafe_deserialization()"
+            )
+        return cls(**config)
+
+
+def _keras_variables(
+    variables: Iterable[tf.Variable], trainable: bool
+) -> list[keras.Variable]:
+    """Wraps variables: the Keras ones hold them, not copies."""
+    return [
+        keras.Variable(
+            variable,
+            dtype=variable.dtype.name,
+            trainable=trainable,
+            autocast=False,
+            # No slashes in Keras's names. The whole path stays readable, since
+            # optimizers exclude variables from decay by name.
+            name=variable.name.removesuffix(":0").replace("/", "_"),
+        )
+        for variable in variables
+    ]
+
+
+def _parameters(function) -> Mapping[str, Any]:
+    """Returns the parameters of a loaded function or callable object."""
+    if not hasattr(function, "function_type"):
+        function = function.__call__
+    return function.function_type.parameters

@@ -1,0 +1,43 @@
+"""What an export says of itself, in `export.json` beside the SavedModel."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+MANIFEST = "export.json"
+
+
+def weights_fingerprint(weights: Mapping[str, np.ndarray]) -> str:
+    """Returns the sha256 (hex) of named weights; their order does not matter.
+
+    What is hashed, for each name in sorted order: the line
+    `<name> <dtype> <shape>` (such as `sop_head/bias float32 [2]`) and a line
+    feed, then the values as little-endian bytes in C order.
+    """
+    digest = hashlib.sha256()
+    for name, value in sorted(weights.items()):
+        value = np.ascontiguousarray(value)
+        header = f"{name} {value.dtype.name} {list(value.shape)}\n"
+        digest.update(header.encode("utf-8"))
+        digest.update(value.astype(value.dtype.newbyteorder("<")).data)
+    return digest.hexdigest()
+
+
+def write_manifest(folder: pathlib.Path, values: Mapping[str, Any]) -> None:
+    """Writes `values` and the versions that made them to `folder`."""
+    versions = {
+        "albert_tf": importlib.metadata.version("albert-tf"),
+        "keras": keras.__version__,
+        "tensorflow": tf.__version__,
+    }
+    text = json.dumps({**values, "versions": versions}, indent=2) + "\n"
+    (folder / MANIFEST).write_text(text, encoding="utf-8")

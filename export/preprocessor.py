@@ -1,0 +1,164 @@
+"""Writes a preprocessor as the SavedModel of TF-Hub's text contract."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import Callable
+
+import tensorflow as tf
+
+from albert_tf.export.endpoint import Endpoint
+from albert_tf.export.folder import new_folder
+from albert_tf.export.manifest import write_manifest
+from albert_tf.text.digit_comma import DigitComma
+from albert_tf.text.preprocessor import AlbertPreprocessor
+
+
+def export_preprocessor(
+    tokenizer_model: str | os.PathLike[str],
+    path: str | os.PathLike[str],
+    *,
+    seq_length: int = 128,
+    do_lower_case: bool = True,
+    strip_accents: bool = True,
+    digit_comma: DigitComma = "google",
+    overwrite: bool = False,
+) -> None:
+    """Writes text -> encoder inputs, for `hub.KerasLayer` and plain TensorFlow.
+
+    What `tf.saved_model.load(path)` gives, after `import tensorflow_text`, with
+    B the batch and S the length of the rows:
+
+    - The object itself: strings `[B]`, or a list of two such tensors for pairs,
+      and optionally `seq_length=S` -> the encoder's dict of int32 `[B, S]`:
+      `input_word_ids`, `input_mask` and `input_type_ids`.
+    - `.tokenize`: strings `[B]` -> ragged int32 ids `[B, (tokens)]`.
+    - `.tokenize.get_special_tokens_dict()`: int32 scalars `padding_id`,
+      `start_of_sequence_id`, `end_of_segment_id`, `mask_id`, `vocab_size`.
+    - `.tokenize_with_offsets`: strings `[B]` -> a list of ids, and where their
+      text starts and ends, int64 in bytes, all ragged `[B, (tokens)]`.
+    - `.bert_pack_inputs`: a list of one or two ragged int32 `[B, (tokens)]` or
+      `[B, (words), (pieces)]`, and optionally `seq_length=S` -> the dict.
+    - `.signatures["serving_default"]`: `text`, strings `[B]` -> the dict.
+    - `.sp_model_file.asset_path`: the SentencePiece model.
+
+    `seq_length` is an int or an int32 scalar; where it is a constant, S is
+    known when a graph is built.
+
+    Args:
+      tokenizer_model: the SentencePiece model that goes with the encoder.
+      path: the folder to make. It appears only when it is complete.
+      seq_length: the default of S.
+      do_lower_case: see `AlbertTokenizer`, as for the others.
+      strip_accents: whether accents are dropped.
+      digit_comma: the rule for digits with commas, "google" or "corrected".
+      overwrite: replace a SavedModel at `path`.
+
+    Raises:
+      InputError: `path` is taken or cannot be made, or the tokenizer cannot be
+        read.
+    """
+    options = {
+        "do_lower_case": do_lower_case,
+        "strip_accents": strip_accents,
+        "digit_comma": digit_comma,
+    }
+    with new_folder(path, overwrite) as folder:
+        preprocessor = AlbertPreprocessor(
+            tokenizer_model, seq_length, **options
+        )
+        root = _root(preprocessor)
+        root.sp_model_file = tf.saved_model.Asset(os.fspath(tokenizer_model))
+        tf.saved_model.save(
+            root,
+            os.fspath(folder),
+            signatures={"serving_default": _signature(root)},
+        )
+        write_manifest(
+            folder,
+            {
+                "kind": "preprocessor",
+                "seq_length": seq_length,
+                "tokenizer": {
+                    "file": pathlib.Path(tokenizer_model).name,
+                    **options,
+                    "fingerprint": preprocessor.tokenizer.fingerprint,
+                },
+            },
+        )
+
+
+def _root(preprocessor: AlbertPreprocessor) -> Endpoint:
+    texts = tf.TensorSpec([None], tf.string, "text")
+    # Called by the other functions, not inlined: there is one graph of it.
+    tokenize = tf.function(
+        preprocessor.tokenize, input_signature=[texts], autograph=False
+    )
+
+    def preprocess(inputs, seq_length):
+        segments = inputs if isinstance(inputs, list) else [inputs]
+        return preprocessor.bert_pack_inputs(
+            [tokenize(segment) for segment in segments], seq_length
+        )
+
+    default = preprocessor.seq_length
+    root = Endpoint(_packing(preprocess, [texts, [texts, texts]], default))
+    root.tokenize = Endpoint(tokenize)
+    root.tokenize.get_special_tokens_dict = tf.function(
+        preprocessor.get_special_tokens_dict,
+        input_signature=[],
+        autograph=False,
+    )
+    root.tokenize_with_offsets = Endpoint(
+        tf.function(
+            lambda inputs: list(preprocessor.tokenize_with_offsets(inputs)),
+            input_signature=[texts],
+            autograph=False,
+        )
+    )
+    root.bert_pack_inputs = Endpoint(
+        _packing(
+            preprocessor.bert_pack_inputs,
+            [
+                [tf.RaggedTensorSpec([None] * rank, tf.int32)] * segments
+                for rank in (2, 3)
+                for segments in (1, 2)
+            ],
+            default,
+        )
+    )
+    # The functions need the tables and the SentencePiece model in it.
+    root._preprocessor = preprocessor
+    return root
+
+
+def _packing(body: Callable, specs: list, default: int) -> Callable:
+    """Makes a function of `(inputs, seq_length=default)`.
+
+    Args:
+      body: a function of the inputs and an int or int32 scalar.
+      specs: the inputs that it is traced for: each with the default, and with
+        a scalar tensor, into which a loaded function turns any other int.
+      default: of `seq_length`.
+    """
+
+    @tf.function(autograph=False)
+    def call(inputs, seq_length=default):
+        return body(inputs, seq_length)
+
+    for spec in specs:
+        call.get_concrete_function(spec)
+        call.get_concrete_function(spec, tf.TensorSpec([], tf.int32))
+    return call
+
+
+def _signature(root: Endpoint) -> Callable:
+    @tf.function(
+        input_signature=[tf.TensorSpec([None], tf.string, "text")],
+        autograph=False,
+    )
+    def serve(text):
+        return root.__call__(text)
+
+    return serve

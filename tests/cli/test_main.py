@@ -1,0 +1,69 @@
+import subprocess
+import sys
+
+import pytest
+
+from albert_tf.cli.main import COMMANDS, main
+
+
+def albert(*arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "albert_tf", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+    )
+
+
+def one_line(text):
+    assert text.count("\n") == 1, text
+    return text
+
+
+def test_usage_lists_the_commands(capsys):
+    assert main([]) == 2
+    assert main(["--help"]) == 0
+    usage = capsys.readouterr().out
+    for command in COMMANDS:
+        assert command in usage
+
+
+def test_unknown_command(capsys):
+    assert main(["pretrian"]) == 2
+    error = one_line(capsys.readouterr().err)
+    assert "'pretrian'" in error
+    assert "pretrain" in error
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(command):
+    result = albert(command, "--help")
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+    assert result.stdout.startswith(f"albert {command}: ")
+    assert "--" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["pretrain", "--lerning_rate=1"], "lerning_rate"),
+        (["pretrain", "--output=x"], "--input"),
+        (["train-vocab", "--input=/nowhere/*.txt", "--output=x"], "/nowhere"),
+        (["export", "--model=/nowhere", "--output=x"], "/nowhere"),
+        (["evaluate", "--run=/nowhere", "--input=/nowhere"], "/nowhere"),
+        (["pretrain", "--recipe=none", "--output=x"], "'none'"),
+        (["analyze", "parameters", "albert_huge"], "'albert_huge'"),
+        (["demo", "extra"], "'extra'"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(arguments, message, tmp_path):
+    result = albert(*arguments)
+    assert result.returncode == 2, result.stderr
+    assert message in one_line(result.stderr)
+    assert result.stdout == ""
+
+
+def test_parameter_table():
+    result = albert("analyze", "parameters", "albert_xxlarge_v2")
+    assert "222,595,584" in result.stdout
+    assert result.stderr == ""

@@ -1,0 +1,147 @@
+import io
+import os
+import pathlib
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import sentencepiece
+
+from albert_tf.config import AlbertConfig
+from albert_tf.export.encoder import export_encoder
+from albert_tf.export.preprocessor import export_preprocessor
+from albert_tf.models.pretrainer import AlbertPretrainer
+
+CONSUMERS = pathlib.Path(__file__).parent / "consumers"
+LONGEST = 40
+
+
+def run_consumer(name: str, *args, **environment: str) -> None:
+    """Runs a program that knows nothing of albert_tf, in a fresh process."""
+    result = subprocess.run(
+        [sys.executable, CONSUMERS / name, *map(str, args)],
+        env={**os.environ, **environment},
+        # Elsewhere than in the repository: nothing of it can be imported.
+        cwd=pathlib.Path(sys.executable).anchor,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if result.returncode:
+        pytest.fail(f"{name} failed:\n{result.stderr[-4000:]}", pytrace=False)
+
+
+@pytest.fixture(scope="session")
+def consumer():
+    return run_consumer
+
+
+@pytest.fixture(scope="session")
+def tokenizer_model(tmp_path_factory):
+    """A vocabulary of its own, with ALBERT's special pieces and ids."""
+    words = "a an the good bad movie film plot was really I have seen it not"
+    rng = np.random.default_rng(0)
+    lines = [
+        " ".join(rng.choice(words.lower().split(), 8)) + f" {n}, {n + 1},000."
+        for n in range(300)
+    ]
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(lines),
+        model_writer=model,
+        vocab_size=90,
+        pad_id=0,
+        unk_id=1,
+        bos_id=-1,
+        eos_id=-1,
+        control_symbols=["[CLS]", "[SEP]", "[MASK]"],
+        minloglevel=2,
+    )
+    path = tmp_path_factory.mktemp("a-private-place") / "spiece.model"
+    path.write_bytes(model.getvalue())
+    return path
+
+
+@pytest.fixture(scope="session")
+def config():
+    return AlbertConfig(
+        vocab_size=90,
+        embedding_size=8,
+        hidden_size=16,
+        num_hidden_layers=3,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=LONGEST,
+        hidden_dropout_prob=0.1,
+        attention_probs_dropout_prob=0.1,
+    )
+
+
+@pytest.fixture(scope="session")
+def pretrainer(config):
+    model = AlbertPretrainer(config)
+    rng = np.random.default_rng(1)
+    for weight in model.weights:
+        # Far from zeros and ones, so that each weight shows in the outputs.
+        weight.assign(weight + rng.normal(0, 0.2, weight.shape))
+    return model
+
+
+@pytest.fixture(scope="session")
+def inputs():
+    rng = np.random.default_rng(2)
+    mask = (np.arange(12) < np.array([12, 5, 1, 8])[:, None]).astype("int32")
+    return {
+        "input_word_ids": rng.integers(5, 90, mask.shape, "int32") * mask,
+        "input_mask": mask,
+        "input_type_ids": (np.arange(12) > 4).astype("int32") * mask,
+    }
+
+
+@pytest.fixture(scope="session")
+def expected(pretrainer, inputs, tmp_path_factory):
+    """A file of inputs and of what the source model makes of them."""
+    positions = np.array([[1, 11, 4], [2, 0, 0], [0, 0, 0], [7, 3, 0]], "int32")
+    encoder = pretrainer.encoder(inputs)
+    heads = pretrainer({**inputs, "masked_lm_positions": positions})
+    path = tmp_path_factory.mktemp("expected") / "expected.npz"
+    np.savez(
+        path,
+        **inputs,
+        masked_lm_positions=positions,
+        sequence_output=encoder["sequence_output"],
+        pooled_output=encoder["pooled_output"],
+        encoder_outputs=np.stack(encoder["encoder_outputs"]),
+        mlm_logits=heads["mlm_logits"],
+        sop_logits=heads["sop_logits"],
+        encoder_weights=len(pretrainer.encoder.weights),
+    )
+    return path
+
+
+@pytest.fixture(scope="session")
+def encoder_path(pretrainer, tokenizer_model, tmp_path_factory):
+    path = tmp_path_factory.mktemp("exports") / "encoder"
+    export_encoder(pretrainer, path, tokenizer_model=tokenizer_model)
+    return path
+
+
+@pytest.fixture(scope="session")
+def packed_path(pretrainer, tmp_path_factory):
+    path = tmp_path_factory.mktemp("exports") / "packed"
+    export_encoder(pretrainer, path, tokenizer_model=None, packed=True)
+    return path
+
+
+@pytest.fixture(scope="session")
+def preprocessor_path(tokenizer_model, tmp_path_factory):
+    path = tmp_path_factory.mktemp("exports") / "preprocessor"
+    export_preprocessor(tokenizer_model, path, seq_length=20)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def _fixed_seed():
+    keras.utils.set_random_seed(0)

@@ -1,0 +1,158 @@
+import hashlib
+import json
+import pathlib
+import re
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
+
+from albert_tf.errors import InputError
+from albert_tf.export import encoder as encoder_module
+from albert_tf.export.encoder import export_encoder
+from albert_tf.models.encoder import AlbertEncoder
+
+
+def files(folder):
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def test_plain_tensorflow_and_keras_3(
+    consumer, encoder_path, packed_path, expected, tmp_path
+):
+    consumer(
+        "encoder_in_tensorflow.py",
+        encoder_path,
+        packed_path,
+        expected,
+        tmp_path,
+    )
+
+
+def test_without_heads_and_without_tokenizer(pretrainer, inputs, tmp_path):
+    export_encoder(pretrainer.encoder, tmp_path / "e", tokenizer_model=None)
+    loaded = tf.saved_model.load(tmp_path / "e")
+    for name in ("mlm", "sop", "sp_model_file", "do_lower_case"):
+        assert not hasattr(loaded, name)
+    np.testing.assert_allclose(
+        loaded(inputs)["pooled_output"],
+        pretrainer.encoder(inputs)["pooled_output"],
+        atol=1e-5,
+    )
+    manifest = json.loads((tmp_path / "e" / "export.json").read_text())
+    assert manifest["tokenizer"] is None
+
+
+def test_other_sharing_and_precision(config, inputs, tmp_path):
+    model = AlbertEncoder(
+        config.replace(
+            sharing="attention",
+            inner_group_num=2,
+            embedding_size=16,  # E == H: no projection
+            hidden_dropout_prob=0.0,
+            attention_probs_dropout_prob=0.0,
+        ),
+        dtype="mixed_bfloat16",
+    )
+    model.trainable = False
+    export_encoder(model, tmp_path / "e", tokenizer_model=None)
+    loaded = tf.saved_model.load(tmp_path / "e")
+    # float32 and trainable, whatever the model was.
+    outputs = loaded(inputs, training=True)
+    assert outputs["sequence_output"].dtype == tf.float32
+    assert len(outputs["encoder_outputs"]) == 6
+    assert len(loaded.trainable_variables) == len(model.weights)
+    np.testing.assert_allclose(
+        outputs["pooled_output"],
+        tf.cast(model(inputs)["pooled_output"], tf.float32),
+        atol=0.03,  # bfloat16 has 8 bits
+    )
+    again = loaded(inputs, training=True)
+    np.testing.assert_array_equal(
+        outputs["pooled_output"], again["pooled_output"]
+    )
+
+
+def test_source_model_is_left_alone(pretrainer, packed_path, inputs):
+    before = [weight.numpy() for weight in pretrainer.weights]
+    loaded = tf.saved_model.load(packed_path)
+    for variable in loaded.variables:
+        variable.assign_add(tf.ones_like(variable))
+    for weight, value in zip(pretrainer.weights, before, strict=True):
+        np.testing.assert_array_equal(weight, value)
+    assert not pretrainer.encoder.packed
+
+
+def test_manifest(
+    encoder_path, packed_path, pretrainer, config, tokenizer_model
+):
+    manifest = json.loads((encoder_path / "export.json").read_text())
+    assert manifest["kind"] == "encoder"
+    assert manifest["config"] == config.to_dict()
+    assert manifest["packed"] is False
+    assert manifest["versions"]["tensorflow"] == tf.__version__
+    assert manifest["weights"] == [w.path for w in pretrainer.weights]
+    assert manifest["tokenizer"] == {
+        "file": "spiece.model",
+        "do_lower_case": True,
+        "fingerprint": hashlib.sha256(tokenizer_model.read_bytes()).hexdigest(),
+    }
+    # The same weights have the same hash, however they were exported.
+    packed = json.loads((packed_path / "export.json").read_text())
+    assert re.fullmatch("[0-9a-f]{64}", manifest["weights_sha256"])
+    assert packed["weights_sha256"] == manifest["weights_sha256"]
+
+
+def test_no_path_of_this_machine(encoder_path, packed_path, tokenizer_model):
+    repository = pathlib.Path(__file__).resolve().parents[2]
+    for path in (
+        repository,
+        sys.prefix,
+        tokenizer_model.parent,
+        encoder_path.parent,
+    ):
+        for file in [*files(encoder_path), *files(packed_path)]:
+            assert str(path).encode() not in file.read_bytes(), (file, path)
+
+
+def test_no_keras_object_and_one_body_for_all(encoder_path):
+    content = (encoder_path / "saved_model.pb").read_bytes()
+    assert b"_tf_keras" not in content
+    # Root, heads, signature and endpoint with dropout call the same two
+    # graphs, so there are two lookups in the word table, with and without
+    # dropout; the eighteen functions that call them are small.
+    saved = saved_model_pb2.SavedModel.FromString(content)
+    bodies = [
+        function.signature.name
+        for function in saved.meta_graphs[0].graph_def.library.function
+        if any("Gather" in node.op for node in function.node_def)
+        and "_encode_" in function.signature.name
+    ]
+    assert len(bodies) == 2, bodies
+
+
+def test_vocabulary_that_does_not_fit(config, tokenizer_model, tmp_path):
+    model = AlbertEncoder(config.replace(vocab_size=89))
+    with pytest.raises(InputError, match="90 pieces.*vocab_size is 89"):
+        export_encoder(model, tmp_path / "e", tokenizer_model=tokenizer_model)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_other_models_are_refused(tmp_path):
+    with pytest.raises(TypeError, match="not Dense"):
+        export_encoder(
+            keras.layers.Dense(1), tmp_path / "e", tokenizer_model=None
+        )
+
+
+def test_failure_leaves_nothing(pretrainer, tmp_path, monkeypatch):
+    def fail(*args):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(encoder_module, "write_manifest", fail)
+    with pytest.raises(OSError, match="disk full"):
+        export_encoder(pretrainer, tmp_path / "e", tokenizer_model=None)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,101 @@
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.export.folder import new_folder
+
+
+def test_appears_when_it_is_complete(tmp_path):
+    target = tmp_path / "models" / "a"
+    with new_folder(target) as folder:
+        (folder / "saved_model.pb").write_text("new")
+        assert not target.exists()
+        assert folder.parent == target.parent
+    assert (target / "saved_model.pb").read_text() == "new"
+    assert list(target.parent.iterdir()) == [target]
+
+
+def test_others_may_enter(tmp_path):
+    with new_folder(tmp_path / "a"):
+        pass
+    (tmp_path / "b").mkdir()
+    assert (tmp_path / "a").stat().st_mode == (tmp_path / "b").stat().st_mode
+
+
+@pytest.mark.parametrize("make", ["mkdir", "touch"])
+def test_existing_path_is_refused(tmp_path, make):
+    getattr(tmp_path / "a", make)()
+    with (
+        pytest.raises(InputError, match="exists; choose another path"),
+        new_folder(tmp_path / "a"),
+    ):
+        pytest.fail("entered")
+
+
+def saved_model(path):
+    path.mkdir()
+    (path / "saved_model.pb").write_text("old")
+    (path / "old_file").write_text("old")
+    return path
+
+
+def test_overwrite_replaces_the_whole_folder(tmp_path):
+    target = saved_model(tmp_path / "a")
+    with new_folder(target, overwrite=True) as folder:
+        (folder / "saved_model.pb").write_text("new")
+        assert (target / "saved_model.pb").read_text() == "old"
+    assert [p.name for p in target.iterdir()] == ["saved_model.pb"]
+    assert (target / "saved_model.pb").read_text() == "new"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_overwrite_spares_what_is_no_saved_model(tmp_path):
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter1").touch()
+    with (
+        pytest.raises(InputError, match="is no SavedModel"),
+        new_folder(tmp_path / "thesis", overwrite=True),
+    ):
+        pytest.fail("entered")
+    assert (tmp_path / "thesis" / "chapter1").exists()
+
+
+def fail_half_way(target):
+    with new_folder(target, overwrite=True) as folder:
+        (folder / "saved_model.pb").write_text("half")
+        raise RuntimeError("half-way")
+
+
+def test_failure_keeps_the_old_one(tmp_path):
+    target = saved_model(tmp_path / "a")
+    with pytest.raises(RuntimeError, match="half-way"):
+        fail_half_way(target)
+    assert (target / "saved_model.pb").read_text() == "old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_failure_leaves_nothing(tmp_path):
+    with pytest.raises(RuntimeError, match="half-way"):
+        fail_half_way(tmp_path / "a")
+    assert list(tmp_path.iterdir()) == []
+
+
+def make_while_someone_else_does(target):
+    with new_folder(target):
+        target.mkdir()
+        (target / "someone_elses").touch()
+
+
+def test_path_taken_in_the_meantime(tmp_path):
+    with pytest.raises(InputError, match="exists"):
+        make_while_someone_else_does(tmp_path / "a")
+    assert [path.name for path in tmp_path.rglob("*")] == ["a", "someone_elses"]
+
+
+def test_paths_that_cannot_work(tmp_path):
+    (tmp_path / "file").touch()
+    for path, message in (
+        ("gs://bucket/a", "local folder"),
+        (tmp_path / "file" / "a", "cannot make a folder in"),
+    ):
+        with pytest.raises(InputError, match=message), new_folder(path):
+            pytest.fail("entered")

@@ -1,0 +1,188 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.export.hub_layer import HubLayer
+
+HEAD = 2  # kernel and bias of a Dense
+
+
+def symbolic_inputs(*more):
+    return {
+        name: keras.Input((None,), dtype="int32", name=name)
+        for name in ("input_word_ids", "input_mask", "input_type_ids", *more)
+    }
+
+
+def classifier(layer):
+    inputs = symbolic_inputs()
+    logits = keras.layers.Dense(1)(layer(inputs)["pooled_output"])
+    model = keras.Model(inputs, logits)
+    model.compile("adam", "mse")
+    return model
+
+
+def moved(layer, function):
+    """Returns which weights of a layer a function changes."""
+    before = [weight.numpy() for weight in layer.weights]
+    function()
+    return [
+        bool(np.any(weight.numpy() != value))
+        for weight, value in zip(layer.weights, before, strict=True)
+    ]
+
+
+LABELS = np.arange(4.0)
+
+
+def test_same_numbers(encoder_path, inputs, pretrainer):
+    outputs = HubLayer(encoder_path)(inputs)
+    expected = pretrainer.encoder(inputs)
+    for name in ("pooled_output", "sequence_output"):
+        np.testing.assert_allclose(outputs[name], expected[name], atol=1e-5)
+
+
+def test_trains_in_a_functional_model(encoder_path, inputs):
+    layer = HubLayer(encoder_path)
+    model = classifier(layer)
+    assert len(model.trainable_weights) == 25 + HEAD
+    # The paths are readable, and unique: decay can leave some out by name.
+    names = [weight.name for weight in layer.weights]
+    assert "encoder_embeddings_layer_norm_gamma" in names
+    assert len(set(names)) == 25
+    assert all(moved(layer, lambda: model.fit(inputs, LABELS, verbose=0)))
+
+
+def test_trains_in_a_subclassed_model(encoder_path, inputs):
+    class Classifier(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.encoder = HubLayer(encoder_path)
+            self.head = keras.layers.Dense(1)
+
+        def call(self, inputs, training=False):
+            outputs = self.encoder(inputs, training=training)
+            return self.head(outputs["pooled_output"])
+
+    model = Classifier()
+    model.compile("adam", "mse")
+    fit = lambda: model.fit(inputs, LABELS, verbose=0)  # noqa: E731
+    assert all(moved(model.encoder, fit))
+    assert len(model.trainable_weights) == 25 + HEAD
+
+
+def test_frozen_layer_does_not_train_and_can_be_thawed(encoder_path, inputs):
+    layer = HubLayer(encoder_path, trainable=False)
+    model = classifier(layer)
+    assert len(model.trainable_weights) == HEAD
+    assert not any(moved(layer, lambda: model.fit(inputs, LABELS, verbose=0)))
+    layer.trainable = True
+    model.compile("adam", "mse")
+    assert len(model.trainable_weights) == 25 + HEAD
+    assert all(moved(layer, lambda: model.fit(inputs, LABELS, verbose=0)))
+
+
+def test_dropout_only_while_it_trains(encoder_path, inputs):
+    def spread(layer, **arguments):
+        draws = [layer(inputs, **arguments)["pooled_output"] for _ in range(3)]
+        return np.max(np.std(draws, axis=0))
+
+    layer = HubLayer(encoder_path)
+    assert spread(layer) < 1e-6
+    assert spread(layer, training=True) > 1e-3
+    layer.trainable = False
+    assert spread(layer, training=True) < 1e-6
+
+
+def test_strings_to_pooled_output_in_one_model(
+    encoder_path, preprocessor_path, inputs
+):
+    strings = keras.Input((), dtype="string")
+    packed = HubLayer(preprocessor_path, arguments={"seq_length": 9})(strings)
+    assert packed["input_mask"].shape == (None, 9)
+    outputs = HubLayer(encoder_path)(packed)
+    assert outputs["sequence_output"].shape == (None, 9, 16)
+    model = keras.Sequential(
+        [
+            keras.Input((), dtype="string"),
+            keras.Model(strings, outputs["pooled_output"]),
+            keras.layers.Dense(1),
+        ]
+    )
+    model.compile("adam", "mse")
+    assert len(model.trainable_weights) == 25 + HEAD
+    texts = tf.constant(["the good movie", "the bad movie"])
+    model.fit(texts, np.arange(2.0), verbose=0)
+    assert model.predict(texts, verbose=0).shape == (2, 1)
+
+
+def test_head_of_a_pretrainer(encoder_path, inputs, pretrainer):
+    layer = HubLayer(encoder_path, endpoint="mlm")
+    assert len(layer.trainable_weights) == 30
+    batch = {**inputs, "masked_lm_positions": np.ones((4, 2), "int32")}
+    np.testing.assert_allclose(
+        layer(batch)["mlm_logits"], pretrainer(batch)["mlm_logits"], atol=1e-5
+    )
+
+
+def test_follows_the_lists_of_the_contract(tmp_path):
+    """Not every variable that could be trained is to be trained."""
+    root = tf.train.Checkpoint()
+    kernel, frozen = tf.Variable([[1.0]]), tf.Variable([2.0])
+    root.__call__ = tf.function(
+        lambda inputs: inputs @ kernel + frozen,
+        input_signature=[tf.TensorSpec([None, 1], tf.float32)],
+    )
+    root.variables = [kernel, frozen]
+    root.trainable_variables = [kernel]
+    root.regularization_losses = [
+        tf.function(lambda: 3.0 * kernel[0, 0], input_signature=[])
+    ]
+    tf.saved_model.save(root, tmp_path / "toy")
+
+    layer = HubLayer(tmp_path / "toy")
+    np.testing.assert_array_equal(layer(np.ones((2, 1), "float32")), [[3], [3]])
+    assert [w.numpy().item() for w in layer.trainable_weights] == [1.0]
+    assert [w.numpy().item() for w in layer.non_trainable_weights] == [2.0]
+    assert [float(loss) for loss in layer.losses] == [3.0]
+    layer.trainable = False
+    layer(np.ones((2, 1), "float32"))
+    assert not layer.losses
+    assert not layer.trainable_weights
+    layer.trainable = True
+    assert [w.numpy().item() for w in layer.trainable_weights] == [1.0]
+
+
+def test_saved_keras_model_loads_only_where_trusted(
+    encoder_path, inputs, tmp_path
+):
+    model = classifier(HubLayer(encoder_path))
+    expected = model(inputs)
+    model.save(tmp_path / "model.keras")
+    with pytest.raises(ValueError, match="safe_mode=False"):
+        keras.models.load_model(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras", safe_mode=False)
+    np.testing.assert_allclose(loaded(inputs), expected, atol=1e-6)
+
+
+def test_keras_export_takes_the_encoder_along(encoder_path, inputs, tmp_path):
+    model = classifier(HubLayer(encoder_path))
+    model.export(tmp_path / "served", verbose=False)
+    served = tf.saved_model.load(tmp_path / "served")
+    np.testing.assert_allclose(
+        served.serve({name: tf.constant(x) for name, x in inputs.items()}),
+        model(inputs),
+        atol=1e-6,
+    )
+
+
+def test_what_cannot_be_loaded(encoder_path, tmp_path):
+    with pytest.raises(InputError, match="cannot load .*nothing"):
+        HubLayer(tmp_path / "nothing")
+    with pytest.raises(InputError, match="no callable nsp"):
+        HubLayer(encoder_path, endpoint="nsp")
+    tf.saved_model.save(tf.train.Checkpoint(), tmp_path / "bare")
+    with pytest.raises(InputError, match="no callable root"):
+        HubLayer(tmp_path / "bare")

@@ -1,0 +1,122 @@
+import gzip
+import itertools
+import json
+import pathlib
+import sys
+
+import pytest
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.export.preprocessor import export_preprocessor
+from albert_tf.text.preprocessor import AlbertPreprocessor
+from albert_tf.text.tokenizer import AlbertTokenizer
+
+TEXTS = [
+    "The movie was not bad.",
+    "A good film: 12, 1,000 and 99,999, seen 7 times, twice.",
+    "",
+    "   \t\u3000 ",
+    # Accents, a ligature, dotted I, sharp s, and sigmas.
+    "\u00c9tude na\u00efve \ufb01lm \u0130stanbul Stra\u00dfe",
+    "\u039f\u0394\u039f\u03a3 \u03a3\u0391\u03a3 \u03a3",
+    "e\u0301 a\u030a\u0323 \u1e9b\u0323 \u00bd \u2460 \uff21\uff22",
+    "[CLS] [MASK] <pad> [SEP] <unk> \u2581the",
+    "``good'' \u201cbad\u201d 'film'",
+    "\U0001f600 \u4e2d\u6587 \u0939\u093f\u0928\u094d\u0926\u0940 \ud55c\uad6d",
+    "zero\u200bwidth\u00a0no-break \ufeff mark\u2028line",
+    "nul\0tab\tend\n",
+    "movie " * 60,
+]
+
+
+def expectations(model, **options):
+    tokenizer = AlbertTokenizer.from_file(model, **options)
+    reversed_texts = TEXTS[::-1]
+
+    def packed(length, pairs=None):
+        arrays = tokenizer(
+            TEXTS, pairs, max_length=length, padding="max_length"
+        )
+        return {name: array.tolist() for name, array in arrays.items()}
+
+    preprocessor = AlbertPreprocessor(model, **options)
+    with_offsets = preprocessor.tokenize_with_offsets(tf.constant(TEXTS))
+    return {
+        "texts": TEXTS,
+        "seq_length": 20,
+        "ids": tokenizer.encode(TEXTS),
+        "with_offsets": [part.to_list() for part in with_offsets],
+        "special": {
+            "padding_id": 0,
+            "start_of_sequence_id": 2,
+            "end_of_segment_id": 3,
+            "mask_id": 4,
+            "vocab_size": tokenizer.vocab_size,
+        },
+        "default": packed(20),
+        "7": packed(7),
+        "pairs": packed(20, reversed_texts),
+        "pairs_7": packed(7, reversed_texts),
+    }
+
+
+def test_plain_tensorflow(consumer, tokenizer_model, tmp_path):
+    arguments = []
+    for name, options in {
+        "default": {},
+        "cased": {
+            "do_lower_case": False,
+            "strip_accents": False,
+            "digit_comma": "corrected",
+        },
+    }.items():
+        path, expected = tmp_path / name, tmp_path / f"{name}.json"
+        export_preprocessor(tokenizer_model, path, seq_length=20, **options)
+        expected.write_text(
+            json.dumps(expectations(tokenizer_model, **options))
+        )
+        arguments += [path, expected]
+    consumer("preprocessor_in_tensorflow.py", tmp_path / "new", *arguments)
+
+
+def test_real_vocabulary_and_text(shared, tmp_path):
+    model = shared("data", "sentencepiece-30k-clean", "30k-clean.model")
+    export_preprocessor(model, tmp_path / "p")
+    loaded = tf.saved_model.load(tmp_path / "p")
+    for language in ("en", "zh"):
+        path = shared("data", f"wikipedia-{language}", "train.txt.gz")
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            texts = [line.rstrip("\n") for line in itertools.islice(file, 2000)]
+        expected = AlbertTokenizer.from_file(model).encode(texts)
+        assert loaded.tokenize(tf.constant(texts)).to_list() == expected
+        assert sum(map(len, expected)) > 10_000
+
+
+def test_manifest_and_no_path_of_this_machine(
+    preprocessor_path, tokenizer_model
+):
+    manifest = json.loads((preprocessor_path / "export.json").read_text())
+    assert manifest["kind"] == "preprocessor"
+    assert manifest["seq_length"] == 20
+    assert manifest["tokenizer"] == {
+        "file": "spiece.model",
+        "do_lower_case": True,
+        "strip_accents": True,
+        "digit_comma": "google",
+        "fingerprint": AlbertTokenizer.from_file(tokenizer_model).fingerprint,
+    }
+    repository = pathlib.Path(__file__).resolve().parents[2]
+    for file in preprocessor_path.rglob("*"):
+        for private in (repository, tokenizer_model.parent, sys.prefix):
+            if file.is_file():
+                assert str(private).encode() not in file.read_bytes(), file
+
+
+def test_bad_input_is_refused_and_leaves_nothing(tmp_path, tokenizer_model):
+    with pytest.raises(InputError, match=r"missing\.model"):
+        export_preprocessor(tmp_path / "missing.model", tmp_path / "p")
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "p").mkdir()
+    with pytest.raises(InputError, match="exists"):
+        export_preprocessor(tokenizer_model, tmp_path / "p")

@@ -1,0 +1,146 @@
+"""What a user gets from `pip install`, and what importing it costs."""
+
+import email
+import importlib.metadata
+import pathlib
+import shutil
+import subprocess
+import sys
+import zipfile
+
+import pytest
+from packaging.markers import default_environment
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[1]
+# Folders of the repository, and where the wheel has them.
+FOLDERS = {
+    "albert_tf": "albert_tf",
+    "export": "albert_tf/export",
+    "official_configs": "albert_tf/official_configs",
+}
+# The file with the tested versions of each extra; "" is no extra.
+PINS = {
+    "": "requirements.txt",
+    "hub": "requirements.txt",
+    "plots": "requirements.txt",
+    "dev": "requirements.txt",
+    "bench": "requirements-peers.txt",
+}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """Builds the wheel offline, from a copy; returns its path and the log."""
+    setuptools = importlib.metadata.version("setuptools")
+    if Version(setuptools) < Version("77"):
+        pytest.skip(f"setuptools {setuptools} cannot build it: run `make venv`")
+    source = tmp_path_factory.mktemp("source")
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
+        shutil.copy(REPOSITORY / name, source)
+    for name in FOLDERS:
+        shutil.copytree(
+            REPOSITORY / name,
+            source / name,
+            ignore=shutil.ignore_patterns("__pycache__"),
+        )
+    wheels = tmp_path_factory.mktemp("wheels")
+    command = [sys.executable, "-m", "pip", "wheel", "--verbose", "--no-index"]
+    command += ["--no-deps", "--no-build-isolation", "--wheel-dir", wheels, "."]
+    build = subprocess.run(
+        command,
+        cwd=source,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert build.returncode == 0, build.stdout
+    (path,) = wheels.glob("*.whl")
+    return path, build.stdout
+
+
+@pytest.fixture(scope="module")
+def metadata(wheel):
+    """Returns `read(name)`: the text of a file in the wheel's dist-info."""
+
+    def read(name):
+        with zipfile.ZipFile(wheel[0]) as archive:
+            (path,) = (
+                path
+                for path in archive.namelist()
+                if path.endswith(f".dist-info/{name}")
+            )
+            return archive.read(path).decode()
+
+    return read
+
+
+def test_wheel_has_all_code_and_data(wheel):
+    expected = {
+        f"{installed}/{path.relative_to(REPOSITORY / folder).as_posix()}"
+        for folder, installed in FOLDERS.items()
+        for path in (REPOSITORY / folder).rglob("*")
+        if path.is_file() and path.parent.name != "__pycache__"
+    }
+    with zipfile.ZipFile(wheel[0]) as archive:
+        found = {n for n in archive.namelist() if ".dist-info/" not in n}
+    assert found == expected
+    assert {
+        "albert_tf/py.typed",
+        "albert_tf/export/__init__.py",
+        "albert_tf/official_configs/models/albert_base_v2.json",
+    } <= found
+
+
+def test_build_gives_no_warning(wheel):
+    assert [line for line in wheel[1].splitlines() if "Warning" in line] == []
+
+
+def test_command_exists(metadata):
+    (line,) = (
+        line
+        for line in metadata("entry_points.txt").splitlines()
+        if line.startswith("albert ")
+    )
+    entry = importlib.metadata.EntryPoint(
+        "albert", line.partition("= ")[2], "console_scripts"
+    )
+    assert callable(entry.load())
+
+
+@pytest.mark.parametrize("python", ["3.10", "3.11", "3.12", "3.13"])
+@pytest.mark.parametrize(("extra", "file"), PINS.items())
+def test_pins_are_in_the_ranges(metadata, extra, file, python):
+    environment = {
+        **default_environment(),
+        "python_version": python,
+        "extra": extra,
+    }
+
+    def applies(requirement):
+        marker = requirement.marker
+        return marker is None or marker.evaluate(environment)
+
+    lines = (REPOSITORY / file).read_text().splitlines()
+    lines = [line.partition("#")[0].strip() for line in lines]
+    pins = [Requirement(line) for line in lines if line]
+    ranges = email.message_from_string(metadata("METADATA"))
+    ranges = [Requirement(r) for r in ranges.get_all("Requires-Dist")]
+    ranges = [r for r in ranges if ("extra" in str(r.marker)) == bool(extra)]
+    for wanted in filter(applies, ranges):
+        (pin,) = (p for p in pins if p.name == wanted.name and applies(p))
+        ((operator, version),) = (
+            (s.operator, s.version) for s in pin.specifier
+        )
+        assert operator == "=="
+        assert wanted.specifier.contains(version), (wanted, pin)
+
+
+def test_import_leaves_the_extras_alone():
+    code = (
+        "import sys, albert_tf\n"
+        "extras = {'matplotlib', 'tensorflow_hub', 'tf_keras', 'torch'}\n"
+        "assert extras.isdisjoint(sys.modules), extras & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

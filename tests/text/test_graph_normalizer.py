@@ -1,0 +1,84 @@
+import sys
+
+import pytest
+import tensorflow as tf
+
+from albert_tf.text.normalizer import Normalizer
+
+OPTIONS = [(True, True), (True, False), (False, True), (False, False)]
+
+
+def in_graph(normalizer, texts):
+    return [text.decode() for text in normalizer.graph(texts).numpy().tolist()]
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_every_code_point_in_every_context_of_sigma(options):
+    normalizer = Normalizer(*options)
+    characters = [
+        chr(c) for c in range(sys.maxunicode + 1) if not 0xD800 <= c < 0xE000
+    ]
+    for template in ("{}", "{}Σ", "AΣ{}A", "Σ{} A"):
+        spelled = [template.format(c) for c in characters]
+        texts = [
+            "".join(spelled[i : i + 64]) for i in range(0, len(spelled), 64)
+        ]
+        assert in_graph(normalizer, texts) == list(map(normalizer, texts))
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_every_code_point_at_the_ends_of_a_text(options):
+    # All but ideographs, which are many and plain.
+    normalizer = Normalizer(*options)
+    texts = [
+        template.format(chr(c))
+        for c in (*range(0x3100), *range(0xA000, 0xAC80), *range(0xF900, 65536))
+        for template in ("{}", "{}Σ", "AΣ{}", " {} x {} ")
+    ]
+    assert in_graph(normalizer, texts) == list(map(normalizer, texts))
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_odd_texts(options, odd_texts):
+    normalizer = Normalizer(*options)
+    assert in_graph(normalizer, odd_texts) == list(map(normalizer, odd_texts))
+
+
+def test_real_texts(sentences):
+    normalizer = Normalizer()
+    for language in ("en", "zh"):
+        texts = sentences(language, 5000)
+        assert in_graph(normalizer, texts) == list(map(normalizer, texts))
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"a\xffb",
+        b"\xe4\xbd",
+        b"\xed\xa0\x80x",
+        b"\xf4\x90\x80\x80",
+        b"\xc0\x80",
+        b"\xf0\x9f\x98x",
+        b"\xe0\x80\x80a",
+        b"\xf8\x88\x80\x80\x80",
+        b"A\xc3 \xc3\x89",
+    ],
+)
+def test_invalid_utf8_reads_as_python_replaces_it(raw):
+    normalizer = Normalizer()
+    expected = normalizer(raw.decode("utf-8", errors="replace"))
+    assert in_graph(normalizer, [raw]) == [expected]
+
+
+def test_keeps_shapes():
+    normalizer = Normalizer()
+    assert normalizer.graph(tf.constant(" A")).numpy() == b"a"
+    grid = normalizer.graph([[" A", "B "], ["", "É"]])
+    assert grid.numpy().tolist() == [[b"a", b"b"], [b"", b"e"]]
+    assert normalizer.graph(tf.zeros([0], tf.string)).shape == [0]
+
+    traced = tf.function(normalizer.graph).get_concrete_function(
+        tf.TensorSpec([None, 3], tf.string)
+    )
+    assert traced.output_shapes.as_list() == [None, 3]

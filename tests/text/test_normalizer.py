@@ -1,0 +1,89 @@
+import json
+import pickle
+import sys
+import unicodedata
+
+import pytest
+
+from albert_tf.text.normalizer import Normalizer
+
+
+def preprocess_text(text, lower=True, strip_accents=True):
+    """What google-research/albert does, step by step."""
+    text = " ".join(text.strip().split())
+    if strip_accents:
+        text = unicodedata.normalize("NFKD", text)
+        text = "".join(c for c in text if not unicodedata.combining(c))
+    return text.lower() if lower else text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", ""),
+        (" \t\u3000\x1c\x85 ", ""),
+        ("  Hello \n  World ", "hello world"),
+        ("Café Ångström dấu nặng", "cafe angstrom dau nang"),
+        ("ﬁne ½ ™ …", "fine 1⁄2 tm ..."),
+        ("Straße İs", "straße is"),
+        ("ΟΔΟΣ ΣΑΣ.", "οδος σας."),
+        ("a´b ´", "a b  "),
+        ("``quoted''", "``quoted''"),
+        ("nul\x00 inside", "nul\x00 inside"),
+    ],
+)
+def test_cleans_as_the_original(text, expected):
+    assert Normalizer()(text) == expected == preprocess_text(text)
+
+
+def test_golden_texts(shared):
+    path = shared("golden", "google", "tokenization", "tokenization.json")
+    normalizer = Normalizer()
+    for case in json.loads(path.read_text()):
+        assert normalizer(case["text"]) == case["preprocessed"]
+
+
+@pytest.mark.parametrize("lower", [True, False])
+@pytest.mark.parametrize("strip_accents", [True, False])
+def test_options(odd_texts, lower, strip_accents):
+    normalizer = Normalizer(lower, strip_accents)
+    for text in odd_texts:
+        assert normalizer(text) == preprocess_text(text, lower, strip_accents)
+
+
+def test_every_code_point():
+    normalizer = Normalizer()
+    for c in range(sys.maxunicode + 1):
+        if not 0xD800 <= c < 0xE000:
+            assert normalizer(chr(c)) == preprocess_text(chr(c)), hex(c)
+
+
+def test_lone_surrogates_become_replacement_characters():
+    assert Normalizer()("a\ud800B\udfff") == "a\ufffdb\ufffd"
+
+
+def test_alignment_spells_the_normalized_text(odd_texts):
+    for options in ((True, True), (True, False), (False, True)):
+        normalizer = Normalizer(*options)
+        for text in odd_texts:
+            aligned = normalizer.align(text)
+            assert aligned.text == normalizer(text)
+            assert len(aligned.starts) == len(aligned.limits)
+            assert len(aligned.starts) == len(aligned.text)
+            for c, start, limit in zip(*aligned, strict=True):
+                # The source of a character, alone, has it in its image.
+                source = normalizer(f"x{text[start:limit]}x")[1:-1]
+                assert c in source or c in "σς"
+
+
+def test_alignment_of_whitespace_accents_and_expansions():
+    aligned = Normalizer().align("  E\u0301 \t ﬁ\u0301½ \n")
+    assert aligned.text == "e fi1⁄2"
+    sources = [(2, 4), (4, 7), (7, 9), (7, 9), (9, 10), (9, 10), (9, 10)]
+    assert list(zip(aligned.starts, aligned.limits, strict=True)) == sources
+
+
+def test_is_a_value():
+    normalizer = Normalizer(strip_accents=False)
+    assert pickle.loads(pickle.dumps(normalizer)) == normalizer
+    assert len({normalizer, Normalizer(True, False)}) == 1

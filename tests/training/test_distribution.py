@@ -1,0 +1,101 @@
+import json
+
+import keras
+import pytest
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.training.distribution import (
+    any_worker,
+    is_chief,
+    make_strategy,
+    set_precision,
+)
+
+TWO_CPUS = ["CPU:0", "CPU:1"]
+
+
+@pytest.fixture
+def two_workers(monkeypatch):
+    cluster = {"worker": ["localhost:1", "localhost:2"]}
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster}))
+
+
+def test_auto_is_one_device_without_accelerators():
+    strategy = make_strategy()
+    assert isinstance(strategy, tf.distribute.OneDeviceStrategy)
+    with strategy.scope():
+        assert "CPU:0" in tf.Variable(1.0).device
+
+
+@pytest.mark.parametrize("distribution", ["auto", "mirrored"])
+def test_several_devices_are_mirrored(distribution):
+    strategy = make_strategy(distribution, devices=TWO_CPUS)
+    assert isinstance(strategy, tf.distribute.MirroredStrategy)
+    assert strategy.num_replicas_in_sync == 2
+    assert is_chief(strategy)
+    assert any_worker(strategy, lambda: True)()
+    assert not any_worker(strategy, lambda: False)()
+
+
+def test_one_mirrored_strategy_a_process():
+    # Two would abort each other's collectives as soon as shapes differ.
+    assert make_strategy(devices=TWO_CPUS) is make_strategy(
+        "mirrored", devices=TWO_CPUS
+    )
+
+
+def test_one_device_can_be_chosen():
+    strategy = make_strategy("one_device", devices=["CPU:1"])
+    with strategy.scope():
+        assert "CPU:1" in tf.Variable(1.0).device
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"distribution": "horovod"}, "distribution='horovod': choose one of"),
+        ({"distribution": "tpu"}, "needs tpu"),
+        ({"distribution": "mirrored", "tpu": "x"}, "tpu='x' means nothing"),
+        ({"tpu_zone": "us-1"}, "tpu_zone='us-1' means nothing"),
+        ({"gcp_project": "p"}, "gcp_project='p' means nothing"),
+        ({"tpu": "x", "devices": TWO_CPUS}, "devices=CPU:0,CPU:1 cannot"),
+        (
+            {"distribution": "one_device", "devices": TWO_CPUS},
+            "name one device",
+        ),
+        ({"distribution": "mirrored"}, "no GPU"),
+        ({"distribution": "multi_worker"}, "TF_CONFIG"),
+        ({"devices": ["CPU:0", "GPU:7"]}, "GPU:7 is not on this machine"),
+        ({"tpu": "local"}, "tpu='local' cannot be reached"),
+    ],
+)
+def test_contradictions_are_named_in_one_line(arguments, message):
+    with pytest.raises(InputError, match=message) as error:
+        make_strategy(**arguments)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.usefixtures("two_workers")
+def test_workers_and_tpu_contradict_each_other():
+    with pytest.raises(InputError, match="TF_CONFIG contradict"):
+        make_strategy(tpu="local")
+
+
+def test_broken_tf_config_is_named(monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", "{cluster:")
+    with pytest.raises(InputError, match="TF_CONFIG is not a JSON"):
+        make_strategy()
+
+
+def test_precision_is_the_policy_of_new_layers():
+    try:
+        set_precision("mixed_bfloat16")
+        layer = keras.layers.Dense(1)
+        layer.build((None, 1))
+        assert layer.compute_dtype == "bfloat16"
+        assert layer.kernel.dtype == "float32"
+    finally:
+        set_precision("float32")
+    with pytest.raises(InputError, match="precision='float64'"):
+        set_precision("float64")

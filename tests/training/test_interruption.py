@@ -1,0 +1,73 @@
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from albert_tf.training.interruption import graceful_stop
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_first_signal_raises_the_flag(number, capfd):
+    with graceful_stop() as stop:
+        assert not stop.is_set()
+        os.kill(os.getpid(), number)
+        assert stop.wait(timeout=10)
+    assert "Once more to stop at once" in capfd.readouterr().err
+
+
+def test_handlers_come_back():
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    with graceful_stop():
+        assert signal.getsignal(signal.SIGINT) != before[0]
+    assert before == (
+        signal.getsignal(signal.SIGINT),
+        signal.getsignal(signal.SIGTERM),
+    )
+
+
+def test_thread_without_signals_goes_on():
+    flags = []
+
+    def work():
+        with graceful_stop() as stop:
+            flags.append(stop.is_set())
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert flags == [False]
+
+
+# Blocked in C, where Python's own handlers would not run: the lock of a
+# C function that does not return, as TensorFlow in a long window of steps.
+STUCK = """
+import ctypes, sys
+from albert_tf.training.interruption import graceful_stop
+with graceful_stop():
+    print("ready", flush=True)
+    libc = ctypes.CDLL(None)
+    while True:
+        libc.sleep(1000)
+"""
+
+
+def test_second_signal_ends_a_busy_process_at_once():
+    process = subprocess.Popen(
+        [sys.executable, "-c", STUCK],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGINT)
+        assert "Once more" in process.stderr.readline()
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=10) == 128 + signal.SIGINT
+    finally:
+        process.kill()
+        process.communicate()

@@ -1,0 +1,317 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.training import optimizers, schedules
+from albert_tf.training.distribution import make_strategy
+from albert_tf.training.loop import train
+from albert_tf.training.metrics_log import read_metrics
+from albert_tf.training.training_config import TrainingConfig
+
+
+def difference(a, b):
+    assert a.keys() == b.keys()
+    return max(np.abs(a[name] - b[name]).max() for name in a)
+
+
+@pytest.fixture(scope="module")
+def reference(toy):
+    """20 steps on one device, without accumulation or dropout."""
+    model, optimizer, result = toy.run(make_strategy("one_device"))
+    return toy.weights(model), optimizer.slots, result
+
+
+def test_training_learns_and_clips(toy, reference):
+    weights, _, result = reference
+    assert result.steps == 20
+    assert not result.interrupted
+    assert difference(weights, toy.weights(toy.Toy())) > 0.1
+    assert result.metrics["gradient_norm"] > 1.0
+    assert result.metrics["learning_rate"] == pytest.approx(0.02 * 21 / 40)
+    assert result.metrics["loss"] == pytest.approx(
+        result.metrics["token_loss"] + result.metrics["parity_loss"], rel=1e-2
+    )
+    assert result.metrics["examples_per_second"] > 0
+    assert result.metrics["tokens_per_second"] > 0
+
+
+@pytest.mark.parametrize(("replicas", "accumulation"), [(1, 4), (2, 1), (2, 3)])
+def test_neither_replicas_nor_accumulation_change_the_weights(
+    toy, reference, one_device, two_replicas, replicas, accumulation
+):
+    strategy = one_device if replicas == 1 else two_replicas
+    model, optimizer, result = toy.run(
+        strategy, gradient_accumulation_steps=accumulation
+    )
+    weights, slots, reference_result = reference
+    assert difference(toy.weights(model), weights) < 1e-6
+    for name, slot in optimizer.slots.items():
+        np.testing.assert_allclose(slot, slots[name], atol=1e-6)
+    for name in ("loss", "token_loss", "gradient_norm"):
+        assert result.metrics[name] == pytest.approx(
+            reference_result.metrics[name], rel=1e-5
+        )
+
+
+def test_unclipped_adamw_agrees_too(toy, one_device, two_replicas):
+    settings = {"clip_norm": 0.0}
+    one, *_ = toy.run(one_device, optimizer=optimizers.AdamW(), **settings)
+    two, *_ = toy.run(
+        two_replicas,
+        optimizer=optimizers.AdamW(),
+        gradient_accumulation_steps=2,
+        **settings,
+    )
+    assert difference(toy.weights(one), toy.weights(two)) < 1e-6
+
+
+def test_same_slices_get_the_same_dropout(
+    toy, reference, one_device, two_replicas
+):
+    split, *_ = toy.run(two_replicas, rate=0.3)
+    accumulated, *_ = toy.run(
+        one_device, rate=0.3, gradient_accumulation_steps=2
+    )
+    assert difference(toy.weights(split), toy.weights(accumulated)) < 1e-6
+    assert difference(toy.weights(split), reference[0]) > 1e-3
+
+
+def test_window_length_does_not_matter(toy, reference, one_device):
+    model, *_ = toy.run(one_device, steps_per_loop=1)
+    assert difference(toy.weights(model), reference[0]) == 0.0
+
+
+def test_the_step_compiles_with_xla(toy, reference, one_device):
+    model, *_ = toy.run(
+        one_device,
+        rate=0.0,
+        jit_compile=True,
+        gradient_accumulation_steps=2,
+    )
+    assert difference(toy.weights(model), reference[0]) < 1e-5
+
+
+def test_xla_on_several_replicas_is_refused(toy, two_replicas):
+    with pytest.raises(InputError, match="jit_compile=True works on one"):
+        toy.run(two_replicas, jit_compile=True)
+
+
+class SeedTask:
+    """Records the seeds of all slices in the weight they are assigned to."""
+
+    def normalizers(self, batch):
+        return {"one": tf.constant(1.0)}
+
+    def loss(self, model, batch, normalizers, seed):
+        noise = tf.random.stateless_uniform([], seed)
+        loss = 0.0 * tf.reduce_sum(model.weight) + noise
+        return loss, {"square": tf.stack([noise**2, 1.0])}
+
+
+class OneWeight(keras.Model):
+    def __init__(self, shape=(3,)):
+        super().__init__(name="one_weight")
+        self.weight = self.add_weight(
+            shape=shape, initializer="ones", name="weight"
+        )
+        self.built = True
+
+
+def ones(batch_size=4):
+    return tf.data.Dataset.from_tensors({"x": tf.ones([batch_size])}).repeat()
+
+
+def train_one_weight(strategy, task, data=None, model=None, **settings):
+    with strategy.scope():
+        model = model or OneWeight()
+    config = TrainingConfig(**({"total_steps": 8, "log_steps": 1} | settings))
+    return model, train(
+        config,
+        strategy,
+        model,
+        task,
+        optimizers.AdamW(),
+        schedules.polynomial_decay(0.1, 100),
+        lambda step: ones() if data is None else data,
+    )
+
+
+def test_every_slice_of_a_step_has_its_own_seed(two_replicas):
+    _, result = train_one_weight(
+        two_replicas, SeedTask(), gradient_accumulation_steps=2, total_steps=1
+    )
+    # Four equal numbers would have (sum / 4)^2 as the mean of their squares.
+    mean = result.metrics["loss"] / 4
+    assert result.metrics["square"] > mean**2 + 1e-3
+
+
+def test_a_step_repeats_only_under_the_same_seed(one_device):
+    losses = [
+        train_one_weight(one_device, SeedTask(), total_steps=steps, seed=seed)[
+            1
+        ].metrics["loss"]
+        for steps, seed in [(1, 0), (1, 0), (2, 0), (1, 1)]
+    ]
+    assert losses[0] == losses[1]
+    assert len(set(losses)) == 3
+
+
+class StepTask:
+    """The loss is the value of the batch, so the data decide it."""
+
+    def normalizers(self, batch):
+        return {}
+
+    def loss(self, model, batch, normalizers, seed):
+        return tf.reduce_sum(batch["x"] * model.weight), {}
+
+
+def values(numbers):
+    numbers = tf.constant(numbers, tf.float32)
+    return tf.data.Dataset.from_tensor_slices({"x": numbers}).batch(
+        1, drop_remainder=True
+    )
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_loss_that_is_not_finite_stops_the_run_by_name(one_device, bad):
+    data = values([1.0, 2.0, 3.0, bad, 1.0, 1.0, 1.0, 1.0])
+    with pytest.raises(FloatingPointError, match="the loss is .* at step 4;"):
+        train_one_weight(one_device, StepTask(), data, log_steps=8)
+
+
+def test_gradient_that_is_not_finite_stops_the_run(one_device):
+    class Root(StepTask):
+        def loss(self, model, batch, normalizers, seed):
+            return tf.reduce_sum(tf.sqrt(batch["x"] * model.weight)), {}
+
+    data = values([1.0, 0.0, 1.0])
+    with pytest.raises(FloatingPointError, match="gradient norm is .* step 2"):
+        train_one_weight(one_device, Root(), data, total_steps=3)
+
+
+def test_data_that_end_early_are_named(one_device):
+    with pytest.raises(InputError, match="ended between step 2 and 4"):
+        train_one_weight(one_device, StepTask(), values([1.0] * 3), log_steps=2)
+
+
+def test_update_k_has_the_rate_of_step_k(one_device):
+    model, result = train_one_weight(
+        one_device, StepTask(), values([1.0, 1.0]), total_steps=2
+    )
+    weight, m, v = 1.0, 0.0, 0.0
+    for step in range(2):
+        m, v = 0.9 * m + 0.1 / 3**0.5, 0.999 * v + 0.001 / 3
+        rate = 0.1 * (1 - step / 100)
+        weight -= rate * (m / (v**0.5 + 1e-6) + 0.01 * weight)
+    np.testing.assert_allclose(model.weight, [weight] * 3, rtol=1e-5)
+    assert result.metrics["learning_rate"] == pytest.approx(0.099)
+
+
+def test_frozen_model_is_refused(one_device):
+    with one_device.scope():
+        model = OneWeight()
+    model.trainable = False
+    with pytest.raises(InputError, match="no trainable variable"):
+        train_one_weight(one_device, StepTask(), model=model)
+
+
+def test_model_of_no_strategy_is_refused(two_replicas):
+    with pytest.raises(ValueError, match="create the model under"):
+        train_one_weight(two_replicas, StepTask(), model=OneWeight())
+
+
+def test_loss_without_variables_is_refused(one_device):
+    class Constant(StepTask):
+        def loss(self, model, batch, normalizers, seed):
+            return tf.reduce_sum(batch["x"]), {}
+
+    with pytest.raises(ValueError, match="depends on no trainable variable"):
+        train_one_weight(one_device, Constant())
+
+
+def test_unused_variable_is_not_even_decayed(toy, reference):
+    fresh, trained = toy.weights(toy.Toy()), reference[0]
+    name = "unused/kernel"
+    (path,) = [path for path in fresh if path.endswith(name)]
+    np.testing.assert_array_equal(fresh[path], trained[path])
+
+
+def test_evaluation_runs_on_its_multiples_and_at_the_end(
+    toy, one_device, tmp_path
+):
+    with one_device.scope():
+        model = toy.Toy()
+    calls = []
+
+    def evaluate():
+        calls.append(len(calls))
+        return {"accuracy": float(len(calls))}
+
+    result = train(
+        TrainingConfig(total_steps=10, log_steps=5, eval_steps=4, save_steps=5),
+        one_device,
+        model,
+        toy.ToyTask(),
+        optimizers.Lamb(),
+        schedules.polynomial_decay(0.01, 10),
+        toy.batches,
+        run_dir=tmp_path,
+        evaluate=evaluate,
+    )
+    lines = read_metrics(tmp_path)
+    assert [x["step"] for x in lines if x["split"] == "eval"] == [4, 8, 10]
+    assert [x["step"] for x in lines if x["split"] == "train"] == [5, 10]
+    assert result.evaluation == {"accuracy": 3.0}
+
+
+def test_logged_means_weigh_every_step_of_the_interval(one_device, tmp_path):
+    class Weighted(StepTask):
+        def loss(self, model, batch, normalizers, seed):
+            x = tf.reduce_sum(batch["x"])
+            loss, _ = super().loss(model, batch, normalizers, seed)
+            return loss, {"mean_x": tf.stack([x * x, x])}
+
+    _, result = train_one_weight(
+        one_device,
+        Weighted(),
+        values([1.0, 2.0, 3.0]),
+        total_steps=3,
+        log_steps=3,
+        steps_per_loop=2,
+    )
+    assert result.metrics["mean_x"] == pytest.approx((1 + 4 + 9) / (1 + 2 + 3))
+
+
+def test_float16_trains_like_float32(toy, reference, one_device):
+    keras.config.set_dtype_policy("mixed_float16")
+    try:
+        model, _, result = toy.run(
+            one_device, dynamic_loss_scale=True, log_steps=20
+        )
+    finally:
+        keras.config.set_dtype_policy("float32")
+    assert np.isfinite(result.metrics["loss"])
+    assert 0.5 < result.metrics["gradient_norm"] < 5
+    assert difference(toy.weights(model), reference[0]) < 0.02
+
+
+def test_overflow_halves_the_scale_and_leaves_the_weights(one_device):
+    class Huge(StepTask):
+        def loss(self, model, batch, normalizers, seed):
+            half = tf.cast(model.weight, tf.float16)
+            return tf.cast(tf.reduce_sum(half), tf.float32) * 1e4, {}
+
+    model, result = train_one_weight(
+        one_device,
+        Huge(),
+        total_steps=3,
+        log_steps=3,
+        dynamic_loss_scale=True,
+    )
+    # 1e4 x scale fits float16 (65504) from scale 4 on: 13 halvings away.
+    assert result.metrics["loss_scale"] == 2.0**12
+    assert np.isnan(result.metrics["gradient_norm"])
+    np.testing.assert_array_equal(model.weight, np.ones(3))

@@ -1,0 +1,108 @@
+"""Two processes that train together, as on two machines."""
+
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from albert_tf.training.checkpoints import list_checkpoints, read_checkpoint
+from albert_tf.training.evaluation import evaluate
+from albert_tf.training.metrics_log import read_metrics
+
+PROGRAM = pathlib.Path(__file__).with_name("toy.py")
+
+pytestmark = pytest.mark.slow
+
+
+def free_ports(count):
+    sockets = [socket.socket() for _ in range(count)]
+    for s in sockets:
+        s.bind(("localhost", 0))
+    ports = [s.getsockname()[1] for s in sockets]
+    for s in sockets:
+        s.close()
+    return ports
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Starts two workers; ends those that are left."""
+    processes = []
+
+    def start_workers(**flags):
+        workers = [f"localhost:{port}" for port in free_ports(2)]
+        for index in range(2):
+            task = {"type": "worker", "index": index}
+            config = {"cluster": {"worker": workers}, "task": task}
+            processes.append(
+                subprocess.Popen(
+                    [
+                        sys.executable,
+                        str(PROGRAM),
+                        str(tmp_path / "run"),
+                        *(f"--{name}={value}" for name, value in flags.items()),
+                    ],
+                    env=os.environ | {"TF_CONFIG": json.dumps(config)},
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                )
+            )
+        return processes
+
+    yield start_workers
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+def test_two_workers_are_one_device_with_two_micro_batches(
+    toy, one_device, tmp_path, start
+):
+    flags = {"total_steps": 20, "save_steps": 10, "log_steps": 5}
+    workers = start(steps_per_loop=7, **flags)
+    outputs = [worker.communicate(timeout=300) for worker in workers]
+    for worker, (_, errors) in zip(workers, outputs, strict=True):
+        assert worker.returncode == 0, errors
+    model, _, result = toy.run(
+        one_device, rate=0.3, gradient_accumulation_steps=2, **flags
+    )
+    values = read_checkpoint(tmp_path / "run" / "checkpoints/step-00000020")
+    for name, weight in toy.weights(model).items():
+        np.testing.assert_allclose(values[f"model/{name}"], weight, atol=1e-6)
+    # Written once, by the chief.
+    lines = read_metrics(tmp_path / "run")
+    assert [x["step"] for x in lines] == [5, 10, 15, 20]
+    assert lines[-1]["values"]["loss"] == pytest.approx(
+        result.metrics["loss"], rel=1e-5
+    )
+    # Batches of 5, and an evaluation that counts each example once.
+    data = toy.batches(batch_size=5, seed=1).take(3)
+    loss = evaluate(one_device, model, toy.ToyTask(), data)["loss"]
+    for output, _ in outputs:
+        assert float(output.split()[-1]) == pytest.approx(loss, rel=1e-5)
+
+
+def test_signal_to_one_worker_stops_both_at_the_same_step(tmp_path, start):
+    workers = start(
+        total_steps=10**6, save_steps=20, log_steps=20, steps_per_loop=5
+    )
+    deadline = time.monotonic() + 300
+    while not list_checkpoints(tmp_path / "run" / "checkpoints"):
+        assert time.monotonic() < deadline
+        assert all(worker.poll() is None for worker in workers)
+        time.sleep(0.05)
+    # Not the chief: it has to hear of it.
+    workers[1].send_signal(signal.SIGTERM)
+    outputs = [worker.communicate(timeout=300) for worker in workers]
+    assert [worker.returncode for worker in workers] == [0, 0], outputs
+    steps = max(list_checkpoints(tmp_path / "run" / "checkpoints"))
+    for output, _ in outputs:
+        assert f"steps {steps} interrupted True" in output

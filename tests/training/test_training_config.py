@@ -1,0 +1,47 @@
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.training.training_config import TrainingConfig
+
+
+def stops(**settings):
+    config = TrainingConfig(**settings)
+    steps = [0]
+    while steps[-1] < config.total_steps:
+        steps.append(config.next_stop(steps[-1]))
+    return steps
+
+
+def test_windows_end_on_every_multiple_and_at_the_end():
+    assert stops(
+        total_steps=25,
+        steps_per_loop=4,
+        log_steps=10,
+        save_steps=7,
+        eval_steps=12,
+    ) == [0, 4, 7, 10, 12, 14, 18, 20, 21, 24, 25]
+
+
+def test_windows_are_as_long_as_allowed():
+    assert stops(
+        total_steps=300, steps_per_loop=1000, log_steps=100, save_steps=1000
+    ) == [0, 100, 200, 300]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("total_steps", 0),
+        ("steps_per_loop", 0),
+        ("gradient_accumulation_steps", 0),
+        ("keep_checkpoints", 0),
+        ("eval_steps", -1),
+        ("clip_norm", -1.0),
+        ("clip_norm", float("inf")),
+        ("seed", -1),
+        ("seed", 2**31),
+    ],
+)
+def test_bad_values_are_named(name, value):
+    with pytest.raises(InputError, match=f"{name}={value} must be"):
+        TrainingConfig(**({"total_steps": 10} | {name: value}))
