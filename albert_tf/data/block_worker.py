@@ -7,6 +7,10 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import multiprocessing
+import os
+import signal
+import threading
 
 import numpy as np
 
@@ -59,12 +63,11 @@ class BlockWorker:
         Randomness comes from (seed, split, block, pass) alone.
         """
         config = self.config
-        heldout = block.split == "heldout"
-        num_passes = 1 if heldout else config.dupe_factor
-        num_shards = config.num_heldout_shards if heldout else config.num_shards
+        num_shards = config.shards_of_splits()[block.split]
         documents = TokenizedDocuments.from_text(
             block.documents, config.tokenizer
         )
+        seed = (config.random_seed, SPLIT_TAGS[block.split], block.index)
         counts = collections.Counter(
             documents=documents.num_documents,
             sentences=documents.num_sentences,
@@ -72,15 +75,8 @@ class BlockWorker:
         )
         label_counts = np.zeros(len(self.table.word_starts), np.int64)
         shards: list[list[bytes]] = [[] for _ in range(num_shards)]
-        for number in range(num_passes):
-            rng = np.random.default_rng(
-                (
-                    config.random_seed,
-                    SPLIT_TAGS[block.split],
-                    block.index,
-                    number,
-                )
-            )
+        for number in range(config.passes(block.split)):
+            rng = np.random.default_rng((*seed, number))
             pairs, pair_counts = draw_sentence_pairs(
                 documents,
                 rng,
@@ -166,7 +162,16 @@ _worker: BlockWorker | None = None
 def start_worker(config: PretrainingDataConfig) -> None:
     """Prepares this process for `run_block`."""
     global _worker
+    # Interrupts are the parent's to answer. And when it is killed, nobody else
+    # would end this process.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
     _worker = BlockWorker(config)
+
+
+def _exit_with_parent() -> None:
+    multiprocessing.parent_process().join()
+    os._exit(1)
 
 
 def run_block(block: TextBlock) -> BlockRecords:

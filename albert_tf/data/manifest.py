@@ -59,6 +59,15 @@ def read_manifest(folder: str | os.PathLike[str]) -> dict[str, Any]:
     return manifest
 
 
+def shard_names(split: str, num_shards: int, compress: bool) -> list[str]:
+    """Returns the names of a split's record files."""
+    suffix = ".tfrecord.gz" if compress else ".tfrecord"
+    return [
+        f"{SPLITS[split]}-{shard:05d}-of-{num_shards:05d}{suffix}"
+        for shard in range(num_shards)
+    ]
+
+
 def data_files(manifest: Mapping[str, Any]) -> list[str]:
     """Returns the names of the files a manifest stands for, without its own.
 

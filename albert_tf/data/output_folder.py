@@ -8,7 +8,7 @@ import os
 import pathlib
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from albert_tf.data.manifest import MANIFEST_NAME, data_files, read_manifest
@@ -35,27 +35,38 @@ def scratch_folder(folder: pathlib.Path) -> Iterator[pathlib.Path]:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def check_output_folder(folder: pathlib.Path, overwrite: bool) -> None:
+def check_output_folder(
+    folder: pathlib.Path, new_files: Iterable[str], overwrite: bool
+) -> None:
     """Checks that data may be put into `folder`.
 
+    Args:
+      folder: where they are to go.
+      new_files: names of the files, without the manifest.
+      overwrite: whether what is there may be replaced.
+
     Raises:
-      InputError: it is a file; or it is not empty and `overwrite` is False, or
-        would write over files that no manifest lists.
+      InputError: the folder is a file; it is not empty, without `overwrite`; or
+        one of the new files is there and no manifest lists it.
     """
     if not folder.exists():
         return
     if not folder.is_dir():
         raise InputError(f"output {folder}: is a file; name a folder")
     present = {path.name for path in folder.iterdir()}
-    if not present:
-        return
-    what = "a finished data set" if MANIFEST_NAME in present else "other files"
-    if not overwrite:
+    if present and not overwrite:
+        finished = MANIFEST_NAME in present
+        what = "a finished data set" if finished else "other files"
         raise InputError(
             f"output {folder}: already holds {what}; choose another folder, or "
             "give overwrite"
         )
-    _listed_files(folder)
+    not_ours = present.intersection(new_files).difference(_listed_files(folder))
+    if not_ours:
+        raise InputError(
+            f"output {folder}: {min(not_ours)} is there and belongs to no "
+            "finished data set; move it away or choose another folder"
+        )
 
 
 def publish(
@@ -65,10 +76,8 @@ def publish(
 
     A folder that is new or empty appears in one step. In any other the old
     manifest goes first and the new one comes last, so that no moment shows a
-    data set that is not whole. Files that no manifest lists are left alone.
-
-    Raises:
-      InputError: a file that no manifest lists has the name of a new one.
+    data set that is not whole. Files that no manifest lists are left alone,
+    provided `check_output_folder` has been asked.
     """
     (scratch / MANIFEST_NAME).write_text(
         json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", "utf-8"
@@ -79,12 +88,6 @@ def publish(
         scratch.rename(folder)
         return
     old = _listed_files(folder)
-    for name in data_files(manifest):
-        if name not in old and (folder / name).exists():
-            raise InputError(
-                f"output {folder}: {name} is there and belongs to no finished "
-                "data set; move it away or choose another folder"
-            )
     (folder / MANIFEST_NAME).unlink(missing_ok=True)
     for name in old:
         (folder / name).unlink(missing_ok=True)

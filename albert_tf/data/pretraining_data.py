@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import itertools
 import multiprocessing
 import os
 import pathlib
@@ -23,7 +24,7 @@ from albert_tf.data.block_worker import (
     start_worker,
 )
 from albert_tf.data.documents import find_text_files
-from albert_tf.data.manifest import SPLITS, build_manifest, describe_split
+from albert_tf.data.manifest import build_manifest, describe_split, shard_names
 from albert_tf.data.output_folder import (
     check_output_folder,
     publish,
@@ -71,9 +72,19 @@ def create_pretraining_data(
     """
     files = find_text_files(config.input_patterns)
     folder = pathlib.Path(config.output_folder).absolute()
-    check_output_folder(folder, config.overwrite)
+    shards = {
+        split: shard_names(split, number, config.compress)
+        for split, number in config.shards_of_splits().items()
+    }
+    tokenizer = tokenizer_files(config.tokenizer)
+    new_files = itertools.chain(tokenizer, *shards.values())
+    check_output_folder(folder, new_files, config.overwrite)
     with scratch_folder(folder) as scratch:
-        splits, label_counts = _write_splits(config, files, scratch, progress)
+        paths = {
+            split: [scratch / name for name in names]
+            for split, names in shards.items()
+        }
+        splits, label_counts = _write_splits(config, files, paths, progress)
         manifest = build_manifest(
             settings=config.settings(),
             tokenizer=config.tokenizer,
@@ -81,7 +92,9 @@ def create_pretraining_data(
             splits=splits,
             label_counts=label_counts,
         )
-        for name, content in tokenizer_files(config.tokenizer).items():
+        for name, content in tokenizer.items():
+            (scratch / name).write_bytes(content)
+        for name, content in tokenizer.items():
             (scratch / name).write_bytes(content)
         publish(scratch, folder, manifest)
     return manifest
@@ -90,7 +103,7 @@ def create_pretraining_data(
 def _write_splits(
     config: PretrainingDataConfig,
     files: list[pathlib.Path],
-    folder: pathlib.Path,
+    paths: dict[str, list[pathlib.Path]],
     progress: bool,
 ) -> tuple[dict[str, dict[str, Any]], dict[str, np.ndarray]]:
     """Writes all record files.
@@ -99,23 +112,16 @@ def _write_splits(
       By split its description for the manifest, and how often each id is a
       label, int64 `[vocab_size]`.
     """
-    passes = {"train": config.dupe_factor}
-    num_shards = {"train": config.num_shards}
-    if config.heldout_fraction:
-        passes["heldout"] = 1
-        num_shards["heldout"] = config.num_heldout_shards
-    counts = {split: collections.Counter() for split in passes}
+    counts = {split: collections.Counter() for split in paths}
     label_counts = {
         split: np.zeros(config.tokenizer.vocab_size, np.int64)
-        for split in passes
+        for split in paths
     }
     with contextlib.ExitStack() as stack:
         writers = {}
-        for split in passes:
+        for split in paths:
             writers[split] = ShardWriter(
-                folder,
-                SPLITS[split],
-                num_shards[split],
+                paths[split],
                 config.compress,
                 (config.random_seed, _SHUFFLE_TAG, SPLIT_TAGS[split]),
             )
@@ -132,10 +138,10 @@ def _write_splits(
             split: describe_split(
                 writers[split].finish(config.num_workers),
                 counts[split],
-                passes[split],
+                config.passes(split),
                 config.max_seq_length,
             )
-            for split in passes
+            for split in paths
         }
     return descriptions, label_counts
 

@@ -108,12 +108,16 @@ class PretrainingDataConfig:
         if not condition:
             raise InputError(f"{name}={getattr(self, name)!r} must be {rule}")
 
-    @property
-    def num_heldout_shards(self) -> int:
-        """Files of the split "heldout", which are of about the same size."""
+    def shards_of_splits(self) -> dict[str, int]:
+        """Returns split -> number of files, which are of about equal size."""
         if self.heldout_fraction == 0:
-            return 0
-        return max(1, round(self.num_shards * self.heldout_fraction))
+            return {"train": self.num_shards}
+        num_heldout = max(1, round(self.num_shards * self.heldout_fraction))
+        return {"train": self.num_shards, "heldout": num_heldout}
+
+    def passes(self, split: str) -> int:
+        """Returns how often the text of a split is gone through."""
+        return self.dupe_factor if split == "train" else 1
 
     def settings(self) -> dict[str, object]:
         """Returns what decides the content of the records, as JSON values."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import pathlib
+from collections.abc import Sequence
 from concurrent import futures
 
 import numpy as np
@@ -11,7 +12,7 @@ import tensorflow as tf
 
 
 class ShardWriter:
-    """Writes the TFRecord files of one split into a folder.
+    """Writes the TFRecord files of one split.
 
     Records are first appended to a scratch file a shard, in the order they
     come. `finish` reads one shard at a time (a thread), shuffles it and writes
@@ -19,29 +20,18 @@ class ShardWriter:
     """
 
     def __init__(
-        self,
-        folder: pathlib.Path,
-        prefix: str,
-        num_shards: int,
-        compress: bool,
-        seed: tuple[int, ...],
+        self, paths: Sequence[pathlib.Path], compress: bool, seed: Sequence[int]
     ):
-        """Opens the scratch files.
+        """Opens the scratch files, which lie beside the shards.
 
         Args:
-          folder: where files go.
-          prefix: files are `<prefix>-00000-of-00004.tfrecord`, or so.
-          num_shards: number of files.
-          compress: write gzip files, whose names end in `.gz`.
+          paths: the shards.
+          compress: write gzip.
           seed: of the shuffling.
         """
+        self._paths = paths
         self._compress = compress
         self._seed = seed
-        suffix = ".tfrecord.gz" if compress else ".tfrecord"
-        self._paths = [
-            folder / f"{prefix}-{shard:05d}-of-{num_shards:05d}{suffix}"
-            for shard in range(num_shards)
-        ]
         self._scratch_paths = [
             path.with_name(path.name + ".scratch") for path in self._paths
         ]

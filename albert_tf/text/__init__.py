@@ -1,1 +1,1 @@
-"""text."""
+"""Text: normalizer, tokenizer, in-graph preprocessor, vocabulary training."""

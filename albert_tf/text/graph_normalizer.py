@@ -2,9 +2,11 @@
 
 from typing import NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from albert_tf.text import code_points
+from albert_tf.text.graph_replace import replace_elements, replaced_lengths
 from albert_tf.text.normalizer import Normalizer
 
 
@@ -27,21 +29,20 @@ class GraphAlignment(NamedTuple):
     limits: tf.Tensor
 
 
-class _Folded(NamedTuple):
-    """Code points with what becomes of them, before sigmas are resolved.
+class _Images(NamedTuple):
+    """What becomes of decoded code points, as `replace_elements` takes it.
 
     Attributes:
-      images: ragged int32 `[batch, (characters)]`, end to end the images of
-        all decoded code points.
-      odd: int64 `[odd ones]`, the indices of the decoded code points whose
-        image is not one code point.
-      odd_lengths: int64 `[odd ones]`, the lengths of those images.
-      solid: bool `[decoded]`, which of the decoded ones are not whitespace.
+      singles: ragged int32 `[batch, (code points)]`, the image of each, where
+        it is one code point.
+      odd: int64 `[odd ones]`, the others' places.
+      odd_rows: int64 `[odd ones]`, their rows in the table of images.
+      solid: bool `[all code points]`, which are not whitespace.
     """
 
-    images: tf.RaggedTensor
+    singles: tf.RaggedTensor
     odd: tf.Tensor
-    odd_lengths: tf.Tensor
+    odd_rows: tf.Tensor
     solid: tf.Tensor
 
 
@@ -63,9 +64,9 @@ class GraphNormalizer(tf.Module):
         # on the CPU, where all string operations are.
         with tf.init_scope(), tf.device("CPU:0"):
             self._image_of = _Lookup(images.image_of)
-            self._rows = tf.RaggedTensor.from_row_lengths(
+            self._rows = tf.RaggedTensor.from_row_splits(
                 tf.constant([ord(c) for c in "".join(images.rows)], tf.int32),
-                tf.constant([len(row) for row in images.rows], tf.int64),
+                tf.constant(np.cumsum([0, *map(len, images.rows)]), tf.int64),
             )
             self._case = (
                 _Lookup(code_points.cases())
@@ -77,33 +78,28 @@ class GraphNormalizer(tf.Module):
         """Normalizes strings of any shape."""
         texts = tf.convert_to_tensor(texts, tf.string)
         decoded = tf.strings.unicode_decode(tf.reshape(texts, [-1]), "UTF-8")
-        normalized = self._lower_sigmas(self._fold(decoded).images)
+        normalized = tf.strings.unicode_encode(
+            self._normalize(self._images_of(decoded)), "UTF-8"
+        )
         return tf.ensure_shape(
-            tf.reshape(
-                tf.strings.unicode_encode(normalized, "UTF-8"), tf.shape(texts)
-            ),
-            texts.shape,
+            tf.reshape(normalized, tf.shape(texts)), texts.shape
         )
 
     def align(self, texts: tf.Tensor) -> GraphAlignment:
         """Normalizes `[batch]` strings and keeps track of the sources."""
         decoded, starts = tf.strings.unicode_decode_with_offsets(texts, "UTF-8")
-        folded = self._fold(decoded)
-        normalized = self._lower_sigmas(folded.images)
-
-        # Of each decoded code point: length of its image, end of its source.
-        lengths = tf.tensor_scatter_nd_update(
-            tf.ones_like(decoded.values, tf.int64),
-            folded.odd[:, None],
-            folded.odd_lengths,
-        )
-        ends = _ends(starts, tf.strings.length(texts, "BYTE"))
+        images = self._images_of(decoded)
+        normalized = self._normalize(images)
 
         # Sources lie side by side. So the source of an image reaches to the
-        # next that has an image, or to the last solid character of the text.
+        # next one with an image, or to the last solid character of the text.
+        lengths = replaced_lengths(
+            decoded, images.odd, self._rows, images.odd_rows
+        )
         kept = tf.where(lengths > 0)[:, 0]
         text_of = tf.gather(decoded.value_rowids(), kept)
-        last_solid = _last_before(folded.solid, decoded.row_splits[1:])
+        last_solid = _last_before(images.solid, decoded.row_splits[1:])
+        ends = _ends(starts, tf.strings.length(texts, "BYTE"))
         limits = tf.where(
             tf.concat([text_of, [-1]], 0)[1:] == text_of,
             tf.roll(tf.gather(starts.values, kept), -1, 0),
@@ -117,8 +113,8 @@ class GraphNormalizer(tf.Module):
             tf.repeat(limits, repeats),
         )
 
-    def _fold(self, decoded: tf.RaggedTensor) -> _Folded:
-        """Collapses whitespace and puts images in place of code points."""
+    def _images_of(self, decoded: tf.RaggedTensor) -> _Images:
+        """Collapses whitespace and looks up the image of each code point."""
         image_of = self._image_of(decoded.values)
         is_space = image_of == code_points.WHITESPACE
         solid = ~is_space
@@ -136,43 +132,23 @@ class GraphNormalizer(tf.Module):
             tf.zeros([2 * decoded.nrows()], tf.bool),
         )[:-1]
         dropped = is_space & ~follows_solid
-        singles = tf.where(is_space, ord(" "), decoded.values + image_of)
-
-        # Few images are not one code point. The single ones between two of
-        # them are one row of a table whose first rows are the odd images.
         odd = tf.where(dropped | (image_of >= code_points.ROWS))[:, 0]
         # Dropped whitespace, whose value is below ROWS, gets the empty row 0.
-        odd_rows = tf.cast(
-            tf.maximum(tf.gather(image_of, odd) - code_points.ROWS, 0), tf.int64
-        )
-        odd_lengths = tf.gather(self._rows.row_lengths(), odd_rows)
-        num_rows = self._rows.nrows()
-        table = tf.RaggedTensor.from_row_splits(
-            tf.concat([self._rows.values, singles], 0),
-            tf.concat(
-                [
-                    self._rows.row_splits,
-                    self._rows.row_splits[-1] + _interleave(odd, odd + 1),
-                    self._rows.row_splits[-1:] + tf.size(singles, tf.int64),
-                ],
-                0,
-            ),
-            validate=False,
-        )
-        runs = num_rows + 2 * tf.range(tf.size(odd, tf.int64) + 1)
-        images = tf.gather(
-            table,
-            tf.concat([_interleave(runs[:-1], odd_rows), runs[-1:]], 0),
-        ).values
-        shift = tf.concat([[0], tf.cumsum(odd_lengths - 1)], 0)
-        splits = decoded.row_splits + tf.gather(
-            shift, tf.searchsorted(odd, decoded.row_splits)
-        )
-        return _Folded(
-            tf.RaggedTensor.from_row_splits(images, splits, validate=False),
+        odd_rows = tf.maximum(tf.gather(image_of, odd) - code_points.ROWS, 0)
+        singles = tf.where(is_space, ord(" "), decoded.values + image_of)
+        return _Images(
+            decoded.with_values(singles),
             odd,
-            odd_lengths,
+            tf.cast(odd_rows, tf.int64),
             solid,
+        )
+
+    def _normalize(self, images: _Images) -> tf.RaggedTensor:
+        """Returns the normalized code points `[batch, (code points)]`."""
+        return self._lower_sigmas(
+            replace_elements(
+                images.singles, images.odd, self._rows, images.odd_rows
+            )
         )
 
     def _lower_sigmas(self, texts: tf.RaggedTensor) -> tf.RaggedTensor:
@@ -251,8 +227,3 @@ def _last_before(flags: tf.Tensor, limits: tf.Tensor) -> tf.Tensor:
     return tf.gather(
         tf.concat([[-1], indices], 0), tf.searchsorted(indices, limits)
     )
-
-
-def _interleave(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-    """Returns first[0], second[0], first[1], second[1], ..."""
-    return tf.reshape(tf.stack([first, second], axis=1), [-1])

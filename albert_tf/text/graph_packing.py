@@ -58,9 +58,9 @@ def pack_ragged(
         index = tf.where(inside, source + position - begin, index)
         index = tf.where(position == end, sep, index)
         pooled += tf.size(segment.values)
-        last, begin = begin, end + 1
+        segment_begin, begin = begin, end + 1
     mask = position < begin
-    is_second = position >= last if len(segments) == 2 else False
+    is_second = position >= segment_begin if len(segments) == 2 else False
     return {
         "input_word_ids": tf.gather(pool, index),
         "input_mask": tf.cast(mask, tf.int32),
@@ -73,13 +73,11 @@ def _check_segments(
 ) -> list[tf.RaggedTensor]:
     """Returns the segments as `[batch, (tokens)]`."""
     if not isinstance(segments, (list, tuple)) or len(segments) not in (1, 2):
+        found = f"{type(segments).__name__}"
+        if isinstance(segments, (list, tuple)):
+            found = f"of {len(segments)}"
         raise ValueError(
-            "segments must be a list of 1 or 2 ragged tensors, not "
-            + (
-                f"of {len(segments)}."
-                if isinstance(segments, (list, tuple))
-                else f"{type(segments).__name__}."
-            )
+            f"segments must be a list of 1 or 2 ragged tensors, not {found}."
         )
     flat = []
     for i, segment in enumerate(segments):

@@ -99,7 +99,8 @@ class Normalizer:
 
         Equal to calling the normalizer on every element, for every string: the
         graph holds this Python's Unicode tables (about 0.4 MB). Invalid UTF-8
-        is read as `bytes.decode("utf-8", errors="replace")` reads it.
+        is read as `bytes.decode("utf-8", errors="replace")` reads it. Only the
+        66 noncharacters (such as U+FFFF) become U+FFFD under TensorFlow 2.18.
 
         Args:
           texts: tf.string of any shape, in UTF-8.

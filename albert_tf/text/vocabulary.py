@@ -60,8 +60,9 @@ def train_vocabulary(
       The path of PREFIX.model.
 
     Raises:
-      InputError: if there is no text, if it is too small for `vocab_size`, or
-        if `vocab_size` is too small for its characters.
+      InputError: if there is no text, if it is too small for `vocab_size`, if
+        `vocab_size` is too small for its characters, or if the output cannot
+        be written.
     """
     for argument, value, least, most in (
         ("vocab_size", vocab_size, 1, float("inf")),
@@ -73,6 +74,10 @@ def train_vocabulary(
             raise ValueError(
                 f"{argument} must be in [{least}, {most}], not {value}."
             )
+    if isinstance(sentences, str):
+        raise TypeError("sentences must be many strings, not one str.")
+    prefix = pathlib.Path(output_prefix)
+    _make_folder(prefix)  # Now, not after hours of training.
     sample = _sample(sentences, max_sentences, seed)
     # SentencePiece aborts the process when nothing is left of the text.
     if not any(c.isalnum() for sentence in sample for c in sentence):
@@ -104,7 +109,23 @@ def train_vocabulary(
         )
     except RuntimeError as error:
         raise _explained(error, vocab_size, character_coverage) from error
-    return _write(model.getvalue(), pathlib.Path(output_prefix))
+    return _write(model.getvalue(), prefix)
+
+
+def _make_folder(prefix: pathlib.Path) -> None:
+    """Makes the folder of the output files, or says why it cannot be."""
+    reason = None
+    try:
+        prefix.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = error.strerror
+    if reason is None and not os.access(prefix.parent, os.W_OK):
+        reason = "no permission to write there"
+    if reason is not None or not prefix.name:
+        raise InputError(
+            f"output_prefix={str(prefix)!r}: cannot be written: "
+            f"{reason or 'no file name'}; give another prefix."
+        )
 
 
 def _sample(
@@ -170,21 +191,9 @@ def _write(model: bytes, prefix: pathlib.Path) -> pathlib.Path:
         f"{processor.id_to_piece(i)}\t{processor.get_score(i):g}\n"
         for i in range(processor.get_piece_size())
     )
-    paths = []
-    try:
-        prefix.parent.mkdir(parents=True, exist_ok=True)
-        for suffix, content in (
-            (".vocab", listing.encode()),
-            (".model", model),
-        ):
-            path = prefix.with_name(prefix.name + suffix)
-            partial = path.with_name(f"{path.name}.partial-{os.getpid()}")
-            partial.write_bytes(content)
-            partial.replace(path)
-            paths.append(path)
-    except OSError as error:
-        raise InputError(
-            f"{error.filename or prefix}: cannot be written: "
-            f"{error.strerror}; give another output prefix."
-        ) from error
-    return paths[-1]
+    for suffix, content in ((".vocab", listing.encode()), (".model", model)):
+        path = prefix.with_name(prefix.name + suffix)
+        partial = path.with_name(f"{path.name}.partial-{os.getpid()}")
+        partial.write_bytes(content)
+        partial.replace(path)
+    return path

@@ -12,9 +12,7 @@ import keras
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-
-DISTRIBUTIONS = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
-PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
+from albert_tf.training.choices import DISTRIBUTIONS, PRECISIONS
 
 
 def make_strategy(
@@ -75,10 +73,10 @@ def _mirrored(devices: tuple[str, ...]) -> tf.distribute.MirroredStrategy:
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
     """Whether this process is the one that writes the run's files."""
-    resolver = strategy.cluster_resolver
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return True
     # Without a "chief" in TF_CONFIG, worker 0 is it.
+    resolver = strategy.cluster_resolver
     task = (resolver.task_type, resolver.task_id)
     return task[0] in (None, "chief") or (
         task == ("worker", 0)
@@ -97,11 +95,14 @@ def any_worker(
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return flag
 
-    @tf.function
+    @tf.function(autograph=False)
     def count(mine):
         def on_replica():
             replica = tf.distribute.get_replica_context()
-            return replica.all_reduce(tf.distribute.ReduceOp.SUM, mine)
+            # The copy has a device, which the sum needs.
+            return replica.all_reduce(
+                tf.distribute.ReduceOp.SUM, tf.identity(mine)
+            )
 
         total = strategy.run(on_replica)
         return strategy.experimental_local_results(total)[0]

@@ -10,11 +10,12 @@ import tensorflow as tf
 PARTIAL = ".partial"
 
 
-def write_atomically(path: str | os.PathLike, text: str) -> None:
-    """Writes a text file under a temporary name and renames it."""
+def write_atomically(path: str | os.PathLike, content: str | bytes) -> None:
+    """Writes a file under a temporary name and renames it."""
     path = os.fspath(path)
-    with tf.io.gfile.GFile(path + PARTIAL, "w") as file:
-        file.write(text)
+    mode = "wb" if isinstance(content, bytes) else "w"
+    with tf.io.gfile.GFile(path + PARTIAL, mode) as file:
+        file.write(content)
     tf.io.gfile.rename(path + PARTIAL, path, overwrite=True)
 
 

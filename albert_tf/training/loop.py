@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
 import sys
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
@@ -20,21 +17,15 @@ from albert_tf.training.checkpoints import (
     training_variables,
 )
 from albert_tf.training.distribution import any_worker, is_chief
-from albert_tf.training.input_slices import (
-    distribute,
-    slice_size,
-    static_batch_size,
-)
 from albert_tf.training.interruption import graceful_stop
-from albert_tf.training.interval import Interval
 from albert_tf.training.loss_scale import DynamicLossScale
+from albert_tf.training.metrics_log import read_metrics
 from albert_tf.training.optimizers import AdamW
-from albert_tf.training.replica_step import ReplicaStep
 from albert_tf.training.reporter import Reporter
 from albert_tf.training.task import Task
 from albert_tf.training.training_config import TrainingConfig
 from albert_tf.training.variables import name_of, tf_variable
-from albert_tf.training.window import build_window
+from albert_tf.training.window_runner import WindowRunner
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,7 +90,7 @@ def train(
       FloatingPointError: the loss or the gradient is no longer finite. The last
         checkpoint is from before.
     """
-    _check_model(model, strategy)
+    _check_model(model, strategy, config)
     with strategy.scope():
         optimizer.build(model.trainable_variables)
         loss_scale = DynamicLossScale() if config.dynamic_loss_scale else None
@@ -114,40 +105,35 @@ def train(
             writes=chief,
         )
         step = checkpoints.restore_latest() or 0
-    if step >= config.total_steps:
-        return TrainingResult(step, False, {}, {})
-
-    dataset = dataset_fn(step)
-    batch_size = static_batch_size(dataset)
-    replica_step = _replica_step(
-        config, strategy, model, task, optimizer, batch_size
-    )
-    run_window = build_window(
-        strategy,
-        replica_step,
-        schedule,
-        seed=config.seed,
-        loss_scale=loss_scale,
-        jit_compile=config.jit_compile,
-    )
-    iterator = iter(distribute(strategy, dataset))
-    interval = Interval(batch_size)
-    metrics: dict[str, float] = {}
+    metrics: Mapping[str, float] = {}
     evaluation: Mapping[str, float] = {}
     interrupted = False
 
-    with contextlib.ExitStack() as stack:
-        stop = stack.enter_context(graceful_stop())
+    with (
+        graceful_stop() as stop,
+        Reporter(run_dir, config.total_steps, step, enabled=chief) as reporter,
+    ):
+        # A run that was stopped while it evaluated has that still to do.
+        pending = config.evaluates_at(step)
+        if evaluate and pending and not _has_evaluation(run_dir, step):
+            evaluation = evaluate()
+            reporter.report(step, "eval", evaluation)
+        if step >= config.total_steps:
+            return TrainingResult(step, False, metrics, evaluation)
         stopping = any_worker(strategy, stop.is_set)
-        reporter = stack.enter_context(
-            Reporter(run_dir, config.total_steps, step, enabled=chief)
+        runner = WindowRunner(
+            config,
+            strategy,
+            model,
+            task,
+            optimizer,
+            schedule,
+            dataset_fn(step),
+            loss_scale,
         )
         while step < config.total_steps and not interrupted:
             steps = config.next_stop(step) - step
-            started = time.perf_counter()
-            rows = _run(run_window, iterator, step, steps)
-            interval.add(rows, time.perf_counter() - started)
-            _check_finite(rows, step)
+            runner.run(step, steps)
             step += steps
             reporter.advance(steps)
             finished = step == config.total_steps
@@ -155,26 +141,29 @@ def train(
             save = finished or interrupted or step % config.save_steps == 0
             # Also wherever a run may resume: the next means start from there.
             if save or step % config.log_steps == 0:
-                metrics = interval.read(replica_step.row_names)
-                metrics["learning_rate"] = float(schedule(step - 1))
-                if loss_scale is not None:
-                    metrics["loss_scale"] = float(loss_scale.scale)
+                metrics = runner.read_metrics(step)
                 reporter.report(step, "train", metrics)
             if save and checkpoints is not None:
                 checkpoints.save(step)
-            if evaluate is not None and not interrupted:
-                if finished or _is_due(step, config.eval_steps):
-                    evaluation = evaluate()
-                    reporter.report(step, "eval", evaluation)
+            if evaluate and config.evaluates_at(step) and not interrupted:
+                evaluation = evaluate()
+                reporter.report(step, "eval", evaluation)
     if interrupted and chief:
         _say_how_to_resume(step, run_dir)
     return TrainingResult(step, interrupted, metrics, evaluation)
 
 
-def _check_model(model: Any, strategy: tf.distribute.Strategy) -> None:
+def _check_model(
+    model: Any, strategy: tf.distribute.Strategy, config: TrainingConfig
+) -> None:
     if not model.trainable_variables:
         raise InputError(
             "the model has no trainable variable; unfreeze some of it"
+        )
+    if model.compute_dtype == "float16" and not config.dynamic_loss_scale:
+        raise InputError(
+            "a model in float16 needs dynamic_loss_scale=True, or most of its "
+            "gradients are zero; mixed_bfloat16 needs none"
         )
     for variable in model.weights:
         if not strategy.extended.variable_created_in_scope(
@@ -186,54 +175,10 @@ def _check_model(model: Any, strategy: tf.distribute.Strategy) -> None:
             )
 
 
-def _replica_step(
-    config, strategy, model, task, optimizer, batch_size
-) -> ReplicaStep:
-    replicas = strategy.num_replicas_in_sync
-    if config.jit_compile and replicas > 1:
-        raise InputError(
-            f"jit_compile=True works on one replica, not {replicas}; leave it "
-            "out (a TPU compiles anyway)"
-        )
-    accumulation = config.gradient_accumulation_steps
-    return ReplicaStep(
-        model,
-        task,
-        optimizer,
-        accumulation=accumulation,
-        slice_size=slice_size(batch_size, replicas, accumulation),
-        clip_norm=config.clip_norm,
-        skip_overflow=config.dynamic_loss_scale,
-    )
-
-
-def _run(run_window, iterator, step: int, steps: int) -> np.ndarray:
-    try:
-        return run_window(
-            iterator, tf.constant(step, tf.int64), tf.constant(steps, tf.int64)
-        ).numpy()
-    except tf.errors.OutOfRangeError as error:
-        raise InputError(
-            f"the training data ended between step {step} and {step + steps}; "
-            "repeat the dataset or lower total_steps"
-        ) from error
-
-
-def _check_finite(rows: np.ndarray, step: int) -> None:
-    """Stops at the first loss or gradient norm that is not finite."""
-    for name, row in (("loss", 0), ("gradient norm", -1)):
-        bad = ~np.isfinite(rows[:, row, 0])
-        if bad.any():
-            first = int(np.argmax(bad))
-            raise FloatingPointError(
-                f"the {name} is {rows[first, row, 0]} at step "
-                f"{step + first + 1}; nothing was saved since. Resume with a "
-                "lower learning rate or look at that step's batch"
-            )
-
-
-def _is_due(step: int, period: int) -> bool:
-    return period > 0 and step % period == 0
+def _has_evaluation(run_dir: str | os.PathLike | None, step: int) -> bool:
+    """Whether the log of the run has the evaluation of this step already."""
+    lines = read_metrics(run_dir) if run_dir is not None else []
+    return any(x["split"] == "eval" and x["step"] == step for x in lines)
 
 
 def _say_how_to_resume(step: int, run_dir: str | os.PathLike | None) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from absl import logging
 from tqdm import tqdm
 
-_SHOWN_LAST = ("learning_rate", "gradient_norm", "examples_per_second")
+_NOT_SHOWN = ("learning_rate", "gradient_norm", "examples_per_second")
 
 
 class Progress:
@@ -38,7 +38,7 @@ class Progress:
         self, step: int, split: str, values: Mapping[str, float]
     ) -> None:
         """Shows the newest metrics."""
-        names = [name for name in values if name not in _SHOWN_LAST]
+        names = [name for name in values if name not in _NOT_SHOWN]
         text = ", ".join(f"{name} {values[name]:.4g}" for name in names)
         if self._bar.disable:
             logging.info(

@@ -23,7 +23,7 @@ def prepare_run_folder(
     settings: Mapping[str, Any],
     *,
     may_change: Collection[str] = (),
-    files: Mapping[str, str] | None = None,
+    files: Mapping[str, str | bytes] | None = None,
     resume: bool = True,
     writes: bool = True,
 ) -> bool:
@@ -37,7 +37,7 @@ def prepare_run_folder(
       path: the folder; created where there is none.
       settings: all that decides the numbers of the run, as JSON values.
       may_change: names of settings that may differ on resume.
-      files: further text files to write: name -> content.
+      files: further files to write: name -> content.
       resume: whether a folder that holds this run already is accepted.
       writes: whether this process writes; in a run of several workers, the
         chief only (`distribution.is_chief`).
@@ -121,7 +121,7 @@ def _check_same_run(path, settings, may_change, resume) -> None:
             )
 
 
-def _check_empty(path: str, files: Mapping[str, str]) -> None:
+def _check_empty(path: str, files: Collection[str]) -> None:
     if not tf.io.gfile.exists(path):
         return
     if not tf.io.gfile.isdir(path):

@@ -78,3 +78,9 @@ class TrainingConfig:
             self.total_steps,
             *((step // period + 1) * period for period in periods),
         )
+
+    def evaluates_at(self, step: int) -> bool:
+        """Returns whether an evaluation is due after `step` updates."""
+        if step >= self.total_steps:
+            return True
+        return step > 0 and self.eval_steps > 0 and step % self.eval_steps == 0

@@ -70,7 +70,7 @@ def config():
         vocab_size=90,
         embedding_size=8,
         hidden_size=16,
-        num_hidden_layers=3,
+        num_hidden_layers=2,
         num_attention_heads=2,
         intermediate_size=32,
         max_position_embeddings=LONGEST,

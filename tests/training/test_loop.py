@@ -1,3 +1,5 @@
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -5,6 +7,7 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.training import optimizers, schedules
+from albert_tf.training.checkpoints import read_checkpoint
 from albert_tf.training.distribution import make_strategy
 from albert_tf.training.loop import train
 from albert_tf.training.metrics_log import read_metrics
@@ -239,32 +242,59 @@ def test_unused_variable_is_not_even_decayed(toy, reference):
     np.testing.assert_array_equal(fresh[path], trained[path])
 
 
-def test_evaluation_runs_on_its_multiples_and_at_the_end(
-    toy, one_device, tmp_path
-):
-    with one_device.scope():
+def train_and_evaluate(toy, strategy, run_dir, evaluate, **settings):
+    with strategy.scope():
         model = toy.Toy()
-    calls = []
-
-    def evaluate():
-        calls.append(len(calls))
-        return {"accuracy": float(len(calls))}
-
-    result = train(
-        TrainingConfig(total_steps=10, log_steps=5, eval_steps=4, save_steps=5),
-        one_device,
+    settings = {"total_steps": 10, "log_steps": 5, "save_steps": 4} | settings
+    return train(
+        TrainingConfig(eval_steps=4, **settings),
+        strategy,
         model,
         toy.ToyTask(),
         optimizers.Lamb(),
         schedules.polynomial_decay(0.01, 10),
         toy.batches,
-        run_dir=tmp_path,
+        run_dir=run_dir,
         evaluate=evaluate,
     )
-    lines = read_metrics(tmp_path)
-    assert [x["step"] for x in lines if x["split"] == "eval"] == [4, 8, 10]
-    assert [x["step"] for x in lines if x["split"] == "train"] == [5, 10]
-    assert result.evaluation == {"accuracy": 3.0}
+
+
+def logged_steps(run_dir, split):
+    lines = read_metrics(run_dir)
+    return [line["step"] for line in lines if line["split"] == split]
+
+
+def test_evaluation_runs_on_its_multiples_and_at_the_end(
+    toy, one_device, tmp_path
+):
+    result = train_and_evaluate(
+        toy, one_device, tmp_path, lambda: {"accuracy": 0.5}
+    )
+    assert result.evaluation == {"accuracy": 0.5}
+    assert logged_steps(tmp_path, "eval") == [4, 8, 10]
+    # Wherever it saved, too: a resumed run has the same means.
+    assert logged_steps(tmp_path, "train") == [4, 5, 8, 10]
+
+
+def test_evaluation_that_was_stopped_is_made_up_for(toy, one_device, tmp_path):
+    def stop_at(step):
+        if logged_steps(tmp_path, "train")[-1] == step:
+            raise KeyboardInterrupt
+        return {"accuracy": 0.0}
+
+    for step, done in ((8, [4]), (10, [4, 8])):
+        with pytest.raises(KeyboardInterrupt):
+            train_and_evaluate(
+                toy, one_device, tmp_path, functools.partial(stop_at, step)
+            )
+        assert logged_steps(tmp_path, "eval") == done
+    for expected in ({"accuracy": 1.0}, {}):
+        result = train_and_evaluate(
+            toy, one_device, tmp_path, lambda: {"accuracy": 1.0}
+        )
+        assert result.evaluation == expected
+        assert logged_steps(tmp_path, "eval") == [4, 8, 10]
+        assert logged_steps(tmp_path, "train") == [4, 5, 8, 10]
 
 
 def test_logged_means_weigh_every_step_of_the_interval(one_device, tmp_path):
@@ -285,17 +315,36 @@ def test_logged_means_weigh_every_step_of_the_interval(one_device, tmp_path):
     assert result.metrics["mean_x"] == pytest.approx((1 + 4 + 9) / (1 + 2 + 3))
 
 
-def test_float16_trains_like_float32(toy, reference, one_device):
+@pytest.fixture
+def float16():
     keras.config.set_dtype_policy("mixed_float16")
-    try:
+    yield
+    keras.config.set_dtype_policy("float32")
+
+
+@pytest.mark.usefixtures("float16")
+def test_float16_trains_like_float32_and_resumes(
+    toy, reference, one_device, tmp_path
+):
+    for total_steps in (12, 20):
         model, _, result = toy.run(
-            one_device, dynamic_loss_scale=True, log_steps=20
+            one_device,
+            dynamic_loss_scale=True,
+            total_steps=total_steps,
+            run_dir=tmp_path,
         )
-    finally:
-        keras.config.set_dtype_policy("float32")
-    assert np.isfinite(result.metrics["loss"])
+    assert result.steps == 20
+    assert result.metrics["loss_scale"] == 2.0**15
     assert 0.5 < result.metrics["gradient_norm"] < 5
     assert difference(toy.weights(model), reference[0]) < 0.02
+    values = read_checkpoint(tmp_path / "checkpoints" / "step-00000020")
+    assert values["loss_scale/good_steps"] == 20
+
+
+@pytest.mark.usefixtures("float16")
+def test_float16_without_loss_scale_is_refused(toy, one_device):
+    with pytest.raises(InputError, match="needs dynamic_loss_scale=True"):
+        toy.run(one_device)
 
 
 def test_overflow_halves_the_scale_and_leaves_the_weights(one_device):

@@ -13,22 +13,21 @@ from albert_tf.training.checkpoints import list_checkpoints, read_checkpoint
 from albert_tf.training.metrics_log import read_metrics
 
 PROGRAM = pathlib.Path(__file__).with_name("toy.py")
-# Enough steps that a run is still going when it is found to have saved.
-STEPS = 3000
-SAVE_STEPS = 150
+ENDLESS = 10**6
 LOG_STEPS = 50
 
 
-def start(folder, steps_per_loop):
+def start(folder, total_steps, steps_per_loop):
     return subprocess.Popen(
         [
             sys.executable,
             str(PROGRAM),
             str(folder),
-            f"--total_steps={STEPS}",
-            f"--save_steps={SAVE_STEPS}",
-            f"--log_steps={LOG_STEPS}",
+            f"--total_steps={total_steps}",
             f"--steps_per_loop={steps_per_loop}",
+            f"--log_steps={LOG_STEPS}",
+            "--save_steps=150",
+            "--decay_steps=10000",
         ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -37,29 +36,27 @@ def start(folder, steps_per_loop):
 
 
 def finish(process):
-    output, errors = process.communicate(timeout=120)
+    output, errors = process.communicate(timeout=300)
     assert process.returncode == 0, errors
     return output, errors
 
 
+def newest(folder):
+    return max(list_checkpoints(folder / "checkpoints"), default=0)
+
+
 @contextlib.contextmanager
 def running(folder, after_step, steps_per_loop):
-    """A process that has just saved something beyond `after_step`."""
-    process = start(folder, steps_per_loop)
+    """An endless run that has just saved something beyond `after_step`."""
+    process = start(folder, ENDLESS, steps_per_loop)
     try:
-        while max(list_checkpoints(folder / "checkpoints"), default=0) <= (
-            after_step
-        ):
+        while newest(folder) <= after_step:
             assert process.poll() is None, process.communicate()
             time.sleep(0.001)
         yield process
     finally:
         process.kill()
         process.communicate()
-
-
-def final(folder):
-    return read_checkpoint(folder / "checkpoints" / f"step-{STEPS:08d}")
 
 
 def curve(folder):
@@ -71,26 +68,29 @@ def curve(folder):
 
 
 def test_killed_and_interrupted_run_ends_bit_equal(tmp_path):
-    undisturbed, folder = tmp_path / "undisturbed", tmp_path / "run"
-    finish(start(undisturbed, steps_per_loop=97))
-
+    folder, undisturbed = tmp_path / "run", tmp_path / "undisturbed"
     with running(folder, after_step=0, steps_per_loop=50) as process:
         process.send_signal(signal.SIGKILL)
         process.wait()
-    assert max(list_checkpoints(folder / "checkpoints")) < STEPS
+    killed = newest(folder)
 
-    with running(folder, after_step=1000, steps_per_loop=70) as process:
+    with running(folder, after_step=killed, steps_per_loop=70) as process:
         process.send_signal(signal.SIGINT)
         output, errors = finish(process)
-    stopped = max(list_checkpoints(folder / "checkpoints"))
-    assert 1000 < stopped < STEPS
+    stopped = newest(folder)
+    assert stopped > killed > 0
     assert f"steps {stopped} interrupted True\n" in output
     assert f"Stopped after step {stopped}, saved in {folder}" in errors
     assert "Traceback" not in errors
 
-    output, _ = finish(start(folder, steps_per_loop=41))
-    assert f"steps {STEPS} interrupted False\n" in output
-    ours, theirs = final(folder), final(undisturbed)
+    steps = stopped + 200
+    runs = [start(folder, steps, 41), start(undisturbed, steps, 97)]
+    for run in runs:
+        assert f"steps {steps} interrupted False\n" in finish(run)[0]
+    ours, theirs = (
+        read_checkpoint(path / "checkpoints" / f"step-{steps:08d}")
+        for path in (folder, undisturbed)
+    )
     assert ours.keys() == theirs.keys()
     for name in ours:
         np.testing.assert_array_equal(ours[name], theirs[name])

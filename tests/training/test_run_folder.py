@@ -10,10 +10,11 @@ SETTINGS = {"learning_rate": 0.1, "layers": (1, 2), "total_steps": 10}
 
 def test_new_folder_records_the_run(tmp_path):
     folder = tmp_path / "a" / "run"
-    files = {"pretrain.flags": "--seed=1\n"}
+    files = {"pretrain.flags": "--seed=ä\n", "spiece.model": b"\xff\n\x00"}
     assert not prepare_run_folder(folder, SETTINGS, files=files)
     assert read_settings(folder) == SETTINGS | {"layers": [1, 2]}
-    assert (folder / "pretrain.flags").read_text() == "--seed=1\n"
+    assert (folder / "pretrain.flags").read_text("utf-8") == "--seed=ä\n"
+    assert (folder / "spiece.model").read_bytes() == b"\xff\n\x00"
     record = json.loads((folder / "run.json").read_text())
     assert {"albert_tf", "tensorflow", "keras"} == set(record["versions"])
 

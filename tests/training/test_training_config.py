@@ -28,6 +28,13 @@ def test_windows_are_as_long_as_allowed():
     ) == [0, 100, 200, 300]
 
 
+def test_evaluations_are_on_multiples_and_at_the_end():
+    config = TrainingConfig(total_steps=10, eval_steps=4)
+    assert [s for s in range(12) if config.evaluates_at(s)] == [4, 8, 10, 11]
+    config = TrainingConfig(total_steps=10)
+    assert [s for s in range(11) if config.evaluates_at(s)] == [10]
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [

@@ -101,14 +101,22 @@ def batches(start_step=0, batch_size=BATCH, seed=0):
     return tf.data.Dataset.counter(start_step).map(batch)
 
 
-def run(strategy, *, rate=0.0, optimizer=None, run_dir=None, **settings):
+def run(
+    strategy,
+    *,
+    rate=0.0,
+    optimizer=None,
+    run_dir=None,
+    decay_steps=40,
+    **settings,
+):
     """Trains a fresh toy; returns model, optimizer and the loop's result."""
     settings = {"total_steps": 20, "steps_per_loop": 7, "seed": 3} | settings
     config = TrainingConfig(**settings)
     with strategy.scope():
         model = Toy()
     optimizer = optimizer or optimizers.Lamb()
-    schedule = schedules.polynomial_decay(0.02, 40, warmup_steps=5)
+    schedule = schedules.polynomial_decay(0.02, decay_steps, warmup_steps=5)
     result = train(
         config,
         strategy,
@@ -129,11 +137,11 @@ def weights(model):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("run_dir")
-    parser.add_argument("--total_steps", type=int)
-    parser.add_argument("--save_steps", type=int)
-    parser.add_argument("--log_steps", type=int)
-    parser.add_argument("--steps_per_loop", type=int)
-    flags = vars(parser.parse_args())
+    for name in (
+        "total_steps save_steps log_steps steps_per_loop decay_steps"
+    ).split():
+        parser.add_argument(f"--{name}", type=int)
+    flags = {n: v for n, v in vars(parser.parse_args()).items() if v}
     strategy = make_strategy()
     model, _, result = run(strategy, rate=0.3, **flags)
     print("steps", result.steps, "interrupted", result.interrupted)

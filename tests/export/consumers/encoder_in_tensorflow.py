@@ -94,7 +94,6 @@ def check_variables(encoder, expected):
 def check_gradients(encoder, inputs):
     positions = tf.ones([4, 2], tf.int32)
     for endpoint, batch, output in (
-        (encoder, inputs, "pooled_output"),
         (encoder.sop, inputs, "sop_logits"),
         (
             encoder.mlm,
@@ -122,9 +121,11 @@ def check_too_long(encoder):
     ids = tf.ones([1, LONGEST + 1], tf.int32)
     inputs = dict.fromkeys(INPUTS, ids)
     spec = dict.fromkeys(INPUTS, tf.TensorSpec([None, None], tf.int32))
-    in_graph = tf.function(
-        lambda x: encoder(x)["pooled_output"], input_signature=[spec]
-    )
+
+    @tf.function(input_signature=[spec], autograph=False)
+    def in_graph(inputs):
+        return encoder(inputs)["pooled_output"]
+
     for call in (encoder, in_graph):
         try:
             call(inputs)
@@ -137,11 +138,11 @@ def check_too_long(encoder):
 
 
 def check_xla(encoder, expected, inputs):
-    @tf.function(jit_compile=True)
+    @tf.function(jit_compile=True, autograph=False)
     def infer(inputs):
         return encoder(inputs)["sequence_output"]
 
-    @tf.function(jit_compile=True)
+    @tf.function(jit_compile=True, autograph=False)
     def step(inputs):
         with tf.GradientTape() as tape:
             outputs = encoder(inputs, training=True)

@@ -21,14 +21,13 @@ tf.config.set_logical_device_configuration(
 
 
 def reviews():
-    """Returns a training set that a look at one word separates."""
+    """Returns a training set that looking for two words separates."""
     rng = np.random.default_rng(0)
     filler = "the movie plot was a film I have seen".split()
     texts, labels = [], []
     for i in range(64):
-        words = list(rng.choice(filler, 5))
-        words.insert(rng.integers(6), ("bad", "good")[i % 2])
-        texts.append(" ".join(words))
+        words = [*rng.choice(filler, 3), *[("bad", "good")[i % 2]] * 3]
+        texts.append(" ".join(rng.permutation(words)))
         labels.append(i % 2)
     return tf.data.Dataset.from_tensor_slices((texts, labels))
 
@@ -76,7 +75,7 @@ def check_tutorial(preprocessor_url, albert_url, train_data, trainable):
     before = [weight.numpy() for weight in encoder.weights]
     history = model.fit(
         train_data.shuffle(10000).batch(16),
-        epochs=4,
+        epochs=10,
         validation_data=train_data.batch(128),
         verbose=0,
     )
@@ -126,9 +125,11 @@ def check_mirrored(preprocessor_url, albert_url, train_data):
     preprocessor = hub.load(preprocessor_url)
     strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
     assert strategy.num_replicas_in_sync == 2
-    data = train_data.batch(16, drop_remainder=True).map(
-        lambda texts, labels: (preprocessor(texts, seq_length=12), labels)
-    )
+
+    def preprocess(texts, labels):
+        return preprocessor(texts, seq_length=12), labels
+
+    data = train_data.batch(16, drop_remainder=True).map(preprocess)
     with strategy.scope():
         encoder = hub.KerasLayer(albert_url, trainable=True)
         inputs = {
@@ -152,11 +153,12 @@ def check_mirrored(preprocessor_url, albert_url, train_data):
     # Replicas drop different things of the same input.
     batch = next(iter(data))[0]
 
-    @tf.function
+    def pooled_output(batch):
+        return encoder(batch, training=True)["pooled_output"]
+
+    @tf.function(autograph=False)
     def train(batch):
-        return strategy.run(
-            lambda x: encoder(x, training=True)["pooled_output"], (batch,)
-        )
+        return strategy.run(pooled_output, (batch,))
 
     first, second = strategy.experimental_local_results(train(batch))
     assert np.max(np.abs(first - second)) > 1e-3

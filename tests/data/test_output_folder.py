@@ -1,0 +1,121 @@
+import json
+
+import pytest
+
+from albert_tf.data.manifest import read_manifest
+from albert_tf.data.output_folder import (
+    check_output_folder,
+    publish,
+    scratch_folder,
+)
+from albert_tf.errors import InputError
+
+A, B = (f"pretraining-0000{i}-of-00002.tfrecord" for i in range(2))
+TOKENIZER = {"spiece.model", "tokenizer_config.json"}
+FORMAT = {"format": "albert_tf pretraining data", "version": 1}
+
+
+def manifest_of(*names):
+    files = [{"name": name} for name in names]
+    return FORMAT | {"splits": {"train": {"files": files}}}
+
+
+def check(folder, overwrite):
+    check_output_folder(folder, [A, B, *TOKENIZER], overwrite)
+
+
+def publish_files(folder, *names, content="new"):
+    check(folder, overwrite=True)
+    with scratch_folder(folder) as scratch:
+        for name in (*names, "spiece.model", "tokenizer_config.json"):
+            (scratch / name).write_text(content, "utf-8")
+        publish(scratch, folder, manifest_of(*names))
+
+
+def names_in(folder):
+    return {path.name for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_new_or_empty_folder(tmp_path, exists):
+    folder = tmp_path / "deep" / "data"
+    if exists:
+        folder.mkdir(parents=True)
+    publish_files(folder, A, B)
+    assert names_in(folder) == {A, B, "manifest.json"} | TOKENIZER
+    assert names_in(folder.parent) == {"data"}
+    assert read_manifest(folder) == manifest_of(A, B)
+    # Others may read it, as any folder.
+    assert (
+        folder.stat().st_mode & 0o777
+        == tmp_path.joinpath("deep").stat().st_mode & 0o777
+    )
+
+
+def test_overwriting_takes_away_only_what_the_manifest_lists(tmp_path):
+    folder = tmp_path / "data"
+    publish_files(folder, A, B, content="old")
+    (folder / "notes.txt").write_text("mine", "utf-8")
+    publish_files(folder, A)
+    assert names_in(folder) == {A, "manifest.json", "notes.txt"} | TOKENIZER
+    assert (folder / A).read_text("utf-8") == "new"
+    assert (folder / "notes.txt").read_text("utf-8") == "mine"
+
+
+@pytest.mark.parametrize("name", [A, "spiece.model"])
+def test_files_beside_no_manifest_are_never_written_over(tmp_path, name):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / name).write_text("mine", "utf-8")
+    with pytest.raises(InputError, match="belongs to no finished data set"):
+        publish_files(folder, A, B)
+    assert names_in(folder) == {name}
+    assert (folder / name).read_text("utf-8") == "mine"
+
+
+def test_a_manifest_cannot_name_other_files(tmp_path):
+    folder = tmp_path / "data"
+    publish_files(folder, A)
+    victim = tmp_path / "victim.txt"
+    victim.write_text("mine", "utf-8")
+    (folder / "keep.txt").write_text("mine", "utf-8")
+    forged = manifest_of("../victim.txt", "keep.txt", A)
+    (folder / "manifest.json").write_text(json.dumps(forged), "utf-8")
+    publish_files(folder, B)
+    assert victim.exists()
+    assert names_in(folder) == {B, "manifest.json", "keep.txt"} | TOKENIZER
+
+
+def test_refusals(tmp_path):
+    file = tmp_path / "file"
+    file.write_text("text", "utf-8")
+    with pytest.raises(InputError, match="is a file"):
+        check(file, overwrite=True)
+    folder = tmp_path / "data"
+    check(folder, overwrite=False)
+    publish_files(folder, A)
+    with pytest.raises(InputError, match="already holds a finished data set"):
+        check(folder, overwrite=False)
+    check(folder, overwrite=True)
+    (folder / "manifest.json").write_text('{"name": "my app"}', "utf-8")
+    with pytest.raises(InputError, match="not a manifest of pretraining data"):
+        check(folder, overwrite=True)
+    (folder / "manifest.json").unlink()
+    with pytest.raises(InputError, match="already holds other files"):
+        check(folder, overwrite=False)
+    with (
+        pytest.raises(InputError, match="cannot be made: Not a directory"),
+        scratch_folder(file / "data"),
+    ):
+        pass
+
+
+def test_scratch_folder_goes_with_an_error(tmp_path):
+    def fail():
+        with scratch_folder(tmp_path / "data") as scratch:
+            (scratch / "part").write_text("x", "utf-8")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+    assert not names_in(tmp_path)

@@ -1,0 +1,75 @@
+"""The whole chain on the user's own text, through the command line."""
+
+import importlib.util
+import json
+import subprocess
+import sys
+
+import pytest
+
+from albert_tf.demo.python_docs import python_documents
+
+
+@pytest.fixture
+def text_files(tmp_path):
+    documents = ["\n\n".join(text) for _, text in python_documents(["numpy"])]
+    for number in range(2):
+        path = tmp_path / f"my{number}.txt"
+        path.write_text("\n\n\n".join(documents[number::2]), "utf-8")
+    return tmp_path / "my*.txt"
+
+
+def demo(*arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "albert_tf", "demo", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_demo_on_the_users_text(text_files, tmp_path):
+    for package in ("tensorflow_hub", "tf_keras", "matplotlib"):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"{package} is not installed: pip install .[hub,plots]")
+    output = tmp_path / "demo"
+    arguments = [
+        f"--input={text_files}",
+        f"--output={output}",
+        "--vocab_size=1000",
+        "--num_train_steps=24",
+    ]
+    result = demo(*arguments)
+    assert result.returncode == 0, result.stderr
+    summary = json.loads((output / "summary.json").read_text())
+    scores = summary["scores"]
+    assert scores["step"] == 24
+    for shown in (
+        f"{scores['mlm_accuracy']:.1%} right",
+        f"most frequent token: {scores['mlm_unigram_accuracy']:.1%}",
+        f"{scores['sop_accuracy']:.1%} right",
+        f"chance: {scores['sop_chance']:.1%}",
+    ):
+        assert shown in result.stdout
+    assert (output / "summary.txt").read_text() in result.stdout + "\n"
+    frozen, tuned = summary["classifier"]["runs"]
+    assert frozen["encoder_weights_moved"] == 0
+    assert tuned["encoder_weights_moved"] == tuned["encoder_weights"] > 0
+    for name in ("hub/encoder", "hub/preprocessor"):
+        assert (output / name / "saved_model.pb").exists()
+    picture = (output / "curves.png").read_bytes()
+    assert picture.startswith(b"\x89PNG")
+
+    again = demo(*arguments)
+    assert again.returncode == 2
+    assert "is not empty" in again.stderr
+    assert again.stderr.count("\n") == 1
+
+
+def test_text_too_small_for_the_vocabulary(tmp_path):
+    (tmp_path / "tiny.txt").write_text("A few words. And a few more.\n" * 3)
+    result = demo(
+        f"--input={tmp_path}/tiny.txt", f"--output={tmp_path / 'demo'}"
+    )
+    assert result.returncode == 2
+    assert "vocab_size" in result.stderr
+    assert result.stderr.count("\n") == 1

@@ -1,0 +1,31 @@
+from albert_tf.demo.python_docs import prose_paragraphs, python_documents
+
+
+def test_keeps_prose_and_drops_the_rest():
+    docstring = """Return the first element of the list that is given.
+
+    The elements are compared one after the other, and
+    the *first* one that is equal is what ``index`` returns.
+
+    >>> index([1, 2, 3], 2)
+
+    Args:
+      values: a list in which to look for the element to be found.
+
+    ========  =========
+    a         b
+    """
+    assert prose_paragraphs(docstring) == [
+        "Return the first element of the list that is given.",
+        "The elements are compared one after the other, and the first one "
+        "that is equal is what index returns.",
+    ]
+
+
+def test_every_machine_has_much_text_and_no_paragraph_twice():
+    documents = list(python_documents(["numpy", "no_such_package"]))
+    assert {source for source, _ in documents} == {"python", "numpy"}
+    paragraphs = [p.lower() for _, texts in documents for p in texts]
+    assert len(set(paragraphs)) == len(paragraphs)
+    assert sum(map(len, paragraphs)) > 1_000_000
+    assert list(python_documents(["numpy"])) == documents

@@ -1,0 +1,205 @@
+import json
+
+import numpy as np
+import pytest
+
+from albert_tf.config import AlbertConfig
+from albert_tf.data.manifest import read_manifest
+from albert_tf.errors import InputError
+from albert_tf.tasks.export_run import export_run
+from albert_tf.tasks.pretrain import (
+    evaluate_pretraining,
+    load_pretrainer,
+    pretrain,
+)
+from albert_tf.tasks.pretrain_config import PretrainConfig
+from albert_tf.training.metrics_log import read_metrics
+from albert_tf.training.training_config import TrainingConfig
+
+MODEL = AlbertConfig(
+    vocab_size=600,
+    embedding_size=16,
+    hidden_size=32,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    intermediate_size=64,
+    max_position_embeddings=64,
+    hidden_dropout_prob=0.1,
+    attention_probs_dropout_prob=0.1,
+    initializer_range=0.1,
+)
+
+
+def settings(records, run, steps=12, **changes):
+    training = {
+        "total_steps": steps,
+        "log_steps": 4,
+        "save_steps": 4,
+        "eval_steps": 6,
+        "seed": 3,
+    }
+    for name in list(changes):
+        if name in TrainingConfig.__dataclass_fields__:
+            training[name] = changes.pop(name)
+    return PretrainConfig(
+        **{
+            "input_patterns": str(records),
+            "output_dir": run,
+            "model": MODEL,
+            "training": TrainingConfig(**training),
+            "train_batch_size": 16,
+            "optimizer": "adamw",
+            "learning_rate": 2e-3,
+            "num_warmup_steps": 3,
+            "max_eval_steps": 4,
+            **changes,
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def run(records, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    pretrain(settings(records, folder))
+    return folder
+
+
+def weights(run):
+    model = load_pretrainer(run)
+    return {v.path: np.asarray(v) for v in model.trainable_variables}
+
+
+def test_folder_says_what_was_run(run, records):
+    record = json.loads((run / "run.json").read_text())
+    assert record["settings"]["learning_rate"] == 2e-3
+    assert record["settings"]["model"] == MODEL.to_dict()
+    for name in ("spiece.model", "tokenizer_config.json"):
+        assert (run / name).read_bytes() == (records / name).read_bytes()
+    assert AlbertConfig.from_json(run / "config.json") == MODEL
+
+
+def test_metrics_that_users_watch(run):
+    lines = read_metrics(run)
+    train = [line for line in lines if line["split"] == "train"]
+    assert [line["step"] for line in train] == [4, 8, 12]
+    for name in (
+        "loss mlm_loss sop_loss mlm_accuracy sop_accuracy learning_rate "
+        "gradient_norm examples_per_second tokens_per_second"
+    ).split():
+        assert name in train[0]["values"]
+    values = train[0]["values"]
+    # Windows hold equal batches here, so means of parts add up to the whole.
+    assert values["loss"] == pytest.approx(
+        values["mlm_loss"] + values["sop_loss"], rel=0.02
+    )
+    held_out = [line["step"] for line in lines if line["split"] == "eval"]
+    assert held_out == [6, 12]
+    assert list((run / "tensorboard" / "train").glob("events*"))
+
+
+def test_training_goes_down_and_changes_all_weights(records, tmp_path):
+    pretrain(settings(records, tmp_path / "run", 150, learning_rate=4e-3))
+    losses = [
+        line["values"]["mlm_loss"]
+        for line in read_metrics(tmp_path / "run")
+        if line["split"] == "eval"
+    ]
+    # ln(600) = 6.4 is what a model that knows nothing has.
+    assert losses[-1] < 5.6
+    assert losses[-1] < losses[0]
+
+
+def test_resumed_equals_undisturbed(run, records, tmp_path):
+    # The first 8 of 12 steps, as a run that was killed after its checkpoint.
+    folder = tmp_path / "run"
+    pretrain(settings(records, folder))
+    for path in (folder / "checkpoints").glob("step-00000012*"):
+        path.unlink()
+    result = pretrain(settings(records, folder, log_steps=2))
+    assert result.steps == 12
+    expected = weights(run)
+    for path, value in weights(folder).items():
+        np.testing.assert_array_equal(value, expected[path], err_msg=path)
+
+
+def test_another_run_in_the_folder_is_refused(run, records):
+    with pytest.raises(InputError, match="learning_rate=0.002"):
+        pretrain(settings(records, run, learning_rate=1e-3))
+    with pytest.raises(InputError, match="total_steps=12"):
+        pretrain(settings(records, run, 13))
+
+
+def test_other_records_are_another_run(run, make_records):
+    with pytest.raises(InputError, match="records="):
+        pretrain(settings(make_records(random_seed=7), run))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"vocab_size": 700}, "600 pieces.*vocab_size=700"),
+        ({"vocab_size": 500}, "vocab_size"),
+        ({"max_position_embeddings": 16}, "32 tokens.*=16"),
+    ],
+)
+def test_records_that_do_not_fit_are_refused(
+    records, tmp_path, changes, message
+):
+    config = settings(records, tmp_path / "run", model=MODEL.replace(**changes))
+    with pytest.raises(InputError, match=message):
+        pretrain(config)
+    assert not (tmp_path / "run").exists()
+
+
+def test_evaluation_stands_beside_its_baselines(run, records):
+    scores = evaluate_pretraining(run, records)
+    manifest = read_manifest(records)["splits"]["heldout"]
+    assert scores["step"] == 12
+    assert 0 < scores["mlm_accuracy"] < 1
+    assert scores["mlm_unigram_accuracy"] == manifest["constant_guess_accuracy"]
+    labels = manifest["labels"]
+    assert scores["sop_chance"] == max(labels.values()) / sum(labels.values())
+    last = [x for x in read_metrics(run) if x["split"] == "eval"][-1]["values"]
+    capped = evaluate_pretraining(run, records, max_steps=4)
+    assert capped["loss"] == pytest.approx(last["loss"], rel=1e-5)
+
+
+def test_evaluation_reads_plain_record_files(run, records):
+    scores = evaluate_pretraining(run, str(records / "heldout-*.tfrecord"))
+    assert scores == evaluate_pretraining(run, records)
+
+
+def test_without_sentence_order(make_records, tmp_path):
+    records = make_records(sentence_order="none")
+    result = pretrain(settings(records, tmp_path / "run", 4))
+    assert "sop_loss" not in result.metrics
+    scores = evaluate_pretraining(tmp_path / "run", records)
+    assert "sop_accuracy" not in scores
+    assert "sop_chance" not in scores
+    assert scores["loss"] == pytest.approx(scores["mlm_loss"], rel=1e-4)
+
+
+def test_adopts_records_without_a_manifest(records, tmp_path):
+    folder = tmp_path / "plain"
+    folder.mkdir()
+    for path in records.glob("pretraining-*.tfrecord"):
+        (folder / path.name).write_bytes(path.read_bytes())
+    result = pretrain(settings(folder / "*.tfrecord", tmp_path / "run", 4))
+    assert result.steps == 4
+    assert result.evaluation == {}
+    with pytest.raises(InputError, match="tokenizer"):
+        export_run(tmp_path / "run", tmp_path / "encoder")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("optimizer", "sgd"),
+        ("learning_rate", 0.0),
+        ("train_batch_size", 0),
+        ("num_warmup_steps", -1),
+    ],
+)
+def test_bad_settings_are_named(name, value):
+    with pytest.raises(InputError, match=f"{name}={value!r}"):
+        settings("data", "run", **{name: value})

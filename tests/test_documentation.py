@@ -1,0 +1,90 @@
+"""Runs what README.md tells the reader to run."""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+from albert_tf.analysis.parameters import count_parameters
+from albert_tf.config import AlbertConfig
+from albert_tf.demo.python_docs import python_documents
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[1]
+README = (REPOSITORY / "README.md").read_text("utf-8")
+RUN = re.compile(r"<!-- run -->\n```(\w+)\n(.*?)```", re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with the reader's text in my/*.txt."""
+    folder = tmp_path_factory.mktemp("reader")
+    (folder / "my").mkdir()
+    documents = ["\n\n".join(text) for _, text in python_documents(["keras"])]
+    for number in range(2):
+        (folder / "my" / f"{number}.txt").write_text(
+            "\n\n\n".join(documents[number::2]), "utf-8"
+        )
+    return folder
+
+
+def run(command, folder):
+    environment = dict(os.environ)
+    scripts = pathlib.Path(sys.executable).parent
+    environment["PATH"] = f"{scripts}{os.pathsep}{environment['PATH']}"
+    result = subprocess.run(
+        command,
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert result.returncode == 0, result.stdout
+    return result.stdout
+
+
+def test_readme_runs(folder):
+    blocks = RUN.findall(README)
+    shell = [code for language, code in blocks if language == "bash"]
+    python = [code for language, code in blocks if language == "python"]
+    assert shell
+    assert python
+    output = run(["bash", "-e", "-c", "\n".join(shell)], folder)
+    assert "wrote hub/preprocessor" in output
+    assert "mlm_unigram_accuracy" in output
+    assert (folder / "curves.png").stat().st_size > 10_000
+    # The snippets build on each other, as they do for the reader.
+    run([sys.executable, "-c", "\n".join(python)], folder)
+
+
+def test_links_lead_somewhere():
+    for document in REPOSITORY.glob("*.md"):
+        for target in re.findall(r"\]\(([^)#\s]+)\)", document.read_text()):
+            if not target.startswith("http"):
+                assert (document.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("size", ["base", "large", "xlarge", "xxlarge"])
+def test_parameter_tables(size):
+    counts = count_parameters(AlbertConfig.from_official(f"albert_{size}_v2"))
+    table = (REPOSITORY / "official_configs" / "README.md").read_text()
+    for number in (counts.encoder, counts.total):
+        assert f"{number:,}" in README
+        assert f"{number:,}" in table
+
+
+def test_small_models_in_the_table():
+    table = (REPOSITORY / "official_configs" / "README.md").read_text()
+    for name in ("tiny", "mini"):
+        config = AlbertConfig.from_official(f"albert_{name}")
+        counts = count_parameters(config)
+        assert f"| {name} | {counts.encoder:,} | {counts.total:,} |" in table
+        assert (
+            f"| `albert_{name}` | {config.embedding_size} | "
+            f"{config.hidden_size} | {config.num_hidden_layers} | "
+            f"{config.num_attention_heads} | {config.intermediate_size} | "
+            f"{config.vocab_size} |"
+        ) in table

@@ -1,0 +1,80 @@
+import pytest
+import sentencepiece
+
+from albert_tf.text.digit_comma import split_digit_commas
+from albert_tf.text.tokenizer import AlbertTokenizer
+
+
+def encode_pieces(processor, text, remove_mark):
+    """What google-research/albert does, piece by piece.
+
+    With `remove_mark` its dead branch lives, as in Hugging Face's tokenizer.
+    """
+    result = []
+    for piece in processor.encode(text, out_type=str):
+        if len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit():
+            again = processor.encode(piece[:-1].replace("▁", ""), out_type=str)
+            if remove_mark and piece[0] != "▁" and again[0][0] == "▁":
+                if len(again[0]) == 1:
+                    again = again[1:]
+                else:
+                    again[0] = again[0][1:]
+            result += [*again, piece[-1]]
+        else:
+            result.append(piece)
+    return result
+
+
+TEXTS = [
+    f"{a}{b}{c}"
+    for a in ("", "a", "b ", "2000,", "a34", "0,1,", "٢", "x1,")
+    for b in ("2,", "00,", "34,", "x1,", "y3,", "٢,", " a٣,", "a,", ",,", "–")
+    for c in ("", "b", " 2000, 1,", "2,2,2", " x,y,")
+]
+
+
+@pytest.mark.parametrize("rule", ["google", "corrected"])
+def test_is_the_original_rule(comma_model, rule):
+    processor = sentencepiece.SentencePieceProcessor(str(comma_model))
+    tokenizer = AlbertTokenizer.from_file(comma_model, digit_comma=rule)
+    for text in TEXTS:
+        pieces = encode_pieces(
+            processor, tokenizer.normalizer(text), rule == "corrected"
+        )
+        assert tokenizer.tokenize(text) == pieces
+        assert tokenizer.encode(text) == [
+            processor.piece_to_id(piece) for piece in pieces
+        ]
+
+
+def test_rules_differ_on_word_internal_pieces(comma_model):
+    google = AlbertTokenizer.from_file(comma_model)
+    corrected = AlbertTokenizer.from_file(comma_model, digit_comma="corrected")
+    assert google.tokenize("a2,b") == ["▁", "a", "▁2", ",", "b"]
+    assert corrected.tokenize("a2,b") == ["▁", "a", "2", ",", "b"]
+    # A mark that was there stays.
+    assert google.tokenize("1, a") == ["▁", "1", ",", "▁", "a"]
+    assert google.encode("1, a") == corrected.encode("1, a")
+    assert any(google.encode(t) != corrected.encode(t) for t in TEXTS)
+
+
+def test_rules_agree_on_the_released_vocabulary(clean_model):
+    processor = sentencepiece.SentencePieceProcessor(str(clean_model))
+    google = split_digit_commas(processor, "google")
+    assert len(google) == 141
+    assert google == split_digit_commas(processor, "corrected")
+
+
+def test_piece_that_loses_its_mark_may_be_unknown(clean_model):
+    # As Hugging Face's: what the rule spells is looked up, not segmented.
+    class Processor(sentencepiece.SentencePieceProcessor):
+        def get_piece_size(self):
+            return 1
+
+        def id_to_piece(self, piece_id):
+            return "eloquent1,"
+
+    processor = Processor(str(clean_model))
+    (split,) = split_digit_commas(processor, "corrected").values()
+    assert [part.piece for part in split] == ["eloquent", "1", ","]
+    assert [part.id for part in split] == [processor.unk_id(), 165, 15]

@@ -1,0 +1,239 @@
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_text  # noqa: F401  (registers the operations of SavedModels)
+
+from albert_tf.errors import InputError
+from albert_tf.text.preprocessor import AlbertPreprocessor
+from albert_tf.text.tokenizer import AlbertTokenizer
+
+OPTIONS = [
+    {},
+    {"digit_comma": "corrected"},
+    {"do_lower_case": False},
+    {"strip_accents": False, "digit_comma": "corrected"},
+]
+
+
+@pytest.fixture(scope="module")
+def preprocessor(clean_model):
+    return AlbertPreprocessor(clean_model, seq_length=16)
+
+
+def in_batches(function, texts):
+    return [
+        row
+        for i in range(0, len(texts), 4096)
+        for row in function(tf.constant(texts[i : i + 4096])).to_list()
+    ]
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_odd_texts_give_the_ids_of_python(
+    clean_model, odd_texts, same_ids, options
+):
+    preprocessor = AlbertPreprocessor(clean_model, **options)
+    ids = in_batches(preprocessor.tokenize, odd_texts)
+    expected = AlbertTokenizer.from_file(clean_model, **options).encode(
+        odd_texts
+    )
+    assert same_ids(ids, expected)
+
+
+@pytest.mark.parametrize("rule", ["google", "corrected"])
+def test_digit_commas_give_the_ids_of_python(comma_model, same_ids, rule):
+    generator = np.random.default_rng(0)
+    alphabet = list("0123,,a x٢") + ["2000,", "34,", "00,", "x1,"]
+    texts = [
+        "".join(generator.choice(alphabet, generator.integers(1, 9)))
+        for _ in range(4000)
+    ]
+    preprocessor = AlbertPreprocessor(comma_model, digit_comma=rule)
+    ids = in_batches(preprocessor.tokenize, texts)
+    assert same_ids(ids, preprocessor.tokenizer.encode(texts))
+    other = "corrected" if rule == "google" else "google"
+    other = AlbertTokenizer.from_file(comma_model, digit_comma=other)
+    assert other.encode(texts) != ids
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_real_texts_give_the_ids_of_python(
+    preprocessor, sentences, same_ids, language
+):
+    texts = sentences(language, 20_000)
+    ids = in_batches(preprocessor.tokenize, texts)
+    assert same_ids(ids, preprocessor.tokenizer.encode(texts))
+
+
+def test_golden_ids(preprocessor, clean_model, shared):
+    path = shared("golden", "google", "tokenization", "tokenization.json")
+    golden = json.loads(path.read_text())
+    texts = [case["text"] for case in golden]
+    ids = preprocessor.tokenize(texts).to_list()
+    assert ids == [case["ids"] for case in golden]
+    cased = AlbertPreprocessor(clean_model, do_lower_case=False)
+    ids = cased.tokenize(texts).to_list()
+    assert ids == [case["cased_ids"] for case in golden]
+
+
+def test_packs_as_python_does(preprocessor, sentences):
+    texts, pairs = sentences("en", 200)[:100], sentences("en", 200)[100:]
+    for length in (5, 32, 128):
+        for inputs in ((texts,), (texts, pairs)):
+            expected = preprocessor.tokenizer(
+                *inputs, max_length=length, padding="max_length"
+            )
+            packed = preprocessor(
+                inputs if len(inputs) == 2 else texts, seq_length=length
+            )
+            assert packed.keys() == expected.keys()
+            for name, values in packed.items():
+                assert values.dtype == tf.int32
+                np.testing.assert_array_equal(values, expected[name])
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_offsets_are_those_of_python_in_bytes(
+    clean_model, comma_model, odd_texts, options
+):
+    texts = [*odd_texts[:1500], "a34, １，", "2,é,\u03012,", ""]
+    for model in (clean_model, comma_model):
+        preprocessor = AlbertPreprocessor(model, **options)
+        found = preprocessor.tokenize_with_offsets(texts)
+        assert [part.dtype for part in found] == [tf.int32, tf.int64, tf.int64]
+        for text, *rows in zip(
+            texts, *(p.to_list() for p in found), strict=True
+        ):
+            expected = [
+                (
+                    token.id,
+                    len(text[: token.start].encode()),
+                    len(text[: token.limit].encode()),
+                )
+                for token in preprocessor.tokenizer.tokenize_with_offsets(text)
+            ]
+            assert list(zip(*rows, strict=True)) == expected, ascii(text)
+
+
+def test_offsets_cut_the_original_text(preprocessor):
+    text = "Cafe\u0301  ﬁne: in 92000, Ünï"
+    ids, starts, limits = preprocessor.tokenize_with_offsets([text])
+    assert ids.to_list() == preprocessor.tokenize([text]).to_list()
+    cuts = [
+        text.encode()[start:limit].decode()
+        for start, limit in zip(
+            starts[0].numpy(), limits[0].numpy(), strict=True
+        )
+    ]
+    assert cuts == [
+        *["Cafe\u0301", "  ﬁne", ":", " in", " 9", "2000", ",", " Ünï"]
+    ]
+
+
+def test_forms_of_the_input(preprocessor):
+    one = preprocessor(tf.constant(["Who?"]))
+    assert one["input_word_ids"].shape == [1, 16]
+    # A list of Python strings is a batch; of tensors or lists, a pair.
+    assert preprocessor(["Who?", "He."])["input_mask"].shape == [2, 16]
+    pair = preprocessor(
+        [tf.constant(["Question?"]), tf.constant(["Answer"])], 6
+    )
+    assert pair["input_word_ids"].numpy().tolist() == [
+        [2, 1301, 60, 3, 1623, 3]
+    ]
+    assert pair["input_type_ids"].numpy().tolist() == [[0, 0, 0, 0, 1, 1]]
+    assert preprocessor(tf.zeros([0], tf.string))["input_mask"].shape == [0, 16]
+    with pytest.raises(ValueError, match=r"\[batch\], not of shape \(\)"):
+        preprocessor(tf.constant("Who?"))
+    with pytest.raises(ValueError, match="at least 3.*not 2"):
+        preprocessor((["a"], ["b"]), seq_length=2)
+    with pytest.raises(ValueError, match="not of 3"):
+        preprocessor((["a"], ["b"], ["c"]))
+
+
+def test_static_shape_in_a_dataset(preprocessor):
+    texts = tf.data.Dataset.from_tensor_slices(
+        (["a", "b", "c"], ["d", "", "f"])
+    )
+
+    def encode(first, second):
+        return preprocessor((first, second), seq_length=8)
+
+    dataset = texts.batch(2).map(encode, tf.data.AUTOTUNE)
+    for spec in dataset.element_spec.values():
+        assert spec == tf.TensorSpec([None, 8], tf.int32)
+    assert [len(batch["input_mask"]) for batch in dataset] == [2, 1]
+
+
+def test_saves_in_a_module(preprocessor, tmp_path):
+    """As the export room does: a wrapper with traced functions."""
+
+    class Wrapper(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+        def __call__(self, texts):
+            return self.preprocessor(texts)
+
+        @tf.function(
+            input_signature=[
+                [tf.TensorSpec([None], tf.string)] * 2,
+                tf.TensorSpec([], tf.int32),
+            ]
+        )
+        def pair(self, texts, seq_length):
+            return self.preprocessor(texts, seq_length=seq_length)
+
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+        def offsets(self, texts):
+            return self.preprocessor.tokenize_with_offsets(texts)
+
+    wrapper = Wrapper()
+    wrapper.preprocessor = preprocessor
+    tf.saved_model.save(wrapper, str(tmp_path))
+    loaded = tf.saved_model.load(str(tmp_path))
+
+    texts = ["ΟΔΟΣ é½ 2000, x", "", "\u3000 a"]
+    for name, values in loaded(tf.constant(texts)).items():
+        np.testing.assert_array_equal(values, preprocessor(texts)[name])
+    pair = loaded.pair([tf.constant(texts)] * 2, tf.constant(9))
+    expected = preprocessor((texts, texts), seq_length=9)
+    for name, values in pair.items():
+        np.testing.assert_array_equal(values, expected[name])
+    for values, expected in zip(
+        loaded.offsets(tf.constant(texts)),
+        preprocessor.tokenize_with_offsets(texts),
+        strict=True,
+    ):
+        assert values.to_list() == expected.to_list()
+    # The tables are saved once, not once for each function.
+    size = (tmp_path / "saved_model.pb").stat().st_size
+    assert size < 760_289 * 2 + 1_500_000
+
+
+def test_special_tokens(preprocessor):
+    tokens = preprocessor.get_special_tokens_dict()
+    assert {name: int(value) for name, value in tokens.items()} == {
+        "padding_id": 0,
+        "start_of_sequence_id": 2,
+        "end_of_segment_id": 3,
+        "mask_id": 4,
+        "vocab_size": 30000,
+    }
+    assert all(v.dtype == tf.int32 and v.shape == [] for v in tokens.values())
+
+
+def test_from_tokenizer(comma_model):
+    tokenizer = AlbertTokenizer.from_file(
+        comma_model, do_lower_case=False, digit_comma="corrected"
+    )
+    preprocessor = AlbertPreprocessor.from_tokenizer(tokenizer, seq_length=9)
+    assert preprocessor.tokenizer is tokenizer
+    texts = ["a34, A", "x2,b"]
+    assert preprocessor.tokenize(texts).to_list() == tokenizer.encode(texts)
+    assert preprocessor(texts)["input_word_ids"].shape == [2, 9]
+
+
+def test_bad_files_are_input_errors(tmp_path):
+    with pytest.raises(InputError, match="cannot be read"):
+        AlbertPreprocessor(tmp_path / "absent.model")

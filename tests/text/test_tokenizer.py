@@ -1,0 +1,200 @@
+import concurrent.futures
+import json
+import multiprocessing
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from albert_tf.text.tokenizer import AlbertTokenizer
+
+
+@pytest.fixture(scope="module")
+def tokenizer(clean_model):
+    return AlbertTokenizer.from_file(clean_model)
+
+
+@pytest.fixture(scope="module")
+def golden(shared):
+    path = shared("golden", "google", "tokenization", "tokenization.json")
+    return json.loads(path.read_text())
+
+
+def test_golden_ids_and_pieces(tokenizer, golden):
+    for case in golden:
+        assert tokenizer.encode(case["text"]) == case["ids"]
+        assert tokenizer.tokenize(case["text"]) == case["pieces"]
+    texts = [case["text"] for case in golden]
+    assert tokenizer.encode(texts) == [case["ids"] for case in golden]
+
+
+def test_golden_ids_cased_and_corrected(clean_model, golden):
+    cased = AlbertTokenizer.from_file(clean_model, do_lower_case=False)
+    corrected = AlbertTokenizer.from_file(clean_model, digit_comma="corrected")
+    for case in golden:
+        assert cased.encode(case["text"]) == case["cased_ids"]
+        # On this vocabulary the rules agree (test_digit_comma.py).
+        assert corrected.encode(case["text"]) == case["ids"]
+
+
+def test_published_ids(tokenizer, clean_model, shared):
+    path = shared("data", "oracles", "tokenization_vectors.json")
+    vectors = json.loads(path.read_text())
+    with_accents = AlbertTokenizer.from_file(clean_model, strip_accents=False)
+    assert tokenizer.fingerprint == vectors["sha256"]
+    for case in vectors["published"]:
+        keeps = "keep_accents=True" in case["note"]
+        encode = (with_accents if keeps else tokenizer).encode
+        assert encode(case["text"]) == case["ids"]
+    for case in vectors["derived_here_sentencepiece_0_2"]:
+        if "``" not in case["text"]:  # These were derived with quotes replaced.
+            assert tokenizer.encode(case["text"]) == case["ids"]
+    case = vectors["mask_case"]
+    ids = tokenizer(case["text"], parse_special_tokens=True)
+    assert ids["input_word_ids"].tolist() == [[2, 1289, 5123, 29, 4, 13, 9, 3]]
+
+
+def test_pair(tokenizer):
+    packed = tokenizer("Question?", "Answer")
+    assert packed["input_word_ids"].tolist() == [[2, 1301, 60, 3, 1623, 3]]
+    assert packed["input_type_ids"].tolist() == [[0, 0, 0, 0, 1, 1]]
+    assert packed["input_mask"].tolist() == [[1] * 6]
+    assert all(array.dtype == np.int32 for array in packed.values())
+
+
+def test_padding_and_truncation(tokenizer):
+    texts = ["This is a test", "x", ""]
+    longest = tokenizer(texts)
+    assert longest["input_word_ids"].tolist() == [
+        [2, 48, 25, 21, 1289, 3],
+        [2, 993, 3, 0, 0, 0],
+        [2, 3, 0, 0, 0, 0],
+    ]
+    assert tokenizer(texts, max_length=5)["input_word_ids"].tolist()[0] == [
+        *[2, 48, 25, 21, 3]
+    ]
+    full = tokenizer(texts, max_length=16, padding="max_length")
+    assert full["input_mask"].shape == (3, 16)
+    assert full["input_mask"].sum(1).tolist() == [6, 3, 2]
+    assert tokenizer([])["input_word_ids"].shape[0] == 0
+
+
+def test_special_tokens_only_when_asked(tokenizer):
+    text = "a [MASK] of[SEP] <pad>"
+    assert not {0, 2, 3, 4} & set(tokenizer.encode(text))
+    parsed = tokenizer.encode(text, parse_special_tokens=True)
+    assert parsed == [21, 4, 16, 3, 0]
+    # Only as they are spelled.
+    assert 4 not in tokenizer.encode("[mask]", parse_special_tokens=True)
+    both = tokenizer.encode([text, "a"], parse_special_tokens=True)
+    assert both == [parsed, [21]]
+
+
+def test_decode(tokenizer):
+    ids = tokenizer.encode("Hello, world (2,000 – £5)!")
+    assert tokenizer.decode(np.array(ids)) == "hello, world (2,000 – £5)!"
+    assert tokenizer.decode([2, *ids[:2], 4, 3, 0]) == "hello,"
+    assert tokenizer.decode([]) == ""
+    with pytest.raises(ValueError, match=r"in \[0, 30000\).*not 30000"):
+        tokenizer.decode([30000])
+
+
+def test_vocabulary(tokenizer):
+    assert tokenizer.vocab_size == 30000
+    assert [tokenizer.id_to_piece(i) for i in (0, 1, 2, 3, 4, 14)] == [
+        *["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]", "▁the"]
+    ]
+    specials = [tokenizer.pad_id, tokenizer.unk_id, tokenizer.cls_id]
+    assert specials == [0, 1, 2]
+    assert (tokenizer.sep_id, tokenizer.mask_id) == (3, 4)
+    with pytest.raises(ValueError, match="not -1"):
+        tokenizer.id_to_piece(-1)
+
+
+def test_offsets_of_every_case(tokenizer, golden):
+    for case in golden:
+        text = case["text"]
+        tokens = tokenizer.tokenize_with_offsets(text)
+        assert [token.id for token in tokens] == case["ids"]
+        end = 0
+        for token in tokens:
+            # In order, without overlap but for expansions such as ½.
+            assert 0 <= token.start <= token.limit <= len(text)
+            assert token.limit >= end
+            end = token.limit
+            source = tokenizer.normalizer(text[token.start : token.limit])
+            plain = token.piece.replace("▁", " ").strip()
+            if token.id != tokenizer.unk_id and plain.isalnum():
+                assert plain in source
+
+
+def test_offsets(tokenizer, comma_model):
+    text = "Cafe\u0301  ﬁne: in 92000, Ünï"
+    spans = [
+        (t.piece, text[t.start : t.limit])
+        for t in tokenizer.tokenize_with_offsets(text)
+    ]
+    assert spans == [
+        ("▁cafe", "Cafe\u0301"),
+        ("▁fine", "  ﬁne"),
+        (":", ":"),
+        ("▁in", " in"),
+        ("▁9", " 9"),
+        ("2000", "2000"),
+        (",", ","),
+        ("▁uni", " Ünï"),
+    ]
+    commas = AlbertTokenizer.from_file(comma_model)
+    spans = [t[2:] for t in commas.tokenize_with_offsets("a34, １，")]
+    # ▁ a ▁ 34 , ▁ 1 , (google's rule adds the second mark, without text).
+    assert spans == [
+        *[(0, 0), (0, 1), (1, 1), (1, 3), (3, 4)],
+        *[(4, 5), (5, 6), (6, 7)],
+    ]
+
+
+def test_surrogates_and_bytes(tokenizer):
+    assert tokenizer.encode("a\ud800b") == tokenizer.encode("a\ufffdb")
+    assert tokenizer.encode(["x", "\udfff"])[0] == [993]
+    with pytest.raises(TypeError, match=r"texts\[1\] must be a str, not float"):
+        tokenizer(["a", float("nan")])
+    with pytest.raises(TypeError, match=r"text\[0\] must be a str, not bytes"):
+        tokenizer.encode([b"a"])
+
+
+def test_refuses_wrong_arguments(tokenizer, clean_model):
+    with pytest.raises(ValueError, match="padding must be .* not 'none'"):
+        tokenizer("a", padding="none")
+    with pytest.raises(ValueError, match="max_length must be at least 3"):
+        tokenizer("a", "b", max_length=2)
+    with pytest.raises(ValueError, match="same length, not 2 and 1"):
+        tokenizer(["a", "b"], ["c"])
+    with pytest.raises(ValueError, match="digit_comma must be .*'off'"):
+        AlbertTokenizer.from_file(clean_model, digit_comma="off")
+
+
+def test_survives_pickling_and_worker_processes(comma_model):
+    tokenizer = AlbertTokenizer.from_file(
+        comma_model, do_lower_case=False, digit_comma="corrected"
+    )
+    copy = pickle.loads(pickle.dumps(tokenizer))
+    assert copy.normalizer == tokenizer.normalizer
+    assert copy.fingerprint == tokenizer.fingerprint
+    texts = ["a34, É", "x2,b"]
+    expected = tokenizer.encode(texts)
+    assert copy.encode(texts) == expected
+    with concurrent.futures.ProcessPoolExecutor(
+        1, multiprocessing.get_context("spawn")
+    ) as pool:
+        assert pool.submit(tokenizer.encode, texts).result() == expected
+
+
+def test_needs_no_tensorflow(comma_model):
+    program = (
+        "import sys; from albert_tf.text.tokenizer import AlbertTokenizer;"
+        f"AlbertTokenizer.from_file({str(comma_model)!r})('a 2,');"
+        "sys.exit('tensorflow' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program]).returncode == 0

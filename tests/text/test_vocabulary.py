@@ -1,0 +1,156 @@
+import subprocess
+import sys
+
+import pytest
+import sentencepiece
+
+from albert_tf.errors import InputError
+from albert_tf.text.normalizer import Normalizer
+from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.vocabulary import train_vocabulary
+
+
+@pytest.fixture(scope="module")
+def corpus(sentences):
+    return sentences("en", 2000)
+
+
+@pytest.fixture(scope="module")
+def trained(corpus, tmp_path_factory):
+    prefix = tmp_path_factory.mktemp("trained") / "new" / "en"
+    return train_vocabulary(iter(corpus), prefix, vocab_size=600)
+
+
+def test_has_alberts_layout(trained):
+    tokenizer = AlbertTokenizer.from_file(trained)
+    assert trained.name == "en.model"
+    assert tokenizer.vocab_size == 600
+    assert [tokenizer.id_to_piece(i) for i in range(14)] == [
+        *["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"],
+        *["(", ")", '"', "-", ".", "–", "£", "€", "▁"],
+    ]
+    processor = sentencepiece.SentencePieceProcessor(str(trained))
+    assert (processor.bos_id(), processor.eos_id()) == (-1, -1)
+    assert all(processor.is_control(i) for i in (0, 2, 3, 4))
+    assert not any(processor.is_control(i) for i in range(5, 600))
+
+
+def test_learns_from_normalized_text(trained, corpus):
+    tokenizer = AlbertTokenizer.from_file(trained)
+    pieces = [tokenizer.id_to_piece(i) for i in range(5, 600)]
+    assert not any(c.isupper() for piece in pieces for c in piece)
+    assert "▁the" in pieces
+    text = corpus[0]
+    decoded = tokenizer.decode(tokenizer.encode(text))
+    assert decoded == tokenizer.normalizer(text)
+
+
+def test_is_sentencepieces_own_model(trained, corpus, tmp_path):
+    """The same recipe, by its command line and files."""
+    normalizer = Normalizer()
+    text = tmp_path / "text.txt"
+    text.write_text("\n".join(map(normalizer, corpus)))
+    sentencepiece.SentencePieceTrainer.train(
+        input=str(text),
+        model_prefix=str(tmp_path / "own"),
+        vocab_size=600,
+        model_type="unigram",
+        character_coverage=0.99995,
+        pad_id=0,
+        unk_id=1,
+        bos_id=-1,
+        eos_id=-1,
+        control_symbols="[CLS],[SEP],[MASK]",
+        user_defined_symbols='(,),"""",-,.,–,£,€',
+        shuffle_input_sentence=False,
+        minloglevel=2,
+    )
+    own = (tmp_path / "own.vocab").read_text()
+    assert trained.with_suffix(".vocab").read_text() == own
+
+
+def test_same_input_and_seed_give_the_same_bytes(corpus, tmp_path):
+    def train(name, **options):
+        return train_vocabulary(
+            corpus, tmp_path / name, vocab_size=200, **options
+        ).read_bytes()
+
+    drawn = train("a", max_sentences=700, seed=1)
+    assert drawn == train("b", max_sentences=700, seed=1)
+    assert drawn != train("c", max_sentences=700, seed=2)
+    # Nothing to draw: the seed does not matter.
+    everything = train("d", seed=1)
+    assert everything == train("e", seed=2)
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {f"{n}{s}" for n in "abcde" for s in (".model", ".vocab")}
+
+
+def test_too_large_vocabulary_names_the_largest(corpus, tmp_path):
+    with pytest.raises(InputError, match="vocab_size=30000") as raised:
+        train_vocabulary(corpus[:50], tmp_path / "x")
+    assert not list(tmp_path.iterdir())
+    assert "\n" not in str(raised.value)
+    largest = int(str(raised.value).split("at most ")[1].split()[0])
+    path = train_vocabulary(corpus[:50], tmp_path / "x", vocab_size=largest)
+    assert AlbertTokenizer.from_file(path).vocab_size == largest
+
+
+def test_too_small_vocabulary_names_the_smallest(corpus, tmp_path):
+    with pytest.raises(InputError, match="vocab_size=20 is too small") as e:
+        train_vocabulary(corpus, tmp_path / "x", vocab_size=20)
+    least = int(str(e.value).split("pieces are ")[1].split(";")[0])
+    assert 60 < least < 200
+
+
+@pytest.mark.parametrize(
+    "sentences", [[], ["", " \n"], ["\x7f", "\u200b"], ["...", "\u0301"]]
+)
+def test_no_text(sentences, tmp_path):
+    with pytest.raises(InputError, match="no text to train a vocabulary on"):
+        train_vocabulary(sentences, tmp_path / "x", vocab_size=50)
+
+
+def test_long_sentences_are_used(tmp_path):
+    text = ["qua " * 3000 + "zz" * 3000, "ab ba"]
+    path = train_vocabulary(text, tmp_path / "x", vocab_size=20)
+    assert "z" in path.with_suffix(".vocab").read_text()
+
+
+def test_reading_errors_pass_through(corpus, tmp_path):
+    def failing():
+        yield corpus[0]
+        raise InputError("corpus.txt: line 2: not UTF-8")
+
+    with pytest.raises(InputError, match="line 2"):
+        train_vocabulary(failing(), tmp_path / "x")
+    with pytest.raises(TypeError, match="not one str"):
+        train_vocabulary("corpus.txt", tmp_path / "x")
+
+
+def test_wrong_arguments(corpus, tmp_path):
+    with pytest.raises(ValueError, match="character_coverage .* not 99.5"):
+        train_vocabulary(corpus, tmp_path / "x", character_coverage=99.5)
+    with pytest.raises(ValueError, match="max_sentences .* not 0"):
+        train_vocabulary(corpus, tmp_path / "x", max_sentences=0)
+
+
+def test_output_is_checked_before_the_corpus_is_read(tmp_path):
+    def unread():
+        raise AssertionError("read")
+        yield
+
+    (tmp_path / "file").write_text("")
+    for prefix in (tmp_path / "file" / "x", "", "/proc/absent/x"):
+        with pytest.raises(InputError, match="output_prefix=.*cannot be wri"):
+            train_vocabulary(unread(), prefix)
+
+
+def test_is_quiet(tmp_path):
+    program = (
+        "from albert_tf.text.vocabulary import train_vocabulary as train;"
+        f"train(['ab ba cd'] * 9, {str(tmp_path / 'x')!r}, vocab_size=18)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
