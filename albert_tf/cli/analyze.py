@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from absl import flags
 
 from albert_tf.analysis.parameters import count_parameters
+from albert_tf.cli.quiet_import import import_tensorflow
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 
@@ -22,6 +23,7 @@ def main(arguments: Sequence[str]) -> None:
         _print_parameters(rest or AlbertConfig.official_names())
     elif subject == "run" and rest:
         # Imported here: matplotlib and TensorFlow take seconds.
+        import_tensorflow()
         from albert_tf.analysis.curves import plot_runs
 
         plot_runs(rest, _OUTPUT.value)

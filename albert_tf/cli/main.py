@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from absl import flags, logging
 
+from albert_tf.cli.quiet_import import import_tensorflow
 from albert_tf.errors import InputError
 
 # Command -> what it does. Its module is albert_tf.cli.<command with _>, with
@@ -25,7 +26,8 @@ COMMANDS = {
     "demo": "all of it on a small corpus, in minutes",
 }
 
-# These do without TensorFlow, which takes seconds to import.
+# These do without TensorFlow, which takes seconds to import, or import it if
+# they need it.
 _LIGHT = ("train-vocab", "analyze")
 
 _BAD_INPUT, _FAILED = 2, 1
@@ -78,7 +80,7 @@ def main(arguments: Sequence[str]) -> int:
         # Where there is no terminal for a progress bar, progress is logged.
         logging.set_verbosity(logging.INFO)
         if command not in _LIGHT:
-            _import_tensorflow()
+            import_tensorflow()
         module.main(*([left] if takes_arguments else []))
     except KeyboardInterrupt:
         return _complain("interrupted", _FAILED)
@@ -87,23 +89,6 @@ def main(arguments: Sequence[str]) -> int:
     except Exception as error:
         return _report(command, error, _FAILED)
     return 0
-
-
-def _import_tensorflow() -> None:
-    """Imports TensorFlow without what its C++ prints, whatever its log level.
-
-    Exceptions are Python's and come through.
-    """
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    sys.stderr.flush()
-    saved = os.dup(2)
-    try:
-        with open(os.devnull, "wb") as nowhere:
-            os.dup2(nowhere.fileno(), 2)
-        importlib.import_module("tensorflow")
-    finally:
-        os.dup2(saved, 2)
-        os.close(saved)
 
 
 def _expand_recipes(arguments: Sequence[str]) -> list[str]:

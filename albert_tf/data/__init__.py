@@ -1,1 +1,1 @@
-"""data."""
+"""Data: documents, sentence pairs, masking, records, input pipeline."""

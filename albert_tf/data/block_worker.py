@@ -89,7 +89,7 @@ class BlockWorker:
             for first in range(0, len(pairs), _ROWS):
                 rows = pairs[first : first + _ROWS]
                 packed, masked = self._make(documents.tokens, rows, rng)
-                records = serialize_examples(to_features(rows, packed, masked))
+                records = serialize_examples(_features(rows, packed, masked))
                 shard_of = rng.integers(num_shards, size=len(rows))
                 for shard, record in zip(shard_of, records, strict=True):
                     shards[shard].append(record)
@@ -129,10 +129,9 @@ class BlockWorker:
         return packed, masked
 
 
-def to_features(
+def _features(
     pairs: SentencePairs, packed: PackedPairs, masked: MaskedTokens
 ) -> dict[str, np.ndarray]:
-    """Returns Google's eight features, rows first."""
     return {
         "input_ids": masked.input_ids,
         "input_mask": packed.input_mask.astype(np.int32),

@@ -15,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.tokenizer_files import MODEL_FILE, SETTINGS_FILE
 
 MANIFEST_NAME = "manifest.json"
@@ -51,10 +52,10 @@ def read_manifest(folder: str | os.PathLike[str]) -> dict[str, Any]:
         known = False
     if not known:
         raise InputError(f"{path}: not a manifest of pretraining data")
-    if manifest["version"] != _VERSION:
+    if manifest.get("version") != _VERSION:
         raise InputError(
-            f"{path}: version {manifest['version']} is not the version "
-            f"{_VERSION} read here; make the data again"
+            f"{path}: of version {manifest.get('version')}, but version "
+            f"{_VERSION} is read here; make the data again"
         )
     return manifest
 
@@ -86,7 +87,7 @@ def data_files(manifest: Mapping[str, Any]) -> list[str]:
 def build_manifest(
     *,
     settings: Mapping[str, object],
-    tokenizer,
+    tokenizer: AlbertTokenizer,
     inputs: list[dict[str, object]],
     splits: Mapping[str, dict[str, Any]],
     label_counts: Mapping[str, np.ndarray],
@@ -95,7 +96,7 @@ def build_manifest(
 
     Args:
       settings: what decides the records.
-      tokenizer: the `AlbertTokenizer` used.
+      tokenizer: what the text was tokenized with.
       inputs: name, bytes and sha256 of each text file.
       splits: "train" and perhaps "heldout" -> what `describe_split` returns.
       label_counts: split -> int64 `[vocab_size]`, how often each id is a label.

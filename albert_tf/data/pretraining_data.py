@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import contextlib
 import itertools
 import multiprocessing
 import os
@@ -94,8 +93,6 @@ def create_pretraining_data(
         )
         for name, content in tokenizer.items():
             (scratch / name).write_bytes(content)
-        for name, content in tokenizer.items():
-            (scratch / name).write_bytes(content)
         publish(scratch, folder, manifest)
     return manifest
 
@@ -117,32 +114,36 @@ def _write_splits(
         split: np.zeros(config.tokenizer.vocab_size, np.int64)
         for split in paths
     }
-    with contextlib.ExitStack() as stack:
-        writers = {}
-        for split in paths:
-            writers[split] = ShardWriter(
-                paths[split],
-                config.compress,
-                (config.random_seed, _SHUFFLE_TAG, SPLIT_TAGS[split]),
-            )
-            stack.callback(writers[split].close)
-        bar = stack.enter_context(_progress_bar(files, progress))
+    writers = {
+        split: ShardWriter(
+            paths[split],
+            config.compress,
+            (config.random_seed, _SHUFFLE_TAG, SPLIT_TAGS[split]),
+        )
+        for split in paths
+    }
+    with _progress_bar(files, progress) as bar:
         for block in _make_records(config, files):
             counts[block.split].update(block.counts)
             label_counts[block.split] += block.label_counts
             for shard, (lengths, records) in enumerate(block.shards):
                 writers[block.split].add(shard, lengths, records)
             bar.update(block.num_bytes)
-        _check_counts(config, counts)
-        descriptions = {
-            split: describe_split(
-                writers[split].finish(config.num_workers),
-                counts[split],
-                config.passes(split),
-                config.max_seq_length,
-            )
-            for split in paths
-        }
+    _check_counts(config, counts)
+    descriptions = {}
+    for split, writer in writers.items():
+        shards = tqdm.tqdm(
+            writer.finish(config.num_workers),
+            f"{split} files",
+            len(paths[split]),
+            disable=not progress,
+        )
+        descriptions[split] = describe_split(
+            list(shards),
+            counts[split],
+            config.passes(split),
+            config.max_seq_length,
+        )
     return descriptions, label_counts
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent import futures
 
 import numpy as np
@@ -22,10 +22,10 @@ class ShardWriter:
     def __init__(
         self, paths: Sequence[pathlib.Path], compress: bool, seed: Sequence[int]
     ):
-        """Opens the scratch files, which lie beside the shards.
+        """Begins without records.
 
         Args:
-          paths: the shards.
+          paths: the shards; the scratch files lie beside them.
           compress: write gzip.
           seed: of the shuffling.
         """
@@ -35,31 +35,27 @@ class ShardWriter:
         self._scratch_paths = [
             path.with_name(path.name + ".scratch") for path in self._paths
         ]
-        self._scratch = [open(path, "wb") for path in self._scratch_paths]
         self._lengths: list[list[np.ndarray]] = [[] for _ in self._paths]
 
     def add(self, shard: int, lengths: np.ndarray, records: bytes) -> None:
         """Appends records, given joined and by their lengths, to a shard."""
-        self._scratch[shard].write(records)
+        # There may be more shards than files that can be open.
+        with open(self._scratch_paths[shard], "ab") as file:
+            file.write(records)
         self._lengths[shard].append(lengths)
 
-    def close(self) -> None:
-        """Closes the scratch files."""
-        for file in self._scratch:
-            file.close()
-
-    def finish(self, num_threads: int) -> list[dict[str, object]]:
+    def finish(self, num_threads: int) -> Iterator[dict[str, object]]:
         """Writes the shards.
 
-        Returns:
+        Yields:
           A description of each file: name, records, bytes and sha256.
         """
-        self.close()
         with futures.ThreadPoolExecutor(num_threads) as pool:
-            return list(pool.map(self._write, range(len(self._paths))))
+            yield from pool.map(self._write, range(len(self._paths)))
 
     def _write(self, shard: int) -> dict[str, object]:
         path, scratch = self._paths[shard], self._scratch_paths[shard]
+        scratch.touch()
         records = memoryview(scratch.read_bytes())
         lengths = np.concatenate(
             [np.zeros(0, np.uint32), *self._lengths[shard]]

@@ -1,4 +1,3 @@
-import io
 import os
 import pathlib
 import subprocess
@@ -7,15 +6,16 @@ import sys
 import keras
 import numpy as np
 import pytest
-import sentencepiece
 
 from albert_tf.config import AlbertConfig
 from albert_tf.export.encoder import export_encoder
 from albert_tf.export.preprocessor import export_preprocessor
 from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.text.vocabulary import train_vocabulary
 
 CONSUMERS = pathlib.Path(__file__).parent / "consumers"
 LONGEST = 40
+VOCAB_SIZE = 90
 
 
 def run_consumer(name: str, *args, **environment: str) -> None:
@@ -40,34 +40,20 @@ def consumer():
 
 @pytest.fixture(scope="session")
 def tokenizer_model(tmp_path_factory):
-    """A vocabulary of its own, with ALBERT's special pieces and ids."""
     words = "a an the good bad movie film plot was really I have seen it not"
     rng = np.random.default_rng(0)
     lines = [
-        " ".join(rng.choice(words.lower().split(), 8)) + f" {n}, {n + 1},000."
+        f"{' '.join(rng.choice(words.split(), 8))} {n}, {n + 1},000."
         for n in range(300)
     ]
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(lines),
-        model_writer=model,
-        vocab_size=90,
-        pad_id=0,
-        unk_id=1,
-        bos_id=-1,
-        eos_id=-1,
-        control_symbols=["[CLS]", "[SEP]", "[MASK]"],
-        minloglevel=2,
-    )
-    path = tmp_path_factory.mktemp("a-private-place") / "spiece.model"
-    path.write_bytes(model.getvalue())
-    return path
+    prefix = tmp_path_factory.mktemp("a-private-place") / "spiece"
+    return train_vocabulary(lines, prefix, vocab_size=VOCAB_SIZE)
 
 
 @pytest.fixture(scope="session")
 def config():
     return AlbertConfig(
-        vocab_size=90,
+        vocab_size=VOCAB_SIZE,
         embedding_size=8,
         hidden_size=16,
         num_hidden_layers=2,
@@ -94,7 +80,8 @@ def inputs():
     rng = np.random.default_rng(2)
     mask = (np.arange(12) < np.array([12, 5, 1, 8])[:, None]).astype("int32")
     return {
-        "input_word_ids": rng.integers(5, 90, mask.shape, "int32") * mask,
+        "input_word_ids": rng.integers(5, VOCAB_SIZE, mask.shape, "int32")
+        * mask,
         "input_mask": mask,
         "input_type_ids": (np.arange(12) > 4).astype("int32") * mask,
     }

@@ -7,21 +7,25 @@ from albert_tf.errors import InputError
 from albert_tf.export.hub_layer import HubLayer
 
 HEAD = 2  # kernel and bias of a Dense
+LABELS = np.arange(4.0)
 
 
-def symbolic_inputs(*more):
+def symbolic_inputs():
     return {
         name: keras.Input((None,), dtype="int32", name=name)
-        for name in ("input_word_ids", "input_mask", "input_type_ids", *more)
+        for name in ("input_word_ids", "input_mask", "input_type_ids")
     }
 
 
 def classifier(layer):
     inputs = symbolic_inputs()
     logits = keras.layers.Dense(1)(layer(inputs)["pooled_output"])
-    model = keras.Model(inputs, logits)
+    return keras.Model(inputs, logits)
+
+
+def fit(model, inputs):
     model.compile("adam", "mse")
-    return model
+    model.fit(inputs, LABELS, verbose=0)
 
 
 def moved(layer, function):
@@ -32,9 +36,6 @@ def moved(layer, function):
         bool(np.any(weight.numpy() != value))
         for weight, value in zip(layer.weights, before, strict=True)
     ]
-
-
-LABELS = np.arange(4.0)
 
 
 def test_same_numbers(encoder_path, inputs, pretrainer):
@@ -52,7 +53,7 @@ def test_trains_in_a_functional_model(encoder_path, inputs):
     names = [weight.name for weight in layer.weights]
     assert "encoder_embeddings_layer_norm_gamma" in names
     assert len(set(names)) == 25
-    assert all(moved(layer, lambda: model.fit(inputs, LABELS, verbose=0)))
+    assert all(moved(layer, lambda: fit(model, inputs)))
 
 
 def test_trains_in_a_subclassed_model(encoder_path, inputs):
@@ -67,9 +68,7 @@ def test_trains_in_a_subclassed_model(encoder_path, inputs):
             return self.head(outputs["pooled_output"])
 
     model = Classifier()
-    model.compile("adam", "mse")
-    fit = lambda: model.fit(inputs, LABELS, verbose=0)  # noqa: E731
-    assert all(moved(model.encoder, fit))
+    assert all(moved(model.encoder, lambda: fit(model, inputs)))
     assert len(model.trainable_weights) == 25 + HEAD
 
 
@@ -77,11 +76,10 @@ def test_frozen_layer_does_not_train_and_can_be_thawed(encoder_path, inputs):
     layer = HubLayer(encoder_path, trainable=False)
     model = classifier(layer)
     assert len(model.trainable_weights) == HEAD
-    assert not any(moved(layer, lambda: model.fit(inputs, LABELS, verbose=0)))
+    assert not any(moved(layer, lambda: fit(model, inputs)))
     layer.trainable = True
-    model.compile("adam", "mse")
     assert len(model.trainable_weights) == 25 + HEAD
-    assert all(moved(layer, lambda: model.fit(inputs, LABELS, verbose=0)))
+    assert all(moved(layer, lambda: fit(model, inputs)))
 
 
 def test_dropout_only_while_it_trains(encoder_path, inputs):
@@ -111,11 +109,11 @@ def test_strings_to_pooled_output_in_one_model(
             keras.layers.Dense(1),
         ]
     )
-    model.compile("adam", "mse")
     assert len(model.trainable_weights) == 25 + HEAD
     texts = tf.constant(["the good movie", "the bad movie"])
+    model.compile("adam", "mse")
     model.fit(texts, np.arange(2.0), verbose=0)
-    assert model.predict(texts, verbose=0).shape == (2, 1)
+    assert model(texts).shape == (2, 1)
 
 
 def test_head_of_a_pretrainer(encoder_path, inputs, pretrainer):
