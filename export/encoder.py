@@ -102,13 +102,7 @@ def export_encoder(
             os.fspath(folder),
             signatures={"serving_default": _signature(graph)},
         )
-        weights = {
-            variable.name.removesuffix(":0"): variable.numpy()
-            for variable in (
-                *graph.variables,
-                *sum(graph.head_variables.values(), []),
-            )
-        }
+        weights = graph.weights()
         write_manifest(
             folder,
             {

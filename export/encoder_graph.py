@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import tensorflow as tf
 from keras import ops
 
@@ -48,6 +49,15 @@ class EncoderGraph:
         self.encode = tf.function(self._encode, autograph=False)
         self.mlm = tf.function(self._mlm, autograph=False)
         self.sop = tf.function(self._sop, autograph=False)
+
+    def weights(self) -> dict[str, np.ndarray]:
+        """Returns public path -> value, for the encoder and its heads."""
+        heads = self.head_variables.values()
+        return {
+            variable.name.removesuffix(":0"): variable.numpy()
+            for variables in (self.variables, *heads)
+            for variable in variables
+        }
 
     def _encode(self, inputs: Tensors, training: bool) -> Tensors:
         """The encoder's inputs -> what the contract asks of the root."""

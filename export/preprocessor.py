@@ -8,11 +8,14 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from albert_tf.errors import InputError
 from albert_tf.export.endpoint import Endpoint
 from albert_tf.export.folder import new_folder
 from albert_tf.export.manifest import write_manifest
 from albert_tf.text.digit_comma import DigitComma
 from albert_tf.text.preprocessor import AlbertPreprocessor
+
+_SHORTEST = 3
 
 
 def export_preprocessor(
@@ -56,9 +59,14 @@ def export_preprocessor(
       overwrite: replace a SavedModel at `path`.
 
     Raises:
-      InputError: `path` is taken or cannot be made, or the tokenizer cannot be
-        read.
+      InputError: `path` is taken or cannot be made, the tokenizer cannot be
+        read, or `seq_length` is too small for a pair.
     """
+    if seq_length < _SHORTEST:
+        raise InputError(
+            f"seq_length={seq_length} must be at least {_SHORTEST}, to hold "
+            "[CLS] and the two [SEP] of a pair"
+        )
     options = {
         "do_lower_case": do_lower_case,
         "strip_accents": strip_accents,

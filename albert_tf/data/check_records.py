@@ -41,7 +41,10 @@ def check_records(
     tokenizer_fingerprint: str | None = None,
     split: str = "train",
 ) -> tuple[int, int]:
-    """Refuses records that do not fit, by manifests and each first record.
+    """Refuses records that do not fit, by manifests and first records.
+
+    Files of one manifest, which has their sizes, are all alike: of them one is
+    opened, of others each.
 
     Args:
       patterns: see `find_record_files`.
@@ -62,13 +65,15 @@ def check_records(
         "tokens": max_seq_length,
         "predictions": max_predictions_per_seq,
     }
-    checked = 0
+    checked: list[dict[str, Any] | None] = []
     for file in find_record_files(patterns, split):
+        if file.manifest and file.manifest in checked:
+            continue
         _check_tokenizer(file, vocab_size, tokenizer_fingerprint)
         first = _first_record(file)
         if first is None:
             continue
-        checked += 1
+        checked.append(file.manifest)
         sizes = {
             "tokens": len(first["input_ids"]),
             "predictions": len(first["masked_lm_positions"]),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from concurrent import futures
 from typing import Any
 
 import tensorflow as tf
@@ -14,6 +16,7 @@ from albert_tf.data.manifest import MANIFEST_NAME, SPLITS, read_manifest
 from albert_tf.errors import InputError
 
 _READ_BUFFER_BYTES = 1 << 20
+_PARALLEL_REQUESTS = 16
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +59,6 @@ def find_record_files(
         patterns = [part.strip() for part in patterns.split(",")]
     elif isinstance(patterns, os.PathLike):
         patterns = [patterns]
-    manifests: dict[str, dict[str, Any] | None] = {}
     files: dict[str, RecordFile] = {}
     for pattern in map(os.fspath, patterns):
         if tf.io.gfile.isdir(pattern):
@@ -69,12 +71,8 @@ def find_record_files(
             raise InputError(
                 f"records {pattern!r}: no such file; check the path or pattern"
             )
-        for path in paths:
-            folder = os.path.dirname(path)
-            if folder not in manifests:
-                there = tf.io.gfile.exists(os.path.join(folder, MANIFEST_NAME))
-                manifests[folder] = read_manifest(folder) if there else None
-            files[path] = _record_file(path, manifests[folder])
+        for folder, group in itertools.groupby(paths, os.path.dirname):
+            files |= {file.path: file for file in _record_files(folder, group)}
     return list(files.values())
 
 
@@ -90,13 +88,27 @@ def _split_paths(folder: str, split: str) -> list[str]:
     ]
 
 
-def _record_file(path: str, manifest: dict[str, Any] | None) -> RecordFile:
-    for split in (manifest or {"splits": {}})["splits"].values():
-        for entry in split["files"]:
-            if entry["name"] == os.path.basename(path):
-                _check_size(path, entry["bytes"])
-                return RecordFile(path, manifest, entry["records"])
-    return RecordFile(path)
+def _record_files(folder: str, paths: Iterable[str]) -> list[RecordFile]:
+    """Returns what the manifest of a folder, if any, says of its files."""
+    if not tf.io.gfile.exists(os.path.join(folder, MANIFEST_NAME)):
+        return [RecordFile(path) for path in paths]
+    manifest = read_manifest(folder)
+    entries = {
+        entry["name"]: entry
+        for split in manifest["splits"].values()
+        for entry in split["files"]
+    }
+
+    def check(path: str) -> RecordFile:
+        entry = entries.get(os.path.basename(path))
+        if entry is None:
+            return RecordFile(path)
+        _check_size(path, entry["bytes"])
+        return RecordFile(path, manifest, entry["records"])
+
+    # In a bucket a thousand files would take a minute one after the other.
+    with futures.ThreadPoolExecutor(_PARALLEL_REQUESTS) as pool:
+        return list(pool.map(check, paths))
 
 
 def _check_size(path: str, expected: int) -> None:

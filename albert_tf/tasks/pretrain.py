@@ -12,7 +12,7 @@ import keras
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.data.check_records import check_records
+from albert_tf.data.check_records import check_records, verify_records
 from albert_tf.data.input_pipeline import pretraining_dataset
 from albert_tf.data.record_files import find_record_files
 from albert_tf.errors import InputError
@@ -127,23 +127,30 @@ def pretrain(
         def evaluate():
             return evaluator(heldout, config.max_eval_steps or None)
 
-    return train(
-        config.training,
-        strategy,
-        model,
-        task,
-        optimizer,
-        polynomial_decay(
-            config.learning_rate,
-            config.training.total_steps,
-            config.num_warmup_steps,
-            config.poly_power,
-            config.start_warmup_step,
-        ),
-        batches,
-        run_dir=config.output_dir,
-        evaluate=evaluate,
+    schedule = polynomial_decay(
+        config.learning_rate,
+        config.training.total_steps,
+        config.num_warmup_steps,
+        config.poly_power,
+        config.start_warmup_step,
     )
+    try:
+        return train(
+            config.training,
+            strategy,
+            model,
+            task,
+            optimizer,
+            schedule,
+            batches,
+            run_dir=config.output_dir,
+            evaluate=evaluate,
+        )
+    except tf.errors.DataLossError:
+        # TensorFlow does not say which file is damaged; this does.
+        for split in ("train", "heldout") if evaluate else ("train",):
+            verify_records(config.input_patterns, split)
+        raise
 
 
 def evaluate_pretraining(

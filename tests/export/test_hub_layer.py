@@ -45,15 +45,13 @@ def test_same_numbers(encoder_path, inputs, pretrainer):
         np.testing.assert_allclose(outputs[name], expected[name], atol=1e-5)
 
 
-def test_trains_in_a_functional_model(encoder_path, inputs):
+def test_weights_are_found_under_readable_names(encoder_path):
     layer = HubLayer(encoder_path)
-    model = classifier(layer)
-    assert len(model.trainable_weights) == 25 + HEAD
-    # The paths are readable, and unique: decay can leave some out by name.
+    assert len(classifier(layer).trainable_weights) == 25 + HEAD
+    # Unique ones, since optimizers exclude weights from decay by name.
     names = [weight.name for weight in layer.weights]
     assert "encoder_embeddings_layer_norm_gamma" in names
     assert len(set(names)) == 25
-    assert all(moved(layer, lambda: fit(model, inputs)))
 
 
 def test_trains_in_a_subclassed_model(encoder_path, inputs):
@@ -72,7 +70,7 @@ def test_trains_in_a_subclassed_model(encoder_path, inputs):
     assert len(model.trainable_weights) == 25 + HEAD
 
 
-def test_frozen_layer_does_not_train_and_can_be_thawed(encoder_path, inputs):
+def test_trains_in_a_functional_model_unless_frozen(encoder_path, inputs):
     layer = HubLayer(encoder_path, trainable=False)
     model = classifier(layer)
     assert len(model.trainable_weights) == HEAD

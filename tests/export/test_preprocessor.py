@@ -116,6 +116,8 @@ def test_manifest_and_no_path_of_this_machine(
 def test_bad_input_is_refused_and_leaves_nothing(tmp_path, tokenizer_model):
     with pytest.raises(InputError, match=r"missing\.model"):
         export_preprocessor(tmp_path / "missing.model", tmp_path / "p")
+    with pytest.raises(InputError, match="seq_length=2 must be at least 3"):
+        export_preprocessor(tokenizer_model, tmp_path / "p", seq_length=2)
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "p").mkdir()
     with pytest.raises(InputError, match="exists"):

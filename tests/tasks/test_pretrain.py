@@ -151,6 +151,16 @@ def test_records_that_do_not_fit_are_refused(
     assert not (tmp_path / "run").exists()
 
 
+def test_damaged_records_are_named(make_records, tmp_path):
+    records = make_records(num_shards=1)
+    (path,) = records.glob("pretraining-*")
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=path.name):
+        pretrain(settings(records, tmp_path / "run", 200))
+
+
 def test_evaluation_stands_beside_its_baselines(run, records):
     scores = evaluate_pretraining(run, records)
     manifest = read_manifest(records)["splits"]["heldout"]
