@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from absl import flags, logging
+from absl import flags
 
 from albert_tf.cli.quiet_import import import_tensorflow
 from albert_tf.errors import InputError
@@ -77,8 +77,6 @@ def main(arguments: Sequence[str]) -> int:
         takes_arguments = inspect.signature(module.main).parameters
         if left and not takes_arguments:
             raise InputError(f"unexpected argument {left[0]!r}")
-        # Where there is no terminal for a progress bar, progress is logged.
-        logging.set_verbosity(logging.INFO)
         if command not in _LIGHT:
             import_tensorflow()
         module.main(*([left] if takes_arguments else []))

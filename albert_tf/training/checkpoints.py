@@ -24,6 +24,7 @@ from albert_tf.training.variables import by_name
 FOLDER = "checkpoints"
 
 _SUFFIX = "/.ATTRIBUTES/VARIABLE_VALUE"
+_UNFINISHED = "unfinished-"
 
 
 class Checkpoints:
@@ -77,14 +78,23 @@ class Checkpoints:
             return prefix
         tf.io.gfile.makedirs(self._folder)
         self._step.assign(step)
-        # Writes the data, then the index, each under another name first.
-        self._checkpoint.write(prefix)
-        others = [s for s in list_checkpoints(self._folder) if s != step]
-        older = sorted(s for s in others if s < step)
-        stale = older[: max(0, len(older) - self._keep + 1)]
-        for old in [*stale, *(s for s in others if s > step)]:
-            _remove(list_checkpoints(self._folder)[old])
+        # TensorFlow writes the index in place, so one that is there may still
+        # be incomplete; under its final name it must not be.
+        unfinished = os.path.join(self._folder, _UNFINISHED + str(step))
+        self._checkpoint.write(unfinished)
+        _remove(prefix)
+        for path in tf.io.gfile.glob(unfinished + ".data-*"):
+            tf.io.gfile.rename(path, prefix + path.removeprefix(unfinished))
+        tf.io.gfile.rename(unfinished + ".index", prefix + ".index")
+        self._prune(step)
         return prefix
+
+    def _prune(self, step: int) -> None:
+        found = list_checkpoints(self._folder)
+        older = [s for s in found if s < step]
+        stale = older[: max(0, len(older) - self._keep + 1)]
+        for other in [*stale, *(s for s in found if s > step)]:
+            _remove(found[other])
 
     def restore_latest(self) -> int | None:
         """Restores the newest checkpoint that can be read.
@@ -99,7 +109,7 @@ class Checkpoints:
             none of those that are there can be read. Nothing is restored.
         """
         found = list_checkpoints(self._folder)
-        for step in sorted(found, reverse=True):
+        for step in reversed(found):
             try:
                 values = read_checkpoint(found[step])
             except InputError as error:
@@ -137,11 +147,12 @@ class Checkpoints:
         complete = set(list_checkpoints(self._folder).values())
         for name in tf.io.gfile.listdir(self._folder):
             path = os.path.join(self._folder, name.rstrip("/"))
-            if not name.startswith("step-"):
-                continue
-            if tf.io.gfile.isdir(path):
+            data = re.fullmatch(r"(.*/step-\d+)\.data-.*", path)
+            if name.startswith(_UNFINISHED) and tf.io.gfile.isdir(path):
                 tf.io.gfile.rmtree(path)
-            elif path.split(".data-")[0].split(".index")[0] not in complete:
+            elif name.startswith(_UNFINISHED) or (
+                data and data[1] not in complete
+            ):
                 tf.io.gfile.remove(path)
 
 
@@ -158,16 +169,17 @@ def training_variables(
 
 
 def list_checkpoints(folder: str | os.PathLike) -> dict[int, str]:
-    """Returns the complete checkpoints of a folder: step -> path."""
+    """Returns the complete checkpoints of a folder, step -> path, in order."""
     folder = os.fspath(folder)
     if not tf.io.gfile.isdir(folder):
         return {}
-    # The index is written last, so where it is, the data are.
+    # The index comes last, so where it is, the data are.
     names = (
         re.fullmatch(r"(step-(\d+))\.index", name)
         for name in tf.io.gfile.listdir(folder)
     )
-    return {int(m[2]): os.path.join(folder, m[1]) for m in names if m}
+    found = {int(m[2]): os.path.join(folder, m[1]) for m in names if m}
+    return dict(sorted(found.items()))
 
 
 def read_checkpoint(prefix: str | os.PathLike) -> dict[str, np.ndarray]:
@@ -288,6 +300,7 @@ def _nest(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _remove(prefix: str) -> None:
-    """Removes a checkpoint, from the listing first."""
-    for path in [prefix + ".index", *tf.io.gfile.glob(prefix + ".data-*")]:
-        tf.io.gfile.remove(path)
+    """Removes a checkpoint, if there is one, from the listing first."""
+    for pattern in (prefix + ".index", prefix + ".data-*"):
+        for path in tf.io.gfile.glob(pattern):
+            tf.io.gfile.remove(path)

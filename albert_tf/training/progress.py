@@ -5,14 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 
-from absl import logging
 from tqdm import tqdm
 
 _NOT_SHOWN = ("learning_rate", "gradient_norm", "examples_per_second")
 
 
 class Progress:
-    """A progress bar on a terminal, a log line for each report elsewhere.
+    """A progress bar on a terminal, a line for each report elsewhere.
 
     Args:
       total_steps: steps of the whole run.
@@ -39,11 +38,10 @@ class Progress:
     ) -> None:
         """Shows the newest metrics."""
         names = [name for name in values if name not in _NOT_SHOWN]
-        text = ", ".join(f"{name} {values[name]:.4g}" for name in names)
+        text = ", ".join(f"{name} {_short(values[name])}" for name in names)
         if self._bar.disable:
-            logging.info(
-                "step %d/%d, %s: %s", step, self._total_steps, split, text
-            )
+            line = f"step {step}/{self._total_steps}, {split}: {text}"
+            print(line, file=sys.stderr, flush=True)
         elif split == "train":
             self._bar.set_postfix_str(text)
         else:
@@ -52,3 +50,7 @@ class Progress:
     def close(self) -> None:
         """Ends the line."""
         self._bar.close()
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

@@ -62,7 +62,7 @@ def test_keeps_the_newest(tmp_path):
     _, checkpoints = make(tmp_path, keep=2, a=1.0)
     for step in (1, 2, 3, 10):
         checkpoints.save(step)
-    assert sorted(list_checkpoints(tmp_path)) == [3, 10]
+    assert list(list_checkpoints(tmp_path)) == [3, 10]
     assert {path.name.split(".")[0] for path in tmp_path.iterdir()} == {
         "step-00000003",
         "step-00000010",
@@ -149,16 +149,51 @@ def test_no_readable_checkpoint_is_an_error(tmp_path):
         checkpoints.restore_latest()
 
 
-def test_files_without_index_are_not_listed_and_removed(tmp_path):
+def test_what_a_killed_save_leaves_is_not_listed_but_removed(tmp_path):
     _, checkpoints = make(tmp_path, a=1.0)
     checkpoints.save(1)
     checkpoints.save(2)
     (tmp_path / "step-00000002.index").unlink()
-    (tmp_path / "step-00000003_temp").mkdir()
-    (tmp_path / "step-00000003_temp" / "part").write_bytes(b"x")
+    (tmp_path / "unfinished-3_temp").mkdir()
+    (tmp_path / "unfinished-3_temp" / "part").write_bytes(b"x")
+    (tmp_path / "unfinished-3.index").write_bytes(b"")
     assert list(list_checkpoints(tmp_path)) == [1]
     make(tmp_path, a=1.0)
-    assert all("00001" in path.name for path in tmp_path.iterdir())
+    assert {path.stem for path in tmp_path.iterdir()} == {"step-00000001"}
+
+
+def test_index_has_its_name_only_when_it_is_complete(tmp_path, monkeypatch):
+    _, checkpoints = make(tmp_path, a=1.0)
+    checkpoints.save(1)
+    rename, allowed = tf.io.gfile.rename, 0
+
+    def killed(*arguments, **options):
+        nonlocal allowed
+        if not allowed:
+            raise KeyboardInterrupt
+        allowed -= 1
+        rename(*arguments, **options)
+
+    for renames in range(2):
+        allowed = renames
+        monkeypatch.setattr(tf.io.gfile, "rename", killed)
+        with pytest.raises(KeyboardInterrupt):
+            checkpoints.save(2)
+        monkeypatch.undo()
+        assert list(list_checkpoints(tmp_path)) == [1]
+    checkpoints.save(2)
+    assert list(list_checkpoints(tmp_path)) == [1, 2]
+    _, checkpoints = make(tmp_path, a=0.0)
+    assert checkpoints.restore_latest() == 2
+
+
+def test_step_that_is_saved_again_is_replaced(tmp_path):
+    variables, checkpoints = make(tmp_path, a=1.0)
+    checkpoints.save(1)
+    variables["model/layer/a"].assign(2.0)
+    checkpoints.save(1)
+    values = read_checkpoint(tmp_path / "step-00000001")
+    assert values["model/layer/a"] == 2.0
 
 
 @pytest.mark.parametrize(
