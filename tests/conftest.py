@@ -1,5 +1,7 @@
+import gc
 import os
 import pathlib
+import sys
 
 import pytest
 
@@ -23,3 +25,12 @@ def shared():
         return path
 
     return find
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _free_memory():
+    """Lets go of what a module's models hold: gigabytes over the whole suite."""
+    yield
+    if "keras" in sys.modules:
+        sys.modules["keras"].backend.clear_session()
+    gc.collect()

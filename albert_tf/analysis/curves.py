@@ -30,7 +30,8 @@ def plot_runs(
       run_dirs: folders of runs; with one, each metric has a colour, with
         several, each run.
       output: the picture to write; its ending says the format.
-      baselines: label -> accuracy, drawn as dotted lines.
+      baselines: label -> accuracy, drawn as dotted lines, such as what
+        `albert_tf.tasks.pretrain.baselines` returns.
 
     Raises:
       InputError: a folder holds no metrics, or matplotlib is not installed.
@@ -52,23 +53,27 @@ def plot_runs(
             axis.set_xlabel(unit)
             axis.grid(alpha=0.3)
         if panel == "accuracy":
-            for label, value in (baselines or {}).items():
-                for axis in row:
-                    axis.axhline(value, color="grey", ls=":", lw=1.5)
-                row[0].annotate(
-                    label,
-                    (0.99, value),
-                    xycoords=("axes fraction", "data"),
-                    ha="right",
-                    va="bottom",
-                    color="dimgrey",
-                )
+            _draw_baselines(row, baselines or {})
         row[0].set_ylabel(panel)
         if row[0].get_legend_handles_labels()[0]:
             row[0].legend(fontsize=8)
     figure.tight_layout()
     figure.savefig(output, dpi=110)
     pyplot.close(figure)
+
+
+def _draw_baselines(row, baselines) -> None:
+    for label, value in baselines.items():
+        for axis in row:
+            axis.axhline(value, color="grey", ls=":", lw=1.5)
+        row[0].annotate(
+            label,
+            (0.99, value),
+            xycoords=("axes fraction", "data"),
+            ha="right",
+            va="bottom",
+            color="dimgrey",
+        )
 
 
 def _label(folder) -> str:

@@ -14,6 +14,11 @@ from albert_tf.errors import InputError
 _OUTPUT = flags.DEFINE_string(
     "output", "curves.png", "Picture that `analyze run` writes."
 )
+_INPUT = flags.DEFINE_string(
+    "input",
+    None,
+    "Folder of records whose baselines `analyze run` draws as dotted lines.",
+)
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -25,8 +30,12 @@ def main(arguments: Sequence[str]) -> None:
         # Imported here: matplotlib and TensorFlow take seconds.
         import_tensorflow()
         from albert_tf.analysis.curves import plot_runs
+        from albert_tf.tasks.pretrain import baselines, records_manifest
 
-        plot_runs(rest, _OUTPUT.value)
+        known = {}
+        if _INPUT.value is not None:
+            known = baselines(records_manifest(_INPUT.value, "heldout"))
+        plot_runs(rest, _OUTPUT.value, known)
         print(f"wrote {_OUTPUT.value}")
     else:
         raise InputError(

@@ -33,6 +33,9 @@ _VOCAB_SIZE = flags.DEFINE_integer("vocab_size", 4000, "Number of pieces.")
 _STEPS = flags.DEFINE_integer(
     "num_train_steps", 3000, "Steps of the pretraining."
 )
+_CLASSIFIER_EXAMPLES = flags.DEFINE_integer(
+    "classifier_examples", 1200, "Passages that the classifier trains on."
+)
 _SEED = flags.DEFINE_integer("seed", 1, "Of everything random.")
 
 
@@ -49,6 +52,7 @@ def main() -> None:
             language=_LANGUAGE.value,
             vocab_size=_VOCAB_SIZE.value,
             num_train_steps=_STEPS.value,
+            classifier_examples=_CLASSIFIER_EXAMPLES.value,
             seed=_SEED.value,
         )
     )

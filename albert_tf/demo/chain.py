@@ -24,7 +24,11 @@ from albert_tf.demo.labelled_passages import label_passages
 from albert_tf.demo.text_files import write_default_text, write_user_text
 from albert_tf.errors import InputError
 from albert_tf.tasks.export_run import export_run
-from albert_tf.tasks.pretrain import evaluate_pretraining, pretrain
+from albert_tf.tasks.pretrain import (
+    baselines,
+    evaluate_pretraining,
+    pretrain,
+)
 from albert_tf.tasks.pretrain_config import PretrainConfig
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import train_vocabulary
@@ -42,6 +46,7 @@ class DemoConfig:
       text_format, language: how the user's text is read; see `read_documents`.
       vocab_size: pieces of the vocabulary.
       num_train_steps: steps of the pretraining.
+      classifier_examples: most passages that the classifier trains on.
       seed: of everything random.
     """
 
@@ -51,6 +56,7 @@ class DemoConfig:
     language: str = "en"
     vocab_size: int = 4000
     num_train_steps: int = 3000
+    classifier_examples: int = 1200
     seed: int = 1
 
 
@@ -78,14 +84,7 @@ def run_demo(config: DemoConfig) -> dict[str, Any]:
         _pretrain(config, model, folder)
     with _stage(stages, "5 evaluation", "score the held-out documents"):
         scores = evaluate_pretraining(folder / "run", folder / "data")
-        plot_runs(
-            [folder / "run"],
-            folder / "curves.png",
-            {
-                "MLM: most frequent token": scores["mlm_unigram_accuracy"],
-                "SOP: chance": scores["sop_chance"],
-            },
-        )
+        plot_runs([folder / "run"], folder / "curves.png", baselines(manifest))
     with _stage(stages, "6 export", "write the two SavedModels"):
         for kind in ("encoder", "preprocessor"):
             export_run(folder / "run", folder / "hub" / kind, kind=kind)
@@ -190,7 +189,8 @@ def _pretrain(config, model, folder) -> None:
 
 
 def _train_classifier(config, files, folder) -> dict[str, Any]:
-    passages = label_passages(files, 1200, 400, config.seed)
+    examples = config.classifier_examples
+    passages = label_passages(files, examples, examples // 3, config.seed)
     for name in ("train", "test"):
         rows = getattr(passages, name)
         (folder / f"classifier-{name}.tsv").write_text(

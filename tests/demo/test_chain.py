@@ -37,6 +37,7 @@ def test_demo_on_the_users_text(text_files, tmp_path):
         f"--output={output}",
         "--vocab_size=1000",
         "--num_train_steps=24",
+        "--classifier_examples=96",
     ]
     result = demo(*arguments)
     assert result.returncode == 0, result.stderr
