@@ -29,7 +29,7 @@ def shared():
 
 @pytest.fixture(autouse=True, scope="module")
 def _free_memory():
-    """Lets go of what a module's models hold: gigabytes over the whole suite."""
+    """Lets go of the models of a module: gigabytes over the whole suite."""
     yield
     if "keras" in sys.modules:
         sys.modules["keras"].backend.clear_session()
