@@ -59,8 +59,6 @@ def main() -> None:
 
 
 def _free_folder() -> str:
-    names = (f"{_DEFAULT_OUTPUT}-{number}" for number in itertools.count(2))
-    for name in itertools.chain([_DEFAULT_OUTPUT], names):
-        if not os.path.exists(name):
-            return name
-    raise AssertionError
+    numbered = (f"{_DEFAULT_OUTPUT}-{number}" for number in itertools.count(2))
+    names = itertools.chain([_DEFAULT_OUTPUT], numbered)
+    return next(name for name in names if not os.path.exists(name))
