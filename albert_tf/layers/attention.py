@@ -8,8 +8,8 @@ import keras
 from keras import ops
 
 from albert_tf.config import AlbertConfig
+from albert_tf.layers.dense import dense
 from albert_tf.layers.dropout import Dropout
-from albert_tf.layers.initializers import truncated_normal
 from albert_tf.layers.layer_norm import LayerNorm
 
 
@@ -27,18 +27,13 @@ class SelfAttention(keras.layers.Layer):
         self.num_heads = config.num_attention_heads
         self.head_size = config.hidden_size // config.num_attention_heads
 
-        def dense(name):
-            return keras.layers.Dense(
-                config.hidden_size,
-                kernel_initializer=truncated_normal(config.initializer_range),
-                name=name,
-                dtype=self.dtype_policy,
-            )
+        def projection(name):
+            return dense(config, config.hidden_size, name, self.dtype_policy)
 
-        self.query = dense("query")
-        self.key = dense("key")
-        self.value = dense("value")
-        self.output_dense = dense("output")
+        self.query = projection("query")
+        self.key = projection("key")
+        self.value = projection("value")
+        self.output_dense = projection("output")
         self.probs_dropout = Dropout(
             config.attention_probs_dropout_prob,
             name="probs_dropout",

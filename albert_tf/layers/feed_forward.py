@@ -6,8 +6,8 @@ import keras
 
 from albert_tf.config import AlbertConfig
 from albert_tf.layers.activations import activation
+from albert_tf.layers.dense import dense
 from albert_tf.layers.dropout import Dropout
-from albert_tf.layers.initializers import truncated_normal
 from albert_tf.layers.layer_norm import LayerNorm
 
 
@@ -17,22 +17,16 @@ class FeedForward(keras.layers.Layer):
     def __init__(self, config: AlbertConfig, **kwargs):
         super().__init__(**kwargs)
         self.config = config
-
-        def dense(size, name, function=None):
-            return keras.layers.Dense(
-                size,
-                activation=function,
-                kernel_initializer=truncated_normal(config.initializer_range),
-                name=name,
-                dtype=self.dtype_policy,
-            )
-
         self.intermediate = dense(
+            config,
             config.intermediate_size,
             "intermediate",
+            self.dtype_policy,
             activation(config.hidden_act),
         )
-        self.output_dense = dense(config.hidden_size, "output")
+        self.output_dense = dense(
+            config, config.hidden_size, "output", self.dtype_policy
+        )
         self.output_dropout = Dropout(
             config.hidden_dropout_prob,
             name="output_dropout",

@@ -7,7 +7,7 @@ from keras import ops
 
 from albert_tf.config import AlbertConfig
 from albert_tf.layers.activations import activation
-from albert_tf.layers.initializers import truncated_normal
+from albert_tf.layers.dense import dense
 from albert_tf.layers.layer_norm import LayerNorm
 
 
@@ -17,12 +17,12 @@ class MaskedLMHead(keras.layers.Layer):
     def __init__(self, config: AlbertConfig, **kwargs):
         super().__init__(**kwargs)
         self.config = config
-        self.dense = keras.layers.Dense(
+        self.dense = dense(
+            config,
             config.embedding_size,
-            activation=activation(config.hidden_act),
-            kernel_initializer=truncated_normal(config.initializer_range),
-            name="dense",
-            dtype=self.dtype_policy,
+            "dense",
+            self.dtype_policy,
+            activation(config.hidden_act),
         )
         self.layer_norm = LayerNorm(
             config.layer_norm_eps, name="layer_norm", dtype=self.dtype_policy

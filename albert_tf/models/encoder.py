@@ -8,8 +8,8 @@ import keras
 from keras import ops
 
 from albert_tf.config import AlbertConfig
+from albert_tf.layers.dense import dense
 from albert_tf.layers.embeddings import Embeddings
-from albert_tf.layers.initializers import truncated_normal
 from albert_tf.layers.rows import PackedRows, PaddedRows
 from albert_tf.layers.shared_stack import SharedStack
 from albert_tf.models.inputs import ENCODER_INPUTS, check_inputs
@@ -53,29 +53,26 @@ class AlbertEncoder(keras.Model):
         super().__init__(**{"name": "encoder", **kwargs})
         self.config = config
         self.packed = packed
-
-        def dense(name, activation=None):
-            return keras.layers.Dense(
-                config.hidden_size,
-                activation=activation,
-                kernel_initializer=truncated_normal(config.initializer_range),
-                name=name,
-                dtype=self.dtype_policy,
-            )
-
         self.embeddings = Embeddings(
             config, name="embeddings", dtype=self.dtype_policy
         )
         # As in the original, there is no projection when E == H.
         self.embedding_projection = (
-            dense("embedding_projection")
+            dense(
+                config,
+                config.hidden_size,
+                "embedding_projection",
+                self.dtype_policy,
+            )
             if config.embedding_size != config.hidden_size
             else None
         )
         self.stack = SharedStack(
             config, name="transformer", dtype=self.dtype_policy
         )
-        self.pooler = dense("pooler", "tanh")
+        self.pooler = dense(
+            config, config.hidden_size, "pooler", self.dtype_policy, "tanh"
+        )
         self.build()
 
     def build(self, input_shape=None):

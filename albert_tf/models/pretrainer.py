@@ -8,7 +8,7 @@ import keras
 from keras import ops
 
 from albert_tf.config import AlbertConfig
-from albert_tf.layers.initializers import truncated_normal
+from albert_tf.layers.dense import dense
 from albert_tf.layers.masked_lm_head import MaskedLMHead
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.inputs import (
@@ -59,12 +59,7 @@ class AlbertPretrainer(keras.Model):
             config, name="mlm_head", dtype=self.dtype_policy
         )
         # No dropout before it, as in the original. Logits are float32.
-        self.sop_head = keras.layers.Dense(
-            2,
-            kernel_initializer=truncated_normal(config.initializer_range),
-            name="sop_head",
-            dtype="float32",
-        )
+        self.sop_head = dense(config, 2, "sop_head", "float32")
         # Outside the scope of `build`: the heads' variables are called
         # mlm_head/... and sop_head/..., as the encoder's are encoder/...
         self.mlm_head.build()
