@@ -27,5 +27,7 @@ def test_every_machine_has_much_text_and_no_paragraph_twice():
     assert {source for source, _ in documents} == {"python", "numpy"}
     paragraphs = [p.lower() for _, texts in documents for p in texts]
     assert len(set(paragraphs)) == len(paragraphs)
-    assert sum(map(len, paragraphs)) > 1_000_000
+    # 960,000 to 1.2 million characters with NumPy 2.2 to 2.5; the demo wants
+    # enough for a vocabulary of 4000 and some held-out documents.
+    assert sum(map(len, paragraphs)) > 500_000
     assert list(python_documents(["numpy"])) == documents
