@@ -5,18 +5,22 @@ ARGS ?=
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check install
 PYTEST := $(BIN)/python -m pytest
+GARDEN := .venv-model-garden
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv peers demo test test-slow test-backends test-peers bench clean
+.PHONY: help venv peers model-garden demo test test-slow test-backends \
+    test-peers test-model-garden bench clean
 
 help:  ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' \
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-18s %s\n", $$1, $$2 }' \
 	    Makefile
 
 venv: .venv/installed  ## Make .venv with the tested versions (PYTHON=python3.12)
 
 peers: .venv/peers-installed  ## Add JAX, PyTorch, Transformers and KerasHub
+
+model-garden: $(GARDEN)/installed  ## Make an environment for Model Garden
 
 demo: venv  ## From raw text to an exported model (flags: ARGS="--...")
 	$(BIN)/albert demo $(ARGS)
@@ -35,12 +39,16 @@ test-backends: peers  ## Run the models' tests under JAX and PyTorch
 test-peers: peers  ## Run the comparisons with the peer libraries
 	$(PYTEST) -m peer
 
+test-model-garden: venv model-garden  ## Compare with it, and transformers 4
+	$(PYTEST) -m model_garden
+	$(GARDEN)/bin/python -m pytest -m peer tests/text/test_huggingface_slow.py
+
 bench: peers  ## Measure the speed against the peers (quiet machine!)
 	$(BIN)/python benchmarks/encoder_speed.py $(ARGS)
 	$(BIN)/python benchmarks/packed_rows.py
 
 clean:  ## Remove .venv and everything built
-	rm -rf .venv build dist *.egg-info .pytest_cache .ruff_cache
+	rm -rf .venv $(GARDEN) build dist *.egg-info .pytest_cache .ruff_cache
 
 .venv/pyvenv.cfg:
 	@"$(PYTHON)" -c 'import platform, sys; \
@@ -56,4 +64,11 @@ clean:  ## Remove .venv and everything built
 
 .venv/peers-installed: .venv/installed requirements-peers.txt
 	$(PIP) -r requirements.txt -r requirements-peers.txt
+	@touch $@
+
+# Every package is named, and dependencies that conflict on paper are not.
+$(GARDEN)/installed: .venv/pyvenv.cfg requirements-model-garden.txt
+	$(BIN)/python -m venv --clear $(GARDEN)
+	$(GARDEN)/bin/python -m pip --quiet --disable-pip-version-check install \
+	    --no-deps -r requirements-model-garden.txt
 	@touch $@

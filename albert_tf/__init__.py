@@ -9,10 +9,14 @@ import importlib
 __version__ = "0.1.0"
 
 _HOMES = {
+    "AlbertClassifier": "albert_tf.models.classifier",
     "AlbertConfig": "albert_tf.config",
     "AlbertEncoder": "albert_tf.models.encoder",
-    "AlbertPretrainer": "albert_tf.models.pretrainer",
+    "AlbertMultipleChoice": "albert_tf.models.multiple_choice",
     "AlbertPreprocessor": "albert_tf.text.preprocessor",
+    "AlbertPretrainer": "albert_tf.models.pretrainer",
+    "AlbertSpanLabeler": "albert_tf.models.span_labeler",
+    "AlbertTokenClassifier": "albert_tf.models.token_classifier",
     "AlbertTokenizer": "albert_tf.text.tokenizer",
     "HubLayer": "albert_tf.export.hub_layer",
     "InputError": "albert_tf.errors",

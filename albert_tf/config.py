@@ -60,6 +60,8 @@ class AlbertConfig:
       layer_norm_eps: epsilon of every LayerNorm.
       sharing: what the layers of one group share: "all", "attention", "ffn" or
         "none" (paper, table 4).
+      project_equal_sizes: whether there is an E -> H projection even if E == H,
+        as Hugging Face and KerasHub have it; the original has none then.
     """
 
     vocab_size: int = 30000
@@ -78,6 +80,7 @@ class AlbertConfig:
     initializer_range: float = 0.02
     layer_norm_eps: float = 1e-12
     sharing: str = "all"
+    project_equal_sizes: bool = False
 
     def __post_init__(self):
         alias = _ACTIVATION_ALIASES.get(self.hidden_act, self.hidden_act)
@@ -123,6 +126,9 @@ class AlbertConfig:
             # NaN compares unequal to everything, so ranges alone let it pass.
             self._require(field.name, ok and value == value, "a number")
             object.__setattr__(self, field.name, float(value))
+        elif field.type == "bool":
+            ok = isinstance(value, bool)
+            self._require(field.name, ok, "true or false")
         else:
             self._require(field.name, isinstance(value, str), "a string")
 
@@ -131,6 +137,34 @@ class AlbertConfig:
             raise InputError(
                 f"AlbertConfig.{name}={getattr(self, name)!r} must be {rule}"
             )
+
+    @property
+    def has_embedding_projection(self) -> bool:
+        """Whether embeddings go through a dense layer E -> H (paper, 3.1)."""
+        return (
+            self.embedding_size != self.hidden_size or self.project_equal_sizes
+        )
+
+    def block_scopes(self, half: str) -> list[tuple[str, str]]:
+        """Returns whose weights one half of each block uses.
+
+        Args:
+          half: "attention" or "ffn".
+
+        Returns:
+          One pair of name scopes for each of the `num_hidden_layers *
+          inner_group_num` blocks, in the order they run: `("group_<g>",
+          "inner_<i>")` where `sharing` shares this half, with g = `layer * G //
+          L`, else `("layer_<l>", "inner_<i>")`.
+        """
+        scopes = []
+        for layer in range(self.num_hidden_layers):
+            group = layer * self.num_hidden_groups // self.num_hidden_layers
+            shared = self.sharing in ("all", half)
+            outer = f"group_{group}" if shared else f"layer_{layer}"
+            for inner in range(self.inner_group_num):
+                scopes.append((outer, f"inner_{inner}"))
+        return scopes
 
     def replace(self, **changes: Any) -> AlbertConfig:
         """Returns a copy with some fields changed, validated again."""

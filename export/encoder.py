@@ -15,11 +15,11 @@ from albert_tf.export.endpoint import (
     dict_function,
     training_function,
 )
-from albert_tf.export.folder import new_folder
 from albert_tf.export.manifest import weights_fingerprint, write_manifest
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.inputs import ENCODER_INPUTS, MASKED_LM_POSITIONS
 from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.new_folder import new_folder
 from albert_tf.text.tokenizer import AlbertTokenizer
 
 
@@ -44,9 +44,9 @@ def export_encoder(
       `training=True` switches dropout on.
     - `.mlm`, of a pretrainer: also `masked_lm_positions` `[B, P]`; the outputs
       but `default`, and `mlm_logits` `[B, P, V]`.
-    - `.sop`, of a pretrainer: the outputs but `default`, and `sop_logits`
-      `[B, 2]`; class 1 means that the segments are swapped.
-    - All three: `variables`, `trainable_variables`, `regularization_losses`.
+    - `.sop`, of a pretrainer with this head: the outputs but `default`, and
+      `sop_logits` `[B, 2]`; class 1 means that the segments are swapped.
+    - All of them: `variables`, `trainable_variables`, `regularization_losses`.
       The object's own leave out the heads.
     - `.call_training`: the object with dropout on, for
       `TFSMLayer(path, "__call__", call_training_endpoint="call_training")`.
@@ -70,7 +70,8 @@ def export_encoder(
 
     Raises:
       InputError: `path` is taken or cannot be made; the tokenizer cannot be
-        read, or has more pieces than the model has embeddings.
+        read, or has more pieces than the model has embeddings; the model has no
+        pooler.
       TypeError: `model` is something else.
     """
     # Exactly these: what a subclass does otherwise would be lost in silence.
@@ -83,6 +84,12 @@ def export_encoder(
         raise InputError(
             "exporting a SavedModel needs KERAS_BACKEND=tensorflow, not "
             f"{keras.backend.backend()!r}"
+        )
+    encoder = model.encoder if isinstance(model, AlbertPretrainer) else model
+    if encoder.pooler is None:
+        raise InputError(
+            f"{model.name} was made with pooler=False, but an exported encoder "
+            "promises pooled_output; export a model with a pooler"
         )
     tokenizer = None
     if tokenizer_model is not None:
@@ -126,11 +133,12 @@ def _root(graph: EncoderGraph) -> Endpoint:
         dict_function(graph.encode, ENCODER_INPUTS), graph.variables
     )
     root.call_training = training_function(graph.encode, ENCODER_INPUTS)
-    if graph.head_variables:
+    if "mlm" in graph.head_variables:
         root.mlm = Endpoint(
             dict_function(graph.mlm, (*ENCODER_INPUTS, MASKED_LM_POSITIONS)),
             graph.variables + graph.head_variables["mlm"],
         )
+    if "sop" in graph.head_variables:
         root.sop = Endpoint(
             dict_function(graph.sop, ENCODER_INPUTS),
             graph.variables + graph.head_variables["sop"],

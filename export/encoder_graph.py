@@ -22,8 +22,8 @@ class EncoderGraph:
 
     Attributes:
       variables: `tf.Variable`s of the encoder, named by their public path.
-      head_variables: "mlm" and "sop" -> the variables of that head; empty for a
-        model without heads.
+      head_variables: "mlm" and "sop" -> the variables of that head, for the
+        heads that the model has.
 
     Args:
       model: gives the weights.
@@ -32,19 +32,18 @@ class EncoderGraph:
 
     def __init__(self, model: AlbertEncoder | AlbertPretrainer, packed: bool):
         self.config = model.config
-        copy = type(model)(model.config, packed=packed, dtype="float32")
+        copy = _float32_copy(model, packed)
         for ours, theirs in zip(copy.weights, model.weights, strict=True):
             ours.assign(ops.cast(theirs, "float32"))
+        self.head_variables = {}
         if isinstance(copy, AlbertPretrainer):
             self._encoder = copy.encoder
             self._mlm_head, self._sop_head = copy.mlm_head, copy.sop_head
-            self.head_variables = {
-                "mlm": _variables(self._mlm_head),
-                "sop": _variables(self._sop_head),
-            }
+            self.head_variables["mlm"] = _variables(self._mlm_head)
+            if self._sop_head is not None:
+                self.head_variables["sop"] = _variables(self._sop_head)
         else:
             self._encoder = copy
-            self.head_variables = {}
         self.variables = _variables(self._encoder)
         self.encode = tf.function(self._encode, autograph=False)
         self.mlm = tf.function(self._mlm, autograph=False)
@@ -131,6 +130,13 @@ class EncoderGraph:
         return tf.raw_ops.RandomUniformInt(
             shape=[2], minval=0, maxval=tf.int32.max, seed=0, seed2=0
         )
+
+
+def _float32_copy(model, packed: bool):
+    arguments = {"packed": packed, "dtype": "float32"}
+    if isinstance(model, AlbertPretrainer):
+        arguments["sop_head"] = model.sop_head is not None
+    return type(model)(model.config, **arguments)
 
 
 def _variables(layer) -> list[tf.Variable]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import pathlib
 from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.export.endpoint import Endpoint
-from albert_tf.export.folder import new_folder
 from albert_tf.export.manifest import write_manifest
-from albert_tf.text.digit_comma import DigitComma
+from albert_tf.new_folder import new_folder
 from albert_tf.text.preprocessor import AlbertPreprocessor
 
 _SHORTEST = 3
@@ -23,10 +23,8 @@ def export_preprocessor(
     path: str | os.PathLike[str],
     *,
     seq_length: int = 128,
-    do_lower_case: bool = True,
-    strip_accents: bool = True,
-    digit_comma: DigitComma = "google",
     overwrite: bool = False,
+    **settings: Any,
 ) -> None:
     """Writes text -> encoder inputs, for `hub.KerasLayer` and plain TensorFlow.
 
@@ -53,10 +51,9 @@ def export_preprocessor(
       tokenizer_model: the SentencePiece model that goes with the encoder.
       path: the folder to make. It appears only when it is complete.
       seq_length: the default of S.
-      do_lower_case: see `AlbertTokenizer`, as for the others.
-      strip_accents: whether accents are dropped.
-      digit_comma: the rule for digits with commas, "google" or "corrected".
       overwrite: replace a SavedModel at `path`.
+      **settings: `do_lower_case` and so on, as of `AlbertTokenizer`; a
+        tokenizer has its own as `tokenizer.settings`.
 
     Raises:
       InputError: `path` is taken or cannot be made, the tokenizer cannot be
@@ -67,14 +64,9 @@ def export_preprocessor(
             f"seq_length={seq_length} must be at least {_SHORTEST}, to hold "
             "[CLS] and the two [SEP] of a pair"
         )
-    options = {
-        "do_lower_case": do_lower_case,
-        "strip_accents": strip_accents,
-        "digit_comma": digit_comma,
-    }
     with new_folder(path, overwrite) as folder:
         preprocessor = AlbertPreprocessor(
-            tokenizer_model, seq_length, **options
+            tokenizer_model, seq_length, **settings
         )
         root = _root(preprocessor)
         root.sp_model_file = tf.saved_model.Asset(os.fspath(tokenizer_model))
@@ -90,7 +82,7 @@ def export_preprocessor(
                 "seq_length": seq_length,
                 "tokenizer": {
                     "file": pathlib.Path(tokenizer_model).name,
-                    **options,
+                    **preprocessor.tokenizer.settings,
                     "fingerprint": preprocessor.tokenizer.fingerprint,
                 },
             },

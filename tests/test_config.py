@@ -18,6 +18,8 @@ BAD_VALUES = [
     ("attention_probs_dropout_prob", float("nan"), "a number"),
     ("layer_norm_eps", 0, "positive"),
     ("initializer_range", -0.02, "positive"),
+    ("project_equal_sizes", 1, "true or false"),
+    ("project_equal_sizes", "true", "true or false"),
 ]
 
 
@@ -38,6 +40,18 @@ def test_config_is_frozen_and_round_trips(tmp_path):
     config.to_json(tmp_path / "config.json")
     assert AlbertConfig.from_json(tmp_path / "config.json") == config
     assert AlbertConfig.from_dict(json.loads(config.to_json())) == config
+
+
+@pytest.mark.parametrize(
+    ("embedding_size", "project_equal_sizes", "expected"),
+    [(128, False, True), (128, True, True), (768, False, False)]
+    + [(768, True, True)],
+)
+def test_embedding_projection(embedding_size, project_equal_sizes, expected):
+    config = AlbertConfig(
+        embedding_size=embedding_size, project_equal_sizes=project_equal_sizes
+    )
+    assert config.has_embedding_projection is expected
 
 
 def test_reads_googles_files(shared):

@@ -1,5 +1,6 @@
-"""Runs what README.md tells the reader to run."""
+"""Runs what README.md and docs/checkpoints.md tell the reader to run."""
 
+import itertools
 import os
 import pathlib
 import re
@@ -14,6 +15,7 @@ from albert_tf.demo.python_docs import python_documents
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[1]
 README = (REPOSITORY / "README.md").read_text("utf-8")
+CHECKPOINTS = (REPOSITORY / "docs" / "checkpoints.md").read_text("utf-8")
 RUN = re.compile(r"<!-- run -->\n```(\w+)\n(.*?)```", re.DOTALL)
 
 
@@ -60,8 +62,35 @@ def test_readme_runs(folder):
     run([sys.executable, "-c", "\n".join(python)], folder)
 
 
+def test_checkpoints_run(tmp_path):
+    """Blocks in their order; neighbours in one language build on each other."""
+    blocks = RUN.findall(CHECKPOINTS)
+    assert blocks
+    for language, group in itertools.groupby(blocks, lambda block: block[0]):
+        code = "\n".join(code for _, code in group)
+        command = {
+            "bash": ["bash", "-e", "-c", code],
+            "python": [sys.executable, "-c", code],
+        }[language]
+        output = run(command, tmp_path)
+    # What the last one prints.
+    assert "lacks the sop_head of an AlbertPretrainer" in output
+
+
+def test_every_difference_is_pinned_by_a_test():
+    table = CHECKPOINTS.split("## What each peer does differently")[1]
+    rows = [row for row in table.splitlines() if row.startswith("|")][2:]
+    assert len(rows) > 15
+    for row in rows:
+        cells = row.strip("|").split("|")
+        test = re.fullmatch(r" `(tests/.*\.py)::(test_\w+)` ", cells[3])
+        assert test, row
+        code = (REPOSITORY / test[1]).read_text("utf-8")
+        assert f"\ndef {test[2]}(" in code, row
+
+
 def test_links_lead_somewhere():
-    for document in REPOSITORY.glob("*.md"):
+    for document in [*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/*.md")]:
         for target in re.findall(r"\]\(([^)#\s]+)\)", document.read_text()):
             if not target.startswith("http"):
                 assert (document.parent / target).exists(), target

@@ -37,7 +37,7 @@ def count_parameters(config: AlbertConfig) -> ParameterCounts:
     v, e = config.vocab_size, config.embedding_size
     h, i = config.hidden_size, config.intermediate_size
     tables = (v + config.type_vocab_size + config.max_position_embeddings) * e
-    projection = 0 if e == h else e * h + h
+    projection = e * h + h if config.has_embedding_projection else 0
     attention = 4 * (h * h + h) + 2 * h  # q, k, v, output, LayerNorm
     ffn = (h * i + i) + (i * h + h) + 2 * h
 

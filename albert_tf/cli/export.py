@@ -1,11 +1,14 @@
-"""Write TF-Hub SavedModels from a pretraining run."""
+"""Write TF-Hub SavedModels from a run or any other checkpoint."""
 
 from __future__ import annotations
 
 from absl import flags
 
 _MODEL = flags.DEFINE_string(
-    "model", None, "Folder of a pretraining run.", required=True
+    "model",
+    None,
+    "A pretraining run, or what `albert convert` takes.",
+    required=True,
 )
 _OUTPUT = flags.DEFINE_string(
     "output", None, "Folder of the SavedModel to make.", required=True
@@ -32,9 +35,9 @@ _OVERWRITE = flags.DEFINE_boolean(
 def main() -> None:
     """Writes the SavedModel that the flags describe."""
     # Imported here: help and wrong flags need not wait for TensorFlow.
-    from albert_tf.tasks.export_run import export_run
+    from albert_tf.tasks.export_checkpoint import export_checkpoint
 
-    export_run(
+    export_checkpoint(
         _MODEL.value,
         _OUTPUT.value,
         kind=_KIND.value,

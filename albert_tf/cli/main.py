@@ -21,6 +21,7 @@ COMMANDS = {
     "create-data": "make pretraining records from text",
     "pretrain": "train MLM + sentence order, resume where it stopped",
     "evaluate": "score a pretraining run on held-out records",
+    "convert": "checkpoints from and to Google, Hugging Face, KerasHub",
     "export": "write TF-Hub SavedModels: encoder and preprocessor",
     "analyze": "parameter counts of configs, curves of runs",
     "demo": "all of it on a small corpus, in minutes",

@@ -120,9 +120,7 @@ def build_manifest(
         "tokenizer": {
             "fingerprint": tokenizer.fingerprint,
             "vocab_size": tokenizer.vocab_size,
-            "do_lower_case": tokenizer.normalizer.do_lower_case,
-            "strip_accents": tokenizer.normalizer.strip_accents,
-            "digit_comma": tokenizer.digit_comma,
+            **tokenizer.settings,
         },
         "inputs": inputs,
         "constant_guess": {"id": guess, "piece": tokenizer.id_to_piece(guess)},

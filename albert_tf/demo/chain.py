@@ -23,7 +23,7 @@ from albert_tf.demo import hub_classifier
 from albert_tf.demo.labelled_passages import label_passages
 from albert_tf.demo.text_files import write_default_text, write_user_text
 from albert_tf.errors import InputError
-from albert_tf.tasks.export_run import export_run
+from albert_tf.tasks.export_checkpoint import export_checkpoint
 from albert_tf.tasks.pretrain import (
     baselines,
     evaluate_pretraining,
@@ -87,7 +87,7 @@ def run_demo(config: DemoConfig) -> dict[str, Any]:
         plot_runs([folder / "run"], folder / "curves.png", baselines(manifest))
     with _stage(stages, "6 export", "write the two SavedModels"):
         for kind in ("encoder", "preprocessor"):
-            export_run(folder / "run", folder / "hub" / kind, kind=kind)
+            export_checkpoint(folder / "run", folder / "hub" / kind, kind=kind)
     with _stage(stages, "7 classifier", "hub.KerasLayer in a new process"):
         classifier = _train_classifier(config, files, folder)
     summary = {

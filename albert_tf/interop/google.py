@@ -1,108 +1,221 @@
-"""Reads the TF1 checkpoints of the original (google-research/albert)."""
+"""The TF1 checkpoints of google-research/albert, read and written."""
 
 from __future__ import annotations
 
+import json
 import os
+import pathlib
 import re
+from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
+from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
+from albert_tf.interop.accounting import account_for
+from albert_tf.interop.checkpoint import Checkpoint, HeadSettings
+from albert_tf.interop.config_files import config_to_google
+from albert_tf.interop.names import tensors_of
+from albert_tf.interop.vocabularies import folder_vocabulary
 
-# Our variable path -> the original's name. Google's kernels are [in, out], as
-# ours are, and query, key and value are 2-D there too.
-_NAMES = (
-    (r"encoder/embeddings/layer_norm/", "bert/embeddings/LayerNorm/"),
-    (r"encoder/embeddings/", "bert/embeddings/"),
-    (
-        r"encoder/embedding_projection/",
-        "bert/encoder/embedding_hidden_mapping_in/",
-    ),
-    (
-        r"encoder/transformer/group_(\d+)/inner_(\d+)/",
-        r"bert/encoder/transformer/group_\1/inner_group_\2/",
-    ),
-    (r"/attention/(query|key|value)/", r"/attention_1/self/\1/"),
-    (r"/attention/output/", "/attention_1/output/dense/"),
-    (r"/attention/layer_norm/", "/LayerNorm/"),
-    (r"/feed_forward/intermediate/", "/ffn_1/intermediate/dense/"),
-    (r"/feed_forward/output/", "/ffn_1/intermediate/output/dense/"),
-    (r"/feed_forward/layer_norm/", "/LayerNorm_1/"),
-    (r"encoder/pooler/", "bert/pooler/dense/"),
-    (r"mlm_head/dense/", "cls/predictions/transform/dense/"),
-    (r"mlm_head/layer_norm/", "cls/predictions/transform/LayerNorm/"),
-    (r"mlm_head/output_bias", "cls/predictions/output_bias"),
-    (r"sop_head/kernel", "cls/seq_relationship/output_weights"),
-    (r"sop_head/bias", "cls/seq_relationship/output_bias"),
-)
-_TRANSPOSED = "sop_head/kernel"  # the original's is [classes, hidden]
-_NOT_WEIGHTS = re.compile(r"(^|/)(global_step|adam_m|adam_v)$")
+CONFIG_FILE = "albert_config.json"
+CHECKPOINT = "model.ckpt-best"  # as in the published archives
+_SHARD_BYTES = 256 << 20
+_NO_GOOGLE_HEAD = {"token_head": "token classifier"}
 
 
-def google_name(path: str) -> str:
-    """Returns the original's name of our variable `path`."""
-    for pattern, replacement in _NAMES:
-        path = re.sub(pattern, replacement, path)
-    return path
+def find_checkpoint(folder: str | os.PathLike[str]) -> pathlib.Path | None:
+    """Returns the prefix of a folder's checkpoint, if there is any.
 
-
-def read_google_weights(
-    model, checkpoint: str | os.PathLike[str]
-) -> dict[str, np.ndarray]:
-    """Reads the weights of `model` from a TF1 checkpoint.
-
-    Args:
-      model: an `AlbertEncoder` or `AlbertPretrainer`.
-      checkpoint: the prefix, such as "albert_base/model.ckpt-best".
-
-    Returns:
-      Variable path -> array of the variable's shape. Optimizer slots and
-      `global_step` are left out.
+    `model.ckpt-best` comes first, then the one that the `checkpoint` file
+    names, then the only one.
 
     Raises:
-      InputError: the checkpoint cannot be read, lacks a variable, holds it in
-        another shape, or holds encoder weights that the model has no place for
-        (such as a second group).
+      InputError: there are several.
     """
-    try:
-        reader = tf.train.load_checkpoint(os.fspath(checkpoint))
-    except (tf.errors.OpError, ValueError) as error:
-        raise InputError(
-            f"{checkpoint} is not a TensorFlow checkpoint: {error}"
-        ) from None
-    shapes = reader.get_variable_to_shape_map()
-    names = {v.path: google_name(v.path) for v in model.trainable_variables}
-    missing = sorted(set(names.values()) - set(shapes))
-    if missing:
-        raise InputError(f"{checkpoint} lacks {', '.join(missing)}")
-    unread = sorted(
-        name
-        for name in set(shapes) - set(names.values())
-        if name.startswith("bert/") and not _NOT_WEIGHTS.search(name)
-    )
-    if unread:
-        raise InputError(
-            f"{checkpoint} holds weights that this config has no place for: "
-            f"{', '.join(unread)}"
+    folder = pathlib.Path(folder)
+    found = sorted(p.with_suffix("") for p in folder.glob("*.index"))
+    if len(found) < 2:
+        return found[0] if found else None
+    if folder / CHECKPOINT in found:
+        return folder / CHECKPOINT
+    state = folder / "checkpoint"
+    if state.exists():
+        newest = re.search(
+            r'^model_checkpoint_path: "(.*)"', state.read_text(), re.M
         )
-    weights = {}
-    for variable in model.trainable_variables:
-        value = reader.get_tensor(names[variable.path])
-        if variable.path == _TRANSPOSED:
-            value = value.T
-        if value.shape != tuple(variable.shape):
-            raise InputError(
-                f"{checkpoint}: {names[variable.path]} has shape "
-                f"{list(value.shape)}, the model expects "
-                f"{list(variable.shape)}"
+        path = newest and folder / pathlib.Path(newest[1]).name
+        if path in found:
+            return path
+    raise InputError(
+        f"{folder} holds several checkpoints: "
+        f"{', '.join(path.name for path in found)}; give one of them"
+    )
+
+
+def open_google(
+    prefix: str | os.PathLike[str],
+    *,
+    head: str | None = None,
+    config: AlbertConfig | None = None,
+    overrides: dict[str, Any] | None = None,
+) -> Checkpoint:
+    """Opens a TF1 checkpoint with `albert_config.json` beside it.
+
+    Args:
+      prefix: its path without ".index".
+      head: "classifier_head" or "choice_head", where the names do not tell.
+      config: the architecture, where no file is beside.
+      overrides: fields of the config to replace.
+
+    Raises:
+      InputError: see `account_for`; or a file is missing or damaged.
+    """
+    from albert_tf.interop.tf_checkpoint import open_tf_checkpoint
+
+    prefix = pathlib.Path(prefix)
+    if config is None:
+        config = AlbertConfig.from_json(find_config(prefix.parent, prefix))
+    config, notes = _with_graph(config, prefix.with_name(prefix.name + ".meta"))
+    config = config.replace(**overrides or {})
+    file = open_tf_checkpoint(prefix)
+    account = account_for("google", file, config, head=head)
+    vocabulary = folder_vocabulary(prefix.parent, "google")
+    return Checkpoint(
+        config=account.config,
+        parts=account.parts,
+        arrays=account.arrays,
+        head=HeadSettings(account.num_labels),
+        vocabulary=vocabulary,
+        source=str(prefix),
+        format="Google TF1",
+        left=account.left,
+        notes=notes,
+    )
+
+
+def find_config(folder: pathlib.Path, source: object) -> pathlib.Path:
+    """Returns the config file of a folder.
+
+    Raises:
+      InputError: there is none, or several.
+    """
+    if (folder / CONFIG_FILE).exists():
+        return folder / CONFIG_FILE
+    found = sorted(folder.glob("*config*.json"))
+    found = [path for path in found if not path.name.startswith("tokenizer")]
+    if len(found) == 1:
+        return found[0]
+    names = ", ".join(path.name for path in found)
+    raise InputError(
+        f"{source}: no {CONFIG_FILE} beside it"
+        + (f", but {names}; keep one" if names else "")
+    )
+
+
+def _with_graph(
+    config: AlbertConfig, meta: pathlib.Path
+) -> tuple[AlbertConfig, tuple[str, ...]]:
+    """Believes the graph beside the checkpoint where it shows other sizes.
+
+    The published xlarge configs do not agree on the number of heads
+    (google-research/albert#180).
+    """
+    if not meta.exists():
+        return config, ()
+    from albert_tf.interop.tf_graph import facts_of_meta_graph_file
+
+    facts = facts_of_meta_graph_file(meta)
+    notes, changes = [], {}
+    for field in ("num_attention_heads", "num_hidden_layers"):
+        shown, said = getattr(facts, field), getattr(config, field)
+        if shown is not None and shown != said:
+            changes[field] = shown
+            notes.append(
+                f"{field}={shown}, as the graph in {meta.name} computes it; "
+                f"the config file says {said}"
             )
-        weights[variable.path] = value
-    return weights
+    return config.replace(**changes), tuple(notes)
 
 
-def load_google_checkpoint(model, checkpoint: str | os.PathLike[str]) -> None:
-    """Sets the weights of `model` from a TF1 checkpoint; see the reader."""
-    weights = read_google_weights(model, checkpoint)
-    for variable in model.trainable_variables:
-        variable.assign(weights[variable.path])
+def write_google(
+    checkpoint: Checkpoint, folder: str | os.PathLike[str], tick=None
+) -> None:
+    """Writes the files of a published archive: checkpoint, config, vocabulary.
+
+    Args:
+      checkpoint: what to write.
+      folder: an existing, empty folder.
+      tick: called after every tensor of the checkpoint, if given.
+
+    Raises:
+      InputError: the original cannot express the architecture or a head.
+    """
+    folder = pathlib.Path(folder)
+    values = config_to_google(checkpoint.config)
+    for part, words in _NO_GOOGLE_HEAD.items():
+        if part in checkpoint.parts:
+            raise InputError(f"Google's code has no {words}")
+    _write_tensors(checkpoint, folder / CHECKPOINT, tick)
+    if checkpoint.tokenizer is not None:
+        model = checkpoint.tokenizer.model_bytes
+        (folder / "30k-clean.model").write_bytes(model)
+        listing = _listing(checkpoint.tokenizer)
+        (folder / "30k-clean.vocab").write_text(listing, encoding="utf-8")
+    for name, content in checkpoint.vocabulary.files.items():
+        if name.endswith(".txt"):
+            (folder / name).write_bytes(content)
+    text = json.dumps(values, indent=2) + "\n"
+    (folder / CONFIG_FILE).write_text(text, encoding="utf-8")
+
+
+def _write_tensors(checkpoint: Checkpoint, prefix: pathlib.Path, tick) -> None:
+    """Writes the checkpoint in parts of `_SHARD_BYTES`, and one index.
+
+    TensorFlow writes what it is given at once; so a model of any size needs the
+    memory of one part.
+    """
+    import tensorflow as tf
+
+    shards: list[str] = []
+    # Estimators, which evaluate what they restore, ask for the step.
+    waiting: dict[str, tf.Tensor] = {"global_step": tf.constant(0, tf.int64)}
+    size = 0
+
+    def flush() -> None:
+        shards.append(str(prefix.parent / f"part-{len(shards)}" / "shard"))
+        os.mkdir(os.path.dirname(shards[-1]))
+        tf.raw_ops.SaveV2(
+            prefix=shards[-1],
+            tensor_names=list(waiting),
+            shape_and_slices=[""] * len(waiting),
+            tensors=list(waiting.values()),
+        )
+        waiting.clear()
+
+    for tensor in tensors_of(
+        checkpoint.config, checkpoint.parts, checkpoint.head.num_labels
+    ):
+        theirs = tensor.names["google"]
+        array = theirs.transform.to_theirs(checkpoint.arrays[tensor.path])
+        if waiting and size + array.nbytes > _SHARD_BYTES:
+            flush()
+            size = 0
+        waiting[theirs.name] = tf.constant(np.ascontiguousarray(array))
+        size += array.nbytes
+        if tick:
+            tick()
+    flush()
+    tf.raw_ops.MergeV2Checkpoints(
+        checkpoint_prefixes=shards,
+        destination_prefix=str(prefix),
+        delete_old_dirs=True,
+    )
+
+
+def _listing(tokenizer) -> str:
+    """The pieces and scores of a vocabulary, as SentencePiece lists them."""
+    from sentencepiece import sentencepiece_model_pb2
+
+    proto = sentencepiece_model_pb2.ModelProto.FromString(tokenizer.model_bytes)
+    return "".join(f"{p.piece}\t{p.score:g}\n" for p in proto.pieces)

@@ -16,8 +16,9 @@ def dense(
     name: str,
     dtype,
     activation: str | Callable | None = None,
+    use_bias: bool = True,
 ) -> keras.layers.Dense:
-    """Returns a dense layer with bias, initialized as the original's.
+    """Returns a dense layer, initialized as the original's.
 
     Args:
       config: gives the initializer's range.
@@ -25,10 +26,12 @@ def dense(
       name: of the layer, and so of its variables.
       dtype: dtype policy of the part it belongs to.
       activation: applied to the output.
+      use_bias: whether it has a bias.
     """
     return keras.layers.Dense(
         size,
         activation=activation,
+        use_bias=use_bias,
         kernel_initializer=truncated_normal(config.initializer_range),
         name=name,
         dtype=dtype,

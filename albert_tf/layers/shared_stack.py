@@ -26,8 +26,8 @@ class SharedStack(keras.layers.Layer):
     def __init__(self, config: AlbertConfig, **kwargs):
         super().__init__(**kwargs)
         self.config = config
-        attention_of = _scopes(config, config.sharing in ("all", "attention"))
-        ffn_of = _scopes(config, config.sharing in ("all", "ffn"))
+        attention_of = config.block_scopes("attention")
+        ffn_of = config.block_scopes("ffn")
         self._attention_scopes = list(dict.fromkeys(attention_of))
         self._ffn_scopes = list(dict.fromkeys(ffn_of))
         # One entry a set of weights, in flat lists: what Keras can save.
@@ -82,14 +82,3 @@ class SharedStack(keras.layers.Layer):
             rows = self.feed_forwards[f](rows, training=training)
             outputs.append(rows)
         return outputs
-
-
-def _scopes(config: AlbertConfig, shared: bool) -> list[tuple[str, str]]:
-    """Returns the name scope of the weights that each block uses."""
-    scopes = []
-    for layer in range(config.num_hidden_layers):
-        group = layer * config.num_hidden_groups // config.num_hidden_layers
-        outer = f"group_{group}" if shared else f"layer_{layer}"
-        for inner in range(config.inner_group_num):
-            scopes.append((outer, f"inner_{inner}"))
-    return scopes

@@ -12,11 +12,12 @@ from albert_tf.layers.dense import dense
 from albert_tf.layers.embeddings import Embeddings
 from albert_tf.layers.rows import PackedRows, PaddedRows
 from albert_tf.layers.shared_stack import SharedStack
+from albert_tf.models.base import AlbertModel
 from albert_tf.models.inputs import ENCODER_INPUTS, check_inputs
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
-class AlbertEncoder(keras.Model):
+class AlbertEncoder(AlbertModel):
     """Factorized embeddings, a stack of shared blocks, and a pooler.
 
     Inputs are a dict of integer tensors `[batch, seq]`: `input_word_ids`,
@@ -25,7 +26,8 @@ class AlbertEncoder(keras.Model):
     Outputs are a dict:
 
     - `sequence_output` `[batch, seq, hidden]`
-    - `pooled_output` `[batch, hidden]`: tanh dense of the first token
+    - `pooled_output` `[batch, hidden]`: tanh dense of the first token; absent
+      without pooler
     - `encoder_outputs`: list of `num_hidden_layers * inner_group_num` tensors
       `[batch, seq, hidden]`; the last one is `sequence_output`
 
@@ -34,6 +36,8 @@ class AlbertEncoder(keras.Model):
       packed: remove padding before the blocks and put zeros there at the end.
         Faster on CPUs and GPUs where lengths vary; same numbers on real tokens.
         Needs TensorFlow and dynamic shapes, so not for XLA or TPUs.
+      pooler: whether there is a pooler. Checkpoints of Hugging Face's masked
+        language models, token classifiers and span labelers have none.
       **kwargs: `name`, `dtype` and `trainable` of `keras.Model`.
 
     Example:
@@ -49,14 +53,21 @@ class AlbertEncoder(keras.Model):
       (1, 312)
     """
 
-    def __init__(self, config: AlbertConfig, packed: bool = False, **kwargs):
-        super().__init__(**{"name": "encoder", **kwargs})
-        self.config = config
+    def __init__(
+        self,
+        config: AlbertConfig,
+        packed: bool = False,
+        pooler: bool = True,
+        **kwargs,
+    ):
+        super().__init__(config, **{"name": "encoder", **kwargs})
         self.packed = packed
+        # On GPUs, `fit` would otherwise compile with XLA: shapes that depend on
+        # the mask cannot be.
+        self.supports_jit = not packed
         self.embeddings = Embeddings(
             config, name="embeddings", dtype=self.dtype_policy
         )
-        # As in the original, there is no projection when E == H.
         self.embedding_projection = (
             dense(
                 config,
@@ -64,14 +75,18 @@ class AlbertEncoder(keras.Model):
                 "embedding_projection",
                 self.dtype_policy,
             )
-            if config.embedding_size != config.hidden_size
+            if config.has_embedding_projection
             else None
         )
         self.stack = SharedStack(
             config, name="transformer", dtype=self.dtype_policy
         )
-        self.pooler = dense(
-            config, config.hidden_size, "pooler", self.dtype_policy, "tanh"
+        self.pooler = (
+            dense(
+                config, config.hidden_size, "pooler", self.dtype_policy, "tanh"
+            )
+            if pooler
+            else None
         )
         self.build()
 
@@ -81,20 +96,25 @@ class AlbertEncoder(keras.Model):
         if self.embedding_projection is not None:
             self.embedding_projection.build((None, self.config.embedding_size))
         self.stack.build()
-        self.pooler.build((None, self.config.hidden_size))
+        if self.pooler is not None:
+            self.pooler.build((None, self.config.hidden_size))
         self.built = True
 
     def call(self, inputs, training=False):
         """Maps the input dict to the output dict (see the class)."""
         rows, layout = self._embed(inputs, training)
         outputs = self.stack(rows, layout=layout, training=training)
-        first = ops.zeros((layout.batch, 1), dtype="int32")
         encoder_outputs = [layout.restore(x) for x in outputs]
-        return {
+        results = {
             "sequence_output": encoder_outputs[-1],
-            "pooled_output": self.pooler(layout.take(outputs[-1], first)),
             "encoder_outputs": encoder_outputs,
         }
+        if self.pooler is not None:
+            first = ops.zeros((layout.batch, 1), dtype="int32")
+            results["pooled_output"] = self.pool(
+                layout.take(outputs[-1], first)
+            )
+        return results
 
     def states_at(self, inputs, positions, training=False):
         """Returns the last layer's states at some positions only.
@@ -118,8 +138,20 @@ class AlbertEncoder(keras.Model):
             states, (layout.batch, picks, self.config.hidden_size)
         )
 
+    def pooled_output(self, inputs, training=False):
+        """Returns the `pooled_output` of `call` `[batch, hidden]`, for less."""
+        check_inputs(inputs, ENCODER_INPUTS)
+        batch = ops.shape(inputs["input_mask"])[0]
+        first = ops.zeros((batch, 1), dtype="int32")
+        return self.pool(self.states_at(inputs, first, training)[:, 0])
+
     def pool(self, first_states):
         """First-token states `[batch, hidden]` -> pooled output, same shape."""
+        if self.pooler is None:
+            raise ValueError(
+                f"{self.name} was made with pooler=False, so it has no pooled "
+                "output"
+            )
         return self.pooler(first_states)
 
     @property
@@ -142,16 +174,14 @@ class AlbertEncoder(keras.Model):
             rows = self.embedding_projection(rows)
         return rows, layout
 
+    @classmethod
+    def _arguments_of(cls, checkpoint, new_head, given):
+        return {"pooler": "pooler" in checkpoint.parts or new_head}
+
     def get_config(self) -> dict[str, Any]:
         """Returns what `from_config` needs."""
         return {
             **super().get_config(),
-            "config": self.config.to_dict(),
             "packed": self.packed,
+            "pooler": self.pooler is not None,
         }
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects=None):
-        """Makes the model that `get_config` described."""
-        architecture = AlbertConfig.from_dict(config["config"])
-        return cls(**{**config, "config": architecture})

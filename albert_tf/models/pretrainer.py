@@ -8,8 +8,10 @@ import keras
 from keras import ops
 
 from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
 from albert_tf.layers.dense import dense
 from albert_tf.layers.masked_lm_head import MaskedLMHead
+from albert_tf.models.base import AlbertModel
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.inputs import (
     ENCODER_INPUTS,
@@ -19,7 +21,7 @@ from albert_tf.models.inputs import (
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
-class AlbertPretrainer(keras.Model):
+class AlbertPretrainer(AlbertModel):
     """Masked language model and sentence-order prediction (paper, 3.1).
 
     Inputs are the encoder's dict and `masked_lm_positions` `[batch, picks]`.
@@ -27,14 +29,23 @@ class AlbertPretrainer(keras.Model):
     Outputs are a dict, in float32 whatever the precision:
 
     - `mlm_logits` `[batch, picks, vocab_size]`
-    - `sop_logits` `[batch, 2]`: class 1 means that the segments are swapped
-    - `pooled_output` `[batch, hidden]`, in the compute dtype
+    - `sop_logits` `[batch, 2]`: class 1 means that the segments are swapped;
+      absent without `sop_head`
+    - `pooled_output` `[batch, hidden]`, in the compute dtype; absent without
+      `pooler`
 
     Args:
       config: the architecture.
       packed: see `AlbertEncoder`.
-      encoder: an encoder to use instead of a new one; `config` must be its own.
+      sop_head: whether there is a sentence-order head. Google's TF-Hub modules
+        and other people's masked language models have none.
+      pooler: whether the encoder has a pooler; a sentence-order head needs it.
+      encoder: an encoder to use instead of a new one; `config` and `pooler`
+        must be its own, and whether it is packed stays its own affair.
       **kwargs: `name`, `dtype` and `trainable` of `keras.Model`.
+
+    Raises:
+      InputError: arguments that contradict each other.
     """
 
     INPUTS = (*ENCODER_INPUTS, MASKED_LM_POSITIONS)
@@ -43,27 +54,36 @@ class AlbertPretrainer(keras.Model):
         self,
         config: AlbertConfig,
         packed: bool = False,
+        sop_head: bool = True,
+        pooler: bool = True,
         encoder: AlbertEncoder | None = None,
         **kwargs,
     ):
-        super().__init__(**{"name": "pretrainer", **kwargs})
+        if sop_head and not pooler:
+            raise InputError(
+                "AlbertPretrainer: pooler=False must go with sop_head=False, "
+                "since the sentence-order head reads the pooled output"
+            )
+        super().__init__(config, **{"name": "pretrainer", **kwargs})
         if encoder is None:
             encoder = AlbertEncoder(
-                config, packed=packed, dtype=self.dtype_policy
+                config, packed, pooler, dtype=self.dtype_policy
             )
-        elif encoder.config != config:
-            raise ValueError("encoder was made with another config")
-        self.config = config
+        else:
+            _check_encoder(encoder, config, pooler)
         self.encoder = encoder
         self.mlm_head = MaskedLMHead(
             config, name="mlm_head", dtype=self.dtype_policy
         )
         # No dropout before it, as in the original. Logits are float32.
-        self.sop_head = dense(config, 2, "sop_head", "float32")
+        self.sop_head = (
+            dense(config, 2, "sop_head", "float32") if sop_head else None
+        )
         # Outside the scope of `build`: the heads' variables are called
         # mlm_head/... and sop_head/..., as the encoder's are encoder/...
         self.mlm_head.build()
-        self.sop_head.build((None, config.hidden_size))
+        if self.sop_head is not None:
+            self.sop_head.build((None, config.hidden_size))
         self.built = True
 
     def call(self, inputs, training=False):
@@ -71,7 +91,7 @@ class AlbertPretrainer(keras.Model):
         check_inputs(inputs, self.INPUTS)
         positions = ops.cast(inputs[MASKED_LM_POSITIONS], "int32")
         batch, picks = ops.shape(positions)
-        # The two heads read the first token and the masked ones, nothing else.
+        # The heads read the first token and the masked ones, nothing else.
         first = ops.zeros((batch, 1), dtype="int32")
         states = self.encoder.states_at(
             {name: inputs[name] for name in ENCODER_INPUTS},
@@ -79,26 +99,38 @@ class AlbertPretrainer(keras.Model):
             training=training,
         )
         masked = ops.reshape(states[:, 1:], (-1, self.config.hidden_size))
-        pooled = self.encoder.pool(states[:, 0])
         mlm_logits = self.mlm_head(masked, self.encoder.word_embeddings)
-        return {
+        outputs = {
             "mlm_logits": ops.reshape(
                 mlm_logits, (batch, picks, self.config.vocab_size)
-            ),
-            "sop_logits": self.sop_head(pooled),
-            "pooled_output": pooled,
+            )
         }
+        if self.encoder.pooler is not None:
+            outputs["pooled_output"] = self.encoder.pool(states[:, 0])
+        if self.sop_head is not None:
+            outputs["sop_logits"] = self.sop_head(outputs["pooled_output"])
+        return outputs
+
+    @classmethod
+    def _arguments_of(cls, checkpoint, new_head, given):
+        sop_head = given.get("sop_head", True)
+        return {"pooler": sop_head or "pooler" in checkpoint.parts}
 
     def get_config(self) -> dict[str, Any]:
         """Returns what `from_config` needs."""
         return {
             **super().get_config(),
-            "config": self.config.to_dict(),
             "packed": self.encoder.packed,
+            "sop_head": self.sop_head is not None,
+            "pooler": self.encoder.pooler is not None,
         }
 
-    @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects=None):
-        """Makes the model that `get_config` described."""
-        architecture = AlbertConfig.from_dict(config["config"])
-        return cls(**{**config, "config": architecture})
+
+def _check_encoder(encoder: AlbertEncoder, config, pooler: bool) -> None:
+    if encoder.config != config:
+        raise InputError("AlbertPretrainer: encoder has another config")
+    if (encoder.pooler is not None) != pooler:
+        raise InputError(
+            f"AlbertPretrainer: pooler={pooler}, but encoder was made with "
+            f"pooler={not pooler}"
+        )

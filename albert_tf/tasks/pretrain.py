@@ -212,15 +212,6 @@ def baselines(
     return found
 
 
-def load_pretrainer(
-    run_dir: str | os.PathLike[str], packed: bool = False
-) -> AlbertPretrainer:
-    """Makes the model of a run, in float32, with its newest weights."""
-    model = AlbertPretrainer(load_run_config(run_dir), packed=packed)
-    load_model_variables(model, run_dir)
-    return model
-
-
 def load_run_config(run_dir: str | os.PathLike[str]) -> AlbertConfig:
     """Returns the architecture of a run."""
     return AlbertConfig.from_dict(

@@ -71,11 +71,27 @@ class Images:
     rows: tuple[str, ...]
 
 
-def image(text: str, do_lower_case: bool, strip_accents: bool) -> str:
+def lower_characters(text: str) -> str:
+    """Lower-cases each character by itself.
+
+    The capital sigma is the only one that `str.lower` treats by its context.
+    """
+    return text.replace(CAPITAL_SIGMA, SMALL_SIGMA).lower()
+
+
+def image(
+    text: str,
+    do_lower_case: bool,
+    strip_accents: bool,
+    lower_characters_first: bool,
+) -> str:
     """Returns `text` decomposed, without accents and lower-cased, as asked.
 
-    The capital sigma stays as it is: it alone is lower-cased by its context.
+    A capital sigma that is not lower-cased first stays as it is: it alone
+    is lower-cased by its context.
     """
+    if do_lower_case and lower_characters_first:
+        text = lower_characters(text)
     if strip_accents:
         text = unicodedata.normalize("NFKD", text)
         text = "".join(c for c in text if not unicodedata.combining(c))
@@ -87,22 +103,23 @@ def image(text: str, do_lower_case: bool, strip_accents: bool) -> str:
 
 
 @functools.cache
-def images(do_lower_case: bool, strip_accents: bool) -> Images:
+def images(
+    do_lower_case: bool, strip_accents: bool, lower_characters_first: bool
+) -> Images:
     """Tabulates `image` and whitespace for every code point."""
+    options = (do_lower_case, strip_accents, lower_characters_first)
     image_of = np.zeros(sys.maxunicode + 1, np.int32)
     rows = {"": 0}
     for start in range(0, sys.maxunicode + 1, _PAGE):
         page = "".join(map(chr, range(start, start + _PAGE)))
         # Most pages are ideographs or empty: one comparison settles them.
-        if image(
-            page, do_lower_case, strip_accents
-        ) == page and page.split() == [page]:
+        if image(page, *options) == page and page.split() == [page]:
             continue
         for code_point, character in enumerate(page, start):
             if character.isspace():
                 image_of[code_point] = WHITESPACE
                 continue
-            result = image(character, do_lower_case, strip_accents)
+            result = image(character, *options)
             if len(result) == 1:
                 image_of[code_point] = ord(result) - code_point
             else:

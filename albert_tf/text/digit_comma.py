@@ -8,7 +8,7 @@ import sentencepiece
 
 WORD_MARK = "\u2581"  # SentencePiece's ▁, which stands for a blank.
 
-DigitComma = Literal["google", "corrected"]
+DigitComma = Literal["google", "corrected", "off"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +42,8 @@ def split_digit_commas(
     Encoding again puts a word mark before a piece that had none. The original
     means to remove it and does not: "2," inside a word becomes "▁2" and ",".
     `google` does as the original; `corrected` removes the mark, like Hugging
-    Face's `AlbertTokenizer`: "2" and ",".
+    Face's `AlbertTokenizer`: "2" and ",". With `off`, as in KerasHub, pieces
+    stay as they are.
 
     In a vocabulary without "," the appended comma is `<unk>`, as in the
     original. There the original would also split a run of unknown characters
@@ -50,21 +51,36 @@ def split_digit_commas(
 
     Args:
       processor: the SentencePiece model.
-      rule: `google` or `corrected`.
+      rule: `google`, `corrected`, or `off` to split nothing.
 
     Returns:
       id -> its replacement, for the pieces that the rule splits.
     """
-    if rule not in ("google", "corrected"):
+    if rule not in ("google", "corrected", "off"):
         raise ValueError(
-            f"digit_comma must be 'google' or 'corrected', not {rule!r}."
+            f"digit_comma must be 'google', 'corrected' or 'off', not {rule!r}."
         )
     splits = {}
+    if rule == "off":
+        return splits
     for piece_id in range(processor.get_piece_size()):
         piece = processor.id_to_piece(piece_id)
         if len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit():
             splits[piece_id] = _split(processor, piece, rule)
     return splits
+
+
+def replace_pieces(
+    ids: list[int], splits: Mapping[int, tuple[SplitPiece, ...]]
+) -> list[int]:
+    """Returns the ids with those that `splits` replaces replaced."""
+    if splits.keys().isdisjoint(ids):
+        return ids
+    replaced = []
+    for i in ids:
+        split = splits.get(i)
+        replaced += [part.id for part in split] if split else [i]
+    return replaced
 
 
 def _split(

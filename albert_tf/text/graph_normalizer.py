@@ -58,8 +58,11 @@ class GraphNormalizer(tf.Module):
         """Bakes the tables of `normalizer` for this Python's Unicode."""
         super().__init__(name="normalizer")
         images = code_points.images(
-            normalizer.do_lower_case, normalizer.strip_accents
+            normalizer.do_lower_case,
+            normalizer.strip_accents,
+            normalizer.lower_characters_first,
         )
+        self._replaces_quotes = normalizer.replace_latex_quotes
         # Eager constants, so that functions traced from one object share them;
         # on the CPU, where all string operations are.
         with tf.init_scope(), tf.device("CPU:0"):
@@ -132,10 +135,16 @@ class GraphNormalizer(tf.Module):
             tf.zeros([2 * decoded.nrows()], tf.bool),
         )[:-1]
         dropped = is_space & ~follows_solid
-        odd = tf.where(dropped | (image_of >= code_points.ROWS))[:, 0]
-        # Dropped whitespace, whose value is below ROWS, gets the empty row 0.
-        odd_rows = tf.maximum(tf.gather(image_of, odd) - code_points.ROWS, 0)
         singles = tf.where(is_space, ord(" "), decoded.values + image_of)
+        if self._replaces_quotes:
+            firsts = _latex_quotes(decoded)[:, None]
+            marks = tf.fill([tf.size(firsts)], ord('"'))
+            singles = tf.tensor_scatter_nd_update(singles, firsts, marks)
+            seconds = tf.ones([tf.size(firsts)], tf.bool)
+            dropped = tf.tensor_scatter_nd_update(dropped, firsts + 1, seconds)
+        odd = tf.where(dropped | (image_of >= code_points.ROWS))[:, 0]
+        # What is dropped has a value below ROWS, and gets the empty row 0.
+        odd_rows = tf.maximum(tf.gather(image_of, odd) - code_points.ROWS, 0)
         return _Images(
             decoded.with_values(singles),
             odd,
@@ -209,6 +218,29 @@ class _Lookup(tf.Module):
             self._entries,
             tf.bitwise.left_shift(page, code_points.PAGE_BITS) + within,
         )
+
+
+def _latex_quotes(decoded: tf.RaggedTensor) -> tf.Tensor:
+    """Returns the flat places of the first halves of `` and ''.
+
+    As `str.replace` finds them: from left to right, without overlap.
+    """
+    is_quote = (decoded.values == ord("`")) | (decoded.values == ord("'"))
+    places = tf.where(is_quote)[:, 0]
+    quotes = tf.gather(decoded.values, places)
+    texts = tf.gather(decoded.value_rowids(), places)
+    continues = (
+        (places[1:] == places[:-1] + 1)
+        & (quotes[1:] == quotes[:-1])
+        & (texts[1:] == texts[:-1])
+    )
+    # In each run of equal quotes, every other one is a first half, if another
+    # follows it. `_last_before` finds where the run of each one begins.
+    begins_run = ~tf.concat([[False], continues], 0)[: tf.size(places)]
+    indices = tf.range(tf.size(places, tf.int64))
+    within = indices - _last_before(begins_run, indices + 1)
+    followed = tf.concat([continues, [False]], 0)[: tf.size(places)]
+    return tf.boolean_mask(places, (within % 2 == 0) & followed)
 
 
 def _ends(starts: tf.RaggedTensor, lengths: tf.Tensor) -> tf.Tensor:

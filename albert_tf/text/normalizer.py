@@ -6,6 +6,8 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING, NamedTuple
 
+from albert_tf.text.code_points import lower_characters
+
 if TYPE_CHECKING:
     import tensorflow as tf
 
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _WORD = re.compile(r"\S+")
+_SOLID = re.compile(r"\S")
+_SOLID_OR_QUOTE = re.compile(r"``|''|\S")
 
 
 class Alignment(NamedTuple):
@@ -42,6 +46,10 @@ class Normalizer:
     accents. As whitespace is collapsed first, a blank that a decomposition
     makes stays: "a´b" becomes "a b", "´" becomes " ".
 
+    The last two attributes are what Hugging Face's slow `AlbertTokenizer` (to
+    4.57) does besides: it lower-cases first, and replaces quotes after the
+    whitespace.
+
     A lone surrogate, which UTF-8 cannot hold, becomes U+FFFD.
 
     Attributes:
@@ -49,14 +57,22 @@ class Normalizer:
       strip_accents: decompose and drop combining marks. If False there is no
         decomposition either, as with Hugging Face's `keep_accents`;
         SentencePiece's own NFKC then does what its model says.
+      replace_latex_quotes: turn each `` and each '' into a quotation mark.
+      lower_characters_first: if lower-casing, lower-case each character by
+        itself before all else. So a capital sigma never becomes a final one:
+        "ΑΣ" becomes "ασ", not "ας".
     """
 
     do_lower_case: bool = True
     strip_accents: bool = True
+    replace_latex_quotes: bool = False
+    lower_characters_first: bool = False
 
     def __call__(self, text: str) -> str:
         """Returns the normalized text."""
         text = " ".join(text.split())
+        if self.replace_latex_quotes:
+            text = text.replace("``", '"').replace("''", '"')
         if not text.isascii():
             text = self._fold(text)
         return text.lower() if self.do_lower_case else text
@@ -65,8 +81,8 @@ class Normalizer:
         """Normalizes, and says where each character comes from."""
         folded, starts, limits = [], [], []
 
-        def append(character: str, start: int, limit: int) -> None:
-            image = character if character.isascii() else self._fold(character)
+        def append(source: str, start: int, limit: int) -> None:
+            image = source if source.isascii() else self._fold(source)
             if image:
                 folded.append(image)
                 starts.append(start)
@@ -74,12 +90,14 @@ class Normalizer:
             elif limits:
                 limits[-1] = limit
 
+        units = _SOLID_OR_QUOTE if self.replace_latex_quotes else _SOLID
         end = None
         for word in _WORD.finditer(text):
             if end is not None:
                 append(" ", end, word.start())
-            for i, character in enumerate(word.group(), word.start()):
-                append(character, i, i + 1)
+            for unit in units.finditer(text, *word.span()):
+                is_quote = unit.end() > unit.start() + 1
+                append('"' if is_quote else unit.group(), *unit.span())
             end = word.end()
 
         normalized = "".join(folded)
@@ -111,8 +129,10 @@ class Normalizer:
         return _graph_normalizer(self)(texts)
 
     def _fold(self, text: str) -> str:
-        """Decomposes and drops accents, if asked; without lower-casing."""
+        """Makes each character what it is before the last lower-casing."""
         text = _SURROGATE.sub("\ufffd", text)
+        if self.do_lower_case and self.lower_characters_first:
+            text = lower_characters(text)
         if self.strip_accents:
             text = unicodedata.normalize("NFKD", text)
             text = "".join([c for c in text if not unicodedata.combining(c)])

@@ -2,14 +2,15 @@
 
 import os
 from collections.abc import Sequence
+from typing import Any
 
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from albert_tf.text.digit_comma import DigitComma
 from albert_tf.text.graph_digit_comma import GraphDigitComma
 from albert_tf.text.graph_normalizer import GraphNormalizer
 from albert_tf.text.graph_packing import pack_ragged
+from albert_tf.text.graph_special_tokens import GraphSpecialTokens
 from albert_tf.text.tokenizer import AlbertTokenizer
 
 
@@ -43,29 +44,19 @@ class AlbertPreprocessor(tf.Module):
         self,
         path: str | os.PathLike,
         seq_length: int = 128,
-        *,
-        do_lower_case: bool = True,
-        strip_accents: bool = True,
-        digit_comma: DigitComma = "google",
+        **settings: Any,
     ):
         """Loads a SentencePiece model from a local or remote path.
 
         Args:
           path: such as `spiece.model`, or `gs://bucket/30k-clean.model`.
           seq_length: the default length of the rows.
-          do_lower_case: see `Normalizer`.
-          strip_accents: see `Normalizer`.
-          digit_comma: see `split_digit_commas`.
+          **settings: `do_lower_case` and so on, as of `AlbertTokenizer`.
 
         Raises:
           InputError: see `AlbertTokenizer.from_file`.
         """
-        tokenizer = AlbertTokenizer.from_file(
-            path,
-            do_lower_case=do_lower_case,
-            strip_accents=strip_accents,
-            digit_comma=digit_comma,
-        )
+        tokenizer = AlbertTokenizer.from_file(path, **settings)
         self._set_up(tokenizer, seq_length)
 
     @classmethod
@@ -87,6 +78,11 @@ class AlbertPreprocessor(tf.Module):
         )
         self._digit_comma = GraphDigitComma(
             tokenizer.splits, tokenizer.vocab_size
+        )
+        self._special_tokens = (
+            GraphSpecialTokens(tokenizer.special_tokens)
+            if tokenizer.match_special_tokens
+            else None
         )
 
     def __call__(
@@ -122,8 +118,11 @@ class AlbertPreprocessor(tf.Module):
         Returns:
           Ragged int32 `[batch, (tokens)]`.
         """
-        ids = self._sentencepiece.tokenize(self._normalizer(_batch(texts)))
-        return self._digit_comma.split(ids)
+        texts = _batch(texts)
+        if self._special_tokens is None:
+            return self._tokenize(texts)
+        parts = self._special_tokens.split(texts)
+        return parts.join(self._tokenize(parts.texts), parts.special_ids)
 
     def tokenize_with_offsets(
         self, texts: tf.Tensor
@@ -142,33 +141,20 @@ class AlbertPreprocessor(tf.Module):
           Ids (int32), starts and limits (int64), ragged `[batch, (tokens)]`.
         """
         texts = _batch(texts)
-        source = self._normalizer.align(texts)
-        ids, begins, ends = self._sentencepiece.tokenize_with_offsets(
-            source.texts
+        if self._special_tokens is None:
+            return self._tokenize_with_offsets(texts)
+        parts = self._special_tokens.split(texts)
+        ids, starts, limits = self._tokenize_with_offsets(parts.texts)
+        begins = tf.gather(parts.starts, ids.value_rowids())
+        return (
+            parts.join(ids, parts.special_ids),
+            parts.join(
+                starts.with_values(starts.values + begins), parts.starts
+            ),
+            parts.join(
+                limits.with_values(limits.values + begins), parts.limits
+            ),
         )
-        # From here to `starts`, places are characters of all normalized texts
-        # laid end to end.
-        begins = _characters(source.code_points, begins)
-        ends = _characters(source.code_points, ends)
-        begins, ends = self._digit_comma.divide(ids, begins, ends)
-
-        tokens = self._digit_comma.split(ids)
-        text_of = tokens.value_rowids()
-        # A token without text, of a blank that SentencePiece adds, is where
-        # the next character begins, or at the end of the text.
-        text_limits = tf.cast(tf.strings.length(texts, "BYTE"), tf.int64)
-        is_past_text = begins == tf.gather(
-            source.code_points.row_splits, text_of + 1
-        )
-        starts = tf.where(
-            is_past_text,
-            tf.gather(text_limits, text_of),
-            _gather_within(source.starts, begins),
-        )
-        limits = tf.where(
-            ends > begins, _gather_within(source.limits, ends - 1), starts
-        )
-        return tokens, tokens.with_values(starts), tokens.with_values(limits)
 
     def bert_pack_inputs(
         self,
@@ -204,6 +190,43 @@ class AlbertPreprocessor(tf.Module):
             "mask_id": tf.constant(self.tokenizer.mask_id),
             "vocab_size": tf.constant(self.tokenizer.vocab_size),
         }
+
+    def _tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """`tokenize`, of texts without special tokens."""
+        ids = self._sentencepiece.tokenize(self._normalizer(texts))
+        return self._digit_comma.split(ids)
+
+    def _tokenize_with_offsets(
+        self, texts: tf.Tensor
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+        """`tokenize_with_offsets`, of texts without special tokens."""
+        source = self._normalizer.align(texts)
+        ids, begins, ends = self._sentencepiece.tokenize_with_offsets(
+            source.texts
+        )
+        # From here to `starts`, places are characters of all normalized texts
+        # laid end to end.
+        begins = _characters(source.code_points, begins)
+        ends = _characters(source.code_points, ends)
+        begins, ends = self._digit_comma.divide(ids, begins, ends)
+
+        tokens = self._digit_comma.split(ids)
+        text_of = tokens.value_rowids()
+        # A token without text, of a blank that SentencePiece adds, is where
+        # the next character begins, or at the end of the text.
+        text_limits = tf.cast(tf.strings.length(texts, "BYTE"), tf.int64)
+        is_past_text = begins == tf.gather(
+            source.code_points.row_splits, text_of + 1
+        )
+        starts = tf.where(
+            is_past_text,
+            tf.gather(text_limits, text_of),
+            _gather_within(source.starts, begins),
+        )
+        limits = tf.where(
+            ends > begins, _gather_within(source.limits, ends - 1), starts
+        )
+        return tokens, tokens.with_values(starts), tokens.with_values(limits)
 
 
 def _batch(texts: tf.Tensor) -> tf.Tensor:

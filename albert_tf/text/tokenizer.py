@@ -3,44 +3,26 @@
 import dataclasses
 import functools
 import hashlib
-import itertools
 import os
-import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
 
 import numpy as np
-from sentencepiece import sentencepiece_pb2
 
 from albert_tf.text.digit_comma import (
     DigitComma,
+    replace_pieces,
     split_digit_commas,
 )
-from albert_tf.text.model_file import (
-    SPECIAL_PIECES,
-    load_processor,
-    read_model,
-)
+from albert_tf.text.model_file import SPECIAL_PIECES, load_processor, read_model
 from albert_tf.text.normalizer import Normalizer
 from albert_tf.text.packing import pack
-
-
-class Token(NamedTuple):
-    """A piece of a text.
-
-    Attributes:
-      piece: its spelling, with `▁` at the start of a word. That of an unknown
-        piece is the text it stands for.
-      id: its id.
-      start: where its text begins in the original text, in characters. A piece
-        with `▁` begins at the blank before the word.
-      limit: where it ends.
-    """
-
-    piece: str
-    id: int
-    start: int
-    limit: int
+from albert_tf.text.special_tokens import SpecialTokens
+from albert_tf.text.token_offsets import (
+    Token,
+    tokens_around_specials,
+    tokens_with_offsets,
+)
 
 
 class AlbertTokenizer:
@@ -48,7 +30,9 @@ class AlbertTokenizer:
 
     Text is normalized, segmented by SentencePiece, and pieces that end in a
     digit and a comma are split (`split_digit_commas`). Special pieces such as
-    `[MASK]` never come from text, unless asked for.
+    `[MASK]` never come from text, unless `match_special_tokens` is set.
+    `HUGGING_FACE_SLOW`, beside `load_tokenizer`, are the settings with which it
+    does as Hugging Face's slow tokenizer.
 
         tokenizer = AlbertTokenizer.from_file("spiece.model")
         tokenizer.encode("Hello, world!")
@@ -61,8 +45,11 @@ class AlbertTokenizer:
       model_bytes: the serialized SentencePiece model.
       fingerprint: sha256 of `model_bytes`, in hex.
       normalizer: the `Normalizer` of the texts.
-      digit_comma: the rule for digits with commas, `google` or `corrected`.
+      digit_comma: the rule for digits with commas.
       splits: id -> the pieces that replace it under that rule.
+      match_special_tokens: whether special tokens in a text stand for
+        themselves.
+      special_tokens: how they are found.
       vocab_size: number of pieces.
       pad_id: id of `<pad>`.
       unk_id: id of what the vocabulary lacks.
@@ -78,6 +65,9 @@ class AlbertTokenizer:
         do_lower_case: bool = True,
         strip_accents: bool = True,
         digit_comma: DigitComma = "google",
+        replace_latex_quotes: bool = False,
+        lower_characters_first: bool = False,
+        match_special_tokens: bool = False,
         name: str = "SentencePiece model",
     ):
         """Loads a serialized model; see `from_file` for a path.
@@ -87,6 +77,12 @@ class AlbertTokenizer:
           do_lower_case: see `Normalizer`.
           strip_accents: see `Normalizer`.
           digit_comma: see `split_digit_commas`.
+          replace_latex_quotes: see `Normalizer`.
+          lower_characters_first: see `Normalizer`.
+          match_special_tokens: let `[MASK]`, `[CLS]`, `[SEP]`, `<pad>` and
+            `<unk>` in a text stand for themselves. The text is split at them
+            first, and what lies between is encoded on its own, so the blank
+            before `[MASK]` goes, as with Hugging Face.
           name: what error messages call the model, such as its path.
 
         Raises:
@@ -95,7 +91,12 @@ class AlbertTokenizer:
         """
         self.model_bytes = bytes(model_bytes)
         self.fingerprint = hashlib.sha256(self.model_bytes).hexdigest()
-        self.normalizer = Normalizer(do_lower_case, strip_accents)
+        self.normalizer = Normalizer(
+            do_lower_case,
+            strip_accents,
+            replace_latex_quotes,
+            lower_characters_first,
+        )
         self.digit_comma = digit_comma
         self._processor = load_processor(self.model_bytes, name)
         self.splits = split_digit_commas(self._processor, digit_comma)
@@ -105,64 +106,67 @@ class AlbertTokenizer:
         self.pad_id, self.cls_id, self.sep_id, self.mask_id = (
             self._processor.piece_to_id(piece) for piece in SPECIAL_PIECES
         )
-        self._specials = {
-            self.id_to_piece(i): i
-            for i in (
-                self.pad_id,
-                self.unk_id,
-                self.cls_id,
-                self.sep_id,
-                self.mask_id,
-            )
-        }
-        self._special = re.compile(
-            f"({'|'.join(map(re.escape, self._specials))})"
+        self.match_special_tokens = match_special_tokens
+        specials = (*SPECIAL_PIECES, self.id_to_piece(self.unk_id))
+        self.special_tokens = SpecialTokens(
+            {piece: self._processor.piece_to_id(piece) for piece in specials},
+            do_lower_case and lower_characters_first,
         )
 
     @classmethod
+    def from_pretrained(
+        cls, path: str | os.PathLike, *, revision: str | None = None
+    ) -> "AlbertTokenizer":
+        """Loads the tokenizer of a checkpoint of any system.
+
+        Args:
+          path: what `from_pretrained` of the models takes, or a folder with a
+            tokenizer's files only.
+          revision: of a name on the Hugging Face hub.
+
+        Raises:
+          InputError: there is no tokenizer, or it cannot be used.
+        """
+        # Imported here: checkpoints are built upon this.
+        from albert_tf.interop.opening import open_tokenizer
+
+        return open_tokenizer(path, revision=revision)
+
+    @classmethod
     def from_file(
-        cls,
-        path: str | os.PathLike,
-        *,
-        do_lower_case: bool = True,
-        strip_accents: bool = True,
-        digit_comma: DigitComma = "google",
+        cls, path: str | os.PathLike, **settings: Any
     ) -> "AlbertTokenizer":
         """Loads a SentencePiece model from a local or remote path.
 
         Args:
           path: such as `spiece.model`, or `gs://bucket/30k-clean.model`.
-          do_lower_case: see `Normalizer`.
-          strip_accents: see `Normalizer`.
-          digit_comma: see `split_digit_commas`.
+          **settings: `do_lower_case` and so on, as of the constructor.
 
         Raises:
           InputError: if there is no such file, if it is no SentencePiece
             model, or if that lacks one of ALBERT's special pieces.
         """
-        return cls(
-            read_model(path),
-            do_lower_case=do_lower_case,
-            strip_accents=strip_accents,
-            digit_comma=digit_comma,
-            name=os.fspath(path),
-        )
+        return cls(read_model(path), name=os.fspath(path), **settings)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The keyword arguments that make this tokenizer from its model."""
+        return {
+            **dataclasses.asdict(self.normalizer),
+            "digit_comma": self.digit_comma,
+            "match_special_tokens": self.match_special_tokens,
+        }
 
     def encode(
         self,
         text: str | Sequence[str],
         *,
-        parse_special_tokens: bool = False,
         num_threads: int = -1,
     ) -> list[int] | list[list[int]]:
         """Returns ids, without `[CLS]` and `[SEP]`.
 
         Args:
           text: one text, or several, which is much faster than one by one.
-          parse_special_tokens: let `[MASK]`, `[CLS]`, `[SEP]`, `<pad>` and
-            `<unk>` in the text stand for themselves. The text is split at them
-            first, and what lies between is encoded on its own, so the blank
-            before `[MASK]` goes, as with Hugging Face.
           num_threads: SentencePiece's threads for several texts; -1: one a
             core. Worker processes should give 1.
 
@@ -170,10 +174,8 @@ class AlbertTokenizer:
           A list of ids for one text, a list of such lists for several.
         """
         if isinstance(text, str):
-            return self._encode([text], parse_special_tokens, 1)[0]
-        return self._encode(
-            _texts(text, "text"), parse_special_tokens, num_threads
-        )
+            return self._encode([text], 1)[0]
+        return self._encode(_texts(text, "text"), num_threads)
 
     def tokenize(self, text: str) -> list[str]:
         """Returns pieces; an unknown piece is the text it stands for."""
@@ -185,26 +187,15 @@ class AlbertTokenizer:
         Offsets are characters of the original text, whatever normalization
         does to it; see `Alignment` and `SplitPiece`.
         """
-        normalized, starts, limits = self.normalizer.align(text)
-        # The end of an empty token (of a blank put before the first word) may
-        # be the beginning of the next character.
-        starts = [*starts, len(text)]
-
-        def token(piece: str, piece_id: int, begin: int, end: int) -> Token:
-            limit = limits[end - 1] if end > begin else starts[begin]
-            return Token(piece, piece_id, starts[begin], limit)
-
-        tokens = []
-        for piece, piece_id, begin, end in self._segment(normalized):
-            split = self.splits.get(piece_id)
-            if split is None:
-                tokens.append(token(piece, piece_id, begin, end))
-                continue
-            for i, part in enumerate(split):
-                first = max(begin, end - part.start) if i else begin
-                last = max(begin, end - part.limit)
-                tokens.append(token(part.piece, part.id, first, last))
-        return tokens
+        plain = functools.partial(
+            tokens_with_offsets,
+            normalizer=self.normalizer,
+            processor=self._processor,
+            splits=self.splits,
+        )
+        if not self.match_special_tokens:
+            return list(plain(text))
+        return list(tokens_around_specials(text, self.special_tokens, plain))
 
     def decode(self, ids: Iterable[int]) -> str:
         """Returns the text of ids; special pieces have none.
@@ -233,7 +224,6 @@ class AlbertTokenizer:
         max_length: int = 128,
         padding: Literal["longest", "max_length"] = "longest",
         *,
-        parse_special_tokens: bool = False,
         num_threads: int = -1,
     ) -> dict[str, np.ndarray]:
         """Encodes and packs texts, or pairs of texts, for the encoder.
@@ -244,7 +234,6 @@ class AlbertTokenizer:
           max_length: longest row, with `[CLS]` and `[SEP]`. Longer texts are
             cut at the end, pairs round-robin (see `pack`).
           padding: pad to the `longest` row or to `max_length`.
-          parse_special_tokens: see `encode`.
           num_threads: see `encode`.
 
         Returns:
@@ -262,7 +251,7 @@ class AlbertTokenizer:
                 f"[SEP], not {max_length}."
             )
         texts = _texts(texts, "texts")
-        firsts = self._encode(texts, parse_special_tokens, num_threads)
+        firsts = self._encode(texts, num_threads)
         seconds = None
         if pairs is not None:
             pairs = _texts(pairs, "pairs")
@@ -271,7 +260,7 @@ class AlbertTokenizer:
                     "texts and pairs must have the same length, not "
                     f"{len(texts)} and {len(pairs)}."
                 )
-            seconds = self._encode(pairs, parse_special_tokens, num_threads)
+            seconds = self._encode(pairs, num_threads)
         return pack(
             firsts,
             seconds,
@@ -283,17 +272,27 @@ class AlbertTokenizer:
         )
 
     def __reduce__(self):
-        options = {
-            **dataclasses.asdict(self.normalizer),
-            "digit_comma": self.digit_comma,
-        }
-        return functools.partial(type(self), **options), (self.model_bytes,)
+        make = functools.partial(type(self), **self.settings)
+        return make, (self.model_bytes,)
 
-    def _encode(
-        self, texts: list[str], parse_special_tokens: bool, num_threads: int
+    def _encode(self, texts: list[str], num_threads: int) -> list[list[int]]:
+        if not self.match_special_tokens:
+            return self._encode_plain(texts, num_threads)
+        rows = [list(self.special_tokens.split(text)) for text in texts]
+        plain = [part.text for row in rows for part in row if part.id is None]
+        encoded = iter(self._encode_plain(plain, num_threads))
+        return [
+            [
+                i
+                for part in row
+                for i in (next(encoded) if part.id is None else [part.id])
+            ]
+            for row in rows
+        ]
+
+    def _encode_plain(
+        self, texts: list[str], num_threads: int
     ) -> list[list[int]]:
-        if parse_special_tokens:
-            return [self._encode_around_specials(text) for text in texts]
         normalized = [self.normalizer(text) for text in texts]
         if len(texts) == 1:  # Spares SentencePiece the start of its threads.
             batch = [self._processor.encode(normalized[0], out_type=int)]
@@ -301,42 +300,7 @@ class AlbertTokenizer:
             batch = self._processor.encode(
                 normalized, out_type=int, num_threads=num_threads
             )
-        return [self._replace(ids) for ids in batch]
-
-    def _encode_around_specials(self, text: str) -> list[int]:
-        ids = []
-        for i, part in enumerate(self._special.split(text)):
-            # `re.split` puts what it split at into the odd places.
-            ids += [self._specials[part]] if i % 2 else self.encode(part)
-        return ids
-
-    def _replace(self, ids: list[int]) -> list[int]:
-        if self.splits.keys().isdisjoint(ids):
-            return ids
-        replaced = []
-        for i in ids:
-            split = self.splits.get(i)
-            replaced += [part.id for part in split] if split else [i]
-        return replaced
-
-    def _segment(self, text: str) -> Iterator[Token]:
-        """Yields SentencePiece's pieces of a normalized text."""
-        proto = sentencepiece_pb2.SentencePieceText.FromString(
-            self._processor.encode(text, out_type="serialized_proto")
-        )
-        if text.isascii():
-            character_at = range(len(text) + 1)
-        else:  # SentencePiece counts bytes.
-            sizes = [len(character.encode()) for character in text]
-            borders = itertools.accumulate(sizes, initial=0)
-            character_at = {byte: i for i, byte in enumerate(borders)}
-        for token in proto.pieces:
-            yield Token(
-                token.piece,
-                token.id,
-                character_at[token.begin],
-                character_at[token.end],
-            )
+        return [replace_pieces(ids, self.splits) for ids in batch]
 
     def _check_id(self, piece_id: int) -> None:
         if not 0 <= piece_id < self.vocab_size:

@@ -14,6 +14,7 @@ from albert_tf.errors import InputError
 from albert_tf.export import encoder as encoder_module
 from albert_tf.export.encoder import export_encoder
 from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.pretrainer import AlbertPretrainer
 
 
 def files(folder):
@@ -44,6 +45,38 @@ def test_without_heads_and_without_tokenizer(pretrainer, inputs, tmp_path):
     )
     manifest = json.loads((tmp_path / "e" / "export.json").read_text())
     assert manifest["tokenizer"] is None
+
+
+def test_a_pretrainer_without_sentence_order(config, inputs, tmp_path):
+    model = AlbertPretrainer(
+        config.replace(embedding_size=16, project_equal_sizes=True),
+        sop_head=False,
+    )
+    export_encoder(model, tmp_path / "e", tokenizer_model=None)
+    loaded = tf.saved_model.load(tmp_path / "e")
+    assert not hasattr(loaded, "sop")
+    positions = np.array([[1, 2]] * 4, "int32")
+    with_positions = {**inputs, "masked_lm_positions": positions}
+    np.testing.assert_allclose(
+        loaded.mlm(with_positions)["mlm_logits"],
+        model(with_positions)["mlm_logits"],
+        atol=1e-5,
+    )
+    manifest = json.loads((tmp_path / "e" / "export.json").read_text())
+    assert manifest["weights"] == [w.path for w in model.weights]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda config: AlbertEncoder(config, pooler=False),
+        lambda config: AlbertPretrainer(config, sop_head=False, pooler=False),
+    ],
+)
+def test_without_pooler_is_refused(make, config, tmp_path):
+    with pytest.raises(InputError, match="was made with pooler=False, but"):
+        export_encoder(make(config), tmp_path / "e", tokenizer_model=None)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_other_sharing_and_precision(config, inputs, tmp_path):

@@ -11,6 +11,7 @@ from albert_tf.errors import InputError
 from albert_tf.export.preprocessor import export_preprocessor
 from albert_tf.text.preprocessor import AlbertPreprocessor
 from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.tokenizer_files import HUGGING_FACE_SLOW
 
 TEXTS = [
     "The movie was not bad.",
@@ -70,6 +71,7 @@ def test_plain_tensorflow(consumer, tokenizer_model, tmp_path):
             "strip_accents": False,
             "digit_comma": "corrected",
         },
+        "hugging_face": HUGGING_FACE_SLOW,
     }.items():
         path, expected = tmp_path / name, tmp_path / f"{name}.json"
         export_preprocessor(tokenizer_model, path, seq_length=20, **options)
@@ -103,7 +105,10 @@ def test_manifest_and_no_path_of_this_machine(
         "file": "spiece.model",
         "do_lower_case": True,
         "strip_accents": True,
+        "replace_latex_quotes": False,
+        "lower_characters_first": False,
         "digit_comma": "google",
+        "match_special_tokens": False,
         "fingerprint": AlbertTokenizer.from_file(tokenizer_model).fingerprint,
     }
     repository = pathlib.Path(__file__).resolve().parents[2]

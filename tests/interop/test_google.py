@@ -1,90 +1,258 @@
+import json
+import shutil
+
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.core.protobuf import meta_graph_pb2
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.interop.google import (
-    google_name,
-    load_google_checkpoint,
-    read_google_weights,
-)
-from albert_tf.models.encoder import AlbertEncoder
-from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.interop.google import find_checkpoint, write_google
+from albert_tf.interop.opening import open_checkpoint
 
 CASES = ["a_base", "b_groups2_inner2", "c_no_projection", "d_relu"]
+HEADS = {
+    "classifier": "classifier_head",
+    "stsb": "classifier_head",
+    "race": "choice_head",
+    "squad_v1": "span_head",
+    "squad_v2": "joint_span_head",
+}
 
 
 @pytest.fixture
 def golden(shared):
-    def find(case):
-        folder = shared("golden", "google", "model", case)
-        config = AlbertConfig.from_json(folder / "albert_config.json")
-        return folder, config
+    return lambda case: shared("golden", "google", "model", case)
 
-    return find
+
+def variables(prefix):
+    reader = tf.train.load_checkpoint(str(prefix))
+    dtypes = reader.get_variable_to_dtype_map()
+    return {
+        name: (dtypes[name], reader.get_tensor(name))
+        for name, _ in tf.train.list_variables(str(prefix))
+    }
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_reads_every_weight_and_nothing_else(golden, case):
-    folder, config = golden(case)
-    model = AlbertPretrainer(config)
-    weights = read_google_weights(model, folder / "model.ckpt-best")
-    reader = tf.train.load_checkpoint(str(folder / "model.ckpt-best"))
-    names = set(reader.get_variable_to_shape_map()) - {"global_step"}
-    assert {google_name(path) for path in weights} == names
-    load_google_checkpoint(model, folder / "model.ckpt-best")
-    for variable in model.trainable_variables:
-        np.testing.assert_array_equal(variable, weights[variable.path])
+def test_golden_to_ours_to_google(golden, case, tmp_path):
+    folder = golden(case)
+    checkpoint = open_checkpoint(folder / "model.ckpt-best")
+    assert checkpoint.format == "Google TF1"
+    assert checkpoint.left == {"global_step": "step counter"}
+    assert checkpoint.heads == ("mlm_head", "sop_head")
+    config = AlbertConfig.from_json(folder / "albert_config.json")
+    assert checkpoint.config == config
+    write_google(checkpoint, tmp_path)
+    assert AlbertConfig.from_json(tmp_path / "albert_config.json") == config
+    written = variables(tmp_path / "model.ckpt-best")
+    expected = variables(folder / "model.ckpt-best")
+    assert list(written) == list(expected)
+    for name, (dtype, value) in expected.items():
+        assert written[name][0] == dtype
+        assert written[name][1].shape == value.shape
+        np.testing.assert_array_equal(written[name][1], value, name)
+    assert written["global_step"][0] == tf.int64
 
 
-def test_training_checkpoints_have_slots_that_are_left_out(golden):
-    folder, config = golden("a_base")
-    weights = read_google_weights(
-        AlbertPretrainer(config), folder / "model.ckpt-lamb-6"
+def test_files_of_a_published_archive(config, make_checkpoint, tmp_path):
+    write_google(make_checkpoint(config), tmp_path)
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names[0] == "albert_config.json"
+    assert names[-1] == "model.ckpt-best.index"
+    assert all(name.startswith("model.ckpt-best.") for name in names[1:])
+    assert tf.compat.v1.train.checkpoint_exists(
+        str(tmp_path / "model.ckpt-best")
     )
+
+
+def test_a_graph_of_the_original_restores_it(golden, tmp_path):
+    # As the original's scripts do it, by `init_from_checkpoint`.
+    folder = golden("a_base")
+    write_google(open_checkpoint(folder / "model.ckpt-best"), tmp_path)
+    name = "bert/encoder/transformer/group_0/inner_group_0/LayerNorm_1/gamma"
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        v1 = tf.compat.v1
+        gamma = v1.get_variable(name, [32])
+        step = v1.train.get_or_create_global_step()
+        v1.train.Saver().restore(session, str(tmp_path / "model.ckpt-best"))
+        values = session.run([gamma, step])
+    expected = tf.train.load_variable(str(folder / "model.ckpt-best"), name)
+    np.testing.assert_array_equal(values[0], expected)
+    assert values[1] == 0
+
+
+def test_training_checkpoints_have_slots_that_are_left(golden):
+    folder = golden("a_base")
+    checkpoint = open_checkpoint(folder / "model.ckpt-lamb-6")
     trained = np.load(folder / "training.npz")
-    for path, value in weights.items():
-        expected = trained[f"lamb/step6/{google_name(path)}"]
-        if path == "sop_head/kernel":
-            expected = expected.T
-        np.testing.assert_array_equal(value, expected)
+    np.testing.assert_array_equal(
+        checkpoint.arrays["sop_head/kernel"],
+        trained["lamb/step6/cls/seq_relationship/output_weights"].T,
+    )
+    slots = [name for name in checkpoint.left if name != "global_step"]
+    assert len(slots) == 2 * len(checkpoint.arrays)
+    assert all(name.endswith(("/adam_m", "/adam_v")) for name in slots)
+    assert "left 64 (optimizer state): " in checkpoint.report()
 
 
-def test_an_encoder_takes_its_part(golden):
-    folder, config = golden("a_base")
-    encoder = AlbertEncoder(config)
-    load_google_checkpoint(encoder, folder / "model.ckpt-best")
+@pytest.mark.parametrize("task", HEADS)
+def test_heads_of_the_original(shared, golden, tmp_path, task):
+    folder = shared("golden", "google", "heads", task)
+    config = AlbertConfig.from_json(golden("a_base") / "albert_config.json")
+    head = HEADS[task]
+    asked = head if task in ("stsb", "race") else None
+    checkpoint = open_checkpoint(
+        folder / "model.ckpt", config=config, head=asked
+    )
+    assert checkpoint.heads == (head,)
+    write_google(checkpoint, tmp_path)
+    written = variables(tmp_path / "model.ckpt-best")
+    expected = variables(folder / "model.ckpt")
+    assert set(written) - {"global_step"} == set(expected) - {"global_step"}
+    for name, (_, value) in expected.items():
+        np.testing.assert_array_equal(written[name][1], value, name)
 
 
-def test_a_second_group_cannot_vanish(golden):
-    folder, config = golden("b_groups2_inner2")
-    model = AlbertEncoder(config.replace(num_hidden_groups=1))
-    before = [np.asarray(v) for v in model.trainable_variables]
-    with pytest.raises(InputError, match="no place for: .*group_1"):
-        load_google_checkpoint(model, folder / "model.ckpt-best")
-    for variable, value in zip(model.trainable_variables, before, strict=True):
-        np.testing.assert_array_equal(variable, value)
+def test_one_row_may_be_two_heads(shared, golden):
+    config = AlbertConfig.from_json(golden("a_base") / "albert_config.json")
+    for task in ("stsb", "race"):
+        folder = shared("golden", "google", "heads", task)
+        with pytest.raises(InputError, match="say which with head=..., or"):
+            open_checkpoint(folder / "model.ckpt", config=config)
 
 
-def test_missing_weights_are_named(golden):
-    folder, config = golden("a_base")
-    model = AlbertEncoder(config.replace(num_hidden_groups=2))
-    with pytest.raises(InputError, match="lacks .*group_1/inner_group_0"):
-        load_google_checkpoint(model, folder / "model.ckpt-best")
+def test_no_config(shared):
+    prefix = shared("golden", "google", "heads", "race") / "model.ckpt"
+    message = f"{prefix}: no albert_config.json beside it"
+    with pytest.raises(InputError, match=message):
+        open_checkpoint(prefix)
 
 
-def test_other_shapes_are_named(golden):
-    folder, config = golden("a_base")
-    model = AlbertEncoder(config.replace(intermediate_size=65))
-    with pytest.raises(InputError, match=r"has shape \[32, 64\].*\[32, 65\]"):
-        load_google_checkpoint(model, folder / "model.ckpt-best")
+@pytest.fixture
+def folder(stored, tmp_path):
+    """A copy of a small checkpoint, with a config beside."""
+    return shutil.copytree(stored / "google_tf1", tmp_path / "tiny")
 
 
-def test_no_checkpoint(tmp_path):
-    model = AlbertEncoder(AlbertConfig.from_official("albert_mini"))
-    with pytest.raises(InputError, match="absent is not a TensorFlow check"):
-        load_google_checkpoint(model, tmp_path / "absent")
-    (tmp_path / "page.index").write_text("<html>404</html>")
-    with pytest.raises(InputError, match="page is not a TensorFlow checkpoin"):
-        load_google_checkpoint(model, tmp_path / "page")
+def test_config_of_another_name(folder):
+    # As in the Chinese archives.
+    (folder / "albert_config.json").rename(folder / "albert_config_tiny.json")
+    assert open_checkpoint(folder).config.vocab_size == 40
+    (folder / "my_config.json").write_text("{}")
+    message = "but albert_config_tiny.json, my_config.json; keep one"
+    with pytest.raises(InputError, match=message):
+        open_checkpoint(folder)
+
+
+def test_config_that_is_not_json(folder):
+    (folder / "albert_config.json").write_text("<html>")
+    with pytest.raises(InputError, match=r"albert_config\.json is not JSON"):
+        open_checkpoint(folder)
+
+
+def test_config_of_another_model(folder):
+    config = json.loads((folder / "albert_config.json").read_text())
+    for changes, match in [
+        ({"num_hidden_groups": 1}, "has .*group_1/.*, which has no place"),
+        ({"intermediate_size": 13}, r"of shape \[8, 12\], expected \[8, 13\]"),
+        ({"net_structure_type": 3}, "net_structure_type=3 asks for a variant"),
+        ({"hidden_sice": 3}, "unknown key 'hidden_sice'; did you mean"),
+    ]:
+        text = json.dumps(config | changes)
+        (folder / "albert_config.json").write_text(text)
+        with pytest.raises(InputError, match=match):
+            open_checkpoint(folder)
+
+
+def test_overrides(folder):
+    opened = open_checkpoint(
+        folder, config_overrides={"hidden_dropout_prob": 0.5}
+    )
+    assert opened.config.hidden_dropout_prob == 0.5
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "model.ckpt-best",
+        "model.ckpt-best.index",
+        "model.ckpt-best.data-00000-of-00001",
+    ],
+)
+def test_any_path_of_it(folder, name):
+    assert open_checkpoint(folder / name).config.vocab_size == 40
+
+
+def copy_checkpoint(folder, name):
+    for path in folder.glob("model.ckpt-best.*"):
+        suffix = path.name.removeprefix("model.ckpt-best")
+        shutil.copy(path, folder / f"{name}{suffix}")
+
+
+def test_several_checkpoints(folder):
+    for step in (5, 20):
+        copy_checkpoint(folder, f"model.ckpt-{step}")
+    assert find_checkpoint(folder).name == "model.ckpt-best"
+    for path in folder.glob("model.ckpt-best.*"):
+        path.unlink()
+    message = "several checkpoints: model.ckpt-20, model.ckpt-5; give one of"
+    with pytest.raises(InputError, match=message):
+        open_checkpoint(folder)
+    state = 'model_checkpoint_path: "/elsewhere/model.ckpt-5"\n'
+    (folder / "checkpoint").write_text(state)
+    assert find_checkpoint(folder).name == "model.ckpt-5"
+
+
+def write_meta(folder, nodes):
+    meta = meta_graph_pb2.MetaGraphDef()
+    for name, value in nodes.items():
+        node = meta.graph_def.node.add(name=name, op="Const")
+        value = tf.make_tensor_proto(np.int32(value))
+        node.attr["value"].tensor.CopyFrom(value)
+    (folder / "model.ckpt-best.meta").write_bytes(meta.SerializeToString())
+
+
+QUERY = (
+    "bert/encoder/transformer/group_0/layer_{}/inner_group_0/attention_1/self/"
+    "query/Reshape_1/shape"
+)
+
+
+def test_the_graph_knows_the_heads(folder):
+    # The xlarge configs say 16 and 32 (google-research/albert#180).
+    shape = [3, 10, 4, 2]
+    write_meta(folder, {QUERY.format(layer): shape for layer in range(2)})
+    checkpoint = open_checkpoint(folder)
+    assert checkpoint.config.num_attention_heads == 4
+    assert checkpoint.config.num_hidden_layers == 2
+    assert checkpoint.notes == (
+        "num_attention_heads=4, as the graph in model.ckpt-best.meta computes "
+        "it; the config file says 2",
+    )
+    assert checkpoint.notes[0] in checkpoint.report()
+    overrides = {"num_attention_heads": 8}
+    overridden = open_checkpoint(folder, config_overrides=overrides)
+    assert overridden.config.num_attention_heads == 8
+
+
+def test_the_graph_knows_the_depth(folder):
+    write_meta(
+        folder, {QUERY.format(layer): [3, 9, 2, 4] for layer in range(4)}
+    )
+    checkpoint = open_checkpoint(folder)
+    assert checkpoint.config.num_hidden_layers == 4
+    assert "num_hidden_layers=4, as the graph" in checkpoint.notes[0]
+
+
+def test_a_graph_that_agrees_says_nothing(stored):
+    # The archive holds a real .meta of the original's graph.
+    assert not open_checkpoint(stored / "google_tf1.tar.gz").notes
+
+
+def test_a_damaged_graph(folder):
+    (folder / "model.ckpt-best.meta").write_text("<html>")
+    with pytest.raises(InputError, match=r"model\.ckpt-best\.meta is damaged"):
+        open_checkpoint(folder)

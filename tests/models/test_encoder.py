@@ -104,6 +104,48 @@ def test_states_at_equals_the_full_computation(encoder, packed):
     np.testing.assert_allclose(states, expected, atol=1e-5)
 
 
+@pytest.mark.parametrize("packed", [False, True])
+def test_pooled_output_alone_equals_the_full_computation(encoder, packed):
+    encoder.packed = packed
+    batch = ragged_batch()
+    np.testing.assert_allclose(
+        in_graph(encoder.pooled_output)(batch),
+        encoder(batch)["pooled_output"],
+        atol=1e-5,
+    )
+
+
+def test_without_pooler():
+    encoder = AlbertEncoder(CONFIG, pooler=False)
+    assert not any("pooler" in v.path for v in encoder.weights)
+    outputs = encoder(ragged_batch())
+    assert set(outputs) == {"sequence_output", "encoder_outputs"}
+    with pytest.raises(ValueError, match="encoder was made with pooler=False"):
+        encoder.pooled_output(ragged_batch())
+
+
+def test_a_projection_of_equal_sizes():
+    config = CONFIG.replace(embedding_size=16)
+    plain = AlbertEncoder(config)
+    projected = AlbertEncoder(config.replace(project_equal_sizes=True))
+    extra = {v.path for v in projected.weights} - {
+        v.path for v in plain.weights
+    }
+    scope = "encoder/embedding_projection/"
+    assert extra == {scope + "kernel", scope + "bias"}
+    # With the identity as its kernel it changes nothing.
+    values = {v.path: v for v in plain.weights}
+    values[scope + "kernel"] = np.eye(16)
+    for variable in projected.weights:
+        if variable.path in values:
+            variable.assign(values[variable.path])
+    np.testing.assert_allclose(
+        projected(ragged_batch())["pooled_output"],
+        plain(ragged_batch())["pooled_output"],
+        atol=1e-6,
+    )
+
+
 def test_padding_does_not_change_real_tokens(encoder):
     short = ragged_batch(width=12)
     wide = {k: np.pad(v, ((0, 0), (0, 6))) for k, v in short.items()}

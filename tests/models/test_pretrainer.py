@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 
 from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrainer import AlbertPretrainer
 
@@ -57,6 +58,43 @@ def test_wraps_an_encoder():
     assert AlbertPretrainer(CONFIG, encoder=encoder).encoder is encoder
     with pytest.raises(ValueError, match="another config"):
         AlbertPretrainer(CONFIG.replace(vocab_size=41), encoder=encoder)
+
+
+def test_without_sentence_order():
+    model = AlbertPretrainer(CONFIG, sop_head=False)
+    outputs = model(batch())
+    assert set(outputs) == {"mlm_logits", "pooled_output"}
+    paths = {v.path for v in AlbertPretrainer(CONFIG).weights}
+    assert paths - {v.path for v in model.weights} == {
+        "sop_head/kernel",
+        "sop_head/bias",
+    }
+
+
+def test_without_pooler():
+    model = AlbertPretrainer(CONFIG, sop_head=False, pooler=False)
+    assert not any("pooler" in v.path for v in model.weights)
+    whole = AlbertPretrainer(CONFIG)
+    values = {v.path: v for v in whole.weights}
+    for variable in model.weights:
+        variable.assign(values[variable.path])
+    outputs = model(batch())
+    assert set(outputs) == {"mlm_logits"}
+    np.testing.assert_allclose(
+        outputs["mlm_logits"], whole(batch())["mlm_logits"], atol=1e-6
+    )
+
+
+def test_contradictions_are_refused():
+    with pytest.raises(InputError, match="pooler=False must go with sop_head"):
+        AlbertPretrainer(CONFIG, pooler=False)
+    encoder = AlbertEncoder(CONFIG, pooler=False)
+    with pytest.raises(InputError, match="pooler=True, but encoder was made"):
+        AlbertPretrainer(CONFIG, sop_head=False, encoder=encoder)
+    model = AlbertPretrainer(
+        CONFIG, sop_head=False, pooler=False, encoder=encoder
+    )
+    assert model.encoder is encoder
 
 
 def test_keras_file_round_trip(tmp_path):

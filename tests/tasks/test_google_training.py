@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.config import AlbertConfig
-from albert_tf.interop.google import google_name, load_google_checkpoint
+from albert_tf.interop.names import PARTS, tensors_of
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.tasks.pretraining import PretrainingTask
 from albert_tf.training.gradients import clip_by_global_norm, densify
@@ -28,9 +27,9 @@ class Run:
     """Six updates on the golden batch, as the original made them."""
 
     def __init__(self, folder, optimizer):
-        config = AlbertConfig.from_json(folder / "albert_config.json")
-        self.model = AlbertPretrainer(config)
-        load_google_checkpoint(self.model, folder / "model.ckpt-best")
+        self.model = AlbertPretrainer.from_pretrained(folder)
+        tensors = tensors_of(self.model.config, set(PARTS))
+        self.names = {t.path: t.names.get("google") for t in tensors}
         self.optimizer = optimizer
         optimizer.build(self.model.trainable_variables)
         inputs = np.load(folder / "inputs.npz")
@@ -82,17 +81,16 @@ class Run:
 
     def compare(self, golden, prefix, step):
         for variable in self.model.trainable_variables:
-            name = google_name(variable.path)
+            theirs = self.names[variable.path]
+            name, transform = theirs.name, theirs.transform
             values = {"": np.asarray(variable)}
             if f"{prefix}/step{step}/{name}/adam_m" in golden:
                 for slot in ("/adam_m", "/adam_v"):
                     slots = self.optimizer.slots[variable.path + slot]
                     values[slot] = slots.numpy()
             for slot, value in values.items():
-                if variable.path == "sop_head/kernel":
-                    value = value.T
                 np.testing.assert_allclose(
-                    value,
+                    transform.to_theirs(value),
                     golden[f"{prefix}/step{step}/{name}{slot}"],
                     rtol=0,
                     atol=TOLERANCE,

@@ -6,10 +6,10 @@ import pytest
 from albert_tf.config import AlbertConfig
 from albert_tf.data.manifest import read_manifest
 from albert_tf.errors import InputError
-from albert_tf.tasks.export_run import export_run
+from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.tasks.export_checkpoint import export_checkpoint
 from albert_tf.tasks.pretrain import (
     evaluate_pretraining,
-    load_pretrainer,
     pretrain,
 )
 from albert_tf.tasks.pretrain_config import PretrainConfig
@@ -65,7 +65,7 @@ def run(records, tmp_path_factory):
 
 
 def weights(run):
-    model = load_pretrainer(run)
+    model = AlbertPretrainer.from_pretrained(run)
     return {v.path: np.asarray(v) for v in model.trainable_variables}
 
 
@@ -198,7 +198,7 @@ def test_adopts_records_without_a_manifest(records, tmp_path):
     assert result.steps == 4
     assert result.evaluation == {}
     with pytest.raises(InputError, match="tokenizer"):
-        export_run(tmp_path / "run", tmp_path / "encoder")
+        export_checkpoint(tmp_path / "run", tmp_path / "encoder")
 
 
 @pytest.mark.parametrize(

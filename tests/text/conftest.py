@@ -87,6 +87,39 @@ def odd_texts():
 
 
 @pytest.fixture(scope="session")
+def quoted_texts():
+    """Strings of quotes, whitespace, capital sigmas and letters."""
+    generator = random.Random(21)
+    alphabet = '``````"´\u0301\u1fef \n\u3000aÉΣΑ\u03f9𝚺İ'
+    return [
+        "".join(generator.choices(alphabet, k=generator.randrange(12)))
+        for _ in range(2000)
+    ]
+
+
+@pytest.fixture(scope="session")
+def special_texts():
+    """Mixtures of special tokens and other things that tokenizers differ in."""
+    generator = random.Random(4)
+    pieces = [
+        *("[MASK]", "[CLS]", "[SEP]", "<pad>", "<unk>", "[mask]", "<PAD>"),
+        *("<UN\u212a>", "<Pad>", "[MASK", "MASK]", "<", "[", "<<pad>>", "s>"),
+        *("``", "''", "`", "'", '"', "don''t", "\u00b4", "\u0301", "\u1fef"),
+        *("ΑΣ", "Σ", "ΟΔΟΣ", "\u03f9", "\U0001d6ba", "ς", "İ", "ı", "I"),
+        *("Straße", "ẞ", "ﬁ", "ﬃ", "½", "²,", "①,", "9,9", "2,000,", "7,"),
+        *(" ", "  ", "\n", "\r\n", "\t", "\xa0", "\u200b", "\u200d", "\ufeff"),
+        *("\u3000", "\x85", "\x1c", "\u2028", "\u00ad", "é", "e\u0301", "Ü"),
+        *("👍🏽", "🇩🇪", "中文", "日本語", "한국", "ＡＢ", "＜ｐａｄ＞", "▁the"),
+        *("the", "Hello", "World", "in", "a", "B", ".", ",", "-", "(", "£"),
+        *("\x00", "\x01", "\x01m", "\x01e"),
+    ]
+    return [
+        "".join(generator.choices(pieces, k=generator.randrange(9)))
+        for _ in range(8000)
+    ]
+
+
+@pytest.fixture(scope="session")
 def same_ids():
     """Returns `same_ids(ids, others)`, which knows SentencePiece's ties.
 

@@ -58,6 +58,15 @@ def test_rules_differ_on_word_internal_pieces(comma_model):
     assert any(google.encode(t) != corrected.encode(t) for t in TEXTS)
 
 
+def test_off_splits_nothing(comma_model):
+    tokenizer = AlbertTokenizer.from_file(comma_model, digit_comma="off")
+    processor = sentencepiece.SentencePieceProcessor(str(comma_model))
+    assert not tokenizer.splits
+    for text in TEXTS:
+        normalized = tokenizer.normalizer(text)
+        assert tokenizer.encode(text) == processor.encode(normalized)
+
+
 def test_rules_agree_on_the_released_vocabulary(clean_model):
     processor = sentencepiece.SentencePieceProcessor(str(clean_model))
     google = split_digit_commas(processor, "google")

@@ -5,7 +5,11 @@ import tensorflow as tf
 
 from albert_tf.text.normalizer import Normalizer
 
-OPTIONS = [(True, True), (True, False), (False, True), (False, False)]
+OPTIONS = [
+    *((True, True), (True, False), (False, True), (False, False)),
+    # As Hugging Face: quotes replaced, characters lower-cased first.
+    *((True, True, True, True), (True, False, True, True)),
+]
 
 
 def in_graph(normalizer, texts):
@@ -52,10 +56,13 @@ def test_every_code_point_at_the_ends_of_a_text(options, characters):
     assert in_graph(normalizer, texts) == list(map(normalizer, texts))
 
 
-@pytest.mark.parametrize("options", OPTIONS)
-def test_odd_texts(options, odd_texts):
+@pytest.mark.parametrize(
+    "options", [*OPTIONS, (False, True, True), (True, True, True, False)]
+)
+def test_odd_texts(options, odd_texts, quoted_texts):
     normalizer = Normalizer(*options)
-    assert in_graph(normalizer, odd_texts) == list(map(normalizer, odd_texts))
+    texts = [*odd_texts, *quoted_texts]
+    assert in_graph(normalizer, texts) == list(map(normalizer, texts))
 
 
 def test_real_texts(sentences):
@@ -90,7 +97,9 @@ def test_keeps_shapes():
     assert normalizer.graph(tf.constant(" A")).numpy() == b"a"
     grid = normalizer.graph([[" A", "B "], ["", "É"]])
     assert grid.numpy().tolist() == [[b"a", b"b"], [b"", b"e"]]
-    assert normalizer.graph(tf.zeros([0], tf.string)).shape == [0]
+    for options in ((), (True, True, True, True)):
+        empty = Normalizer(*options).graph(tf.zeros([0], tf.string))
+        assert empty.shape == [0]
 
     traced = tf.function(normalizer.graph).get_concrete_function(
         tf.TensorSpec([None, 3], tf.string)

@@ -8,12 +8,16 @@ import tensorflow_text  # noqa: F401  (registers the operations of SavedModels)
 from albert_tf.errors import InputError
 from albert_tf.text.preprocessor import AlbertPreprocessor
 from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.tokenizer_files import HUGGING_FACE_SLOW
 
 OPTIONS = [
     {},
     {"digit_comma": "corrected"},
     {"do_lower_case": False},
     {"strip_accents": False, "digit_comma": "corrected"},
+    {"match_special_tokens": True, "digit_comma": "off"},
+    {"do_lower_case": False, "replace_latex_quotes": True},
+    HUGGING_FACE_SLOW,
 ]
 
 
@@ -32,17 +36,16 @@ def in_batches(function, texts):
 
 @pytest.mark.parametrize("options", OPTIONS)
 def test_odd_texts_give_the_ids_of_python(
-    clean_model, odd_texts, same_ids, options
+    clean_model, odd_texts, special_texts, same_ids, options
 ):
+    texts = [*odd_texts, *special_texts]
     preprocessor = AlbertPreprocessor(clean_model, **options)
-    ids = in_batches(preprocessor.tokenize, odd_texts)
-    expected = AlbertTokenizer.from_file(clean_model, **options).encode(
-        odd_texts
-    )
+    ids = in_batches(preprocessor.tokenize, texts)
+    expected = AlbertTokenizer.from_file(clean_model, **options).encode(texts)
     assert same_ids(ids, expected)
 
 
-@pytest.mark.parametrize("rule", ["google", "corrected"])
+@pytest.mark.parametrize("rule", ["google", "corrected", "off"])
 def test_digit_commas_give_the_ids_of_python(comma_model, same_ids, rule):
     generator = np.random.default_rng(0)
     alphabet = list("0123,,a x٢") + ["2000,", "34,", "00,", "x1,"]
@@ -76,6 +79,37 @@ def test_golden_ids(preprocessor, clean_model, shared):
     cased = AlbertPreprocessor(clean_model, do_lower_case=False)
     ids = cased.tokenize(texts).to_list()
     assert ids == [case["cased_ids"] for case in golden]
+    slow = AlbertPreprocessor(clean_model, **HUGGING_FACE_SLOW)
+    ids = slow.tokenize(texts).to_list()
+    assert ids == [case["hf_slow_ids"] for case in golden]
+
+
+def test_published_ids_of_hugging_face(clean_model, shared):
+    path = shared("data", "oracles", "tokenization_vectors.json")
+    vectors = json.loads(path.read_text())
+    settings = {
+        "published": {},
+        # Derived with special tokens as text.
+        "derived_here_sentencepiece_0_2": {"match_special_tokens": False},
+    }
+    for name, changes in settings.items():
+        for keeps_accents in (True, False):
+            preprocessor = AlbertPreprocessor(
+                clean_model,
+                **{**HUGGING_FACE_SLOW, **changes}
+                | {"strip_accents": not keeps_accents},
+            )
+            cases = [
+                case
+                for case in vectors[name]
+                if ("keep_accents=True" in case.get("note", ""))
+                == keeps_accents
+            ]
+            ids = preprocessor.tokenize([case["text"] for case in cases])
+            assert ids.to_list() == [case["ids"] for case in cases]
+    slow = AlbertPreprocessor(clean_model, **HUGGING_FACE_SLOW)
+    ids = slow([vectors["mask_case"]["text"]], 8)["input_word_ids"]
+    assert ids.numpy().tolist() == [[2, 1289, 5123, 29, 4, 13, 9, 3]]
 
 
 def test_packs_as_python_does(preprocessor, sentences):
@@ -96,9 +130,10 @@ def test_packs_as_python_does(preprocessor, sentences):
 
 @pytest.mark.parametrize("options", OPTIONS)
 def test_offsets_are_those_of_python_in_bytes(
-    clean_model, comma_model, odd_texts, options
+    clean_model, comma_model, odd_texts, special_texts, options
 ):
-    texts = [*odd_texts[:1500], "a34, １，", "2,é,\u03012,", ""]
+    texts = [*odd_texts[:1000], *special_texts[:1000]]
+    texts += ["a34, １，", "2,é,\u03012,", "[MASK]", "<pad>２,[SEP][SEP] ", ""]
     for model in (clean_model, comma_model):
         preprocessor = AlbertPreprocessor(model, **options)
         found = preprocessor.tokenize_with_offsets(texts)
@@ -153,7 +188,9 @@ def test_forms_of_the_input(preprocessor):
         preprocessor((["a"], ["b"], ["c"]))
 
 
-def test_static_shape_in_a_dataset(preprocessor):
+@pytest.mark.parametrize("options", [{}, HUGGING_FACE_SLOW])
+def test_static_shape_in_a_dataset(clean_model, options):
+    preprocessor = AlbertPreprocessor(clean_model, **options)
     texts = tf.data.Dataset.from_tensor_slices(
         (["a", "b", "c"], ["d", "", "f"])
     )
@@ -165,9 +202,14 @@ def test_static_shape_in_a_dataset(preprocessor):
     for spec in dataset.element_spec.values():
         assert spec == tf.TensorSpec([None, 8], tf.int32)
     assert [len(batch["input_mask"]) for batch in dataset] == [2, 1]
+    for size in (1, 3):
+        dataset = texts.batch(size, drop_remainder=True)
+        tokens = dataset.map(lambda first, _: preprocessor.tokenize(first))
+        assert tokens.element_spec.shape.as_list() == [size, None]
 
 
-def test_saves_in_a_module(preprocessor, tmp_path):
+@pytest.mark.parametrize("options", [{}, HUGGING_FACE_SLOW])
+def test_saves_in_a_module(clean_model, options, tmp_path):
     """As the export room does: a wrapper with traced functions."""
 
     class Wrapper(tf.Module):
@@ -188,24 +230,28 @@ def test_saves_in_a_module(preprocessor, tmp_path):
         def offsets(self, texts):
             return self.preprocessor.tokenize_with_offsets(texts)
 
+    preprocessor = AlbertPreprocessor(clean_model, 16, **options)
     wrapper = Wrapper()
     wrapper.preprocessor = preprocessor
     tf.saved_model.save(wrapper, str(tmp_path))
     loaded = tf.saved_model.load(str(tmp_path))
 
-    texts = ["ΟΔΟΣ é½ 2000, x", "", "\u3000 a"]
+    texts = ["ΟΔΟΣ é½ 2000, x", "", "\u3000 a", "``a [MASK] b''<PAD>"]
     for name, values in loaded(tf.constant(texts)).items():
         np.testing.assert_array_equal(values, preprocessor(texts)[name])
     pair = loaded.pair([tf.constant(texts)] * 2, tf.constant(9))
     expected = preprocessor((texts, texts), seq_length=9)
     for name, values in pair.items():
         np.testing.assert_array_equal(values, expected[name])
-    for values, expected in zip(
+    dataset = tf.data.Dataset.from_tensors(texts).map(loaded.offsets)
+    for values, in_dataset, expected in zip(
         loaded.offsets(tf.constant(texts)),
+        next(iter(dataset)),
         preprocessor.tokenize_with_offsets(texts),
         strict=True,
     ):
         assert values.to_list() == expected.to_list()
+        assert in_dataset.to_list() == expected.to_list()
     # The tables are saved once, not once for each function.
     size = (tmp_path / "saved_model.pb").stat().st_size
     assert size < 760_289 * 2 + 1_500_000
@@ -232,6 +278,16 @@ def test_from_tokenizer(comma_model):
     texts = ["a34, A", "x2,b"]
     assert preprocessor.tokenize(texts).to_list() == tokenizer.encode(texts)
     assert preprocessor(texts)["input_word_ids"].shape == [2, 9]
+
+
+@pytest.mark.parametrize(
+    "raw", [b"\xe4[MASK]\xff", b"\xf0\x9f<PAD>\x98x", b"[CLS\xc3]", b"\xff"]
+)
+def test_special_tokens_in_invalid_utf8(clean_model, raw):
+    preprocessor = AlbertPreprocessor(clean_model, **HUGGING_FACE_SLOW)
+    text = raw.decode("utf-8", errors="replace")
+    expected = preprocessor.tokenizer.encode([text, "a"])
+    assert preprocessor.tokenize([raw, b"a"]).to_list() == expected
 
 
 def test_bad_files_are_input_errors(tmp_path):

@@ -9,11 +9,18 @@ import numpy as np
 import pytest
 
 from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.tokenizer_files import HUGGING_FACE_SLOW
 
 
 @pytest.fixture(scope="module")
 def tokenizer(clean_model):
     return AlbertTokenizer.from_file(clean_model)
+
+
+@pytest.fixture(scope="module")
+def slow(clean_model):
+    """With the settings of Hugging Face's slow tokenizer."""
+    return AlbertTokenizer.from_file(clean_model, **HUGGING_FACE_SLOW)
 
 
 @pytest.fixture(scope="module")
@@ -39,20 +46,40 @@ def test_golden_ids_cased_and_corrected(clean_model, golden):
         assert corrected.encode(case["text"]) == case["ids"]
 
 
-def test_published_ids(tokenizer, clean_model, shared):
+def test_golden_ids_of_hugging_face(tokenizer, slow, golden):
+    texts = [case["text"] for case in golden]
+    expected = [case["hf_slow_ids"] for case in golden]
+    assert slow.encode(texts) == expected
+    # 11 of them are what the settings are for.
+    others = zip(tokenizer.encode(texts), expected, strict=True)
+    assert sum(ids != slow_ids for ids, slow_ids in others) == 11
+
+
+def test_published_ids(tokenizer, slow, clean_model, shared):
     path = shared("data", "oracles", "tokenization_vectors.json")
     vectors = json.loads(path.read_text())
-    with_accents = AlbertTokenizer.from_file(clean_model, strip_accents=False)
+    with_accents = {
+        settings["digit_comma"]: AlbertTokenizer.from_file(
+            clean_model, **{**settings, "strip_accents": False}
+        )
+        for settings in (tokenizer.settings, HUGGING_FACE_SLOW)
+    }
     assert tokenizer.fingerprint == vectors["sha256"]
     for case in vectors["published"]:
         keeps = "keep_accents=True" in case["note"]
-        encode = (with_accents if keeps else tokenizer).encode
-        assert encode(case["text"]) == case["ids"]
+        for plain in (tokenizer, slow):
+            chosen = with_accents[plain.digit_comma] if keeps else plain
+            assert chosen.encode(case["text"]) == case["ids"]
+    # These were derived with quotes replaced, but special tokens as text.
+    without_specials = AlbertTokenizer.from_file(
+        clean_model, **{**HUGGING_FACE_SLOW, "match_special_tokens": False}
+    )
     for case in vectors["derived_here_sentencepiece_0_2"]:
-        if "``" not in case["text"]:  # These were derived with quotes replaced.
+        assert without_specials.encode(case["text"]) == case["ids"]
+        if "``" not in case["text"]:
             assert tokenizer.encode(case["text"]) == case["ids"]
     case = vectors["mask_case"]
-    ids = tokenizer(case["text"], parse_special_tokens=True)
+    ids = slow(case["text"])
     assert ids["input_word_ids"].tolist() == [[2, 1289, 5123, 29, 4, 13, 9, 3]]
 
 
@@ -81,15 +108,52 @@ def test_padding_and_truncation(tokenizer):
     assert tokenizer([])["input_word_ids"].shape[0] == 0
 
 
-def test_special_tokens_only_when_asked(tokenizer):
+def test_special_tokens_only_when_asked(tokenizer, slow, clean_model):
     text = "a [MASK] of[SEP] <pad>"
     assert not {0, 2, 3, 4} & set(tokenizer.encode(text))
-    parsed = tokenizer.encode(text, parse_special_tokens=True)
+    matching = AlbertTokenizer.from_file(clean_model, match_special_tokens=True)
+    parsed = matching.encode(text)
     assert parsed == [21, 4, 16, 3, 0]
     # Only as they are spelled.
-    assert 4 not in tokenizer.encode("[mask]", parse_special_tokens=True)
-    both = tokenizer.encode([text, "a"], parse_special_tokens=True)
-    assert both == [parsed, [21]]
+    assert 4 not in matching.encode("[mask]")
+    assert matching.encode([text, "a", ""]) == [parsed, [21], []]
+    packed = matching("[MASK]", "a<unk>")["input_word_ids"].tolist()
+    assert packed == [[2, 4, 3, 21, 1, 3]]
+    # Hugging Face lower-cases before it looks for them.
+    assert matching.encode("a <PAD>") == tokenizer.encode("a <PAD>")
+    assert slow.encode("<PAD> [mask][MASK]")[-1] == 4
+    assert slow.encode("<PAD><un\u212a>") == [0, 1]
+
+
+def test_offsets_of_special_tokens(slow):
+    text = "Thé [MASK] ``x''<PAD>"
+    spans = [
+        (t.piece, text[t.start : t.limit])
+        for t in slow.tokenize_with_offsets(text)
+    ]
+    assert spans == [
+        ("▁the", "Thé"),
+        ("[MASK]", "[MASK]"),
+        ("▁", ""),
+        ('"', "``"),
+        ("x", "x"),
+        ('"', "''"),
+        ("<pad>", "<PAD>"),
+    ]
+
+
+def test_pieces_with_offsets_are_what_is_encoded(slow, special_texts):
+    for text, ids in zip(
+        special_texts, slow.encode(special_texts), strict=True
+    ):
+        tokens = slow.tokenize_with_offsets(text)
+        assert [token.id for token in tokens] == ids
+        assert slow.tokenize(text) == [token.piece for token in tokens]
+        limit = 0
+        for token in tokens:
+            assert 0 <= token.start <= token.limit <= len(text)
+            assert token.limit >= limit
+            limit = token.limit
 
 
 def test_decode(tokenizer):
@@ -171,18 +235,18 @@ def test_refuses_wrong_arguments(tokenizer, clean_model):
         tokenizer("a", "b", max_length=2)
     with pytest.raises(ValueError, match="same length, not 2 and 1"):
         tokenizer(["a", "b"], ["c"])
-    with pytest.raises(ValueError, match="digit_comma must be .*'off'"):
-        AlbertTokenizer.from_file(clean_model, digit_comma="off")
+    with pytest.raises(ValueError, match="digit_comma must be .*'none'"):
+        AlbertTokenizer.from_file(clean_model, digit_comma="none")
 
 
 def test_survives_pickling_and_worker_processes(comma_model):
-    tokenizer = AlbertTokenizer.from_file(
-        comma_model, do_lower_case=False, digit_comma="corrected"
-    )
+    settings = {**HUGGING_FACE_SLOW, "do_lower_case": False}
+    tokenizer = AlbertTokenizer.from_file(comma_model, **settings)
     copy = pickle.loads(pickle.dumps(tokenizer))
+    assert copy.settings == tokenizer.settings == settings
     assert copy.normalizer == tokenizer.normalizer
     assert copy.fingerprint == tokenizer.fingerprint
-    texts = ["a34, É", "x2,b"]
+    texts = ["a34, É", "x2,b", "``[MASK]''"]
     expected = tokenizer.encode(texts)
     assert copy.encode(texts) == expected
     with concurrent.futures.ProcessPoolExecutor(

@@ -1,7 +1,8 @@
-"""Runs the pretrainer under the backend named by KERAS_BACKEND.
+"""Runs the models under the backend named by KERAS_BACKEND.
 
 Usage: backend_outputs.py IN.npz OUT.npz: IN holds the config as JSON, the
-inputs and the weights by path; OUT gets the outputs and the loss after fit.
+inputs and the pretrainer's weights by path; OUT gets the outputs of all models
+and the loss of fitting the pretrainer.
 """
 
 import json
@@ -11,7 +12,11 @@ import keras
 import numpy as np
 
 from albert_tf.config import AlbertConfig
+from albert_tf.models.classifier import AlbertClassifier
+from albert_tf.models.multiple_choice import AlbertMultipleChoice
 from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.models.span_labeler import AlbertSpanLabeler
+from albert_tf.models.token_classifier import AlbertTokenClassifier
 
 data = np.load(sys.argv[1])
 config = AlbertConfig.from_dict(json.loads(str(data["config"])))
@@ -23,7 +28,39 @@ for variable in model.trainable_variables:
     variable.assign(data[f"weight/{variable.path}"])
 outputs = model.predict_on_batch(inputs)
 names = ("input_word_ids", "input_mask", "input_type_ids")
-encoded = model.encoder.predict_on_batch({k: inputs[k] for k in names})
+batch = {k: inputs[k] for k in names}
+encoded = model.encoder.predict_on_batch(batch)
+
+# Each with the pretrainer's encoder and a head of its own.
+choices = {k: np.stack([v, v[::-1]], axis=1) for k, v in batch.items()}
+# As many candidates as are listed, at least: others tie, in any order.
+p_mask = np.zeros_like(batch["input_mask"])
+p_mask[:, 3::3] = 1
+candidates = {**batch, "p_mask": p_mask}
+starts = np.array([0, 4, 1], "int32")
+fine_tuned = {}
+for name, task_model, task_inputs in (
+    ("classifier", AlbertClassifier(config, 3), batch),
+    ("token_classifier", AlbertTokenClassifier(config, 3), batch),
+    ("multiple_choice", AlbertMultipleChoice(config), choices),
+    ("span_v1", AlbertSpanLabeler(config, "v1"), batch),
+    ("span_joint", AlbertSpanLabeler(config, "joint"), candidates),
+    (
+        "span_joint_training",
+        AlbertSpanLabeler(config, "joint"),
+        {**candidates, "start_positions": starts},
+    ),
+):
+    rng = np.random.default_rng(2)
+    for variable in task_model.trainable_variables:
+        value = data.get(f"weight/{variable.path}")
+        if value is None:
+            value = rng.normal(0, 0.5, variable.shape)
+        variable.assign(value)
+    found = task_model.predict_on_batch(task_inputs)
+    found = found if isinstance(found, dict) else {"logits": found}
+    for output, value in found.items():
+        fine_tuned[f"{name}/{output}"] = value
 
 model.compile(
     optimizer=keras.optimizers.SGD(0.1),
@@ -50,4 +87,5 @@ np.savez(
     sequence_output=encoded["sequence_output"],
     last_but_one=encoded["encoder_outputs"][-2],
     **outputs,
+    **fine_tuned,
 )

@@ -1,7 +1,7 @@
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.export.folder import new_folder
+from albert_tf.new_folder import new_folder
 
 
 def test_appears_when_it_is_complete(tmp_path):
@@ -52,7 +52,7 @@ def test_overwrite_spares_what_is_no_saved_model(tmp_path):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter1").touch()
     with (
-        pytest.raises(InputError, match="is no SavedModel"),
+        pytest.raises(InputError, match="holds no saved_model.pb"),
         new_folder(tmp_path / "thesis", overwrite=True),
     ):
         pytest.fail("entered")

@@ -11,12 +11,12 @@ from collections.abc import Iterator
 
 from albert_tf.errors import InputError
 
-_SAVED_MODEL = "saved_model.pb"
-
 
 @contextlib.contextmanager
 def new_folder(
-    path: str | os.PathLike[str], overwrite: bool = False
+    path: str | os.PathLike[str],
+    overwrite: bool = False,
+    marker: str = "saved_model.pb",
 ) -> Iterator[pathlib.Path]:
     """Gives the block a temporary folder and renames it to `path` at the end.
 
@@ -26,7 +26,9 @@ def new_folder(
 
     Args:
       path: the folder to make; missing parents are made too.
-      overwrite: whether a SavedModel at `path` is replaced. Nothing else is.
+      overwrite: whether a finished folder at `path` is replaced. Nothing else
+        is.
+      marker: a file by which a finished folder of this kind is known.
 
     Yields:
       The temporary folder, which exists and is empty.
@@ -36,11 +38,11 @@ def new_folder(
     """
     if "://" in os.fspath(path):
         raise InputError(
-            f"{path}: exports are renamed into place, which needs a local "
-            "folder; export to one and copy it"
+            f"{path}: what is written is renamed into place, which needs a "
+            "local folder; write to one and copy it"
         )
     path = pathlib.Path(path)
-    _check_free(path, overwrite)
+    _check_free(path, overwrite, marker)
     # A random name: TensorFlow Serving ignores it, a second writer cannot meet
     # it. Not tempfile.mkdtemp, whose folders only their owner may enter.
     temporary = path.parent / f".{path.name}.{uuid.uuid4().hex}.tmp"
@@ -52,22 +54,22 @@ def new_folder(
         ) from None
     try:
         yield temporary
-        _check_free(path, overwrite)  # Making an export takes a while.
+        _check_free(path, overwrite, marker)  # Making an export takes a while.
         _move(temporary, path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _check_free(path: pathlib.Path, overwrite: bool) -> None:
+def _check_free(path: pathlib.Path, overwrite: bool, marker: str) -> None:
     if not os.path.lexists(path):
         return
     if not overwrite:
         raise InputError(
             f"{path} exists; choose another path, or ask to overwrite it"
         )
-    if not (path / _SAVED_MODEL).is_file():
+    if not (path / marker).is_file():
         raise InputError(
-            f"{path} exists and is no SavedModel, so it is not overwritten; "
+            f"{path} exists and holds no {marker}, so it is not overwritten; "
             "choose another path"
         )
 

@@ -1,0 +1,282 @@
+"""Architectures in the words of the systems that have checkpoints.
+
+What a value means depends on whose it is: Google's "gelu" is the tanh
+approximation, Hugging Face's is the exact one, KerasHub has one activation and
+one dropout rate.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.interop.checkpoint import HeadSettings
+
+# Hugging Face's activations. `gelu_fast` is the tanh approximation with its
+# constants multiplied out.
+_HF_ACTIVATIONS = {
+    "gelu": "gelu_erf",
+    "gelu_python": "gelu_erf",
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "gelu_fast": "gelu_tanh",
+    "gelu_tanh": "gelu_tanh",
+    "gelu_erf": "gelu_erf",
+    "relu": "relu",
+    "tanh": "tanh",
+    "linear": "linear",
+}
+_TO_HF_ACTIVATION = {
+    "gelu_erf": "gelu",
+    "gelu_tanh": "gelu_new",
+    "relu": "relu",
+    "tanh": "tanh",
+    "linear": "linear",
+}
+_TO_GOOGLE_ACTIVATION = {
+    "gelu_tanh": "gelu",
+    "relu": "relu",
+    "tanh": "tanh",
+    "linear": "linear",
+}
+
+# What Hugging Face's AlbertConfig has where a file is silent: xxlarge.
+_HF_DEFAULTS = {
+    "vocab_size": 30000,
+    "embedding_size": 128,
+    "hidden_size": 4096,
+    "num_hidden_layers": 12,
+    "num_hidden_groups": 1,
+    "inner_group_num": 1,
+    "num_attention_heads": 64,
+    "intermediate_size": 16384,
+    "hidden_act": "gelu_new",
+    "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0,
+    "max_position_embeddings": 512,
+    "type_vocab_size": 2,
+    "initializer_range": 0.02,
+    "layer_norm_eps": 1e-12,
+}
+_OURS_ONLY = ("sharing",)
+
+# Model type of what transformers must not open as an ALBERT.
+OUR_MODEL_TYPE = "albert_tf"
+
+HF_ARCHITECTURES = {
+    "AlbertForSequenceClassification": "classifier_head",
+    "AlbertForMultipleChoice": "choice_head",
+    "AlbertForTokenClassification": "token_head",
+    "AlbertForQuestionAnswering": "span_head",
+    "AlbertForJointSpan": "joint_span_head",
+    "AlbertForPreTraining": "sop_head",
+    "AlbertForMaskedLM": "mlm_head",
+    "AlbertModel": None,
+}
+
+_KERAS_HUB_NAMES = {
+    "vocabulary_size": "vocab_size",
+    "embedding_dim": "embedding_size",
+    "hidden_dim": "hidden_size",
+    "num_layers": "num_hidden_layers",
+    "num_groups": "num_hidden_groups",
+    "num_inner_repetitions": "inner_group_num",
+    "num_heads": "num_attention_heads",
+    "intermediate_dim": "intermediate_size",
+    "max_sequence_length": "max_position_embeddings",
+    "num_segments": "type_vocab_size",
+}
+
+
+def read_json(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Reads a JSON object.
+
+    Raises:
+      InputError: the file is missing or holds something else.
+    """
+    try:
+        with open(path, encoding="utf-8") as file:
+            values = json.load(file)
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}") from None
+    except ValueError as error:
+        raise InputError(f"{path} is not JSON: {error}") from None
+    if not isinstance(values, dict):
+        raise InputError(f"{path}: expected a JSON object")
+    return values
+
+
+def config_from_huggingface(
+    values: Mapping[str, Any], source: str
+) -> AlbertConfig:
+    """Translates the `config.json` of transformers, or of `save_pretrained`.
+
+    Keys that describe no architecture are ignored; those of Google's that would
+    change the model are errors, as is a position embedding that is not learned
+    and absolute.
+    """
+    kind = values.get("model_type", "albert")
+    if kind not in ("albert", OUR_MODEL_TYPE):
+        raise InputError(f"{source}: model_type={kind!r} is not an ALBERT")
+    position = values.get("position_embedding_type", "absolute")
+    if position != "absolute":
+        raise InputError(
+            f"{source}: position_embedding_type={position!r} is not supported; "
+            "ALBERT's checkpoints have 'absolute'"
+        )
+    known = {k: values.get(k, v) for k, v in _HF_DEFAULTS.items()}
+    act = known["hidden_act"]
+    if not isinstance(act, str) or act not in _HF_ACTIVATIONS:
+        raise InputError(
+            f"{source}: hidden_act={act!r} must be one of "
+            f"{', '.join(_HF_ACTIVATIONS)}"
+        )
+    known["hidden_act"] = _HF_ACTIVATIONS[act]
+    known |= {k: values[k] for k in _OURS_ONLY if k in values}
+    inert = ("net_structure_type", "gap_size", "num_memory_blocks")
+    inert = {
+        k: values[k]
+        for k in (*inert, "down_scale_factor", "layers_to_keep")
+        if k in values
+    }
+    return AlbertConfig.from_dict({**known, **inert}, source=source)
+
+
+def head_from_huggingface(
+    values: Mapping[str, Any], source: str
+) -> tuple[str | None, HeadSettings]:
+    """Returns the head that `architectures` declares, and its settings."""
+    declared = None
+    for name in values.get("architectures") or ():
+        declared = HF_ARCHITECTURES.get(name, declared)
+    labels = values.get("id2label")
+    names = None
+    if labels:
+        try:
+            ordered = sorted(labels.items(), key=lambda item: int(item[0]))
+        except (AttributeError, TypeError, ValueError):
+            raise InputError(
+                f"{source}: id2label={labels!r} must name labels by number"
+            ) from None
+        names = tuple(str(label) for _, label in ordered)
+        if all(name == f"LABEL_{i}" for i, name in enumerate(names)):
+            names = None  # Hugging Face's way to say that it has none.
+    dropout = values.get("classifier_dropout_prob")
+    if dropout is not None and not isinstance(dropout, (int, float)):
+        raise InputError(
+            f"{source}: classifier_dropout_prob={dropout!r} must be a number"
+        )
+    return declared, HeadSettings(
+        num_labels=len(labels) if labels else 2,
+        labels=names,
+        dropout=0.1 if dropout is None else float(dropout),
+    )
+
+
+def config_to_huggingface(config: AlbertConfig) -> dict[str, Any]:
+    """Returns the keys of an architecture in `config.json`."""
+    values = {k: v for k, v in config.to_dict().items() if k in _HF_DEFAULTS}
+    values["hidden_act"] = _TO_HF_ACTIVATION[config.hidden_act]
+    values["model_type"] = "albert"
+    if config.sharing != "all":
+        values["model_type"] = OUR_MODEL_TYPE
+        values["sharing"] = config.sharing
+        # transformers' AlbertModel warns of another model type and takes new
+        # weights for those it lacks; of such a weights file it takes nothing.
+        values["transformers_weights"] = "only albert_tf has this architecture"
+    return values
+
+
+def config_to_google(config: AlbertConfig) -> dict[str, Any]:
+    """Returns an `albert_config.json`.
+
+    Raises:
+      InputError: the original cannot express the architecture.
+    """
+    _refuse(
+        "Google's code",
+        {
+            f"hidden_act={config.hidden_act!r}": (
+                config.hidden_act not in _TO_GOOGLE_ACTIVATION
+            ),
+            f"sharing={config.sharing!r}": config.sharing != "all",
+            f"layer_norm_eps={config.layer_norm_eps}": (
+                config.layer_norm_eps != 1e-12
+            ),
+            "project_equal_sizes=True": (
+                config.has_embedding_projection
+                and config.embedding_size == config.hidden_size
+            ),
+        },
+    )
+    values = {k: v for k, v in config.to_dict().items() if k in _HF_DEFAULTS}
+    del values["layer_norm_eps"]
+    values["hidden_act"] = _TO_GOOGLE_ACTIVATION[config.hidden_act]
+    # Its pretraining script reads these, and fails where they are missing.
+    inert = {"down_scale_factor": 1, "net_structure_type": 0, "gap_size": 0}
+    return {**values, **inert, "num_memory_blocks": 0}
+
+
+def config_from_keras_hub(
+    values: Mapping[str, Any], source: str
+) -> AlbertConfig:
+    """Translates the arguments of KerasHub's `AlbertBackbone`."""
+    missing = [k for k in _KERAS_HUB_NAMES if k not in values]
+    optional = {"num_groups", "num_inner_repetitions", "num_segments"}
+    missing = [
+        k for k in missing if k not in optional | {"max_sequence_length"}
+    ]
+    if missing:
+        raise InputError(f"{source}: key {missing[0]!r} is missing")
+    known = {
+        ours: values[theirs]
+        for theirs, ours in _KERAS_HUB_NAMES.items()
+        if theirs in values
+    }
+    dropout = values.get("dropout", 0.0)
+    return AlbertConfig.from_dict(
+        {
+            **known,
+            "hidden_act": "gelu_tanh",
+            "hidden_dropout_prob": dropout,
+            "attention_probs_dropout_prob": dropout,
+        },
+        source=source,
+    )
+
+
+def config_to_keras_hub(config: AlbertConfig) -> dict[str, Any]:
+    """Returns the arguments of KerasHub's `AlbertBackbone`.
+
+    Raises:
+      InputError: KerasHub cannot express the architecture.
+    """
+    rates = (config.hidden_dropout_prob, config.attention_probs_dropout_prob)
+    _refuse(
+        "KerasHub",
+        {
+            f"hidden_act={config.hidden_act!r}": (
+                config.hidden_act != "gelu_tanh"
+            ),
+            f"sharing={config.sharing!r}": config.sharing != "all",
+            f"layer_norm_eps={config.layer_norm_eps}": (
+                config.layer_norm_eps != 1e-12
+            ),
+            f"two dropout rates, hidden {rates[0]} and attention {rates[1]}": (
+                rates[0] != rates[1]
+            ),
+        },
+    )
+    values = config.to_dict()
+    theirs = {k: values[ours] for k, ours in _KERAS_HUB_NAMES.items()}
+    return {**theirs, "dropout": rates[0]}
+
+
+def _refuse(system: str, cases: Mapping[str, bool]) -> None:
+    impossible = [case for case, found in cases.items() if found]
+    if impossible:
+        raise InputError(f"{system} cannot express {', '.join(impossible)}")

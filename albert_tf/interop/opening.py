@@ -1,0 +1,201 @@
+"""Opens whatever checkpoint it is given, told by its content."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.interop import google, huggingface, keras_hub, run_folder
+from albert_tf.interop.archive import UnpackedArchive
+from albert_tf.interop.checkpoint import Checkpoint
+from albert_tf.interop.config_files import read_json
+from albert_tf.interop.download import resolve
+from albert_tf.interop.file_kinds import explain_bad_file, file_kind
+from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.tokenizer_files import SETTINGS_FILE, load_tokenizer
+
+_HF_CONFIG = huggingface.CONFIG_FILE
+
+
+def open_checkpoint(
+    path: str | os.PathLike[str],
+    *,
+    head: str | None = None,
+    config: AlbertConfig | None = None,
+    config_overrides: Mapping[str, Any] | None = None,
+    revision: str | None = None,
+) -> Checkpoint:
+    """Opens an ALBERT checkpoint of any system.
+
+    Nothing is executed that a checkpoint holds: no pickle, no graph.
+
+    Args:
+      path: a folder (of transformers or `save_pretrained`, of a training run, a
+        KerasHub preset, a SavedModel, or with a TF1 or TF2 checkpoint); one
+        file with its config beside it; a checkpoint's path without ".index"; an
+        archive of any of these; or a name, such as "albert/albert-base-v2" or
+        "kaggle://keras/albert/keras/albert_base_en_uncased".
+      head: the task head it has, of `interop.names.HEADS`, where the
+        checkpoint does not tell: its tensors may have one name.
+      config: the architecture, for a TensorFlow checkpoint without a config.
+      config_overrides: fields of its config to replace.
+      revision: of a name on the Hugging Face hub.
+
+    Returns:
+      The checkpoint. Its arrays are read when they are asked for.
+
+    Raises:
+      InputError: it cannot be opened, or not every tensor can be accounted for.
+    """
+    local = pathlib.Path(resolve(os.fspath(path), revision=revision))
+    overrides = dict(config_overrides or {})
+    if local.is_dir():
+        opened = _open_folder(local, head, config, overrides)
+    elif local.exists():
+        opened = _open_file(local, head, config, overrides)
+    else:  # A checkpoint's path without ".index".
+        opened = _open_prefix(local, head, config, overrides)
+    return opened
+
+
+def open_tokenizer(
+    path: str | os.PathLike[str], *, revision: str | None = None
+) -> AlbertTokenizer:
+    """Opens the tokenizer of a checkpoint, or of a folder with its files only.
+
+    Raises:
+      InputError: there is none, or it cannot be used.
+    """
+    local = resolve(os.fspath(path), revision=revision)
+    if os.path.exists(os.path.join(local, SETTINGS_FILE)):
+        return load_tokenizer(local)
+    vocabulary = open_checkpoint(local).vocabulary
+    if vocabulary.tokenizer is None:
+        raise InputError(
+            f"{path} holds no tokenizer that can be used"
+            f"{vocabulary.problem and ': '}{vocabulary.problem}"
+        )
+    return vocabulary.tokenizer
+
+
+def _open_folder(folder: pathlib.Path, head, config, overrides) -> Checkpoint:
+    if (folder / "saved_model.pb").exists():
+        from albert_tf.interop.saved_model import open_saved_model
+
+        return open_saved_model(
+            folder, head=head, config=config, overrides=overrides
+        )
+    if run_folder.is_run_folder(folder):
+        return run_folder.open_run(folder, overrides=overrides)
+    config_file = folder / _HF_CONFIG
+    if config_file.exists():
+        values = read_json(config_file)
+        if keras_hub.is_keras_hub_config(values):
+            return keras_hub.open_keras_hub(folder, overrides=overrides)
+        if huggingface.find_weights(folder) is not None:
+            return huggingface.open_huggingface(
+                folder, head=head, overrides=overrides
+            )
+    prefix = google.find_checkpoint(folder)
+    if prefix is not None:
+        return _open_prefix(prefix, head, config, overrides)
+    if huggingface.find_weights(folder) is not None:
+        return huggingface.open_huggingface(folder, head=head)
+    held = sorted(entry.name for entry in folder.iterdir())
+    shown = ", ".join(held[:6]) + (", ..." if held[6:] else "")
+    raise InputError(
+        f"{folder} holds no checkpoint of a known kind ({shown or 'empty'}); "
+        "expected model.safetensors or pytorch_model.bin with config.json, a "
+        "TensorFlow checkpoint with albert_config.json, saved_model.pb, or a "
+        "preset of KerasHub"
+    )
+
+
+def _open_file(path: pathlib.Path, head, config, overrides) -> Checkpoint:
+    if path.name.endswith(".index.json"):
+        return huggingface.open_huggingface(
+            path, head=head, overrides=overrides
+        )
+    kind = file_kind(path)
+    if kind in ("tar", "tar_gz", "gzip"):
+        archive = UnpackedArchive(path)
+        with archive.named():
+            opened = _open_folder(archive.folder, head, config, overrides)
+        # The arrays are read later, from the files of the archive.
+        return dataclasses.replace(
+            opened, source=str(path), arrays=_Keeping(opened.arrays, archive)
+        )
+    if kind in ("safetensors", "torch_zip", "torch_legacy"):
+        return huggingface.open_huggingface(
+            path, head=head, overrides=overrides
+        )
+    if kind == "hdf5" and path.name in (
+        keras_hub.BACKBONE_FILE,
+        keras_hub.TASK_FILE,
+    ):
+        return keras_hub.open_keras_hub(path.parent, overrides=overrides)
+    if path.name == "saved_model.pb":
+        return _open_folder(path.parent, head, config, overrides)
+    if kind == "tf_index" or path.suffix == ".meta":
+        return _open_prefix(path.with_suffix(""), head, config, overrides)
+    if ".data-" in path.name:
+        prefix = path.with_name(path.name.split(".data-")[0])
+        return _open_prefix(prefix, head, config, overrides)
+    explain_bad_file(path, _expected(path))
+
+
+def _expected(path: pathlib.Path) -> str | tuple[str, ...]:
+    """Returns the kind that a file's name promises, or the best known ones."""
+    return {
+        ".safetensors": "safetensors",
+        ".bin": "torch_zip",
+        ".h5": "hdf5",
+        ".index": "tf_index",
+        ".tar": "tar",
+        ".gz": "tar_gz",
+        ".tgz": "tar_gz",
+    }.get(path.suffix, ("safetensors", "torch_zip", "tf_index", "tar_gz"))
+
+
+def _open_prefix(prefix: pathlib.Path, head, config, overrides) -> Checkpoint:
+    from albert_tf.interop.model_garden import (
+        is_model_garden,
+        open_model_garden,
+    )
+    from albert_tf.interop.tf_checkpoint import open_tf_checkpoint
+
+    folder = prefix.parent
+    if folder.name == run_folder.CHECKPOINTS and run_folder.is_run_folder(
+        folder.parent
+    ):
+        return run_folder.open_run(prefix, overrides=overrides)
+    file = open_tf_checkpoint(prefix)
+    if is_model_garden(file):
+        return open_model_garden(
+            prefix, file, config=config, overrides=overrides
+        )
+    return google.open_google(
+        prefix, head=head, config=config, overrides=overrides
+    )
+
+
+class _Keeping(Mapping):
+    """Arrays that keep what they are read from."""
+
+    def __init__(self, arrays, kept):
+        self._arrays, self._kept = arrays, kept
+
+    def __getitem__(self, path):
+        with self._kept.named():
+            return self._arrays[path]
+
+    def __iter__(self):
+        return iter(self._arrays)
+
+    def __len__(self):
+        return len(self._arrays)

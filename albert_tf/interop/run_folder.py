@@ -1,0 +1,68 @@
+"""The folder of a training run of ours."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from typing import Any
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.interop.accounting import TensorFile, account_for
+from albert_tf.interop.checkpoint import Checkpoint, HeadSettings
+from albert_tf.interop.names import OURS
+from albert_tf.interop.tf_checkpoint import open_tf_checkpoint
+from albert_tf.interop.vocabularies import folder_vocabulary
+
+CHECKPOINTS = "checkpoints"
+_CONFIG = "config.json"
+_MODEL = "model/"  # the prefix of the model's variables; the rest is training's
+
+
+def is_run_folder(folder: str | os.PathLike[str]) -> bool:
+    """Whether a folder is a training run's."""
+    folder = pathlib.Path(folder)
+    return (folder / "run.json").exists() and (folder / _CONFIG).exists()
+
+
+def open_run(
+    path: str | os.PathLike[str], *, overrides: dict[str, Any] | None = None
+) -> Checkpoint:
+    """Opens the newest checkpoint of a run, or the one that is given.
+
+    Args:
+      path: the run's folder, or a checkpoint's path without ".index".
+      overrides: fields of the config to replace.
+
+    Raises:
+      InputError: see `account_for`; or there is no checkpoint yet.
+    """
+    path = pathlib.Path(path)
+    folder, prefix = path, path
+    if path.is_dir():
+        found = sorted((folder / CHECKPOINTS).glob("step-*.index"))
+        if not found:
+            raise InputError(f"{folder} is a run without a checkpoint yet")
+        prefix = found[-1].with_suffix("")
+    else:
+        folder = path.parent.parent
+    config = AlbertConfig.from_json(folder / _CONFIG).replace(**overrides or {})
+    opened = open_tf_checkpoint(prefix, by_object=True)
+    names = {name.removeprefix(_MODEL): name for name in opened.shapes}
+    file = TensorFile(
+        {short: opened.shapes[name] for short, name in names.items()},
+        lambda short: opened.read(names[short]),
+        str(prefix),
+    )
+    account = account_for(OURS, file, config)
+    vocabulary = folder_vocabulary(folder, "huggingface")
+    return Checkpoint(
+        config=account.config,
+        parts=account.parts,
+        arrays=account.arrays,
+        head=HeadSettings(account.num_labels),
+        vocabulary=vocabulary,
+        source=str(prefix),
+        format="training run of albert_tf",
+        left=account.left,
+    )

@@ -1,0 +1,201 @@
+"""TF-Hub's SavedModels: modules of TF1, Model Garden's encoders, and ours."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from typing import Any
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.interop.accounting import TensorFile, account_for
+from albert_tf.interop.canonical_names import canonical_names
+from albert_tf.interop.checkpoint import Checkpoint, HeadSettings
+from albert_tf.interop.config_files import read_json
+from albert_tf.interop.google import CONFIG_FILE
+from albert_tf.interop.names import OURS
+from albert_tf.interop.tf_checkpoint import open_tf_checkpoint
+from albert_tf.interop.tf_graph import (
+    GraphFacts,
+    facts_of_saved_model,
+    lower_cases_text,
+    read_saved_model,
+)
+from albert_tf.interop.vocabularies import folder_vocabulary
+
+SAVED_MODEL = "saved_model.pb"
+_OUR_MANIFEST = "export.json"
+
+
+def open_saved_model(
+    folder: str | os.PathLike[str],
+    *,
+    head: str | None = None,
+    config: AlbertConfig | None = None,
+    overrides: dict[str, Any] | None = None,
+) -> Checkpoint:
+    """Opens the folder of a SavedModel.
+
+    The architecture is what `albert_config.json` among its assets or our
+    `export.json` says; where there is neither, sizes come from the weights, and
+    depth, heads, activation and dropout from the graph.
+
+    Args:
+      folder: with `saved_model.pb`, `variables/` and perhaps `assets/`.
+      head: see `account_for`.
+      config: the architecture, instead of all that.
+      overrides: fields of the config to replace.
+
+    Raises:
+      InputError: see `account_for`; or a file is missing or damaged, or the
+        graph does not tell the depth.
+    """
+    folder = pathlib.Path(folder)
+    variables = folder / "variables" / "variables"
+    if not variables.with_suffix(".index").exists():
+        raise InputError(
+            f"{folder} is a SavedModel without variables/variables.index: a "
+            "preprocessor, or a damaged copy"
+        )
+    file = open_tf_checkpoint(variables)
+    file = TensorFile(file.shapes, file.read, str(folder))
+    saved_model = read_saved_model(folder)
+    system, words = _whose(folder, file)
+    notes: tuple[str, ...] = ()
+    overrides = dict(overrides or {})
+    lower_cases = lower_cases_text(saved_model)
+    if system == OURS:
+        manifest = _our_manifest(folder)
+        lower_cases = (manifest.get("tokenizer") or {}).get("do_lower_case")
+        if config is None:
+            config = AlbertConfig.from_dict(
+                manifest["config"], str(folder / _OUR_MANIFEST)
+            )
+    if config is None:
+        facts = facts_of_saved_model(saved_model)
+        config, notes = _config(system, folder, file, facts, overrides)
+    account = account_for(system, file, config.replace(**overrides), head=head)
+    vocabulary = folder_vocabulary(
+        folder / "assets", "google", lower_cases is not False
+    )
+    return Checkpoint(
+        config=account.config,
+        parts=account.parts,
+        arrays=account.arrays,
+        head=HeadSettings(account.num_labels),
+        vocabulary=vocabulary,
+        source=str(folder),
+        format=words,
+        left=account.left,
+        notes=notes,
+    )
+
+
+def _our_manifest(folder: pathlib.Path) -> dict[str, Any]:
+    path = folder / _OUR_MANIFEST
+    manifest = read_json(path)
+    if not isinstance(manifest.get("config"), dict):
+        raise InputError(f"{path}: expected a config in it")
+    return manifest
+
+
+def _whose(folder: pathlib.Path, file: TensorFile) -> tuple[str, str]:
+    """Returns the system whose names the variables have, and words for it."""
+    names = file.shapes
+    if any(name.startswith("encoder/embeddings/") for name in names):
+        if (folder / _OUR_MANIFEST).exists():
+            return OURS, "SavedModel of albert_tf"
+    if any("embeddings/word_embeddings" in name for name in names):
+        return "google", "TF-Hub module of TF1"
+    if any("word_embeddings/embeddings" in name for name in names):
+        return "model_garden", "TF-Hub SavedModel of Model Garden"
+    raise InputError(
+        f"{folder} is a SavedModel, but of no ALBERT that is known here: its "
+        f"variables are {', '.join(list(names)[:3]) or 'none'}, ..."
+    )
+
+
+def _config(
+    system: str,
+    folder: pathlib.Path,
+    file: TensorFile,
+    facts: GraphFacts,
+    overrides: dict[str, Any],
+) -> tuple[AlbertConfig, tuple[str, ...]]:
+    """Returns the config, and notes on where it comes from."""
+    shapes = {
+        ours: file.shapes[theirs]
+        for ours, theirs in canonical_names(
+            system, file.shapes, file.source
+        ).items()
+    }
+    asset = folder / "assets" / CONFIG_FILE
+    if asset.exists():
+        config = AlbertConfig.from_json(asset)
+        heads = facts.num_attention_heads
+        if heads in (None, config.num_attention_heads):
+            return config, ()
+        return config.replace(num_attention_heads=heads), (
+            f"num_attention_heads={heads}, as the graph computes it; "
+            f"{CONFIG_FILE} says {config.num_attention_heads}",
+        )
+    read_sizes = {
+        "google": _google_sizes,
+        "model_garden": _model_garden_sizes,
+    }[system]
+    try:
+        sizes = read_sizes(shapes)
+    except KeyError as error:
+        raise InputError(f"{folder} lacks the tensor {error}") from None
+    values = {
+        # Without dropout there is nothing in the graph.
+        "hidden_dropout_prob": 0.0,
+        "attention_probs_dropout_prob": 0.0,
+        **sizes,
+        **facts.known(),
+        **overrides,
+    }
+    for field in ("num_hidden_layers", "num_attention_heads"):
+        if field not in values:
+            raise InputError(
+                f"{folder}: neither weights nor graph tell {field}; give it, "
+                f"as in --config_overrides={field}=12"
+            )
+    config = AlbertConfig.from_dict(values, str(folder))
+    return config, ("config: read from the weights' shapes and the graph",)
+
+
+def _google_sizes(shapes) -> dict[str, int]:
+    block = "bert/encoder/transformer/group_0/inner_group_0/"
+    words = shapes["bert/embeddings/word_embeddings"]
+    groups = {n.split("/")[3] for n in shapes if "/transformer/group_" in n}
+    inner = {n.split("/")[4] for n in shapes if "/transformer/group_" in n}
+    hidden, intermediate = shapes[block + "ffn_1/intermediate/dense/kernel"]
+    return {
+        "vocab_size": words[0],
+        "embedding_size": words[1],
+        "hidden_size": hidden,
+        "intermediate_size": intermediate,
+        "num_hidden_groups": len(groups),
+        "inner_group_num": len(inner),
+        "max_position_embeddings": shapes[
+            "bert/embeddings/position_embeddings"
+        ][0],
+        "type_vocab_size": shapes["bert/embeddings/token_type_embeddings"][0],
+    }
+
+
+def _model_garden_sizes(shapes) -> dict[str, int]:
+    words = shapes["word_embeddings/embeddings"]
+    hidden, intermediate = shapes["transformer/intermediate/kernel"]
+    return {
+        "vocab_size": words[0],
+        "embedding_size": words[1],
+        "hidden_size": hidden,
+        "intermediate_size": intermediate,
+        "num_attention_heads": shapes["transformer/self_attention/query/bias"][
+            0
+        ],
+        "max_position_embeddings": shapes["position_embedding/embeddings"][0],
+        "type_vocab_size": shapes["type_embeddings/embeddings"][0],
+    }

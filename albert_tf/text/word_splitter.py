@@ -1,0 +1,257 @@
+"""BERT's way from a text to the words that WordPiece is given."""
+
+import dataclasses
+import functools
+import unicodedata
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from albert_tf.text.code_points import lower_characters
+
+# What BERT calls a Chinese character: the blocks of ideographs.
+_IDEOGRAPHS = (
+    range(0x4E00, 0xA000),
+    range(0x3400, 0x4DC0),
+    range(0x20000, 0x2A6E0),
+    range(0x2A700, 0x2B740),
+    range(0x2B740, 0x2B820),
+    range(0x2B820, 0x2CEB0),
+    range(0xF900, 0xFB00),
+    range(0x2F800, 0x2FA20),
+)
+# Vowels and finals of Hangul, which compose with the letter before them.
+_JAMO = range(0x1160, 0x1200)
+
+
+class Word(NamedTuple):
+    """A word, and where each of its characters comes from.
+
+    Attributes:
+      text: the word, normalized.
+      starts: for each of its characters, where its source begins in the
+        original text, in characters.
+      limits: where its source ends. What is dropped (an accent, a control
+        character) belongs to the character before it.
+    """
+
+    text: str
+    starts: list[int]
+    limits: list[int]
+
+
+class _Source(NamedTuple):
+    """A stretch of the original text and what has become of it so far."""
+
+    image: str
+    start: int
+    limit: int
+
+
+@dataclasses.dataclass(frozen=True)
+class WordSplitter:
+    """BERT's `BasicTokenizer`: what comes before WordPiece.
+
+    In this order: drop control characters, U+0000 and U+FFFD; put blanks around
+    ideographs; lower-case; decompose (NFD) and drop nonspacing marks (category
+    Mn); split at whitespace and around every punctuation mark, which is what
+    Unicode calls so and all ASCII symbols.
+
+    The last two attributes are what Hugging Face's slow `BertTokenizer` does
+    besides.
+
+    A lone surrogate, which UTF-8 cannot hold, counts as U+FFFD.
+
+    Attributes:
+      do_lower_case: lower-case.
+      strip_accents: decompose and drop marks; None: if lower-casing.
+      tokenize_chinese_chars: make every ideograph a word.
+      compose_characters: compose (NFC) before lower-casing. If accents are
+        stripped that changes nothing.
+      lower_characters_first: if lower-casing, lower-case each character by
+        itself before all else. So a capital sigma never becomes a final one.
+    """
+
+    do_lower_case: bool = True
+    strip_accents: bool | None = None
+    tokenize_chinese_chars: bool = True
+    compose_characters: bool = False
+    lower_characters_first: bool = False
+
+    @property
+    def strips_accents(self) -> bool:
+        """Whether accents go, all settings considered."""
+        if self.strip_accents is None:
+            return self.do_lower_case
+        return self.strip_accents
+
+    def __call__(self, text: str) -> list[str]:
+        """Returns the words of a text."""
+        if self.do_lower_case and self.lower_characters_first:
+            text = lower_characters(text)
+        text = text.translate(_cleaned(self.tokenize_chinese_chars))
+        if self.compose_characters:
+            text = unicodedata.normalize("NFC", text)
+        if self.do_lower_case:
+            text = text.lower()
+        if self.strips_accents:
+            text = unicodedata.normalize("NFD", text)
+        return text.translate(_spaced(self.strips_accents)).split()
+
+    def align(self, text: str) -> list[Word]:
+        """Returns the words of a text, and where they come from."""
+        sources = list(self._clean_sources(text))
+        if self.compose_characters:
+            sources = _compose(sources)
+        images = [source.image for source in sources]
+        if self.do_lower_case:
+            # A sigma's context decides on its form, never on its length, so
+            # lengths may be counted source by source.
+            lowered = "".join(images).lower()
+            end = 0
+            for i, image in enumerate(images):
+                start, end = end, end + len(image.lower())
+                images[i] = lowered[start:end]
+        if self.strips_accents:
+            images = [unicodedata.normalize("NFD", image) for image in images]
+        characters = [(c, i) for i, image in enumerate(images) for c in image]
+        if self.strips_accents:
+            characters = _reorder(characters)
+            characters = [
+                (c, i) for c, i in characters if unicodedata.category(c) != "Mn"
+            ]
+        limits = _limits(sources, {i for _, i in characters}, len(text))
+        words = [Word("", [], [])]
+        for c, i in characters:
+            spaced = is_punctuation(c)
+            if (spaced or c == " ") and words[-1].text:
+                words.append(Word("", [], []))
+            if c == " ":
+                continue
+            word = words[-1]
+            word.starts.append(sources[i].start)
+            word.limits.append(limits[i])
+            words[-1] = word._replace(text=word.text + c)
+            if spaced:
+                words.append(Word("", [], []))
+        return [word for word in words if word.text]
+
+    def _clean_sources(self, text: str) -> Iterator[_Source]:
+        table = _cleaned(self.tokenize_chinese_chars)
+        for start, c in enumerate(text):
+            if self.do_lower_case and self.lower_characters_first:
+                c = lower_characters(c)
+            yield _Source(c.translate(table), start, start + 1)
+
+
+def is_ideograph(character: str) -> bool:
+    """Whether BERT puts blanks around a character."""
+    return any(ord(character) in block for block in _IDEOGRAPHS)
+
+
+def is_punctuation(character: str) -> bool:
+    """Whether BERT makes a character a word; symbols of ASCII are, too."""
+    if character.isascii():
+        return character.isprintable() and not (
+            character.isalnum() or character == " "
+        )
+    return unicodedata.category(character).startswith("P")
+
+
+class _Cleaned(dict):
+    """What `str.translate` makes of each code point at first."""
+
+    def __init__(self, spaces_ideographs: bool):
+        super().__init__()
+        self._spaces_ideographs = spaces_ideographs
+
+    def __missing__(self, code_point: int) -> str:
+        character = chr(code_point)
+        category = unicodedata.category(character)
+        if character in "\t\n\r" or category in ("Zs", "Zl", "Zp"):
+            image = " "
+        elif category in ("Cc", "Cf", "Cs") or character == "\ufffd":
+            image = ""
+        elif self._spaces_ideographs and is_ideograph(character):
+            image = f" {character} "
+        else:
+            image = character
+        self[code_point] = image
+        return image
+
+
+class _Spaced(dict):
+    """What `str.translate` makes of each code point at last."""
+
+    def __init__(self, drops_marks: bool):
+        super().__init__()
+        self._drops_marks = drops_marks
+
+    def __missing__(self, code_point: int) -> str:
+        image = character = chr(code_point)
+        if is_punctuation(character):
+            image = f" {character} "
+        elif self._drops_marks and unicodedata.category(character) == "Mn":
+            image = ""
+        self[code_point] = image
+        return image
+
+
+# Tables that fill as they are used: texts have few of the code points.
+_cleaned = functools.cache(_Cleaned)
+_spaced = functools.cache(_Spaced)
+
+
+def _compose(sources: list[_Source]) -> list[_Source]:
+    """Joins sources whose images compose with each other."""
+    composed: list[_Source] = []
+    group: list[_Source] = []
+
+    def flush() -> None:
+        image = "".join(source.image for source in group)
+        parts = [unicodedata.normalize("NFC", s.image) for s in group]
+        together = unicodedata.normalize("NFC", image)
+        if together == "".join(parts):
+            composed.extend(
+                source._replace(image=part)
+                for source, part in zip(group, parts, strict=True)
+            )
+        else:
+            composed.append(_Source(together, group[0].start, group[-1].limit))
+        group.clear()
+
+    for source in sources:
+        if group and source.image and not _composes(source.image[0]):
+            flush()
+        group.append(source)
+    if group:
+        flush()
+    return composed
+
+
+def _composes(character: str) -> bool:
+    """Whether a character may change with what is before it."""
+    return (
+        unicodedata.category(character).startswith("M")
+        or ord(character) in _JAMO
+    )
+
+
+def _reorder(characters: list[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Sorts marks by their combining class, as a normal form has them."""
+    keys, starter = [], 0
+    for c, _ in characters:
+        combining = unicodedata.combining(c)
+        starter += not combining
+        keys.append((starter, combining))
+    order = sorted(range(len(keys)), key=keys.__getitem__)
+    return [characters[i] for i in order]
+
+
+def _limits(sources: list[_Source], kept: set[int], length: int) -> list[int]:
+    """Returns where each source ends, with what is dropped after it."""
+    limits = [0] * len(sources)
+    for i in reversed(range(len(sources))):
+        limits[i] = length
+        if i in kept:
+            length = sources[i].start
+    return limits

@@ -1,0 +1,109 @@
+import pathlib
+
+import numpy as np
+import pytest
+
+from albert_tf.config import AlbertConfig
+from albert_tf.interop.accounting import TensorFile, account_for
+from albert_tf.interop.checkpoint import Checkpoint, HeadSettings, LazyArrays
+from albert_tf.interop.names import tensors_of
+
+
+@pytest.fixture(scope="session")
+def stored():
+    """The folder of the checkpoints that every release must open."""
+    return pathlib.Path(__file__).parent / "data" / "stored"
+
+
+@pytest.fixture(scope="session")
+def config():
+    """Three groups of two blocks."""
+    return AlbertConfig(
+        vocab_size=30,
+        embedding_size=4,
+        hidden_size=8,
+        num_hidden_layers=6,
+        num_hidden_groups=3,
+        inner_group_num=2,
+        num_attention_heads=2,
+        intermediate_size=12,
+        max_position_embeddings=16,
+    )
+
+
+def parts_of(config, heads):
+    parts = {"encoder", "pooler", *heads}
+    if config.has_embedding_projection:
+        parts.add("projection")
+    return frozenset(parts)
+
+
+@pytest.fixture(scope="session")
+def make_checkpoint():
+    """Returns `make(config, *heads, ...)`: a checkpoint of random weights."""
+
+    def make(config, *heads, num_labels=1, pooler=True, **fields):
+        parts = parts_of(config, heads) - (set() if pooler else {"pooler"})
+        rng = np.random.default_rng(0)
+        arrays = {
+            tensor.path: rng.normal(0, 1, tensor.shape).astype("float32")
+            for tensor in tensors_of(config, parts, num_labels)
+        }
+        return Checkpoint(
+            config=config,
+            parts=parts,
+            arrays=LazyArrays({k: lambda v=v: v for k, v in arrays.items()}),
+            head=HeadSettings(num_labels),
+            **fields,
+        )
+
+    return make
+
+
+class Tensors(dict):
+    """Name -> array, as a checkpoint of some system holds them."""
+
+    def __init__(self, system, arrays):
+        super().__init__(arrays)
+        self.system = system
+
+    def account(self, config, **arguments):
+        shapes = {name: array.shape for name, array in self.items()}
+        file = TensorFile(shapes, self.__getitem__, "the file")
+        return account_for(self.system, file, config, **arguments)
+
+    def renamed(self, rename):
+        renamed = {rename(name): array for name, array in self.items()}
+        return Tensors(self.system, renamed)
+
+
+@pytest.fixture(scope="session")
+def tensors():
+    """Returns `make(system, config, *heads)`: a checkpoint's `Tensors`."""
+
+    def make(system, config, *heads, num_labels=1):
+        rng = np.random.default_rng(0)
+        arrays = {}
+        parts = parts_of(config, heads)
+        for tensor in tensors_of(config, parts, num_labels):
+            theirs = tensor.names[system]
+            shape = theirs.transform.shape(tensor.shape)
+            arrays[theirs.name] = rng.normal(0, 1, shape).astype("float32")
+        return Tensors(system, arrays)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def assert_equal():
+    """Two checkpoints hold the same, bit for bit."""
+
+    def check(actual, expected):
+        assert actual.parts == expected.parts
+        assert set(actual.arrays) == set(expected.arrays)
+        for path in expected.arrays:
+            value = actual.arrays[path]
+            assert value.dtype == np.float32
+            np.testing.assert_array_equal(value, expected.arrays[path], path)
+
+    return check

@@ -1,0 +1,454 @@
+"""KerasHub's ALBERT and ours: presets in both directions, and what differs."""
+
+import contextlib
+import gzip
+import itertools
+
+import h5py
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.interop.convert import convert
+from albert_tf.models.classifier import AlbertClassifier
+from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.text.tokenizer import AlbertTokenizer
+
+pytestmark = pytest.mark.peer
+
+TOLERANCE = 2e-5
+# What KerasHub can express: it has one activation.
+SUPPORTED = ("base", "groups", "equal_sizes", "equal_sizes_projected")
+POSITIONS = np.array([[1, 5, 3], [2, 4, 1], [1, 3, 2], [4, 1, 0]], "int32")
+KERAS_HUB_INPUTS = {
+    "input_word_ids": "token_ids",
+    "input_mask": "padding_mask",
+    "input_type_ids": "segment_ids",
+    "masked_lm_positions": "mask_positions",
+}
+
+
+@pytest.fixture(scope="module")
+def keras_hub():
+    return pytest.importorskip(
+        "keras_hub", reason="KerasHub is not installed: run `make test-peers`"
+    )
+
+
+@pytest.fixture(scope="module")
+def vocabulary(shared):
+    return shared("data", "sentencepiece-30k-clean", "30k-clean.model")
+
+
+@pytest.fixture(params=SUPPORTED)
+def config(request, configs):
+    return configs[request.param]
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Returns `write(model)`: the folder of a preset made from our model."""
+
+    def run(model, **arguments):
+        model.save_pretrained(
+            tmp_path / "ours", arguments.pop("tokenizer", None)
+        )
+        convert(
+            tmp_path / "ours", tmp_path / "preset", to="keras_hub", **arguments
+        )
+        return tmp_path / "preset"
+
+    return run
+
+
+def preset_of(keras_hub, config, seed=1):
+    """A backbone of KerasHub's with random weights."""
+    backbone = keras_hub.models.AlbertBackbone(
+        vocabulary_size=config.vocab_size,
+        num_layers=config.num_hidden_layers,
+        num_heads=config.num_attention_heads,
+        embedding_dim=config.embedding_size,
+        hidden_dim=config.hidden_size,
+        intermediate_dim=config.intermediate_size,
+        num_groups=config.num_hidden_groups,
+        num_inner_repetitions=config.inner_group_num,
+        max_sequence_length=config.max_position_embeddings,
+        dropout=config.hidden_dropout_prob,
+    )
+    randomize(backbone, seed)
+    return backbone
+
+
+def randomize(model, seed):
+    rng = np.random.default_rng(seed)
+    for variable in model.trainable_variables:
+        mean = 1.0 if variable.name == "gamma" else 0.0
+        variable.assign(rng.normal(mean, 0.15, variable.shape))
+
+
+def renamed(batch):
+    return {KERAS_HUB_INPUTS[name]: value for name, value in batch.items()}
+
+
+def ids_of(tokenizer, texts):
+    return [np.asarray(row).tolist() for row in tokenizer(texts)]
+
+
+def layer_outputs(keras_hub, backbone, batch):
+    """KerasHub's outputs, and those of its blocks in the order they run in."""
+    block = keras_hub.layers.TransformerEncoder
+    outputs, call = [], block.call
+
+    def recording_call(*args, **kwargs):
+        outputs.append(call(*args, **kwargs))
+        return outputs[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(block, "call", recording_call)
+        return backbone(renamed(batch)), outputs
+
+
+def assert_same_encoder(keras_hub, ours, backbone, batch):
+    expected, layers = layer_outputs(keras_hub, backbone, batch)
+    outputs = ours(batch)
+    assert len(layers) == len(outputs["encoder_outputs"])
+    for mine, theirs in zip(outputs["encoder_outputs"], layers, strict=True):
+        assert_close(mine, theirs)
+    assert_close(outputs["sequence_output"], expected["sequence_output"])
+    assert_close(outputs["pooled_output"], expected["pooled_output"])
+
+
+def assert_close(actual, expected, atol=TOLERANCE):
+    np.testing.assert_allclose(
+        np.asarray(actual), np.asarray(expected), rtol=0, atol=atol
+    )
+
+
+def assert_same_weights(one, other):
+    ours = {v.path: np.asarray(v) for v in one.weights}
+    theirs = {v.path: np.asarray(v) for v in other.weights}
+    assert ours.keys() == theirs.keys()
+    for path, value in ours.items():
+        np.testing.assert_array_equal(value, theirs[path], err_msg=path)
+
+
+def h5_tensors(path):
+    tensors = {}
+
+    def visit(name, item):
+        no_weight = "seed_generator" in name or name.startswith("optimizer/")
+        if isinstance(item, h5py.Dataset) and not no_weight:
+            tensors[name] = item[()]
+
+    with h5py.File(path, "r") as file:
+        file.visititems(visit)
+    return tensors
+
+
+def assert_same_files(ours, theirs):
+    """The tensors under KerasHub's names, bit by bit."""
+    names = {path.name for path in theirs.glob("*.h5")}
+    assert names == {path.name for path in ours.glob("*.h5")}
+    for name in names:
+        mine, expected = h5_tensors(ours / name), h5_tensors(theirs / name)
+        assert mine.keys() == expected.keys()
+        for key, value in expected.items():
+            np.testing.assert_array_equal(mine[key], value, err_msg=key)
+
+
+@contextlib.contextmanager
+def original_epsilon(masked_lm):
+    """Gives KerasHub's head the epsilon that every other ALBERT has."""
+    norm = masked_lm.masked_lm_head._intermediate_layer_norm
+    shipped, norm.epsilon = norm.epsilon, 1e-12
+    yield
+    norm.epsilon = shipped
+
+
+def test_our_encoder_there(
+    keras_hub, config, write, random_model, random_batch, tmp_path
+):
+    ours = random_model(AlbertEncoder, config)
+    folder = write(ours)
+    backbone = keras_hub.models.AlbertBackbone.from_preset(str(folder))
+    assert_same_encoder(keras_hub, ours, backbone, random_batch(config))
+
+    backbone.save_to_preset(tmp_path / "theirs")
+    assert_same_files(folder, tmp_path / "theirs")
+    back = AlbertEncoder.from_pretrained(folder)
+    assert back.config == config
+    assert_same_weights(ours, back)
+
+
+def test_their_backbone_here(keras_hub, config, random_batch, tmp_path):
+    backbone = preset_of(keras_hub, config)
+    backbone.save_to_preset(tmp_path / "theirs")
+    ours = AlbertEncoder.from_pretrained(tmp_path / "theirs")
+    assert_same_encoder(keras_hub, ours, backbone, random_batch(config))
+    # KerasHub has a projection whatever the sizes.
+    assert ours.config == config.replace(
+        project_equal_sizes=config.embedding_size == config.hidden_size
+    )
+
+    ours.save_pretrained(tmp_path / "ours")
+    convert(tmp_path / "ours", tmp_path / "back", to="keras_hub")
+    assert_same_files(tmp_path / "back", tmp_path / "theirs")
+
+
+def test_our_classifier_there(
+    keras_hub, config, write, random_model, random_batch, tmp_path
+):
+    ours = random_model(AlbertClassifier, config, num_labels=3, dropout=0.2)
+    folder = write(ours)
+    theirs = keras_hub.models.AlbertTextClassifier.from_preset(
+        str(folder), preprocessor=None
+    )
+    batch = random_batch(config)
+    assert_close(ours(batch), theirs(renamed(batch)))
+    assert theirs.dropout == 0.2
+
+    theirs.save_to_preset(tmp_path / "theirs")
+    assert_same_files(folder, tmp_path / "theirs")
+    back = AlbertClassifier.from_pretrained(folder)
+    assert back.head_dropout == 0.2
+    assert_same_weights(ours, back)
+
+
+def test_their_classifier_here(keras_hub, config, random_batch, tmp_path):
+    theirs = keras_hub.models.AlbertTextClassifier(
+        preset_of(keras_hub, config), num_classes=3, dropout=0.3
+    )
+    randomize(theirs, 2)
+    theirs.save_to_preset(tmp_path / "theirs")
+    ours = AlbertClassifier.from_pretrained(tmp_path / "theirs")
+    assert (ours.num_labels, ours.head_dropout) == (3, 0.3)
+    batch = random_batch(config)
+    assert_close(ours(batch), theirs(renamed(batch)))
+
+    ours.save_pretrained(tmp_path / "ours")
+    convert(tmp_path / "ours", tmp_path / "back", to="keras_hub")
+    assert_same_files(tmp_path / "back", tmp_path / "theirs")
+
+
+def test_our_masked_language_model_there(
+    keras_hub, config, write, random_model, random_batch, tmp_path
+):
+    ours = random_model(AlbertPretrainer, config, sop_head=False)
+    folder = write(ours)
+    theirs = keras_hub.models.AlbertMaskedLM.from_preset(
+        str(folder), preprocessor=None
+    )
+    batch = {**random_batch(config), "masked_lm_positions": POSITIONS}
+    with original_epsilon(theirs):
+        logits = theirs(renamed(batch))
+    assert_close(ours(batch)["mlm_logits"], logits)
+
+    theirs.save_to_preset(tmp_path / "theirs")
+    assert_same_files(folder, tmp_path / "theirs")
+    back = AlbertPretrainer.from_pretrained(folder, sop_head=False)
+    assert_same_weights(ours, back)
+
+
+def test_their_masked_language_model_here(
+    keras_hub, config, random_batch, tmp_path
+):
+    theirs = keras_hub.models.AlbertMaskedLM(preset_of(keras_hub, config))
+    randomize(theirs, 2)
+    theirs.save_to_preset(tmp_path / "theirs")
+    ours = AlbertPretrainer.from_pretrained(tmp_path / "theirs", sop_head=False)
+    batch = {**random_batch(config), "masked_lm_positions": POSITIONS}
+    with original_epsilon(theirs):
+        logits = theirs(renamed(batch))
+    assert_close(ours(batch)["mlm_logits"], logits)
+
+    ours.save_pretrained(tmp_path / "ours")
+    convert(tmp_path / "ours", tmp_path / "back", to="keras_hub")
+    assert_same_files(tmp_path / "back", tmp_path / "theirs")
+
+
+@pytest.fixture(scope="module")
+def texts(shared):
+    """Lower-cased sentences, with digits, commas and quotes among them."""
+    lines = []
+    for path in sorted(shared("data", "wikipedia-en").glob("*.gz"))[:1]:
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            lines = [
+                line.strip().lower() for line in itertools.islice(file, 400)
+            ]
+    return [*filter(None, lines), "in 2,000 9,9 [MASK] cafe ``so''", "Ⅷ ﬁne"]
+
+
+@pytest.fixture
+def vocabulary_config(configs):
+    return configs["base"].replace(vocab_size=30000)
+
+
+def test_their_tokenizer_here(
+    keras_hub, vocabulary_config, vocabulary, texts, tmp_path
+):
+    models = keras_hub.models
+    preset = models.AlbertTextClassifier(
+        preset_of(keras_hub, vocabulary_config),
+        num_classes=2,
+        preprocessor=models.AlbertTextClassifierPreprocessor(
+            models.AlbertTokenizer(str(vocabulary)), sequence_length=16
+        ),
+    )
+    preset.save_to_preset(tmp_path / "theirs")
+    ours = AlbertClassifier.from_pretrained(tmp_path / "theirs")
+    expected = ids_of(preset.preprocessor.tokenizer, texts)
+    assert ours.tokenizer.encode(texts) == expected
+
+    firsts, seconds = texts[:40], texts[40:80]
+    batch = ours.tokenizer(firsts, seconds, max_length=16, padding="max_length")
+    # Without labels, a pair would be taken as texts and labels.
+    data = tf.data.Dataset.from_tensors(((firsts, seconds), [0] * 40))
+    packed, _ = data.map(preset.preprocessor).get_single_element()
+    for name, mine in renamed(batch).items():
+        np.testing.assert_array_equal(packed[name], mine, err_msg=name)
+
+
+@pytest.mark.parametrize("task", ["classifier", "masked_lm"])
+def test_text_goes_into_what_we_write(
+    keras_hub, vocabulary_config, vocabulary, texts, write, random_model, task
+):
+    tokenizer = AlbertTokenizer.from_file(
+        vocabulary,
+        do_lower_case=False,
+        strip_accents=False,
+        digit_comma="off",
+    )
+    models = keras_hub.models
+    if task == "classifier":
+        ours = random_model(AlbertClassifier, vocabulary_config, num_labels=2)
+    else:
+        ours = random_model(AlbertPretrainer, vocabulary_config, sop_head=False)
+    folder = str(write(ours, tokenizer=tokenizer))
+
+    tokenize = models.AlbertTokenizer.from_preset(folder)
+    assert ids_of(tokenize, texts) == tokenizer.encode(texts)
+    # Rows as long as the backbone can take, not KerasHub's 512.
+    longest = vocabulary_config.max_position_embeddings
+    batch = tokenizer(texts[:8], max_length=longest, padding="max_length")
+    if task == "classifier":
+        theirs = models.AlbertTextClassifier.from_preset(folder)
+        assert_close(theirs.predict(texts[:8], verbose=0), ours(batch))
+    else:
+        theirs = models.AlbertMaskedLM.from_preset(folder)
+        inputs, _, _ = theirs.preprocessor(texts[:8])
+        assert inputs["token_ids"].shape == (8, longest)
+        np.testing.assert_array_equal(
+            inputs["padding_mask"], batch["input_mask"]
+        )
+
+
+# What KerasHub does differently: the rows of docs/checkpoints.md.
+
+
+def test_its_masked_lm_head_has_another_epsilon(
+    keras_hub, write, configs, random_model, random_batch
+):
+    config = configs["base"]
+    ours = random_model(AlbertPretrainer, config, sop_head=False)
+    # The smaller what the norm is given, the more epsilon matters.
+    kernel = ours.mlm_head.dense.kernel
+    kernel.assign(kernel * 0.1)
+    theirs = keras_hub.models.AlbertMaskedLM.from_preset(
+        str(write(ours)), preprocessor=None
+    )
+    assert theirs.masked_lm_head.layer_norm_epsilon == 1e-5
+    batch = {**random_batch(config), "masked_lm_positions": POSITIONS}
+    logits = np.asarray(ours(batch)["mlm_logits"])
+    as_shipped = np.asarray(theirs(renamed(batch)))
+    assert np.abs(logits - as_shipped).max() > 100 * TOLERANCE
+    with original_epsilon(theirs):
+        assert_close(theirs(renamed(batch)), logits)
+
+
+def test_its_gelu_is_the_tanh_approximation(keras_hub, write, configs):
+    backbone = preset_of(keras_hub, configs["base"])
+    layer = backbone.transformer_layers[0][0]
+    activation = layer._feedforward_intermediate_dense.activation
+    assert float(activation(1.0)) == pytest.approx(0.841192, abs=1e-6)
+    for name in ("gelu_erf", "relu"):
+        with pytest.raises(InputError, match=f"hidden_act='{name}'"):
+            write(AlbertEncoder(configs[name]))
+
+
+def test_it_has_one_dropout_rate(keras_hub, write, configs, tmp_path):
+    config = configs["base"].replace(hidden_dropout_prob=0.1)
+    with pytest.raises(InputError, match="two dropout rates"):
+        write(AlbertEncoder(config))
+    config = config.replace(attention_probs_dropout_prob=0.1)
+    preset_of(keras_hub, config).save_to_preset(tmp_path / "theirs")
+    assert AlbertEncoder.from_pretrained(tmp_path / "theirs").config == config
+
+
+def test_it_drops_out_the_feed_forward_output(keras_hub, configs):
+    config = configs["base"].replace(
+        hidden_dropout_prob=0.5, attention_probs_dropout_prob=0.5
+    )
+    layer = preset_of(keras_hub, config).transformer_layers[0][0]
+    # Attention adds nothing and the feed-forward network ones, so that equal
+    # positions stay equal unless its output is dropped out.
+    for dense, bias in (
+        (layer._self_attention_layer.output_dense, 0.0),
+        (layer._feedforward_output_dense, 1.0),
+    ):
+        dense.kernel.assign(np.zeros(dense.kernel.shape))
+        dense.bias.assign(np.full(dense.bias.shape, bias))
+    equal = np.ones((1, 4, config.hidden_size), "float32")
+    assert np.ptp(layer(equal, training=False), axis=1).max() == 0
+    assert np.ptp(layer(equal, training=True), axis=1).max() > 0.1
+
+
+def test_it_does_not_lower_case(keras_hub, vocabulary):
+    theirs = keras_hub.models.AlbertTokenizer(str(vocabulary))
+    pieces = [theirs.id_to_token(i) for i in np.asarray(theirs("The fox."))]
+    assert pieces == ["▁", "<unk>", "he", "▁fox", "."]
+    ours = AlbertTokenizer.from_file(vocabulary)
+    assert ours.tokenize("The fox.") == ["▁the", "▁fox", "."]
+
+
+def test_it_keeps_digits_and_commas_together(keras_hub, vocabulary):
+    theirs = keras_hub.models.AlbertTokenizer(str(vocabulary))
+    pieces = [theirs.id_to_token(i) for i in np.asarray(theirs("in 2000, he"))]
+    assert pieces == ["▁in", "▁2000,", "▁he"]
+    ours = AlbertTokenizer.from_file(vocabulary)
+    assert ours.tokenize("in 2000, he") == ["▁in", "▁2000", ",", "▁he"]
+
+
+def test_it_projects_equal_sizes(
+    keras_hub, write, configs, random_model, random_batch
+):
+    config = configs["equal_sizes"]
+    ours = random_model(AlbertEncoder, config)
+    assert ours.embedding_projection is None
+    backbone = keras_hub.models.AlbertBackbone.from_preset(str(write(ours)))
+    np.testing.assert_array_equal(
+        backbone.embeddings_projection.kernel, np.eye(config.hidden_size)
+    )
+    assert not np.any(backbone.embeddings_projection.bias)
+
+
+def test_it_has_no_sentence_order_head(keras_hub, write, configs, tmp_path):
+    assert not hasattr(keras_hub.models, "AlbertPretrainer")
+    with pytest.raises(InputError, match="no place for the sop_head.*--drop"):
+        write(AlbertPretrainer(configs["base"]))
+    folder = write(AlbertPretrainer(configs["base"]), drop=["sop_head"])
+    keras_hub.models.AlbertMaskedLM.from_preset(str(folder), preprocessor=None)
+
+
+def test_it_refuses_groups_of_unequal_depth(keras_hub):
+    with pytest.raises(ValueError, match="divisible by `num_groups`"):
+        keras_hub.models.AlbertBackbone(
+            vocabulary_size=9,
+            num_layers=5,
+            num_groups=2,
+            num_heads=1,
+            embedding_dim=2,
+            hidden_dim=2,
+            intermediate_dim=2,
+        )

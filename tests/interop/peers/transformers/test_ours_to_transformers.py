@@ -1,0 +1,126 @@
+"""What `save_pretrained` writes, as transformers opens it."""
+
+import numpy as np
+import pytest
+
+from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.models.span_labeler import AlbertSpanLabeler
+
+pytestmark = pytest.mark.peer
+
+
+def test_same_outputs(config, pair, hf, random_model, random_batch, tmp_path):
+    ours = random_model(pair.ours, config, **pair.arguments)
+    ours.save_pretrained(tmp_path)
+    theirs = hf.open(pair.theirs, tmp_path)
+    hf.assert_same(ours, theirs, random_batch(config))
+    assert theirs.config.architectures == [pair.theirs]
+
+
+def test_packed_rows_are_the_same_model(
+    configs, hf, random_model, random_batch, tmp_path
+):
+    config = configs["groups"]
+    ours = random_model(AlbertPretrainer, config, packed=True)
+    ours.save_pretrained(tmp_path)
+    theirs = hf.open("AlbertForPreTraining", tmp_path)
+    hf.assert_same(ours, theirs, random_batch(config))
+
+
+def test_the_auto_classes_know_it(configs, pairs, hf, random_model, tmp_path):
+    pair = pairs["token_classifier"]
+    ours = random_model(pair.ours, configs["base"], **pair.arguments)
+    ours.save_pretrained(tmp_path)
+    theirs = hf.open("AutoModelForTokenClassification", tmp_path)
+    assert type(theirs).__name__ == pair.theirs
+
+
+def test_labels_and_dropout_go_along(
+    configs, pairs, hf, random_model, tmp_path
+):
+    pair = pairs["classifier"]
+    ours = random_model(pair.ours, configs["base"], **pair.arguments)
+    ours.save_pretrained(tmp_path)
+    theirs = hf.open(pair.theirs, tmp_path)
+    assert theirs.config.id2label == {0: "no", 1: "maybe", 2: "yes"}
+    assert theirs.config.label2id == {"no": 0, "maybe": 1, "yes": 2}
+    assert theirs.dropout.p == 0.25
+
+
+def test_one_label_is_a_regression(configs, both, hf, pairs, random_batch):
+    import torch
+
+    ours, theirs = both(pairs["regression"], configs["base"])
+    batch = random_batch(configs["base"])
+    targets = np.array([0.5, -1.0, 3.0, 2.0], "float32")
+    expected = np.mean((np.asarray(ours(batch))[:, 0] - targets) ** 2)
+    loss = theirs(**hf.inputs(batch), labels=torch.tensor(targets)).loss
+    np.testing.assert_allclose(loss.item(), expected, rtol=1e-5)
+
+
+def test_what_their_class_lacks_is_said(configs, hf, random_model, tmp_path):
+    # That this is seen here shows that the silence in `Peer.open` means that
+    # nothing is missing.
+    random_model(AlbertEncoder, configs["base"]).save_pretrained(tmp_path)
+    _, found = hf.load("AlbertForSequenceClassification", tmp_path)
+    assert found["missing_keys"] == {"classifier.weight", "classifier.bias"}
+    assert "classifier.weight" in hf.complaints()
+
+
+def test_a_pooler_beside_a_masked_language_model_is_left(
+    configs, hf, random_model, random_batch, our_outputs, tmp_path
+):
+    """Theirs has none; what it calls unexpected is the pooler alone."""
+    config = configs["base"]
+    ours = random_model(AlbertPretrainer, config, sop_head=False)
+    ours.save_pretrained(tmp_path)
+    theirs, found = hf.load("AlbertForMaskedLM", tmp_path)
+    assert found["unexpected_keys"] == {
+        "albert.pooler.weight",
+        "albert.pooler.bias",
+    }
+    assert not found["missing_keys"]
+    batch = random_batch(config)
+    outputs = our_outputs(ours, batch)
+    del outputs["pooled"]
+    hf.assert_same(outputs, theirs, batch)
+
+
+@pytest.mark.parametrize("sharing", ["attention", "ffn", "none"])
+def test_transformers_refuses_other_sharing(
+    configs, sharing, hf, random_model, tmp_path
+):
+    config = configs["groups"].replace(sharing=sharing)
+    ours = random_model(AlbertPretrainer, config)
+    ours.save_pretrained(tmp_path)
+    # The class that the config names, and one that is named by the user.
+    with pytest.raises(ValueError, match="model type `albert_tf`"):
+        hf.load("AutoModel", tmp_path)
+    with pytest.raises(ValueError, match="only albert_tf has this archit"):
+        hf.load("AlbertForPreTraining", tmp_path)
+    again = AlbertPretrainer.from_pretrained(tmp_path)
+    assert again.config == config
+    assert_same_weights(again, ours)
+
+
+def test_the_joint_span_head_is_left(
+    configs, hf, random_model, random_batch, tmp_path
+):
+    config = configs["groups"]
+    ours = random_model(AlbertSpanLabeler, config, head="joint", dropout=0.2)
+    ours.save_pretrained(tmp_path)
+    again = AlbertSpanLabeler.from_pretrained(tmp_path)
+    assert (again.head, again.head_dropout) == ("joint", 0.2)
+    assert_same_weights(again, ours)
+    # Theirs says that it leaves the head, and reads the encoder.
+    theirs, found = hf.load("AutoModel", tmp_path, add_pooling_layer=False)
+    assert not found["missing_keys"]
+    assert "start_logits.dense.weight" in hf.complaints()
+    hf.assert_same(ours.encoder, theirs, random_batch(config))
+
+
+def assert_same_weights(model, expected):
+    assert [v.path for v in model.weights] == [v.path for v in expected.weights]
+    for variable, other in zip(model.weights, expected.weights, strict=True):
+        np.testing.assert_array_equal(variable, other, variable.path)

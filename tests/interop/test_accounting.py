@@ -1,0 +1,380 @@
+"""Nothing is lost, added or changed in silence."""
+
+import numpy as np
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.interop.names import FORMATS, PARTS, tensors_of
+
+HEADS = {
+    "google": ("mlm_head", "sop_head"),
+    "huggingface": ("mlm_head", "sop_head"),
+    "keras_hub": ("mlm_head",),
+    "model_garden": ("mlm_head",),
+}
+
+
+@pytest.fixture(params=FORMATS)
+def held(request, config, tensors):
+    """A whole checkpoint of each system, and its config."""
+    system = request.param
+    if system == "model_garden":  # which has one group of one block
+        config = config.replace(num_hidden_groups=1, inner_group_num=1)
+    return tensors(system, config, *HEADS[system]), config
+
+
+@pytest.fixture
+def google(config, tensors):
+    return tensors("google", config, "mlm_head", "sop_head")
+
+
+@pytest.fixture
+def huggingface(config, tensors):
+    return tensors("huggingface", config, "mlm_head", "sop_head")
+
+
+def refused(held, config, match, **arguments):
+    with pytest.raises(InputError, match=match) as error:
+        held.account(config, **arguments)
+    message = str(error.value)
+    assert message.startswith("the file")
+    assert "\n" not in message
+    return message
+
+
+def test_whole(held):
+    held, config = held
+    account = held.account(config)
+    assert account.parts == {
+        "encoder",
+        "projection",
+        "pooler",
+        *HEADS[held.system],
+    }
+    assert account.config == config
+    assert not account.left
+    rows = {t.path: t for t in tensors_of(config, account.parts)}
+    assert set(account.arrays) == set(rows)
+    for path, row in rows.items():
+        theirs = row.names[held.system]
+        np.testing.assert_array_equal(
+            theirs.transform.to_theirs(account.arrays[path]),
+            held[theirs.name],
+        )
+
+
+def test_each_missing_tensor_is_named(held):
+    held, config = held
+    for name in list(held):
+        array = held.pop(name)
+        refused(held, config, "lacks |expected one tensor that ends in")
+        held[name] = array
+    held.account(config)
+
+
+def test_each_other_shape_is_named(held):
+    held, config = held
+    for name in list(held):
+        array = held[name]
+        for shape in (
+            (*array.shape, 1),
+            array.shape[1:],
+            (7, *array.shape[1:]),
+        ):
+            held[name] = np.zeros(shape, np.float32)
+            refused(held, config, "has .* of shape|has no place|lacks")
+        held[name] = array
+
+
+def test_unknown_tensors_are_named(held):
+    held, config = held
+    name = "adapter.up" if held.system == "huggingface" else "adapter/up"
+    held[name] = np.zeros(3, np.float32)
+    refused(held, config, f"has {name}, which has no place")
+
+
+def test_a_long_list_is_cut(google, config):
+    for i in range(20):
+        google[f"extra_{i}"] = np.zeros(1)
+    message = refused(google, config, "has extra_0, which has no place; has ")
+    assert message.endswith("; and 14 more")
+    assert "vocab_size=30, embedding_size=4, hidden_size=8" in message
+
+
+def test_no_group_can_vanish(google, huggingface, config):
+    for groups in (1, 2):
+        fewer = config.replace(num_hidden_groups=groups)
+        refused(google, fewer, f"has bert/.*group_{groups}/.* has no place")
+        refused(huggingface, fewer, rf"albert_layer_groups\.{groups}\..*no pla")
+    fewer = config.replace(inner_group_num=1)
+    refused(google, fewer, "has bert/.*/inner_group_1/.* has no place")
+    refused(google, config.replace(num_hidden_groups=6), "lacks .*group_3/")
+    refused(google, config.replace(inner_group_num=3), "lacks .*inner_group_2/")
+
+
+def test_no_block_of_keras_hub_can_vanish(config, tensors):
+    held = tensors("keras_hub", config)
+    fewer = config.replace(num_hidden_groups=2)
+    refused(held, fewer, "has layers/transformer_encoder_4/.* has no place")
+
+
+def test_no_head_can_be_half(held):
+    held, config = held
+    for part in HEADS[held.system]:
+        names = [t.names[held.system].name for t in tensors_of(config, {part})]
+        for name in names:
+            array = held.pop(name)
+            refused(held, config, f"lacks {name}")
+            held[name] = array
+
+
+def test_a_head_is_there_or_not(google, config):
+    for name in [n for n in google if n.startswith("cls/seq_relationship")]:
+        del google[name]
+    assert "sop_head" not in google.account(config).parts
+    for name in [n for n in google if n.startswith("cls/predictions")]:
+        del google[name]
+    assert "mlm_head" not in google.account(config).parts
+    for name in [n for n in google if "pooler" in n]:
+        del google[name]
+    account = google.account(config)
+    assert account.parts == {"encoder", "projection"}
+
+
+@pytest.mark.parametrize("part", set(PARTS[5:]) - {"token_head"})
+def test_every_head_of_google(config, tensors, part):
+    held = tensors("google", config, part, num_labels=3)
+    head = "choice_head" if part == "choice_head" else None
+    account = held.account(config, head=head)
+    assert part in account.parts
+    assert len(account.parts) == 4
+    assert account.num_labels == (3 if part == "classifier_head" else 1)
+
+
+@pytest.mark.parametrize("part", PARTS[5:])
+def test_every_head_of_hugging_face(config, tensors, part):
+    held = tensors("huggingface", config, part, num_labels=3)
+    account = held.account(config, head=part)
+    assert part in account.parts
+    assert len(account.parts) == 4
+
+
+def test_heads_of_one_name(config, tensors):
+    held = tensors("huggingface", config, "classifier_head", num_labels=3)
+    refused(
+        held,
+        config,
+        "classifier.weight may belong to a classifier_head or a .*token_head; "
+        "say which with head=..., or on the command line --head=...",
+    )
+    for head in ("classifier_head", "token_head"):
+        account = held.account(config, head=head)
+        assert {head} == account.parts - {"encoder", "projection", "pooler"}
+        assert account.num_labels == 3
+    # One row: the head of multiple choice has no more.
+    refused(
+        held,
+        config,
+        r"has classifier.weight of shape \[3, 8\], expected \[1, 8\]",
+        head="choice_head",
+    )
+
+
+def test_one_row_of_google(config, tensors):
+    held = tensors("google", config, "choice_head")
+    message = "output_weights may belong to a classifier_head or a choice_head"
+    refused(held, config, message)
+    assert "choice_head" in held.account(config, head="choice_head").parts
+    account = held.account(config, head="classifier_head")
+    assert "classifier_head" in account.parts
+    assert account.num_labels == 1
+
+
+def test_rows_of_google_are_labels(config, tensors):
+    held = tensors("google", config, "classifier_head", num_labels=4)
+    account = held.account(config)
+    assert account.num_labels == 4
+    refused(held, config, r"of shape \[4, 8\]", head="choice_head")
+
+
+@pytest.mark.parametrize("shape", [(), (8,), (2, 8, 1), (2, 9)])
+def test_output_weights_of_no_head(config, tensors, shape):
+    held = tensors("google", config, "classifier_head", num_labels=2)
+    held["output_weights"] = np.zeros(shape, np.float32)
+    refused(held, config, "output_weights|output_bias", head="classifier_head")
+    refused(held, config, "output_weights|output_bias")
+
+
+def test_tied_copies(huggingface, config):
+    words = huggingface["albert.embeddings.word_embeddings.weight"]
+    bias = huggingface["predictions.bias"]
+    huggingface["predictions.decoder.weight"] = words.copy()
+    huggingface["predictions.decoder.bias"] = bias.copy()
+    account = huggingface.account(config)
+    assert account.left == {
+        "predictions.decoder.weight": "tied copy",
+        "predictions.decoder.bias": "tied copy",
+    }
+
+
+def test_the_only_copy_is_the_tensor(huggingface, config):
+    bias = huggingface.pop("predictions.bias")
+    huggingface["predictions.decoder.bias"] = bias
+    account = huggingface.account(config)
+    assert not account.left
+    np.testing.assert_array_equal(account.arrays["mlm_head/output_bias"], bias)
+
+
+@pytest.mark.parametrize("name", ["weight", "bias"])
+def test_tied_copies_that_differ(huggingface, config, name):
+    original = {
+        "weight": "albert.embeddings.word_embeddings.weight",
+        "bias": "predictions.bias",
+    }[name]
+    copy = huggingface[original].copy()
+    copy.flat[-1] += 1e-6
+    huggingface[f"predictions.decoder.{name}"] = copy
+    message = f"predictions.decoder.{name} differs from {original}, to which"
+    refused(huggingface, config, message)
+    huggingface[f"predictions.decoder.{name}"] = copy[:-1]
+    refused(huggingface, config, message)
+
+
+GOOGLE_LEFT = {
+    "bert/pooler/dense/kernel/adam_m": "optimizer state",
+    "bert/pooler/dense/kernel/adam_v": "optimizer state",
+    "bert/pooler/dense/kernel/lamb_m": "optimizer state",
+    "bert/embeddings/word_embeddings/lamb_v": "optimizer state",
+    "bert/pooler/dense/kernel/Adam": "optimizer state",
+    "bert/pooler/dense/kernel/Adam_1": "optimizer state",
+    "beta1_power": "optimizer state",
+    "beta2_power": "optimizer state",
+    "global_step": "step counter",
+    "loss_scale": "loss scaling",
+}
+
+
+@pytest.mark.parametrize("name", GOOGLE_LEFT)
+def test_what_training_adds(google, config, name):
+    google[name] = np.zeros((), np.int64)
+    assert google.account(config).left == {name: GOOGLE_LEFT[name]}
+
+
+@pytest.mark.parametrize(
+    "name", ["albert.embeddings.position_ids", "embeddings.position_ids"]
+)
+def test_position_ids_of_old_transformers(huggingface, config, name):
+    if not name.startswith("albert."):
+        huggingface = huggingface.renamed(lambda n: n.removeprefix("albert."))
+    huggingface[name] = np.arange(16)[None]
+    assert huggingface.account(config).left == {name: "constant"}
+
+
+@pytest.mark.parametrize(
+    "rename",
+    [
+        lambda name: f"module/{name}",
+        lambda name: name.removeprefix("bert/"),
+        lambda name: name.replace("LayerNorm", "layer_normalization"),
+        lambda name: (
+            name.replace("LayerNorm", "layer_normalization_7")
+            if "LayerNorm_1" not in name
+            else name.replace("LayerNorm_1", "layer_normalization_11")
+        ),
+    ],
+    ids=["module/", "no bert/", "layer_normalization", "numbered"],
+)
+def test_spellings_of_google(google, config, rename):
+    expected = google.account(config).arrays
+    account = google.renamed(rename).account(config)
+    assert set(account.arrays) == set(expected)
+    for path in expected:
+        np.testing.assert_array_equal(account.arrays[path], expected[path])
+
+
+def test_prefixes_of_hugging_face(huggingface, config):
+    expected = huggingface.account(config).arrays
+    account = huggingface.renamed(lambda n: f"module.{n}").account(config)
+    for path in expected:
+        np.testing.assert_array_equal(account.arrays[path], expected[path])
+
+
+def test_two_sets_of_word_embeddings(google, config):
+    words = "bert/embeddings/word_embeddings"
+    google[f"teacher/{words}"] = google[words]
+    refused(google, config, f"found {words}, teacher/{words}")
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float64", "bfloat16"])
+def test_other_floats_become_float32(google, config, dtype):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    dtype = ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype
+    name = "cls/predictions/output_bias"
+    google[name] = google[name].astype(dtype)
+    array = google.account(config).arrays["mlm_head/output_bias"]
+    assert array.dtype == np.float32
+    np.testing.assert_array_equal(array, google[name].astype(np.float32))
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint8", "bool"])
+def test_integers_are_no_weights(google, config, dtype):
+    google["cls/predictions/output_bias"] = np.ones(30, dtype)
+    arrays = google.account(config).arrays
+    with pytest.raises(
+        InputError,
+        match=f"the file: cls/predictions/output_bias has dtype {dtype}, not f",
+    ):
+        arrays["mlm_head/output_bias"]
+
+
+@pytest.fixture
+def equal_sizes(config):
+    return config.replace(embedding_size=8)
+
+
+@pytest.mark.parametrize("system", ["huggingface", "keras_hub"])
+class TestEqualSizes:
+    """Hugging Face and KerasHub always project."""
+
+    def test_an_identity_is_none(self, equal_sizes, tensors, system):
+        held = tensors(system, equal_sizes.replace(project_equal_sizes=True))
+        kernel, bias = names_of_projection(system)
+        held[kernel], held[bias] = np.eye(8), np.zeros(8)
+        account = held.account(equal_sizes)
+        assert "projection" not in account.parts
+        assert not account.config.project_equal_sizes
+        assert set(account.left) == {kernel, bias}
+
+    @pytest.mark.parametrize("changed", [0, 1])
+    def test_a_projection_stays(self, equal_sizes, tensors, system, changed):
+        held = tensors(system, equal_sizes.replace(project_equal_sizes=True))
+        names = names_of_projection(system)
+        held[names[0]], held[names[1]] = np.eye(8, dtype="f4"), np.zeros(8)
+        held[names[changed]].flat[3] = 1e-30
+        account = held.account(equal_sizes)
+        assert "projection" in account.parts
+        assert account.config.project_equal_sizes
+        assert not account.left
+
+    def test_half_a_projection(self, equal_sizes, tensors, system):
+        held = tensors(system, equal_sizes.replace(project_equal_sizes=True))
+        kernel, bias = names_of_projection(system)
+        del held[bias]
+        refused(held, equal_sizes, f"has {kernel}, which has no place")
+
+
+def names_of_projection(system):
+    layer = {
+        "huggingface": "albert.encoder.embedding_hidden_mapping_in",
+        "keras_hub": "layers/dense",
+    }[system]
+    suffixes = {
+        "huggingface": (".weight", ".bias"),
+        "keras_hub": ("/vars/0", "/vars/1"),
+    }[system]
+    return [layer + suffix for suffix in suffixes]
+
+
+def test_google_has_no_projection_of_equal_sizes(equal_sizes, tensors):
+    account = tensors("google", equal_sizes).account(equal_sizes)
+    assert not account.config.has_embedding_projection

@@ -1,0 +1,286 @@
+import pytest
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.interop.config_files import (
+    config_from_huggingface,
+    config_from_keras_hub,
+    config_to_google,
+    config_to_huggingface,
+    config_to_keras_hub,
+    head_from_huggingface,
+    read_json,
+)
+
+# The file of albert/albert-base-v2.
+BASE_V2 = {
+    "architectures": ["AlbertForMaskedLM"],
+    "attention_probs_dropout_prob": 0,
+    "bos_token_id": 2,
+    "classifier_dropout_prob": 0.1,
+    "down_scale_factor": 1,
+    "embedding_size": 128,
+    "eos_token_id": 3,
+    "gap_size": 0,
+    "hidden_act": "gelu_new",
+    "hidden_dropout_prob": 0,
+    "hidden_size": 768,
+    "initializer_range": 0.02,
+    "inner_group_num": 1,
+    "intermediate_size": 3072,
+    "layer_norm_eps": 1e-12,
+    "max_position_embeddings": 512,
+    "model_type": "albert",
+    "net_structure_type": 0,
+    "num_attention_heads": 12,
+    "num_hidden_groups": 1,
+    "num_hidden_layers": 12,
+    "num_memory_blocks": 0,
+    "pad_token_id": 0,
+    "type_vocab_size": 2,
+    "vocab_size": 30000,
+}
+KERAS_HUB = {
+    "vocabulary_size": 30,
+    "num_layers": 6,
+    "num_heads": 2,
+    "embedding_dim": 4,
+    "hidden_dim": 8,
+    "intermediate_dim": 12,
+    "num_groups": 3,
+    "num_inner_repetitions": 2,
+    "dropout": 0.1,
+    "max_sequence_length": 16,
+    "num_segments": 2,
+}
+
+
+def huggingface(**changes):
+    return config_from_huggingface({**BASE_V2, **changes}, "config.json")
+
+
+def test_of_hugging_face():
+    assert huggingface() == AlbertConfig.from_official("albert_base_v2")
+    # What other models and later versions add describes no architecture.
+    assert huggingface(id2label={}, use_cache=True, torch_dtype="x") == (
+        huggingface()
+    )
+
+
+def test_silence_means_the_defaults_of_hugging_face():
+    assert config_from_huggingface({"model_type": "albert"}, "x") == (
+        AlbertConfig.from_official("albert_xxlarge_v2")
+    )
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "back"),
+    [
+        ("gelu", "gelu_erf", "gelu"),
+        ("gelu_python", "gelu_erf", "gelu"),
+        ("gelu_new", "gelu_tanh", "gelu_new"),
+        ("gelu_pytorch_tanh", "gelu_tanh", "gelu_new"),
+        ("gelu_fast", "gelu_tanh", "gelu_new"),
+        ("relu", "relu", "relu"),
+        ("tanh", "tanh", "tanh"),
+        ("linear", "linear", "linear"),
+    ],
+)
+def test_activations_of_hugging_face(theirs, ours, back):
+    config = huggingface(hidden_act=theirs)
+    assert config.hidden_act == ours
+    assert config_to_huggingface(config)["hidden_act"] == back
+
+
+def test_activations_of_google():
+    # Google's "gelu" is what Hugging Face calls "gelu_new".
+    config = AlbertConfig.from_dict(
+        {"vocab_size": 9, "hidden_size": 12, "hidden_act": "gelu"}
+    )
+    assert config.hidden_act == "gelu_tanh"
+    assert config_to_google(config)["hidden_act"] == "gelu"
+    assert config_to_huggingface(config)["hidden_act"] == "gelu_new"
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        (
+            {"model_type": "bert"},
+            "config.json: model_type='bert' is not an ALB",
+        ),
+        (
+            {"position_embedding_type": "relative_key"},
+            "position_embedding_type='relative_key' is not supported",
+        ),
+        ({"hidden_act": "swish"}, "hidden_act='swish' must be one of gelu, "),
+        ({"hidden_act": ["gelu"]}, "hidden_act="),
+        ({"net_structure_type": 1}, "net_structure_type=1 asks for a variant"),
+        ({"gap_size": 2}, "gap_size=2 asks for a variant"),
+        ({"num_memory_blocks": 1}, "num_memory_blocks=1 asks"),
+        ({"down_scale_factor": 2}, "down_scale_factor=2 asks"),
+        ({"layers_to_keep": [1]}, r"layers_to_keep=\[1\] asks"),
+        ({"hidden_size": "768"}, "hidden_size='768' must be an integer"),
+        ({"num_attention_heads": 7}, "a multiple of num_attention_heads=7"),
+        ({"vocab_size": None}, "vocab_size=None must be an integer"),
+    ],
+)
+def test_what_hugging_face_configs_must_not_say(changes, match):
+    with pytest.raises(InputError, match=match) as error:
+        huggingface(**changes)
+    assert str(error.value).startswith("config.json")
+
+
+def test_neutral_keys_of_google():
+    assert huggingface(layers_to_keep=[]) == huggingface()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"hidden_act": "gelu_erf"},
+        {"hidden_dropout_prob": 0.1, "layer_norm_eps": 1e-6},
+        {"embedding_size": 8},
+        {"sharing": "ffn"},
+    ],
+)
+def test_hugging_face_and_back(config, changes):
+    config = config.replace(**changes)
+    values = config_to_huggingface(config)
+    assert config_from_huggingface(values, "x") == config
+    ours_only = config.sharing != "all"
+    assert values["model_type"] == ("albert_tf" if ours_only else "albert")
+    assert ("sharing" in values) == ours_only
+
+
+def test_heads_of_hugging_face():
+    labels = {"10": "k", "2": "c", "1": "b", "0": "a"}
+    declared, head = head_from_huggingface(
+        {
+            "architectures": ["AlbertForTokenClassification"],
+            "id2label": labels,
+            "classifier_dropout_prob": 0,
+        },
+        "x",
+    )
+    assert declared == "token_head"
+    assert head.labels == ("a", "b", "c", "k")
+    assert (head.num_labels, head.dropout) == (4, 0.0)
+
+
+def test_numbered_labels_are_no_names():
+    labels = {"0": "LABEL_0", "1": "LABEL_1"}
+    _, head = head_from_huggingface({"id2label": labels}, "x")
+    assert (head.num_labels, head.labels) == (2, None)
+
+
+@pytest.mark.parametrize("labels", [["a", "b"], {"a": "b"}, "yes", 3])
+def test_bad_labels(labels):
+    with pytest.raises(InputError, match="^x: id2label=.* must name labels by"):
+        head_from_huggingface({"id2label": labels}, "x")
+
+
+def test_bad_dropout():
+    values = {"classifier_dropout_prob": "high"}
+    with pytest.raises(InputError, match="^x: classifier_dropout_prob='high'"):
+        head_from_huggingface(values, "x")
+
+
+def test_google_and_back(config):
+    config = config.replace(
+        hidden_act="relu",
+        hidden_dropout_prob=0.1,
+        attention_probs_dropout_prob=0.2,
+    )
+    values = config_to_google(config)
+    assert AlbertConfig.from_dict(values) == config
+    # What the published files have, and the original's script reads.
+    assert set(values) == set(BASE_V2) - {
+        "architectures",
+        "bos_token_id",
+        "classifier_dropout_prob",
+        "eos_token_id",
+        "layer_norm_eps",
+        "model_type",
+        "pad_token_id",
+    }
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"hidden_act": "gelu_erf"}, "hidden_act='gelu_erf'"),
+        ({"sharing": "attention"}, "sharing='attention'"),
+        ({"layer_norm_eps": 1e-6}, "layer_norm_eps=1e-06"),
+        (
+            {"embedding_size": 8, "project_equal_sizes": True},
+            "project_equal_sizes=True",
+        ),
+        (
+            {"hidden_act": "gelu_erf", "sharing": "none"},
+            "hidden_act='gelu_erf', sharing='none'",
+        ),
+    ],
+)
+def test_what_google_cannot_express(config, changes, words):
+    with pytest.raises(InputError, match=f"Google's code cannot .*{words}$"):
+        config_to_google(config.replace(**changes))
+
+
+def test_keras_hub_and_back(config):
+    config = config.replace(
+        hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1
+    )
+    assert config_to_keras_hub(config) == KERAS_HUB
+    assert config_from_keras_hub(KERAS_HUB, "x") == config
+
+
+def test_optional_arguments_of_keras_hub():
+    optional = ("num_groups", "num_inner_repetitions", "num_segments")
+    values = {k: v for k, v in KERAS_HUB.items() if k not in optional}
+    config = config_from_keras_hub(values, "x")
+    assert (config.num_hidden_groups, config.inner_group_num) == (1, 1)
+    assert config.type_vocab_size == 2
+
+
+@pytest.mark.parametrize("key", ["vocabulary_size", "num_heads", "hidden_dim"])
+def test_keras_hub_without_a_size(key):
+    values = {k: v for k, v in KERAS_HUB.items() if k != key}
+    with pytest.raises(InputError, match=f"x: key '{key}' is missing"):
+        config_from_keras_hub(values, "x")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"hidden_act": "gelu_erf"}, "hidden_act='gelu_erf'"),
+        ({"hidden_act": "relu"}, "hidden_act='relu'"),
+        ({"sharing": "ffn"}, "sharing='ffn'"),
+        ({"layer_norm_eps": 1e-6}, "layer_norm_eps=1e-06"),
+        (
+            {"hidden_dropout_prob": 0.1},
+            "two dropout rates, hidden 0.1 and attention 0.0",
+        ),
+    ],
+)
+def test_what_keras_hub_cannot_express(config, changes, words):
+    with pytest.raises(InputError, match=f"KerasHub cannot express {words}$"):
+        config_to_keras_hub(config.replace(**changes))
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("{not json", "is not JSON"),
+        ("[1]", "expected a JSON object"),
+        (None, "No such file"),
+        ("\xff", "is not JSON"),
+    ],
+)
+def test_read_json(tmp_path, text, match):
+    path = tmp_path / "config.json"
+    if text is not None:
+        path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(InputError, match=f"{path}.*{match}"):
+        read_json(path)

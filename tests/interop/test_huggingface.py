@@ -1,0 +1,264 @@
+import json
+import shutil
+
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from albert_tf.errors import InputError
+from albert_tf.interop.huggingface import (
+    architecture,
+    find_weights,
+    write_huggingface,
+)
+from albert_tf.interop.opening import open_checkpoint
+
+FIRST = "albert.embeddings.word_embeddings.weight"
+
+
+@pytest.fixture
+def folder(stored, tmp_path):
+    """A copy of a small checkpoint of transformers."""
+    return shutil.copytree(stored / "huggingface", tmp_path / "tiny")
+
+
+def change_config(folder, **changes):
+    values = json.loads((folder / "config.json").read_text())
+    values |= changes
+    values = {k: v for k, v in values.items() if v is not None}
+    (folder / "config.json").write_text(json.dumps(values))
+
+
+def tensors(folder):
+    return safetensors.numpy.load_file(folder / "model.safetensors")
+
+
+def save(folder, tensors, name="model.safetensors"):
+    safetensors.numpy.save_file(tensors, folder / name)
+
+
+@pytest.mark.parametrize("name", ["", "model.safetensors"])
+def test_any_path_of_it(folder, name):
+    assert open_checkpoint(folder / name).heads == ("mlm_head", "sop_head")
+
+
+def test_names_and_shapes_of_transformers(stored, tmp_path):
+    # What it writes itself, and we write again.
+    checkpoint = open_checkpoint(stored / "huggingface")
+    write_huggingface(checkpoint, tmp_path)
+    written, expected = tensors(tmp_path), tensors(stored / "huggingface")
+    assert set(written) == set(expected)
+    for name, value in expected.items():
+        assert written[name].dtype == np.float32
+        np.testing.assert_array_equal(written[name], value, name)
+    config = json.loads((tmp_path / "config.json").read_text())
+    theirs = json.loads((stored / "huggingface" / "config.json").read_text())
+    del theirs["transformers_version"]
+    assert config == theirs
+    with safetensors.safe_open(tmp_path / "model.safetensors", "np") as file:
+        assert file.metadata() == {"format": "pt"}
+
+
+@pytest.mark.parametrize("source", ["torch_zip", "torch_legacy"])
+def test_classifier_of_transformers(stored, tmp_path, source):
+    write_huggingface(open_checkpoint(stored / source), tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert config["architectures"] == ["AlbertForSequenceClassification"]
+    labels = ["contradiction", "entailment", "neutral"]
+    assert config["id2label"] == {str(i): n for i, n in enumerate(labels)}
+    assert config["label2id"] == {n: i for i, n in enumerate(labels)}
+    assert config["hidden_act"] == "gelu"
+    assert "problem_type" not in config
+
+
+@pytest.mark.parametrize(
+    ("heads", "name"),
+    [
+        ((), "AlbertModel"),
+        (("mlm_head",), "AlbertForMaskedLM"),
+        (("mlm_head", "sop_head"), "AlbertForPreTraining"),
+        (("classifier_head", "mlm_head"), "AlbertForSequenceClassification"),
+        (("token_head",), "AlbertForTokenClassification"),
+        (("choice_head",), "AlbertForMultipleChoice"),
+        (("span_head",), "AlbertForQuestionAnswering"),
+        (("joint_span_head",), "AlbertForJointSpan"),
+    ],
+)
+def test_architecture(config, make_checkpoint, tmp_path, heads, name):
+    assert architecture({"encoder", *heads}) == name
+    write_huggingface(make_checkpoint(config, *heads), tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert config["architectures"] == [name]
+    # An AlbertModel has no prefix, as its parent in the others has.
+    has_prefix = FIRST in tensors(tmp_path)
+    assert has_prefix == (name != "AlbertModel")
+
+
+def test_regression_is_said(config, make_checkpoint, tmp_path):
+    write_huggingface(make_checkpoint(config, "classifier_head"), tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert config["problem_type"] == "regression"
+    assert len(config["id2label"]) == 1
+
+
+def test_other_sharing_is_no_albert_of_transformers(
+    config, make_checkpoint, tmp_path
+):
+    unshared = config.replace(sharing="none")
+    write_huggingface(make_checkpoint(unshared), tmp_path)
+    values = json.loads((tmp_path / "config.json").read_text())
+    assert values["model_type"] == "albert_tf"
+    with safetensors.safe_open(tmp_path / "model.safetensors", "np") as file:
+        assert file.metadata() == {"format": "albert_tf"}
+
+
+def test_unknown_keys_are_ignored(folder):
+    change_config(folder, use_cache=True, output_past=True, foo={"bar": []})
+    assert open_checkpoint(folder).config.vocab_size == 40
+
+
+def test_another_model(folder):
+    change_config(folder, model_type="bert")
+    with pytest.raises(InputError, match="config.json: model_type='bert' is n"):
+        open_checkpoint(folder)
+
+
+def test_config_of_another_model(folder):
+    for changes, match in [
+        ({"num_hidden_groups": 1}, r"albert_layer_groups\.1\..* has no place"),
+        ({"inner_group_num": 1}, r"albert_layers\.1\..* has no place"),
+        ({"vocab_size": 41}, r"of shape \[40, 4\], expected \[41, 4\]"),
+    ]:
+        shutil.copy(folder / "config.json", folder / "kept")
+        change_config(folder, **changes)
+        with pytest.raises(InputError, match=match):
+            open_checkpoint(folder)
+        shutil.copy(folder / "kept", folder / "config.json")
+
+
+def test_a_declared_head_must_be_there(folder):
+    change_config(folder, architectures=["AlbertForQuestionAnswering"])
+    message = "config.json says that there is a span_head, but .* no tensor of"
+    with pytest.raises(InputError, match=message):
+        open_checkpoint(folder)
+    change_config(folder, architectures=["AlbertModel"])
+    assert open_checkpoint(folder).heads == ("mlm_head", "sop_head")
+
+
+def test_a_head_that_is_not_declared(stored, tmp_path):
+    folder = shutil.copytree(stored / "torch_zip", tmp_path / "tiny")
+    change_config(folder, architectures=None, id2label=None)
+    message = "classifier.weight may belong to a classifier_head or a token_he"
+    with pytest.raises(InputError, match=message):
+        open_checkpoint(folder)
+    for head in ("classifier_head", "token_head"):
+        checkpoint = open_checkpoint(folder, head=head)
+        assert checkpoint.heads == (head,)
+        assert checkpoint.head.num_labels == 3
+        assert checkpoint.head.labels is None
+
+
+def test_labels_of_another_count_are_none(stored, tmp_path):
+    folder = shutil.copytree(stored / "torch_zip", tmp_path / "tiny")
+    change_config(folder, id2label={"0": "no", "1": "yes"})
+    head = open_checkpoint(folder).head
+    assert (head.num_labels, head.labels) == (3, None)
+
+
+def test_weights_without_prefix(folder):
+    save(
+        folder,
+        {k.removeprefix("albert."): v for k, v in tensors(folder).items()},
+    )
+    assert open_checkpoint(folder).heads == ("mlm_head", "sop_head")
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float64"])
+def test_other_precisions(folder, dtype):
+    held = {k: v.astype(dtype) for k, v in tensors(folder).items()}
+    save(folder, held)
+    array = open_checkpoint(folder).arrays["mlm_head/output_bias"]
+    assert array.dtype == np.float32
+    np.testing.assert_array_equal(array, held["predictions.bias"])
+
+
+def test_which_weights(folder, tmp_path):
+    assert find_weights(folder).name == "model.safetensors"
+    (folder / "pytorch_model.bin").write_bytes(b"")
+    assert find_weights(folder).name == "model.safetensors"
+    (folder / "model.safetensors").unlink()
+    assert find_weights(folder).name == "pytorch_model.bin"
+    (folder / "pytorch_model.bin").rename(folder / "mine.bin")
+    (folder / "training_args.bin").write_bytes(b"")
+    assert find_weights(folder).name == "mine.bin"
+    (folder / "other.safetensors").write_bytes(b"")
+    assert find_weights(folder) is None
+
+
+def shard(folder, parts=3):
+    held = tensors(folder)
+    (folder / "model.safetensors").unlink()
+    listed = {}
+    for part in range(parts):
+        name = f"model-{part + 1:05}-of-{parts:05}.safetensors"
+        names = sorted(held)[part::parts]
+        save(folder, {n: held[n] for n in names}, name)
+        listed |= dict.fromkeys(names, name)
+    index = {"metadata": {"total_size": 1}, "weight_map": listed}
+    path = folder / "model.safetensors.index.json"
+    path.write_text(json.dumps(index))
+    return path, listed
+
+
+def test_several_files(folder, assert_equal, stored):
+    path, _ = shard(folder)
+    expected = open_checkpoint(stored / "huggingface")
+    assert_equal(open_checkpoint(folder), expected)
+    assert_equal(open_checkpoint(path), expected)
+
+
+def test_several_files_that_are_not_whole(folder):
+    path, listed = shard(folder)
+    second = folder / "model-00002-of-00003.safetensors"
+    content = second.read_bytes()
+    second.unlink()
+    with pytest.raises(InputError, match="00002-of-00003.safetensors is miss"):
+        open_checkpoint(folder)
+    second.write_bytes(content[:-8])
+    with pytest.raises(InputError, match="00002-of-00003.safetensors: .*incom"):
+        open_checkpoint(folder)
+    second.write_bytes(content)
+    for weight_map, match in [
+        ({**listed, "extra": second.name}, "lists extra, which no file holds"),
+        ({**listed, FIRST: "../x.safetensors"}, "outside of its folder"),
+        ({}, "lists no weights"),
+        (None, "lists no weights"),
+    ]:
+        path.write_text(json.dumps({"weight_map": weight_map}))
+        with pytest.raises(InputError, match=match):
+            open_checkpoint(folder)
+    shutil.copy(second, folder / "copy.safetensors")
+    weight_map = {**listed, "copy": "copy.safetensors"}
+    path.write_text(json.dumps({"weight_map": weight_map}))
+    with pytest.raises(InputError, match="is in two files"):
+        open_checkpoint(folder)
+
+
+def test_no_weights(folder):
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(InputError, match="holds no checkpoint of a known kind"):
+        open_checkpoint(folder)
+
+
+def test_no_config(folder):
+    (folder / "config.json").unlink()
+    for path in (folder, folder / "model.safetensors"):
+        with pytest.raises(InputError, match="has no config.json beside it"):
+            open_checkpoint(path)
+
+
+def test_a_tokenizer_that_cannot_be_used_is_told(folder):
+    (folder / "spiece.model").write_text("<html>")
+    checkpoint = open_checkpoint(folder)
+    assert checkpoint.tokenizer is None
+    assert "spiece.model" in checkpoint.report()

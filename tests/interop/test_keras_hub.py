@@ -1,0 +1,153 @@
+import json
+import shutil
+
+import h5py
+import numpy as np
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.interop.keras_hub import write_keras_hub
+from albert_tf.interop.opening import open_checkpoint
+
+
+@pytest.fixture
+def folder(stored, tmp_path):
+    """A copy of a small text classifier of KerasHub."""
+    return shutil.copytree(stored / "keras_hub_classifier", tmp_path / "tiny")
+
+
+def datasets(path):
+    found = {}
+    with h5py.File(path) as file:
+        file.visititems(
+            lambda name, item: (
+                found.update({name: item[()]})
+                if isinstance(item, h5py.Dataset)
+                else None
+            )
+        )
+    return found
+
+
+def change_json(path, **changes):
+    values = json.loads(path.read_text())
+    values["config"] |= changes
+    path.write_text(json.dumps(values))
+
+
+def test_the_same_tensors(folder, tmp_path):
+    write_keras_hub(open_checkpoint(folder), tmp_path)
+    for name in ("model.weights.h5", "task.weights.h5"):
+        written, expected = datasets(tmp_path / name), datasets(folder / name)
+        expected = {
+            k: v for k, v in expected.items() if not k.startswith("optimizer")
+        }
+        assert set(written) == set(expected)
+        for path, value in expected.items():
+            assert written[path].dtype == value.dtype
+            np.testing.assert_array_equal(written[path], value, path)
+
+
+def test_the_same_description(folder, tmp_path):
+    write_keras_hub(open_checkpoint(folder), tmp_path)
+
+    def described(folder, name):
+        values = json.loads((folder / name).read_text())
+        return values["class_name"], values["registered_name"], values["config"]
+
+    for name in ("config.json", "task.json", "tokenizer.json"):
+        written, expected = described(tmp_path, name), described(folder, name)
+        assert written[:2] == expected[:2]
+    written = described(tmp_path, "config.json")[2]
+    expected = described(folder, "config.json")[2]
+    assert {k: v for k, v in expected.items() if k in written} == {
+        **written,
+        # KerasHub numbers the objects of a session.
+        "name": expected["name"],
+    }
+    written = described(tmp_path, "task.json")[2]
+    assert written["num_classes"] == 3
+    assert written["dropout"] == 0.2
+    metadata = json.loads((tmp_path / "metadata.json").read_text())
+    expected = json.loads((folder / "metadata.json").read_text())
+    assert metadata["parameter_count"] == expected["parameter_count"]
+    vocabulary = "assets/tokenizer/vocabulary.spm"
+    written = (tmp_path / vocabulary).read_bytes()
+    assert written == (folder / vocabulary).read_bytes()
+
+
+@pytest.mark.parametrize("name", ["model.weights.h5", "task.weights.h5"])
+def test_a_file_in_it(folder, name):
+    assert open_checkpoint(folder / name).heads == ("classifier_head",)
+
+
+def test_backbone_of_a_task(folder):
+    (folder / "task.json").unlink()
+    (folder / "task.weights.h5").unlink()
+    assert open_checkpoint(folder).heads == ()
+
+
+def test_task_of_another_kind(folder):
+    values = json.loads((folder / "task.json").read_text())
+    values["class_name"] = "BertTextClassifier"
+    (folder / "task.json").write_text(json.dumps(values))
+    with pytest.raises(InputError, match="task.json describes a BertTextClass"):
+        open_checkpoint(folder)
+
+
+def test_half_a_task(folder):
+    (folder / "task.weights.h5").unlink()
+    with pytest.raises(InputError, match="task.weights.h5: no such file"):
+        open_checkpoint(folder)
+
+
+def test_config_of_another_model(folder):
+    change_json(folder / "config.json", num_groups=1)
+    with pytest.raises(InputError, match="has layers/transformer_encoder_2/.*"):
+        open_checkpoint(folder)
+
+
+def test_config_without_a_size(folder):
+    path = folder / "config.json"
+    values = json.loads(path.read_text())
+    del values["config"]["hidden_dim"]
+    path.write_text(json.dumps(values))
+    with pytest.raises(
+        InputError, match="config.json: key 'hidden_dim' is mis"
+    ):
+        open_checkpoint(folder)
+    path.write_text(json.dumps({**values, "config": None}))
+    with pytest.raises(InputError, match=r"config\.json"):
+        open_checkpoint(folder)
+
+
+def test_an_unknown_dataset(folder):
+    with h5py.File(folder / "model.weights.h5", "a") as file:
+        file["layers/adapter/vars/0"] = np.zeros(3)
+    with pytest.raises(
+        InputError, match="has layers/adapter/vars/0, which has"
+    ):
+        open_checkpoint(folder)
+
+
+def test_bfloat16(folder):
+    # As Keras writes it: two bytes of no type, and the type's name.
+    with h5py.File(folder / "model.weights.h5", "a") as file:
+        values = file["layers/dense/vars/1"][()]
+        upper = (values.view(np.uint32) >> 16).astype(np.uint16)
+        del file["layers/dense/vars/1"]
+        dataset = file.create_dataset(
+            "layers/dense/vars/1", data=upper.view("V2")
+        )
+        dataset.attrs["dtype"] = "bfloat16"
+    array = open_checkpoint(folder).arrays["encoder/embedding_projection/bias"]
+    assert array.dtype == np.float32
+    np.testing.assert_allclose(array, values, rtol=2**-7)
+    assert (array != values).any()
+
+
+def test_text_is_what_sentencepiece_makes_of_it(folder):
+    settings = open_checkpoint(folder).tokenizer.settings
+    assert not settings["do_lower_case"]
+    assert not settings["strip_accents"]
+    assert settings["digit_comma"] == "off"

@@ -1,0 +1,73 @@
+import shutil
+
+import numpy as np
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.interop.opening import open_checkpoint
+from albert_tf.interop.run_folder import is_run_folder
+from albert_tf.training.checkpoints import read_checkpoint
+
+
+@pytest.fixture
+def run(stored, tmp_path):
+    return shutil.copytree(stored / "albert_tf_run", tmp_path / "run")
+
+
+def copy_step(run, step):
+    for path in run.glob("checkpoints/step-00000002.*"):
+        suffix = path.name.removeprefix("step-00000002")
+        shutil.copy(path, path.with_name(f"step-{step:08}{suffix}"))
+
+
+def test_the_model_of_the_run(run):
+    assert is_run_folder(run)
+    checkpoint = open_checkpoint(run)
+    # As training restores it.
+    saved = read_checkpoint(run / "checkpoints" / "step-00000002")
+    model = {k: v for k, v in saved.items() if k.startswith("model/")}
+    assert {f"model/{path}" for path in checkpoint.arrays} == set(model)
+    for path, value in checkpoint.arrays.items():
+        np.testing.assert_array_equal(value, model[f"model/{path}"])
+    assert set(checkpoint.left) == set(saved) - set(model)
+    assert "optimizer state" in checkpoint.report()
+
+
+@pytest.mark.parametrize("suffix", ["", ".index", ".data-00000-of-00001"])
+def test_one_of_its_checkpoints(run, suffix):
+    copy_step(run, 10)
+    newest = open_checkpoint(run).source
+    assert newest == str(run / "checkpoints" / "step-00000010")
+    path = run / "checkpoints" / f"step-00000002{suffix}"
+    older = open_checkpoint(path)
+    assert older.source == str(run / "checkpoints" / "step-00000002")
+    assert older.format == "training run of albert_tf"
+
+
+def test_no_checkpoint_yet(run):
+    shutil.rmtree(run / "checkpoints")
+    with pytest.raises(InputError, match=f"{run} is a run without a checkpoin"):
+        open_checkpoint(run)
+
+
+def test_without_tokenizer(run):
+    (run / "tokenizer_config.json").unlink()
+    (run / "spiece.model").unlink()
+    checkpoint = open_checkpoint(run)
+    assert checkpoint.tokenizer is None
+    assert not checkpoint.vocabulary.problem
+
+
+def test_overrides(run):
+    overrides = {"hidden_dropout_prob": 0.5}
+    opened = open_checkpoint(run, config_overrides=overrides)
+    assert opened.config.hidden_dropout_prob == 0.5
+
+
+def test_a_damaged_checkpoint(run):
+    (data,) = run.glob("checkpoints/*.data*")
+    data.write_bytes(data.read_bytes()[:5000])
+    with pytest.raises(
+        InputError, match="step-00000002 is not a TensorFlow ch"
+    ):
+        dict(open_checkpoint(run).arrays)

@@ -1,0 +1,139 @@
+import json
+import shutil
+
+import pytest
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.export.encoder import export_encoder
+from albert_tf.export.preprocessor import export_preprocessor
+from albert_tf.interop.archive import UnpackedArchive
+from albert_tf.interop.opening import open_checkpoint
+from albert_tf.interop.saved_model import open_saved_model
+from albert_tf.models.encoder import AlbertEncoder
+
+
+@pytest.fixture
+def unpacked(stored, tmp_path):
+    """Returns `unpack(name)`: a folder that may be changed."""
+
+    def unpack(name):
+        archive = UnpackedArchive(stored / f"{name}.tar.gz")
+        return shutil.copytree(archive.folder, tmp_path / name)
+
+    return unpack
+
+
+def test_three_systems(unpacked):
+    formats = {
+        "tf_hub_1": "TF-Hub module of TF1",
+        "tf_hub_2": "TF-Hub SavedModel of Model Garden",
+        "albert_tf_export": "SavedModel of albert_tf",
+    }
+    for name, words in formats.items():
+        folder = unpacked(name)
+        assert open_checkpoint(folder).format == words
+        checkpoint = open_checkpoint(folder / "saved_model.pb")
+        assert checkpoint.source == str(folder)
+
+
+def test_a_module_without_its_config_is_read_from_the_graph(unpacked):
+    folder = unpacked("tf_hub_1")
+    expected = open_checkpoint(folder).config
+    (folder / "assets" / "albert_config.json").unlink()
+    checkpoint = open_checkpoint(folder)
+    assert checkpoint.config == expected
+    assert checkpoint.notes == (
+        "config: read from the weights' shapes and the graph",
+    )
+
+
+def test_the_graph_of_a_module_knows_the_heads(unpacked):
+    folder = unpacked("tf_hub_1")
+    path = folder / "assets" / "albert_config.json"
+    config = json.loads(path.read_text())
+    path.write_text(json.dumps(config | {"num_attention_heads": 4}))
+    checkpoint = open_checkpoint(folder)
+    assert checkpoint.config.num_attention_heads == 2
+    assert checkpoint.notes == (
+        "num_attention_heads=2, as the graph computes it; albert_config.json "
+        "says 4",
+    )
+
+
+def test_overrides_and_a_config_of_the_users(unpacked):
+    folder = unpacked("tf_hub_2")
+    overrides = {"hidden_dropout_prob": 0.0, "num_hidden_layers": 5}
+    config = open_checkpoint(folder, config_overrides=overrides).config
+    assert (config.hidden_dropout_prob, config.num_hidden_layers) == (0.0, 5)
+    given = config.replace(num_hidden_layers=7)
+    assert open_checkpoint(folder, config=given).config == given
+
+
+@pytest.mark.parametrize("cased", [False, True])
+def test_case_of_our_exports(stored, tmp_path, cased):
+    config = AlbertConfig(
+        vocab_size=40,
+        embedding_size=4,
+        hidden_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=1,
+        intermediate_size=8,
+        max_position_embeddings=8,
+    )
+    export_encoder(
+        AlbertEncoder(config),
+        tmp_path / "export",
+        tokenizer_model=stored / "spiece.model",
+        do_lower_case=not cased,
+    )
+    checkpoint = open_checkpoint(tmp_path / "export")
+    assert checkpoint.tokenizer.settings["do_lower_case"] is not cased
+    assert checkpoint.config == config
+    assert checkpoint.heads == ()
+
+
+def test_a_preprocessor_is_no_checkpoint(stored, tmp_path):
+    export_preprocessor(stored / "spiece.model", tmp_path / "export")
+    with pytest.raises(InputError, match=f"{tmp_path / 'export'} is a SavedM"):
+        open_checkpoint(tmp_path / "export")
+
+
+def test_another_model(tmp_path):
+    import tensorflow as tf
+
+    module = tf.Module()
+    module.kernel = tf.Variable([1.0], name="dense/kernel")
+    tf.saved_model.save(module, str(tmp_path / "other"))
+    message = "of no ALBERT that is known here: its variables are dense/kernel"
+    with pytest.raises(InputError, match=message):
+        open_checkpoint(tmp_path / "other")
+
+
+def test_parts_that_are_missing(unpacked):
+    folder = unpacked("tf_hub_1")
+    data = folder / "variables" / "variables.data-00000-of-00001"
+    content = data.read_bytes()
+    data.write_bytes(content[: len(content) // 2])
+    with pytest.raises(InputError, match="is not a TensorFlow checkpoint, or"):
+        dict(open_checkpoint(folder).arrays)
+    (folder / "variables" / "variables.index").unlink()
+    with pytest.raises(InputError, match="is a SavedModel without variables/"):
+        open_saved_model(folder)
+
+
+def test_a_damaged_graph(unpacked):
+    folder = unpacked("tf_hub_1")
+    (folder / "saved_model.pb").write_text("<html>")
+    with pytest.raises(InputError, match=r"saved_model\.pb is damaged"):
+        open_checkpoint(folder)
+
+
+@pytest.mark.parametrize(
+    "text", ["{}", '{"config": 3}', "<html>", '[{"a": 1}]']
+)
+def test_a_damaged_description_of_ours(unpacked, text):
+    folder = unpacked("albert_tf_export")
+    (folder / "export.json").write_text(text)
+    with pytest.raises(InputError, match=r"export\.json"):
+        open_checkpoint(folder)

@@ -1,0 +1,156 @@
+import dataclasses
+import pathlib
+import re
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.config import AlbertConfig
+
+# Our variable path -> the original's name. Written down here once more, so
+# that the numbers are compared without the code that opens checkpoints.
+_GOOGLE_NAMES = (
+    (r"^encoder/embeddings/layer_norm/", "bert/embeddings/LayerNorm/"),
+    (r"^encoder/embeddings/", "bert/embeddings/"),
+    (r"^encoder/(embedding_projection|transformer)/", r"bert/encoder/\1/"),
+    (r"/embedding_projection/", "/embedding_hidden_mapping_in/"),
+    (r"/inner_(\d+)/", r"/inner_group_\1/"),
+    (r"/attention/(query|key|value)/", r"/attention_1/self/\1/"),
+    (r"/attention/output/", "/attention_1/output/dense/"),
+    (r"/attention/layer_norm/", "/LayerNorm/"),
+    (r"/feed_forward/intermediate/", "/ffn_1/intermediate/dense/"),
+    (r"/feed_forward/output/", "/ffn_1/intermediate/output/dense/"),
+    (r"/feed_forward/layer_norm/", "/LayerNorm_1/"),
+    (r"^encoder/pooler/", "bert/pooler/dense/"),
+    (r"^mlm_head/dense/", "cls/predictions/transform/dense/"),
+    (r"^mlm_head/layer_norm/", "cls/predictions/transform/LayerNorm/"),
+    (r"^mlm_head/output_bias", "cls/predictions/output_bias"),
+    (r"^sop_head/kernel", "cls/seq_relationship/output_weights"),
+    (r"^sop_head/bias", "cls/seq_relationship/output_bias"),
+    (r"^(classifier|choice)_head/kernel", "output_weights"),
+    (r"^(classifier|choice)_head/bias", "output_bias"),
+    (r"^span_head/kernel", "cls/squad/output_weights"),
+    (r"^span_head/bias", "cls/squad/output_bias"),
+    (r"^joint_span_head/start/", "start_logits/dense/"),
+    (r"^joint_span_head/end/dense/", "end_logits/dense_0/"),
+    (r"^joint_span_head/end/layer_norm/", "end_logits/LayerNorm/"),
+    (r"^joint_span_head/end/output/", "end_logits/dense_1/"),
+    (r"^joint_span_head/answerability/dense/", "answer_class/dense_0/"),
+    (r"^joint_span_head/answerability/output/", "answer_class/dense_1/"),
+)
+
+
+class GoogleWeights:
+    """Weights and gradients under the original's names, in its shapes."""
+
+    @staticmethod
+    def name(path):
+        for pattern, replacement in _GOOGLE_NAMES:
+            path = re.sub(pattern, replacement, path)
+        return path
+
+    @classmethod
+    def load(cls, model, checkpoint):
+        """Sets every weight of the model from a checkpoint."""
+        reader = tf.train.load_checkpoint(str(checkpoint))
+        for variable in model.trainable_variables:
+            name = cls.name(variable.path)
+            variable.assign(cls.turn(name, reader.get_tensor(name)))
+        return model
+
+    @classmethod
+    def gradients(cls, model, gradients):
+        """Returns the original's name -> gradient."""
+        named = {}
+        for variable, gradient in zip(
+            model.trainable_variables, gradients, strict=True
+        ):
+            name = cls.name(variable.path)
+            gradient = tf.convert_to_tensor(gradient).numpy()
+            named[name] = cls.turn(name, gradient)
+        return named
+
+    @staticmethod
+    def turn(name, value):
+        # [outputs, hidden] there, [hidden, outputs] here.
+        return value.T if name.endswith("output_weights") else value
+
+
+@pytest.fixture(scope="session")
+def google_weights():
+    return GoogleWeights
+
+
+@dataclasses.dataclass
+class GoogleHead:
+    """A fine-tuned model of the original, and what it computed."""
+
+    config: AlbertConfig
+    checkpoint: pathlib.Path
+    inputs: dict
+    outputs: dict
+
+    def encoder_inputs(self):
+        return {
+            "input_word_ids": tf.constant(self.inputs["input_ids"]),
+            "input_mask": tf.constant(self.inputs["input_mask"]),
+            "input_type_ids": tf.constant(self.inputs["segment_ids"]),
+        }
+
+    def load(self, model):
+        return GoogleWeights.load(model, self.checkpoint)
+
+
+@pytest.fixture
+def google_head(shared):
+    def find(task):
+        folder = shared("golden", "google", "heads", task)
+        case = shared("golden", "google", "model", "a_base")
+        return GoogleHead(
+            AlbertConfig.from_json(case / "albert_config.json"),
+            folder / "model.ckpt",
+            dict(np.load(folder / "inputs.npz")),
+            dict(np.load(folder / "outputs.npz")),
+        )
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def config():
+    return AlbertConfig(
+        vocab_size=50,
+        embedding_size=8,
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=24,
+        max_position_embeddings=20,
+        # Far from zero, so that every part matters in a comparison.
+        initializer_range=0.3,
+    )
+
+
+@pytest.fixture
+def batch():
+    """The encoder's dict `[4, 12]`, ragged."""
+    rng = np.random.default_rng(0)
+    mask = (np.arange(12) < np.array([7, 8, 12, 9])[:, None]).astype("int32")
+    return {
+        "input_word_ids": rng.integers(5, 50, mask.shape, "int32") * mask,
+        "input_mask": mask,
+        "input_type_ids": (np.arange(12) >= 3).astype("int32") * mask,
+    }
+
+
+@pytest.fixture
+def round_trip(tmp_path):
+    """Saves a model as `.keras` and loads it."""
+
+    def run(model):
+        model.save(tmp_path / "model.keras")
+        return keras.saving.load_model(tmp_path / "model.keras")
+
+    return run

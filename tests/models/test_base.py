@@ -1,0 +1,113 @@
+"""What holds for every model, whatever its head."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.models.classifier import AlbertClassifier
+from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.multiple_choice import AlbertMultipleChoice
+from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.models.span_labeler import AlbertSpanLabeler
+from albert_tf.models.token_classifier import AlbertTokenClassifier
+
+MODELS = {
+    "encoder": AlbertEncoder,
+    "encoder alone": lambda c, **k: AlbertEncoder(c, pooler=False, **k),
+    "pretrainer": AlbertPretrainer,
+    "masked language model": lambda c, **k: AlbertPretrainer(
+        c, sop_head=False, pooler=False, **k
+    ),
+    "classifier": lambda c, **k: AlbertClassifier(c, 3, **k),
+    "token classifier": lambda c, **k: AlbertTokenClassifier(c, 3, **k),
+    "multiple choice": AlbertMultipleChoice,
+    "spans": lambda c, **k: AlbertSpanLabeler(c, "v1", **k),
+    "joint spans": lambda c, **k: AlbertSpanLabeler(c, "joint", **k),
+}
+
+
+@pytest.fixture(params=MODELS)
+def name(request):
+    return request.param
+
+
+@pytest.fixture
+def inputs(name, batch):
+    if name in ("pretrainer", "masked language model"):
+        return {**batch, "masked_lm_positions": np.array([[1, 5]] * 4)}
+    if name == "multiple choice":
+        return {k: np.stack([x, x[::-1]], axis=1) for k, x in batch.items()}
+    if name == "joint spans":
+        return {**batch, "p_mask": 1 - batch["input_mask"]}
+    return batch
+
+
+def flat(outputs):
+    return [np.asarray(tf.cast(x, "float32")) for x in tf.nest.flatten(outputs)]
+
+
+def test_keras_file(name, config, inputs, round_trip):
+    model = MODELS[name](config)
+    loaded = round_trip(model)
+    assert type(loaded) is type(model)
+    assert loaded.get_config() == model.get_config()
+    for x, y in zip(flat(model(inputs)), flat(loaded(inputs)), strict=True):
+        np.testing.assert_array_equal(x, y)
+
+
+def test_paths_are_unique_and_do_not_depend_on_names(name, config):
+    paths = [v.path for v in MODELS[name](config).trainable_variables]
+    assert len(set(paths)) == len(paths)
+    if name.startswith("encoder"):
+        return  # The encoder's own name is the first part of the path.
+    again = MODELS[name](config, name="other").trainable_variables
+    assert [v.path for v in again] == paths
+
+
+def test_packed_equals_padded_on_real_tokens(name, config, batch, inputs):
+    padded = MODELS[name](config)
+    packed = MODELS[name](config, packed=True)
+    packed.set_weights(padded.get_weights())
+    real = batch["input_mask"].astype(bool)
+    run = tf.function(packed, autograph=False)
+    for x, y in zip(flat(padded(inputs)), flat(run(inputs)), strict=True):
+        if x.shape[:2] == real.shape:
+            x, y = x[real], y[real]
+        np.testing.assert_allclose(x, y, atol=1e-5)
+
+
+def test_keras_does_not_compile_packed_rows_with_xla(name, config):
+    padded = MODELS[name](config)
+    padded.compile(jit_compile=True)
+    assert padded.jit_compile
+    packed = MODELS[name](config, packed=True)
+    with pytest.warns(UserWarning, match="doesn't support `jit_compile=True`"):
+        packed.compile(jit_compile=True)
+    assert not packed.jit_compile
+
+
+def test_logits_are_float32_in_mixed_precision(name, config, inputs):
+    model = MODELS[name](config, dtype="mixed_bfloat16")
+    assert all(v.dtype == "float32" for v in model.trainable_variables)
+    states = ("sequence_output", "pooled_output", "encoder_outputs")
+    outputs = model(inputs)
+    if isinstance(outputs, dict):
+        outputs = {k: v for k, v in outputs.items() if k not in states}
+    for value in tf.nest.flatten(outputs):
+        assert value.dtype in (tf.float32, tf.int32)
+
+
+def test_is_a_layer_of_a_functional_model(name, config, inputs):
+    model = MODELS[name](config)
+    symbols = {
+        key: keras.Input(value.shape[1:-1] + (None,), dtype="int32", name=key)
+        for key, value in inputs.items()
+    }
+    functional = keras.Model(symbols, model(symbols))
+    for x, y in zip(
+        flat(functional.predict_on_batch(inputs)),
+        flat(model(inputs)),
+        strict=True,
+    ):
+        np.testing.assert_allclose(x, y, atol=1e-5)

@@ -1,0 +1,58 @@
+import pytest
+import tensorflow as tf
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.tasks.export_checkpoint import export_checkpoint
+from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.tokenizer_files import HUGGING_FACE_SLOW
+
+TEXTS = ["``ÉA 2,000'' ΑΣ", "<PAD> [MASK], straße"]
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    return AlbertEncoder(
+        AlbertConfig(
+            vocab_size=30000,
+            embedding_size=2,
+            hidden_size=4,
+            num_hidden_layers=1,
+            num_attention_heads=1,
+            intermediate_size=4,
+            max_position_embeddings=16,
+        )
+    )
+
+
+@pytest.mark.parametrize("settings", [{}, HUGGING_FACE_SLOW])
+def test_exports_of_a_saved_model(shared, tmp_path, encoder, settings):
+    model = shared("data", "sentencepiece-30k-clean", "30k-clean.model")
+    tokenizer = AlbertTokenizer.from_file(model, **settings)
+    encoder.save_pretrained(tmp_path / "model", tokenizer)
+    for kind in ("encoder", "preprocessor"):
+        export_checkpoint(
+            tmp_path / "model", tmp_path / kind, kind=kind, seq_length=16
+        )
+    preprocess = tf.saved_model.load(tmp_path / "preprocessor")
+    ids = preprocess.tokenize(tf.constant(TEXTS)).to_list()
+    assert ids == tokenizer.encode(TEXTS)
+    # Special tokens come out of the text with the second settings only.
+    assert ({0, 4} <= set(ids[1])) == bool(settings)
+
+    inputs = preprocess(tf.constant(TEXTS))
+    exported = tf.saved_model.load(tmp_path / "encoder")(inputs)
+    tf.debugging.assert_near(
+        exported["sequence_output"],
+        encoder(inputs)["sequence_output"],
+        atol=1e-5,
+    )
+
+
+def test_a_tokenizer_is_needed(tmp_path, encoder):
+    encoder.save_pretrained(tmp_path / "model")
+    (tmp_path / "model" / "spiece.model").unlink(missing_ok=True)
+    with pytest.raises(InputError, match="holds no tokenizer"):
+        export_checkpoint(tmp_path / "model", tmp_path / "out")
+    assert not (tmp_path / "out").exists()

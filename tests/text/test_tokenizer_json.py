@@ -1,0 +1,104 @@
+"""What transformers makes of our folders: how many ids are ours.
+
+The vectors are those of golden/google and data/oracles, 302 texts.
+"""
+
+import json
+
+import pytest
+
+from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.tokenizer_files import HUGGING_FACE_SLOW, tokenizer_files
+from albert_tf.text.tokenizer_json import TOKENIZER_JSON, tokenizer_json
+
+pytestmark = pytest.mark.peer
+
+transformers = pytest.importorskip("transformers")
+if transformers.__version__.startswith("4."):
+    pytest.skip(
+        f"transformers {transformers.__version__}: its slow tokenizer is "
+        "tested in test_huggingface_slow.py",
+        allow_module_level=True,
+    )
+
+
+@pytest.fixture(scope="module")
+def tokenizer(clean_model):
+    return AlbertTokenizer.from_file(clean_model, **HUGGING_FACE_SLOW)
+
+
+@pytest.fixture(scope="module")
+def texts(shared):
+    def read(*parts):
+        return json.loads(shared(*parts).read_text(encoding="utf-8"))
+
+    oracles = read("data", "oracles", "tokenization_vectors.json")
+    cases = [
+        *read("golden", "google", "tokenization", "tokenization.json"),
+        *oracles["published"],
+        *oracles["derived_here_sentencepiece_0_2"],
+        oracles["mask_case"],
+    ]
+    return [case["text"] for case in cases]
+
+
+def opened(tokenizer, folder, **files):
+    """Opens a folder of ours as people do."""
+    written = tokenizer_files(tokenizer, max_length=512)
+    written["config.json"] = b'{"model_type": "albert"}'
+    for name, content in (written | files).items():
+        (folder / name).write_bytes(content)
+    return transformers.AutoTokenizer.from_pretrained(folder)
+
+
+def equal(theirs, ours, texts):
+    """Returns the texts for which both give the same ids."""
+    found = [theirs.encode(text, add_special_tokens=False) for text in texts]
+    expected = ours.encode(texts)
+    return [
+        text
+        for text, ids, others in zip(texts, found, expected, strict=True)
+        if ids == others
+    ]
+
+
+def test_ids_from_the_model_alone(tokenizer, texts, tmp_path):
+    theirs = opened(tokenizer, tmp_path)
+    assert len(equal(theirs, tokenizer, texts)) == 217
+    assert len(texts) == 302
+
+
+def test_ids_with_tokenizer_json(tokenizer, texts, tmp_path):
+    files = {TOKENIZER_JSON: tokenizer_json(tokenizer)}
+    theirs = opened(tokenizer, tmp_path, **files)
+    same = equal(theirs, tokenizer, texts)
+    assert len(same) == 301
+    # Its whitespace differs from Python's in the vertical tab.
+    assert set(texts) - set(same) == {"vertical\x0btab\x0cform feed"}
+
+
+def test_ids_of_the_library_itself(tokenizer, texts, tmp_path):
+    """Without transformers, which puts its own normalizer before the model."""
+    tokenizers = pytest.importorskip("tokenizers")
+    path = tmp_path / TOKENIZER_JSON
+    path.write_bytes(tokenizer_json(tokenizer))
+    library = tokenizers.Tokenizer.from_file(str(path))
+    found = [library.encode(t, add_special_tokens=False).ids for t in texts]
+    pairs = zip(found, tokenizer.encode(texts), strict=True)
+    assert sum(ids == expected for ids, expected in pairs) == 302
+
+
+@pytest.mark.parametrize("with_json", [False, True])
+def test_pairs_have_segments(tokenizer, tmp_path, with_json):
+    files = {TOKENIZER_JSON: tokenizer_json(tokenizer)} if with_json else {}
+    theirs = opened(tokenizer, tmp_path, **files)
+    assert theirs.model_max_length == 512
+    assert theirs.pad_token_id == 0
+    texts, pairs = ["Who is it?", "x"], ["He.", "a [MASK] of"]
+    packed, expected = (
+        tokenizer(texts, pairs),
+        theirs(texts, pairs, padding=True),
+    )
+    assert expected["token_type_ids"] == packed["input_type_ids"].tolist()
+    assert expected["attention_mask"] == packed["input_mask"].tolist()
+    assert expected["input_ids"] == packed["input_word_ids"].tolist()
