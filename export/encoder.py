@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+from albert_tf.export.assets import attach_vocabulary
 from albert_tf.export.encoder_graph import EncoderGraph
 from albert_tf.export.endpoint import (
     Endpoint,
@@ -20,6 +21,7 @@ from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.inputs import ENCODER_INPUTS, MASKED_LM_POSITIONS
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.new_folder import new_folder
+from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer
 
 
@@ -52,7 +54,8 @@ def export_encoder(
       `TFSMLayer(path, "__call__", call_training_endpoint="call_training")`.
     - `.signatures["serving_default"]`: three named int32 inputs ->
       `sequence_output` and `pooled_output`.
-    - `.sp_model_file.asset_path` and `.do_lower_case`, if there is a tokenizer.
+    - `.sp_model_file.asset_path` (of a `vocab.txt`, `.vocab_file.asset_path`)
+      and `.do_lower_case`, if there is a tokenizer.
 
     `export.json` in the folder says how it was made: versions, config, names
     and sha256 of the weights (`weights_fingerprint`), and the tokenizer.
@@ -61,8 +64,8 @@ def export_encoder(
       model: the source of the weights. The export is float32, and trainable as
         a whole, whatever the model is.
       path: the folder to make. It appears only when it is complete.
-      tokenizer_model: the SentencePiece model that goes with the weights, put
-        in as an asset for the user; None for none.
+      tokenizer_model: the SentencePiece model or the `vocab.txt` that goes
+        with the weights, put in as an asset for the user; None for none.
       do_lower_case: whether text is lower-cased before that model sees it.
       packed: remove padding before the blocks and put zeros there at the end.
         Faster on CPUs and GPUs where lengths vary, but not for XLA or TPUs.
@@ -98,9 +101,7 @@ def export_encoder(
         graph = EncoderGraph(model, packed)
         root = _root(graph)
         if tokenizer is not None:
-            root.sp_model_file = tf.saved_model.Asset(
-                os.fspath(tokenizer_model)
-            )
+            attach_vocabulary(root, tokenizer, tokenizer_model)
             # A variable, as in other encoders of the contract, but not one of
             # `variables`: no computation depends on it.
             root.do_lower_case = tf.Variable(do_lower_case, trainable=False)
@@ -170,7 +171,7 @@ def _signature(graph: EncoderGraph):
     return serve
 
 
-def _tokenizer_of(model, path, do_lower_case) -> AlbertTokenizer:
+def _tokenizer_of(model, path, do_lower_case) -> Tokenizer:
     tokenizer = AlbertTokenizer.from_file(path, do_lower_case=do_lower_case)
     if tokenizer.vocab_size > model.config.vocab_size:
         raise InputError(

@@ -10,6 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+from albert_tf.export.assets import attach_vocabulary
 from albert_tf.export.endpoint import Endpoint
 from albert_tf.export.manifest import write_manifest
 from albert_tf.new_folder import new_folder
@@ -42,13 +43,15 @@ def export_preprocessor(
     - `.bert_pack_inputs`: a list of one or two ragged int32 `[B, (tokens)]` or
       `[B, (words), (pieces)]`, and optionally `seq_length=S` -> the dict.
     - `.signatures["serving_default"]`: `text`, strings `[B]` -> the dict.
-    - `.sp_model_file.asset_path`: the SentencePiece model.
+    - `.sp_model_file.asset_path`: the SentencePiece model; of a WordPiece
+      tokenizer it is `.vocab_file.asset_path`, the `vocab.txt`.
 
     `seq_length` is an int or an int32 scalar; where it is a constant, S is
     known when a graph is built.
 
     Args:
-      tokenizer_model: the SentencePiece model that goes with the encoder.
+      tokenizer_model: the SentencePiece model or the `vocab.txt` that goes
+        with the encoder.
       path: the folder to make. It appears only when it is complete.
       seq_length: the default of S.
       overwrite: replace a SavedModel at `path`.
@@ -57,7 +60,8 @@ def export_preprocessor(
 
     Raises:
       InputError: `path` is taken or cannot be made, the tokenizer cannot be
-        read, or `seq_length` is too small for a pair.
+        read or not be put into a graph (see `GraphWordSplitter`), or
+        `seq_length` is too small for a pair.
     """
     if seq_length < _SHORTEST:
         raise InputError(
@@ -69,7 +73,7 @@ def export_preprocessor(
             tokenizer_model, seq_length, **settings
         )
         root = _root(preprocessor)
-        root.sp_model_file = tf.saved_model.Asset(os.fspath(tokenizer_model))
+        attach_vocabulary(root, preprocessor.tokenizer, tokenizer_model)
         tf.saved_model.save(
             root,
             os.fspath(folder),
@@ -128,7 +132,7 @@ def _root(preprocessor: AlbertPreprocessor) -> Endpoint:
             default,
         )
     )
-    # The functions need the tables and the SentencePiece model in it.
+    # The functions need the tables and the vocabulary in it.
     root._preprocessor = preprocessor
     return root
 

@@ -12,7 +12,10 @@ flags.adopt_module_key_flags(text_flags)
 
 _OUTPUT = flags.DEFINE_string("output", None, "Folder to make.", required=True)
 _SPM_MODEL = flags.DEFINE_string(
-    "spm_model_file", None, "SentencePiece model.", required=True
+    "spm_model_file",
+    None,
+    "SentencePiece model, or a WordPiece vocab.txt.",
+    required=True,
 )
 _DIGIT_COMMA = flags.DEFINE_enum(
     "digit_comma",
@@ -81,11 +84,16 @@ def main() -> None:
     from albert_tf.data.pretraining_data_config import PretrainingDataConfig
     from albert_tf.text.tokenizer import AlbertTokenizer
 
+    # Other defaults are the tokenizer's: SentencePiece and WordPiece differ.
+    settings = {
+        flag.name: flag.value
+        for flag in (text_flags.STRIP_ACCENTS, _DIGIT_COMMA)
+        if flags.FLAGS[flag.name].present
+    }
     tokenizer = AlbertTokenizer.from_file(
         _SPM_MODEL.value,
         do_lower_case=text_flags.DO_LOWER_CASE.value,
-        strip_accents=text_flags.STRIP_ACCENTS.value,
-        digit_comma=_DIGIT_COMMA.value,
+        **settings,
     )
     config = PretrainingDataConfig(
         input_patterns=text_flags.INPUT.value,

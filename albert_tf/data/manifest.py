@@ -15,8 +15,12 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.text.tokenizer import AlbertTokenizer
-from albert_tf.text.tokenizer_files import MODEL_FILE, SETTINGS_FILE
+from albert_tf.text.base_tokenizer import Tokenizer
+from albert_tf.text.tokenizer_files import (
+    MODEL_FILE,
+    SETTINGS_FILE,
+    WORDPIECE_FILE,
+)
 
 MANIFEST_NAME = "manifest.json"
 SPLITS = {"train": "pretraining", "heldout": "heldout"}  # -> file name prefix
@@ -26,7 +30,7 @@ _VERSION = 1
 _SHARD_NAME = re.compile(
     rf"({'|'.join(SPLITS.values())})-\d+-of-\d+\.tfrecord(\.gz)?"
 )
-_TOKENIZER_NAMES = (MODEL_FILE, SETTINGS_FILE)
+_MODEL_FILES = (MODEL_FILE, WORDPIECE_FILE)
 _PACKAGES = ("albert-tf", "numpy", "protobuf", "sentencepiece", "sentencex")
 
 
@@ -81,13 +85,16 @@ def data_files(manifest: Mapping[str, Any]) -> list[str]:
         # This list decides which files may be replaced: nothing but shards.
         if _SHARD_NAME.fullmatch(file["name"])
     ]
-    return [*_TOKENIZER_NAMES, *names]
+    # 0.1.0 did not write it, and had one kind of tokenizer.
+    model = manifest.get("tokenizer", {}).get("file")
+    model = model if model in _MODEL_FILES else MODEL_FILE
+    return [model, SETTINGS_FILE, *names]
 
 
 def build_manifest(
     *,
     settings: Mapping[str, object],
-    tokenizer: AlbertTokenizer,
+    tokenizer: Tokenizer,
     inputs: list[dict[str, object]],
     splits: Mapping[str, dict[str, Any]],
     label_counts: Mapping[str, np.ndarray],
@@ -118,6 +125,7 @@ def build_manifest(
         "version": _VERSION,
         "settings": dict(settings),
         "tokenizer": {
+            "file": tokenizer.file_name,
             "fingerprint": tokenizer.fingerprint,
             "vocab_size": tokenizer.vocab_size,
             **tokenizer.settings,

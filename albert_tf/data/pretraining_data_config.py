@@ -12,7 +12,7 @@ from albert_tf.data.sentence_pairs import ONE_SENTENCE_CHUNKS, SENTENCE_ORDERS
 from albert_tf.errors import InputError
 
 if TYPE_CHECKING:
-    from albert_tf.text.tokenizer import AlbertTokenizer
+    from albert_tf.text.base_tokenizer import Tokenizer
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -53,7 +53,7 @@ class PretrainingDataConfig:
 
     input_patterns: str | os.PathLike[str] | Sequence[str]
     output_folder: str | os.PathLike[str]
-    tokenizer: AlbertTokenizer
+    tokenizer: Tokenizer
     text_format: str = "lines"
     language: str = "en"
     max_seq_length: int = 512

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from albert_tf.text.tokenizer import AlbertTokenizer
+    from albert_tf.text.base_tokenizer import Tokenizer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +30,7 @@ class TokenizedDocuments:
 
     @classmethod
     def from_text(
-        cls, documents: Sequence[Sequence[str]], tokenizer: AlbertTokenizer
+        cls, documents: Sequence[Sequence[str]], tokenizer: Tokenizer
     ) -> TokenizedDocuments:
         """Tokenizes sentences, document by document.
 

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from albert_tf.text.wordpiece import CONTINUATION
+from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
+
 if TYPE_CHECKING:
-    from albert_tf.text.tokenizer import AlbertTokenizer
+    from albert_tf.text.base_tokenizer import Tokenizer
 
 # In the original's table `€` and `£` stand too, but as bytes, which never match
 # in Python 3. They are letters of no alphabet here and start a word anyway.
@@ -33,7 +36,7 @@ class VocabularyTable:
     word_starts: np.ndarray
 
     @classmethod
-    def from_tokenizer(cls, tokenizer: AlbertTokenizer) -> VocabularyTable:
+    def from_tokenizer(cls, tokenizer: Tokenizer) -> VocabularyTable:
         """Reads the table off a tokenizer."""
         pieces = [
             tokenizer.id_to_piece(index)
@@ -44,7 +47,7 @@ class VocabularyTable:
             tokenizer.cls_id,
             tokenizer.sep_id,
             tokenizer.mask_id,
-            word_starts(pieces),
+            word_starts(pieces, isinstance(tokenizer, WordPieceTokenizer)),
         )
 
     @property
@@ -54,20 +57,22 @@ class VocabularyTable:
         return np.setdiff1d(np.arange(len(self.word_starts)), special)
 
 
-def word_starts(pieces: list[str]) -> np.ndarray:
+def word_starts(pieces: list[str], is_wordpiece: bool) -> np.ndarray:
     """Returns for each piece of a vocabulary whether it begins a word.
 
     Args:
-      pieces: all pieces in the order of their ids. If any has SentencePiece's
-        space marker, the rule is `starts_word`; otherwise the vocabulary is
-        WordPiece, where `##` marks what continues a word.
+      pieces: all pieces in the order of their ids.
+      is_wordpiece: whether `##` marks what continues a word, as in WordPiece;
+        else the rule is `starts_word`.
 
     Returns:
       Bool array, `[vocab_size]`.
     """
-    if any(piece.startswith("▁") for piece in pieces):
-        return np.array([starts_word(piece) for piece in pieces])
-    return np.array([not piece.startswith("##") for piece in pieces])
+    if is_wordpiece:
+        starts = [not piece.startswith(CONTINUATION) for piece in pieces]
+    else:
+        starts = [starts_word(piece) for piece in pieces]
+    return np.array(starts)
 
 
 def starts_word(piece: str) -> bool:

@@ -14,6 +14,8 @@ _ANCHORS = {
     "huggingface": ("albert.", ".", "embeddings.word_embeddings.weight"),
     "model_garden": ("", "/", "word_embeddings/embeddings"),
 }
+# Slots of a training checkpoint of Model Garden's, which end like the weights.
+_SLOT = re.compile(r"(^|/)(Adam|AdamW|AdamWeightDecay|LAMB|optimizer)/")
 _ENCODER = ("embeddings", "encoder", "pooler")
 _NORM_OF_A_LAYER = re.compile(r"/layer_\d+/.*(LayerNorm|layer_normalization)")
 _LAYER_NORMALIZATION = re.compile(r"layer_normalization(?:_(\d+))?(?=/|$)")
@@ -39,7 +41,8 @@ def canonical_names(
     found = [
         name
         for name in spelled
-        if name == anchor or name.endswith(separator + anchor)
+        if name == anchor
+        or (name.endswith(separator + anchor) and not _SLOT.search(name))
     ]
     if len(found) != 1:
         held = ", ".join([*list(spelled)[:4], "..."])
@@ -99,6 +102,8 @@ def _check_norms_are_shared(names: list[str], source: str) -> None:
 
 def _model_garden_spelling(name: str) -> str:
     """Model Garden's scopes changed between its releases."""
+    if _SLOT.search(name):
+        return name
     name = re.sub(r"^(.*/)?(?=cls/predictions/)", "", name)
     name = re.sub(
         r"/self_attention(_output|/output)/",

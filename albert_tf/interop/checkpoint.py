@@ -10,7 +10,7 @@ import numpy as np
 from albert_tf.config import AlbertConfig
 from albert_tf.interop.names import HEADS
 from albert_tf.interop.vocabularies import Vocabulary
-from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.base_tokenizer import Tokenizer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Checkpoint:
     notes: tuple[str, ...] = ()
 
     @property
-    def tokenizer(self) -> AlbertTokenizer | None:
+    def tokenizer(self) -> Tokenizer | None:
         """Its tokenizer, if it has one that can be used."""
         return self.vocabulary.tokenizer
 

@@ -17,6 +17,7 @@ from albert_tf.interop.checkpoint import Checkpoint, HeadSettings
 from albert_tf.interop.config_files import config_to_google
 from albert_tf.interop.names import tensors_of
 from albert_tf.interop.vocabularies import folder_vocabulary
+from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
 
 CONFIG_FILE = "albert_config.json"
 CHECKPOINT = "model.ckpt-best"  # as in the published archives
@@ -157,14 +158,13 @@ def write_google(
         if part in checkpoint.parts:
             raise InputError(f"Google's code has no {words}")
     _write_tensors(checkpoint, folder / CHECKPOINT, tick)
-    if checkpoint.tokenizer is not None:
-        model = checkpoint.tokenizer.model_bytes
-        (folder / "30k-clean.model").write_bytes(model)
-        listing = _listing(checkpoint.tokenizer)
+    tokenizer = checkpoint.tokenizer
+    if isinstance(tokenizer, WordPieceTokenizer):
+        (folder / tokenizer.file_name).write_bytes(tokenizer.model_bytes)
+    elif tokenizer is not None:
+        (folder / "30k-clean.model").write_bytes(tokenizer.model_bytes)
+        listing = _listing(tokenizer)
         (folder / "30k-clean.vocab").write_text(listing, encoding="utf-8")
-    for name, content in checkpoint.vocabulary.files.items():
-        if name.endswith(".txt"):
-            (folder / name).write_bytes(content)
     text = json.dumps(values, indent=2) + "\n"
     (folder / CONFIG_FILE).write_text(text, encoding="utf-8")
 

@@ -120,14 +120,14 @@ def write_huggingface(
       tick: called after every tensor of the checkpoint, if given.
     """
     folder = pathlib.Path(folder)
-    config = checkpoint.config
+    config, tokenizer = checkpoint.config, checkpoint.tokenizer
     values = {
         "architectures": [architecture(checkpoint.parts)],
         **config_to_huggingface(config),
         "classifier_dropout_prob": checkpoint.head.dropout,
-        "pad_token_id": 0,
-        "bos_token_id": 2,
-        "eos_token_id": 3,
+        "pad_token_id": tokenizer.pad_id if tokenizer else 0,
+        "bos_token_id": tokenizer.cls_id if tokenizer else 2,
+        "eos_token_id": tokenizer.sep_id if tokenizer else 3,
         "tie_word_embeddings": True,
         "dtype": "float32",
     }

@@ -22,6 +22,7 @@ from albert_tf.interop.huggingface import identity
 from albert_tf.interop.names import tensors_of
 from albert_tf.interop.vocabularies import Vocabulary
 from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
 
 CONFIG_FILE = "config.json"
 BACKBONE_FILE = "model.weights.h5"
@@ -88,6 +89,12 @@ def open_keras_hub(
         and not vocabulary.tokenizer.normalizer.do_lower_case
     ):
         notes = (_CASED,)
+    activation = task.get("activation")
+    if activation not in (None, "linear"):
+        notes += (
+            f"left: the classifier's activation, {activation!r}; models here "
+            "return logits",
+        )
     return Checkpoint(
         config=account.config,
         parts=account.parts,
@@ -112,7 +119,8 @@ def write_keras_hub(
       tick: called after every tensor of the checkpoint, if given.
 
     Raises:
-      InputError: KerasHub cannot express the architecture or a head.
+      InputError: KerasHub cannot express the architecture, a head or the
+        tokenizer.
     """
     import h5py
 
@@ -121,6 +129,11 @@ def write_keras_hub(
     if "pooler" not in checkpoint.parts:
         raise InputError(
             "KerasHub's AlbertBackbone has a pooler, and the checkpoint none"
+        )
+    if isinstance(checkpoint.tokenizer, WordPieceTokenizer):
+        raise InputError(
+            "KerasHub's AlbertTokenizer has no WordPiece (vocab.txt); drop the "
+            "tokenizer with --drop=tokenizer, or write another format"
         )
     heads = checkpoint.heads
     known = {head: name for name, head in reversed(_TASKS.items())}

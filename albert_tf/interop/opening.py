@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import os
 import pathlib
 from collections.abc import Mapping
@@ -20,6 +21,8 @@ from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.tokenizer_files import SETTINGS_FILE, load_tokenizer
 
 _HF_CONFIG = huggingface.CONFIG_FILE
+# Formats that cannot be without their config.
+_WITH_CONFIG = ("Hugging Face", "KerasHub", "training run")
 
 
 def open_checkpoint(
@@ -54,13 +57,28 @@ def open_checkpoint(
     """
     local = pathlib.Path(resolve(os.fspath(path), revision=revision))
     overrides = dict(config_overrides or {})
+    _check_fields(overrides)
     if local.is_dir():
         opened = _open_folder(local, head, config, overrides)
     elif local.exists():
         opened = _open_file(local, head, config, overrides)
     else:  # A checkpoint's path without ".index".
         opened = _open_prefix(local, head, config, overrides)
+    if config is not None and opened.format.startswith(_WITH_CONFIG):
+        raise InputError(
+            f"config=... is for TensorFlow checkpoints, but {opened.source} "
+            f"has a {_HF_CONFIG}; change fields of it with config_overrides=..."
+        )
     return opened
+
+
+def _check_fields(overrides: Mapping[str, Any]) -> None:
+    fields = {field.name for field in dataclasses.fields(AlbertConfig)}
+    for key in overrides:
+        if key not in fields:
+            close = difflib.get_close_matches(key, fields, 1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise InputError(f"config_overrides: unknown key {key!r}{hint}")
 
 
 def open_tokenizer(

@@ -5,19 +5,18 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
-from collections.abc import Mapping
 
 from albert_tf.errors import InputError
+from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.tokenizer_files import (
     MODEL_FILE,
-    SETTINGS_FILE,
+    WORDPIECE_FILE,
     load_tokenizer,
     tokenizer_files,
 )
 from albert_tf.text.tokenizer_json import TOKENIZER_JSON, tokenizer_json
-
-_WORDPIECE = "vocab.txt"
+from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,20 +25,16 @@ class Vocabulary:
 
     Attributes:
       tokenizer: the tokenizer, or None.
-      files: the files of a WordPiece vocabulary, which travels unread.
       problem: why the tokenizer that is there cannot be used, or "".
     """
 
-    tokenizer: AlbertTokenizer | None = None
-    files: Mapping[str, bytes] = dataclasses.field(default_factory=dict)
+    tokenizer: Tokenizer | None = None
     problem: str = ""
 
     def describe(self) -> str:
         """Says in a line what there is."""
         if self.tokenizer:
             return f"tokenizer: {self.tokenizer.vocab_size:,} pieces"
-        if self.files:
-            return f"tokenizer files: {', '.join(self.files)}"
         return f"tokenizer: none{self.problem and f' ({self.problem})'}"
 
     def huggingface_files(self, max_length: int) -> dict[str, bytes]:
@@ -49,11 +44,12 @@ class Vocabulary:
           max_length: the longest row that the model takes.
         """
         if self.tokenizer is None:
-            return dict(self.files)
-        return {
-            **tokenizer_files(self.tokenizer, max_length=max_length),
-            TOKENIZER_JSON: tokenizer_json(self.tokenizer),
-        }
+            return {}
+        files = tokenizer_files(self.tokenizer, max_length=max_length)
+        # From a vocab.txt, transformers 5 makes the right one itself.
+        if not isinstance(self.tokenizer, WordPieceTokenizer):
+            files[TOKENIZER_JSON] = tokenizer_json(self.tokenizer)
+        return files
 
 
 def folder_vocabulary(
@@ -69,9 +65,13 @@ def folder_vocabulary(
     """
     folder = pathlib.Path(folder)
     try:
-        if system == "huggingface" and (folder / MODEL_FILE).exists():
+        if system == "huggingface" and _has_tokenizer(folder):
             return Vocabulary(load_tokenizer(folder))
-        models = sorted([*folder.glob("*.model"), *folder.glob("*.spm")])
+        models = (
+            sorted([*folder.glob("*.model"), *folder.glob("*.spm")])
+            or sorted(folder.glob(WORDPIECE_FILE))
+            or sorted(folder.glob("vocab*.txt"))  # vocab_chinese.txt
+        )
         if len(models) == 1:
             tokenizer = AlbertTokenizer.from_file(
                 models[0], do_lower_case=do_lower_case
@@ -83,10 +83,14 @@ def folder_vocabulary(
     if models:
         names = ", ".join(path.name for path in models)
         return Vocabulary(problem=f"{folder} holds several: {names}")
-    files = {}
-    if vocabularies := sorted(folder.glob("vocab*.txt")):
-        files[_WORDPIECE] = vocabularies[0].read_bytes()
-        settings = folder / SETTINGS_FILE
-        if settings.exists():
-            files[SETTINGS_FILE] = settings.read_bytes()
-    return Vocabulary(files=files)
+    return Vocabulary()
+
+
+def _has_tokenizer(folder: pathlib.Path) -> bool:
+    """Returns whether `load_tokenizer` is for this folder's vocabulary."""
+    if any((folder / name).exists() for name in (MODEL_FILE, WORDPIECE_FILE)):
+        return True
+    # Beside a vocab.txt, it says in another way what that says.
+    return (folder / TOKENIZER_JSON).exists() and not any(
+        folder.glob("vocab*.txt")
+    )

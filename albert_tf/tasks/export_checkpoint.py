@@ -12,7 +12,6 @@ from albert_tf.export.preprocessor import export_preprocessor
 from albert_tf.interop.opening import open_checkpoint
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrainer import AlbertPretrainer
-from albert_tf.text.tokenizer_files import MODEL_FILE
 
 
 def export_checkpoint(
@@ -49,7 +48,7 @@ def export_checkpoint(
         )
     with tempfile.TemporaryDirectory() as folder:
         # A SavedModel takes its asset from a file.
-        model_file = pathlib.Path(folder) / MODEL_FILE
+        model_file = pathlib.Path(folder) / tokenizer.file_name
         model_file.write_bytes(tokenizer.model_bytes)
         if kind == "encoder":
             export_encoder(

@@ -9,6 +9,7 @@ import dataclasses
 import functools
 import sys
 import unicodedata
+from collections.abc import Callable
 
 import numpy as np
 
@@ -108,24 +109,49 @@ def images(
 ) -> Images:
     """Tabulates `image` and whitespace for every code point."""
     options = (do_lower_case, strip_accents, lower_characters_first)
+    return tabulate(lambda text: image(text, *options), str.isspace)
+
+
+def tabulate(
+    image: Callable[[str], str],
+    is_whitespace: Callable[[str], bool] = lambda character: False,
+) -> Images:
+    """Tabulates a function of characters for every code point.
+
+    Args:
+      image: gives the image of a character, or of several, which have no other
+        images together if each of them is its own.
+      is_whitespace: which characters have no image but `WHITESPACE`.
+    """
     image_of = np.zeros(sys.maxunicode + 1, np.int32)
     rows = {"": 0}
     for start in range(0, sys.maxunicode + 1, _PAGE):
         page = "".join(map(chr, range(start, start + _PAGE)))
         # Most pages are ideographs or empty: one comparison settles them.
-        if image(page, *options) == page and page.split() == [page]:
+        if image(page) == page and not any(map(is_whitespace, page)):
             continue
         for code_point, character in enumerate(page, start):
-            if character.isspace():
+            if is_whitespace(character):
                 image_of[code_point] = WHITESPACE
                 continue
-            result = image(character, *options)
+            result = image(character)
             if len(result) == 1:
                 image_of[code_point] = ord(result) - code_point
             else:
                 row = rows.setdefault(result, len(rows))
                 image_of[code_point] = ROWS + row
     return Images(CodePointMap.from_values(image_of), tuple(rows))
+
+
+def tabulate_numbers(number: Callable[[str], int]) -> CodePointMap:
+    """Tabulates a function of characters to small integers."""
+    return CodePointMap.from_values(
+        np.fromiter(
+            map(number, map(chr, range(sys.maxunicode + 1))),
+            np.int32,
+            sys.maxunicode + 1,
+        )
+    )
 
 
 @functools.cache

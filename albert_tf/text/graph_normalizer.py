@@ -2,11 +2,12 @@
 
 from typing import NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
 from albert_tf.text import code_points
+from albert_tf.text.graph_lookup import CodePointLookup, image_rows
 from albert_tf.text.graph_replace import replace_elements, replaced_lengths
+from albert_tf.text.graph_sigmas import GraphSigmas
 from albert_tf.text.normalizer import Normalizer
 
 
@@ -63,19 +64,9 @@ class GraphNormalizer(tf.Module):
             normalizer.lower_characters_first,
         )
         self._replaces_quotes = normalizer.replace_latex_quotes
-        # Eager constants, so that functions traced from one object share them;
-        # on the CPU, where all string operations are.
-        with tf.init_scope(), tf.device("CPU:0"):
-            self._image_of = _Lookup(images.image_of)
-            self._rows = tf.RaggedTensor.from_row_splits(
-                tf.constant([ord(c) for c in "".join(images.rows)], tf.int32),
-                tf.constant(np.cumsum([0, *map(len, images.rows)]), tf.int64),
-            )
-            self._case = (
-                _Lookup(code_points.cases())
-                if normalizer.do_lower_case
-                else None
-            )
+        self._image_of = CodePointLookup(images.image_of)
+        self._rows = image_rows(images)
+        self._lower_sigmas = GraphSigmas() if normalizer.do_lower_case else None
 
     def __call__(self, texts: tf.Tensor) -> tf.Tensor:
         """Normalizes strings of any shape."""
@@ -154,70 +145,10 @@ class GraphNormalizer(tf.Module):
 
     def _normalize(self, images: _Images) -> tf.RaggedTensor:
         """Returns the normalized code points `[batch, (code points)]`."""
-        return self._lower_sigmas(
-            replace_elements(
-                images.singles, images.odd, self._rows, images.odd_rows
-            )
+        texts = replace_elements(
+            images.singles, images.odd, self._rows, images.odd_rows
         )
-
-    def _lower_sigmas(self, texts: tf.RaggedTensor) -> tf.RaggedTensor:
-        """Lower-cases capital sigmas by their context, as `str.lower` does."""
-        if self._case is None:
-            return texts
-        sigma = texts.values == ord(code_points.CAPITAL_SIGMA)
-        return texts.with_values(
-            tf.cond(
-                tf.reduce_any(sigma),
-                lambda: self._with_small_sigmas(texts, sigma),
-                lambda: texts.values,
-            )
-        )
-
-    def _with_small_sigmas(
-        self, texts: tf.RaggedTensor, sigma: tf.Tensor
-    ) -> tf.Tensor:
-        case = self._case(texts.values)
-        # Only characters that are not case-ignorable are looked at, so after
-        # leaving those out every sigma's context is its two neighbours.
-        visible = tf.where(case != code_points.CASE_IGNORABLE)[:, 0]
-        cased = tf.gather(case, visible) == code_points.CASED
-        text_of = tf.gather(texts.value_rowids(), visible)
-        together = text_of[1:] == text_of[:-1]
-        before = tf.concat([[False], cased[:-1] & together], 0)
-        after = tf.concat([cased[1:] & together, [False]], 0)
-        lowered = tf.where(
-            before & ~after,
-            ord(code_points.FINAL_SIGMA),
-            ord(code_points.SMALL_SIGMA),
-        )
-        values = tf.gather(texts.values, visible)
-        return tf.tensor_scatter_nd_update(
-            texts.values,
-            visible[:, None],
-            tf.where(tf.gather(sigma, visible), lowered, values),
-        )
-
-
-class _Lookup(tf.Module):
-    """A `CodePointMap` as constants."""
-
-    def __init__(self, code_point_map: code_points.CodePointMap):
-        super().__init__()
-        self._pages = tf.constant(code_point_map.pages)
-        self._entries = tf.constant(code_point_map.entries.reshape(-1))
-
-    def __call__(self, values: tf.Tensor) -> tf.Tensor:
-        page = tf.gather(
-            self._pages,
-            tf.bitwise.right_shift(values, code_points.PAGE_BITS),
-        )
-        within = tf.bitwise.bitwise_and(
-            values, (1 << code_points.PAGE_BITS) - 1
-        )
-        return tf.gather(
-            self._entries,
-            tf.bitwise.left_shift(page, code_points.PAGE_BITS) + within,
-        )
+        return self._lower_sigmas(texts) if self._lower_sigmas else texts
 
 
 def _latex_quotes(decoded: tf.RaggedTensor) -> tf.Tensor:

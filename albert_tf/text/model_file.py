@@ -102,11 +102,6 @@ def _describe(content: bytes) -> str:
             "JSON (such as a tokenizer.json), not a SentencePiece model; "
             "give spiece.model."
         )
-    if {"[PAD]", "[UNK]", "[CLS]"} & {line.strip() for line in lines}:
-        return (
-            "a WordPiece vocabulary (vocab.txt), which is not supported yet; "
-            "give a SentencePiece model such as spiece.model."
-        )
     return (
         "not a SentencePiece model, or a damaged one; "
         "give a file such as spiece.model."

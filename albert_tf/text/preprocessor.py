@@ -5,13 +5,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
-import tensorflow_text as tf_text
 
-from albert_tf.text.graph_digit_comma import GraphDigitComma
-from albert_tf.text.graph_normalizer import GraphNormalizer
+from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.graph_packing import pack_ragged
+from albert_tf.text.graph_sentencepiece import GraphSentencePiece
 from albert_tf.text.graph_special_tokens import GraphSpecialTokens
+from albert_tf.text.graph_wordpiece import GraphWordPiece
 from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
 
 
 class AlbertPreprocessor(tf.Module):
@@ -61,23 +62,22 @@ class AlbertPreprocessor(tf.Module):
 
     @classmethod
     def from_tokenizer(
-        cls, tokenizer: AlbertTokenizer, seq_length: int = 128
+        cls, tokenizer: Tokenizer, seq_length: int = 128
     ) -> "AlbertPreprocessor":
         """Makes the preprocessor that agrees with a tokenizer."""
         preprocessor = cls.__new__(cls)
         preprocessor._set_up(tokenizer, seq_length)
         return preprocessor
 
-    def _set_up(self, tokenizer: AlbertTokenizer, seq_length: int) -> None:
+    def _set_up(self, tokenizer: Tokenizer, seq_length: int) -> None:
         super().__init__(name="preprocessor")
         self.tokenizer = tokenizer
         self.seq_length = seq_length
-        self._normalizer = GraphNormalizer(tokenizer.normalizer)
-        self._sentencepiece = tf_text.SentencepieceTokenizer(
-            model=tokenizer.model_bytes, out_type=tf.int32
-        )
-        self._digit_comma = GraphDigitComma(
-            tokenizer.splits, tokenizer.vocab_size
+        # It knows of no special tokens in texts.
+        self._plain = (
+            GraphWordPiece(tokenizer)
+            if isinstance(tokenizer, WordPieceTokenizer)
+            else GraphSentencePiece(tokenizer)
         )
         self._special_tokens = (
             GraphSpecialTokens(tokenizer.special_tokens)
@@ -120,9 +120,9 @@ class AlbertPreprocessor(tf.Module):
         """
         texts = _batch(texts)
         if self._special_tokens is None:
-            return self._tokenize(texts)
+            return self._plain.tokenize(texts)
         parts = self._special_tokens.split(texts)
-        return parts.join(self._tokenize(parts.texts), parts.special_ids)
+        return parts.join(self._plain.tokenize(parts.texts), parts.special_ids)
 
     def tokenize_with_offsets(
         self, texts: tf.Tensor
@@ -142,9 +142,9 @@ class AlbertPreprocessor(tf.Module):
         """
         texts = _batch(texts)
         if self._special_tokens is None:
-            return self._tokenize_with_offsets(texts)
+            return self._plain.tokenize_with_offsets(texts)
         parts = self._special_tokens.split(texts)
-        ids, starts, limits = self._tokenize_with_offsets(parts.texts)
+        ids, starts, limits = self._plain.tokenize_with_offsets(parts.texts)
         begins = tf.gather(parts.starts, ids.value_rowids())
         return (
             parts.join(ids, parts.special_ids),
@@ -191,43 +191,6 @@ class AlbertPreprocessor(tf.Module):
             "vocab_size": tf.constant(self.tokenizer.vocab_size),
         }
 
-    def _tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """`tokenize`, of texts without special tokens."""
-        ids = self._sentencepiece.tokenize(self._normalizer(texts))
-        return self._digit_comma.split(ids)
-
-    def _tokenize_with_offsets(
-        self, texts: tf.Tensor
-    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """`tokenize_with_offsets`, of texts without special tokens."""
-        source = self._normalizer.align(texts)
-        ids, begins, ends = self._sentencepiece.tokenize_with_offsets(
-            source.texts
-        )
-        # From here to `starts`, places are characters of all normalized texts
-        # laid end to end.
-        begins = _characters(source.code_points, begins)
-        ends = _characters(source.code_points, ends)
-        begins, ends = self._digit_comma.divide(ids, begins, ends)
-
-        tokens = self._digit_comma.split(ids)
-        text_of = tokens.value_rowids()
-        # A token without text, of a blank that SentencePiece adds, is where
-        # the next character begins, or at the end of the text.
-        text_limits = tf.cast(tf.strings.length(texts, "BYTE"), tf.int64)
-        is_past_text = begins == tf.gather(
-            source.code_points.row_splits, text_of + 1
-        )
-        starts = tf.where(
-            is_past_text,
-            tf.gather(text_limits, text_of),
-            _gather_within(source.starts, begins),
-        )
-        limits = tf.where(
-            ends > begins, _gather_within(source.limits, ends - 1), starts
-        )
-        return tokens, tokens.with_values(starts), tokens.with_values(limits)
-
 
 def _batch(texts: tf.Tensor) -> tf.Tensor:
     """Returns a tf.string tensor, known to be `[batch]`."""
@@ -237,31 +200,3 @@ def _batch(texts: tf.Tensor) -> tf.Tensor:
             f"texts must be tf.string [batch], not of shape {texts.shape}."
         )
     return tf.ensure_shape(texts, [None])
-
-
-def _characters(texts: tf.RaggedTensor, offsets: tf.RaggedTensor) -> tf.Tensor:
-    """Turns byte offsets in each text into characters of all texts.
-
-    Args:
-      texts: ragged `[batch, (characters)]`, code points.
-      offsets: ragged `[batch, (tokens)]`, bytes of the text in UTF-8.
-
-    Returns:
-      int64 `[all tokens]`: characters of all texts laid end to end.
-    """
-    lengths = tf.ones_like(texts.values, tf.int64)
-    for last in (0x7F, 0x7FF, 0xFFFF):  # The last of 1, 2 and 3 bytes.
-        lengths += tf.cast(texts.values > last, tf.int64)
-    borders = tf.concat([[0], tf.cumsum(lengths)], 0)
-    begin = tf.gather(borders, texts.row_starts())
-    return tf.searchsorted(
-        borders,
-        tf.gather(begin, offsets.value_rowids()) + offsets.values,
-        out_type=tf.int64,
-    )
-
-
-def _gather_within(values: tf.Tensor, indices: tf.Tensor) -> tf.Tensor:
-    """Gathers, with indices moved to the nearest that exists."""
-    last = tf.size(values, tf.int64) - 1
-    return tf.gather(values, tf.clip_by_value(indices, 0, last))

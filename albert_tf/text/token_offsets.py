@@ -16,8 +16,9 @@ class Token(NamedTuple):
     """A piece of a text.
 
     Attributes:
-      piece: its spelling, with `▁` at the start of a word. That of an unknown
-        piece is the text it stands for.
+      piece: its spelling: with `▁` at the start of a word, or in WordPiece
+        with `##` inside of one. SentencePiece's unknown piece is spelled as the
+        text it stands for, WordPiece's as `[UNK]`.
       id: its id.
       start: where its text begins in the original text, in characters. A piece
         with `▁` begins at the blank before the word.

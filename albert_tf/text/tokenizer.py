@@ -1,14 +1,12 @@
 """The tokenizer in Python."""
 
 import dataclasses
-import functools
-import hashlib
 import os
-from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from collections.abc import Iterator
+from typing import Any
 
-import numpy as np
-
+from albert_tf.errors import InputError
+from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.digit_comma import (
     DigitComma,
     replace_pieces,
@@ -16,16 +14,15 @@ from albert_tf.text.digit_comma import (
 )
 from albert_tf.text.model_file import SPECIAL_PIECES, load_processor, read_model
 from albert_tf.text.normalizer import Normalizer
-from albert_tf.text.packing import pack
-from albert_tf.text.special_tokens import SpecialTokens
-from albert_tf.text.token_offsets import (
-    Token,
-    tokens_around_specials,
-    tokens_with_offsets,
-)
+from albert_tf.text.token_offsets import Token, tokens_with_offsets
+from albert_tf.text.wordpiece import is_wordpiece
+from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
+
+# Settings of the constructor that have no counterpart in WordPiece.
+_ONLY_SENTENCEPIECE = ("digit_comma", "replace_latex_quotes")
 
 
-class AlbertTokenizer:
+class AlbertTokenizer(Tokenizer):
     """Turns text into ids, as Google's ALBERT does.
 
     Text is normalized, segmented by SentencePiece, and pieces that end in a
@@ -42,21 +39,12 @@ class AlbertTokenizer:
     the same ids in a graph.
 
     Attributes:
-      model_bytes: the serialized SentencePiece model.
-      fingerprint: sha256 of `model_bytes`, in hex.
       normalizer: the `Normalizer` of the texts.
       digit_comma: the rule for digits with commas.
       splits: id -> the pieces that replace it under that rule.
-      match_special_tokens: whether special tokens in a text stand for
-        themselves.
-      special_tokens: how they are found.
-      vocab_size: number of pieces.
-      pad_id: id of `<pad>`.
-      unk_id: id of what the vocabulary lacks.
-      cls_id: id of `[CLS]`.
-      sep_id: id of `[SEP]`.
-      mask_id: id of `[MASK]`.
     """
+
+    file_name = "spiece.model"
 
     def __init__(
         self,
@@ -89,8 +77,6 @@ class AlbertTokenizer:
           InputError: if it is no SentencePiece model, or lacks one of ALBERT's
             special pieces.
         """
-        self.model_bytes = bytes(model_bytes)
-        self.fingerprint = hashlib.sha256(self.model_bytes).hexdigest()
         self.normalizer = Normalizer(
             do_lower_case,
             strip_accents,
@@ -98,55 +84,51 @@ class AlbertTokenizer:
             lower_characters_first,
         )
         self.digit_comma = digit_comma
-        self._processor = load_processor(self.model_bytes, name)
+        self._processor = load_processor(model_bytes, name)
         self.splits = split_digit_commas(self._processor, digit_comma)
 
-        self.vocab_size = self._processor.get_piece_size()
-        self.unk_id = self._processor.unk_id()
-        self.pad_id, self.cls_id, self.sep_id, self.mask_id = (
-            self._processor.piece_to_id(piece) for piece in SPECIAL_PIECES
-        )
-        self.match_special_tokens = match_special_tokens
-        specials = (*SPECIAL_PIECES, self.id_to_piece(self.unk_id))
-        self.special_tokens = SpecialTokens(
-            {piece: self._processor.piece_to_id(piece) for piece in specials},
-            do_lower_case and lower_characters_first,
+        unknown = self._piece(self._processor.unk_id())
+        super().__init__(
+            model_bytes,
+            self._processor.get_piece_size(),
+            {
+                piece: self._processor.piece_to_id(piece)
+                for piece in (*SPECIAL_PIECES, unknown)
+            },
+            match_special_tokens=match_special_tokens,
+            lower_characters_first=do_lower_case and lower_characters_first,
         )
 
     @classmethod
-    def from_pretrained(
-        cls, path: str | os.PathLike, *, revision: str | None = None
-    ) -> "AlbertTokenizer":
-        """Loads the tokenizer of a checkpoint of any system.
+    def from_file(cls, path: str | os.PathLike, **settings: Any) -> Tokenizer:
+        """Loads a SentencePiece model, or a WordPiece vocabulary.
+
+        The content tells which it is, not the name.
 
         Args:
-          path: what `from_pretrained` of the models takes, or a folder with a
-            tokenizer's files only.
-          revision: of a name on the Hugging Face hub.
+          path: local or remote, such as `spiece.model`, `vocab.txt` or
+            `gs://bucket/30k-clean.model`.
+          **settings: `do_lower_case` and so on, as of the constructor, or of
+            `WordPieceTokenizer`.
+
+        Returns:
+          An `AlbertTokenizer`, or for a `vocab.txt` a `WordPieceTokenizer`.
 
         Raises:
-          InputError: there is no tokenizer, or it cannot be used.
+          InputError: if there is no such file, if it is neither, if that lacks
+            one of ALBERT's special pieces, or if a setting is not for it.
         """
-        # Imported here: checkpoints are built upon this.
-        from albert_tf.interop.opening import open_tokenizer
-
-        return open_tokenizer(path, revision=revision)
-
-    @classmethod
-    def from_file(
-        cls, path: str | os.PathLike, **settings: Any
-    ) -> "AlbertTokenizer":
-        """Loads a SentencePiece model from a local or remote path.
-
-        Args:
-          path: such as `spiece.model`, or `gs://bucket/30k-clean.model`.
-          **settings: `do_lower_case` and so on, as of the constructor.
-
-        Raises:
-          InputError: if there is no such file, if it is no SentencePiece
-            model, or if that lacks one of ALBERT's special pieces.
-        """
-        return cls(read_model(path), name=os.fspath(path), **settings)
+        content, name = read_model(path), os.fspath(path)
+        if not is_wordpiece(content):
+            return cls(content, name=name, **settings)
+        for setting in _ONLY_SENTENCEPIECE:
+            if setting in settings:
+                raise InputError(
+                    f"{name}: {setting}={settings[setting]!r} is for "
+                    "SentencePiece models, and this is a WordPiece vocabulary; "
+                    "leave it out."
+                )
+        return WordPieceTokenizer(content, name=name, **settings)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -156,139 +138,6 @@ class AlbertTokenizer:
             "digit_comma": self.digit_comma,
             "match_special_tokens": self.match_special_tokens,
         }
-
-    def encode(
-        self,
-        text: str | Sequence[str],
-        *,
-        num_threads: int = -1,
-    ) -> list[int] | list[list[int]]:
-        """Returns ids, without `[CLS]` and `[SEP]`.
-
-        Args:
-          text: one text, or several, which is much faster than one by one.
-          num_threads: SentencePiece's threads for several texts; -1: one a
-            core. Worker processes should give 1.
-
-        Returns:
-          A list of ids for one text, a list of such lists for several.
-        """
-        if isinstance(text, str):
-            return self._encode([text], 1)[0]
-        return self._encode(_texts(text, "text"), num_threads)
-
-    def tokenize(self, text: str) -> list[str]:
-        """Returns pieces; an unknown piece is the text it stands for."""
-        return [token.piece for token in self.tokenize_with_offsets(text)]
-
-    def tokenize_with_offsets(self, text: str) -> list[Token]:
-        """Returns pieces, ids, and where in `text` they come from.
-
-        Offsets are characters of the original text, whatever normalization
-        does to it; see `Alignment` and `SplitPiece`.
-        """
-        plain = functools.partial(
-            tokens_with_offsets,
-            normalizer=self.normalizer,
-            processor=self._processor,
-            splits=self.splits,
-        )
-        if not self.match_special_tokens:
-            return list(plain(text))
-        return list(tokens_around_specials(text, self.special_tokens, plain))
-
-    def decode(self, ids: Iterable[int]) -> str:
-        """Returns the text of ids; special pieces have none.
-
-        Raises:
-          ValueError: if an id is not in the vocabulary.
-        """
-        ids = [int(i) for i in ids]
-        for i in ids:
-            self._check_id(i)
-        return self._processor.decode(ids)
-
-    def id_to_piece(self, piece_id: int) -> str:
-        """Returns the spelling of a piece.
-
-        Raises:
-          ValueError: if the id is not in the vocabulary.
-        """
-        self._check_id(int(piece_id))
-        return self._processor.id_to_piece(int(piece_id))
-
-    def __call__(
-        self,
-        texts: str | Sequence[str],
-        pairs: str | Sequence[str] | None = None,
-        max_length: int = 128,
-        padding: Literal["longest", "max_length"] = "longest",
-        *,
-        num_threads: int = -1,
-    ) -> dict[str, np.ndarray]:
-        """Encodes and packs texts, or pairs of texts, for the encoder.
-
-        Args:
-          texts: one text, or several.
-          pairs: the second text of each, if any.
-          max_length: longest row, with `[CLS]` and `[SEP]`. Longer texts are
-            cut at the end, pairs round-robin (see `pack`).
-          padding: pad to the `longest` row or to `max_length`.
-          num_threads: see `encode`.
-
-        Returns:
-          `input_word_ids`, `input_mask` and `input_type_ids`, int32
-          `[batch, seq]`; one text is a batch of one.
-        """
-        if padding not in ("longest", "max_length"):
-            raise ValueError(
-                f"padding must be 'longest' or 'max_length', not {padding!r}."
-            )
-        least = 2 if pairs is None else 3
-        if max_length < least:
-            raise ValueError(
-                f"max_length must be at least {least}, to hold [CLS] and "
-                f"[SEP], not {max_length}."
-            )
-        texts = _texts(texts, "texts")
-        firsts = self._encode(texts, num_threads)
-        seconds = None
-        if pairs is not None:
-            pairs = _texts(pairs, "pairs")
-            if len(pairs) != len(texts):
-                raise ValueError(
-                    "texts and pairs must have the same length, not "
-                    f"{len(texts)} and {len(pairs)}."
-                )
-            seconds = self._encode(pairs, num_threads)
-        return pack(
-            firsts,
-            seconds,
-            max_length=max_length,
-            pad_to_max_length=padding == "max_length",
-            pad_id=self.pad_id,
-            cls_id=self.cls_id,
-            sep_id=self.sep_id,
-        )
-
-    def __reduce__(self):
-        make = functools.partial(type(self), **self.settings)
-        return make, (self.model_bytes,)
-
-    def _encode(self, texts: list[str], num_threads: int) -> list[list[int]]:
-        if not self.match_special_tokens:
-            return self._encode_plain(texts, num_threads)
-        rows = [list(self.special_tokens.split(text)) for text in texts]
-        plain = [part.text for row in rows for part in row if part.id is None]
-        encoded = iter(self._encode_plain(plain, num_threads))
-        return [
-            [
-                i
-                for part in row
-                for i in (next(encoded) if part.id is None else [part.id])
-            ]
-            for row in rows
-        ]
 
     def _encode_plain(
         self, texts: list[str], num_threads: int
@@ -302,21 +151,13 @@ class AlbertTokenizer:
             )
         return [replace_pieces(ids, self.splits) for ids in batch]
 
-    def _check_id(self, piece_id: int) -> None:
-        if not 0 <= piece_id < self.vocab_size:
-            raise ValueError(
-                f"id must be in [0, {self.vocab_size}), the vocabulary, "
-                f"not {piece_id}."
-            )
+    def _tokens_plain(self, text: str) -> Iterator[Token]:
+        return tokens_with_offsets(
+            text, self.normalizer, self._processor, self.splits
+        )
 
+    def _decode(self, ids: list[int]) -> str:
+        return self._processor.decode(ids)
 
-def _texts(texts: str | Iterable[str], argument: str) -> list[str]:
-    """Returns a list of texts, or says what is none."""
-    texts = [texts] if isinstance(texts, str) else list(texts)
-    for i, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise TypeError(
-                f"{argument}[{i}] must be a str, not "
-                f"{type(text).__name__}: {text!r}."
-            )
-    return texts
+    def _piece(self, piece_id: int) -> str:
+        return self._processor.id_to_piece(piece_id)

@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+from collections.abc import Iterator
 from typing import Any, get_args
 
 from albert_tf.errors import InputError
+from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.digit_comma import DigitComma
+from albert_tf.text.model_file import read_model
 from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.tokenizer_json import TOKENIZER_JSON
+from albert_tf.text.tokenizer_json_model import (
+    TokenizerJsonModel,
+    read_tokenizer_json,
+)
+from albert_tf.text.wordpiece_files import (
+    describe_wordpiece,
+    wordpiece_settings,
+)
+from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
 
-MODEL_FILE = "spiece.model"
+MODEL_FILE = AlbertTokenizer.file_name
+WORDPIECE_FILE = WordPieceTokenizer.file_name
 SETTINGS_FILE = "tokenizer_config.json"
 _HUGGING_FACE_CONFIG = "config.json"
 
 _TOKENIZER_CLASSES = ("AlbertTokenizer", "AlbertTokenizerFast")
+# Those that do what `tokenizer.json` says, whatever model it is of.
+_ANY_MODEL_CLASSES = ("PreTrainedTokenizerFast", "TokenizersBackend")
 _SPECIAL_TOKENS = {
     "bos_token": "[CLS]",
     "eos_token": "[SEP]",
@@ -44,7 +61,7 @@ _ADDED_SETTINGS = (
 
 
 def tokenizer_files(
-    tokenizer: AlbertTokenizer, *, max_length: int | None = None
+    tokenizer: Tokenizer, *, max_length: int | None = None
 ) -> dict[str, bytes]:
     """Returns name -> content: the model and its settings.
 
@@ -56,8 +73,21 @@ def tokenizer_files(
       tokenizer: the tokenizer.
       max_length: the longest row that the model takes, if known.
     """
+    if isinstance(tokenizer, WordPieceTokenizer):
+        described = describe_wordpiece(tokenizer)
+    else:
+        described = _describe(tokenizer)
+    if max_length is not None:
+        described["model_max_length"] = max_length
+    return {
+        tokenizer.file_name: tokenizer.model_bytes,
+        SETTINGS_FILE: (json.dumps(described, indent=2) + "\n").encode(),
+    }
+
+
+def _describe(tokenizer: AlbertTokenizer) -> dict[str, Any]:
     settings = dict(tokenizer.settings)
-    described = {
+    return {
         "tokenizer_class": "AlbertTokenizer",
         "do_lower_case": settings.pop("do_lower_case"),
         "keep_accents": not settings.pop("strip_accents"),
@@ -68,20 +98,33 @@ def tokenizer_files(
         **_SPECIAL_TOKENS,
         "unk_token": tokenizer.id_to_piece(tokenizer.unk_id),
     }
-    if max_length is not None:
-        described["model_max_length"] = max_length
-    return {
-        MODEL_FILE: tokenizer.model_bytes,
-        SETTINGS_FILE: (json.dumps(described, indent=2) + "\n").encode(),
-    }
 
 
-def load_tokenizer(folder: str | os.PathLike[str]) -> AlbertTokenizer:
+def load_tokenizer(folder: str | os.PathLike[str]) -> Tokenizer:
     """Loads the tokenizer of a folder of records, a run or a model.
 
     A folder without our settings, but with Hugging Face's `config.json` or
     `tokenizer_config.json`, is one of Hugging Face's: its tokenizer then does
-    as the slow one of transformers 4 does with that folder.
+    as the slow one of transformers 4 does with that folder. One with a
+    `vocab.txt` instead of a `spiece.model` is a `WordPieceTokenizer`.
+
+    transformers 5 saves `tokenizer.json` instead of `spiece.model`. Where there
+    is only that, the model is rebuilt from it (see `read_tokenizer_json`), and
+    its normalizers decide on lower-casing, accents and quotes;
+    `tokenizer_config.json` may be absent, but must not contradict. Commas stay
+    at their digits (`digit_comma="off"`), as in transformers 5, unless the file
+    has transformers 4's penalty against that. The rest is as of the slow
+    tokenizer. Settings of ours in `tokenizer_config.json`, which transformers 5
+    passes on, decide on all but lower-casing and accents.
+
+    Such a tokenizer differs from transformers 5 in this:
+
+    * That cuts texts at user-defined pieces, in Google's vocabulary
+      ( ) " - . – £ and €: a blank before them goes, and after them begins a
+      word. To it "well-known" ends in "▁known"; here, as in the original, in
+      "known". So four of ten English sentences get other ids.
+    * It drops all marks as accents; here they need a combining class.
+    * Here, if it lower-cases, `<PAD>` and `<UNK>` are special tokens, too.
 
     Raises:
       InputError: a file is missing, is not what it should be, or asks for what
@@ -91,32 +134,73 @@ def load_tokenizer(folder: str | os.PathLike[str]) -> AlbertTokenizer:
     from tensorflow.io import gfile
 
     folder = os.fspath(folder)
-    path = os.path.join(folder, SETTINGS_FILE)
-    model = os.path.join(folder, MODEL_FILE)
+    path, model, pieces, json_file = (
+        os.path.join(folder, name)
+        for name in (SETTINGS_FILE, MODEL_FILE, WORDPIECE_FILE, TOKENIZER_JSON)
+    )
+    kind, rebuilt = AlbertTokenizer, None
+    if not gfile.exists(model) and gfile.exists(pieces):
+        kind, model = WordPieceTokenizer, pieces
+    if not gfile.exists(model) and gfile.exists(json_file):
+        rebuilt = read_tokenizer_json(read_model(json_file), json_file)
     if gfile.exists(path):
         with gfile.GFile(path) as file:
             text = file.read()
-        try:
-            settings = _settings(json.loads(text))
-        except (ValueError, KeyError, TypeError) as error:
-            raise InputError(
-                f"{path} does not describe a tokenizer: {error}"
-            ) from None
-    elif gfile.exists(model) and gfile.exists(
-        os.path.join(folder, _HUGGING_FACE_CONFIG)
+    elif rebuilt or (
+        gfile.exists(model)
+        and gfile.exists(os.path.join(folder, _HUGGING_FACE_CONFIG))
     ):
-        settings = HUGGING_FACE_SLOW
+        text = "{}"
     else:
         raise InputError(f"{folder} holds no tokenizer: no {SETTINGS_FILE}")
-    return AlbertTokenizer.from_file(model, **settings)
+    with _described_by(path):
+        described = json.loads(text)
+        if kind is WordPieceTokenizer:
+            settings = wordpiece_settings(described)
+        else:
+            settings = _settings(described, rebuilt)
+    if rebuilt:
+        tokenizer = AlbertTokenizer(
+            rebuilt.model_bytes, name=json_file, **settings
+        )
+    else:
+        tokenizer = kind.from_file(model, **settings)
+    with _described_by(path):
+        _check_added_tokens(described, tokenizer)
+    return tokenizer
 
 
-def _settings(described: object) -> dict[str, Any]:
-    """Returns our keyword arguments for a `tokenizer_config.json`."""
+@contextlib.contextmanager
+def _described_by(path: str) -> Iterator[None]:
+    """Says of errors that a file of settings is wrong."""
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(
+            f"{path} does not describe a tokenizer: {error}"
+        ) from None
+
+
+def _settings(
+    described: object, rebuilt: TokenizerJsonModel | None
+) -> dict[str, Any]:
+    """Returns our keyword arguments for a `tokenizer_config.json`.
+
+    Args:
+      described: what the file holds.
+      rebuilt: what `tokenizer.json` holds, if that is used.
+    """
     if not isinstance(described, dict):
         raise TypeError("no JSON object")
+    if rebuilt:
+        return _settings_beside_json(described, rebuilt)
     if "digit_comma" not in described:
         return _settings_of_hugging_face(described)
+    return _settings_of_ours(described)
+
+
+def _settings_of_ours(described: dict[str, Any]) -> dict[str, Any]:
+    """Returns the settings that `tokenizer_files` wrote."""
     rules = get_args(DigitComma)
     if described["digit_comma"] not in rules:
         raise ValueError(
@@ -147,16 +231,55 @@ def _settings_of_hugging_face(described: dict[str, Any]) -> dict[str, Any]:
         token = _content(described.get(role) or piece)
         if token != piece:
             raise ValueError(f"{role}={token!r} is not supported, only {piece}")
-    for token in map(
-        _content, described.get("added_tokens_decoder", {}).values()
-    ):
-        if token not in _SPECIAL_TOKENS.values():
-            raise ValueError(f"the added token {token!r} is not supported")
     return {
         **HUGGING_FACE_SLOW,
         "do_lower_case": bool(described.get("do_lower_case", True)),
         "strip_accents": not described.get("keep_accents", False),
     }
+
+
+def _settings_beside_json(
+    described: dict[str, Any], rebuilt: TokenizerJsonModel
+) -> dict[str, Any]:
+    """Returns the settings that do what a `tokenizer.json` says, or refuses."""
+    is_ours = "digit_comma" in described
+    if is_ours:
+        settings = _settings_of_ours(described)
+    else:
+        if described.get("tokenizer_class") in _ANY_MODEL_CLASSES:
+            described = {**described, "tokenizer_class": None}
+        settings = _settings_of_hugging_face(described)
+        settings["replace_latex_quotes"] = rebuilt.replace_latex_quotes
+        if rebuilt.splits_digit_commas is False:
+            settings["digit_comma"] = "off"
+    for key, name in (
+        ("do_lower_case", "do_lower_case"),
+        ("keep_accents", "strip_accents"),
+    ):
+        value = getattr(rebuilt, name)
+        if key in described and settings[name] != value:
+            raise ValueError(
+                f"{key}={described[key]} contradicts the normalizer of "
+                f"{TOKENIZER_JSON}; correct the wrong one"
+            )
+        settings[name] = value
+    unk_token = _content(described.get("unk_token") or rebuilt.unk_token)
+    if unk_token != rebuilt.unk_token:
+        raise ValueError(
+            f"unk_token={unk_token!r}, but {TOKENIZER_JSON} has "
+            f"{rebuilt.unk_token!r} for unknown pieces"
+        )
+    return settings
+
+
+def _check_added_tokens(
+    described: dict[str, Any], tokenizer: Tokenizer
+) -> None:
+    """Refuses tokens that were added to the vocabulary."""
+    for i, token in described.get("added_tokens_decoder", {}).items():
+        token, i = _content(token), int(i)
+        if i >= tokenizer.vocab_size or tokenizer.id_to_piece(i) != token:
+            raise ValueError(f"the added token {token!r} is not supported")
 
 
 def _content(token: str | dict[str, Any]) -> str:

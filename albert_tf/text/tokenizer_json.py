@@ -12,9 +12,9 @@ from albert_tf.text.tokenizer import AlbertTokenizer
 TOKENIZER_JSON = "tokenizer.json"
 
 # What Python's `str.split` splits at.
-_WHITESPACE = r"[\s\x1c-\x1f\x85]+"
+WHITESPACE = r"[\s\x1c-\x1f\x85]+"
 # So improbable that a piece is only taken where there is no other.
-_PENALTY = -100.0
+PENALTY = -100.0
 
 
 def tokenizer_json(tokenizer: AlbertTokenizer) -> bytes:
@@ -63,7 +63,7 @@ def tokenizer_json(tokenizer: AlbertTokenizer) -> bytes:
             "type": "Unigram",
             "unk_id": tokenizer.unk_id,
             "vocab": [
-                [p.piece, p.score + _PENALTY * (i in tokenizer.splits)]
+                [p.piece, p.score + PENALTY * (i in tokenizer.splits)]
                 for i, p in enumerate(model.pieces)
             ],
             "byte_fallback": False,
@@ -93,7 +93,7 @@ def _normalizers(
 
     normalizer = tokenizer.normalizer
     steps = [
-        replace("Regex", _WHITESPACE, " "),
+        replace("Regex", WHITESPACE, " "),
         {"type": "Strip", "strip_left": True, "strip_right": True},
     ]
     if normalizer.replace_latex_quotes:

@@ -4,9 +4,11 @@ import dataclasses
 import functools
 import unicodedata
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from albert_tf.text.code_points import lower_characters
+
+WordRules = Literal["google", "hugging_face"]
 
 # What BERT calls a Chinese character: the blocks of ideographs.
 _IDEOGRAPHS = (
@@ -51,13 +53,17 @@ class _Source(NamedTuple):
 class WordSplitter:
     """BERT's `BasicTokenizer`: what comes before WordPiece.
 
-    In this order: drop control characters, U+0000 and U+FFFD; put blanks around
-    ideographs; lower-case; decompose (NFD) and drop nonspacing marks (category
-    Mn); split at whitespace and around every punctuation mark, which is what
-    Unicode calls so and all ASCII symbols.
+    In this order: drop control and format characters (Cc, Cf) and U+FFFD; put
+    blanks around ideographs; lower-case; decompose (NFD) and drop nonspacing
+    marks (Mn); split at whitespace and around every punctuation mark, which is
+    what Unicode calls so and all ASCII symbols.
 
-    The last two attributes are what Hugging Face's slow `BertTokenizer` does
-    besides.
+    So does the original, by the rules `google`. By `hugging_face`, as in the
+    slow `BertTokenizer` of transformers 4, each character is lower-cased by
+    itself before all else, so that a capital sigma never becomes a final one;
+    characters that are private or not assigned (Co, Cn) are dropped, too; and
+    text is composed (NFC) before it is lower-cased, which matters only where
+    accents stay.
 
     A lone surrogate, which UTF-8 cannot hold, counts as U+FFFD.
 
@@ -65,17 +71,19 @@ class WordSplitter:
       do_lower_case: lower-case.
       strip_accents: decompose and drop marks; None: if lower-casing.
       tokenize_chinese_chars: make every ideograph a word.
-      compose_characters: compose (NFC) before lower-casing. If accents are
-        stripped that changes nothing.
-      lower_characters_first: if lower-casing, lower-case each character by
-        itself before all else. So a capital sigma never becomes a final one.
+      rules: whose rules these are: `google` or `hugging_face`.
     """
 
     do_lower_case: bool = True
     strip_accents: bool | None = None
     tokenize_chinese_chars: bool = True
-    compose_characters: bool = False
-    lower_characters_first: bool = False
+    rules: WordRules = "google"
+
+    def __post_init__(self):
+        if self.rules not in get_args(WordRules):
+            raise ValueError(
+                f"rules must be 'google' or 'hugging_face', not {self.rules!r}."
+            )
 
     @property
     def strips_accents(self) -> bool:
@@ -84,12 +92,22 @@ class WordSplitter:
             return self.do_lower_case
         return self.strip_accents
 
+    @property
+    def lowers_characters_first(self) -> bool:
+        """Whether each character is lower-cased by itself before all else."""
+        return self.do_lower_case and self.rules == "hugging_face"
+
+    @property
+    def composes(self) -> bool:
+        """Whether text is composed, and that matters."""
+        return self.rules == "hugging_face" and not self.strips_accents
+
     def __call__(self, text: str) -> list[str]:
         """Returns the words of a text."""
-        if self.do_lower_case and self.lower_characters_first:
+        if self.lowers_characters_first:
             text = lower_characters(text)
-        text = text.translate(_cleaned(self.tokenize_chinese_chars))
-        if self.compose_characters:
+        text = text.translate(_cleaned(self.rules, self.tokenize_chinese_chars))
+        if self.composes:
             text = unicodedata.normalize("NFC", text)
         if self.do_lower_case:
             text = text.lower()
@@ -100,7 +118,7 @@ class WordSplitter:
     def align(self, text: str) -> list[Word]:
         """Returns the words of a text, and where they come from."""
         sources = list(self._clean_sources(text))
-        if self.compose_characters:
+        if self.composes:
             sources = _compose(sources)
         images = [source.image for source in sources]
         if self.do_lower_case:
@@ -136,11 +154,16 @@ class WordSplitter:
         return [word for word in words if word.text]
 
     def _clean_sources(self, text: str) -> Iterator[_Source]:
-        table = _cleaned(self.tokenize_chinese_chars)
+        table = _cleaned(self.rules, self.tokenize_chinese_chars)
         for start, c in enumerate(text):
-            if self.do_lower_case and self.lower_characters_first:
+            if self.lowers_characters_first:
                 c = lower_characters(c)
             yield _Source(c.translate(table), start, start + 1)
+
+
+def clean(text: str, rules: WordRules) -> str:
+    """Drops control characters and the like; makes whitespace blanks."""
+    return text.translate(_cleaned(rules, False))
 
 
 def is_ideograph(character: str) -> bool:
@@ -160,8 +183,11 @@ def is_punctuation(character: str) -> bool:
 class _Cleaned(dict):
     """What `str.translate` makes of each code point at first."""
 
-    def __init__(self, spaces_ideographs: bool):
+    def __init__(self, rules: WordRules, spaces_ideographs: bool):
         super().__init__()
+        self._dropped = ("Cc", "Cf", "Cs")
+        if rules == "hugging_face":
+            self._dropped += ("Cn", "Co")
         self._spaces_ideographs = spaces_ideographs
 
     def __missing__(self, code_point: int) -> str:
@@ -169,7 +195,7 @@ class _Cleaned(dict):
         category = unicodedata.category(character)
         if character in "\t\n\r" or category in ("Zs", "Zl", "Zp"):
             image = " "
-        elif category in ("Cc", "Cf", "Cs") or character == "\ufffd":
+        elif category in self._dropped or character == "\ufffd":
             image = ""
         elif self._spaces_ideographs and is_ideograph(character):
             image = f" {character} "

@@ -8,13 +8,16 @@ from typing import Any
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.model_file import read_model
 from albert_tf.text.token_offsets import Token
-from albert_tf.text.word_splitter import WordSplitter
+from albert_tf.text.word_splitter import WordRules, WordSplitter
 from albert_tf.text.wordpiece import (
     CONTINUATION,
     SPECIAL_PIECES,
     WordPieces,
     read_pieces,
 )
+
+# Of a word, by whose rules it is.
+_MAX_CHARACTERS = {"google": 200, "hugging_face": 100}
 
 
 class WordPieceTokenizer(Tokenizer):
@@ -23,7 +26,7 @@ class WordPieceTokenizer(Tokenizer):
     Text is split into words (`WordSplitter`), and each word into the longest
     pieces of the vocabulary (`WordPieces`). Special pieces such as `[MASK]`
     never come from text, unless `match_special_tokens` is set.
-    `HUGGING_FACE_SLOW_WORDPIECE`, beside `load_tokenizer`, are the settings
+    `HUGGING_FACE_SLOW_WORDPIECE`, in `wordpiece_files.py`, are the settings
     with which it does as Hugging Face's slow `BertTokenizer`.
 
         tokenizer = AlbertTokenizer.from_file("vocab.txt")
@@ -43,10 +46,8 @@ class WordPieceTokenizer(Tokenizer):
         do_lower_case: bool = True,
         strip_accents: bool | None = None,
         tokenize_chinese_chars: bool = True,
-        compose_characters: bool = False,
-        lower_characters_first: bool = False,
+        rules: WordRules = "google",
         match_special_tokens: bool = False,
-        max_characters_per_word: int = 200,
         name: str = "WordPiece vocabulary",
     ):
         """Reads a vocabulary; see `from_file` for a path.
@@ -56,18 +57,20 @@ class WordPieceTokenizer(Tokenizer):
           do_lower_case: see `WordSplitter`.
           strip_accents: see `WordSplitter`.
           tokenize_chinese_chars: see `WordSplitter`.
-          compose_characters: see `WordSplitter`.
-          lower_characters_first: see `WordSplitter`.
+          rules: see `WordSplitter`. Besides, a word is unknown if it has more
+            than 200 characters by the rules `google`, which is what the
+            released weights saw, and more than 100 by `hugging_face`.
           match_special_tokens: let `[MASK]`, `[CLS]`, `[SEP]`, `[PAD]` and
             `[UNK]` in a text stand for themselves.
-          max_characters_per_word: longer words are unknown. The original's
-            limit is 200, what the released weights saw; Hugging Face's is 100.
           name: what error messages call the vocabulary, such as its path.
 
         Raises:
           InputError: if it is no such file, or lacks one of BERT's special
             pieces.
         """
+        self.normalizer = WordSplitter(
+            do_lower_case, strip_accents, tokenize_chinese_chars, rules
+        )
         self._pieces = read_pieces(model_bytes, name)
         ids = {piece: i for i, piece in enumerate(self._pieces)}
         super().__init__(
@@ -75,18 +78,11 @@ class WordPieceTokenizer(Tokenizer):
             len(self._pieces),
             {piece: ids[piece] for piece in SPECIAL_PIECES},
             match_special_tokens=match_special_tokens,
-            lower_characters_first=do_lower_case and lower_characters_first,
+            lower_characters_first=self.normalizer.lowers_characters_first,
         )
-        self.normalizer = WordSplitter(
-            do_lower_case,
-            strip_accents,
-            tokenize_chinese_chars,
-            compose_characters,
-            lower_characters_first,
-        )
-        self.max_characters_per_word = max_characters_per_word
+        self.max_characters_per_word = _MAX_CHARACTERS[rules]
         self._pieces_of = WordPieces(
-            self._pieces, self.unk_id, max_characters_per_word
+            self._pieces, self.unk_id, self.max_characters_per_word
         )
 
     @classmethod
@@ -111,7 +107,6 @@ class WordPieceTokenizer(Tokenizer):
         return {
             **dataclasses.asdict(self.normalizer),
             "match_special_tokens": self.match_special_tokens,
-            "max_characters_per_word": self.max_characters_per_word,
         }
 
     def _encode_plain(

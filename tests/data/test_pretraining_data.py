@@ -16,6 +16,7 @@ from albert_tf.data import pretraining_data
 from albert_tf.data.manifest import read_manifest
 from albert_tf.errors import InputError
 from albert_tf.text.tokenizer_files import load_tokenizer
+from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
 
 
 @pytest.fixture
@@ -195,6 +196,44 @@ def test_manifest(create, corpus, tokenizer):
     assert str(corpus) not in text
     assert str(folder) not in text
     assert load_tokenizer(folder).fingerprint == tokenizer.fingerprint
+
+
+def test_wordpiece(create, documents, read_records, put_labels_back):
+    words = {w for d in documents for s in d for w in s.lower().split()}
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "."]
+    pieces += sorted({word[:4] for word in words})
+    pieces += sorted({f"##{c}" for word in words for c in word[4:]})
+    tokenizer = WordPieceTokenizer("\n".join(pieces).encode())
+    folder, manifest = create(tokenizer=tokenizer)
+    assert manifest["tokenizer"]["file"] == "vocab.txt"
+    assert load_tokenizer(folder).settings == tokenizer.settings
+
+    records = read_records(*folder.glob("pretraining-*"))
+    ids = put_labels_back(records)
+    starts = np.array([not piece.startswith("##") for piece in pieces])
+    # The continuation of a word that was cut at the front of A has none.
+    used = records["input_mask"] == 1
+    assert (records["token_boundary"][used] <= starts[ids[used]]).all()
+    assert (~starts[ids[used]]).mean() > 0.1
+    whole = 0
+    for row, positions, weights in zip(
+        ids,
+        records["masked_lm_positions"],
+        records["masked_lm_weights"],
+        strict=True,
+    ):
+        masked = set(positions[weights > 0].tolist())
+        for position in masked:
+            if starts[row[position]] and not starts[row[position + 1]]:
+                # Of a word all pieces are masked.
+                assert position + 1 in masked
+                whole += 1
+    assert whole > 50
+
+    # A folder that is made again holds one kind of vocabulary.
+    create(overwrite=True)
+    assert (folder / "spiece.model").exists()
+    assert not (folder / "vocab.txt").exists()
 
 
 def test_constant_guess_is_chosen_on_training_labels(create, read_records):

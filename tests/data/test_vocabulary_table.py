@@ -6,8 +6,8 @@ import pytest
 from albert_tf.data.vocabulary_table import (
     VocabularyTable,
     starts_word,
-    word_starts,
 )
+from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
 
 
 def test_word_starts_are_the_originals(shared, google_tokenizer):
@@ -42,10 +42,13 @@ def test_starts_word(piece, expected):
 
 
 def test_word_pieces_continue_with_two_hashes():
-    pieces = ["[PAD]", "play", "##ing", "中", "##文"]
-    np.testing.assert_array_equal(
-        word_starts(pieces), [True, True, False, True, False]
-    )
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    # A vocabulary of characters may have a ▁, too.
+    pieces = [*special, "play", "##ing", "中", "##文", "▁"]
+    tokenizer = WordPieceTokenizer("\n".join(pieces).encode())
+    table = VocabularyTable.from_tokenizer(tokenizer)
+    starts = [*[True] * 5, True, False, True, False, True]
+    np.testing.assert_array_equal(table.word_starts, starts)
 
 
 def test_text_ids_leave_out_what_text_never_has(tokenizer):

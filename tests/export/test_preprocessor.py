@@ -95,6 +95,33 @@ def test_real_vocabulary_and_text(shared, tmp_path):
         assert sum(map(len, expected)) > 10_000
 
 
+def test_wordpiece(tmp_path):
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"aegmodvi"]
+    pieces += [f"##{c}" for c in "aegmodvi"] + ["中", ",", "good", "##ie"]
+    vocabulary = tmp_path / "vocab.txt"
+    vocabulary.write_text("\n".join(pieces), "utf-8")
+    export_preprocessor(vocabulary, tmp_path / "p", seq_length=9)
+    loaded = tf.saved_model.load(tmp_path / "p")
+    asset = pathlib.Path(loaded.vocab_file.asset_path.numpy().decode())
+    assert asset.read_bytes() == vocabulary.read_bytes()
+    tokenizer = AlbertTokenizer.from_file(vocabulary)
+    texts = ["A good Movie, 中中", "É!", ""]
+    expected = tokenizer(texts, max_length=9, padding="max_length")
+    for name, values in loaded(tf.constant(texts)).items():
+        assert (values.numpy() == expected[name]).all()
+    ids = loaded.tokenize(tf.constant(texts)).to_list()
+    assert ids == tokenizer.encode(texts)
+
+
+def test_wordpiece_that_no_graph_can_do(tmp_path):
+    vocabulary = tmp_path / "vocab.txt"
+    vocabulary.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n")
+    settings = {"rules": "hugging_face", "do_lower_case": False}
+    with pytest.raises(InputError, match="which a graph cannot"):
+        export_preprocessor(vocabulary, tmp_path / "p", **settings)
+    assert not (tmp_path / "p").exists()
+
+
 def test_manifest_and_no_path_of_this_machine(
     preprocessor_path, tokenizer_model
 ):

@@ -18,8 +18,9 @@ HEADS = {
 def held(request, config, tensors):
     """A whole checkpoint of each system, and its config."""
     system = request.param
-    if system == "model_garden":  # which has one group of one block
-        config = config.replace(num_hidden_groups=1, inner_group_num=1)
+    # Model Garden has one group of one block.
+    groups = 1 if system == "model_garden" else 2
+    config = config.replace(num_hidden_groups=groups, inner_group_num=1)
     return tensors(system, config, *HEADS[system]), config
 
 
@@ -76,11 +77,7 @@ def test_each_other_shape_is_named(held):
     held, config = held
     for name in list(held):
         array = held[name]
-        for shape in (
-            (*array.shape, 1),
-            array.shape[1:],
-            (7, *array.shape[1:]),
-        ):
+        for shape in ((*array.shape, 1), (7, *array.shape[1:])):
             held[name] = np.zeros(shape, np.float32)
             refused(held, config, "has .* of shape|has no place|lacks")
         held[name] = array

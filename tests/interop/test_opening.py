@@ -27,10 +27,6 @@ WEIGHTS = {
     "TF2 index": ("model_garden", "pretrainer-1.index"),
     "TF2 data": ("model_garden", "pretrainer-1.data-00000-of-00001"),
     "run": ("albert_tf_run", "checkpoints/step-00000002.index"),
-    "run's data": (
-        "albert_tf_run",
-        "checkpoints/step-00000002.data-00000-of-00001",
-    ),
 }
 DAMAGE = {
     "half": lambda content: content[: len(content) // 2],
@@ -42,7 +38,7 @@ DAMAGE = {
 }
 
 
-def refused(path, match, **arguments):
+def refused(path, match=None, **arguments):
     """Opens and reads all of it, and returns the one line that says why not."""
     with pytest.raises(InputError, match=match) as error:
         dict(open_checkpoint(path, **arguments).arrays)
@@ -58,7 +54,7 @@ def test_damaged_weights(stored, tmp_path, kind, damage):
     folder = shutil.copytree(stored / name, tmp_path / name)
     path = folder / file
     path.write_bytes(DAMAGE[damage](path.read_bytes()))
-    message = refused(folder, "")
+    message = refused(folder)
     # A checkpoint of TensorFlow is known by its prefix.
     prefix = (
         str(path).removesuffix(".index").removesuffix(".data-00000-of-00001")
@@ -71,7 +67,7 @@ def test_damaged_weights(stored, tmp_path, kind, damage):
             "empty": "an empty file, not",
         }
         assert words.get(damage, "") in message
-        assert refused(path, "") in (message, message.replace("weights", ""))
+        assert refused(path) in (message, message.replace("weights", ""))
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
@@ -79,7 +75,7 @@ def test_damaged_archives(stored, tmp_path, damage):
     path = tmp_path / "albert_tiny.tar.gz"
     content = (stored / "google_tf1.tar.gz").read_bytes()
     path.write_bytes(DAMAGE[damage](content))
-    assert str(path) in refused(path, "")
+    assert str(path) in refused(path)
 
 
 def test_damage_inside_of_an_archive_names_the_archive(stored, tmp_path):
@@ -195,7 +191,7 @@ def test_no_config(stored, tmp_path):
     ]:
         folder = shutil.copytree(stored / name, tmp_path / name)
         (folder / file).unlink()
-        assert str(folder) in refused(folder, "")
+        assert str(folder) in refused(folder)
 
 
 def test_a_config_of_the_users(stored, tmp_path):
@@ -214,8 +210,8 @@ def test_a_config_for_what_has_one(stored, name):
     config = AlbertConfig(vocab_size=40, hidden_size=12)
     refused(
         stored / name,
-        f"config=... is for TensorFlow checkpoints, but {stored / name} has a "
-        "config.json; change fields of it with config_overrides=...",
+        f"config=... is for TensorFlow checkpoints, but {stored / name}.* has "
+        "a config.json; change fields of it with config_overrides=...",
         config=config,
     )
 

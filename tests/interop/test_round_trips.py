@@ -170,11 +170,19 @@ def test_the_tokenizer_travels(stored, config, make_checkpoint, write, system):
         assert opened.settings == AlbertTokenizer.from_file(model).settings
 
 
-def test_a_wordpiece_vocabulary_travels(config, make_checkpoint, write):
-    files = {"vocab.txt": b"[PAD]\n[UNK]\n"}
-    checkpoint = make_checkpoint(config, vocabulary=Vocabulary(files=files))
+def test_a_wordpiece_vocabulary_travels(
+    config, make_checkpoint, write, tmp_path
+):
+    # As Google's Chinese models have it.
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "##re", "中"]
+    (tmp_path / "vocab_chinese.txt").write_text(
+        "\n".join(pieces) + "\n", "utf-8"
+    )
+    tokenizer = AlbertTokenizer.from_file(tmp_path / "vocab_chinese.txt")
+    checkpoint = make_checkpoint(config, vocabulary=Vocabulary(tokenizer))
     for system in ("huggingface", "google"):
         folder = write(system, checkpoint)
-        assert (folder / "vocab.txt").read_bytes() == files["vocab.txt"]
-        assert open_checkpoint(folder).vocabulary.files == files
+        opened = open_checkpoint(folder).tokenizer
+        assert opened.tokenize("There 中") == ["the", "##re", "中"]
+        assert opened.encode("There 中") == tokenizer.encode("There 中")
         folder.rename(folder.with_name(system))

@@ -1,5 +1,7 @@
+import collections
 import gzip
 import itertools
+import pathlib
 import random
 import sys
 import unicodedata
@@ -9,6 +11,7 @@ import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf.text.vocabulary import train_vocabulary
+from albert_tf.text.word_splitter import WordSplitter
 
 
 @pytest.fixture(scope="session")
@@ -138,3 +141,60 @@ def same_ids():
         )
 
     return same
+
+
+@pytest.fixture(scope="session")
+def wordpiece_golden():
+    """The folder of a small vocab.txt, and of what the peers make of texts."""
+    return pathlib.Path(__file__).parent / "data" / "wordpiece"
+
+
+@pytest.fixture(scope="session")
+def wordpiece_vocabulary():
+    """Returns `wordpiece_vocabulary(texts)`, the content of a `vocab.txt`.
+
+    As BERT's it begins with the special pieces, and unused ones before [UNK].
+    """
+
+    def make(texts, size=9000):
+        counts = collections.Counter()
+        splitters = [WordSplitter(), WordSplitter(do_lower_case=False)]
+        for word in (w for text in texts for s in splitters for w in s(text)):
+            for start in range(len(word)):
+                mark = "##" if start else ""
+                for end in range(start + 1, min(start + 4, len(word)) + 1):
+                    counts[mark + word[start:end]] += 1
+        pieces = ["[PAD]", *(f"[unused{i}]" for i in range(1, 100))]
+        pieces += ["[UNK]", "[CLS]", "[SEP]", "[MASK]", "<S>", "<T>"]
+        pieces += [piece for piece, _ in counts.most_common(size)]
+        return "".join(f"{piece}\n" for piece in pieces).encode()
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def odd_vocabulary(wordpiece_vocabulary, odd_texts, special_texts):
+    """A vocab.txt of what is in `odd_texts` and `special_texts`."""
+    return wordpiece_vocabulary([*odd_texts, *special_texts])
+
+
+@pytest.fixture(scope="session")
+def marked_texts():
+    """Strings of letters and marks that compose, or change their order."""
+    generator = random.Random(22)
+    assigned = list(map(chr, range(0x300, 0x20000)))
+    composed = [
+        c for c in assigned if unicodedata.decomposition(c)[:1].isalnum()
+    ]
+    marks = [c for c in assigned if unicodedata.category(c).startswith("M")]
+    odd = [c for c in marks if unicodedata.category(c) != "Mn"]
+    sources = [
+        [*marks, *"aeoΣ"],
+        [*composed, *marks[:300], *"aEΣ中!"],
+        [*map(chr, range(0x1100, 0x1200)), *"가각한", *marks[:20]],
+        [*(c for c in odd if unicodedata.combining(c)), *marks[:9], *"aΣ"],
+    ]
+    return [
+        "".join(generator.choices(sources[i % 4], k=generator.randrange(1, 12)))
+        for i in range(4000)
+    ]

@@ -15,7 +15,7 @@ from albert_tf.text.tokenizer import AlbertTokenizer
         ),
         (b"\n<!DOCTYPE html>\n<html>", "web page"),
         (b'{"version": "1.0"}', "JSON"),
-        (b"[PAD]\n[unused1]\n[UNK]\n[CLS]\n", "WordPiece.*not supported yet"),
+        (b"[PAD]\n[unused1]\n[UNK]\n[CLS]\n", r"no line \[MASK\] \[SEP\]"),
         (b"<pad>\t0\n<unk>\t0\n", "text listing.*give the .model file"),
         (b"\x00" * 99, "not a SentencePiece model"),
         (b"hello", "not a SentencePiece model"),

@@ -232,6 +232,22 @@ def test_their_classifier_here(keras_hub, config, random_batch, tmp_path):
     assert_same_files(tmp_path / "back", tmp_path / "theirs")
 
 
+def test_their_activation_is_not_ours(
+    keras_hub, configs, random_batch, tmp_path
+):
+    """Theirs can return probabilities, ours returns logits, and says so."""
+    theirs = keras_hub.models.AlbertTextClassifier(
+        preset_of(keras_hub, configs["base"]),
+        num_classes=3,
+        activation="softmax",
+    )
+    theirs.save_to_preset(tmp_path / "theirs")
+    ours = AlbertClassifier.from_pretrained(tmp_path / "theirs")
+    assert "left: the classifier's activation, 'softmax'" in ours.load_report
+    batch = random_batch(configs["base"])
+    assert_close(tf.nn.softmax(ours(batch)), theirs(renamed(batch)))
+
+
 def test_our_masked_language_model_there(
     keras_hub, config, write, random_model, random_batch, tmp_path
 ):
@@ -344,6 +360,22 @@ def test_text_goes_into_what_we_write(
         )
 
 
+def test_our_settings_travel_beside_what_it_reads(
+    keras_hub, vocabulary_config, vocabulary, write, random_model
+):
+    tokenizer = AlbertTokenizer.from_file(vocabulary)
+    assert tokenizer.normalizer.do_lower_case
+    ours = random_model(AlbertEncoder, vocabulary_config)
+    folder = write(ours, tokenizer=tokenizer)
+    back = AlbertEncoder.from_pretrained(folder).tokenizer
+    assert back.settings == tokenizer.settings
+    # KerasHub has them not: the same ids need text that is lower-cased.
+    theirs = keras_hub.models.AlbertTokenizer.from_preset(str(folder))
+    prepared = tokenizer.normalizer("The Café.")
+    assert ids_of(theirs, [prepared]) == [tokenizer.encode("The Café.")]
+    assert ids_of(theirs, ["The Café."]) != [tokenizer.encode("The Café.")]
+
+
 # What KerasHub does differently: the rows of docs/checkpoints.md.
 
 
@@ -406,7 +438,7 @@ def test_it_drops_out_the_feed_forward_output(keras_hub, configs):
 
 def test_it_does_not_lower_case(keras_hub, vocabulary):
     theirs = keras_hub.models.AlbertTokenizer(str(vocabulary))
-    pieces = [theirs.id_to_token(i) for i in np.asarray(theirs("The fox."))]
+    pieces = [theirs.id_to_token(i) for i in ids_of(theirs, ["The fox."])[0]]
     assert pieces == ["▁", "<unk>", "he", "▁fox", "."]
     ours = AlbertTokenizer.from_file(vocabulary)
     assert ours.tokenize("The fox.") == ["▁the", "▁fox", "."]
@@ -414,7 +446,8 @@ def test_it_does_not_lower_case(keras_hub, vocabulary):
 
 def test_it_keeps_digits_and_commas_together(keras_hub, vocabulary):
     theirs = keras_hub.models.AlbertTokenizer(str(vocabulary))
-    pieces = [theirs.id_to_token(i) for i in np.asarray(theirs("in 2000, he"))]
+    ids = ids_of(theirs, ["in 2000, he"])[0]
+    pieces = [theirs.id_to_token(i) for i in ids]
     assert pieces == ["▁in", "▁2000,", "▁he"]
     ours = AlbertTokenizer.from_file(vocabulary)
     assert ours.tokenize("in 2000, he") == ["▁in", "▁2000", ",", "▁he"]

@@ -14,7 +14,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.errors import InputError
 from albert_tf.interop.convert import convert
+from albert_tf.interop.opening import open_checkpoint
 from albert_tf.interop.tf_graph import read_saved_model
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrainer import AlbertPretrainer
@@ -102,6 +104,7 @@ def theirs(run_model_garden, all_configs, vocabulary, tmp_path_factory):
                 "config": google_keys(all_configs[name]),
                 "output": str(root / name),
                 "vocabulary": str(vocabulary),
+                "train": name == "base",
             }
             for name in WRITTEN
         ],
@@ -198,6 +201,24 @@ def test_their_encoder_checkpoint_here(theirs, all_configs, batch):
     with np.load(theirs["base"] / "outputs.npz") as expected:
         assert_close(outputs["sequence_output"], expected["sequence_output"])
         assert_close(outputs["pooled_output"], expected["pooled_output"])
+
+
+@pytest.mark.parametrize("checkpoint", ["trainer", "trainer_legacy"])
+def test_their_training_checkpoint_here(checkpoint, theirs, all_configs):
+    opened = open_checkpoint(
+        theirs["base"] / checkpoint, config=all_configs["base"]
+    )
+    assert opened.heads == ("mlm_head",)
+    slots = [k for k, v in opened.left.items() if v == "optimizer state"]
+    # Two moments of all but the pooler, which has no part in the loss.
+    assert len(slots) >= 2 * (len(opened.arrays) - 2)
+
+
+def test_a_head_of_theirs_that_has_no_place_is_named(theirs, all_configs):
+    with pytest.raises(InputError, match="next_sentence/logits/kernel, which"):
+        open_checkpoint(
+            theirs["base"] / "next_sentence", config=all_configs["base"]
+        )
 
 
 @pytest.mark.parametrize("name", ["base", "relu", "equal_sizes"])

@@ -1,4 +1,4 @@
-"""Checkpoints of albert_tf 0.2: `save_pretrained`, a training run, an export."""
+"""Checkpoints of albert_tf itself: `save_pretrained`, a run, an export."""
 
 import pathlib
 import shutil

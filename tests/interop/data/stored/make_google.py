@@ -2,9 +2,9 @@
 
 Ran with google-research/albert (`modeling.py`, `export_to_tfhub.py`, as the
 package `albert`), tensorflow_hub 0.12.0 and TensorFlow 2.20 (`compat.v1`), with
-PYTHONPATH naming the first two and PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION=python.
-`tf.contrib.layers.layer_norm` is all that is
-missing in TensorFlow 2; it stands below.
+PYTHONPATH naming the first two and PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION set
+to python. `tf.contrib.layers.layer_norm` is all of TensorFlow 1 that is missing
+in 2; it stands below.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""Trains the vocabulary of all the checkpoints; albert_tf 0.2, sentencepiece 0.2.1.
+"""Trains the vocabulary of all the checkpoints, with sentencepiece 0.2.1.
 
 SentencePiece's table of NFKC, a quarter of a megabyte, is taken out: what
 albert_tf gives SentencePiece is normalized already.

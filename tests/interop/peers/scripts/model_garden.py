@@ -2,13 +2,15 @@
 
     model_garden.py write JOBS.json
         makes pretrainers with random weights, and writes for each an exported
-        SavedModel, TF2 checkpoints, and what it computes.
+        SavedModel, TF2 checkpoints, and what it computes; with "train", also
+        checkpoints of a training.
     model_garden.py convert JOBS.json
         converts Google's checkpoints as Model Garden does, and writes what the
         models that come of them compute.
 
-A job is {"config": Google's keys, "output": a new folder, "inputs": .npz,
-"vocabulary": a SentencePiece model or null, "checkpoint": of Google's}.
+A job has "config": Google's keys; "output": a folder to make; "inputs": .npz;
+to write, "vocabulary": a SentencePiece model, and "train": a bool; to convert,
+"checkpoint": of Google's.
 """
 
 import json
@@ -20,8 +22,10 @@ os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
 import numpy as np
 import tensorflow as tf
+import tf_keras
 from official.legacy.albert import configs
 from official.nlp.configs import encoders
+from official.nlp.modeling import layers, models
 from official.nlp.tools import export_tfhub_lib
 from official.nlp.tools import (
     tf2_albert_encoder_checkpoint_converter as converter,
@@ -39,6 +43,9 @@ def write(job):
         mean = 1.0 if "gamma" in variable.name else 0.0
         variable.assign(rng.normal(mean, 0.15, variable.shape))
     encoder = pretrainer.encoder_network
+    inputs = read_inputs(job)
+    if job["train"]:
+        write_training(pretrainer, inputs, output)
     # The ways in which people save: the trainer's, the encoder alone, and all.
     path = tf.train.Checkpoint(**pretrainer.checkpoint_items).save(
         str(output / "pretrainer")
@@ -52,9 +59,38 @@ def write(job):
         with_mlm=True,
         sp_model_file=job["vocabulary"],
     )
-    inputs = read_inputs(job)
-    outputs = exported.mlm(inputs, training=False)
-    write_outputs(job, outputs)
+    write_outputs(job, exported.mlm(inputs, training=False))
+
+
+def write_training(pretrainer, inputs, output):
+    """Steps, and saves as Model Garden's trainer does, by either optimizer."""
+    for name, optimizer in (
+        ("trainer", tf_keras.optimizers.Adam()),
+        ("trainer_legacy", tf_keras.optimizers.legacy.Adam()),
+    ):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(pretrainer(inputs)["mlm_logits"] ** 2)
+        variables = pretrainer.trainable_variables
+        gradients = tape.gradient(loss, variables)
+        optimizer.apply_gradients(
+            (gradient, variable)
+            for gradient, variable in zip(gradients, variables, strict=True)
+            if gradient is not None  # The pooler has no part in it.
+        )
+        tf.train.Checkpoint(
+            model=pretrainer,
+            optimizer=optimizer,
+            global_step=optimizer.iterations,
+            **pretrainer.checkpoint_items,
+        ).write(str(output / name))
+    head = layers.ClassificationHead(
+        inner_dim=8, num_classes=2, name="next_sentence"
+    )
+    with_head = models.BertPretrainerV2(
+        pretrainer.encoder_network, classification_heads=[head]
+    )
+    with_head(inputs)
+    tf.train.Checkpoint(model=with_head).write(str(output / "next_sentence"))
 
 
 def convert(job):
@@ -63,9 +99,12 @@ def convert(job):
     config_file.write_text(json.dumps(job["config"]))
     config = configs.AlbertConfig.from_json_file(str(config_file))
     converter.convert_checkpoint(
-        config, str(output / "converted"), job["checkpoint"], "model",
-        "pretrainer",
-    )  # fmt: skip
+        config,
+        str(output / "converted"),
+        job["checkpoint"],
+        checkpoint_model_name="model",
+        converted_model="pretrainer",
+    )
     pretrainer = converter._create_pretrainer_model(config)
     converted = tf.train.latest_checkpoint(str(output))
     tf.train.Checkpoint(model=pretrainer).restore(

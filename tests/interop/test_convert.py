@@ -1,0 +1,211 @@
+import json
+
+import numpy as np
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.interop.convert import convert
+from albert_tf.interop.opening import open_checkpoint
+
+
+def files(folder):
+    return {
+        path.relative_to(folder): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+@pytest.mark.parametrize("to", ["huggingface", "google", "keras_hub"])
+@pytest.mark.parametrize(
+    "source",
+    [
+        "google_tf1.tar.gz",
+        "tf_hub_1.tar.gz",
+        "tf_hub_2.tar.gz",
+        "model_garden",
+        "huggingface",
+        "keras_hub_backbone.tar.gz",
+        "keras_hub_masked_lm.tar.gz",
+        "keras_hub_classifier",
+        "albert_tf",
+        "albert_tf_run",
+        "albert_tf_export.tar.gz",
+    ],
+)
+def test_everything_into_everything(stored, tmp_path, assert_equal, source, to):
+    drop = overrides = None
+    held = open_checkpoint(stored / source)
+    if to == "keras_hub":  # one rate, no sentence-order head
+        drop = [head for head in held.heads if head == "sop_head"]
+        overrides = {"attention_probs_dropout_prob": 0.1}
+        overrides |= {"hidden_dropout_prob": 0.1}
+    read = convert(
+        stored / source,
+        tmp_path / "new",
+        to=to,
+        drop=drop or (),
+        config_overrides=overrides,
+    )
+    assert read.parts == held.parts
+    opened = open_checkpoint(tmp_path / "new")
+    # Which KerasHub does not know of.
+    spread = read.config.initializer_range
+    assert opened.config.replace(initializer_range=spread) == read.config
+    assert opened.parts == held.parts - set(drop or ())
+    for path, array in opened.arrays.items():
+        np.testing.assert_array_equal(array, held.arrays[path])
+    assert (opened.tokenizer is None) == (held.tokenizer is None)
+    if to != "keras_hub":
+        assert_equal(opened, held)
+
+
+def test_progress(stored, tmp_path):
+    seen = []
+    for to in ("huggingface", "google"):
+        convert(
+            stored / "google_tf1",
+            tmp_path / to,
+            to=to,
+            progress=lambda *counts: seen.append(counts),
+        )
+    assert seen == 2 * [(n, 80) for n in range(1, 81)]
+
+
+def test_progress_where_an_identity_is_added(config, make_checkpoint, tmp_path):
+    from albert_tf.interop.huggingface import write_huggingface
+    from albert_tf.interop.keras_hub import write_keras_hub
+
+    checkpoint = make_checkpoint(config.replace(embedding_size=8))
+    for number, write in enumerate((write_huggingface, write_keras_hub)):
+        ticks = []
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        write(checkpoint, folder, lambda ticks=ticks: ticks.append(1))
+        assert len(ticks) == len(checkpoint.arrays)
+
+
+@pytest.mark.parametrize(
+    ("drop", "left"),
+    [
+        (["sop_head"], {"mlm_head"}),
+        (["mlm_head"], {"sop_head"}),
+        (["mlm_head", "sop_head", "pooler"], set()),
+    ],
+)
+def test_drop(stored, tmp_path, drop, left):
+    convert(stored / "huggingface", tmp_path / "new", drop=drop)
+    opened = open_checkpoint(tmp_path / "new")
+    assert set(opened.heads) == left
+    assert ("pooler" in opened.parts) == ("pooler" not in drop)
+
+
+def test_drop_the_tokenizer(stored, tmp_path):
+    convert(stored / "huggingface", tmp_path / "new", drop=["tokenizer"])
+    assert open_checkpoint(tmp_path / "new").tokenizer is None
+
+
+@pytest.mark.parametrize(
+    ("drop", "match"),
+    [
+        (["classifier_head"], "has no classifier_head; it has mlm_head, sop_h"),
+        (["encoder"], "drop: 'encoder' must be one of tokenizer, pooler, "),
+        (["sop"], "drop: 'sop' must be one of "),
+        (["pooler"], "the sop_head reads the pooler's output; drop both or ne"),
+    ],
+)
+def test_what_cannot_be_dropped(stored, tmp_path, drop, match):
+    with pytest.raises(InputError, match=match):
+        convert(stored / "huggingface", tmp_path / "new", drop=drop)
+    assert not list(tmp_path.iterdir())
+
+
+def test_no_head_can_vanish(stored, tmp_path):
+    message = "no place for the sop_head; drop it with --drop=sop_head, or wri"
+    with pytest.raises(InputError, match=message):
+        convert(stored / "huggingface", tmp_path / "new", to="keras_hub")
+    assert not list(tmp_path.iterdir())
+
+
+def test_nothing_is_left_of_a_failure(stored, tmp_path):
+    # Damage that is found when half of it is written.
+    source = tmp_path / "source"
+    source.mkdir()
+    for path in (stored / "google_tf1").iterdir():
+        (source / path.name).write_bytes(path.read_bytes())
+    data = source / "model.ckpt-best.data-00000-of-00001"
+    data.write_bytes(data.read_bytes()[:-1000])
+    before = files(tmp_path)
+    for to in ("huggingface", "google", "keras_hub"):
+        with pytest.raises(InputError, match="model.ckpt-best"):
+            convert(
+                source,
+                tmp_path / "new",
+                to=to,
+                drop=["sop_head"],
+                config_overrides={"attention_probs_dropout_prob": 0.1},
+            )
+    assert files(tmp_path) == before
+    assert [path.name for path in tmp_path.iterdir()] == ["source"]
+
+
+def test_existing_output(stored, tmp_path):
+    output = tmp_path / "new"
+    convert(stored / "huggingface", output)
+    before = files(output)
+    with pytest.raises(InputError, match=f"{output} exists; choose another"):
+        convert(stored / "google_tf1", output)
+    assert files(output) == before
+    convert(stored / "google_tf1", output, overwrite=True)
+    assert files(output) != before
+    assert open_checkpoint(output).config.attention_probs_dropout_prob == 0.2
+    assert [path.name for path in tmp_path.iterdir()] == ["new"]
+
+
+@pytest.mark.parametrize(
+    ("to", "name"),
+    [
+        ("huggingface", "albert_tf_run"),  # which has a config.json, too
+        ("huggingface", "google_tf1"),
+        ("google", "huggingface"),
+        ("keras_hub", "huggingface"),
+    ],
+)
+def test_only_an_earlier_result_is_overwritten(stored, tmp_path, to, name):
+    output = tmp_path / "taken"
+    for path in (stored / name).rglob("*"):
+        if path.is_file():
+            target = output / path.relative_to(stored / name)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(path.read_bytes())
+    before = files(output)
+    with pytest.raises(InputError, match="so it is not overwritten"):
+        convert(stored / "keras_hub_classifier", output, to=to, overwrite=True)
+    assert files(output) == before
+
+
+def test_onto_itself(stored, tmp_path):
+    output = tmp_path / "new"
+    convert(stored / "huggingface", output)
+    convert(output, output, overwrite=True, drop=["sop_head"])
+    assert open_checkpoint(output).heads == ("mlm_head",)
+
+
+def test_head(stored, tmp_path):
+    source = tmp_path / "source"
+    convert(stored / "torch_zip", source)
+    values = json.loads((source / "config.json").read_text())
+    del values["architectures"]
+    (source / "config.json").write_text(json.dumps(values))
+    with pytest.raises(InputError, match="say which with head=..., or on the"):
+        convert(source, tmp_path / "new")
+    convert(source, tmp_path / "new", head="token_head")
+    assert open_checkpoint(tmp_path / "new").heads == ("token_head",)
+    with pytest.raises(InputError, match="head: .* has no span_head; it has "):
+        convert(source, tmp_path / "other", head="span_head")
+    assert not (tmp_path / "other").exists()
+
+
+def test_another_format(stored, tmp_path):
+    with pytest.raises(InputError, match="to='onnx' must be one of huggingfac"):
+        convert(stored / "huggingface", tmp_path / "new", to="onnx")

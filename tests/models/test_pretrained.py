@@ -1,0 +1,267 @@
+"""`from_pretrained` and `save_pretrained`, on checkpoints of all systems."""
+
+import json
+import pathlib
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.models.classifier import AlbertClassifier
+from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.multiple_choice import AlbertMultipleChoice
+from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.models.span_labeler import AlbertSpanLabeler
+from albert_tf.models.token_classifier import AlbertTokenClassifier
+from albert_tf.text.tokenizer import AlbertTokenizer
+
+STORED = pathlib.Path(__file__).parents[1] / "interop" / "data" / "stored"
+GOOGLE = STORED / "google_tf1"  # with both pretraining heads
+MASKED_LM = STORED / "tf_hub_2.tar.gz"  # with one of them
+BACKBONE = STORED / "keras_hub_backbone.tar.gz"  # with none
+LABELLED = STORED / "torch_zip"  # a classifier of three named labels
+HEADS = {
+    AlbertPretrainer: {},
+    AlbertClassifier: {"num_labels": 3, "labels": ["a", "b", "c"]},
+    AlbertTokenClassifier: {"num_labels": 2},
+    AlbertMultipleChoice: {},
+    AlbertSpanLabeler: {"head": "v1"},
+}
+JOINT = pytest.param(AlbertSpanLabeler, {"head": "joint"}, id="joint")
+
+
+def weights(model):
+    return {v.path: np.asarray(v) for v in model.weights}
+
+
+def assert_same(actual, expected):
+    actual, expected = weights(actual), weights(expected)
+    assert set(actual) == set(expected)
+    for path, value in expected.items():
+        np.testing.assert_array_equal(actual[path], value, path)
+
+
+@pytest.mark.parametrize(("model", "arguments"), [*HEADS.items(), JOINT])
+def test_every_model_and_back(tmp_path, model, arguments):
+    new = model.from_pretrained(GOOGLE, new_head=True, **arguments)
+    new.save_pretrained(tmp_path)
+    back = model.from_pretrained(tmp_path)
+    assert_same(back, new)
+    assert back.config == new.config
+    assert back.get_config() == new.get_config()
+
+
+def test_without_pooler_and_back(tmp_path):
+    encoder = AlbertEncoder.from_pretrained(GOOGLE, pooler=False)
+    encoder.save_pretrained(tmp_path)
+    back = AlbertEncoder.from_pretrained(tmp_path)
+    assert back.pooler is None
+    assert_same(back, encoder)
+    with pytest.raises(InputError, match="lacks the pooler of an AlbertEncod"):
+        AlbertEncoder.from_pretrained(tmp_path, pooler=True)
+    assert AlbertEncoder.from_pretrained(tmp_path, new_head=True).pooler
+    model = AlbertClassifier.from_pretrained(tmp_path, num_labels=2)
+    assert "encoder/pooler/kernel" in model.load_report
+
+
+def test_a_sop_head_cannot_vanish_or_appear():
+    with pytest.raises(InputError) as error:
+        AlbertPretrainer.from_pretrained(MASKED_LM)
+    assert str(error.value) == (
+        f"{MASKED_LM} (TF-Hub SavedModel of Model Garden) holds mlm_head and "
+        "lacks the sop_head of an AlbertPretrainer; new_head=True makes a new "
+        "one, sop_head=False does without"
+    )
+    model = AlbertPretrainer.from_pretrained(MASKED_LM, sop_head=False)
+    assert model.sop_head is None
+    model = AlbertPretrainer.from_pretrained(MASKED_LM, new_head=True)
+    assert "new: sop_head/bias, sop_head/kernel" in model.load_report
+    with pytest.raises(InputError, match="lacks the mlm_head"):
+        AlbertPretrainer.from_pretrained(BACKBONE, sop_head=False)
+
+
+def test_what_a_model_does_without_is_reported():
+    report = AlbertEncoder.from_pretrained(GOOGLE).load_report
+    assert "not part of this model: mlm_head, sop_head" in report
+    assert "left 1 (step counter): global_step" in report
+    report = AlbertPretrainer.from_pretrained(GOOGLE).load_report
+    assert "not part of this model" not in report
+    assert "new:" not in report
+
+
+def test_heads_that_are_not_there():
+    with pytest.raises(InputError, match="give num_labels=... for a new one"):
+        AlbertClassifier.from_pretrained(GOOGLE)
+    with pytest.raises(InputError, match="give head=... for a new one"):
+        AlbertSpanLabeler.from_pretrained(GOOGLE)
+    with pytest.raises(InputError, match="lacks the choice_head .* new_head=T"):
+        AlbertMultipleChoice.from_pretrained(GOOGLE)
+    with pytest.raises(InputError, match="lacks the choice_head"):
+        AlbertMultipleChoice.from_pretrained(LABELLED)
+    model = AlbertClassifier.from_pretrained(GOOGLE, num_labels=5)
+    assert "new: classifier_head/bias, classifier_head/ker" in model.load_report
+    assert model.num_labels == 5
+
+
+def test_labels_of_a_checkpoint():
+    model = AlbertClassifier.from_pretrained(LABELLED)
+    assert model.labels == ("contradiction", "entailment", "neutral")
+    assert (model.num_labels, model.head_dropout) == (3, 0.2)
+    model = AlbertClassifier.from_pretrained(
+        LABELLED, num_labels=3, labels=["x", "y", "z"], dropout=0.4
+    )
+    assert model.labels == ("x", "y", "z")
+    assert model.head_dropout == 0.4
+    assert "new:" not in model.load_report
+
+
+def test_another_number_of_labels():
+    with pytest.raises(InputError) as error:
+        AlbertClassifier.from_pretrained(LABELLED, num_labels=2)
+    assert str(error.value) == (
+        f"{LABELLED} has classifier_head/kernel of shape [8, 3], but "
+        "AlbertClassifier needs [8, 2]; new_head=True makes a new head"
+    )
+    model = AlbertClassifier.from_pretrained(
+        LABELLED, num_labels=2, new_head=True
+    )
+    assert (model.num_labels, model.labels) == (2, None)
+    old = AlbertClassifier.from_pretrained(LABELLED)
+    for path, value in weights(model).items():
+        if path.startswith("encoder"):
+            np.testing.assert_array_equal(value, weights(old)[path], path)
+
+
+def test_a_new_head_of_the_same_size_is_new():
+    old = AlbertClassifier.from_pretrained(LABELLED)
+    new = AlbertClassifier.from_pretrained(
+        LABELLED, num_labels=3, new_head=True
+    )
+    kernels = [weights(m)["classifier_head/kernel"] for m in (old, new)]
+    assert not np.array_equal(*kernels)
+    assert new.labels is None
+
+
+def test_new_heads_of_a_pretrainer_are_those_that_lack():
+    model = AlbertPretrainer.from_pretrained(GOOGLE, new_head=True)
+    assert_same(model, AlbertPretrainer.from_pretrained(GOOGLE))
+
+
+@pytest.mark.parametrize("model", [AlbertEncoder, AlbertPretrainer])
+def test_whose_head_it_is_does_not_matter_without_one(tmp_path, model):
+    regression = AlbertClassifier.from_pretrained(
+        LABELLED, num_labels=1, new_head=True
+    )
+    regression.save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    del config["architectures"]
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    model = model.from_pretrained(tmp_path, new_head=True)
+    assert "not part of this model: classifier_head" in model.load_report
+    tokens = AlbertTokenClassifier.from_pretrained(
+        tmp_path, num_labels=4, new_head=True
+    )
+    assert tokens.num_labels == 4
+    assert AlbertClassifier.from_pretrained(tmp_path).num_labels == 1
+    AlbertMultipleChoice.from_pretrained(tmp_path)
+
+
+def test_config_overrides():
+    model = AlbertEncoder.from_pretrained(
+        GOOGLE, config_overrides={"hidden_dropout_prob": 0.5}
+    )
+    assert model.config.hidden_dropout_prob == 0.5
+    assert model.config.attention_probs_dropout_prob == 0.2
+
+
+def test_mixed_precision():
+    exact = AlbertPretrainer.from_pretrained(GOOGLE)
+    mixed = AlbertPretrainer.from_pretrained(GOOGLE, dtype="mixed_bfloat16")
+    assert mixed.encoder.compute_dtype == "bfloat16"
+    assert_same(mixed, exact)
+
+
+def test_under_a_strategy():
+    with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
+        model = AlbertPretrainer.from_pretrained(GOOGLE)
+    value = model.weights[0].value
+    assert isinstance(value, tf.distribute.DistributedValues)
+    assert_same(model, AlbertPretrainer.from_pretrained(GOOGLE))
+
+
+def test_half_precision_variables(tmp_path):
+    model = AlbertEncoder.from_pretrained(GOOGLE, dtype="bfloat16")
+    model.save_pretrained(tmp_path)
+    back = AlbertEncoder.from_pretrained(tmp_path)
+    for variable, other in zip(model.weights, back.weights, strict=True):
+        cast = keras.ops.cast(variable, "float32")
+        np.testing.assert_array_equal(cast, other)
+
+
+def test_the_tokenizer_travels(tmp_path):
+    model = AlbertEncoder.from_pretrained(GOOGLE)
+    assert model.tokenizer.vocab_size == 40
+    model.save_pretrained(tmp_path / "a")
+    back = AlbertEncoder.from_pretrained(tmp_path / "a")
+    assert back.tokenizer.settings == model.tokenizer.settings
+    other = AlbertTokenizer.from_file(
+        STORED / "spiece.model", do_lower_case=False, digit_comma="off"
+    )
+    model.save_pretrained(tmp_path / "a", other)
+    back = AlbertEncoder.from_pretrained(tmp_path / "a")
+    assert back.tokenizer.settings == other.settings
+    assert back.tokenizer.tokenize("The cat") == other.tokenize("The cat")
+
+
+def test_a_folder_with_other_files_keeps_them(tmp_path):
+    folder = tmp_path / "mine"
+    (folder / "logs").mkdir(parents=True)
+    (folder / "thesis.tex").write_text("x")
+    model = AlbertEncoder.from_pretrained(GOOGLE)
+    model.save_pretrained(folder)
+    model.save_pretrained(folder)
+    assert (folder / "thesis.tex").read_text() == "x"
+    names = {path.name for path in folder.iterdir()}
+    assert {"logs", "config.json", "model.safetensors"} < names
+    assert not any(name.startswith(".") for name in names)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_a_failure_leaves_the_old_files(tmp_path):
+    folder = tmp_path / "model"
+    model = AlbertEncoder.from_pretrained(GOOGLE)
+    model.save_pretrained(folder)
+    before = {p.name: p.read_bytes() for p in folder.iterdir()}
+
+    class Bad:
+        """A tokenizer that cannot be written."""
+
+        vocab_size = 40
+
+        def __getattr__(self, name):
+            raise RuntimeError(name)
+
+    with pytest.raises(RuntimeError):
+        model.save_pretrained(folder, Bad())
+    assert {p.name: p.read_bytes() for p in folder.iterdir()} == before
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_folders_that_cannot_be(tmp_path):
+    model = AlbertEncoder.from_pretrained(GOOGLE)
+    (tmp_path / "file").write_text("x")
+    for path in (tmp_path / "file", tmp_path / "file" / "folder"):
+        with pytest.raises(InputError, match=f"{path}: cannot be written"):
+            model.save_pretrained(path)
+    assert (tmp_path / "file").read_text() == "x"
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_new_parents_and_relative_paths(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    model = AlbertEncoder.from_pretrained(GOOGLE)
+    for path in ("a/b/c", "here"):
+        model.save_pretrained(path)
+        assert_same(AlbertEncoder.from_pretrained(path), model)

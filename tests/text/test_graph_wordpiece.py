@@ -1,0 +1,142 @@
+"""The graph of WordPiece against Python."""
+
+import sys
+import unicodedata
+
+import pytest
+import tensorflow as tf
+import tensorflow_text  # noqa: F401  (registers the operations of SavedModels)
+
+from albert_tf.errors import InputError
+from albert_tf.text.preprocessor import AlbertPreprocessor
+from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
+
+OPTIONS = [
+    {},
+    {"do_lower_case": False},
+    {"strip_accents": False},
+    {"do_lower_case": False, "strip_accents": True},
+    {"tokenize_chinese_chars": False, "match_special_tokens": True},
+    {"rules": "hugging_face", "match_special_tokens": True},
+]
+
+
+def graph_ids(tokenizer, texts):
+    preprocessor = AlbertPreprocessor.from_tokenizer(tokenizer)
+    tokenize = tf.function(
+        preprocessor.tokenize,
+        input_signature=[tf.TensorSpec([None], tf.string)],
+    )
+    return [
+        row
+        for i in range(0, len(texts), 4096)
+        for row in tokenize(tf.constant(texts[i : i + 4096])).to_list()
+    ]
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_hostile_texts_give_the_ids_of_python(
+    odd_vocabulary, odd_texts, special_texts, marked_texts, options
+):
+    tokenizer = WordPieceTokenizer(odd_vocabulary, **options)
+    texts = [*odd_texts, *special_texts, *marked_texts]
+    assert graph_ids(tokenizer, texts) == tokenizer.encode(texts)
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_offsets_are_those_of_python(
+    odd_vocabulary, odd_texts, special_texts, marked_texts, options
+):
+    tokenizer = WordPieceTokenizer(odd_vocabulary, **options)
+    preprocessor = AlbertPreprocessor.from_tokenizer(tokenizer)
+    texts = [*odd_texts[:2000], *special_texts[:2000], *marked_texts[:2000]]
+    texts.append(f"a {'é' * 201} b")
+    found = preprocessor.tokenize_with_offsets(tf.constant(texts))
+    for text, *rows in zip(texts, *(f.to_list() for f in found), strict=True):
+        expected = [
+            (
+                token.id,
+                len(text[: token.start].encode()),
+                len(text[: token.limit].encode()),
+            )
+            for token in tokenizer.tokenize_with_offsets(text)
+        ]
+        assert list(zip(*rows, strict=True)) == expected, ascii(text)
+
+
+@pytest.mark.parametrize("rules", ["google", "hugging_face"])
+def test_every_code_point(odd_vocabulary, rules):
+    tokenizer = WordPieceTokenizer(odd_vocabulary, rules=rules)
+    characters = [
+        chr(c)
+        for c in range(sys.maxunicode + 1)
+        if unicodedata.category(chr(c)) not in ("Cn", "Co", "Cs")
+        or c % 64 == 0
+        and not 0xD800 <= c < 0xE000
+    ]
+    texts = [
+        " ".join(f"a{c}b {c}" for c in characters[i : i + 64])
+        for i in range(0, len(characters), 64)
+    ]
+    assert graph_ids(tokenizer, texts) == tokenizer.encode(texts)
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_real_texts(wordpiece_vocabulary, sentences, language):
+    texts = sentences(language, 3000)
+    tokenizer = WordPieceTokenizer(wordpiece_vocabulary(texts, 3000))
+    ids = tokenizer.encode(texts)
+    assert graph_ids(tokenizer, texts) == ids
+    unknown = sum(row.count(tokenizer.unk_id) for row in ids)
+    assert unknown < 0.1 * sum(map(len, ids))
+
+
+def test_long_words(wordpiece_golden):
+    tokenizer = WordPieceTokenizer.from_file(wordpiece_golden / "vocab.txt")
+    texts = [c * n for c in "aé中" for n in (199, 200, 201, 900)]
+    texts += ["e\u0301" * 200, "e\u0301" * 201]
+    assert graph_ids(tokenizer, texts) == tokenizer.encode(texts)
+
+
+@pytest.mark.parametrize("texts", [[], [""], ["", " \x00", "a", ""]])
+def test_nothing(odd_vocabulary, texts):
+    tokenizer = WordPieceTokenizer(odd_vocabulary)
+    preprocessor = AlbertPreprocessor.from_tokenizer(tokenizer)
+    texts_tensor = tf.constant(texts, tf.string)
+    expected = tokenizer.encode(texts)
+    assert preprocessor.tokenize(texts_tensor).to_list() == expected
+    ids, starts, limits = preprocessor.tokenize_with_offsets(texts_tensor)
+    assert ids.to_list() == expected
+    assert starts.shape == limits.shape == ids.shape
+
+
+def test_invalid_utf8_is_dropped(odd_vocabulary):
+    tokenizer = WordPieceTokenizer(odd_vocabulary)
+    preprocessor = AlbertPreprocessor.from_tokenizer(tokenizer)
+    broken = b"a\xff\xed\xa0\x80b \xe4\xb8"
+    text = broken.decode("utf-8", errors="replace")
+    ids = preprocessor.tokenize(tf.constant([broken])).to_list()
+    assert ids == [tokenizer.encode(text)]
+
+
+def test_text_that_is_composed_is_refused(odd_vocabulary):
+    tokenizer = WordPieceTokenizer(
+        odd_vocabulary, do_lower_case=False, rules="hugging_face"
+    )
+    with pytest.raises(InputError, match="tokenize in Python, or set rules="):
+        AlbertPreprocessor.from_tokenizer(tokenizer)
+
+
+def test_in_a_saved_model(odd_vocabulary, special_texts, tmp_path):
+    tokenizer = WordPieceTokenizer(odd_vocabulary)
+    preprocessor = AlbertPreprocessor.from_tokenizer(tokenizer, seq_length=12)
+    serve = tf.function(
+        preprocessor, input_signature=[tf.TensorSpec([None], tf.string)]
+    )
+    preprocessor.serve = serve
+    tf.saved_model.save(preprocessor, str(tmp_path))
+    texts = special_texts[:200]
+    found = tf.saved_model.load(str(tmp_path)).serve(tf.constant(texts))
+    expected = tokenizer(texts, max_length=12, padding="max_length")
+    for name, values in expected.items():
+        assert (found[name].numpy() == values).all()

@@ -1,0 +1,129 @@
+import json
+import pickle
+
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
+
+PIECES = [
+    *("[PAD]", "[unused1]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"),
+    *("un", "##aff", "##able", "中", "文", "!", "é", "e", "[", "]", "mask"),
+]
+
+
+@pytest.fixture(scope="module")
+def vocab(tmp_path_factory):
+    path = tmp_path_factory.mktemp("wordpiece") / "any.name"
+    path.write_text("\n".join(PIECES), "utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def tokenizer(vocab):
+    return AlbertTokenizer.from_file(vocab)
+
+
+def test_golden_pieces(wordpiece_golden):
+    """What transformers 4 and the original's code make of texts."""
+    path = wordpiece_golden / "vocab.txt"
+    golden = json.loads((wordpiece_golden / "golden.json").read_text())
+    assert len(golden["tokenizers"]) == 7
+    pieces = path.read_text("utf-8").splitlines()
+    for case in golden["tokenizers"]:
+        expected = case.pop("pieces")
+        tokenizer = WordPieceTokenizer.from_file(
+            path, match_special_tokens=case["rules"] == "hugging_face", **case
+        )
+        found = [tokenizer.tokenize(text) for text in golden["texts"]]
+        assert found == expected
+        assert tokenizer.encode(golden["texts"]) == [
+            [pieces.index(piece) for piece in row] for row in expected
+        ]
+
+
+def test_the_content_tells_the_kind(tokenizer, vocab):
+    assert isinstance(tokenizer, WordPieceTokenizer)
+    assert tokenizer.vocab_size == len(PIECES)
+    assert [tokenizer.id_to_piece(i) for i in range(len(PIECES))] == PIECES
+    ids = [
+        getattr(tokenizer, f"{name}_id")
+        for name in ("pad", "unk", "cls", "sep", "mask")
+    ]
+    assert ids == [0, 2, 3, 4, 5]
+    assert tokenizer.model_bytes == vocab.read_bytes()
+    assert tokenizer.settings == {
+        "do_lower_case": True,
+        "strip_accents": None,
+        "tokenize_chinese_chars": True,
+        "rules": "google",
+        "match_special_tokens": False,
+    }
+
+
+def test_settings_of_the_other_kind(vocab):
+    with pytest.raises(InputError, match="digit_comma='off' is for Sentence"):
+        AlbertTokenizer.from_file(vocab, digit_comma="off")
+
+
+def test_pieces_and_where_they_come_from(tokenizer):
+    text = "Unaffable中文 x\u200dy! E\u0301"
+    tokens = tokenizer.tokenize_with_offsets(text)
+    assert [(t.piece, text[t.start : t.limit]) for t in tokens] == [
+        *[("un", "Un"), ("##aff", "aff"), ("##able", "able")],
+        *[("中", "中"), ("文", "文"), ("[UNK]", "x\u200dy"), ("!", "!")],
+        ("e", "E\u0301"),
+    ]
+    assert [t.id for t in tokens] == tokenizer.encode(text)
+    assert tokenizer.tokenize(text) == [t.piece for t in tokens]
+
+
+def test_offsets_of_a_word_that_is_too_long(tokenizer):
+    text = f"un {'un' * 101} un"
+    places = [token[2:] for token in tokenizer.tokenize_with_offsets(text)]
+    assert places == [(0, 2), (3, 205), (206, 208)]
+
+
+def test_special_tokens(tokenizer, vocab):
+    text = "un[MASK] [mask]"
+    assert tokenizer.tokenize(text) == [
+        *("un", "[", "mask", "]", "[", "mask", "]")
+    ]
+    matching = AlbertTokenizer.from_file(vocab, match_special_tokens=True)
+    tokens = matching.tokenize_with_offsets(text)
+    assert [(t.piece, t.start, t.limit) for t in tokens] == [
+        *[("un", 0, 2), ("[MASK]", 2, 8)],
+        *[("[", 9, 10), ("mask", 10, 14), ("]", 14, 15)],
+    ]
+    assert matching.encode(["", text])[1] == [t.id for t in tokens]
+
+
+def test_decode(tokenizer):
+    text = "[CLS] unaffable 中 文 [UNK]"
+    ids = [3, *tokenizer.encode("unaffable中文 xyz"), 4, 0]
+    assert tokenizer.decode(ids) == text.removeprefix("[CLS] ")
+    with pytest.raises(ValueError, match=r"id must be in \[0, 17\)"):
+        tokenizer.decode([17])
+
+
+def test_packing(tokenizer):
+    batch = tokenizer(["un!", "中文"], ["文", "un un"], max_length=6)
+    assert batch["input_word_ids"].tolist() == [
+        [3, 6, 11, 4, 10, 4],
+        [3, 9, 10, 4, 6, 4],
+    ]
+    assert batch["input_type_ids"].tolist() == [
+        [0, 0, 0, 0, 1, 1],
+        [0, 0, 0, 0, 1, 1],
+    ]
+
+
+def test_is_picklable(vocab):
+    tokenizer = WordPieceTokenizer.from_file(
+        vocab, strip_accents=False, rules="hugging_face"
+    )
+    copy = pickle.loads(pickle.dumps(tokenizer))
+    assert copy.settings == tokenizer.settings
+    assert copy.fingerprint == tokenizer.fingerprint
+    assert copy.encode("É un") == tokenizer.encode("É un") == [12, 6]
