@@ -65,7 +65,8 @@ class GraphWordSplitter(tf.Module):
 
     Every code point is replaced by its image (a table made from Python's), and
     what depends on neighbours is done for the whole batch at once: the order of
-    marks, capital sigmas, the borders of words.
+    marks, capital sigmas, the borders of words. Only the 66 noncharacters (such
+    as U+FFFF) count as U+FFFD under TensorFlow 2.18.
     """
 
     def __init__(self, splitter: WordSplitter):

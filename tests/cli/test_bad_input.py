@@ -28,6 +28,7 @@ def folder(tmp_path_factory):
     (folder / "config.json").write_text("{not json")
     model = train_vocabulary(sentences, folder / "spiece", vocab_size=400)
     _write_without_mask(model.read_bytes(), folder / "no_mask.model")
+    (folder / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n")
     create_pretraining_data(
         PretrainingDataConfig(
             input_patterns=str(folder / "text.txt"),
@@ -71,6 +72,11 @@ PRETRAIN = (
             "create-data --input=text.txt --output=new "
             "--spm_model_file=text.txt",
             "text.txt",
+        ),
+        (
+            "create-data --input=text.txt --output=new "
+            "--spm_model_file=vocab.txt --digit_comma=google",
+            "digit_comma='google' is for SentencePiece",
         ),
         (
             "create-data --input=text.txt --spm_model_file=spiece.model "

@@ -3,6 +3,7 @@ import json
 import pytest
 
 from albert_tf.errors import InputError
+from albert_tf.interop.convert import WRITERS
 from albert_tf.interop.opening import open_checkpoint
 from albert_tf.interop.vocabularies import Vocabulary, folder_vocabulary
 from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
@@ -46,20 +47,20 @@ def test_says_why_a_vocabulary_cannot_be_used(tmp_path):
     assert folder_vocabulary(tmp_path / "absent", "google") == Vocabulary()
 
 
-def test_huggingface_is_told_the_ids(config, make_checkpoint, write):
+def test_huggingface_is_told_the_ids(config, make_checkpoint, tmp_path):
     tokenizer = WordPieceTokenizer(CONTENT, strip_accents=False)
     checkpoint = make_checkpoint(config, vocabulary=Vocabulary(tokenizer))
-    folder = write("huggingface", checkpoint)
-    values = json.loads((folder / "config.json").read_text())
+    WRITERS["huggingface"][0](checkpoint, tmp_path)
+    values = json.loads((tmp_path / "config.json").read_text())
     ids = [values[f"{name}_token_id"] for name in ("pad", "bos", "eos")]
     assert ids == [0, 3, 4]
-    assert not (folder / "tokenizer.json").exists()
-    opened = open_checkpoint(folder).tokenizer
+    assert not (tmp_path / "tokenizer.json").exists()
+    opened = open_checkpoint(tmp_path).tokenizer
     assert opened.settings == tokenizer.settings
 
 
-def test_keras_hub_has_no_wordpiece(config, make_checkpoint, write):
+def test_keras_hub_has_no_wordpiece(config, make_checkpoint, tmp_path):
     vocabulary = Vocabulary(WordPieceTokenizer(CONTENT))
     checkpoint = make_checkpoint(config, vocabulary=vocabulary)
     with pytest.raises(InputError, match=r"no WordPiece.*--drop=tokenizer"):
-        write("keras_hub", checkpoint)
+        WRITERS["keras_hub"][0](checkpoint, tmp_path)
