@@ -20,6 +20,7 @@ _HOMES = {
     "AlbertTokenizer": "albert_tf.text.tokenizer",
     "HubLayer": "albert_tf.export.hub_layer",
     "InputError": "albert_tf.errors",
+    "WordPieceTokenizer": "albert_tf.text.wordpiece_tokenizer",
 }
 
 __all__ = sorted(_HOMES)

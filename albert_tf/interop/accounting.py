@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.interop.canonical_names import canonical_names
 from albert_tf.interop.checkpoint import LazyArrays
+from albert_tf.interop.files.tensor_file import TensorFile
 from albert_tf.interop.names import (
     ALWAYS_PROJECTS,
     PARTS,
@@ -65,21 +66,6 @@ _TIES = {
         "predictions.decoder.bias": "predictions.bias",
     }
 }
-
-
-@dataclasses.dataclass(frozen=True)
-class TensorFile:
-    """The tensors of a file under their own names.
-
-    Attributes:
-      shapes: name -> shape, of everything that the file holds.
-      read: returns the array of a name.
-      source: what error messages call the file.
-    """
-
-    shapes: Mapping[str, tuple[int, ...]]
-    read: Callable[[str], np.ndarray]
-    source: str
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,8 +9,8 @@ from typing import Any
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.interop import google, huggingface, keras_hub
 from albert_tf.interop.checkpoint import Checkpoint, LazyArrays
+from albert_tf.interop.formats import google, huggingface, keras_hub
 from albert_tf.interop.names import HEADS, part_of
 from albert_tf.interop.opening import open_checkpoint
 from albert_tf.interop.vocabularies import Vocabulary

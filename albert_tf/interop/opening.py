@@ -11,13 +11,13 @@ from typing import Any
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.interop import google, huggingface, keras_hub, run_folder
-from albert_tf.interop.archive import UnpackedArchive
 from albert_tf.interop.checkpoint import Checkpoint
 from albert_tf.interop.config_files import read_json
-from albert_tf.interop.download import resolve
-from albert_tf.interop.file_kinds import explain_bad_file, file_kind
-from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.interop.files.archive import UnpackedArchive
+from albert_tf.interop.files.file_kinds import explain_bad_file, file_kind
+from albert_tf.interop.formats import google, huggingface, keras_hub, run_folder
+from albert_tf.interop.hubs.resolve import resolve
+from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.tokenizer_files import SETTINGS_FILE, load_tokenizer
 
 _HF_CONFIG = huggingface.CONFIG_FILE
@@ -83,7 +83,7 @@ def _check_fields(overrides: Mapping[str, Any]) -> None:
 
 def open_tokenizer(
     path: str | os.PathLike[str], *, revision: str | None = None
-) -> AlbertTokenizer:
+) -> Tokenizer:
     """Opens the tokenizer of a checkpoint, or of a folder with its files only.
 
     Raises:
@@ -103,7 +103,7 @@ def open_tokenizer(
 
 def _open_folder(folder: pathlib.Path, head, config, overrides) -> Checkpoint:
     if (folder / "saved_model.pb").exists():
-        from albert_tf.interop.saved_model import open_saved_model
+        from albert_tf.interop.formats.saved_model import open_saved_model
 
         return open_saved_model(
             folder, head=head, config=config, overrides=overrides
@@ -181,11 +181,11 @@ def _expected(path: pathlib.Path) -> str | tuple[str, ...]:
 
 
 def _open_prefix(prefix: pathlib.Path, head, config, overrides) -> Checkpoint:
-    from albert_tf.interop.model_garden import (
+    from albert_tf.interop.files.tf_checkpoint import open_tf_checkpoint
+    from albert_tf.interop.formats.model_garden import (
         is_model_garden,
         open_model_garden,
     )
-    from albert_tf.interop.tf_checkpoint import open_tf_checkpoint
 
     folder = prefix.parent
     if folder.name == run_folder.CHECKPOINTS and run_folder.is_run_folder(

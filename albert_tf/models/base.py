@@ -19,7 +19,7 @@ from albert_tf.models.pretrained import (
     checkpoint_of,
     write_pretrained,
 )
-from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.base_tokenizer import Tokenizer
 
 
 class AlbertModel(keras.Model):
@@ -53,7 +53,7 @@ class AlbertModel(keras.Model):
         self.load_report = ""
 
     @property
-    def tokenizer(self) -> AlbertTokenizer | None:
+    def tokenizer(self) -> Tokenizer | None:
         """The tokenizer that came with the checkpoint, or None."""
         return self.vocabulary.tokenizer
 
@@ -119,7 +119,7 @@ class AlbertModel(keras.Model):
     def save_pretrained(
         self,
         folder: str | os.PathLike[str],
-        tokenizer: AlbertTokenizer | None = None,
+        tokenizer: Tokenizer | None = None,
     ) -> None:
         """Writes a folder that `from_pretrained` and transformers open.
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from albert_tf.errors import InputError
 from albert_tf.interop.checkpoint import Checkpoint, HeadSettings, LazyArrays
-from albert_tf.interop.huggingface import write_huggingface
+from albert_tf.interop.formats.huggingface import write_huggingface
 from albert_tf.interop.names import PARTS, part_of, tensors_of
 
 # Task heads start fresh if that is asked for; the pretraining heads and the

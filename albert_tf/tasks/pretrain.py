@@ -19,7 +19,7 @@ from albert_tf.errors import InputError
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.tasks.pretrain_config import PretrainConfig
 from albert_tf.tasks.pretraining import PretrainingTask
-from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.tokenizer_files import load_tokenizer, tokenizer_files
 from albert_tf.training.checkpoints import load_model_variables
 from albert_tf.training.distribution import (
@@ -237,7 +237,7 @@ def records_manifest(
     return find_record_files(input_patterns, split)[0].manifest
 
 
-def _tokenizer_of(input_patterns, manifest) -> AlbertTokenizer | None:
+def _tokenizer_of(input_patterns, manifest) -> Tokenizer | None:
     """Returns the tokenizer that the folder of records carries."""
     if manifest is None:
         return None

@@ -100,6 +100,28 @@ class AlbertTokenizer(Tokenizer):
         )
 
     @classmethod
+    def from_pretrained(
+        cls, path: str | os.PathLike, *, revision: str | None = None
+    ) -> Tokenizer:
+        """Loads the tokenizer of a checkpoint of any system.
+
+        Args:
+          path: what `from_pretrained` of the models takes, or a folder with a
+            tokenizer's files only.
+          revision: of a name on the Hugging Face hub.
+
+        Returns:
+          An `AlbertTokenizer`, or for a `vocab.txt` a `WordPieceTokenizer`.
+
+        Raises:
+          InputError: there is no tokenizer, or it cannot be used.
+        """
+        # Imported here: checkpoints are built upon this.
+        from albert_tf.interop.opening import open_tokenizer
+
+        return open_tokenizer(path, revision=revision)
+
+    @classmethod
     def from_file(cls, path: str | os.PathLike, **settings: Any) -> Tokenizer:
         """Loads a SentencePiece model, or a WordPiece vocabulary.
 

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from albert_tf.config import AlbertConfig
-from albert_tf.interop.accounting import TensorFile, account_for
+from albert_tf.interop.accounting import account_for
 from albert_tf.interop.checkpoint import Checkpoint, HeadSettings, LazyArrays
+from albert_tf.interop.files.tensor_file import TensorFile
 from albert_tf.interop.names import tensors_of
 
 

@@ -16,8 +16,8 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.interop.convert import convert
+from albert_tf.interop.files.tf_graph import read_saved_model
 from albert_tf.interop.opening import open_checkpoint
-from albert_tf.interop.tf_graph import read_saved_model
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.text.tokenizer import AlbertTokenizer

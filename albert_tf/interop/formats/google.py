@@ -72,7 +72,7 @@ def open_google(
     Raises:
       InputError: see `account_for`; or a file is missing or damaged.
     """
-    from albert_tf.interop.tf_checkpoint import open_tf_checkpoint
+    from albert_tf.interop.files.tf_checkpoint import open_tf_checkpoint
 
     prefix = pathlib.Path(prefix)
     if config is None:
@@ -124,7 +124,7 @@ def _with_graph(
     """
     if not meta.exists():
         return config, ()
-    from albert_tf.interop.tf_graph import facts_of_meta_graph_file
+    from albert_tf.interop.files.tf_graph import facts_of_meta_graph_file
 
     facts = facts_of_meta_graph_file(meta)
     notes, changes = [], {}

@@ -13,7 +13,7 @@ import numpy as np
 import safetensors
 
 from albert_tf.errors import InputError
-from albert_tf.interop.file_kinds import explain_bad_file, file_kind
+from albert_tf.interop.files.file_kinds import explain_bad_file, file_kind
 
 # In the order in which the library lays tensors out (its enum, from the end).
 _DTYPES = {

@@ -7,9 +7,10 @@ import pathlib
 from typing import Any
 
 from albert_tf.config import AlbertConfig
-from albert_tf.interop.accounting import TensorFile, account_for
+from albert_tf.interop.accounting import account_for
 from albert_tf.interop.checkpoint import Checkpoint
-from albert_tf.interop.google import find_config
+from albert_tf.interop.files.tensor_file import TensorFile
+from albert_tf.interop.formats.google import find_config
 from albert_tf.interop.vocabularies import folder_vocabulary
 
 

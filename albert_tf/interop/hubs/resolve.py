@@ -12,8 +12,8 @@ import re
 import urllib.parse
 
 from albert_tf.errors import InputError
-from albert_tf.interop.download_huggingface import from_hugging_face
-from albert_tf.interop.download_kaggle import KAGGLE_HANDLE, from_kaggle
+from albert_tf.interop.hubs.hugging_face import from_hugging_face
+from albert_tf.interop.hubs.kaggle import KAGGLE_HANDLE, from_kaggle
 
 _FORMS = (
     '"owner/repo" or "hf://owner/repo@revision" (Hugging Face), '

@@ -8,7 +8,7 @@ import tensorflow as tf
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from albert_tf.errors import InputError
-from albert_tf.interop.accounting import TensorFile
+from albert_tf.interop.files.tensor_file import TensorFile
 
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _SUFFIX = "/.ATTRIBUTES/VARIABLE_VALUE"

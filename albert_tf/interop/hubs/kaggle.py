@@ -11,7 +11,7 @@ import urllib.parse
 from absl import logging
 
 from albert_tf.errors import InputError
-from albert_tf.interop.download_trouble import INSTALL, reason
+from albert_tf.interop.hubs.trouble import INSTALL, reason
 
 _PART = r"\w(?:[\w.-]*\w)?"
 KAGGLE_HANDLE = re.compile(

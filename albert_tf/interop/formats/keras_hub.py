@@ -10,15 +10,16 @@ from typing import Any
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.interop.accounting import TensorFile, account_for
+from albert_tf.interop.accounting import account_for
 from albert_tf.interop.checkpoint import Checkpoint, HeadSettings
 from albert_tf.interop.config_files import (
     config_from_keras_hub,
     config_to_keras_hub,
     read_json,
 )
-from albert_tf.interop.file_kinds import explain_bad_file, file_kind
-from albert_tf.interop.huggingface import identity
+from albert_tf.interop.files.file_kinds import explain_bad_file, file_kind
+from albert_tf.interop.files.tensor_file import TensorFile
+from albert_tf.interop.formats.huggingface import identity
 from albert_tf.interop.names import tensors_of
 from albert_tf.interop.vocabularies import Vocabulary
 from albert_tf.text.tokenizer import AlbertTokenizer

@@ -11,7 +11,7 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.interop.accounting import TensorFile, account_for
+from albert_tf.interop.accounting import account_for
 from albert_tf.interop.checkpoint import Checkpoint
 from albert_tf.interop.config_files import (
     HF_ARCHITECTURES,
@@ -21,14 +21,15 @@ from albert_tf.interop.config_files import (
     head_from_huggingface,
     read_json,
 )
-from albert_tf.interop.file_kinds import explain_bad_file, file_kind
-from albert_tf.interop.names import tensors_of
-from albert_tf.interop.safetensors_file import (
+from albert_tf.interop.files.file_kinds import explain_bad_file, file_kind
+from albert_tf.interop.files.safetensors_file import (
     LazyTensor,
     SafetensorsFile,
     write_safetensors,
 )
-from albert_tf.interop.torch_file import read_torch_file
+from albert_tf.interop.files.tensor_file import TensorFile
+from albert_tf.interop.files.torch_file import read_torch_file
+from albert_tf.interop.names import tensors_of
 from albert_tf.interop.vocabularies import folder_vocabulary
 
 CONFIG_FILE = "config.json"

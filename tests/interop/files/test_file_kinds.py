@@ -11,10 +11,14 @@ import sentencepiece
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.interop.file_kinds import KINDS, explain_bad_file, file_kind
-from albert_tf.interop.safetensors_file import write_safetensors
+from albert_tf.interop.files.file_kinds import (
+    KINDS,
+    explain_bad_file,
+    file_kind,
+)
+from albert_tf.interop.files.safetensors_file import write_safetensors
 
-DATA = pathlib.Path(__file__).parent / "data"
+DATA = pathlib.Path(__file__).parents[1] / "data"
 HTML = b"\n<!DOCTYPE html>\n<html><head><title>Log in</title></head></html>"
 LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
 DENIED = b'<?xml version="1.0"?><Error><Code>AccessDenied</Code></Error>'

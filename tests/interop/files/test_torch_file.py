@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.interop.torch_file import read_torch_file
+from albert_tf.interop.files.torch_file import read_torch_file
 
-DATA = pathlib.Path(__file__).parent / "data"
+DATA = pathlib.Path(__file__).parents[1] / "data"
 STORED = ["torch_zip.bin", "torch_legacy.bin"]
 MAGIC = 0x1950A86A20F9469CFC6C
 
@@ -159,7 +159,7 @@ def test_random_damage_is_read_or_told(name, tmp_path):
 def test_no_framework_is_imported(name):
     program = (
         "import sys\n"
-        "from albert_tf.interop.torch_file import read_torch_file\n"
+        "from albert_tf.interop.files.torch_file import read_torch_file\n"
         f"dict(read_torch_file({str(DATA / name)!r}))\n"
         "found = {'torch', 'tensorflow', 'keras', 'ml_dtypes'}\n"
         "sys.exit(found & set(sys.modules) or None)\n"

@@ -18,8 +18,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.interop.file_kinds import explain_bad_file, file_kind
-from albert_tf.interop.torch_pickle import (
+from albert_tf.interop.files.file_kinds import explain_bad_file, file_kind
+from albert_tf.interop.files.torch_pickle import (
     BFLOAT16,
     MAX_PICKLE,
     PickleMachine,

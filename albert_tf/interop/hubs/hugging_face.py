@@ -10,7 +10,7 @@ from collections.abc import Collection
 from absl import logging
 
 from albert_tf.errors import InputError
-from albert_tf.interop.download_trouble import INSTALL, reason
+from albert_tf.interop.hubs.trouble import INSTALL, reason
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 # The kinds of weights, best first: the file that shows the kind, and a pattern

@@ -21,7 +21,7 @@ import urllib.parse
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.interop.download import resolve
+from albert_tf.interop.hubs.resolve import resolve
 
 _COMMIT = "0123456789abcdef0123456789abcdef01234567"
 _OLDER = "89abcdef0123456789abcdef0123456789abcdef"
@@ -37,7 +37,7 @@ import json, sys
 for library in json.loads(sys.argv[3]):
     sys.modules[library] = None  # as if it were not installed
 from albert_tf.errors import InputError
-from albert_tf.interop.download import resolve
+from albert_tf.interop.hubs.resolve import resolve
 loaded = {"huggingface_hub", "kagglehub", "tensorflow"} & {
     name for name, module in sys.modules.items() if module
 }

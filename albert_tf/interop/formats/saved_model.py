@@ -8,19 +8,20 @@ from typing import Any
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.interop.accounting import TensorFile, account_for
+from albert_tf.interop.accounting import account_for
 from albert_tf.interop.canonical_names import canonical_names
 from albert_tf.interop.checkpoint import Checkpoint, HeadSettings
 from albert_tf.interop.config_files import read_json
-from albert_tf.interop.google import CONFIG_FILE
-from albert_tf.interop.names import OURS
-from albert_tf.interop.tf_checkpoint import open_tf_checkpoint
-from albert_tf.interop.tf_graph import (
+from albert_tf.interop.files.tensor_file import TensorFile
+from albert_tf.interop.files.tf_checkpoint import open_tf_checkpoint
+from albert_tf.interop.files.tf_graph import (
     GraphFacts,
     facts_of_saved_model,
     lower_cases_text,
     read_saved_model,
 )
+from albert_tf.interop.formats.google import CONFIG_FILE
+from albert_tf.interop.names import OURS
 from albert_tf.interop.vocabularies import folder_vocabulary
 
 SAVED_MODEL = "saved_model.pb"

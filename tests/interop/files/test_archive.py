@@ -4,7 +4,7 @@ import tarfile
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.interop.archive import UnpackedArchive
+from albert_tf.interop.files.archive import UnpackedArchive
 
 
 def pack(path, members, mode="w:gz"):

@@ -10,7 +10,7 @@ import safetensors
 import safetensors.numpy
 
 from albert_tf.errors import InputError
-from albert_tf.interop.safetensors_file import (
+from albert_tf.interop.files.safetensors_file import (
     LazyTensor,
     SafetensorsFile,
     write_safetensors,
@@ -282,7 +282,7 @@ def test_no_framework_is_imported(tmp_path):
     path = raw_file(tmp_path / "a", {"a": entry(0, 4, [2], "BF16")}, bytes(4))
     program = (
         "import sys\n"
-        "from albert_tf.interop.safetensors_file import SafetensorsFile\n"
+        "from albert_tf.interop.files.safetensors_file import SafetensorsFile\n"
         f"dict(SafetensorsFile({str(path)!r}))\n"
         "found = {'torch', 'tensorflow', 'keras', 'ml_dtypes'}\n"
         "sys.exit(found & set(sys.modules) or None)\n"

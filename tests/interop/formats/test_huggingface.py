@@ -6,7 +6,7 @@ import pytest
 import safetensors.numpy
 
 from albert_tf.errors import InputError
-from albert_tf.interop.huggingface import (
+from albert_tf.interop.formats.huggingface import (
     architecture,
     find_weights,
     write_huggingface,

@@ -8,10 +8,11 @@ from typing import Any
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.interop.accounting import TensorFile, account_for
+from albert_tf.interop.accounting import account_for
 from albert_tf.interop.checkpoint import Checkpoint, HeadSettings
+from albert_tf.interop.files.tensor_file import TensorFile
+from albert_tf.interop.files.tf_checkpoint import open_tf_checkpoint
 from albert_tf.interop.names import OURS
-from albert_tf.interop.tf_checkpoint import open_tf_checkpoint
 from albert_tf.interop.vocabularies import folder_vocabulary
 
 CHECKPOINTS = "checkpoints"

@@ -1,0 +1,1 @@
+"""The files that tensors are in, whatever their names mean."""

@@ -1,0 +1,1 @@
+"""One module a system: how it lays a checkpoint out."""

@@ -1,0 +1,1 @@
+"""Checkpoints by name: the hubs' own libraries and their caches."""
