@@ -29,6 +29,7 @@ CONFIG_FILE = "config.json"
 BACKBONE_FILE = "model.weights.h5"
 TASK_FILE = "task.weights.h5"
 _TASK = "task/"  # the prefix of the task file's tensors in the table
+_TASK_BACKBONE = _TASK + "layers/albert_backbone/"
 METADATA_FILE = "metadata.json"
 _OUR_SETTINGS = "albert_tf_tokenizer"  # a key that KerasHub passes over
 _KERAS_HUB_TEXT = {
@@ -82,6 +83,7 @@ def open_keras_hub(
         dropout = task.get("dropout")
         settings = HeadSettings(dropout=0.1 if dropout is None else dropout)
     file = _tensors(folder, bool(task))
+    file, copies = _without_copies(file)
     account = account_for("keras_hub", file, config, head="classifier_head")
     vocabulary = _vocabulary(folder)
     notes = ()
@@ -104,7 +106,7 @@ def open_keras_hub(
         vocabulary=vocabulary,
         source=str(folder),
         format="KerasHub",
-        left=account.left,
+        left=account.left | copies,
         notes=notes,
     )
 
@@ -273,6 +275,30 @@ def _tensors(folder: pathlib.Path, has_task: bool) -> TensorFile:
         return _h5_read(paths[prefix], name.removeprefix(prefix))
 
     return TensorFile(shapes, read, str(folder))
+
+
+def _without_copies(file: TensorFile) -> tuple[TensorFile, dict[str, str]]:
+    """Takes the backbone out of the task's file, where it may be a second time.
+
+    KerasHub means to leave it out, and does not where Keras is newer, as 0.25
+    with Keras 3.12. Returns the rest, and name -> reason.
+
+    Raises:
+      InputError: it is another backbone than the one beside it.
+    """
+    copies = {}
+    for name in file.shapes:
+        original = name.removeprefix(_TASK_BACKBONE)
+        if original == name or original not in file.shapes:
+            continue
+        if not np.array_equal(file.read(name), file.read(original)):
+            raise InputError(
+                f"{file.source}: {original} differs between {BACKBONE_FILE} "
+                f"and {TASK_FILE}; they are of two models"
+            )
+        copies[name] = "copy of the backbone"
+    rest = {k: v for k, v in file.shapes.items() if k not in copies}
+    return TensorFile(rest, file.read, file.source), copies
 
 
 def _h5_shapes(path: pathlib.Path) -> dict[str, tuple[int, ...]]:

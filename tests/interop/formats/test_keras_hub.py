@@ -151,3 +151,29 @@ def test_text_is_what_sentencepiece_makes_of_it(folder):
     assert not settings["do_lower_case"]
     assert not settings["strip_accents"]
     assert settings["digit_comma"] == "off"
+
+
+def put_backbone_into_task(folder):
+    """As KerasHub 0.25 does with Keras 3.12."""
+    backbone = datasets(folder / "model.weights.h5")
+    with h5py.File(folder / "task.weights.h5", "a") as file:
+        for name, value in backbone.items():
+            file[f"layers/albert_backbone/{name}"] = value
+
+
+def test_a_task_may_hold_the_backbone_too(folder):
+    plain = open_checkpoint(folder)
+    put_backbone_into_task(folder)
+    opened = open_checkpoint(folder)
+    assert opened.parts == plain.parts
+    assert list(opened.arrays) == list(plain.arrays)
+    copies = [r for r in opened.left.values() if r == "copy of the backbone"]
+    assert len(copies) == len(datasets(folder / "model.weights.h5"))
+
+
+def test_another_backbone_in_the_task_is_an_error(folder):
+    put_backbone_into_task(folder)
+    with h5py.File(folder / "task.weights.h5", "a") as file:
+        file["layers/albert_backbone/layers/dense_1/vars/1"][0] += 1
+    with pytest.raises(InputError, match=r"dense_1/vars/1 differs between"):
+        open_checkpoint(folder)

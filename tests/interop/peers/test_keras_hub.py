@@ -32,9 +32,15 @@ KERAS_HUB_INPUTS = {
 
 @pytest.fixture(scope="module")
 def keras_hub():
-    return pytest.importorskip(
+    library = pytest.importorskip(
         "keras_hub", reason="KerasHub is not installed: run `make test-peers`"
     )
+    if tuple(map(int, library.__version__.split(".")[:2])) < (0, 32):
+        pytest.skip(
+            f"KerasHub {library.__version__}, the last one for Python 3.10, "
+            "fails with today's Keras at tasks of its own"
+        )
+    return library
 
 
 @pytest.fixture(scope="module")
