@@ -56,6 +56,7 @@ _NO_WEIGHTS = {
     },
 }
 
+_TIED_PART = "mlm_head"
 # Hugging Face's ties: copies of another tensor, or, in files that keep only one
 # of the two, that tensor itself.
 _TIES = {
@@ -108,7 +109,7 @@ def account_for(
     """
     names = canonical_names(system, file.shapes, file.source)
     left = _take_no_weights(system, names)
-    _take_ties(system, names, left, file)
+    untied = _take_ties(system, names, left, file)
     config = _with_projection(system, names, left, file, config)
     parts, num_labels = _find_parts(system, names, file, config, head)
     readers, problems = {}, []
@@ -126,6 +127,8 @@ def account_for(
                 f"{list(expected)}"
             )
         readers[tensor.path] = _reader(file, original, theirs, tensor)
+        if tensor.part == _TIED_PART and untied:
+            readers[tensor.path] = _refusal(untied)
     problems += [f"has {name}, which has no place" for name in names.values()]
     if problems:
         shown = "; ".join(problems[:6])
@@ -146,22 +149,31 @@ def _take_no_weights(system: str, names: dict[str, str]) -> dict[str, str]:
     return left
 
 
-def _take_ties(system, names, left, file: TensorFile) -> None:
+def _take_ties(system, names, left, file: TensorFile) -> str:
+    """Moves copies out of `names`; says what is wrong with one, or "".
+
+    What differs only concerns who reads the MLM head: an encoder opens.
+    """
+    problem = ""
     for copy, original in _TIES.get(system, {}).items():
         if copy not in names:
             continue
         if original not in names:
             names[original] = names.pop(copy)
             continue
-        equal = np.array_equal(
-            file.read(names[copy]), file.read(names[original])
-        )
-        if not equal:
-            raise InputError(
+        value = file.read(names[copy])
+        if np.array_equal(value, file.read(names[original])):
+            left[names.pop(copy)] = "tied copy"
+        elif value.ndim == 1 and not np.any(value):
+            # The first releases of transformers added two biases, and kept one.
+            left[names.pop(copy)] = "zeros, beside the bias that is used"
+        else:
+            problem = (
                 f"{file.source}: {names[copy]} differs from "
                 f"{names[original]}, to which ALBERT ties it"
             )
-        left[names.pop(copy)] = "tied copy"
+            left[names.pop(copy)] = "differs from what ALBERT ties it to"
+    return problem
 
 
 def _with_projection(system, names, left, file, config) -> AlbertConfig:
@@ -236,6 +248,13 @@ def _head_of_one_name(system, names, file, config, candidates, head) -> str:
         f"{' or a '.join(candidates)}; say which with head=..., or on the "
         "command line --head=..."
     )
+
+
+def _refusal(problem: str):
+    def read() -> np.ndarray:
+        raise InputError(problem)
+
+    return read
 
 
 def _reader(file, original, theirs, tensor: Tensor):

@@ -41,6 +41,7 @@ class Checkpoint:
       source: what it was read from.
       format: what that is, in words.
       left: tensors of the source that are no weights of the model -> why.
+      missing_head: a head that its config promises, without any tensor.
       notes: what else a user should know, a line each.
     """
 
@@ -52,6 +53,7 @@ class Checkpoint:
     source: str = ""
     format: str = ""
     left: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    missing_head: str | None = None
     notes: tuple[str, ...] = ()
 
     @property
@@ -78,6 +80,10 @@ class Checkpoint:
         for reason, names in reasons.items():
             shown = ", ".join(names[:3]) + (", ..." if names[3:] else "")
             lines.append(f"left {len(names)} ({reason}): {shown}")
+        if self.missing_head:
+            lines.append(
+                f"missing: the config says that there is a {self.missing_head}"
+            )
         return "\n".join([*lines, *self.notes])
 
 

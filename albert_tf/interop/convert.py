@@ -105,12 +105,19 @@ def _without(checkpoint: Checkpoint, drop: Collection[str]) -> Checkpoint:
         raise InputError(
             f"{vocabulary.problem}; drop it with --drop=tokenizer, or mend it"
         )
+    missing = checkpoint.missing_head
+    if missing and missing not in drop:
+        raise InputError(
+            f"the config of {checkpoint.source} says that there is a "
+            f"{missing}, but there is no tensor of it; --drop={missing} "
+            "writes the rest"
+        )
     for part in drop:
         if part not in _DROPPABLE:
             raise InputError(
                 f"drop: {part!r} must be one of {', '.join(_DROPPABLE)}"
             )
-        if part != "tokenizer" and part not in checkpoint.parts:
+        if part not in {"tokenizer", missing, *checkpoint.parts}:
             raise InputError(
                 f"drop: {checkpoint.source} has no {part}; it has "
                 f"{', '.join(checkpoint.heads) or 'no head'}"

@@ -41,3 +41,13 @@ class Transform:
     def to_ours(self, array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
         """Their array -> ours, of `shape`."""
         return array.T if self.kind == "transpose" else array.reshape(shape)
+
+
+def identity(shape: tuple[int, ...]) -> np.ndarray:
+    """Returns the kernel or bias of a projection that changes nothing.
+
+    For systems that always project, of a model that does not.
+    """
+    if len(shape) == 2:
+        return np.eye(*shape, dtype=np.float32)
+    return np.zeros(shape, np.float32)

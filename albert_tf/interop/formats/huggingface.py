@@ -30,6 +30,7 @@ from albert_tf.interop.files.safetensors_file import (
 from albert_tf.interop.files.tensor_file import TensorFile
 from albert_tf.interop.files.torch_file import read_torch_file
 from albert_tf.interop.names import tensors_of
+from albert_tf.interop.transforms import identity
 from albert_tf.interop.vocabularies import folder_vocabulary
 
 CONFIG_FILE = "config.json"
@@ -89,7 +90,6 @@ def open_huggingface(
     declared, settings = head_from_huggingface(values, str(config_file))
     file = _tensors(weights)
     account = account_for("huggingface", file, config, head=declared or head)
-    _check_declared(declared, account.parts, config_file, file)
     vocabulary = folder_vocabulary(folder, "huggingface")
     if account.num_labels != len(settings.labels or ()):
         labels = None
@@ -104,6 +104,7 @@ def open_huggingface(
         source=str(path),
         format="Hugging Face, " + file_kind(_first_file(weights)),
         left=account.left,
+        missing_head=declared if declared not in account.parts else None,
     )
 
 
@@ -179,7 +180,7 @@ def _named_tensors(checkpoint: Checkpoint, tick) -> dict[str, LazyTensor]:
 
         def read(tensor=tensor, theirs=theirs):
             if tensor.path not in arrays:
-                return theirs.transform.to_theirs(identity(tensor))
+                return theirs.transform.to_theirs(identity(tensor.shape))
             array = arrays[tensor.path]
             if tick:
                 tick()
@@ -191,22 +192,6 @@ def _named_tensors(checkpoint: Checkpoint, tick) -> dict[str, LazyTensor]:
         shape = theirs.transform.shape(tensor.shape)
         tensors[name] = LazyTensor(shape, np.dtype(np.float32), read)
     return tensors
-
-
-def identity(tensor) -> np.ndarray:
-    """The projection that changes nothing, of a model without one."""
-    if len(tensor.shape) == 2:
-        return np.eye(*tensor.shape, dtype=np.float32)
-    return np.zeros(tensor.shape, np.float32)
-
-
-def _check_declared(declared, parts, config_file, file) -> None:
-    """A head that the config promises must be there."""
-    if declared and declared not in parts:
-        raise InputError(
-            f"{config_file} says that there is a {declared}, but "
-            f"{file.source} holds no tensor of it"
-        )
 
 
 def _tensors(weights: pathlib.Path) -> TensorFile:

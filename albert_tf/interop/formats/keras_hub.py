@@ -19,8 +19,8 @@ from albert_tf.interop.config_files import (
 )
 from albert_tf.interop.files.file_kinds import explain_bad_file, file_kind
 from albert_tf.interop.files.tensor_file import TensorFile
-from albert_tf.interop.formats.huggingface import identity
 from albert_tf.interop.names import tensors_of
+from albert_tf.interop.transforms import identity
 from albert_tf.interop.vocabularies import Vocabulary
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
@@ -164,7 +164,7 @@ def write_keras_hub(
             if tensor.path in checkpoint.arrays:
                 array = checkpoint.arrays[tensor.path]
             else:
-                array = identity(tensor)
+                array = identity(tensor.shape)
             array = theirs.transform.to_theirs(array)
             prefix = _TASK if theirs.name.startswith(_TASK) else ""
             name = theirs.name.removeprefix(prefix)

@@ -6,6 +6,7 @@ import pytest
 import safetensors.numpy
 
 from albert_tf.errors import InputError
+from albert_tf.interop.convert import convert
 from albert_tf.interop.formats.huggingface import (
     architecture,
     find_weights,
@@ -136,13 +137,20 @@ def test_config_of_another_model(folder):
         shutil.copy(folder / "kept", folder / "config.json")
 
 
-def test_a_declared_head_must_be_there(folder):
+def test_a_declared_head_must_be_there(folder, tmp_path):
     change_config(folder, architectures=["AlbertForQuestionAnswering"])
-    message = "config.json says that there is a span_head, but .* no tensor of"
+    # What is there opens, but is not all that should be converted.
+    opened = open_checkpoint(folder)
+    assert opened.missing_head == "span_head"
+    assert "missing: the config says that there is a span" in opened.report()
+    message = r"says that there is a span_head, but .*--drop=span_head writes"
     with pytest.raises(InputError, match=message):
-        open_checkpoint(folder)
+        convert(folder, tmp_path / "out")
+    convert(folder, tmp_path / "out", drop=["span_head"])
     change_config(folder, architectures=["AlbertModel"])
-    assert open_checkpoint(folder).heads == ("mlm_head", "sop_head")
+    opened = open_checkpoint(folder)
+    assert opened.heads == ("mlm_head", "sop_head")
+    assert opened.missing_head is None
 
 
 def test_a_head_that_is_not_declared(stored, tmp_path):
