@@ -1,3 +1,4 @@
+import contextlib
 import gc
 import os
 import pathlib
@@ -7,6 +8,11 @@ import pytest
 
 # Before TensorFlow is imported anywhere: its start-up chatter hides failures.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+# Before TensorFlow, too: Triton, which comes with PyTorch's CUDA build, crashes
+# the process when it is loaded after it.
+with contextlib.suppress(ImportError):
+    import triton  # noqa: F401
 
 _REPOSITORY = pathlib.Path(__file__).resolve().parents[1]
 

@@ -3,17 +3,10 @@
 Nothing here imports a peer: that is for the tests.
 """
 
-import contextlib
-
 import numpy as np
 import pytest
 
 from albert_tf.config import AlbertConfig
-
-# PyTorch's CUDA build brings Triton, which crashes the process when it is
-# loaded after TensorFlow.
-with contextlib.suppress(ImportError):
-    import triton  # noqa: F401
 
 BASE = AlbertConfig(
     vocab_size=60,
