@@ -3,6 +3,7 @@
 import abc
 import functools
 import hashlib
+import types
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
@@ -25,7 +26,8 @@ class Tokenizer(abc.ABC):
       fingerprint: sha256 of `model_bytes`, in hex.
       match_special_tokens: whether special tokens in a text stand for
         themselves.
-      special_tokens: how they are found.
+      special_tokens: finds what in a text stands for itself: those, if they
+        match, and what else texts are cut at.
       vocab_size: number of pieces.
       pad_id: id of the padding.
       unk_id: id of what the vocabulary lacks.
@@ -44,6 +46,7 @@ class Tokenizer(abc.ABC):
         *,
         match_special_tokens: bool,
         lower_characters_first: bool,
+        other_ids: Mapping[str, int] = types.MappingProxyType({}),
     ):
         """Keeps what does not depend on the kind of vocabulary.
 
@@ -54,6 +57,7 @@ class Tokenizer(abc.ABC):
             the unknown piece, in this order.
           match_special_tokens: see the class.
           lower_characters_first: see `SpecialTokens`.
+          other_ids: piece -> id of what else texts are cut at.
         """
         self.model_bytes = bytes(model_bytes)
         self.fingerprint = hashlib.sha256(self.model_bytes).hexdigest()
@@ -62,8 +66,9 @@ class Tokenizer(abc.ABC):
             special_ids.values()
         )
         self.match_special_tokens = match_special_tokens
+        matching_ids = special_ids if match_special_tokens else {}
         self.special_tokens = SpecialTokens(
-            dict(special_ids), lower_characters_first
+            {**matching_ids, **other_ids}, lower_characters_first
         )
 
     @property
@@ -120,7 +125,7 @@ class Tokenizer(abc.ABC):
         Offsets are characters of the original text, whatever normalization
         does to it.
         """
-        if not self.match_special_tokens:
+        if not self.special_tokens.ids:
             return list(self._tokens_plain(text))
         return list(
             tokens_around_specials(
@@ -207,7 +212,7 @@ class Tokenizer(abc.ABC):
         return make, (self.model_bytes,)
 
     def _encode(self, texts: list[str], num_threads: int) -> list[list[int]]:
-        if not self.match_special_tokens:
+        if not self.special_tokens.ids:
             return self._encode_plain(texts, num_threads)
         rows = [list(self.special_tokens.split(text)) for text in texts]
         plain = [part.text for row in rows for part in row if part.id is None]

@@ -1,17 +1,11 @@
 """The search for special tokens as TensorFlow operations."""
 
+import itertools
 from typing import NamedTuple
 
 import tensorflow as tf
 
 from albert_tf.text.special_tokens import SpecialTokens
-
-# Texts are split at a mark that no text has: in texts, what begins the mark is
-# followed by another letter. (`tf_text.regex_split` would need no mark, but
-# cuts a text at its first NUL.)
-_ESCAPE = "\x01"
-_ESCAPED = "\x01e"
-_MARK = "\x01m"
 
 
 class GraphParts(NamedTuple):
@@ -63,7 +57,18 @@ class GraphSpecialTokens:
     """A `SpecialTokens` for tensors."""
 
     def __init__(self, special_tokens: SpecialTokens):
-        """Keeps the patterns."""
+        """Keeps the patterns.
+
+        Texts are split at a mark that no text has: in texts, what begins the
+        mark is followed by another character. (`tf_text.regex_split` would need
+        no mark, but cuts a text at its first NUL.) As no token has one of these
+        characters, none is found in what was put there.
+        """
+        in_tokens = set().union(*special_tokens.ids)
+        unused = (c for c in map(chr, itertools.count(1)) if c not in in_tokens)
+        self._escape, after, in_mark = itertools.islice(unused, 3)
+        self._escaped = self._escape + after
+        self._mark = self._escape + in_mark
         self._any = special_tokens.any_pattern
         self._ids = {
             special_tokens.pattern(token): piece_id
@@ -72,12 +77,14 @@ class GraphSpecialTokens:
 
     def split(self, texts: tf.Tensor) -> GraphParts:
         """Cuts `[batch]` strings at special tokens."""
-        marked = tf.strings.regex_replace(texts, _ESCAPE, _ESCAPED)
+        marked = tf.strings.regex_replace(texts, self._escape, self._escaped)
         marked = tf.strings.regex_replace(
-            marked, self._any, f"{_MARK}\\1{_MARK}"
+            marked, self._any, f"{self._mark}\\1{self._mark}"
         )
-        parts = tf.strings.split(marked, _MARK)
-        words = tf.strings.regex_replace(parts.values, _ESCAPED, _ESCAPE)
+        parts = tf.strings.split(marked, self._mark)
+        words = tf.strings.regex_replace(
+            parts.values, self._escaped, self._escape
+        )
         lengths = tf.cast(tf.strings.length(words, "BYTE"), tf.int64)
         borders = tf.concat([[0], tf.cumsum(lengths)], 0)
         begins = tf.gather(

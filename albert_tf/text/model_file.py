@@ -5,6 +5,7 @@ import pathlib
 import re
 
 import sentencepiece
+from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf.errors import InputError
 
@@ -74,6 +75,21 @@ def load_processor(
             "`albert train-vocab`, or give another model."
         )
     return processor
+
+
+def user_defined_pieces(content: bytes) -> dict[str, int]:
+    """Returns piece -> id of those that SentencePiece takes before all others.
+
+    Args:
+      content: a serialized SentencePiece model.
+    """
+    model = sentencepiece_model_pb2.ModelProto.FromString(content)
+    return {
+        piece.piece: i
+        for i, piece in enumerate(model.pieces)
+        if piece.type == piece.USER_DEFINED
+        and piece.piece not in SPECIAL_PIECES
+    }
 
 
 def _describe(content: bytes) -> str:

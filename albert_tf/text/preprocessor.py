@@ -73,7 +73,7 @@ class AlbertPreprocessor(tf.Module):
         super().__init__(name="preprocessor")
         self.tokenizer = tokenizer
         self.seq_length = seq_length
-        # It knows of no special tokens in texts.
+        # It knows of nothing that texts are cut at.
         self._plain = (
             GraphWordPiece(tokenizer)
             if isinstance(tokenizer, WordPieceTokenizer)
@@ -81,7 +81,7 @@ class AlbertPreprocessor(tf.Module):
         )
         self._special_tokens = (
             GraphSpecialTokens(tokenizer.special_tokens)
-            if tokenizer.match_special_tokens
+            if tokenizer.special_tokens.ids
             else None
         )
 

@@ -23,13 +23,14 @@ class Part(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class SpecialTokens:
-    """Finds special tokens as Hugging Face's slow tokenizer does.
+    """Finds special tokens as Hugging Face's tokenizers do.
 
-    They match as they are spelled. Where characters are lower-cased first,
-    that happens before the search, which so also finds `<PAD>` for `<pad>`.
+    They match as they are spelled, the longest first. Where characters are
+    lower-cased first, that happens before the search, which so also finds
+    `<PAD>` for `<pad>`.
 
     Attributes:
-      ids: spelling -> id.
+      ids: spelling -> id, of special tokens and whatever else texts are cut at.
       lower_characters_first: whether the text is lower-cased before the
         search, but for special tokens that match without.
     """
@@ -46,7 +47,8 @@ class SpecialTokens:
     @functools.cached_property
     def any_pattern(self) -> str:
         """What matches every token, as one group."""
-        return f"({'|'.join(map(self.pattern, self.ids))})"
+        longest_first = sorted(self.ids, key=len, reverse=True)
+        return f"({'|'.join(map(self.pattern, longest_first))})"
 
     def split(self, text: str) -> Iterator[Part]:
         """Yields the special tokens of a text, and what is between them."""

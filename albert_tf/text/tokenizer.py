@@ -12,14 +12,23 @@ from albert_tf.text.digit_comma import (
     replace_pieces,
     split_digit_commas,
 )
-from albert_tf.text.model_file import SPECIAL_PIECES, load_processor, read_model
+from albert_tf.text.model_file import (
+    SPECIAL_PIECES,
+    load_processor,
+    read_model,
+    user_defined_pieces,
+)
 from albert_tf.text.normalizer import Normalizer
 from albert_tf.text.token_offsets import Token, tokens_with_offsets
 from albert_tf.text.wordpiece import is_wordpiece
 from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
 
 # Settings of the constructor that have no counterpart in WordPiece.
-_ONLY_SENTENCEPIECE = ("digit_comma", "replace_latex_quotes")
+_ONLY_SENTENCEPIECE = (
+    "digit_comma",
+    "replace_latex_quotes",
+    "cut_at_user_defined_pieces",
+)
 
 
 class AlbertTokenizer(Tokenizer):
@@ -42,6 +51,7 @@ class AlbertTokenizer(Tokenizer):
       normalizer: the `Normalizer` of the texts.
       digit_comma: the rule for digits with commas.
       splits: id -> the pieces that replace it under that rule.
+      cut_at_user_defined_pieces: whether texts are cut there.
     """
 
     file_name = "spiece.model"
@@ -56,6 +66,7 @@ class AlbertTokenizer(Tokenizer):
         replace_latex_quotes: bool = False,
         lower_characters_first: bool = False,
         match_special_tokens: bool = False,
+        cut_at_user_defined_pieces: bool = False,
         name: str = "SentencePiece model",
     ):
         """Loads a serialized model; see `from_file` for a path.
@@ -71,6 +82,11 @@ class AlbertTokenizer(Tokenizer):
             `<unk>` in a text stand for themselves. The text is split at them
             first, and what lies between is encoded on its own, so the blank
             before `[MASK]` goes, as with Hugging Face.
+          cut_at_user_defined_pieces: cut texts at the vocabulary's user-defined
+            pieces as if they were special tokens, as transformers 5 does. In
+            Google's English vocabulary they are ( ) " - . – £ and €. To
+            transformers 5, "well-known" ends in "▁known"; without this, as in
+            the original, in "known".
           name: what error messages call the model, such as its path.
 
         Raises:
@@ -84,6 +100,7 @@ class AlbertTokenizer(Tokenizer):
             lower_characters_first,
         )
         self.digit_comma = digit_comma
+        self.cut_at_user_defined_pieces = cut_at_user_defined_pieces
         self._processor = load_processor(model_bytes, name)
         self.splits = split_digit_commas(self._processor, digit_comma)
 
@@ -97,6 +114,9 @@ class AlbertTokenizer(Tokenizer):
             },
             match_special_tokens=match_special_tokens,
             lower_characters_first=do_lower_case and lower_characters_first,
+            other_ids=user_defined_pieces(model_bytes)
+            if cut_at_user_defined_pieces
+            else {},
         )
 
     @classmethod
@@ -159,6 +179,7 @@ class AlbertTokenizer(Tokenizer):
             **dataclasses.asdict(self.normalizer),
             "digit_comma": self.digit_comma,
             "match_special_tokens": self.match_special_tokens,
+            "cut_at_user_defined_pieces": self.cut_at_user_defined_pieces,
         }
 
     def _encode_plain(

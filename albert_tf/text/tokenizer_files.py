@@ -9,6 +9,11 @@ from collections.abc import Iterator
 from typing import Any, get_args
 
 from albert_tf.errors import InputError
+from albert_tf.text.added_tokens import (
+    check_added_tokens,
+    content_of,
+    more_added_tokens,
+)
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.digit_comma import DigitComma
 from albert_tf.text.model_file import read_model
@@ -51,12 +56,14 @@ HUGGING_FACE_SLOW = {
     "lower_characters_first": True,
     "digit_comma": "corrected",
     "match_special_tokens": True,
+    "cut_at_user_defined_pieces": False,
 }
 # Settings that 0.1.0 did not write, and did not have.
 _ADDED_SETTINGS = (
     "replace_latex_quotes",
     "lower_characters_first",
     "match_special_tokens",
+    "cut_at_user_defined_pieces",
 )
 
 
@@ -105,26 +112,35 @@ def load_tokenizer(folder: str | os.PathLike[str]) -> Tokenizer:
 
     A folder without our settings, but with Hugging Face's `config.json` or
     `tokenizer_config.json`, is one of Hugging Face's: its tokenizer then does
-    as the slow one of transformers 4 does with that folder. One with a
-    `vocab.txt` instead of a `spiece.model` is a `WordPieceTokenizer`.
+    as the slow one of transformers 4 does with that folder. (So texts are cut
+    at user-defined pieces if these are added tokens, which they are if the fast
+    tokenizer wrote the settings.) One with a `vocab.txt` instead of a
+    `spiece.model` is a `WordPieceTokenizer`.
 
     transformers 5 saves `tokenizer.json` instead of `spiece.model`. Where there
     is only that, the model is rebuilt from it (see `read_tokenizer_json`), and
     its normalizers decide on lower-casing, accents and quotes;
     `tokenizer_config.json` may be absent, but must not contradict. Commas stay
     at their digits (`digit_comma="off"`), as in transformers 5, unless the file
-    has transformers 4's penalty against that. The rest is as of the slow
+    has transformers 4's penalty against that. Texts are cut at user-defined
+    pieces (`cut_at_user_defined_pieces`) if the file has these among its added
+    tokens, as transformers 4 and 5 write it. The rest is as of the slow
     tokenizer. Settings of ours in `tokenizer_config.json`, which transformers 5
     passes on, decide on all but lower-casing and accents.
 
-    Such a tokenizer differs from transformers 5 in this:
+    English text gets the ids that it gets from transformers 5 with that folder.
+    (The fast tokenizer of transformers 4 makes a "▁" of a blank before a cut.)
+    These differ:
 
-    * That cuts texts at user-defined pieces, in Google's vocabulary
-      ( ) " - . – £ and €: a blank before them goes, and after them begins a
-      word. To it "well-known" ends in "▁known"; here, as in the original, in
-      "known". So four of ten English sentences get other ids.
-    * It drops all marks as accents; here they need a combining class.
-    * Here, if it lower-cases, `<PAD>` and `<UNK>` are special tokens, too.
+    * To transformers 5 a vertical tab, and the separators U+001C to U+001F, are
+      no whitespace.
+    * It drops all marks as accents; here they need a combining class. With
+      `keep_accents`, several accents on one letter may be other pieces.
+    * Here, if it lower-cases, `<PAD>` and `<UNK>` are special tokens, and
+      user-defined pieces with letters are found in any case. To it they are
+      parts of words in other spellings than their own.
+    * Special tokens other than ALBERT's five are text here.
+    * Its tables may be of another version of Unicode.
 
     Raises:
       InputError: a file is missing, is not what it should be, or asks for what
@@ -166,7 +182,7 @@ def load_tokenizer(folder: str | os.PathLike[str]) -> Tokenizer:
     else:
         tokenizer = kind.from_file(model, **settings)
     with _described_by(path):
-        _check_added_tokens(described, tokenizer)
+        check_added_tokens(described, tokenizer)
     return tokenizer
 
 
@@ -228,13 +244,14 @@ def _settings_of_hugging_face(described: dict[str, Any]) -> dict[str, Any]:
             "remove_space=false (whitespace is kept as it is) is not supported"
         )
     for role, piece in _SPECIAL_TOKENS.items():
-        token = _content(described.get(role) or piece)
+        token = content_of(described.get(role) or piece)
         if token != piece:
             raise ValueError(f"{role}={token!r} is not supported, only {piece}")
     return {
         **HUGGING_FACE_SLOW,
         "do_lower_case": bool(described.get("do_lower_case", True)),
         "strip_accents": not described.get("keep_accents", False),
+        "cut_at_user_defined_pieces": bool(more_added_tokens(described)),
     }
 
 
@@ -249,7 +266,8 @@ def _settings_beside_json(
         if described.get("tokenizer_class") in _ANY_MODEL_CLASSES:
             described = {**described, "tokenizer_class": None}
         settings = _settings_of_hugging_face(described)
-        settings["replace_latex_quotes"] = rebuilt.replace_latex_quotes
+        for name in ("replace_latex_quotes", "cut_at_user_defined_pieces"):
+            settings[name] = getattr(rebuilt, name)
         if rebuilt.splits_digit_commas is False:
             settings["digit_comma"] = "off"
     for key, name in (
@@ -263,25 +281,10 @@ def _settings_beside_json(
                 f"{TOKENIZER_JSON}; correct the wrong one"
             )
         settings[name] = value
-    unk_token = _content(described.get("unk_token") or rebuilt.unk_token)
+    unk_token = content_of(described.get("unk_token") or rebuilt.unk_token)
     if unk_token != rebuilt.unk_token:
         raise ValueError(
             f"unk_token={unk_token!r}, but {TOKENIZER_JSON} has "
             f"{rebuilt.unk_token!r} for unknown pieces"
         )
     return settings
-
-
-def _check_added_tokens(
-    described: dict[str, Any], tokenizer: Tokenizer
-) -> None:
-    """Refuses tokens that were added to the vocabulary."""
-    for i, token in described.get("added_tokens_decoder", {}).items():
-        token, i = _content(token), int(i)
-        if i >= tokenizer.vocab_size or tokenizer.id_to_piece(i) != token:
-            raise ValueError(f"the added token {token!r} is not supported")
-
-
-def _content(token: str | dict[str, Any]) -> str:
-    """Returns a token's spelling; it may be written with its properties."""
-    return token["content"] if isinstance(token, dict) else token

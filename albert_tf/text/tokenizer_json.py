@@ -25,7 +25,8 @@ def tokenizer_json(tokenizer: AlbertTokenizer) -> bytes:
     own as if a word began after them: half of all English sentences get other
     ids. Here a piece that the comma rule splits has a penalty, as in the files
     of transformers 4, so that others are taken in its place; and a text is cut
-    at special tokens only.
+    at special tokens only, unless `cut_at_user_defined_pieces` is set. Then
+    these are added tokens that are not special, as both transformers write it.
 
     Not expressed are `lower_characters_first`, `match_special_tokens=False`
     (they always match) and the two ways of the comma rule inside words. The
@@ -34,6 +35,10 @@ def tokenizer_json(tokenizer: AlbertTokenizer) -> bytes:
     quotes.
     """
     model = sentencepiece_model_pb2.ModelProto.FromString(tokenizer.model_bytes)
+    special = {
+        *(tokenizer.pad_id, tokenizer.unk_id, tokenizer.mask_id),
+        *(tokenizer.cls_id, tokenizer.sep_id),
+    }
     described = {
         "version": "1.0",
         "truncation": None,
@@ -41,14 +46,16 @@ def tokenizer_json(tokenizer: AlbertTokenizer) -> bytes:
         "added_tokens": [
             {
                 "id": piece_id,
-                "content": token,
+                "content": tokenizer.id_to_piece(piece_id),
                 "single_word": False,
                 "lstrip": piece_id == tokenizer.mask_id,
                 "rstrip": False,
                 "normalized": False,
-                "special": True,
+                "special": piece_id in special,
             }
-            for token, piece_id in tokenizer.special_tokens.ids.items()
+            for piece_id in sorted(
+                special.union(tokenizer.special_tokens.ids.values())
+            )
         ],
         "normalizer": {
             "type": "Sequence",

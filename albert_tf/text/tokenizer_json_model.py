@@ -6,13 +6,14 @@ import base64
 import collections
 import dataclasses
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf.errors import InputError
+from albert_tf.text.added_tokens import are_all_added, special_by_id
 from albert_tf.text.digit_comma import WORD_MARK
 from albert_tf.text.model_file import SPECIAL_PIECES
 from albert_tf.text.tokenizer_json import PENALTY, WHITESPACE
@@ -40,6 +41,7 @@ class TokenizerJsonModel:
       splits_digit_commas: whether pieces such as `▁2000,` have the penalty with
         which transformers 4 keeps them from being taken; None if there are no
         such pieces.
+      cut_at_user_defined_pieces: whether texts are cut at user-defined pieces.
     """
 
     model_bytes: bytes
@@ -48,6 +50,7 @@ class TokenizerJsonModel:
     strip_accents: bool
     replace_latex_quotes: bool
     splits_digit_commas: bool | None
+    cut_at_user_defined_pieces: bool
 
 
 def read_tokenizer_json(content: bytes, name: str) -> TokenizerJsonModel:
@@ -64,6 +67,9 @@ def read_tokenizer_json(content: bytes, name: str) -> TokenizerJsonModel:
       it is user-defined: SentencePiece looks for it before all others. So is
       every other piece with the score 0, as SentencePiece gives it to no
       ordinary one. An added token must be in the vocabulary.
+    * Texts are cut at added tokens. So of the user-defined pieces all must be
+      added tokens, which are looked for in texts that are not yet normalized;
+      or none.
     * Pieces that end in a digit and a comma lose the penalty of 100, if they
       have it. Scores are logarithms of probabilities: none is so low by itself.
     * A file without a charsmap is of a model without one, and stays so.
@@ -92,7 +98,7 @@ def _read(described: Mapping[str, Any]) -> TokenizerJsonModel:
     if not isinstance(described, dict) or "model" not in described:
         raise ValueError("no tokenizer is described there")
     vocab, unk_id = _vocabulary(described["model"])
-    added = _special_by_id(described.get("added_tokens") or [], vocab)
+    added = special_by_id(described.get("added_tokens") or [], vocab)
     steps, charsmap = _normalization(described.get("normalizer"))
     is_number = {
         i
@@ -128,10 +134,16 @@ def _read(described: Mapping[str, Any]) -> TokenizerJsonModel:
         sentencepiece.SentencePieceProcessor(model_proto=content)
     except RuntimeError as error:
         raise ValueError(f"SentencePiece refuses the model: {error}") from None
+    user_defined = {
+        i: p.piece
+        for i, p in enumerate(model.pieces)
+        if p.type == _Type.USER_DEFINED
+    }
     return TokenizerJsonModel(
         content,
         unk_token=vocab[unk_id][0],
         splits_digit_commas=bool(penalized) if is_number else None,
+        cut_at_user_defined_pieces=are_all_added(user_defined, added),
         **steps,
     )
 
@@ -168,24 +180,6 @@ def _vocabulary(
             f"unk_id={unk_id!r} is not in the vocabulary of {len(vocab):,}"
         )
     return [(piece, score) for piece, score in vocab], unk_id
-
-
-def _special_by_id(
-    added_tokens: Iterable[Mapping[str, Any]],
-    vocab: list[tuple[str, float]],
-) -> dict[int, bool]:
-    """Returns which pieces are added tokens, and whether they are special."""
-    special = {}
-    for token in added_tokens:
-        content, i = token["content"], token["id"]
-        if not 0 <= i < len(vocab) or vocab[i][0] != content:
-            raise ValueError(
-                f"the added token {content!r}, id {i}, is not in the vocabulary"
-            )
-        if token.get("single_word"):
-            raise ValueError(f"single_word of {content!r} is not supported")
-        special[i] = bool(token.get("special"))
-    return special
 
 
 def _normalization(

@@ -136,6 +136,7 @@ def test_manifest_and_no_path_of_this_machine(
         "lower_characters_first": False,
         "digit_comma": "google",
         "match_special_tokens": False,
+        "cut_at_user_defined_pieces": False,
         "fingerprint": AlbertTokenizer.from_file(tokenizer_model).fingerprint,
     }
     repository = pathlib.Path(__file__).resolve().parents[2]

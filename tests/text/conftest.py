@@ -1,6 +1,7 @@
 import collections
 import gzip
 import itertools
+import json
 import pathlib
 import random
 import sys
@@ -63,6 +64,23 @@ def sentences(shared):
             )
 
     return read
+
+
+@pytest.fixture(scope="session")
+def vectors(shared):
+    """The texts of golden/google and of data/oracles."""
+
+    def read(*parts):
+        return json.loads(shared(*parts).read_text(encoding="utf-8"))
+
+    oracles = read("data", "oracles", "tokenization_vectors.json")
+    cases = [
+        *read("golden", "google", "tokenization", "tokenization.json"),
+        *oracles["published"],
+        *oracles["derived_here_sentencepiece_0_2"],
+        oracles["mask_case"],
+    ]
+    return [case["text"] for case in cases]
 
 
 @pytest.fixture(scope="session")

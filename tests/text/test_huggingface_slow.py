@@ -101,6 +101,24 @@ def test_ids_of_real_texts(clean_model, sentences, same_ids):
         assert same_ids(tokenizer.encode(texts), slow_ids(slow, texts))
 
 
+@pytest.mark.parametrize(("theirs", "ours"), OPTIONS)
+def test_ids_of_folders_of_the_fast_tokenizer(
+    clean_model, sentences, special_texts, same_ids, tmp_path, theirs, ours
+):
+    """The fast one writes added tokens, at which the slow one cuts texts."""
+    fast = transformers.AlbertTokenizerFast(str(clean_model), **theirs)
+    fast.save_pretrained(tmp_path)
+    slow = type(slow_tokenizer(clean_model)).from_pretrained(tmp_path)
+    tokenizer = load_tokenizer(tmp_path)
+    assert tokenizer.settings == {
+        **HUGGING_FACE_SLOW,
+        "cut_at_user_defined_pieces": True,
+        **ours,
+    }
+    texts = [*sentences("en", 1000), *special_texts]
+    assert same_ids(tokenizer.encode(texts), slow_ids(slow, texts))
+
+
 def test_pairs(clean_model):
     slow = slow_tokenizer(clean_model)
     tokenizer = AlbertTokenizer.from_file(clean_model, **HUGGING_FACE_SLOW)

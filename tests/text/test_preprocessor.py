@@ -1,9 +1,11 @@
 import json
+import random
 
 import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  (registers the operations of SavedModels)
+from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf.errors import InputError
 from albert_tf.text.preprocessor import AlbertPreprocessor
@@ -18,6 +20,8 @@ OPTIONS = [
     {"match_special_tokens": True, "digit_comma": "off"},
     {"do_lower_case": False, "replace_latex_quotes": True},
     HUGGING_FACE_SLOW,
+    {"cut_at_user_defined_pieces": True},
+    {**HUGGING_FACE_SLOW, "cut_at_user_defined_pieces": True},
 ]
 
 
@@ -288,6 +292,32 @@ def test_special_tokens_in_invalid_utf8(clean_model, raw):
     text = raw.decode("utf-8", errors="replace")
     expected = preprocessor.tokenizer.encode([text, "a"])
     assert preprocessor.tokenize([raw, b"a"]).to_list() == expected
+
+
+def test_cuts_at_any_user_defined_piece(clean_model):
+    """Also at control characters, which could mark where texts are cut."""
+    model = sentencepiece_model_pb2.ModelProto.FromString(
+        clean_model.read_bytes()
+    )
+    odd = ["\x01", "\x02m", "\x03", "e", "m", "em", "a.b", "\\", "|", "é"]
+    by_name = {piece.piece: piece for piece in model.pieces}
+    for name, rare in zip(odd, model.pieces[::-1], strict=False):
+        piece = by_name.get(name, rare)
+        piece.piece, piece.type = name, piece.USER_DEFINED
+    tokenizer = AlbertTokenizer(
+        model.SerializeToString(),
+        match_special_tokens=True,
+        cut_at_user_defined_pieces=True,
+    )
+    assert tokenizer.tokenize("them -a.b")[-3:] == ["em", "-", "a.b"]
+    generator = random.Random(0)
+    parts = [*odd, *"\x02\x04\x05aEMthg.- É", "[MASK]", "…"]
+    texts = [
+        "".join(generator.choices(parts, k=generator.randrange(9)))
+        for _ in range(4000)
+    ]
+    preprocessor = AlbertPreprocessor.from_tokenizer(tokenizer)
+    assert in_batches(preprocessor.tokenize, texts) == tokenizer.encode(texts)
 
 
 def test_bad_files_are_input_errors(tmp_path):

@@ -24,6 +24,13 @@ def slow(clean_model):
 
 
 @pytest.fixture(scope="module")
+def cutting(clean_model):
+    return AlbertTokenizer.from_file(
+        clean_model, cut_at_user_defined_pieces=True
+    )
+
+
+@pytest.fixture(scope="module")
 def golden(shared):
     path = shared("golden", "google", "tokenization", "tokenization.json")
     return json.loads(path.read_text())
@@ -142,7 +149,41 @@ def test_offsets_of_special_tokens(slow):
     ]
 
 
-def test_pieces_with_offsets_are_what_is_encoded(slow, special_texts):
+def test_cuts_at_user_defined_pieces(tokenizer, cutting):
+    text = "A  well-known (thing) – of \u00a35."
+    assert tokenizer.tokenize(text) == [
+        *["▁a", "▁well", "-", "known", "▁", "(", "th", "ing", ")"],
+        *["▁", "–", "▁of", "▁", "£", "5", "."],
+    ]
+    spans = [
+        (t.piece, text[t.start : t.limit])
+        for t in cutting.tokenize_with_offsets(text)
+    ]
+    assert spans == [
+        ("▁a", "A"),
+        ("▁well", "  well"),
+        ("-", "-"),
+        ("▁known", "known"),
+        ("(", "("),
+        ("▁thing", "thing"),
+        (")", ")"),
+        ("–", "–"),
+        ("▁of", "of"),
+        ("£", "£"),
+        ("▁5", "5"),
+        (".", "."),
+    ]
+    # What normalization makes is not cut at.
+    assert cutting.tokenize("a…b") == ["▁a", ".", ".", ".", "b"]
+    assert cutting.tokenize("( - )") == ["(", "-", ")"]
+    # Special tokens match by a setting of their own.
+    assert 4 not in cutting.encode("-[MASK]")
+    assert cutting.decode(cutting.encode("well-known")) == "well- known"
+
+
+@pytest.mark.parametrize("name", ["slow", "cutting"])
+def test_pieces_with_offsets_are_what_is_encoded(name, request, special_texts):
+    slow = request.getfixturevalue(name)
     for text, ids in zip(
         special_texts, slow.encode(special_texts), strict=True
     ):
@@ -240,7 +281,11 @@ def test_refuses_wrong_arguments(tokenizer, clean_model):
 
 
 def test_survives_pickling_and_worker_processes(comma_model):
-    settings = {**HUGGING_FACE_SLOW, "do_lower_case": False}
+    settings = {
+        **HUGGING_FACE_SLOW,
+        "do_lower_case": False,
+        "cut_at_user_defined_pieces": True,
+    }
     tokenizer = AlbertTokenizer.from_file(comma_model, **settings)
     copy = pickle.loads(pickle.dumps(tokenizer))
     assert copy.settings == tokenizer.settings == settings

@@ -17,6 +17,7 @@ GOOGLE = {
     "lower_characters_first": False,
     "digit_comma": "google",
     "match_special_tokens": False,
+    "cut_at_user_defined_pieces": False,
 }
 
 
@@ -42,6 +43,7 @@ def folder(comma_model, tmp_path):
         {"do_lower_case": False, "digit_comma": "off"},
         {"strip_accents": False, "match_special_tokens": True},
         {"replace_latex_quotes": True},
+        {"cut_at_user_defined_pieces": True},
         {"lower_characters_first": True, "digit_comma": "corrected"},
     ],
 )
@@ -71,6 +73,7 @@ def test_says_what_transformers_must_know(comma_model):
         "lower_characters_first": False,
         "digit_comma": "google",
         "match_special_tokens": False,
+        "cut_at_user_defined_pieces": False,
         "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
         "bos_token": "[CLS]",
         "eos_token": "[SEP]",

@@ -3,8 +3,6 @@
 The vectors are those of golden/google and data/oracles, 302 texts.
 """
 
-import json
-
 import pytest
 
 from albert_tf.text.tokenizer import AlbertTokenizer
@@ -28,18 +26,11 @@ def tokenizer(clean_model):
 
 
 @pytest.fixture(scope="module")
-def texts(shared):
-    def read(*parts):
-        return json.loads(shared(*parts).read_text(encoding="utf-8"))
-
-    oracles = read("data", "oracles", "tokenization_vectors.json")
-    cases = [
-        *read("golden", "google", "tokenization", "tokenization.json"),
-        *oracles["published"],
-        *oracles["derived_here_sentencepiece_0_2"],
-        oracles["mask_case"],
-    ]
-    return [case["text"] for case in cases]
+def cutting(clean_model):
+    return AlbertTokenizer.from_file(
+        clean_model,
+        **{**HUGGING_FACE_SLOW, "cut_at_user_defined_pieces": True},
+    )
 
 
 def opened(tokenizer, folder, **files):
@@ -62,29 +53,33 @@ def equal(theirs, ours, texts):
     ]
 
 
-def test_ids_from_the_model_alone(tokenizer, texts, tmp_path):
+def test_ids_from_the_model_alone(tokenizer, vectors, tmp_path):
     theirs = opened(tokenizer, tmp_path)
-    assert len(equal(theirs, tokenizer, texts)) == 217
-    assert len(texts) == 302
+    assert len(equal(theirs, tokenizer, vectors)) == 217
+    assert len(vectors) == 302
 
 
-def test_ids_with_tokenizer_json(tokenizer, texts, tmp_path):
+@pytest.mark.parametrize("name", ["tokenizer", "cutting"])
+def test_ids_with_tokenizer_json(name, request, vectors, tmp_path):
+    tokenizer = request.getfixturevalue(name)
     files = {TOKENIZER_JSON: tokenizer_json(tokenizer)}
     theirs = opened(tokenizer, tmp_path, **files)
-    same = equal(theirs, tokenizer, texts)
+    same = equal(theirs, tokenizer, vectors)
     assert len(same) == 301
     # Its whitespace differs from Python's in the vertical tab.
-    assert set(texts) - set(same) == {"vertical\x0btab\x0cform feed"}
+    assert set(vectors) - set(same) == {"vertical\x0btab\x0cform feed"}
 
 
-def test_ids_of_the_library_itself(tokenizer, texts, tmp_path):
+@pytest.mark.parametrize("name", ["tokenizer", "cutting"])
+def test_ids_of_the_library_itself(name, request, vectors, tmp_path):
     """Without transformers, which puts its own normalizer before the model."""
+    tokenizer = request.getfixturevalue(name)
     tokenizers = pytest.importorskip("tokenizers")
     path = tmp_path / TOKENIZER_JSON
     path.write_bytes(tokenizer_json(tokenizer))
     library = tokenizers.Tokenizer.from_file(str(path))
-    found = [library.encode(t, add_special_tokens=False).ids for t in texts]
-    pairs = zip(found, tokenizer.encode(texts), strict=True)
+    found = [library.encode(t, add_special_tokens=False).ids for t in vectors]
+    pairs = zip(found, tokenizer.encode(vectors), strict=True)
     assert sum(ids == expected for ids, expected in pairs) == 302
 
 

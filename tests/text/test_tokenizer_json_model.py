@@ -37,23 +37,6 @@ def rebuilt(tokenizer):
     return AlbertTokenizer(found.model_bytes, **tokenizer.settings)
 
 
-@pytest.fixture(scope="module")
-def vectors(shared):
-    """The texts of golden/google and of data/oracles."""
-
-    def read(*parts):
-        return json.loads(shared(*parts).read_text(encoding="utf-8"))
-
-    oracles = read("data", "oracles", "tokenization_vectors.json")
-    cases = [
-        *read("golden", "google", "tokenization", "tokenization.json"),
-        *oracles["published"],
-        *oracles["derived_here_sentencepiece_0_2"],
-        oracles["mask_case"],
-    ]
-    return [case["text"] for case in cases]
-
-
 @pytest.mark.parametrize("settings", [{}, HUGGING_FACE_SLOW])
 def test_google_model_is_rebuilt(
     clean_model, vectors, sentences, special_texts, settings
@@ -115,6 +98,24 @@ def test_penalty_is_taken_back(comma_model, rule):
     assert (min(scores) < -100) == (rule != "off")
     found = read_tokenizer_json(content, "tokenizer.json")
     assert found.splits_digit_commas == (rule != "off")
+    assert pieces(found.model_bytes) == pieces(tokenizer.model_bytes)
+
+
+@pytest.mark.parametrize("cuts", [False, True])
+def test_cuts_if_user_defined_pieces_are_added_tokens(clean_model, cuts):
+    tokenizer = AlbertTokenizer.from_file(
+        clean_model, cut_at_user_defined_pieces=cuts
+    )
+    content = tokenizer_json(tokenizer)
+    added = {t["content"]: t for t in json.loads(content)["added_tokens"]}
+    assert len(added) == (13 if cuts else 5)
+    assert all(
+        (token["special"], token["normalized"])
+        == (piece not in '()"-.–£€', False)
+        for piece, token in added.items()
+    )
+    found = read_tokenizer_json(content, "tokenizer.json")
+    assert found.cut_at_user_defined_pieces == cuts
     assert pieces(found.model_bytes) == pieces(tokenizer.model_bytes)
 
 
@@ -227,6 +228,14 @@ ADDED = {"content": "<entity>", "special": True}
         ),
         (changed(["added_tokens", 0, "content"], None), "KeyError"),
         (changed(["added_tokens", 5, "single_word"], True), "single_word"),
+        (
+            changed(["added_tokens", 5, "normalized"], True),
+            "normalized of '\\('",
+        ),
+        (
+            changed(["added_tokens", 5], None),
+            "at others, such as '\\(', are not",
+        ),
         (changed(["normalizer"], {"type": "NFC"}), "the normalizer NFC is not"),
         (changed([*STEPS, 2], {"type": "NFC"}), "NFC is not supported"),
         (changed([*STEPS, 2], None), "has StripAccents; supported are both"),
