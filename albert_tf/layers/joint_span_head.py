@@ -141,7 +141,10 @@ class _EndScores(keras.layers.Layer):
         x = ops.reshape(of_end, (batch, 1, length, hidden))
         x = x + ops.reshape(of_start, (batch, picks, 1, hidden))
         x = self.layer_norm(ops.tanh(x + self.dense.bias))
-        return ops.squeeze(self.output_dense(x), -1)
+        # Rows, as everywhere: Keras 3.12's product of four axes with a matrix
+        # is wrong on CPUs, and writes where it should not.
+        scores = self.output_dense(ops.reshape(x, (-1, hidden)))
+        return ops.reshape(scores, (batch, picks, length))
 
 
 class _Answerability(keras.layers.Layer):
