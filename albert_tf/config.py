@@ -24,7 +24,7 @@ _ACTIVATION_ALIASES = {
 }
 
 # Keys of Google's published JSON files that no ALBERT model reads.
-_INERT_KEYS = {
+INERT_KEYS = {
     "net_structure_type": (0,),
     "gap_size": (0,),
     "num_memory_blocks": (0,),
@@ -194,14 +194,14 @@ class AlbertConfig:
         for key, value in values.items():
             if key in fields:
                 known[key] = value
-            elif key not in _INERT_KEYS:
+            elif key not in INERT_KEYS:
                 close = difflib.get_close_matches(key, fields, 1)
                 hint = f"; did you mean {close[0]!r}?" if close else ""
                 raise InputError(f"{source}: unknown key {key!r}{hint}")
-            elif value not in _INERT_KEYS[key]:
+            elif value not in INERT_KEYS[key]:
                 raise InputError(
                     f"{source}: {key}={value!r} asks for a variant that is not "
-                    f"supported; expected {_INERT_KEYS[key][0]!r}"
+                    f"supported; expected {INERT_KEYS[key][0]!r}"
                 )
         for key in ("vocab_size", "hidden_size"):
             if key not in known:

@@ -12,7 +12,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from albert_tf.config import AlbertConfig
+from albert_tf.config import INERT_KEYS, AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.interop.checkpoint import HeadSettings
 
@@ -90,6 +90,12 @@ _KERAS_HUB_NAMES = {
     "max_sequence_length": "max_position_embeddings",
     "num_segments": "type_vocab_size",
 }
+_KERAS_HUB_OPTIONAL = (
+    "num_groups",
+    "num_inner_repetitions",
+    "max_sequence_length",
+    "num_segments",
+)
 
 
 def read_json(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -137,13 +143,8 @@ def config_from_huggingface(
         )
     known["hidden_act"] = _HF_ACTIVATIONS[act]
     known |= {k: values[k] for k in _OURS_ONLY if k in values}
-    inert = ("net_structure_type", "gap_size", "num_memory_blocks")
-    inert = {
-        k: values[k]
-        for k in (*inert, "down_scale_factor", "layers_to_keep")
-        if k in values
-    }
-    return AlbertConfig.from_dict({**known, **inert}, source=source)
+    known |= {k: values[k] for k in INERT_KEYS if k in values}
+    return AlbertConfig.from_dict(known, source=source)
 
 
 def head_from_huggingface(
@@ -225,11 +226,8 @@ def config_from_keras_hub(
     values: Mapping[str, Any], source: str
 ) -> AlbertConfig:
     """Translates the arguments of KerasHub's `AlbertBackbone`."""
-    missing = [k for k in _KERAS_HUB_NAMES if k not in values]
-    optional = {"num_groups", "num_inner_repetitions", "num_segments"}
-    missing = [
-        k for k in missing if k not in optional | {"max_sequence_length"}
-    ]
+    needed = [k for k in _KERAS_HUB_NAMES if k not in _KERAS_HUB_OPTIONAL]
+    missing = [k for k in needed if k not in values]
     if missing:
         raise InputError(f"{source}: key {missing[0]!r} is missing")
     known = {

@@ -198,7 +198,7 @@ def _open_prefix(prefix: pathlib.Path, head, config, overrides) -> Checkpoint:
             prefix, file, config=config, overrides=overrides
         )
     return google.open_google(
-        prefix, head=head, config=config, overrides=overrides
+        prefix, file, head=head, config=config, overrides=overrides
     )
 
 

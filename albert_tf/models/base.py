@@ -99,6 +99,13 @@ class AlbertModel(keras.Model):
             config_overrides=config_overrides,
             revision=revision,
         )
+        return cls.from_checkpoint(checkpoint, new_head=new_head, **arguments)
+
+    @classmethod
+    def from_checkpoint(
+        cls, checkpoint: Checkpoint, *, new_head: bool = False, **arguments
+    ):
+        """Makes a model from an open checkpoint; see `from_pretrained`."""
         decided = cls._arguments_of(checkpoint, new_head, arguments)
         for name in cls.HEAD_ARGUMENTS:
             if name not in decided | arguments:

@@ -9,6 +9,7 @@ import tempfile
 from albert_tf.errors import InputError
 from albert_tf.export.encoder import export_encoder
 from albert_tf.export.preprocessor import export_preprocessor
+from albert_tf.interop.checkpoint import Checkpoint
 from albert_tf.interop.opening import open_checkpoint
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrainer import AlbertPretrainer
@@ -52,7 +53,7 @@ def export_checkpoint(
         model_file.write_bytes(tokenizer.model_bytes)
         if kind == "encoder":
             export_encoder(
-                _model(source, checkpoint.parts),
+                _model(checkpoint),
                 output,
                 tokenizer_model=model_file,
                 do_lower_case=tokenizer.normalizer.do_lower_case,
@@ -69,10 +70,10 @@ def export_checkpoint(
             )
 
 
-def _model(source, parts: frozenset[str]) -> AlbertEncoder | AlbertPretrainer:
+def _model(checkpoint: Checkpoint) -> AlbertEncoder | AlbertPretrainer:
     """Loads the encoder, with the pretraining heads if there are any."""
-    if "mlm_head" not in parts:
-        return AlbertEncoder.from_pretrained(source)
-    return AlbertPretrainer.from_pretrained(
-        source, sop_head="sop_head" in parts
+    if "mlm_head" not in checkpoint.parts:
+        return AlbertEncoder.from_checkpoint(checkpoint)
+    return AlbertPretrainer.from_checkpoint(
+        checkpoint, sop_head="sop_head" in checkpoint.parts
     )

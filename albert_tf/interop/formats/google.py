@@ -15,6 +15,7 @@ from albert_tf.errors import InputError
 from albert_tf.interop.accounting import account_for
 from albert_tf.interop.checkpoint import Checkpoint, HeadSettings
 from albert_tf.interop.config_files import config_to_google
+from albert_tf.interop.files.tensor_file import TensorFile
 from albert_tf.interop.names import tensors_of
 from albert_tf.interop.vocabularies import folder_vocabulary
 from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
@@ -56,6 +57,7 @@ def find_checkpoint(folder: str | os.PathLike[str]) -> pathlib.Path | None:
 
 def open_google(
     prefix: str | os.PathLike[str],
+    file: TensorFile,
     *,
     head: str | None = None,
     config: AlbertConfig | None = None,
@@ -65,6 +67,7 @@ def open_google(
 
     Args:
       prefix: its path without ".index".
+      file: its tensors.
       head: "classifier_head" or "choice_head", where the names do not tell.
       config: the architecture, where no file is beside.
       overrides: fields of the config to replace.
@@ -72,14 +75,11 @@ def open_google(
     Raises:
       InputError: see `account_for`; or a file is missing or damaged.
     """
-    from albert_tf.interop.files.tf_checkpoint import open_tf_checkpoint
-
     prefix = pathlib.Path(prefix)
     if config is None:
         config = AlbertConfig.from_json(find_config(prefix.parent, prefix))
     config, notes = _with_graph(config, prefix.with_name(prefix.name + ".meta"))
     config = config.replace(**overrides or {})
-    file = open_tf_checkpoint(prefix)
     account = account_for("google", file, config, head=head)
     vocabulary = folder_vocabulary(prefix.parent, "google")
     return Checkpoint(
