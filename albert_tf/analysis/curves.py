@@ -31,7 +31,7 @@ def plot_runs(
         several, each run.
       output: the picture to write; its ending says the format.
       baselines: label -> accuracy, drawn as dotted lines, such as what
-        `albert_tf.tasks.pretrain.baselines` returns.
+        `albert_tf.tasks.evaluate_pretraining.baselines` returns.
 
     Raises:
       InputError: a folder holds no metrics, or matplotlib is not installed.

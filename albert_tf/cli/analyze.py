@@ -30,7 +30,8 @@ def main(arguments: Sequence[str]) -> None:
         # Imported here: matplotlib and TensorFlow take seconds.
         import_tensorflow()
         from albert_tf.analysis.curves import plot_runs
-        from albert_tf.tasks.pretrain import baselines, records_manifest
+        from albert_tf.tasks.evaluate_pretraining import baselines
+        from albert_tf.tasks.pretraining_records import records_manifest
 
         known = {}
         if _INPUT.value is not None:

@@ -23,7 +23,7 @@ _JSON = flags.DEFINE_boolean("json", False, "Print JSON.")
 def main() -> None:
     """Prints the scores of the run that the flags name."""
     # Imported here: help and wrong flags need not wait for TensorFlow.
-    from albert_tf.tasks.pretrain import evaluate_pretraining
+    from albert_tf.tasks.evaluate_pretraining import evaluate_pretraining
 
     metrics = evaluate_pretraining(
         _RUN.value,

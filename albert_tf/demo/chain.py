@@ -23,12 +23,12 @@ from albert_tf.demo import hub_classifier
 from albert_tf.demo.labelled_passages import label_passages
 from albert_tf.demo.text_files import write_default_text, write_user_text
 from albert_tf.errors import InputError
-from albert_tf.tasks.export_checkpoint import export_checkpoint
-from albert_tf.tasks.pretrain import (
+from albert_tf.tasks.evaluate_pretraining import (
     baselines,
     evaluate_pretraining,
-    pretrain,
 )
+from albert_tf.tasks.export_checkpoint import export_checkpoint
+from albert_tf.tasks.pretrain import pretrain
 from albert_tf.tasks.pretrain_config import PretrainConfig
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import train_vocabulary

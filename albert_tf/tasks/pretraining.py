@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from typing import Any
 
 import tensorflow as tf
 
@@ -92,6 +93,17 @@ class PretrainingTask:
                 [tf.reduce_sum(sop_hits), examples]
             )
         return loss, metrics
+
+
+def pretraining_task(manifest: Mapping[str, Any] | None) -> PretrainingTask:
+    """Returns the task that fits the records: without sentence order or with.
+
+    Records without a manifest are taken to have sentence pairs, as Google's do.
+    """
+    if manifest is None:
+        return PretrainingTask()
+    order = manifest["settings"]["sentence_order"]
+    return PretrainingTask(sentence_order=order != "none")
 
 
 def _cross_entropy(labels, logits):
