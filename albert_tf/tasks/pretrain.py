@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 
 import keras
@@ -10,6 +11,7 @@ import tensorflow as tf
 from albert_tf.data.check_records import verify_records
 from albert_tf.errors import InputError
 from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.tasks.initial_weights import REPORT_FILE, resolve_start
 from albert_tf.tasks.pretrain_config import PretrainConfig
 from albert_tf.tasks.pretraining import pretraining_task
 from albert_tf.tasks.pretraining_records import open_records
@@ -35,7 +37,8 @@ def pretrain(
 
     The run's folder holds `run.json` (settings and versions), `config.json` and
     the tokenizer before the first step, then checkpoints, `metrics.jsonl` and
-    TensorBoard's events.
+    TensorBoard's events. A run that starts from a checkpoint (`init_from`) has
+    also `init.txt`, which says what was read, left and made of it.
 
     Args:
       config: the settings.
@@ -49,8 +52,11 @@ def pretrain(
       InputError: records, architecture and folder do not fit together. Nothing
         was trained or written then.
     """
+    config, initial = resolve_start(config)
     records = open_records(config.input_patterns, config.model)
     tokenizer = records.tokenizer()
+    if initial:
+        initial.check_tokenizer(tokenizer)
     if tokenizer and tokenizer.vocab_size != config.model.vocab_size:
         raise InputError(
             f"records {config.input_patterns}: made with a vocabulary of "
@@ -70,10 +76,13 @@ def pretrain(
     }
     if tokenizer:
         run_files |= tokenizer_files(tokenizer)
+    if initial:
+        run_files[REPORT_FILE] = initial.report + "\n"
     prepare_run_folder(
         config.output_dir,
         config.settings() | {"records": records.identity()},
         may_change=config.FREE_ON_RESUME,
+        defaults=config.default_settings(),
         files=run_files,
         writes=is_chief(strategy),
     )
@@ -81,6 +90,10 @@ def pretrain(
     keras.utils.set_random_seed(config.training.seed)
     with strategy.scope():
         model = AlbertPretrainer(config.model)
+        if initial:
+            initial.assign(model)
+            if is_chief(strategy):
+                print(initial.report, file=sys.stderr, flush=True)
     task = pretraining_task(records.manifest)
     optimizer = {"lamb": Lamb, "adamw": AdamW}[config.optimizer](
         weight_decay=config.weight_decay

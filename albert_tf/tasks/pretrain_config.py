@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from albert_tf.config import AlbertConfig
@@ -24,7 +24,11 @@ class PretrainConfig:
       input_patterns: a folder made by `create_pretraining_data`, or globs of
         records separated by commas.
       output_dir: folder of the run; a run that is there already is resumed.
-      model: the architecture.
+      model: the architecture; None: that of `init_from`.
+      init_from: a checkpoint of any kind (see `open_checkpoint`) whose weights
+        a new run starts from, at step 0; see `interop.growing` for other
+        architectures than its own. A run that is resumed does not need it.
+      model_changes: fields to change, such as dropout, where `model` is None.
       training: length, periods, clipping and seed.
       train_batch_size: examples of a step, over all replicas and micro-batches.
       eval_batch_size: examples of a batch of the evaluation.
@@ -41,8 +45,10 @@ class PretrainConfig:
 
     input_patterns: str | Sequence[str]
     output_dir: str | os.PathLike[str]
-    model: AlbertConfig
     training: TrainingConfig
+    model: AlbertConfig | None = None
+    init_from: str | os.PathLike[str] | None = None
+    model_changes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     train_batch_size: int = 4096
     eval_batch_size: int = 64
     max_eval_steps: int = 100
@@ -59,6 +65,10 @@ class PretrainConfig:
     gcp_project: str | None = None
 
     def __post_init__(self):
+        if self.model is None and self.init_from is None:
+            raise InputError("model=None must go with init_from=...")
+        if self.model is not None and self.model_changes:
+            raise InputError("model_changes must go with model=None")
         for name in ("train_batch_size", "eval_batch_size"):
             self._require(name, getattr(self, name) >= 1, "at least 1")
         for name in ("max_eval_steps", "num_warmup_steps", "weight_decay"):
@@ -96,6 +106,8 @@ class PretrainConfig:
                 "input_patterns",
                 "output_dir",
                 "model",
+                "model_changes",
+                "init_from",
                 "training",
                 # Where it runs is no property of the run.
                 "distribution",
@@ -104,4 +116,21 @@ class PretrainConfig:
                 "gcp_project",
             }
         }
-        return flat | self.training.to_dict() | {"model": self.model.to_dict()}
+        return (
+            flat
+            | self.training.to_dict()
+            | {
+                "model": self.model.to_dict(),
+                "init_from": self.init_from and os.fspath(self.init_from),
+            }
+        )
+
+    @classmethod
+    def default_settings(cls) -> dict[str, Any]:
+        """Returns what holds for settings that an older run did not have."""
+        return {
+            field.name: field.default
+            for config in (cls, TrainingConfig)
+            for field in dataclasses.fields(config)
+            if field.default is not dataclasses.MISSING
+        }

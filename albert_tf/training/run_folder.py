@@ -23,6 +23,7 @@ def prepare_run_folder(
     settings: Mapping[str, Any],
     *,
     may_change: Collection[str] = (),
+    defaults: Mapping[str, Any] | None = None,
     files: Mapping[str, str | bytes] | None = None,
     resume: bool = True,
     writes: bool = True,
@@ -37,6 +38,8 @@ def prepare_run_folder(
       path: the folder; created where there is none.
       settings: all that decides the numbers of the run, as JSON values.
       may_change: names of settings that may differ on resume.
+      defaults: settings that count where the folder's run has none of that
+        name, for it was begun before they existed.
       files: further files to write: name -> content.
       resume: whether a folder that holds this run already is accepted.
       writes: whether this process writes; in a run of several workers, the
@@ -50,10 +53,10 @@ def prepare_run_folder(
     """
     path = os.fspath(path)
     files = dict(files or {})
-    settings = json.loads(json.dumps(settings))
+    settings, defaults = json.loads(json.dumps([settings, defaults or {}]))
     run_file = os.path.join(path, FILE)
     if tf.io.gfile.exists(run_file):
-        _check_same_run(path, settings, may_change, resume)
+        _check_same_run(path, settings, may_change, defaults, resume)
         if writes and _read_settings(path) != settings:
             record = json.loads(read_text(run_file))
             _write_record(run_file, record | {"settings": settings})
@@ -106,12 +109,13 @@ def _write_record(run_file: str, record: Mapping[str, Any]) -> None:
     write_atomically(run_file, json.dumps(record, indent=2) + "\n")
 
 
-def _check_same_run(path, settings, may_change, resume) -> None:
+def _check_same_run(path, settings, may_change, defaults, resume) -> None:
     if not resume:
         raise InputError(
             f"{path} already holds a run; choose another folder or resume it"
         )
-    old = _read_settings(path)
+    old = defaults | _read_settings(path)
+    settings = defaults | settings
     for name in sorted(old.keys() | settings.keys()):
         if name not in may_change and old.get(name) != settings.get(name):
             raise InputError(

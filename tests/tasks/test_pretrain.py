@@ -1,4 +1,5 @@
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -125,6 +126,20 @@ def test_another_run_in_the_folder_is_refused(run, records):
         pretrain(settings(records, run, learning_rate=1e-3))
     with pytest.raises(InputError, match="total_steps=12"):
         pretrain(settings(records, run, 13))
+
+
+def test_run_of_an_older_version_resumes(run, records, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(run, folder)
+    record = json.loads((folder / "run.json").read_text())
+    for name in ("poly_power", "clip_norm"):
+        del record["settings"][name]
+    (folder / "run.json").write_text(json.dumps(record))
+    with pytest.raises(InputError, match=r"clip_norm=1.0, not 2.0"):
+        pretrain(settings(records, folder, clip_norm=2.0))
+    assert pretrain(settings(records, folder)).steps == 12
+    record = json.loads((folder / "run.json").read_text())
+    assert record["settings"]["clip_norm"] == 1.0
 
 
 def test_other_records_are_another_run(run, make_records):

@@ -34,6 +34,19 @@ def test_other_settings_are_named(tmp_path):
     assert read_settings(tmp_path)["learning_rate"] == 0.1
 
 
+def test_settings_that_an_older_run_had_not_are_their_defaults(tmp_path):
+    prepare_run_folder(tmp_path, SETTINGS)
+    newer = SETTINGS | {"decay": [1.0, 2.0]}
+    defaults = {"decay": (1.0, 2.0), "learning_rate": 9.9}
+    with pytest.raises(InputError, match=r"decay=\[1.0, 2.0\], not \[3.0\]"):
+        prepare_run_folder(
+            tmp_path, newer | {"decay": [3.0]}, defaults=defaults
+        )
+    assert "decay" not in read_settings(tmp_path)
+    assert prepare_run_folder(tmp_path, newer, defaults=defaults)
+    assert read_settings(tmp_path) == json.loads(json.dumps(newer))
+
+
 def test_some_settings_may_change(tmp_path):
     prepare_run_folder(tmp_path, SETTINGS)
     longer = SETTINGS | {"total_steps": 20}
