@@ -1,0 +1,111 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.config import AlbertConfig
+from albert_tf.models.flops import (
+    pretraining_forward_flops,
+    pretraining_step_flops,
+)
+from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.tasks.pretraining import PretrainingTask
+
+BATCH, LENGTH, PREDICTIONS = 3, 24, 5
+SMALL = AlbertConfig(
+    vocab_size=90,
+    embedding_size=12,
+    hidden_size=32,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    intermediate_size=56,
+    max_position_embeddings=64,
+)
+
+
+def graph_of(function):
+    graph = tf.function(function, autograph=False).get_concrete_function().graph
+    # Neither count below knows it.
+    assert "Einsum" not in {o.type for o in graph.get_operations()}
+    return graph
+
+
+def profiled_flops(graph):
+    """Returns TensorFlow's own count of the products of a graph."""
+    options = tf.compat.v1.profiler.ProfileOptionBuilder(
+        tf.compat.v1.profiler.ProfileOptionBuilder.float_operation()
+    )
+    options.with_accounted_types([".*MatMul.*"]).with_empty_output()
+    return tf.compat.v1.profiler.profile(
+        graph, cmd="op", options=options.build()
+    ).total_float_ops
+
+
+def flops_by_shapes(graph):
+    """Adds up the products of a graph, those of transposed factors, too.
+
+    TensorFlow's profiler takes the wrong axis of a transposed factor of a
+    BatchMatMul, which gradients have.
+    """
+    total = 0
+    for operation in graph.get_operations():
+        if "MatMul" in operation.type:
+            plain = operation.type == "MatMul"
+            left = operation.inputs[0].shape
+            transposed = operation.get_attr("transpose_a" if plain else "adj_x")
+            inner = left[-2] if transposed else left[-1]
+            total += 2 * operation.outputs[0].shape.num_elements() * inner
+    return total
+
+
+def batch():
+    ids = np.arange(BATCH * LENGTH).reshape(BATCH, LENGTH) % SMALL.vocab_size
+    positions = tf.tile(tf.range(1, PREDICTIONS + 1)[None], [BATCH, 1])
+    return {
+        "input_word_ids": tf.constant(ids, tf.int32),
+        "input_mask": tf.ones([BATCH, LENGTH], tf.int32),
+        "input_type_ids": tf.zeros([BATCH, LENGTH], tf.int32),
+        "masked_lm_positions": positions,
+        "masked_lm_ids": positions,
+        "masked_lm_weights": tf.ones([BATCH, PREDICTIONS]),
+        "sentence_order_labels": tf.zeros([BATCH], tf.int32),
+    }
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence_order"),
+    [
+        ({}, True),
+        ({}, False),
+        ({"num_hidden_layers": 1}, True),
+        ({"num_hidden_groups": 2, "inner_group_num": 2}, True),
+        ({"embedding_size": 32}, True),
+        ({"embedding_size": 32, "project_equal_sizes": True}, True),
+        ({"sharing": "none"}, True),
+    ],
+)
+def test_formula_counts_what_the_graph_computes(changes, sentence_order):
+    config = SMALL.replace(**changes)
+    model = AlbertPretrainer(
+        config, sop_head=sentence_order, pooler=sentence_order
+    )
+    task = PretrainingTask(sentence_order)
+    examples = batch()
+
+    def loss():
+        normalizers = task.normalizers(examples)
+        return task.loss(model, examples, normalizers, tf.constant([1, 2]))[0]
+
+    def gradients():
+        with tf.GradientTape() as tape:
+            value = loss()
+        return tape.gradient(
+            value, [v.value for v in model.trainable_variables]
+        )
+
+    sizes = (config, LENGTH, PREDICTIONS, sentence_order)
+    forward = graph_of(loss)
+    expected = BATCH * pretraining_forward_flops(*sizes)
+    assert profiled_flops(forward) == expected
+    assert flops_by_shapes(forward) == expected
+    step = BATCH * pretraining_step_flops(*sizes)
+    assert flops_by_shapes(graph_of(gradients)) == step
