@@ -22,5 +22,9 @@ OVERRIDES = flags.DEFINE_string(
 
 def model_config() -> AlbertConfig:
     """Returns the architecture that the flags describe."""
-    config = named_config(CONFIG.value)
-    return config.replace(**parse_overrides(OVERRIDES.value))
+    return named_config(CONFIG.value).replace(**changes())
+
+
+def changes() -> dict[str, object]:
+    """Returns the fields that `--config_overrides` sets."""
+    return parse_overrides(OVERRIDES.value)

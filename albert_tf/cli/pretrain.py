@@ -26,6 +26,13 @@ _INPUT = flags.DEFINE_string(
 _OUTPUT = flags.DEFINE_string(
     "output", None, "Folder of the run, new or to resume.", required=True
 )
+_INIT_FROM = flags.DEFINE_string(
+    "init_from",
+    None,
+    "Checkpoint of any kind that a new run takes its weights from. Without "
+    "--config the model is like it, but for --config_overrides; it may be "
+    "deeper, have more groups or share less.",
+)
 _TRAIN_BATCH_SIZE = flags.DEFINE_integer(
     "train_batch_size", 4096, "Examples of a step, over all devices."
 )
@@ -88,10 +95,14 @@ def main() -> None:
     from albert_tf.tasks.pretrain import pretrain
 
     precision = machine_flags.PRECISION.value
+    # Unless told, a model is like the checkpoint it starts from.
+    like_checkpoint = _INIT_FROM.value and not model_flags.CONFIG.present
     config = PretrainConfig(
         input_patterns=_INPUT.value,
         output_dir=_OUTPUT.value,
-        model=model_flags.model_config(),
+        model=None if like_checkpoint else model_flags.model_config(),
+        init_from=_INIT_FROM.value,
+        model_changes=model_flags.changes() if like_checkpoint else {},
         training=TrainingConfig(
             total_steps=_NUM_TRAIN_STEPS.value,
             steps_per_loop=_STEPS_PER_LOOP.value,

@@ -1,0 +1,147 @@
+"""A checkpoint for a deeper or a less shared architecture than its own."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.interop.checkpoint import Checkpoint, LazyArrays
+from albert_tf.interop.names import tensors_of
+
+# How often, and by which layers, the blocks' weights are used.
+_LAYOUT = (
+    "num_hidden_layers",
+    "num_hidden_groups",
+    "inner_group_num",
+    "sharing",
+)
+# What no weight depends on.
+_TRAINING = (
+    "hidden_dropout_prob",
+    "attention_probs_dropout_prob",
+    "initializer_range",
+)
+
+_HALVES = {"attention": "attention", "feed_forward": "ffn"}
+
+
+def grow(checkpoint: Checkpoint, config: AlbertConfig) -> Checkpoint:
+    """Returns the checkpoint as one of another architecture, grown by copies.
+
+    A set of weights that the layers from l on use, of L, starts as a copy of
+    what the checkpoint's layer `l * L_old // L` uses: the layer at the same
+    relative depth. Inner blocks likewise. So
+
+    - where all layers share one group, another depth uses the same weights more
+      often, as ALBERT's paper did, from 6 layers to 12 (appendix A.1);
+    - at equal depth, more groups or less sharing compute the same at first; of
+      one group this is the original's `init_from_group0`;
+    - layers with weights of their own are doubled in place (0 0 1 1 2 2), as
+      groups are stretches of layers. StackBERT (Gong et al., 2019) puts the
+      copy on top instead (0 1 2 0 1 2).
+
+    Dropout and `initializer_range` may differ; everything else must be equal.
+
+    Args:
+      checkpoint: what to start from.
+      config: the architecture of the model to be.
+
+    Returns:
+      A checkpoint with that architecture, whose `notes` say what is a copy. Its
+      arrays are read when they are asked for.
+
+    Raises:
+      InputError: another field differs, or weights of the checkpoint would have
+        no place.
+    """
+    old = checkpoint.config
+    for field in dataclasses.fields(config):
+        before, after = getattr(old, field.name), getattr(config, field.name)
+        if before != after and field.name not in (*_LAYOUT, *_TRAINING):
+            raise InputError(
+                f"{checkpoint.source} has {field.name}={before}, not {after}; "
+                f"a model grows in {', '.join(_LAYOUT)} only"
+            )
+    if all(getattr(old, name) == getattr(config, name) for name in _LAYOUT):
+        return dataclasses.replace(checkpoint, config=config)
+    sources = {
+        (half, scopes): source
+        for half, name in _HALVES.items()
+        for scopes, source in _sources(old, config, name).items()
+    }
+    origins = {
+        tensor.path: _origin(tensor.path, sources)
+        for tensor in tensors_of(
+            config, checkpoint.parts, checkpoint.head.num_labels
+        )
+    }
+    homeless = sorted(set(checkpoint.arrays) - set(origins.values()))
+    if homeless:
+        raise InputError(
+            f"{checkpoint.source} has {homeless[0]}, which "
+            f"{_layout(config)} has no place for: models grow, from "
+            f"{_layout(old)}, and do not shrink"
+        )
+    arrays = checkpoint.arrays
+    readers = {
+        path: (lambda origin=origin: arrays[origin])
+        for path, origin in origins.items()
+    }
+    return dataclasses.replace(
+        checkpoint,
+        config=config,
+        arrays=LazyArrays(readers),
+        notes=(*checkpoint.notes, *_notes(old, config, sources)),
+    )
+
+
+def _sources(
+    old: AlbertConfig, new: AlbertConfig, half: str
+) -> dict[tuple[str, str], tuple[str, str]]:
+    """Returns, of one half of the blocks, scopes of ours -> the old ones."""
+    old_scopes, new_scopes = old.block_scopes(half), new.block_scopes(half)
+    found: dict[tuple[str, str], tuple[str, str]] = {}
+    for number, scopes in enumerate(new_scopes):
+        layer, inner = divmod(number, new.inner_group_num)
+        layer = layer * old.num_hidden_layers // new.num_hidden_layers
+        inner = inner * old.inner_group_num // new.inner_group_num
+        # The first of the layers that use this set decides.
+        found.setdefault(
+            scopes, old_scopes[layer * old.inner_group_num + inner]
+        )
+    return found
+
+
+def _origin(path: str, sources) -> str:
+    """Returns the checkpoint's tensor that a tensor of ours is made from."""
+    # encoder/transformer/<outer>/<inner>/<half>/<rest>
+    prefix, stack, *scopes = path.split("/")
+    if (prefix, stack) != ("encoder", "transformer"):
+        return path
+    outer, inner, half, *rest = scopes
+    outer, inner = sources[half, (outer, inner)]
+    return "/".join([prefix, stack, outer, inner, half, *rest])
+
+
+def _layout(config: AlbertConfig) -> str:
+    return " ".join(f"{name}={getattr(config, name)}" for name in _LAYOUT)
+
+
+def _notes(old: AlbertConfig, new: AlbertConfig, sources) -> tuple[str, ...]:
+    changes = [
+        f"{name} {getattr(old, name)} -> {getattr(new, name)}"
+        for name in _LAYOUT
+        if getattr(old, name) != getattr(new, name)
+    ]
+    copies: dict[str, list[str]] = {}
+    for (half, scopes), source in sources.items():
+        copies.setdefault("/".join((*source, half)), []).append(
+            "/".join((*scopes, half))
+        )
+    lines = [
+        f"{', '.join(targets)}: from {source}"
+        for source, targets in copies.items()
+        if targets != [source]
+    ]
+    return (f"grown: {', '.join(changes)}", *lines)
