@@ -1,0 +1,120 @@
+"""The rate at which this machine multiplies matrices, measured."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+
+import tensorflow as tf
+
+# The size doubles as long as a product takes less than this.
+_LONG_PRODUCT = 0.01
+_SMALLEST, _LARGEST = 512, 8192
+# Much longer than what it costs to start a call, and short enough to find the
+# machine undisturbed now and then.
+_CALL_SECONDS = 0.01
+_SIZE_SECONDS = 0.1
+
+
+def matmul_peak(strategy: tf.distribute.Strategy, dtype: str) -> float | None:
+    """Measures the rate of large square matrix products on all replicas.
+
+    The best of many short calls over a few sizes, in half a second. The
+    replicas of a machine compute at the same time. In a run of several workers
+    all of them must call it: each measures its own devices, and the rates are
+    added up.
+
+    Args:
+      strategy: where the run computes.
+      dtype: what it computes in: "float32", "bfloat16" or "float16".
+
+    Returns:
+      Operations (2 * m * k * n a product) per second, of all replicas together;
+      None on a TPU, whose products are compiled, unlike these.
+    """
+    if isinstance(strategy, tf.distribute.TPUStrategy):
+        return None
+    # Workers of one machine share it, so they have to begin together.
+    _sum_over_replicas(strategy, 0.0)
+    best, size, seconds = 0.0, _SMALLEST, 0.0
+    while size <= _LARGEST and seconds < _LONG_PRODUCT:
+        seconds = _least_seconds(_products(strategy, dtype, size))
+        best = max(best, 2.0 * size**3 / seconds)
+        size *= 2
+    return _sum_over_replicas(strategy, best)
+
+
+def _products(strategy, dtype: str, size: int) -> Callable[[int], None]:
+    """Returns a function: so many products on each replica of this process."""
+
+    @tf.function(autograph=False)
+    def factors():
+        def on_replica():
+            left, right = (
+                tf.random.stateless_normal([size, size], [size, i])
+                for i in range(2)
+            )
+            # Of unit scale after any number of products.
+            return tf.cast(left, dtype), tf.cast(right / math.sqrt(size), dtype)
+
+        return strategy.run(on_replica)
+
+    @tf.function(autograph=False)
+    def multiply(left, right, products):
+        def on_replica(left, right):
+            _, product = tf.while_loop(
+                lambda i, _: i < products,
+                lambda i, x: (i + 1, tf.matmul(x, right)),
+                (0, left),
+            )
+            # A scalar: the matrix itself need not leave the device.
+            return tf.cast(product[0, 0], tf.float32)
+
+        return strategy.run(on_replica, args=(left, right))
+
+    left, right = factors()
+
+    def call(products: int) -> None:
+        result = multiply(left, right, tf.constant(products))
+        for scalar in strategy.experimental_local_results(result):
+            scalar.numpy()
+
+    return call
+
+
+def _least_seconds(call: Callable[[int], None]) -> float:
+    """Returns the time of one product: the least of many calls."""
+
+    def seconds(products: int) -> float:
+        started = time.perf_counter()
+        call(products)
+        return (time.perf_counter() - started) / products
+
+    call(1)  # Traces, and warms up.
+    least = seconds(1)
+    products = max(1, round(_CALL_SECONDS / least))
+    end = time.perf_counter() + _SIZE_SECONDS
+    while time.perf_counter() < end:
+        least = min(least, seconds(products))
+    return least
+
+
+def _sum_over_replicas(strategy, value: float) -> float:
+    """Adds up a number of each replica; waits for all workers."""
+    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        return value * strategy.num_replicas_in_sync
+
+    @tf.function(autograph=False)
+    def total(mine):
+        def on_replica():
+            replica = tf.distribute.get_replica_context()
+            # The copy has a device, which the sum needs.
+            return replica.all_reduce(
+                tf.distribute.ReduceOp.SUM, tf.identity(mine)
+            )
+
+        result = strategy.run(on_replica)
+        return strategy.experimental_local_results(result)[0]
+
+    return float(total(tf.constant(value, tf.float32)))
