@@ -1,19 +1,23 @@
-"""Curves of pretraining runs as a picture."""
+"""Curves of training runs as a picture."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+from albert_tf.analysis.run_log import RunLog, read_runs
+from albert_tf.analysis.run_table import baseline_of, score_names
 from albert_tf.errors import InputError
-from albert_tf.training.metrics_log import read_metrics
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-_PANELS = {
-    "loss": ("loss", "mlm_loss", "sop_loss"),
-    "accuracy": ("mlm_accuracy", "sop_accuracy"),
+_LINES = ("-", "--", ":")
+_STYLES = {
+    "train": ("training mean", {"lw": 1, "alpha": 0.6}),
+    "eval": ("held out", {"lw": 2, "marker": "o", "ms": 4}),
 }
+_HOUR = 3600
 
 
 def plot_runs(
@@ -21,20 +25,22 @@ def plot_runs(
     output: str | os.PathLike[str],
     baselines: Mapping[str, float] | None = None,
 ) -> None:
-    """Draws loss and accuracy of runs over steps and over wall time.
+    """Draws losses and accuracies of runs over steps, wall time and tokens.
 
     Thin lines are training means, thick lines with dots held-out scores. Time
-    in which a run was stopped is cut out.
+    in which a run was stopped is cut out. With one run there is a panel for
+    losses and one for accuracies, and each metric has a colour; with several,
+    each metric has a panel, and each run a colour.
 
     Args:
-      run_dirs: folders of runs; with one, each metric has a colour, with
-        several, each run.
+      run_dirs: folders of runs, which may still be going on.
       output: the picture to write; its ending says the format.
       baselines: label -> accuracy, drawn as dotted lines, such as what
         `albert_tf.tasks.evaluate_pretraining.baselines` returns.
 
     Raises:
-      InputError: a folder holds no metrics, or matplotlib is not installed.
+      InputError: a folder holds no metrics, the picture cannot be written
+        there, or matplotlib is not installed.
     """
     try:
         import matplotlib
@@ -45,92 +51,144 @@ def plot_runs(
         raise InputError(
             "drawing needs matplotlib: pip install 'albert-tf[plots]'"
         ) from None
-    runs = [(_label(folder), _read(folder)) for folder in run_dirs]
-    figure, axes = pyplot.subplots(2, 2, figsize=(11, 7), sharey="row")
-    for row, (panel, names) in zip(axes, _PANELS.items(), strict=True):
-        for axis, unit in zip(row, ("steps", "minutes"), strict=True):
-            _draw(axis, unit, runs, names)
-            axis.set_xlabel(unit)
+    runs = read_runs(run_dirs)
+    panels, units = _panels(runs), _units(runs)
+    figure, axes = pyplot.subplots(
+        len(panels),
+        len(units),
+        figsize=(4.4 * len(units), 0.6 + 2.8 * len(panels)),
+        sharex="col",
+        sharey="row",
+        squeeze=False,
+        layout="constrained",
+    )
+    for row, (title, metrics) in zip(axes, panels.items(), strict=True):
+        for axis, (unit, (label, scale)) in zip(
+            row, units.items(), strict=True
+        ):
+            _draw(axis, runs, metrics, unit, scale)
             axis.grid(alpha=0.3)
-        if panel == "accuracy":
-            _draw_baselines(row, baselines or {})
-        row[0].set_ylabel(panel)
-        if row[0].get_legend_handles_labels()[0]:
-            row[0].legend(fontsize=8)
-    figure.tight_layout()
-    figure.savefig(output, dpi=110)
-    pyplot.close(figure)
+            # Only that of the lowest row is shown.
+            axis.set_xlabel(label)
+            axis.label_outer()
+        _draw_baselines(row, metrics, baselines or {})
+        row[0].set_ylabel(title)
+        if len(runs) == 1:
+            row[0].legend(
+                handles=[_handle(_metric_look(runs, x), x) for x in metrics],
+                fontsize=8,
+            )
+    _draw_key(figure, runs)
+    try:
+        figure.savefig(output, dpi=110)
+    except (OSError, ValueError) as error:
+        raise InputError(f"output {os.fspath(output)}: {error}") from error
+    finally:
+        pyplot.close(figure)
 
 
-def _draw_baselines(row, baselines) -> None:
-    for label, value in baselines.items():
+def _panels(runs: Sequence[RunLog]) -> dict[str, list[str]]:
+    """Returns the metrics of each row of panels, by its title."""
+    names = score_names(runs)
+    if not names:
+        raise InputError(
+            f"{runs[0].name}: its metrics are no losses and no accuracies, so "
+            "there is nothing to draw"
+        )
+    if len(runs) > 1:
+        # The losses that `loss` is the sum of say what their accuracies say.
+        parts = {
+            f"{name.removesuffix('accuracy')}loss"
+            for name in names
+            if name.endswith("_accuracy")
+        }
+        return {name: [name] for name in names if name not in parts}
+    kinds = {"loss": [], "accuracy": []}
+    for name in names:
+        kinds[name.split("_")[-1]].append(name)
+    return {kind: metrics for kind, metrics in kinds.items() if metrics}
+
+
+def _units(runs: Sequence[RunLog]) -> dict[str, tuple[str, float]]:
+    """Returns field of a line -> label and scale of its axis."""
+    hours = max(run.lines[-1].seconds for run in runs) > 3 * _HOUR
+    units = {
+        "step": ("steps", 1.0),
+        "seconds": ("hours", _HOUR) if hours else ("minutes", 60.0),
+    }
+    if any(line.tokens for run in runs for line in run.lines):
+        units["tokens"] = ("million tokens", 1e6)
+    return units
+
+
+def _look(number: int) -> dict[str, str]:
+    line = _LINES[number // len(_COLOURS) % len(_LINES)]
+    return {"color": _COLOURS[number % len(_COLOURS)], "ls": line}
+
+
+def _metric_look(runs, metric: str) -> dict[str, str]:
+    """Returns one look for `mlm_loss` and `mlm_accuracy`."""
+    subjects = [name.rsplit("_", 1)[0] for name in score_names(runs)]
+    subject = metric.rsplit("_", 1)[0]
+    return _look(list(dict.fromkeys(subjects)).index(subject))
+
+
+def _draw(axis, runs, metrics, unit, scale) -> None:
+    for number, run in enumerate(runs):
+        for metric in metrics:
+            one = len(runs) == 1
+            look = _metric_look(runs, metric) if one else _look(number)
+            for split, (_, style) in _STYLES.items():
+                points = run.points(split, metric, unit)
+                if len(points) == 1:
+                    # A line of one point would not be seen.
+                    style = {"marker": "o", "ms": 3, **style}
+                if points:
+                    x, y = zip(*points, strict=True)
+                    axis.plot(
+                        [value / scale for value in x],
+                        y,
+                        label=f"{run.name}: {metric}, {split}",
+                        **look,
+                        **style,
+                    )
+
+
+def _draw_baselines(row, metrics, baselines) -> None:
+    found = {baseline_of(metric, baselines) for metric in metrics} - {None}
+    for label, value in sorted(found):
         for axis in row:
             axis.axhline(value, color="grey", ls=":", lw=1.5)
-        row[0].annotate(
-            label,
+        row[-1].annotate(
+            label.replace("_accuracy", "").replace("_", " "),
             (0.99, value),
             xycoords=("axes fraction", "data"),
             ha="right",
             va="bottom",
+            fontsize=8,
             color="dimgrey",
         )
 
 
-def _label(folder) -> str:
-    return os.path.basename(os.path.normpath(os.fspath(folder)))
+def _draw_key(figure, runs) -> None:
+    """Says above the panels what thin and thick lines and colours are."""
+    handles = [
+        _handle({"color": "black", **style}, label)
+        for label, style in _STYLES.values()
+    ]
+    if len(runs) > 1:
+        named = [_handle(_look(i), run.name) for i, run in enumerate(runs)]
+        handles = [*named, *handles]
+    figure.legend(
+        handles=handles,
+        title=runs[0].name if len(runs) == 1 else None,
+        loc="outside upper center",
+        ncols=min(len(handles), 6),
+        fontsize=8,
+    )
 
 
-def _read(folder):
-    lines = read_metrics(folder)
-    if not lines:
-        raise InputError(f"{os.fspath(folder)}: no metrics there to draw")
-    return _with_minutes(lines)
+def _handle(look: Mapping[str, Any], label: str):
+    from matplotlib.lines import Line2D
 
-
-def _with_minutes(lines):
-    """Adds "minutes" of running time, leaving out the time between runs."""
-    seconds, last, rates = 0.0, None, []
-    for line in lines:
-        if last is not None:
-            passed = line["time"] - last["time"]
-            steps = line["step"] - last["step"]
-            # A pause shows as a step rate far below the run's usual one.
-            usual = sorted(rates)[len(rates) // 2] if rates else None
-            if usual and steps and passed > 10 * steps / usual:
-                passed = steps / usual
-            elif steps and passed > 0:
-                rates.append(steps / passed)
-            seconds += max(passed, 0.0)
-        last = line
-        line["minutes"] = seconds / 60
-    return lines
-
-
-def _draw(axis, unit, runs, names) -> None:
-    number = 0
-    for run, lines in runs:
-        for name in names:
-            drawn = False
-            for split, style in (
-                ("train", {"lw": 1, "alpha": 0.7}),
-                ("eval", {"lw": 2, "marker": "o", "ms": 4}),
-            ):
-                points = [
-                    (line["step" if unit == "steps" else unit], value)
-                    for line in lines
-                    if line["split"] == split
-                    and (value := line["values"].get(name)) is not None
-                ]
-                if not points:
-                    continue
-                label = name if len(runs) == 1 else f"{run}: {name}"
-                if split == "eval":
-                    label += ", held out"
-                axis.plot(
-                    *zip(*points, strict=True),
-                    color=_COLOURS[number % len(_COLOURS)],
-                    label=label,
-                    **style,
-                )
-                drawn = True
-            number += drawn
+    return Line2D([], [], **{"lw": 2, **look}, label=label)

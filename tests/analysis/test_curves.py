@@ -8,12 +8,12 @@ from albert_tf.errors import InputError
 pytest.importorskip("matplotlib", reason="pip install .[plots]")
 
 
-def write_run(folder, pause=0.0):
+def write_run(folder, **more_values):
     folder.mkdir()
     lines = []
     for step in range(10, 101, 10):
-        time = 1000.0 + step + (pause if step > 50 else 0.0)
-        values = {"loss": 5 / step, "mlm_accuracy": step / 200}
+        time = 1000.0 + step
+        values = {"loss": 5 / step, "mlm_accuracy": step / 200, **more_values}
         for split in ("train", "eval"):
             lines.append(
                 {"step": step, "time": time, "split": split, "values": values}
@@ -23,8 +23,8 @@ def write_run(folder, pause=0.0):
     return folder
 
 
-def axes_of(monkeypatch, runs, output, baselines=None):
-    """Returns the four panels that `plot_runs` drew."""
+def figure_of(monkeypatch, runs, output, baselines=None):
+    """Returns the figure that `plot_runs` drew."""
     from matplotlib import pyplot
 
     drawn = []
@@ -33,35 +33,91 @@ def axes_of(monkeypatch, runs, output, baselines=None):
     plot_runs(runs, output, baselines)
     (figure,) = drawn
     close(figure)
-    return figure.axes
+    return figure
+
+
+def labels(legend):
+    return [text.get_text() for text in legend.get_texts()]
 
 
 def test_draws_steps_minutes_and_baselines(tmp_path, monkeypatch):
     run = write_run(tmp_path / "run")
-    axes = axes_of(monkeypatch, [run], tmp_path / "c.png", {"chance": 0.25})
+    figure = figure_of(
+        monkeypatch,
+        [run],
+        tmp_path / "c.png",
+        {"mlm_unigram_accuracy": 0.25},
+    )
+    axes = figure.axes
     assert (tmp_path / "c.png").stat().st_size > 5000
-    labels = [axis.get_xlabel() for axis in axes]
-    assert labels == ["steps", "minutes", "steps", "minutes"]
+    assert [axis.get_xlabel() for axis in axes] == ["", "", "steps", "minutes"]
+    assert [axis.get_ylabel() for axis in axes] == ["loss", "", "accuracy", ""]
     train, held_out, baseline = axes[2].lines
     assert list(train.get_xdata()) == list(range(10, 101, 10))
-    assert held_out.get_label() == "mlm_accuracy, held out"
+    assert held_out.get_marker() == "o"
+    assert train.get_color() == held_out.get_color()
     assert list(baseline.get_ydata()) == [0.25, 0.25]
-    assert axes[3].lines[0].get_xdata()[-1] == pytest.approx(90 / 60)
-
-
-def test_time_between_runs_is_cut_out(tmp_path, monkeypatch):
-    run = write_run(tmp_path / "run", pause=3600.0)
-    axes = axes_of(monkeypatch, [run], tmp_path / "c.png")
+    assert axes[3].texts[0].get_text() == "mlm unigram"
+    assert len(axes[0].lines) == 2
+    assert labels(axes[2].get_legend()) == ["mlm_accuracy"]
+    assert labels(figure.legends[0]) == ["training mean", "held out"]
     assert axes[3].lines[0].get_xdata()[-1] == pytest.approx(90 / 60)
 
 
 def test_several_runs_are_told_apart(tmp_path, monkeypatch):
     runs = [write_run(tmp_path / name) for name in ("one", "two")]
-    axes = axes_of(monkeypatch, runs, tmp_path / "c.png")
-    labels = {line.get_label() for line in axes[0].lines}
-    assert {"one: loss", "two: loss", "two: loss, held out"} <= labels
+    figure = figure_of(monkeypatch, runs, tmp_path / "c.png")
+    first, second = labels(figure.legends[0])[:2]
+    assert (first, second) == ("one", "two")
+    titles = [axis.get_ylabel() for axis in figure.axes]
+    assert titles == ["loss", "", "mlm_accuracy", ""]
+    for axis in figure.axes:
+        colours = [line.get_color() for line in axis.lines]
+        assert colours[0] == colours[1]
+        assert colours[2] == colours[3]
+        assert len(set(colours)) == 2
 
 
-def test_a_folder_without_metrics(tmp_path):
+def test_tokens_are_an_axis_where_they_are_known(tmp_path, monkeypatch):
+    run = write_run(
+        tmp_path / "run", examples_per_second=2.0, tokens_per_second=100.0
+    )
+    record = {"settings": {"train_batch_size": 4000}}
+    (run / "run.json").write_text(json.dumps(record))
+    axes = figure_of(monkeypatch, [run], tmp_path / "c.png").axes
+    assert axes[-1].get_xlabel() == "million tokens"
+    # 50 tokens an example, 4,000 examples a step.
+    assert list(axes[2].lines[0].get_xdata())[:2] == [2.0, 4.0]
+
+
+@pytest.mark.parametrize("runs", [1, 2])
+def test_beginnings_of_runs_and_numbers_that_are_missing(
+    tmp_path, monkeypatch, runs
+):
+    first = {"step": 1, "time": 5.0, "split": "train", "values": {"loss": 2.0}}
+    later = first | {"step": 2, "values": {"loss": None, "f1": 0.5}}
+    folders = []
+    for name in ("new", "diverged")[:runs]:
+        folders.append(tmp_path / name)
+        folders[-1].mkdir()
+        lines = [first, later][: len(folders)]
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        (folders[-1] / "metrics.jsonl").write_text(text)
+    axes = figure_of(monkeypatch, folders, tmp_path / "c.png").axes
+    for axis in axes:
+        assert [list(line.get_ydata()) for line in axis.lines] == [[2.0]] * runs
+        # A line of one point would not be seen.
+        assert {line.get_marker() for line in axis.lines} == {"o"}
+
+
+def test_what_cannot_be_drawn(tmp_path):
     with pytest.raises(InputError, match="no metrics"):
         plot_runs([tmp_path], tmp_path / "c.png")
+    run = write_run(tmp_path / "run")
+    for output in ("c.word", "nowhere/c.png"):
+        with pytest.raises(InputError, match=f"output .*{output}"):
+            plot_runs([run], tmp_path / output)
+    line = {"step": 1, "time": 5.0, "split": "train", "values": {"f1": 2.0}}
+    (run / "metrics.jsonl").write_text(json.dumps(line) + "\n")
+    with pytest.raises(InputError, match="run: its metrics are no losses"):
+        plot_runs([run], tmp_path / "c.png")
