@@ -60,6 +60,11 @@ class SelfAttention(keras.layers.Layer):
         ):
             layer.build(shape)
 
+    @property
+    def dropouts(self) -> list[Dropout]:
+        """The dropout layers, in the order they are called."""
+        return [self.probs_dropout, self.output_dropout]
+
     def fused(self):
         """Returns the joint kernel `[H, 3H]` and bias `[3H]`.
 

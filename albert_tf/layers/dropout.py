@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+from collections.abc import Sequence
 
 import keras
 
@@ -41,22 +42,42 @@ class Dropout(keras.layers.Layer):
 
 
 @contextlib.contextmanager
-def dropout_seeds(seed):
+def dropout_seeds(seed, first: int = 1):
     """Makes the dropout inside a function of `seed`.
 
     Args:
       seed: integer tensor `[2]` in the backend's random seed dtype, or None to
         change nothing. The n-th dropout applied inside the block, counted while
         tracing, gets its own seed made from `seed` and n.
+      first: the n of the first one.
     """
     if seed is None:
         yield
         return
-    token = _SEEDS.set(_SeedSequence(seed))
+    token = _SEEDS.set(_SeedSequence(seed, first))
     try:
         yield
     finally:
         _SEEDS.reset(token)
+
+
+def reserve_seeds(layers: Sequence[Dropout]):
+    """Draws the seeds of a call that will run more than once.
+
+    Under `dropout_seeds(*reserve_seeds(layers))` the layers, called in this
+    order, drop the same each time; if a scope of `dropout_seeds` is open, what
+    they would have dropped anyway.
+
+    Returns:
+      A seed and the number of its first use; `(None, 1)` if nothing is dropped.
+    """
+    dropping = [layer for layer in layers if layer.rate]
+    if not dropping:
+        return None, 1
+    seeds = _SEEDS.get()
+    if seeds is None:
+        return dropping[0].seed_generator.next(), 1
+    return seeds.reserve(len(dropping))
 
 
 class _SeedSequence:
@@ -66,15 +87,21 @@ class _SeedSequence:
     # multiplicative hash): neighbouring numbers get distant seeds.
     _STRIDE = 2654435761
 
-    def __init__(self, base):
+    def __init__(self, base, first):
         self._base = base
-        self._count = 0
+        self._next = first
 
     def fork(self) -> _FixedSeed:
-        self._count += 1
-        salt = (self._count * self._STRIDE) % 2**31
-        offset = keras.ops.convert_to_tensor([0, salt], self._base.dtype)
-        return _FixedSeed(keras.ops.bitwise_xor(self._base, offset))
+        base, number = self.reserve(1)
+        salt = (number * self._STRIDE) % 2**31
+        offset = keras.ops.convert_to_tensor([0, salt], base.dtype)
+        return _FixedSeed(keras.ops.bitwise_xor(base, offset))
+
+    def reserve(self, count: int):
+        """Returns the base and the first of `count` numbers now taken."""
+        first = self._next
+        self._next += count
+        return self._base, first
 
 
 class _FixedSeed(keras.random.SeedGenerator):

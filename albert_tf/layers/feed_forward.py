@@ -43,6 +43,11 @@ class FeedForward(keras.layers.Layer):
         self.output_dense.build((None, self.config.intermediate_size))
         self.layer_norm.build(hidden)
 
+    @property
+    def dropouts(self) -> list[Dropout]:
+        """The dropout layers, in the order they are called."""
+        return [self.output_dropout]
+
     def call(self, rows, training=False):
         """`[rows, hidden]` -> `[rows, hidden]`."""
         output = self.output_dense(self.intermediate(rows))

@@ -6,7 +6,9 @@ import keras
 
 from albert_tf.config import AlbertConfig
 from albert_tf.layers.attention import SelfAttention
+from albert_tf.layers.dropout import dropout_seeds, reserve_seeds
 from albert_tf.layers.feed_forward import FeedForward
+from albert_tf.layers.rematerialize import rematerialize
 
 
 class SharedStack(keras.layers.Layer):
@@ -21,11 +23,20 @@ class SharedStack(keras.layers.Layer):
 
     A LayerNorm belongs to the half that it ends. So "all" with G groups is what
     Google's code calls `num_hidden_groups`, and "none" is BERT's way.
+
+    Args:
+      config: the architecture.
+      rematerialize: whether training keeps the inputs of the blocks only, and
+        the backward pass runs each block once more.
+      **kwargs: `name` and `dtype` of `keras.layers.Layer`.
     """
 
-    def __init__(self, config: AlbertConfig, **kwargs):
+    def __init__(
+        self, config: AlbertConfig, rematerialize: bool = False, **kwargs
+    ):
         super().__init__(**kwargs)
         self.config = config
+        self.rematerialize = rematerialize
         attention_of = config.block_scopes("attention")
         ffn_of = config.block_scopes("ffn")
         self._attention_scopes = list(dict.fromkeys(attention_of))
@@ -70,15 +81,47 @@ class SharedStack(keras.layers.Layer):
           `batch * picks` rows if `positions` is given.
         """
         fused = [attention.fused() for attention in self.attentions]
+        run = self._run
+        # Without training there is no backward pass to keep anything for.
+        if self.rematerialize and training:
+            run = self._run_rematerialized
         outputs = []
         for number, (a, f) in enumerate(self._blocks, start=1):
-            rows = self.attentions[a](
+            last = number == len(self._blocks)
+            rows = run(
+                self.attentions[a],
+                self.feed_forwards[f],
                 rows,
+                fused[a],
                 layout=layout,
-                fused=fused[a],
-                positions=positions if number == len(self._blocks) else None,
+                positions=positions if last else None,
                 training=training,
             )
-            rows = self.feed_forwards[f](rows, training=training)
             outputs.append(rows)
         return outputs
+
+    def _run(self, attention, feed_forward, rows, fused, training, **arguments):
+        """Runs one block."""
+        rows = attention(rows, fused=fused, training=training, **arguments)
+        return feed_forward(rows, training=training)
+
+    def _run_rematerialized(
+        self, attention, feed_forward, rows, fused, **arguments
+    ):
+        seed, first = reserve_seeds(
+            [*attention.dropouts, *feed_forward.dropouts]
+        )
+
+        def run(rows, kernel, bias, seed):
+            with dropout_seeds(seed, first):
+                return self._run(
+                    attention, feed_forward, rows, (kernel, bias), **arguments
+                )
+
+        # Query, key and value come in as the fused product's.
+        variables = [
+            *attention.output_dense.weights,
+            *attention.layer_norm.weights,
+            *feed_forward.weights,
+        ]
+        return rematerialize(run, (rows, *fused), variables, seed)

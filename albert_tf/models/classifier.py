@@ -35,6 +35,7 @@ class AlbertClassifier(AlbertModel):
       labels: names of the labels in the order of the logits, kept with the
         model.
       packed: see `AlbertEncoder`.
+      rematerialize: see `AlbertEncoder`.
       **kwargs: `name`, `dtype` and `trainable` of `keras.Model`.
 
     Raises:
@@ -52,6 +53,7 @@ class AlbertClassifier(AlbertModel):
         dropout: float = 0.1,
         labels: Sequence[str] | None = None,
         packed: bool = False,
+        rematerialize: bool = False,
         **kwargs,
     ):
         labels = check_labels("AlbertClassifier", num_labels, labels)
@@ -60,7 +62,12 @@ class AlbertClassifier(AlbertModel):
         self.num_labels = num_labels
         self.head_dropout = dropout
         self.labels = labels
-        self.encoder = AlbertEncoder(config, packed, dtype=self.dtype_policy)
+        self.encoder = AlbertEncoder(
+            config,
+            packed,
+            rematerialize=rematerialize,
+            dtype=self.dtype_policy,
+        )
         self.dropout = Dropout(dropout, dtype=self.dtype_policy)
         self.classifier_head = dense(
             config, num_labels, "classifier_head", "float32"
@@ -85,4 +92,5 @@ class AlbertClassifier(AlbertModel):
             "dropout": self.dropout.rate,
             "labels": self.labels and list(self.labels),
             "packed": self.encoder.packed,
+            "rematerialize": self.encoder.rematerialize,
         }

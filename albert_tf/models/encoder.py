@@ -38,6 +38,9 @@ class AlbertEncoder(AlbertModel):
         Needs TensorFlow and dynamic shapes, so not for XLA or TPUs.
       pooler: whether there is a pooler. Checkpoints of Hugging Face's masked
         language models, token classifiers and span labelers have none.
+      rematerialize: train in less memory, about a third slower: of each block
+        only the input is kept, and the backward pass runs it once more. The
+        numbers stay the same up to rounding; nothing else changes.
       **kwargs: `name`, `dtype` and `trainable` of `keras.Model`.
 
     Example:
@@ -58,10 +61,12 @@ class AlbertEncoder(AlbertModel):
         config: AlbertConfig,
         packed: bool = False,
         pooler: bool = True,
+        rematerialize: bool = False,
         **kwargs,
     ):
         super().__init__(config, **{"name": "encoder", **kwargs})
         self.packed = packed
+        self.rematerialize = rematerialize
         # On GPUs, `fit` would otherwise compile with XLA: shapes that depend on
         # the mask cannot be.
         self.supports_jit = not packed
@@ -79,7 +84,10 @@ class AlbertEncoder(AlbertModel):
             else None
         )
         self.stack = SharedStack(
-            config, name="transformer", dtype=self.dtype_policy
+            config,
+            rematerialize,
+            name="transformer",
+            dtype=self.dtype_policy,
         )
         self.pooler = (
             dense(
@@ -184,4 +192,5 @@ class AlbertEncoder(AlbertModel):
             **super().get_config(),
             "packed": self.packed,
             "pooler": self.pooler is not None,
+            "rematerialize": self.rematerialize,
         }

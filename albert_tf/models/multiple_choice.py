@@ -29,6 +29,7 @@ class AlbertMultipleChoice(AlbertModel):
       config: the architecture.
       dropout: of the pooled output.
       packed: see `AlbertEncoder`.
+      rematerialize: see `AlbertEncoder`.
       **kwargs: `name`, `dtype` and `trainable` of `keras.Model`.
 
     Raises:
@@ -43,12 +44,18 @@ class AlbertMultipleChoice(AlbertModel):
         *,
         dropout: float = 0.1,
         packed: bool = False,
+        rematerialize: bool = False,
         **kwargs,
     ):
         dropout = check_dropout("AlbertMultipleChoice", dropout)
         super().__init__(config, **{"name": "multiple_choice", **kwargs})
         self.head_dropout = dropout
-        self.encoder = AlbertEncoder(config, packed, dtype=self.dtype_policy)
+        self.encoder = AlbertEncoder(
+            config,
+            packed,
+            rematerialize=rematerialize,
+            dtype=self.dtype_policy,
+        )
         self.dropout = Dropout(dropout, dtype=self.dtype_policy)
         self.choice_head = dense(config, 1, "choice_head", "float32")
         self.choice_head.build((None, config.hidden_size))
@@ -80,6 +87,7 @@ class AlbertMultipleChoice(AlbertModel):
             **super().get_config(),
             "dropout": self.dropout.rate,
             "packed": self.encoder.packed,
+            "rematerialize": self.encoder.rematerialize,
         }
 
 

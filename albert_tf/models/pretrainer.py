@@ -41,7 +41,9 @@ class AlbertPretrainer(AlbertModel):
         and other people's masked language models have none.
       pooler: whether the encoder has a pooler; a sentence-order head needs it.
       encoder: an encoder to use instead of a new one; `config` and `pooler`
-        must be its own, and whether it is packed stays its own affair.
+        must be its own, and whether it is packed or rematerializes stays its
+        own affair.
+      rematerialize: see `AlbertEncoder`.
       **kwargs: `name`, `dtype` and `trainable` of `keras.Model`.
 
     Raises:
@@ -57,6 +59,7 @@ class AlbertPretrainer(AlbertModel):
         sop_head: bool = True,
         pooler: bool = True,
         encoder: AlbertEncoder | None = None,
+        rematerialize: bool = False,
         **kwargs,
     ):
         if sop_head and not pooler:
@@ -67,7 +70,7 @@ class AlbertPretrainer(AlbertModel):
         super().__init__(config, **{"name": "pretrainer", **kwargs})
         if encoder is None:
             encoder = AlbertEncoder(
-                config, packed, pooler, dtype=self.dtype_policy
+                config, packed, pooler, rematerialize, dtype=self.dtype_policy
             )
         else:
             _check_encoder(encoder, config, pooler)
@@ -123,6 +126,7 @@ class AlbertPretrainer(AlbertModel):
             "packed": self.encoder.packed,
             "sop_head": self.sop_head is not None,
             "pooler": self.encoder.pooler is not None,
+            "rematerialize": self.encoder.rematerialize,
         }
 
 

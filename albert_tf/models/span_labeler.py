@@ -60,6 +60,7 @@ class AlbertSpanLabeler(AlbertModel):
       end_n_top: M, likewise.
       packed: see `AlbertEncoder`. The v1 logits of padding are then those of
         zero states.
+      rematerialize: see `AlbertEncoder`.
       **kwargs: `name`, `dtype` and `trainable` of `keras.Model`.
 
     Raises:
@@ -77,6 +78,7 @@ class AlbertSpanLabeler(AlbertModel):
         start_n_top: int = 5,
         end_n_top: int = 5,
         packed: bool = False,
+        rematerialize: bool = False,
         **kwargs,
     ):
         if head not in HEADS:
@@ -93,7 +95,11 @@ class AlbertSpanLabeler(AlbertModel):
         self.start_n_top = start_n_top
         self.end_n_top = end_n_top
         self.encoder = AlbertEncoder(
-            config, packed, pooler=False, dtype=self.dtype_policy
+            config,
+            packed,
+            pooler=False,
+            rematerialize=rematerialize,
+            dtype=self.dtype_policy,
         )
         if head == "v1":
             self.span_head = dense(config, 2, "span_head", "float32")
@@ -151,4 +157,5 @@ class AlbertSpanLabeler(AlbertModel):
             "start_n_top": self.start_n_top,
             "end_n_top": self.end_n_top,
             "packed": self.encoder.packed,
+            "rematerialize": self.encoder.rematerialize,
         }

@@ -34,6 +34,7 @@ class AlbertTokenClassifier(AlbertModel):
       labels: names of the labels in the order of the logits, kept with the
         model.
       packed: see `AlbertEncoder`.
+      rematerialize: see `AlbertEncoder`.
       **kwargs: `name`, `dtype` and `trainable` of `keras.Model`.
 
     Raises:
@@ -51,6 +52,7 @@ class AlbertTokenClassifier(AlbertModel):
         dropout: float = 0.1,
         labels: Sequence[str] | None = None,
         packed: bool = False,
+        rematerialize: bool = False,
         **kwargs,
     ):
         labels = check_labels("AlbertTokenClassifier", num_labels, labels)
@@ -60,7 +62,11 @@ class AlbertTokenClassifier(AlbertModel):
         self.head_dropout = dropout
         self.labels = labels
         self.encoder = AlbertEncoder(
-            config, packed, pooler=False, dtype=self.dtype_policy
+            config,
+            packed,
+            pooler=False,
+            rematerialize=rematerialize,
+            dtype=self.dtype_policy,
         )
         self.dropout = Dropout(dropout, dtype=self.dtype_policy)
         self.token_head = dense(config, num_labels, "token_head", "float32")
@@ -85,4 +91,5 @@ class AlbertTokenClassifier(AlbertModel):
             "dropout": self.dropout.rate,
             "labels": self.labels and list(self.labels),
             "packed": self.encoder.packed,
+            "rematerialize": self.encoder.rematerialize,
         }
