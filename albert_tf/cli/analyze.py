@@ -1,4 +1,7 @@
-"""Analyze: `analyze parameters` (a table) or `analyze run DIR...` (curves)."""
+"""Analyze: `analyze parameters`, or `analyze run DIR...` (scores and curves).
+
+`run` takes one or several runs, which may still be going on.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,15 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 
 _OUTPUT = flags.DEFINE_string(
-    "output", "curves.png", "Picture that `analyze run` writes."
+    "output",
+    "curves.png",
+    "Picture that `analyze run` writes: curves over steps, wall time and "
+    "tokens; '' for none.",
 )
 _INPUT = flags.DEFINE_string(
     "input",
     None,
-    "Folder of records whose baselines `analyze run` draws as dotted lines.",
+    "Folder of records; `analyze run` shows what guessing would score on it.",
 )
 
 
@@ -30,14 +36,18 @@ def main(arguments: Sequence[str]) -> None:
         # Imported here: matplotlib and TensorFlow take seconds.
         import_tensorflow()
         from albert_tf.analysis.curves import plot_runs
+        from albert_tf.analysis.run_log import read_runs
+        from albert_tf.analysis.run_table import run_table
         from albert_tf.tasks.evaluate_pretraining import baselines
         from albert_tf.tasks.pretraining_records import records_manifest
 
         known = {}
         if _INPUT.value is not None:
             known = baselines(records_manifest(_INPUT.value, "heldout"))
-        plot_runs(rest, _OUTPUT.value, known)
-        print(f"wrote {_OUTPUT.value}")
+        print(run_table(read_runs(rest), known), flush=True)
+        if _OUTPUT.value:
+            plot_runs(rest, _OUTPUT.value, known)
+            print(f"wrote {_OUTPUT.value}")
     else:
         raise InputError(
             f"cannot analyze {subject!r}; use `albert analyze parameters "
