@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.training.choices import DISTRIBUTIONS, PRECISIONS
+from albert_tf.training.tpu import tpu_strategy
 
 
 def make_strategy(
@@ -32,7 +33,8 @@ def make_strategy(
       tpu: name or address of the TPU; "local" on a TPU VM.
       tpu_zone: the zone of a TPU given by name.
       gcp_project: the project of a TPU given by name.
-      devices: names such as "GPU:0"; default: every GPU, else the CPU.
+      devices: names such as "GPU:0"; default: every GPU, else the CPU. (A CPU
+        is several devices after `tf.config.set_logical_device_configuration`.)
 
     Raises:
       InputError: the arguments contradict each other or the machine.
@@ -48,7 +50,7 @@ def make_strategy(
         distribution = _detect(tpu, workers, devices)
     _check(distribution, tpu, tpu_zone, gcp_project, workers, devices)
     if distribution == "tpu":
-        return _tpu_strategy(tpu, tpu_zone, gcp_project)
+        return tpu_strategy(tpu, tpu_zone, gcp_project)
     if distribution == "multi_worker":
         return tf.distribute.MultiWorkerMirroredStrategy()
     _check_devices(devices)
@@ -56,12 +58,13 @@ def make_strategy(
     if distribution == "one_device":
         device = (devices or gpus or ["CPU:0"])[0]
         return tf.distribute.OneDeviceStrategy(f"/{device.lstrip('/')}")
-    if not devices and not gpus:
+    cpus = [f"CPU:{i}" for i in range(len(_logical_devices("CPU")))]
+    if not devices and not gpus and len(cpus) == 1:
         raise InputError(
-            "distribution='mirrored': this machine has no GPU; name the "
-            "devices or use distribution='one_device'"
+            "distribution='mirrored': this machine has no GPU, and its CPU is "
+            "one device; use distribution='one_device'"
         )
-    return _mirrored(tuple(devices or gpus))
+    return _mirrored(tuple(devices or gpus or cpus))
 
 
 @functools.cache
@@ -159,7 +162,7 @@ def _detect(tpu, workers, devices) -> str:
 
 def _check(distribution, tpu, tpu_zone, gcp_project, workers, devices) -> None:
     if distribution == "tpu":
-        if tpu is None:
+        if not tpu:
             raise InputError(
                 "distribution='tpu' needs tpu: its name or address, or 'local' "
                 "on a TPU VM"
@@ -206,21 +209,3 @@ def _check_devices(devices: list[str]) -> None:
                 f"devices={','.join(devices)}: {device} is not on this "
                 f"machine; it has {', '.join(known)}"
             )
-
-
-def _tpu_strategy(tpu, tpu_zone, gcp_project) -> tf.distribute.TPUStrategy:
-    try:
-        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(
-            tpu=tpu, zone=tpu_zone, project=gcp_project
-        )
-        # On the TPU's own machine the devices are already in this process.
-        if tpu not in ("", "local"):
-            tf.config.experimental_connect_to_cluster(resolver)
-        tf.tpu.experimental.initialize_tpu_system(resolver)
-    except (ValueError, tf.errors.OpError) as error:
-        reason = str(error).splitlines()[0]
-        raise InputError(
-            f"tpu={tpu!r} cannot be reached ({reason}); check the name, the "
-            "zone and that this is a TPU machine"
-        ) from error
-    return tf.distribute.TPUStrategy(resolver)

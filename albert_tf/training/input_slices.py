@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.python.data.experimental.ops.distribute import replicate
 
 from albert_tf.errors import InputError
 
@@ -27,29 +28,61 @@ def distribute(
     Returns:
       An iterable of what `strategy.run` takes.
     """
-    replicas = strategy.num_replicas_in_sync
-    if replicas == 1:
+    if strategy.num_replicas_in_sync == 1:
         return strategy.experimental_distribute_dataset(dataset)
+    return strategy.distribute_datasets_from_function(
+        lambda context: slices_of_host(dataset, context)
+    )
 
-    def slices_of_worker(context: tf.distribute.InputContext):
-        here = replicas // context.num_input_pipelines
-        first = context.input_pipeline_id * here
 
-        def slices(batch):
-            return tf.data.Dataset.range(first, first + here).map(
-                lambda replica: _slice(batch, replica, replicas)
-            )
+def slices_of_host(
+    dataset: tf.data.Dataset, context: tf.distribute.InputContext
+) -> tf.data.Dataset:
+    """Returns the slices for the replicas that one host feeds, in turn.
 
-        # Read ahead one slice a replica: the next step's.
-        return dataset.flat_map(slices).prefetch(here)
+    Args:
+      dataset: global batches; see `distribute`.
+      context: which host of how many, and the number of all replicas.
 
-    return strategy.distribute_datasets_from_function(slices_of_worker)
+    Returns:
+      Dataset of slices; for each batch one for every replica of the host. Where
+      the batches have a size that the replicas divide, so have the slices: a
+      TPU compiles for it.
+    """
+    replicas = context.num_replicas_in_sync
+    here = replicas // context.num_input_pipelines
+    first = context.input_pipeline_id * here
+
+    def slices(batch):
+        return tf.data.Dataset.range(first, first + here).map(
+            lambda replica: _slice(batch, replica, replicas)
+        )
+
+    # Read ahead one slice a replica: the next step's.
+    return _on_this_host(dataset).flat_map(slices).prefetch(here)
+
+
+def _on_this_host(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """Returns the dataset on the host whose device scope this is.
+
+    The hosts of a TPU pod are run from one process, and what was made on its
+    own host cannot be read on the others; it is made again there. So does
+    `experimental_distribute_dataset`.
+    """
+    device = tf.constant(0).device
+    return replicate(dataset, [device])[device]
 
 
 def _slice(batch: Any, replica: tf.Tensor, replicas: int) -> Any:
-    size = tf.shape(tf.nest.flatten(batch)[0], out_type=tf.int64)[0]
+    first = tf.nest.flatten(batch)[0]
+    size = tf.shape(first, out_type=tf.int64)[0]
     begin, end = replica * size // replicas, (replica + 1) * size // replicas
-    return tf.nest.map_structure(lambda tensor: tensor[begin:end], batch)
+    static = first.shape[0]
+    if static is not None:
+        static = None if static % replicas else static // replicas
+    return tf.nest.map_structure(
+        lambda x: tf.ensure_shape(x[begin:end], [static, *x.shape[1:]]), batch
+    )
 
 
 def static_batch_size(dataset: tf.data.Dataset) -> int:

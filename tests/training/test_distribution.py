@@ -64,7 +64,6 @@ def test_one_device_can_be_chosen():
             {"distribution": "one_device", "devices": TWO_CPUS},
             "name one device",
         ),
-        ({"distribution": "mirrored"}, "no GPU"),
         ({"distribution": "multi_worker"}, "TF_CONFIG"),
         ({"devices": ["CPU:0", "GPU:7"]}, "GPU:7 is not on this machine"),
         ({"tpu": "local"}, "tpu='local' cannot be reached"),
@@ -74,6 +73,22 @@ def test_contradictions_are_named_in_one_line(arguments, message):
     with pytest.raises(InputError, match=message) as error:
         make_strategy(**arguments)
     assert "\n" not in str(error.value)
+
+
+def test_all_cpus_are_mirrored_where_there_is_no_gpu():
+    assert make_strategy("mirrored").num_replicas_in_sync == 2
+
+
+def test_one_cpu_is_not_mirrored(monkeypatch):
+    # As on a user's machine, whose CPU was not cut in two (see conftest.py).
+    cpu = tf.config.list_logical_devices("CPU")[:1]
+    monkeypatch.setattr(
+        tf.config,
+        "list_logical_devices",
+        lambda kind: cpu if kind == "CPU" else [],
+    )
+    with pytest.raises(InputError, match="no GPU, and its CPU is one device"):
+        make_strategy("mirrored")
 
 
 @pytest.mark.usefixtures("two_workers")

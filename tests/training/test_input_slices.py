@@ -1,3 +1,7 @@
+import pathlib
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -6,6 +10,7 @@ from albert_tf.errors import InputError
 from albert_tf.training.input_slices import (
     distribute,
     slice_size,
+    slices_of_host,
     static_batch_size,
 )
 
@@ -32,6 +37,58 @@ def test_one_device_gets_whole_batches(one_device):
     batches = tf.data.Dataset.range(6).batch(4)
     seen = [batch.numpy().tolist() for batch in distribute(one_device, batches)]
     assert seen == [[0, 1, 2, 3], [4, 5]]
+
+
+@pytest.mark.parametrize("hosts", [1, 2, 4])
+@pytest.mark.parametrize(("examples", "batch_size"), [(32, 16), (27, 12)])
+def test_hosts_share_out_every_batch(hosts, examples, batch_size):
+    replicas = 8
+    batches = tf.data.Dataset.range(examples).batch(batch_size)
+    read = [
+        [
+            values.tolist()
+            for values in slices_of_host(
+                batches, tf.distribute.InputContext(hosts, host, replicas)
+            ).as_numpy_iterator()
+        ]
+        for host in range(hosts)
+    ]
+    here = replicas // hosts
+    for number, batch in enumerate(batches.as_numpy_iterator()):
+        # What the replicas get, host after host: the batch, in order, once.
+        parts = [
+            part
+            for host in read
+            for part in host[number * here : (number + 1) * here]
+        ]
+        assert len(parts) == replicas
+        assert sum(parts, []) == batch.tolist()
+        sizes = {len(part) for part in parts}
+        assert max(sizes) - min(sizes) <= 1
+    assert {len(host) for host in read} == {(number + 1) * here}
+
+
+def test_slices_have_a_static_size_where_batches_have():
+    context = tf.distribute.InputContext(2, 1, 4)
+    data = tf.data.Dataset.from_tensor_slices(
+        {"ids": np.zeros((16, 3)), "label": np.zeros(16)}
+    )
+    spec = slices_of_host(data.batch(8, drop_remainder=True), context)
+    shapes = tf.nest.map_structure(lambda x: x.shape, spec.element_spec)
+    assert shapes == {"ids": [2, 3], "label": [2]}
+    spec = slices_of_host(data.batch(8), context).element_spec
+    assert spec["ids"].shape.as_list() == [None, 3]
+
+
+@pytest.mark.slow
+def test_another_host_reads_slices_of_a_dataset_made_here():
+    # As on a TPU pod: one process runs all hosts, each reads for its replicas.
+    program = pathlib.Path(__file__).with_name("another_host.py")
+    result = subprocess.run(
+        [sys.executable, program], capture_output=True, text=True, timeout=300
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.split() == ["worker", "4,6", "worker", "12,14"]
 
 
 def test_static_batch_size():

@@ -1,0 +1,198 @@
+"""What leads to a TPU, with the resolver and the TPU itself left out."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+import tensorflow as tf
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.tasks.pretrain import pretrain
+from albert_tf.tasks.pretrain_config import PretrainConfig
+from albert_tf.training.distribution import make_strategy
+from albert_tf.training.tpu import check_tpu_run
+from albert_tf.training.training_config import TrainingConfig
+
+
+class Calls(list):
+    """What was asked of TensorFlow, in order."""
+
+    def record(self, name, result=None):
+        def call(*arguments, **keywords):
+            self.append((name, arguments, keywords))
+            return result
+
+        return call
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """Records the calls that need a TPU instead of making them.
+
+    This machine has none: what is tested is that the right calls are made.
+    """
+    calls = Calls()
+    for owner, name, result in (
+        (tf.distribute.cluster_resolver, "TPUClusterResolver", "resolver"),
+        (tf.config, "experimental_connect_to_cluster", None),
+        (tf.tpu.experimental, "initialize_tpu_system", "topology"),
+        (tf.distribute, "TPUStrategy", "strategy"),
+    ):
+        monkeypatch.setattr(owner, name, calls.record(name, result))
+    return calls
+
+
+def resolved(tpu, zone=None, project=None):
+    keywords = {"tpu": tpu, "zone": zone, "project": project}
+    return ("TPUClusterResolver", (), keywords)
+
+
+CONNECTED = ("experimental_connect_to_cluster", ("resolver",), {})
+INITIALIZED = ("initialize_tpu_system", ("resolver",), {})
+STRATEGY = ("TPUStrategy", ("resolver",), {})
+
+
+def test_the_tpu_of_this_machine_is_not_connected_to(calls):
+    assert make_strategy(tpu="local") == "strategy"
+    assert calls == [resolved("local"), INITIALIZED, STRATEGY]
+
+
+@pytest.mark.parametrize("distribution", ["auto", "tpu"])
+@pytest.mark.parametrize("tpu", ["my-tpu", "grpc://10.0.0.2:8470"])
+def test_another_tpu_is_connected_to_first(calls, distribution, tpu):
+    strategy = make_strategy(
+        distribution, tpu=tpu, tpu_zone="us-1", gcp_project="p"
+    )
+    assert strategy == "strategy"
+    assert calls == [
+        resolved(tpu, "us-1", "p"),
+        CONNECTED,
+        INITIALIZED,
+        STRATEGY,
+    ]
+
+
+@pytest.mark.parametrize(
+    "failing",
+    [
+        "TPUClusterResolver",
+        "experimental_connect_to_cluster",
+        "initialize_tpu_system",
+    ],
+)
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("no such TPU\nand more"),
+        ImportError("no such TPU: googleapiclient must be installed"),
+        tf.errors.UnavailableError(None, None, "no such TPU"),
+        OSError("no such TPU"),
+    ],
+)
+def test_what_fails_is_one_line(calls, monkeypatch, failing, error):
+    def fail(*arguments, **keywords):
+        raise error
+
+    for owner in (
+        tf.distribute.cluster_resolver,
+        tf.config,
+        tf.tpu.experimental,
+    ):
+        if hasattr(owner, failing):
+            monkeypatch.setattr(owner, failing, fail)
+    with pytest.raises(InputError, match="tpu='x' cannot be .*no such") as info:
+        make_strategy(tpu="x")
+    assert "\n" not in str(info.value)
+    assert STRATEGY not in calls
+
+
+def test_empty_name_is_refused(calls):
+    with pytest.raises(InputError, match="distribution='tpu' needs tpu"):
+        make_strategy(tpu="")
+    assert not calls
+
+
+GOOD = {"input": "gs://bucket/data,gs://bucket/more/*", "output": "gs://b/run"}
+
+
+@pytest.mark.parametrize("tpu", ["my-tpu", "grpc://10.0.0.2:8470"])
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"input": "gs://bucket/data, data/*"}, r"input='data/\*' is a local"),
+        ({"input": ["/data"]}, "input='/data' is a local path"),
+        ({"output": "runs/1"}, "output='runs/1' is a local path.*gs://"),
+        ({"output": "file:///runs/1"}, "output='file:///runs/1' is a local"),
+    ],
+)
+def test_local_paths_are_refused_for_other_machines(tpu, changes, message):
+    check_tpu_run(tpu, GOOD)
+    with pytest.raises(InputError, match=message) as error:
+        check_tpu_run(tpu, GOOD | changes)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("tpu", [None, "local"])
+def test_this_machine_may_use_local_paths(tpu, tmp_path):
+    check_tpu_run(tpu, {"input": "data/*", "output": tmp_path})
+
+
+def test_settings_without_meaning_on_a_tpu_are_refused():
+    with pytest.raises(InputError, match="use mixed_bfloat16"):
+        check_tpu_run("local", {}, precision="mixed_float16")
+    with pytest.raises(InputError, match="jit_compile=True with tpu='local'"):
+        check_tpu_run("local", {}, jit_compile=True)
+
+
+def config_with(**settings):
+    return PretrainConfig(
+        model=AlbertConfig.from_official("albert_mini"),
+        training=TrainingConfig(total_steps=1),
+        **settings,
+    )
+
+
+def test_pretraining_connects_before_it_reads_or_writes(calls, monkeypatch):
+    def fail(*arguments, **keywords):
+        raise ValueError("stop here")
+
+    monkeypatch.setattr(tf.tpu.experimental, "initialize_tpu_system", fail)
+    config = config_with(
+        input_patterns="gs://bucket/data",
+        output_dir="gs://bucket/run",
+        tpu="my-tpu",
+        tpu_zone="us-1",
+        gcp_project="p",
+    )
+    with pytest.raises(InputError, match=r"cannot be reached \(stop here\)"):
+        pretrain(config)
+    assert calls == [resolved("my-tpu", "us-1", "p"), CONNECTED]
+
+
+def test_pretraining_refuses_local_paths_first(calls, tmp_path):
+    config = config_with(
+        input_patterns="gs://bucket/data",
+        output_dir=tmp_path / "run",
+        tpu="my-tpu",
+    )
+    with pytest.raises(InputError, match="output='.*' is a local path"):
+        pretrain(config)
+    assert not calls
+    assert not os.listdir(tmp_path)
+
+
+def test_command_exits_with_status_2(tmp_path):
+    result = subprocess.run(
+        [
+            *(sys.executable, "-m", "albert_tf", "pretrain"),
+            *("--input=data", f"--output={tmp_path / 'run'}", "--tpu=my-tpu"),
+        ],
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 2
+    assert result.stderr.count("\n") == 1, result.stderr
+    assert "input='data' is a local path" in result.stderr
+    assert not os.listdir(tmp_path)
