@@ -45,7 +45,8 @@ _NO_WEIGHTS = {
     "albert_tf": {
         r"optimizer/.*": "optimizer state",
         r"loss_scale/.*": "loss scaling",
-        r"step|seed|(.*/)?save_counter": "step counter",
+        r"model/.*": "last weights, beside their averages, which are read",
+        r"step|seed|rollbacks|(.*/)?save_counter": "step counter",
         r"Variable.*": "tokenizer setting",
     },
     "model_garden": {

@@ -1,17 +1,9 @@
-"""Checkpoints of runs, under stable public names.
-
-A run's checkpoints are TensorFlow checkpoints, `checkpoints/step-00001000.*`,
-with the entries `model/<variable>`, `optimizer/<variable>/adam_m` and
-`.../adam_v`, `loss_scale/...` (float16 only), `step` and `seed`. The names come
-from `variable.path`, not from Keras' object graph, so no change inside of Keras
-orphans them. The position in the training data is the step.
-"""
+"""The checkpoints of a run: written while it goes on, restored, pruned."""
 
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,26 +11,40 @@ import tensorflow as tf
 from absl import logging
 
 from albert_tf.errors import InputError
+from albert_tf.training.background_writer import BackgroundWriter
+from albert_tf.training.best_checkpoint import Best, read_best, write_best
+from albert_tf.training.checkpoint_files import (
+    find_checkpoint,
+    list_checkpoints,
+    read_checkpoint,
+    remove_checkpoint,
+    remove_unfinished,
+    write_checkpoint,
+)
+from albert_tf.training.rollbacks import Rollback
 from albert_tf.training.variables import by_name
 
-FOLDER = "checkpoints"
-
-_SUFFIX = "/.ATTRIBUTES/VARIABLE_VALUE"
-_UNFINISHED = "unfinished-"
+_ROLLBACKS = "rollbacks"
 
 
 class Checkpoints:
     """The checkpoints of one run: writes, lists, restores and prunes them.
 
-    In a run of several workers every one restores, from the same folder, and
-    only the chief writes.
+    Writing takes place in the background; as a context manager this waits for
+    it at the end, however that comes. In a run of several workers every one
+    restores, from the same folder, and only the chief writes.
 
     Args:
       folder: where they are; created by the first save.
       variables: what to save, by stable name; see `training_variables`.
       seed: the seed of the run; a checkpoint of another seed is refused.
-      keep: how many of the newest checkpoints stay.
+      keep: how many of the newest checkpoints stay. The best one stays too.
+      reach: where given, the newest checkpoint that lies at least so many
+        steps back stays as well.
       writes: whether this process writes.
+
+    Attributes:
+      rollbacks: those of the run so far; saved and restored with the variables.
     """
 
     def __init__(
@@ -48,58 +54,143 @@ class Checkpoints:
         *,
         seed: int = 0,
         keep: int = 5,
+        reach: int | None = None,
         writes: bool = True,
     ):
         self._folder = os.fspath(folder)
         self._variables = dict(variables)
-        self._keep = keep
-        self._writes = writes
         self._seed = seed
-        self._step = tf.Variable(0, dtype=tf.int64, trainable=False)
-        self._checkpoint = tf.train.Checkpoint(
-            **_nest(self._variables),
-            step=self._step,
-            seed=tf.Variable(seed, dtype=tf.int64, trainable=False),
-        )
+        self._keep = keep
+        self._reach = reach
+        self._writes = writes
+        self._best = read_best(self._folder)
+        self._step = 0  # of the variables, when last saved or restored
+        self._writer = BackgroundWriter()
+        self.rollbacks: tuple[Rollback, ...] = ()
         if writes:
-            self._remove_unfinished()
+            remove_unfinished(self._folder)
 
-    def save(self, step: int) -> str:
-        """Writes the checkpoint of `step`; it is listed once it is complete.
+    def save(self, step: int) -> None:
+        """Starts to write the checkpoint of `step`, with the values of now.
 
-        Removes those that are more than `keep` behind, and those of later
-        steps: a run that went back behind them is rewriting that history.
+        It is listed once it is complete. Then those are removed that are not to
+        stay, and those of later steps: a run that went back behind them is
+        rewriting that history.
 
-        Returns:
-          The path without extension, as `tf.train.load_checkpoint` takes it.
+        Raises:
+          OSError: the checkpoint that was being written before cannot be; this
+            one's trouble is raised by the next `save` or by `wait`.
         """
-        prefix = os.path.join(self._folder, f"step-{step:08d}")
         if not self._writes:
-            return prefix
-        tf.io.gfile.makedirs(self._folder)
-        self._step.assign(step)
-        # TensorFlow writes the index in place, so one that is there may still
-        # be incomplete; under its final name it must not be.
-        unfinished = os.path.join(self._folder, _UNFINISHED + str(step))
-        self._checkpoint.write(unfinished)
-        _remove(prefix)
-        for path in tf.io.gfile.glob(unfinished + ".data-*"):
-            tf.io.gfile.rename(path, prefix + path.removeprefix(unfinished))
-        tf.io.gfile.rename(unfinished + ".index", prefix + ".index")
-        self._prune(step)
-        return prefix
+            return
+        # One copy of the values at a time.
+        self._writer.wait()
+        self._step = step
+        values = self._snapshot(step)
+
+        def write():
+            write_checkpoint(self._folder, step, values)
+            self._remove(lambda other: other > step)
+            self._prune(step)
+
+        self._writer.submit(write)
+
+    def wait(self) -> None:
+        """Waits until all is written.
+
+        Raises:
+          OSError: it cannot be.
+        """
+        self._writer.wait()
+
+    def __enter__(self) -> Checkpoints:
+        return self
+
+    def __exit__(self, *exception) -> None:
+        self._writer.__exit__(*exception)
+
+    def keep_best(self, best: Best | None) -> None:
+        """Records which checkpoint is the best, and lets go of that before.
+
+        Args:
+          best: of a step that `save` was called for; None: there is none.
+        """
+        if best == self._best or not self._writes:
+            return
+        self._best = best
+
+        def write():
+            write_best(self._folder, best)
+            self._prune(self._step)
+
+        self._writer.submit(write)
+
+    def steps(self) -> list[int]:
+        """Returns the steps whose checkpoints are there, readable or not."""
+        return list(list_checkpoints(self._folder))
+
+    def is_finite(self) -> bool:
+        """Whether no variable has a value that is NaN or infinite."""
+        return all(
+            bool(tf.reduce_all(tf.math.is_finite(variable.read_value())))
+            for variable in self._variables.values()
+            if variable.dtype.is_floating
+        )
+
+    def rewrite(self, step: int, rollbacks: tuple[Rollback, ...]) -> None:
+        """Makes the checkpoint that was restored the newest, with rollbacks.
+
+        Raises:
+          OSError: it cannot be written.
+        """
+        self.rollbacks = rollbacks
+        if not self._writes:
+            return
+        # Those after it first: killed in between, the run must not find them
+        # without the one that it was to go back to.
+        self._remove(lambda other: other > step)
+        self.save(step)
+        self.wait()
+
+    def _snapshot(self, step: int) -> dict[str, tf.Tensor]:
+        """Returns the values as they are, in host memory.
+
+        Tensors do not change: where a variable's memory is the tensor's, the
+        next update of the variable gets memory of its own.
+        """
+        with tf.device("CPU:0"):
+            values = {
+                name: tf.identity(variable.read_value())
+                for name, variable in self._variables.items()
+            }
+            values["step"] = tf.constant(step, tf.int64)
+            values["seed"] = tf.constant(self._seed, tf.int64)
+            if self.rollbacks:
+                values[_ROLLBACKS] = tf.constant(self.rollbacks, tf.int64)
+        return values
 
     def _prune(self, step: int) -> None:
-        found = list_checkpoints(self._folder)
-        older = [s for s in found if s < step]
-        stale = older[: max(0, len(older) - self._keep + 1)]
-        for other in [*stale, *(s for s in found if s > step)]:
-            _remove(found[other])
+        """Removes, up to `step`, what is not to stay."""
+        past = [s for s in list_checkpoints(self._folder) if s <= step]
+        stay = set(past[-self._keep :])
+        if self._best:
+            stay.add(self._best.step)
+        if self._reach is not None:
+            stay.update([s for s in past if s <= step - self._reach][-1:])
+        self._remove(lambda other: other <= step and other not in stay)
 
-    def restore_latest(self) -> int | None:
+    def _remove(self, is_stale: Callable[[int], bool]) -> None:
+        for step, path in list_checkpoints(self._folder).items():
+            if is_stale(step):
+                remove_checkpoint(path)
+
+    def restore_latest(self, at_most: int | None = None) -> int | None:
         """Restores the newest checkpoint that can be read.
 
         A damaged one is passed over, with a warning, for the one before.
+
+        Args:
+          at_most: the last step that may be restored.
 
         Returns:
           Its step, or None where there is no checkpoint yet.
@@ -108,7 +199,11 @@ class Checkpoints:
           InputError: the checkpoint is of another model, optimizer or seed, or
             none of those that are there can be read. Nothing is restored.
         """
-        found = list_checkpoints(self._folder)
+        found = {
+            step: path
+            for step, path in list_checkpoints(self._folder).items()
+            if at_most is None or step <= at_most
+        }
         for step in reversed(found):
             try:
                 values = read_checkpoint(found[step])
@@ -116,6 +211,7 @@ class Checkpoints:
                 logging.warning("%s; going back to the one before", error)
                 continue
             self._restore(values, found[step])
+            self._step = step
             return step
         if found:
             raise InputError(
@@ -127,6 +223,7 @@ class Checkpoints:
     def _restore(self, values: dict[str, np.ndarray], source: str) -> None:
         seed = int(values.pop("seed", -1))
         values.pop("step", None)
+        rollbacks = values.pop(_ROLLBACKS, ())
         if seed != self._seed:
             raise InputError(
                 f"{source} was trained with seed={seed}, not {self._seed}; use "
@@ -139,75 +236,22 @@ class Checkpoints:
                 "resume with the settings it was written with"
             )
         _assign(self._variables, values, source)
-
-    def _remove_unfinished(self) -> None:
-        """Removes what a process that died while writing has left."""
-        if not tf.io.gfile.isdir(self._folder):
-            return
-        complete = set(list_checkpoints(self._folder).values())
-        for name in tf.io.gfile.listdir(self._folder):
-            path = os.path.join(self._folder, name.rstrip("/"))
-            data = re.fullmatch(r"(.*/step-\d+)\.data-.*", path)
-            if name.startswith(_UNFINISHED) and tf.io.gfile.isdir(path):
-                tf.io.gfile.rmtree(path)
-            elif name.startswith(_UNFINISHED) or (
-                data and data[1] not in complete
-            ):
-                tf.io.gfile.remove(path)
+        self.rollbacks = tuple(Rollback(*map(int, row)) for row in rollbacks)
 
 
 def training_variables(
-    model: Any, optimizer: Any, loss_scale: Any = None
+    model: Any, optimizer: Any, loss_scale: Any = None, averages: Any = None
 ) -> dict[str, tf.Variable]:
     """Returns all variables that a resumed run needs, by name."""
     named = {f"model/{n}": v for n, v in by_name(model.weights).items()}
     named |= {f"optimizer/{n}": v for n, v in optimizer.slots.items()}
+    if averages is not None:
+        average = averages.variables
+        named |= {f"average/{n}": v for n, v in average.items()}
     if loss_scale is not None:
         scale = loss_scale.variables
         named |= {f"loss_scale/{n}": v for n, v in scale.items()}
     return named
-
-
-def list_checkpoints(folder: str | os.PathLike) -> dict[int, str]:
-    """Returns the complete checkpoints of a folder, step -> path, in order."""
-    folder = os.fspath(folder)
-    if not tf.io.gfile.isdir(folder):
-        return {}
-    # The index comes last, so where it is, the data are.
-    names = (
-        re.fullmatch(r"(step-(\d+))\.index", name)
-        for name in tf.io.gfile.listdir(folder)
-    )
-    found = {int(m[2]): os.path.join(folder, m[1]) for m in names if m}
-    return dict(sorted(found.items()))
-
-
-def read_checkpoint(prefix: str | os.PathLike) -> dict[str, np.ndarray]:
-    """Reads a whole checkpoint into memory, checksums verified.
-
-    Args:
-      prefix: its path without extension.
-
-    Returns:
-      The arrays by name: `model/<variable>`, ..., `step`, `seed`.
-
-    Raises:
-      InputError: it is damaged or not there.
-    """
-    prefix = os.fspath(prefix)
-    try:
-        reader = tf.train.load_checkpoint(prefix)
-        return {
-            key.removesuffix(_SUFFIX): reader.get_tensor(key)
-            for key in reader.get_variable_to_shape_map()
-            if key.endswith(_SUFFIX)
-        }
-    # IndexError is what the reader makes of "out of range": a file cut short.
-    except (tf.errors.OpError, IndexError) as error:
-        reason = str(error).splitlines()[0]
-        raise InputError(
-            f"checkpoint {prefix} cannot be read ({reason})"
-        ) from error
 
 
 def load_model_variables(
@@ -215,10 +259,12 @@ def load_model_variables(
 ) -> int:
     """Loads the weights of a model, and nothing else, from a run.
 
+    Of a run that averages its weights, these are the averages, of which its
+    evaluations are.
+
     Args:
       model: a Keras model whose variables have the names of the run's model.
-      path: the run's folder (its newest checkpoint) or one checkpoint's path
-        without extension.
+      path: see `find_checkpoint`: the run's folder for its newest checkpoint.
       allow_unused: whether the run's model may have variables that `model` has
         not, such as the pretraining heads when an encoder is loaded.
 
@@ -229,8 +275,10 @@ def load_model_variables(
       InputError: there is no checkpoint, it cannot be read, or a variable is
         missing, unused or of another shape. The model is then unchanged.
     """
-    prefix = _find(os.fspath(path))
+    prefix = find_checkpoint(path)
     values = read_checkpoint(prefix)
+    for name in [n for n in values if n.startswith("average/")]:
+        values["model/" + name.removeprefix("average/")] = values[name]
     variables = {f"model/{n}": v for n, v in by_name(model.weights).items()}
     unused = sorted(
         name
@@ -244,19 +292,6 @@ def load_model_variables(
         )
     _assign(variables, values, prefix)
     return int(values["step"])
-
-
-def _find(path: str) -> str:
-    if tf.io.gfile.exists(path + ".index"):
-        return path
-    for folder in (os.path.join(path, FOLDER), path):
-        found = list_checkpoints(folder)
-        if found:
-            return found[max(found)]
-    raise InputError(
-        f"{path}: no checkpoint there; give the folder of a run or a "
-        "checkpoint's path without extension"
-    )
 
 
 def _assign(
@@ -279,28 +314,3 @@ def _assign(
             )
     for name, variable in variables.items():
         variable.assign(values[name])
-
-
-def _nest(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """Turns `{"a/b": x}` into `{"a": {"b": x}}`, which is saved as `a/b`."""
-    nested: dict[str, Any] = {}
-    for name, value in flat.items():
-        *parents, leaf = name.split("/")
-        node = nested
-        for parent in parents:
-            node = node.setdefault(parent, {})
-            if not isinstance(node, dict):
-                raise ValueError(f"a variable is named like a part of {name!r}")
-        if leaf in node:
-            raise ValueError(
-                f"{name!r} is the start of another variable's name"
-            )
-        node[leaf] = value
-    return nested
-
-
-def _remove(prefix: str) -> None:
-    """Removes a checkpoint, if there is one, from the listing first."""
-    for pattern in (prefix + ".index", prefix + ".data-*"):
-        for path in tf.io.gfile.glob(pattern):
-            tf.io.gfile.remove(path)

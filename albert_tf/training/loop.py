@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import sys
@@ -10,21 +11,21 @@ from typing import Any
 
 import tensorflow as tf
 
-from albert_tf.errors import InputError
-from albert_tf.training.checkpoints import (
-    FOLDER,
-    Checkpoints,
-    training_variables,
-)
+from albert_tf.training.averaging import WeightAverages
+from albert_tf.training.best_checkpoint import Best, best_of, better
+from albert_tf.training.checkpoint_files import FOLDER
+from albert_tf.training.checkpoints import Checkpoints, training_variables
 from albert_tf.training.distribution import any_worker, is_chief
+from albert_tf.training.divergence import Divergence, go_back
 from albert_tf.training.interruption import graceful_stop
 from albert_tf.training.loss_scale import DynamicLossScale
 from albert_tf.training.metrics_log import read_metrics
 from albert_tf.training.optimizers import AdamW
+from albert_tf.training.preconditions import check_preconditions
 from albert_tf.training.reporter import Reporter
+from albert_tf.training.rollbacks import batches_from
 from albert_tf.training.task import Task
 from albert_tf.training.training_config import TrainingConfig
-from albert_tf.training.variables import name_of, tf_variable
 from albert_tf.training.window_runner import WindowRunner
 
 
@@ -73,12 +74,14 @@ def train(
       task: loss and metrics.
       optimizer: not built yet.
       schedule: step -> learning rate, both scalar tensors.
-      dataset_fn: called with the first step to do, gives the global batches
-        from there on: of a fixed size, and enough of them for the run.
+      dataset_fn: called with a number, gives the global batches from that one
+        on: of a fixed size, and enough of them for the run. Update k has batch
+        k, or a later one where rollbacks have left some out.
       run_dir: folder for checkpoints, `metrics.jsonl` and TensorBoard; its
         newest checkpoint is resumed. None: nothing is written.
       evaluate: gives metrics of the model as it is, by name; called every
-        `config.eval_steps` steps and at the end.
+        `config.eval_steps` steps and at the end. With `config.ema_decay` the
+        model has the averages of its weights then.
 
     Returns:
       What was done. On SIGINT or SIGTERM the steps under way are finished and
@@ -87,98 +90,185 @@ def train(
     Raises:
       InputError: arguments or the data do not fit together, or the checkpoint
         is of another run.
-      FloatingPointError: the loss or the gradient is no longer finite. The last
-        checkpoint is from before.
+      FloatingPointError: the run diverged and is not to be rolled back, or that
+        was of no use. The last checkpoint is from before.
+      OSError: a checkpoint cannot be written. Those before are intact.
     """
-    _check_model(model, strategy, config)
+    check_preconditions(config, strategy, model, run_dir, evaluate)
     with strategy.scope():
         optimizer.build(model.trainable_variables)
         loss_scale = DynamicLossScale() if config.dynamic_loss_scale else None
-    chief = is_chief(strategy)
-    checkpoints, step = None, 0
+        averages = None
+        if config.ema_decay:
+            averages = WeightAverages(
+                model.trainable_variables, config.ema_decay
+            )
+            evaluate = evaluate and averages.applied(evaluate)
+    checkpoints = None
     if run_dir is not None:
+        rolls_back = config.on_divergence == "rollback"
         checkpoints = Checkpoints(
             os.path.join(os.fspath(run_dir), FOLDER),
-            training_variables(model, optimizer, loss_scale),
+            training_variables(model, optimizer, loss_scale, averages),
             seed=config.seed,
             keep=config.keep_checkpoints,
-            writes=chief,
+            reach=config.rollback_window - 1 if rolls_back else None,
+            writes=is_chief(strategy),
         )
-        step = checkpoints.restore_latest() or 0
-    metrics: Mapping[str, float] = {}
-    evaluation: Mapping[str, float] = {}
-    interrupted = False
 
-    with (
-        graceful_stop() as stop,
-        Reporter(run_dir, config.total_steps, step, enabled=chief) as reporter,
-    ):
-        # A run that was stopped while it evaluated has that still to do.
-        pending = config.evaluates_at(step)
-        if evaluate and pending and not _has_evaluation(run_dir, step):
-            evaluation = evaluate()
-            reporter.report(step, "eval", evaluation)
-        if step >= config.total_steps:
-            return TrainingResult(step, False, metrics, evaluation)
-        stopping = any_worker(strategy, stop.is_set)
-        runner = WindowRunner(
+    def make_runner(dataset: tf.data.Dataset) -> WindowRunner:
+        return WindowRunner(
             config,
             strategy,
             model,
             task,
             optimizer,
             schedule,
-            dataset_fn(step),
+            dataset,
             loss_scale,
+            averages,
         )
-        while step < config.total_steps and not interrupted:
-            steps = config.next_stop(step) - step
-            runner.run(step, steps)
-            step += steps
-            reporter.advance(steps)
-            finished = step == config.total_steps
-            interrupted = stopping() and not finished
-            save = finished or interrupted or step % config.save_steps == 0
-            # Also wherever a run may resume: the next means start from there.
-            if save or step % config.log_steps == 0:
-                metrics = runner.read_metrics(step)
-                reporter.report(step, "train", metrics)
-            if save and checkpoints is not None:
-                checkpoints.save(step)
-            if evaluate and config.evaluates_at(step) and not interrupted:
-                evaluation = evaluate()
-                reporter.report(step, "eval", evaluation)
-    if interrupted and chief:
-        _say_how_to_resume(step, run_dir)
-    return TrainingResult(step, interrupted, metrics, evaluation)
+
+    with graceful_stop() as stop, checkpoints or contextlib.nullcontext():
+        loop = _Loop(
+            config,
+            any_worker(strategy, stop.is_set),
+            make_runner,
+            dataset_fn,
+            checkpoints,
+            run_dir,
+            evaluate,
+            is_chief(strategy),
+        )
+        step = checkpoints.restore_latest() if checkpoints else None
+        while True:
+            try:
+                result = loop.run(step)
+                break
+            except Divergence as divergence:
+                barrier = any_worker(strategy, lambda: False)
+                step = go_back(divergence, config, checkpoints, barrier)
+    if result.interrupted and is_chief(strategy):
+        _say_how_to_resume(result.steps, run_dir)
+    return result
 
 
-def _check_model(
-    model: Any, strategy: tf.distribute.Strategy, config: TrainingConfig
-) -> None:
-    if not model.trainable_variables:
-        raise InputError(
-            "the model has no trainable variable; unfreeze some of it"
+class _Loop:
+    """Windows of steps, and what happens between them; see `train`."""
+
+    def __init__(
+        self,
+        config: TrainingConfig,
+        stopping: Callable[[], bool],
+        make_runner: Callable[[tf.data.Dataset], WindowRunner],
+        dataset_fn: Callable[[int], tf.data.Dataset],
+        checkpoints: Checkpoints | None,
+        run_dir: str | os.PathLike | None,
+        evaluate: Callable[[], Mapping[str, float]] | None,
+        chief: bool,
+    ):
+        self._config = config
+        self._stopping = stopping
+        self._make_runner = make_runner
+        self._dataset_fn = dataset_fn
+        self._checkpoints = checkpoints
+        self._run_dir = run_dir
+        self._evaluate = evaluate
+        self._chief = chief
+        # Traced once, whatever a divergence makes begin anew.
+        self._runner: WindowRunner | None = None
+        self._best: Best | None = None
+
+    def run(self, restored: int | None) -> TrainingResult:
+        """Trains from a step to the end, or until it is to stop.
+
+        Args:
+          restored: the step whose checkpoint the variables are of; None where
+            they have their initial values.
+
+        Raises:
+          Divergence: a step was no good.
+        """
+        config = self._config
+        step = restored or 0
+        metrics: Mapping[str, float] = {}
+        interrupted = False
+        with Reporter(
+            self._run_dir, config.total_steps, step, enabled=self._chief
+        ) as reporter:
+            evaluation = self._begin(restored, reporter)
+            if step < config.total_steps:
+                self._read_data(step)
+            while step < config.total_steps and not interrupted:
+                steps = config.next_stop(step) - step
+                self._runner.run(step, steps)
+                step += steps
+                reporter.advance(steps)
+                finished = step == config.total_steps
+                interrupted = self._stopping() and not finished
+                evaluates = config.evaluates_at(step) and not interrupted
+                save = finished or interrupted or step % config.save_steps == 0
+                may_save = save or (config.best_metric and evaluates)
+                # Also wherever a run may resume: the next means start there.
+                if may_save or step % config.log_steps == 0:
+                    metrics, details = self._runner.read_metrics(step)
+                    reporter.report(step, "train", metrics, details)
+                if save:
+                    self._save(step)
+                if self._evaluate and evaluates:
+                    evaluation = self._evaluate_at(step, reporter, saved=save)
+        return TrainingResult(step, interrupted, metrics, evaluation)
+
+    def _begin(
+        self, restored: int | None, reporter: Reporter
+    ) -> Mapping[str, float]:
+        """Catches up on what a run that was stopped had still to do."""
+        config, step = self._config, restored or 0
+        lines = read_metrics(self._run_dir) if self._run_dir else []
+        if config.best_metric:
+            past = [s for s in self._checkpoints.steps() if s <= step]
+            self._best = best_of(lines, config.best_metric, past)
+            self._checkpoints.keep_best(self._best)
+        if config.on_divergence == "rollback" and restored is None:
+            self._checkpoints.save(0)
+        evaluated = any(
+            x["split"] == "eval" and x["step"] == step for x in lines
         )
-    if model.compute_dtype == "float16" and not config.dynamic_loss_scale:
-        raise InputError(
-            "a model in float16 needs dynamic_loss_scale=True, or most of its "
-            "gradients are zero; mixed_bfloat16 needs none"
-        )
-    for variable in model.weights:
-        if not strategy.extended.variable_created_in_scope(
-            tf_variable(variable)
-        ):
-            raise ValueError(
-                f"variable {name_of(variable)!r} was not created under the "
-                "strategy; create the model under strategy.scope()"
+        if self._evaluate and config.evaluates_at(step) and not evaluated:
+            return self._evaluate_at(step, reporter, saved=True)
+        return {}
+
+    def _read_data(self, step: int) -> None:
+        rollbacks = self._checkpoints.rollbacks if self._checkpoints else ()
+        dataset = batches_from(self._dataset_fn, step, rollbacks)
+        if self._runner is None:
+            self._runner = self._make_runner(dataset)
+        else:
+            self._runner.read_from(dataset)
+
+    def _save(self, step: int) -> None:
+        if self._checkpoints is None:
+            return
+        if not self._checkpoints.is_finite():
+            raise Divergence(
+                step - 1, "a weight is not finite", self._runner.batch_size
             )
+        self._checkpoints.save(step)
 
-
-def _has_evaluation(run_dir: str | os.PathLike | None, step: int) -> bool:
-    """Whether the log of the run has the evaluation of this step already."""
-    lines = read_metrics(run_dir) if run_dir is not None else []
-    return any(x["split"] == "eval" and x["step"] == step for x in lines)
+    def _evaluate_at(
+        self, step: int, reporter: Reporter, *, saved: bool
+    ) -> Mapping[str, float]:
+        """Evaluates, and keeps the checkpoint if it is the best so far."""
+        evaluation = self._evaluate()
+        reporter.report(step, "eval", evaluation)
+        metric = self._config.best_metric
+        best = metric and better(self._best, step, metric, evaluation)
+        if best:
+            if not saved:
+                self._save(step)
+            self._best = best
+            self._checkpoints.keep_best(best)
+        return evaluation
 
 
 def _say_how_to_resume(step: int, run_dir: str | os.PathLike | None) -> None:

@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 from albert_tf.errors import InputError
+from albert_tf.training.choices import ON_DIVERGENCE
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -27,6 +28,18 @@ class TrainingConfig:
       save_steps: steps between two checkpoints.
       eval_steps: steps between two evaluations; 0 for one, at the end.
       keep_checkpoints: how many of the newest checkpoints stay.
+      best_metric: metric of the evaluation whose best checkpoint stays, too; a
+        lower one is better if "loss" is in its name. Empty for none.
+      on_divergence: what a loss or gradient that is not finite, or a loss above
+        `max_loss`, does: "stop" the run, or "rollback": leave the batches out
+        and go on from before them.
+      max_loss: largest loss of a step; 0 for no bound.
+      rollback_window: batches that a rollback leaves out: that of the bad step
+        and those before it.
+      ema_decay: decay of moving averages of the weights, which evaluations use
+        and checkpoints hold; 0 for none.
+      log_update_norms: write the norm of each variable's update, and its trust
+        ratio, to TensorBoard.
       dynamic_loss_scale: scale the loss and skip steps that overflow; needed
         with, and only with, precision mixed_float16.
       jit_compile: compile the step with XLA; one replica only (a TPU always
@@ -42,21 +55,38 @@ class TrainingConfig:
     save_steps: int = 1000
     eval_steps: int = 0
     keep_checkpoints: int = 5
+    best_metric: str = ""
+    on_divergence: str = "stop"
+    max_loss: float = 0.0
+    rollback_window: int = 100
+    ema_decay: float = 0.0
+    log_update_norms: bool = True
     dynamic_loss_scale: bool = False
     jit_compile: bool = False
 
     def __post_init__(self):
         for name in (
             "total_steps steps_per_loop gradient_accumulation_steps log_steps "
-            "save_steps keep_checkpoints"
+            "save_steps keep_checkpoints rollback_window"
         ).split():
             self._require(name, getattr(self, name) >= 1, "at least 1")
+        self._require(
+            "on_divergence",
+            self.on_divergence in ON_DIVERGENCE,
+            f"one of {', '.join(ON_DIVERGENCE)}",
+        )
+        self._require(
+            "max_loss",
+            self.max_loss >= 0 and math.isfinite(self.max_loss),
+            "finite and at least 0",
+        )
         self._require("eval_steps", self.eval_steps >= 0, "at least 0")
         self._require(
             "clip_norm",
             self.clip_norm >= 0 and math.isfinite(self.clip_norm),
             "finite and at least 0",
         )
+        self._require("ema_decay", 0 <= self.ema_decay < 1, "in [0, 1)")
         self._require("seed", 0 <= self.seed < 2**31, "in [0, 2**31)")
 
     def _require(self, name: str, condition: bool, rule: str) -> None:

@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+from albert_tf.training.averaging import WeightAverages
+from albert_tf.training.divergence import Divergence, find_divergence
 from albert_tf.training.input_slices import (
     distribute,
     slice_size,
@@ -36,6 +37,10 @@ class WindowRunner:
       schedule: step -> learning rate.
       dataset: global batches from the first step on.
       loss_scale: the state of the loss scale, for float16.
+      averages: moving averages of the weights, to be updated.
+
+    Attributes:
+      batch_size: examples of a global batch.
 
     Raises:
       InputError: the batches cannot be cut into the slices that are asked for.
@@ -51,6 +56,7 @@ class WindowRunner:
         schedule: Callable[[tf.Tensor], tf.Tensor],
         dataset: tf.data.Dataset,
         loss_scale: DynamicLossScale | None = None,
+        averages: WeightAverages | None = None,
     ):
         replicas = strategy.num_replicas_in_sync
         if config.jit_compile and replicas > 1:
@@ -58,16 +64,18 @@ class WindowRunner:
                 f"jit_compile=True works on one replica, not {replicas}; leave "
                 "it out (a TPU compiles anyway)"
             )
-        batch_size = static_batch_size(dataset)
+        self.batch_size = static_batch_size(dataset)
         accumulation = config.gradient_accumulation_steps
         self._replica_step = ReplicaStep(
             model,
             task,
             optimizer,
             accumulation=accumulation,
-            slice_size=slice_size(batch_size, replicas, accumulation),
+            slice_size=slice_size(self.batch_size, replicas, accumulation),
             clip_norm=config.clip_norm,
             skip_overflow=loss_scale is not None,
+            averages=averages,
+            log_update_norms=config.log_update_norms,
         )
         self._run_window = build_window(
             strategy,
@@ -75,19 +83,26 @@ class WindowRunner:
             schedule,
             seed=config.seed,
             loss_scale=loss_scale,
+            averages=averages,
             jit_compile=config.jit_compile,
         )
         self._schedule = schedule
         self._loss_scale = loss_scale
-        self._iterator = iter(distribute(strategy, dataset))
-        self._interval = Interval(batch_size)
+        self._max_loss = config.max_loss
+        self._strategy = strategy
+        self.read_from(dataset)
+
+    def read_from(self, dataset: tf.data.Dataset) -> None:
+        """Goes on with the batches of a dataset like that before."""
+        self._iterator = iter(distribute(self._strategy, dataset))
+        self._interval = Interval(self.batch_size)
 
     def run(self, step: int, steps: int) -> None:
         """Runs the next `steps` steps, the first of which is `step`.
 
         Raises:
           InputError: the dataset ended.
-          FloatingPointError: a loss or a gradient is not finite.
+          Divergence: a loss or a gradient is not acceptable.
         """
         started = time.perf_counter()
         try:
@@ -102,25 +117,26 @@ class WindowRunner:
                 f"{step + steps}; repeat the dataset or lower total_steps"
             ) from error
         self._interval.add(rows, time.perf_counter() - started)
-        _check_finite(rows, step)
+        bad = find_divergence(rows, self._max_loss)
+        if bad:
+            offset, reason = bad
+            raise Divergence(step + offset, reason, self.batch_size)
 
-    def read_metrics(self, step: int) -> dict[str, float]:
-        """Returns the metrics since the last call, after `step` updates."""
+    def read_metrics(
+        self, step: int
+    ) -> tuple[dict[str, float], dict[str, float]]:
+        """Returns what was measured since the last call, after `step` updates.
+
+        Returns:
+          The metrics by name, and the details of the optimizer by name (see
+          `AdamW.apply`), means over the steps; none without
+          `config.log_update_norms`.
+        """
         metrics = self._interval.read(self._replica_step.row_names)
+        details = {
+            name: metrics.pop(name) for name in self._replica_step.detail_names
+        }
         metrics["learning_rate"] = float(self._schedule(step - 1))
         if self._loss_scale is not None:
             metrics["loss_scale"] = float(self._loss_scale.scale)
-        return metrics
-
-
-def _check_finite(rows: np.ndarray, step: int) -> None:
-    """Stops at the first loss or gradient norm that is not finite."""
-    for name, row in (("loss", 0), ("gradient norm", -1)):
-        bad = ~np.isfinite(rows[:, row, 0])
-        if bad.any():
-            first = int(np.argmax(bad))
-            raise FloatingPointError(
-                f"the {name} is {rows[first, row, 0]} at step "
-                f"{step + first + 1}; the last checkpoint is from before. "
-                "Lower the learning rate or look at the batch of that step"
-            )
+        return metrics, details

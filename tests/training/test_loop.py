@@ -1,4 +1,5 @@
 import functools
+import threading
 
 import keras
 import numpy as np
@@ -6,8 +7,8 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.training import optimizers, schedules
-from albert_tf.training.checkpoints import read_checkpoint
+from albert_tf.training import checkpoints, optimizers, schedules
+from albert_tf.training.checkpoint_files import read_checkpoint
 from albert_tf.training.distribution import make_strategy
 from albert_tf.training.loop import train
 from albert_tf.training.metrics_log import read_metrics
@@ -181,7 +182,9 @@ def values(numbers):
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_loss_that_is_not_finite_stops_the_run_by_name(one_device, bad):
     data = values([1.0, 2.0, 3.0, bad, 1.0, 1.0, 1.0, 1.0])
-    with pytest.raises(FloatingPointError, match="the loss is .* at step 4;"):
+    with pytest.raises(
+        FloatingPointError, match="the loss is .* at step 4 .batch 3 "
+    ):
         train_one_weight(one_device, StepTask(), data, log_steps=8)
 
 
@@ -231,7 +234,7 @@ def test_loss_without_variables_is_refused(one_device):
         def loss(self, model, batch, normalizers, seed):
             return tf.reduce_sum(batch["x"]), {}
 
-    with pytest.raises(ValueError, match="depends on no trainable variable"):
+    with pytest.raises(InputError, match="depends on no trainable variable"):
         train_one_weight(one_device, Constant())
 
 
@@ -245,9 +248,15 @@ def test_unused_variable_is_not_even_decayed(toy, reference):
 def train_and_evaluate(toy, strategy, run_dir, evaluate, **settings):
     with strategy.scope():
         model = toy.Toy()
-    settings = {"total_steps": 10, "log_steps": 5, "save_steps": 4} | settings
+    settings = {
+        "total_steps": 10,
+        "log_steps": 5,
+        "save_steps": 4,
+        "eval_steps": 4,
+        **settings,
+    }
     return train(
-        TrainingConfig(eval_steps=4, **settings),
+        TrainingConfig(**settings),
         strategy,
         model,
         toy.ToyTask(),
@@ -257,6 +266,47 @@ def train_and_evaluate(toy, strategy, run_dir, evaluate, **settings):
         run_dir=run_dir,
         evaluate=evaluate,
     )
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_steps_go_on_while_a_checkpoint_is_written(
+    toy, one_device, tmp_path, monkeypatch, compiled
+):
+    beyond, waited = threading.Event(), []
+    write = checkpoints.write_checkpoint
+
+    def slow_write(folder, step, values):
+        if step == 5:
+            waited.append(beyond.wait(timeout=60))
+        write(folder, step, values)
+
+    def evaluate():
+        # The weights have changed three times since step 5.
+        beyond.set()
+        return {}
+
+    monkeypatch.setattr(checkpoints, "write_checkpoint", slow_write)
+    settings = {"log_steps": 8, "save_steps": 5, "jit_compile": compiled}
+    train_and_evaluate(
+        toy, one_device, tmp_path / "a", evaluate, eval_steps=8, **settings
+    )
+    assert waited == [True]
+    monkeypatch.undo()
+    with pytest.raises(KeyboardInterrupt):
+        train_and_evaluate(
+            toy, one_device, tmp_path / "b", stop, eval_steps=5, **settings
+        )
+    written, expected = (
+        read_checkpoint(tmp_path / name / "checkpoints" / "step-00000005")
+        for name in "ab"
+    )
+    assert written.keys() == expected.keys()
+    for name, value in written.items():
+        np.testing.assert_array_equal(value, expected[name])
+
+
+def stop():
+    raise KeyboardInterrupt
 
 
 def logged_steps(run_dir, split):

@@ -12,7 +12,10 @@ import time
 import numpy as np
 import pytest
 
-from albert_tf.training.checkpoints import list_checkpoints, read_checkpoint
+from albert_tf.training.checkpoint_files import (
+    list_checkpoints,
+    read_checkpoint,
+)
 from albert_tf.training.evaluation import evaluate
 from albert_tf.training.metrics_log import read_metrics
 

@@ -9,7 +9,10 @@ import time
 
 import numpy as np
 
-from albert_tf.training.checkpoints import list_checkpoints, read_checkpoint
+from albert_tf.training.checkpoint_files import (
+    list_checkpoints,
+    read_checkpoint,
+)
 from albert_tf.training.metrics_log import read_metrics
 
 PROGRAM = pathlib.Path(__file__).with_name("toy.py")

@@ -6,7 +6,7 @@ import pytest
 from albert_tf.errors import InputError
 from albert_tf.interop.formats.run_folder import is_run_folder
 from albert_tf.interop.opening import open_checkpoint
-from albert_tf.training.checkpoints import read_checkpoint
+from albert_tf.training.checkpoint_files import read_checkpoint
 
 
 @pytest.fixture
