@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -29,6 +30,9 @@ class AdamW:
       epsilon: added to the root of the second moment.
       exclude: regular expressions; a variable whose name contains a match of
         any of them is not decayed (and not adapted, in LAMB).
+      rate_multipliers: variable name -> what the learning rate is multiplied
+        by for that variable; 1 for those that are not in it. The decay is part
+        of the update, so it is multiplied too.
     """
 
     def __init__(
@@ -38,12 +42,14 @@ class AdamW:
         beta_2: float = 0.999,
         epsilon: float = 1e-6,
         exclude: Sequence[str] = EXCLUDED,
+        rate_multipliers: Mapping[str, float] | None = None,
     ):
         self._weight_decay = weight_decay
         self._beta_1 = beta_1
         self._beta_2 = beta_2
         self._epsilon = epsilon
         self._exclude = tuple(exclude)
+        self._rate_multipliers = dict(rate_multipliers or {})
         self._variables: dict[str, tf.Variable] = {}
         self._slots: dict[str, tf.Variable] = {}
 
@@ -56,6 +62,7 @@ class AdamW:
             "beta_2": self._beta_2,
             "epsilon": self._epsilon,
             "exclude": list(self._exclude),
+            "rate_multipliers": dict(self._rate_multipliers),
         }
 
     @property
@@ -70,9 +77,11 @@ class AdamW:
           variables: float32 variables, in the order of the later gradients.
 
         Raises:
-          ValueError: a variable is not float32, or two share a name.
+          ValueError: a variable is not float32, two share a name, or a rate
+            multiplier is of no variable or not a finite number from 0 on.
         """
         self._variables = by_name(variables)
+        self._check_rate_multipliers()
         self._slots = {}
         for name, variable in self._variables.items():
             if variable.dtype != tf.float32:
@@ -86,6 +95,18 @@ class AdamW:
                     tf.zeros(variable.shape), trainable=False, name=slot_name
                 )
 
+    def _check_rate_multipliers(self):
+        for name, multiplier in self._rate_multipliers.items():
+            if name not in self._variables:
+                raise ValueError(
+                    f"rate_multipliers names {name!r}, which is no variable"
+                )
+            if not (multiplier >= 0 and math.isfinite(multiplier)):
+                raise ValueError(
+                    f"rate_multipliers[{name!r}]={multiplier} must be finite "
+                    "and at least 0"
+                )
+
     def is_excluded(self, name: str) -> bool:
         """Whether the variable of this name is neither decayed nor adapted."""
         return any(re.search(pattern, name) for pattern in self._exclude)
@@ -95,7 +116,7 @@ class AdamW:
         gradients: Sequence[tf.Tensor | None],
         learning_rate: tf.Tensor | float,
         condition: tf.Tensor | None = None,
-    ) -> None:
+    ) -> dict[str, tf.Tensor]:
         """Updates variables and slots; works in and outside of a replica.
 
         Args:
@@ -104,23 +125,33 @@ class AdamW:
             None is left alone: no decay either.
           learning_rate: scalar.
           condition: bool scalar; where given and false, nothing changes.
+
+        Returns:
+          What is worth a look, float32 scalars, the same on every replica.
+          `update_norm/<variable>`: the norm of the update, decay included,
+          before trust ratio and learning rate. `trust_ratio/<variable>`, of
+          adapted variables: the ratio that the update was multiplied by.
         """
         pairs = zip(self._variables, gradients, strict=True)
         present = {name: g for name, g in pairs if g is not None}
         replica = tf.distribute.get_replica_context()
         if replica is None:
             strategy = tf.distribute.get_strategy()
-            self._apply(strategy, present, learning_rate, condition)
-        else:
-            replica.merge_call(
-                self._apply, args=(present, learning_rate, condition)
-            )
+            return self._apply(strategy, present, learning_rate, condition)
+        return replica.merge_call(
+            self._apply, args=(present, learning_rate, condition)
+        )
 
     def _apply(self, strategy, gradients, learning_rate, condition):
+        details = {}
         for name, gradient in gradients.items():
-            strategy.extended.update(
+            found = strategy.extended.update(
                 self._variables[name],
-                functools.partial(self._update, self.is_excluded(name)),
+                functools.partial(
+                    self._update,
+                    self.is_excluded(name),
+                    self._rate_multipliers.get(name, 1.0),
+                ),
                 args=(
                     gradient,
                     self._slots[f"{name}/adam_m"],
@@ -128,16 +159,30 @@ class AdamW:
                     learning_rate,
                     condition,
                 ),
+                group=False,
             )
+            # One value for each device here, and all of them equal.
+            details |= {f"{kind}/{name}": x[0] for kind, x in found.items()}
+        return details
 
-    def _update(self, excluded, variable, gradient, m, v, rate, condition):
+    def _update(
+        self, excluded, multiplier, variable, gradient, m, v, rate, condition
+    ):
         """Updates one device's copy of one variable."""
         next_m = self._beta_1 * m + (1.0 - self._beta_1) * gradient
         next_v = self._beta_2 * v + (1.0 - self._beta_2) * tf.square(gradient)
         update = next_m / (tf.sqrt(next_v) + self._epsilon)
         if not excluded:
             update += self._weight_decay * variable
-            rate *= self._trust_ratio(variable, update)
+        # What nobody reads of the details is not computed.
+        details = {"update_norm": _norm(update)}
+        if multiplier != 1.0:
+            rate *= multiplier
+        if not excluded:
+            ratio = self._trust_ratio(variable, details["update_norm"])
+            if ratio is not None:
+                details["trust_ratio"] = ratio
+                rate *= ratio
         change = rate * update
         if condition is not None:
             # Selecting keeps the decision on the device; a tf.cond would wait
@@ -145,13 +190,14 @@ class AdamW:
             next_m = tf.where(condition, next_m, m)
             next_v = tf.where(condition, next_v, v)
             change = tf.where(condition, change, 0.0)
-        return tf.group(
-            m.assign(next_m), v.assign(next_v), variable.assign_sub(change)
-        )
+        m.assign(next_m)
+        v.assign(next_v)
+        variable.assign_sub(change)
+        return details
 
-    def _trust_ratio(self, weight, update):
-        del weight, update
-        return 1.0
+    def _trust_ratio(self, weight, update_norm):
+        """Returns what the update is multiplied by; None for no adaptation."""
+        del weight, update_norm
 
 
 class Lamb(AdamW):
@@ -163,8 +209,12 @@ class Lamb(AdamW):
     variable and has one ratio for all its uses.
     """
 
-    def _trust_ratio(self, weight, update):
-        weight_norm = tf.sqrt(2.0 * tf.nn.l2_loss(weight))
-        update_norm = tf.sqrt(2.0 * tf.nn.l2_loss(update))
+    def _trust_ratio(self, weight, update_norm):
+        weight_norm = _norm(weight)
         both = tf.logical_and(weight_norm > 0.0, update_norm > 0.0)
         return tf.where(both, weight_norm / update_norm, 1.0)
+
+
+def _norm(x: tf.Tensor | tf.Variable) -> tf.Tensor:
+    """Returns the Euclidean norm, a float32 scalar."""
+    return tf.sqrt(2.0 * tf.nn.l2_loss(x))

@@ -37,13 +37,17 @@ class Reporter:
             self._progress.advance(steps)
 
     def report(
-        self, step: int, split: str, values: Mapping[str, float]
+        self,
+        step: int,
+        split: str,
+        values: Mapping[str, float],
+        details: Mapping[str, float] | None = None,
     ) -> None:
-        """Shows and writes the metrics of a step."""
+        """Shows and writes the metrics of a step; details go to TensorBoard."""
         if self._progress is not None:
             self._progress.report(step, split, values)
         if self._log is not None:
-            self._log.write(step, split, values)
+            self._log.write(step, split, values, details)
 
     def __enter__(self) -> Reporter:
         return self

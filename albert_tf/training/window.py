@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from albert_tf.training.averaging import WeightAverages
 from albert_tf.training.loss_scale import DynamicLossScale
 from albert_tf.training.replica_step import ReplicaStep
 from albert_tf.training.seeds import step_seed
@@ -19,6 +20,7 @@ def build_window(
     *,
     seed: int,
     loss_scale: DynamicLossScale | None = None,
+    averages: WeightAverages | None = None,
     jit_compile: bool = False,
 ) -> Callable[[Any, tf.Tensor, tf.Tensor], tf.Tensor]:
     """Builds the function that runs consecutive steps without the host.
@@ -29,6 +31,7 @@ def build_window(
       schedule: learning rate of a step (from 0).
       seed: of the run.
       loss_scale: state of the loss scale, updated after every step.
+      averages: those that `replica_step` updates.
       jit_compile: compile the step with XLA.
 
     Returns:
@@ -45,14 +48,11 @@ def build_window(
 
     def one_step(iterator, step):
         scale = tf.ones([]) if loss_scale is None else loss_scale.scale
+        arguments = (schedule(step), step_seed(seed, step), scale)
+        if averages is not None:
+            arguments += (averages.decay_at(step),)
         result = strategy.run(
-            step_function,
-            args=(
-                iterator.get_next(),
-                schedule(step),
-                step_seed(seed, step),
-                scale,
-            ),
+            step_function, args=(iterator.get_next(), *arguments)
         )
         row = strategy.experimental_local_results(result)[0]
         if loss_scale is not None:

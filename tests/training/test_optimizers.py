@@ -157,3 +157,78 @@ def test_settings_are_recorded():
     settings = Lamb(weight_decay=0.1).to_dict()
     assert settings.pop("name") == "lamb"
     assert Lamb(**settings).to_dict() == settings | {"name": "lamb"}
+
+
+def dense_and_bias():
+    return [
+        tf.Variable([[1.0, -2.0], [0.5, 3.0]], name="dense/kernel"),
+        tf.Variable([0.3, 0.4], name="dense/bias"),
+    ]
+
+
+def two_steps(kind, **settings):
+    """Two updates; returns the variables and what the last one gave."""
+    variables = dense_and_bias()
+    optimizer = kind(**settings)
+    optimizer.build(variables)
+    for scale in (1.0, -0.3):
+        gradients = [scale * tf.ones([2, 2]), scale * tf.range(1.0, 3.0)]
+        details = optimizer.apply(gradients, 0.1)
+    return variables, details
+
+
+@pytest.mark.parametrize("kind", [AdamW, Lamb])
+def test_rate_multipliers_scale_the_whole_change(kind):
+    multipliers = {"dense/kernel": 0.25}
+    optimizer = kind(rate_multipliers=multipliers, weight_decay=0.5)
+    reference = kind(weight_decay=0.5)
+    ours, theirs, before = (dense_and_bias() for _ in range(3))
+    gradients = [tf.ones([2, 2]), tf.ones([2])]
+    for variables, each in ((ours, optimizer), (theirs, reference)):
+        each.build(variables)
+        each.apply(gradients, 0.1)
+    np.testing.assert_allclose(
+        ours[0] - before[0], 0.25 * (theirs[0] - before[0]), rtol=1e-5
+    )
+    np.testing.assert_array_equal(ours[1], theirs[1])
+
+
+@pytest.mark.parametrize(
+    ("name", "multiplier", "message"),
+    [("dens/kernel", 0.5, "no variable"), ("dense/bias", -1.0, "=-1.0 must")],
+)
+def test_bad_rate_multipliers_are_named(name, multiplier, message):
+    optimizer = Lamb(rate_multipliers={name: multiplier})
+    with pytest.raises(ValueError, match=f"{name}.*{message}"):
+        optimizer.build(dense_and_bias())
+
+
+def test_details_are_norms_and_ratios():
+    variables, details = two_steps(Lamb)
+    assert set(details) == {
+        "update_norm/dense/kernel",
+        "trust_ratio/dense/kernel",
+        "update_norm/dense/bias",
+    }
+    weights, found = [v.numpy() for v in dense_and_bias()], {}
+    ms, vs = [0.0, 0.0], [0.0, 0.0]
+    for scale in (1.0, -0.3):
+        for i, gradient in enumerate((np.ones([2, 2]), np.arange(1.0, 3.0))):
+            ms[i] = 0.9 * ms[i] + 0.1 * scale * gradient
+            vs[i] = 0.999 * vs[i] + 0.001 * (scale * gradient) ** 2
+            update = ms[i] / (np.sqrt(vs[i]) + 1e-6)
+            ratio = 1.0
+            if i == 0:
+                update += 0.01 * weights[0]
+                ratio = np.linalg.norm(weights[0]) / np.linalg.norm(update)
+                found["trust_ratio/dense/kernel"] = ratio
+            name = ("dense/kernel", "dense/bias")[i]
+            found[f"update_norm/{name}"] = np.linalg.norm(update)
+            weights[i] = weights[i] - 0.1 * ratio * update
+    assert found == pytest.approx({n: float(x) for n, x in details.items()})
+    for variable, weight in zip(variables, weights, strict=True):
+        np.testing.assert_allclose(variable, weight, rtol=1e-5)
+    assert set(two_steps(AdamW)[1]) == {
+        "update_norm/dense/kernel",
+        "update_norm/dense/bias",
+    }

@@ -1,11 +1,17 @@
 import json
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.training.schedules import polynomial_decay
+from albert_tf.training.schedules import (
+    CosineDecay,
+    LinearDecay,
+    WarmupStableDecay,
+    polynomial_decay,
+)
 
 
 def golden_tables(shared):
@@ -65,3 +71,81 @@ def test_bad_values_are_named(name, value):
     arguments = {"base_rate": 0.1, "total_steps": 10} | {name: value}
     with pytest.raises(InputError, match=f"{name}={value}"):
         polynomial_decay(**arguments)
+
+
+def rates(schedule, steps):
+    return schedule(tf.range(steps)).numpy()
+
+
+def test_line_goes_from_the_peak_to_zero_without_a_jump():
+    schedule = LinearDecay(0.3, 100, warmup_steps=20)
+    expected = np.interp(np.arange(110), [0, 20, 100], [0.0, 0.3, 0.0])
+    np.testing.assert_allclose(rates(schedule, 110), expected, atol=1e-8)
+    assert schedule(20) == np.float32(0.3)
+    assert schedule(100) == 0.0
+    assert LinearDecay(0.3, 100)(0) == np.float32(0.3)
+
+
+@pytest.mark.parametrize(("warmup_steps", "final"), [(20, 0.0), (0, 0.1)])
+def test_cosine_is_that_of_keras(warmup_steps, final):
+    schedule = CosineDecay(0.3, 100, warmup_steps, final_fraction=final)
+    # Keras counts the steps of the decay alone.
+    theirs = keras.optimizers.schedules.CosineDecay(
+        0.0 if warmup_steps else 0.3,
+        100 - warmup_steps,
+        alpha=final,
+        warmup_target=0.3 if warmup_steps else None,
+        warmup_steps=warmup_steps,
+    )
+    expected = [float(theirs(step)) for step in range(110)]
+    np.testing.assert_allclose(rates(schedule, 110), expected, atol=1e-7)
+    assert schedule(warmup_steps) == np.float32(0.3)
+    assert schedule(100) == np.float32(0.3) * np.float32(final)
+
+
+def test_stable_phase_is_flat_and_the_decay_a_root():
+    schedule = WarmupStableDecay(0.3, 100, 20, decay_steps=40)
+    found = rates(schedule, 110)
+    np.testing.assert_allclose(found[:20], 0.3 * np.arange(20) / 20, rtol=1e-6)
+    assert (found[20:61] == np.float32(0.3)).all()
+    decay = 0.3 * (1 - np.sqrt(np.arange(40) / 40))
+    np.testing.assert_allclose(found[60:100], decay, rtol=1e-5)
+    assert (found[100:] == 0.0).all()
+
+
+def test_rates_before_the_decay_know_no_end():
+    early, late, never = (
+        rates(WarmupStableDecay(0.3, total, 20, decay), 90)
+        for total, decay in ((100, 40), (1000, 910), (200, 0))
+    )
+    np.testing.assert_array_equal(early[:61], never[:61])
+    assert early[61] < never[61]
+    np.testing.assert_array_equal(late, never)
+
+
+@pytest.mark.parametrize("kind", [LinearDecay, CosineDecay, WarmupStableDecay])
+def test_schedules_agree_in_graphs_and_in_their_records(kind):
+    schedule = kind(0.3, 100, 7)
+    assert kind(**schedule.to_dict()) == schedule
+    one_by_one = [
+        tf.function(schedule)(tf.constant(step, tf.int64)) for step in range(9)
+    ]
+    np.testing.assert_array_equal(rates(schedule, 9), one_by_one)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "values"),
+    [
+        (LinearDecay, "warmup_steps", {"warmup_steps": 10}),
+        (CosineDecay, "final_fraction", {"final_fraction": 1.5}),
+        (WarmupStableDecay, "decay_steps", {"decay_steps": -1}),
+        (
+            WarmupStableDecay,
+            "decay_steps",
+            {"warmup_steps": 6, "decay_steps": 5},
+        ),
+    ],
+)
+def test_what_does_not_fit_the_steps_is_named(kind, name, values):
+    with pytest.raises(InputError, match=f"{name}={values[name]}"):
+        kind(**({"base_rate": 0.1, "total_steps": 10} | values))

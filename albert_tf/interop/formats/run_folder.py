@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+from collections.abc import Collection
 from typing import Any
 
 from albert_tf.config import AlbertConfig
@@ -17,7 +18,10 @@ from albert_tf.interop.vocabularies import folder_vocabulary
 
 CHECKPOINTS = "checkpoints"
 _CONFIG = "config.json"
-_MODEL = "model/"  # the prefix of the model's variables; the rest is training's
+# Prefixes of the model's variables, and of their averages if a run has these;
+# the rest is training's.
+_MODEL = "model/"
+_AVERAGE = "average/"
 
 
 def is_run_folder(folder: str | os.PathLike[str]) -> bool:
@@ -30,6 +34,9 @@ def open_run(
     path: str | os.PathLike[str], *, overrides: dict[str, Any] | None = None
 ) -> Checkpoint:
     """Opens the newest checkpoint of a run, or the one that is given.
+
+    Where there are averages of the weights they are read, as the run's
+    evaluations are of them.
 
     Args:
       path: the run's folder, or a checkpoint's path without ".index".
@@ -49,7 +56,7 @@ def open_run(
         folder = path.parent.parent
     config = AlbertConfig.from_json(folder / _CONFIG).replace(**overrides or {})
     opened = open_tf_checkpoint(prefix, by_object=True)
-    names = {name.removeprefix(_MODEL): name for name in opened.shapes}
+    names = _short_names(opened.shapes)
     file = TensorFile(
         {short: opened.shapes[name] for short, name in names.items()},
         lambda short: opened.read(names[short]),
@@ -67,3 +74,17 @@ def open_run(
         format="training run of albert_tf",
         left=account.left,
     )
+
+
+def _short_names(names: Collection[str]) -> dict[str, str]:
+    """Returns short name -> name; the model's variables go by their paths."""
+    short = {}
+    for name in names:
+        path = name.removeprefix(_MODEL)
+        if name.startswith(_AVERAGE):
+            short[name.removeprefix(_AVERAGE)] = name
+        elif _AVERAGE + path in names:
+            short[name] = name  # The last weights, beside their averages.
+        else:
+            short[path] = name
+    return short

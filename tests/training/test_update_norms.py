@@ -1,0 +1,70 @@
+"""What the optimizer did to each variable, in TensorBoard."""
+
+import numpy as np
+import pytest
+
+from albert_tf.training.metrics_log import read_events, read_metrics
+
+
+def details(run_dir):
+    """(name, step) -> value of what TensorBoard alone has."""
+    (path,) = run_dir.glob("tensorboard/train/*.tfevents.*")
+    return {
+        (value.tag, event.step): value.simple_value
+        for event in read_events(path)
+        for value in event.summary.value
+        if value.tag.startswith(("update_norm/", "trust_ratio/"))
+    }
+
+
+@pytest.fixture(scope="module")
+def one(toy, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("one")
+    strategy = toy.make_strategy("one_device")
+    model, *_ = toy.run(strategy, total_steps=6, log_steps=1, run_dir=folder)
+    return folder, toy.weights(model)
+
+
+def test_tensorboard_has_a_norm_and_a_ratio_of_each_variable(one):
+    names = {name for name, _ in details(one[0])}
+    assert names == {
+        "update_norm/table/embeddings",
+        "update_norm/dense/kernel",
+        "update_norm/dense/bias",
+        "update_norm/layer_norm/gamma",
+        "update_norm/layer_norm/beta",
+        # Not of what is excluded, nor of what the loss does not depend on.
+        "trust_ratio/table/embeddings",
+        "trust_ratio/dense/kernel",
+    }
+    assert {step for _, step in details(one[0])} == set(range(1, 7))
+
+
+def test_nothing_else_has_them(one, toy, one_device, tmp_path, capsys):
+    lines = read_metrics(one[0])
+    assert not any("/" in name for line in lines for name in line["values"])
+    model, *_ = toy.run(
+        one_device, total_steps=6, log_update_norms=False, run_dir=tmp_path
+    )
+    assert not details(tmp_path)
+    for name, weight in toy.weights(model).items():
+        np.testing.assert_array_equal(weight, one[1][name])
+
+
+@pytest.mark.parametrize(
+    ("replicas", "settings"),
+    [(2, {"gradient_accumulation_steps": 3}), (1, {"jit_compile": True})],
+)
+def test_replicas_and_xla_give_their_means_over_the_steps(
+    toy, one, one_device, two_replicas, tmp_path, capsys, replicas, settings
+):
+    strategy = two_replicas if replicas > 1 else one_device
+    toy.run(strategy, total_steps=6, log_steps=3, run_dir=tmp_path, **settings)
+    each = details(one[0])
+    means = {
+        (name, last): np.mean([each[name, last - k] for k in range(3)])
+        for name, last in each
+        if last in (3, 6)
+    }
+    assert details(tmp_path) == pytest.approx(means, rel=1e-4)
+    assert "update_norm/" not in capsys.readouterr().err
