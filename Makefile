@@ -6,11 +6,12 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check install
 PYTEST := $(BIN)/python -m pytest
 GARDEN := .venv-model-garden
+TPU_PINS := .venv-tpu-pins
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help venv peers model-garden demo test test-slow test-backends \
-    test-peers test-model-garden bench clean
+    test-peers test-model-garden test-tpu-pins bench clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-18s %s\n", $$1, $$2 }' \
@@ -45,12 +46,16 @@ test-model-garden: venv model-garden  ## Compare with it, and transformers 4
 	    tests/text/test_huggingface_slow_wordpiece.py \
 	    tests/text/test_tokenizer_json_folders.py
 
+test-tpu-pins: $(TPU_PINS)/installed  ## Quick tests with the versions for TPUs
+	$(TPU_PINS)/bin/python -m pytest
+
 bench: peers  ## Measure the speed against the peers (quiet machine!)
 	$(BIN)/python benchmarks/encoder_speed.py $(ARGS)
 	$(BIN)/python benchmarks/packed_rows.py
 
 clean:  ## Remove .venv and everything built
-	rm -rf .venv $(GARDEN) build dist *.egg-info .pytest_cache .ruff_cache
+	rm -rf .venv $(GARDEN) $(TPU_PINS) build dist *.egg-info \
+	    .pytest_cache .ruff_cache
 
 .venv/pyvenv.cfg:
 	@"$(PYTHON)" -c 'import platform, sys; \
@@ -73,4 +78,13 @@ $(GARDEN)/installed: .venv/pyvenv.cfg requirements-model-garden.txt
 	$(BIN)/python -m venv --clear $(GARDEN)
 	$(GARDEN)/bin/python -m pip --quiet --disable-pip-version-check install \
 	    --no-deps -r requirements-model-garden.txt
+	@touch $@
+
+$(TPU_PINS)/installed: .venv/pyvenv.cfg requirements-tpu.txt pyproject.toml \
+    setup.py
+	$(BIN)/python -m venv --clear $(TPU_PINS)
+	$(TPU_PINS)/bin/python -m pip --quiet --disable-pip-version-check install \
+	    -r requirements-tpu.txt
+	$(TPU_PINS)/bin/python -m pip --quiet --disable-pip-version-check install \
+	    --no-deps --no-build-isolation --editable .
 	@touch $@

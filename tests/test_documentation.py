@@ -15,6 +15,7 @@ from albert_tf.demo.python_docs import python_documents
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[1]
 README = (REPOSITORY / "README.md").read_text("utf-8")
+TPU = (REPOSITORY / "docs" / "tpu.md").read_text("utf-8")
 CHECKPOINTS = (REPOSITORY / "docs" / "checkpoints.md").read_text("utf-8")
 RUN = re.compile(r"<!-- run -->\n```(\w+)\n(.*?)```", re.DOTALL)
 
@@ -90,6 +91,36 @@ def test_every_difference_is_pinned_by_a_test():
         assert test, row
         code = (REPOSITORY / test[1]).read_text("utf-8")
         assert f"def {test[2]}(" in code, row
+
+
+def test_commands_for_tpus_have_flags_that_exist(tmp_path):
+    # They cannot be run without a TPU.
+    commands = re.findall(
+        r"^albert (\S+) ((?:.*\\\n)*.*)", TPU.replace("$", ""), re.MULTILINE
+    )
+    assert [command for command, _ in commands].count("pretrain") == 2
+    for command, arguments in commands:
+        albert = [sys.executable, "-m", "albert_tf"]
+        usage = run([*albert, command, "--help"], tmp_path)
+        for name in re.findall(r"--(\w+)", arguments):
+            assert re.search(rf"--(\[no\])?{name}:", usage), name
+        model = re.search(r"--config=(\S+)", arguments)
+        assert not model or AlbertConfig.from_official(model[1])
+    table = TPU.split("| slice | cores |")[1].split("\n\n")[0]
+    rows = [row.strip("|").split("|") for row in table.splitlines()[2:]]
+    assert len(rows) == 4
+    for _, cores, accumulation, examples in rows:
+        assert int(cores) * int(accumulation) * int(examples) == 4096
+
+
+def test_requirements_for_tpus_are_those_of_the_page():
+    pins = (REPOSITORY / "requirements-tpu.txt").read_text("utf-8")
+    assert "\ntensorflow==2.19.1\n" in pins
+    assert "tensorflow-tpu==2.19.1" in TPU
+    install = re.search(r"^pip install -c .*\\\n.*", TPU, re.MULTILINE)[0]
+    for name in re.findall(r"(?<=\s)[a-z][a-z0-9-]+(?=\s)", install):
+        if name not in ("install", "tensorflow-tpu", "requirements-tpu"):
+            assert f"\n{name}==" in pins, name
 
 
 def test_links_lead_somewhere():
