@@ -45,6 +45,10 @@ def find_text_files(
         raise InputError("input: no file named; give a path or a glob pattern")
     files: dict[pathlib.Path, None] = {}
     for pattern in patterns:
+        if "://" in pattern:
+            raise InputError(
+                f"input {pattern}: text is read from local files; copy it here"
+            )
         if os.path.exists(pattern):
             matches = [pattern]  # perhaps with the characters of a pattern
         else:

@@ -15,6 +15,20 @@ from albert_tf.data.manifest import MANIFEST_NAME, data_files, read_manifest
 from albert_tf.errors import InputError
 
 
+def local_folder(path: str | os.PathLike[str]) -> pathlib.Path:
+    """Returns the absolute path of an output folder.
+
+    Raises:
+      InputError: it is remote (`gs://...`).
+    """
+    if "://" in os.fspath(path):
+        raise InputError(
+            f"output {path}: data are made in a local folder, which appears "
+            "when it is complete; name one, and copy it there"
+        )
+    return pathlib.Path(path).absolute()
+
+
 @contextlib.contextmanager
 def scratch_folder(folder: pathlib.Path) -> Iterator[pathlib.Path]:
     """Makes an empty folder beside `folder`, which is gone at the end.

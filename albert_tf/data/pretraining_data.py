@@ -26,6 +26,7 @@ from albert_tf.data.documents import find_text_files
 from albert_tf.data.manifest import build_manifest, describe_split, shard_names
 from albert_tf.data.output_folder import (
     check_output_folder,
+    local_folder,
     publish,
     scratch_folder,
 )
@@ -70,7 +71,7 @@ def create_pretraining_data(
         would be empty.
     """
     files = find_text_files(config.input_patterns)
-    folder = pathlib.Path(config.output_folder).absolute()
+    folder = local_folder(config.output_folder)
     shards = {
         split: shard_names(split, number, config.compress)
         for split, number in config.shards_of_splits().items()

@@ -76,6 +76,11 @@ def train_vocabulary(
             )
     if isinstance(sentences, str):
         raise TypeError("sentences must be many strings, not one str.")
+    if "://" in os.fspath(output_prefix):
+        raise InputError(
+            f"output_prefix={os.fspath(output_prefix)!r}: a vocabulary is "
+            "written to a local folder; name one, and copy it there."
+        )
     prefix = pathlib.Path(output_prefix)
     _make_folder(prefix)  # Now, not after hours of training.
     sample = _sample(sentences, max_sentences, seed)

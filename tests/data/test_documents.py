@@ -152,6 +152,8 @@ def test_find_text_files(tmp_path):
 
 def test_find_text_files_refuses(tmp_path):
     (tmp_path / "empty.txt").touch()
+    with pytest.raises(InputError, match="input gs://b/x: .*local files"):
+        find_text_files("gs://b/x")
     with pytest.raises(InputError, match="no such file"):
         find_text_files(f"{tmp_path}/*.csv")
     with pytest.raises(InputError, match="empty.txt: the file is empty"):

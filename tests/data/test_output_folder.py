@@ -5,6 +5,7 @@ import pytest
 from albert_tf.data.manifest import read_manifest
 from albert_tf.data.output_folder import (
     check_output_folder,
+    local_folder,
     publish,
     scratch_folder,
 )
@@ -119,3 +120,9 @@ def test_scratch_folder_goes_with_an_error(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         fail()
     assert not names_in(tmp_path)
+
+
+def test_a_remote_folder_is_refused(tmp_path):
+    assert local_folder(tmp_path / "data") == tmp_path / "data"
+    with pytest.raises(InputError, match="output gs://b/data: .*local folder"):
+        local_folder("gs://b/data")

@@ -143,6 +143,8 @@ def test_output_is_checked_before_the_corpus_is_read(tmp_path):
     for prefix in (tmp_path / "file" / "x", "", "/proc/absent/x"):
         with pytest.raises(InputError, match="output_prefix=.*cannot be wri"):
             train_vocabulary(unread(), prefix)
+    with pytest.raises(InputError, match="output_prefix='gs://b/x'.*local"):
+        train_vocabulary(unread(), "gs://b/x")
 
 
 def test_is_quiet(tmp_path):
