@@ -183,16 +183,23 @@ def test_pretraining_refuses_local_paths_first(calls, tmp_path):
     assert not os.listdir(tmp_path)
 
 
-def test_command_exits_with_status_2(tmp_path):
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--tpu=my-tpu"], "input='data' is a local path"),
+        (["--tpu=local", "--jit_compile"], "jit_compile=True with tpu='local'"),
+    ],
+)
+def test_command_exits_with_status_2(tmp_path, flags, message):
     result = subprocess.run(
         [
             *(sys.executable, "-m", "albert_tf", "pretrain"),
-            *("--input=data", f"--output={tmp_path / 'run'}", "--tpu=my-tpu"),
+            *("--input=data", f"--output={tmp_path / 'run'}", *flags),
         ],
         capture_output=True,
         text=True,
     )
     assert result.returncode == 2
     assert result.stderr.count("\n") == 1, result.stderr
-    assert "input='data' is a local path" in result.stderr
+    assert message in result.stderr
     assert not os.listdir(tmp_path)
