@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -17,6 +17,9 @@ from albert_tf.data.record_files import (
 )
 from albert_tf.data.records import parse_example
 from albert_tf.errors import InputError
+
+# Records of a file whose size and ids are looked at before a run.
+_LOOKED_AT = 1000
 
 # `token_boundary`, the eighth of Google's features, is of no use in training.
 READ_FEATURES = frozenset(
@@ -44,7 +47,7 @@ def check_records(
     """Refuses records that do not fit, by manifests and first records.
 
     Files of one manifest, which has their sizes, are all alike: of them one is
-    opened, of others each.
+    opened, of others each, and its first thousand records are looked at.
 
     Args:
       patterns: see `find_record_files`.
@@ -87,7 +90,7 @@ def check_records(
                     f"records {file.path}: {size} {name} a record, not "
                     f"{wanted[name]}; make the data with that, or set it so"
                 )
-        largest = max(first["input_ids"].max(), first["masked_lm_ids"].max())
+        largest = _largest_id(file, sizes)
         if vocab_size is not None and largest >= vocab_size:
             raise InputError(
                 f"records {file.path}: token id {largest} is not below "
@@ -116,6 +119,27 @@ def _check_tokenizer(
             f"{tokenizer['fingerprint'][:12]}, not {fingerprint[:12]}); use "
             "that one, or make the data again"
         )
+
+
+def _largest_id(file: RecordFile, sizes: Mapping[str, int]) -> int:
+    """Returns the largest token id of the first records, all of one size."""
+    tokens, predictions = sizes["tokens"], sizes["predictions"]
+    ids = {
+        "input_ids": tf.io.FixedLenFeature([tokens], tf.int64),
+        "masked_lm_ids": tf.io.FixedLenFeature([predictions], tf.int64),
+    }
+    try:
+        records = next(iter(open_records(file.path).batch(_LOOKED_AT)))
+    except tf.errors.OpError as error:
+        raise damaged(file.path, error) from None
+    try:
+        parsed = tf.io.parse_example(records, ids)
+    except tf.errors.InvalidArgumentError:
+        raise InputError(
+            f"records {file.path}: not all have {tokens} tokens and "
+            f"{predictions} predictions, as the first one has; make them again"
+        ) from None
+    return max(int(tf.reduce_max(values)) for values in parsed.values())
 
 
 def _first_record(file: RecordFile) -> dict[str, Any] | None:

@@ -16,6 +16,8 @@ from albert_tf.data.check_records import check_records
 from albert_tf.data.input_pipeline import pretraining_dataset
 from albert_tf.data.record_files import find_record_files
 from albert_tf.errors import InputError
+from albert_tf.tasks.pretrain_config import METRICS
+from albert_tf.tasks.pretraining import pretraining_task
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.tokenizer_files import load_tokenizer
 
@@ -43,6 +45,13 @@ class PretrainingRecords:
     def has_heldout(self) -> bool:
         """Whether there is a split for evaluation."""
         return bool(self.manifest and "heldout" in self.manifest["splits"])
+
+    def metrics(self) -> tuple[str, ...]:
+        """Returns the names that the evaluation of a run on them has."""
+        if not self.has_heldout:
+            return ()
+        sentence_order = pretraining_task(self.manifest).sentence_order
+        return tuple(m for m in METRICS if sentence_order or "sop" not in m)
 
     def dataset(self, global_batch_size: int, **settings) -> tf.data.Dataset:
         """Returns batches; `settings` as in `pretraining_dataset`."""

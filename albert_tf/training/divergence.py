@@ -95,8 +95,8 @@ def go_back(
     )
     if config.on_divergence == "stop" or checkpoints is None:
         raise FloatingPointError(
-            f"{what}; the last checkpoint is from before. Lower the learning "
-            "rate, look at that batch, or use on_divergence=rollback"
+            f"{what}; what is saved is from before. Lower the learning rate, "
+            "look at that batch, or use on_divergence=rollback"
         ) from None
     first = max(0, update + 1 - config.rollback_window)
     # The chief may still be writing what all are to list and read.

@@ -1,10 +1,13 @@
 import pathlib
 import shutil
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
 from albert_tf.data.check_records import check_records, verify_records
+from albert_tf.data.record_files import open_records
+from albert_tf.data.records import parse_example
 from albert_tf.errors import InputError
 
 
@@ -56,6 +59,26 @@ def test_ids_are_checked_without_a_manifest(folder):
     (folder / "manifest.json").unlink()
     with pytest.raises(InputError, match="is not below vocab_size=20"):
         check_records(f"{folder}/*.tfrecord", vocab_size=20)
+
+
+def test_ids_and_sizes_of_later_records_are_checked_too(create, tmp_path):
+    records = {}
+    for length in (32, 64):
+        made, _ = create(str(length), max_seq_length=length)
+        files = open_records(sorted(map(str, made.glob("*.tfrecord")))[0])
+        records[length] = [record.numpy() for record in files.take(20)]
+    largest = [
+        parse_example(record)["input_ids"].max() for record in records[64]
+    ]
+    by_id = [records[64][i] for i in np.argsort(largest, kind="stable")]
+    assert min(largest) < max(largest)
+    path = write_records(tmp_path / "a.tfrecord", *by_id)
+    check_records(path, vocab_size=max(largest) + 1)
+    with pytest.raises(InputError, match=f"id {max(largest)} is not below"):
+        check_records(path, vocab_size=max(largest))
+    mixed = write_records(tmp_path / "b.tfrecord", *by_id, *records[32])
+    with pytest.raises(InputError, match="b.tfrecord: not all have 64 tokens"):
+        check_records(mixed)
 
 
 def test_files_of_different_sizes_do_not_mix(create):

@@ -83,7 +83,7 @@ def test_metrics_that_users_watch(run):
     assert [line["step"] for line in train] == [4, 8, 12]
     for name in (
         "loss mlm_loss sop_loss mlm_accuracy sop_accuracy learning_rate "
-        "gradient_norm examples_per_second tokens_per_second"
+        "gradient_norm examples_per_second tokens_per_second matmul_share"
     ).split():
         assert name in train[0]["values"]
     values = train[0]["values"]
@@ -160,6 +160,17 @@ def test_records_that_do_not_fit_are_refused(
 ):
     config = settings(records, tmp_path / "run", model=MODEL.replace(**changes))
     with pytest.raises(InputError, match=message):
+        pretrain(config)
+    assert not (tmp_path / "run").exists()
+
+
+def test_metric_that_no_evaluation_has_is_refused(records, tmp_path):
+    config = settings(records, tmp_path / "run", best_metric="f1")
+    with pytest.raises(InputError, match="has loss, mlm_loss, mlm_accuracy, "):
+        pretrain(config)
+    plain = shutil.copy(next(records.glob("pretraining-*.tfrecord")), tmp_path)
+    config = settings(plain, tmp_path / "run", best_metric="loss")
+    with pytest.raises(InputError, match="has no held-out split"):
         pretrain(config)
     assert not (tmp_path / "run").exists()
 
