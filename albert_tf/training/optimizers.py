@@ -162,26 +162,31 @@ class AdamW:
                 group=False,
             )
             # One value for each device here, and all of them equal.
-            details |= {f"{kind}/{name}": x[0] for kind, x in found.items()}
+            kinds = ("update_norm", "trust_ratio")
+            for kind, value in zip(kinds, tf.unstack(found[0]), strict=False):
+                details[f"{kind}/{name}"] = value
         return details
 
     def _update(
         self, excluded, multiplier, variable, gradient, m, v, rate, condition
     ):
-        """Updates one device's copy of one variable."""
+        """Updates one device's copy of one variable; returns its details.
+
+        They are one tensor, [norm] or [norm, ratio]: the strategies differ in
+        what they make of other structures. What nobody reads is not computed.
+        """
         next_m = self._beta_1 * m + (1.0 - self._beta_1) * gradient
         next_v = self._beta_2 * v + (1.0 - self._beta_2) * tf.square(gradient)
         update = next_m / (tf.sqrt(next_v) + self._epsilon)
         if not excluded:
             update += self._weight_decay * variable
-        # What nobody reads of the details is not computed.
-        details = {"update_norm": _norm(update)}
+        details = [_norm(update)]
         if multiplier != 1.0:
             rate *= multiplier
         if not excluded:
-            ratio = self._trust_ratio(variable, details["update_norm"])
+            ratio = self._trust_ratio(variable, details[0])
             if ratio is not None:
-                details["trust_ratio"] = ratio
+                details.append(ratio)
                 rate *= ratio
         change = rate * update
         if condition is not None:
@@ -193,7 +198,7 @@ class AdamW:
         m.assign(next_m)
         v.assign(next_v)
         variable.assign_sub(change)
-        return details
+        return tf.stack(details)
 
     def _trust_ratio(self, weight, update_norm):
         """Returns what the update is multiplied by; None for no adaptation."""

@@ -70,16 +70,25 @@ def test_two_workers_are_one_device_with_two_micro_batches(
     toy, one_device, tmp_path, start
 ):
     flags = {"total_steps": 20, "save_steps": 10, "log_steps": 5}
+    flags["ema_decay"] = 0.9
     workers = start(steps_per_loop=7, **flags)
     outputs = [worker.communicate(timeout=300) for worker in workers]
     for worker, (_, errors) in zip(workers, outputs, strict=True):
         assert worker.returncode == 0, errors
     model, _, result = toy.run(
-        one_device, rate=0.3, gradient_accumulation_steps=2, **flags
+        one_device,
+        rate=0.3,
+        gradient_accumulation_steps=2,
+        run_dir=tmp_path / "one",
+        **flags,
     )
-    values = read_checkpoint(tmp_path / "run" / "checkpoints/step-00000020")
-    for name, weight in toy.weights(model).items():
-        np.testing.assert_allclose(values[f"model/{name}"], weight, atol=1e-6)
+    values, expected = (
+        read_checkpoint(tmp_path / name / "checkpoints/step-00000020")
+        for name in ("run", "one")
+    )
+    assert values.keys() == expected.keys()
+    for name, value in values.items():
+        np.testing.assert_allclose(value, expected[name], atol=1e-6)
     # Written once, by the chief.
     lines = read_metrics(tmp_path / "run")
     assert [x["step"] for x in lines] == [5, 10, 15, 20]

@@ -141,6 +141,7 @@ def main():
         "total_steps save_steps log_steps steps_per_loop decay_steps"
     ).split():
         parser.add_argument(f"--{name}", type=int)
+    parser.add_argument("--ema_decay", type=float)
     flags = {n: v for n, v in vars(parser.parse_args()).items() if v}
     strategy = make_strategy()
     model, _, result = run(strategy, rate=0.3, **flags)
