@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from albert_tf.layers.dropout import dropout_seeds
 from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.tasks.cross_entropy import sparse_cross_entropy
 from albert_tf.training.task import TOKENS
 
 # The original's guard for a batch without predictions.
@@ -69,7 +70,7 @@ class PretrainingTask:
             )
         mask = tf.cast(batch["input_mask"], tf.float32)
         weights = batch["masked_lm_weights"]
-        mlm_nll, mlm_hits = _cross_entropy(
+        mlm_nll, mlm_hits = sparse_cross_entropy(
             batch["masked_lm_ids"], outputs["mlm_logits"]
         )
         mlm_sum = tf.reduce_sum(weights * mlm_nll)
@@ -83,7 +84,7 @@ class PretrainingTask:
             TOKENS: tf.stack([tf.reduce_sum(mask), 1.0]),
         }
         if self.sentence_order:
-            sop_nll, sop_hits = _cross_entropy(
+            sop_nll, sop_hits = sparse_cross_entropy(
                 batch["sentence_order_labels"], outputs["sop_logits"]
             )
             examples = tf.cast(tf.shape(sop_nll)[0], tf.float32)
@@ -104,12 +105,3 @@ def pretraining_task(manifest: Mapping[str, Any] | None) -> PretrainingTask:
         return PretrainingTask()
     order = manifest["settings"]["sentence_order"]
     return PretrainingTask(sentence_order=order != "none")
-
-
-def _cross_entropy(labels, logits):
-    """Returns negative log-likelihood and 1.0 for each correct argmax."""
-    nll = tf.nn.sparse_softmax_cross_entropy_with_logits(
-        labels=labels, logits=logits
-    )
-    best = tf.argmax(logits, axis=-1, output_type=labels.dtype)
-    return nll, tf.cast(tf.equal(best, labels), tf.float32)
