@@ -21,6 +21,11 @@ _ACTIVATION_TENSORS = {
     "linear": 0,
 }
 
+# Tensors of a variable's size, besides its gradient: that clipped, both moments
+# anew, the update, the update with decay, and what is subtracted. On CPUs, all
+# variables are updated at the same time.
+_UPDATE_TENSORS = 6
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingMemory:
@@ -39,8 +44,10 @@ class TrainingMemory:
       recomputed: one block, which the backward pass computes again; 0 without
         rematerialization.
       mlm_head: transformation and logits.
-      working: what is alive at the peak for a moment: the largest of the
-        gradients of the logits and of one block.
+      working: what is alive for a moment in the backward pass: the largest of
+        the gradients of the logits and of one block.
+      update: what clipping and the optimizer need besides, when the activations
+        are gone.
     """
 
     weights: int
@@ -51,6 +58,7 @@ class TrainingMemory:
     recomputed: int
     mlm_head: int
     working: int
+    update: int
 
     @property
     def activations(self) -> int:
@@ -60,12 +68,13 @@ class TrainingMemory:
     @property
     def total(self) -> int:
         """All of it: the peak of a step."""
-        return (
-            self.weights
-            + self.gradients
-            + self.slots
-            + self.activations
-            + self.working
+        return self.weights + self.slots + self.step
+
+    @property
+    def step(self) -> int:
+        """What a step needs besides weights and moments."""
+        return self.gradients + max(
+            self.activations + self.working, self.update
         )
 
 
@@ -118,6 +127,7 @@ def training_memory(
         mlm_head=logits + picks * e * (2 * 4 + 7 * size),
         # The gradient of the logits is gone before the blocks are recomputed.
         working=max(of_logits - (block if rematerialize else 0), of_block, 0),
+        update=_UPDATE_TENSORS * parameters,
     )
 
 

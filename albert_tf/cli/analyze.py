@@ -1,6 +1,7 @@
-"""Analyze: `analyze parameters`, or `analyze run DIR...` (scores and curves).
+"""Analyze: `analyze parameters`, `analyze memory`, or `analyze run DIR...`.
 
-`run` takes one or several runs, which may still be going on.
+`memory` says what a pretraining step needs on one device. `run` prints scores
+and draws curves of one or several runs, which may still be going on.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from collections.abc import Sequence
 
 from absl import flags
 
+from albert_tf.analysis.activation_memory import COMPUTE_BYTES, training_memory
 from albert_tf.analysis.parameters import count_parameters
 from albert_tf.cli.quiet_import import import_tensorflow
 from albert_tf.config import AlbertConfig
@@ -25,6 +27,24 @@ _INPUT = flags.DEFINE_string(
     None,
     "Folder of records; `analyze run` shows what guessing would score on it.",
 )
+_TRAIN_BATCH_SIZE = flags.DEFINE_integer(
+    "train_batch_size", 32, "`analyze memory`: examples of a step.", 1
+)
+_MAX_SEQ_LENGTH = flags.DEFINE_integer(
+    "max_seq_length", 128, "`analyze memory`: tokens of an example.", 1
+)
+_MAX_PREDICTIONS = flags.DEFINE_integer(
+    "max_predictions_per_seq", 20, "`analyze memory`: masked positions.", 1
+)
+_ACCUMULATION = flags.DEFINE_integer(
+    "gradient_accumulation_steps", 1, "`analyze memory`: micro-batches.", 1
+)
+_REMATERIALIZE = flags.DEFINE_boolean(
+    "rematerialize", False, "`analyze memory`: keep inputs of blocks only."
+)
+_PRECISION = flags.DEFINE_enum(
+    "precision", "float32", list(COMPUTE_BYTES), "`analyze memory`: precision."
+)
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -32,6 +52,8 @@ def main(arguments: Sequence[str]) -> None:
     subject, *rest = arguments or ["nothing"]
     if subject == "parameters":
         _print_parameters(rest or AlbertConfig.official_names())
+    elif subject == "memory":
+        _print_memory(rest or AlbertConfig.official_names())
     elif subject == "run" and rest:
         # Imported here: matplotlib and TensorFlow take seconds.
         import_tensorflow()
@@ -51,17 +73,49 @@ def main(arguments: Sequence[str]) -> None:
     else:
         raise InputError(
             f"cannot analyze {subject!r}; use `albert analyze parameters "
-            "[CONFIG...]` or `albert analyze run DIR...`"
+            "[CONFIG...]`, `albert analyze memory [CONFIG...]` or `albert "
+            "analyze run DIR...`"
         )
 
 
-def _print_parameters(names: Sequence[str]) -> None:
-    configs = {
+def _configs(names: Sequence[str]) -> dict[str, AlbertConfig]:
+    return {
         name: AlbertConfig.from_json(name)
         if name.endswith(".json")
         else AlbertConfig.from_official(name)
         for name in names
     }
+
+
+def _print_memory(names: Sequence[str]) -> None:
+    print(
+        f"{'MiB':20} {'weights':>8} {'moments':>8} {'gradients':>9} "
+        f"{'activations':>11} {'working':>8} {'total':>8}"
+    )
+    for name, config in _configs(names).items():
+        memory = training_memory(
+            config,
+            batch_size=_TRAIN_BATCH_SIZE.value,
+            seq_length=_MAX_SEQ_LENGTH.value,
+            predictions=_MAX_PREDICTIONS.value,
+            precision=_PRECISION.value,
+            rematerialize=_REMATERIALIZE.value,
+            accumulation=_ACCUMULATION.value,
+        )
+        parts = (
+            (memory.weights, 8),
+            (memory.slots, 8),
+            (memory.gradients, 9),
+            (memory.activations, 11),
+            (memory.working, 8),
+            (memory.total, 8),
+        )
+        numbers = (f"{part / 2**20:{width},.0f}" for part, width in parts)
+        print(f"{name:20} {' '.join(numbers)}")
+
+
+def _print_parameters(names: Sequence[str]) -> None:
+    configs = _configs(names)
     print(f"{'config':20} {'encoder':>12} {'MLM head':>10} {'SOP head':>9}")
     for name, config in configs.items():
         counts = count_parameters(config)

@@ -67,3 +67,11 @@ def test_parameter_table():
     result = albert("analyze", "parameters", "albert_xxlarge_v2")
     assert "222,595,584" in result.stdout
     assert result.stderr == ""
+
+
+def test_memory_table():
+    arguments = ("analyze", "memory", "albert_xxlarge_v2", "--rematerialize")
+    result = albert(*arguments)
+    # 223,158,450 weights of four bytes, and two moments of each.
+    assert result.stdout.splitlines()[1].split()[1:3] == ["851", "1,703"]
+    assert result.stderr == ""

@@ -1,0 +1,64 @@
+import pytest
+
+from albert_tf.analysis.activation_memory import training_memory
+from albert_tf.analysis.parameters import count_parameters
+from albert_tf.config import AlbertConfig
+
+BASE = AlbertConfig.from_official("albert_base_v2")
+SIZES = {"batch_size": 8, "seq_length": 512, "predictions": 77}
+
+
+def memory(config=BASE, **changes):
+    return training_memory(config, **SIZES | changes)
+
+
+def test_weights_gradients_and_slots():
+    parameters = 4 * count_parameters(BASE).total
+    found = memory()
+    assert found.weights == found.gradients == parameters
+    assert found.slots == 2 * parameters
+    assert memory(accumulation=2).gradients == 2 * parameters
+
+
+def test_a_block_by_hand():
+    """Without dropout, in float32, the tensors that TensorFlow keeps."""
+    tokens, h, i, heads = 8 * 512, 768, 3072, 12
+    floats = (
+        # Inputs of both halves, query, key, value, context, and of two
+        # LayerNorms x - mean and the normalized x.
+        tokens * h * (2 + 3 + 1 + 2 * 2)
+        + 8 * heads * 512 * 512  # softmax
+        # x, x / 2, x^2, tanh, 1 + tanh and the GELU itself.
+        + tokens * i * 6
+    )
+    assert memory().blocks == 12 * 4 * floats
+    assert memory(rematerialize=True).recomputed == 4 * floats
+    assert memory(rematerialize=True).blocks == 12 * 4 * tokens * h
+
+
+def test_logits():
+    head = memory().mlm_head
+    assert 0 < head - 4 * 8 * 77 * 30000 < 0.1 * head
+
+
+def test_what_saves_memory():
+    plain = memory()
+    assert memory(rematerialize=True).activations < 0.3 * plain.activations
+    assert memory(accumulation=8).activations == pytest.approx(
+        plain.activations / 8
+    )
+    mixed = memory(precision="mixed_bfloat16")
+    # The float32 islands stay, and softmax has a copy in half precision.
+    assert 0.5 < mixed.blocks / plain.blocks < 0.75
+    dropout = BASE.replace(
+        hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1
+    )
+    assert memory(dropout).blocks > plain.blocks
+    relu = BASE.replace(hidden_act="relu")
+    assert memory(relu).blocks < plain.blocks
+
+
+def test_sharing_changes_the_weights_only():
+    own = memory(BASE.replace(sharing="none"))
+    assert own.activations == memory().activations
+    assert own.weights > 5 * memory().weights
