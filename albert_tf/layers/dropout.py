@@ -109,6 +109,7 @@ class _FixedSeed(keras.random.SeedGenerator):
 
     def __init__(self, seed):
         self._seed_tensor = seed  # No super().__init__: it makes a variable.
+        self._initial_seed = seed  # Keras's PyTorch draws unseeded without.
 
     def next(self, ordered=True):
         """Returns the seed; it is used once."""
