@@ -1,4 +1,7 @@
-"""Score a pretraining run on records it was not trained on."""
+"""Score checkpoints of pretraining runs on records they were not trained on.
+
+`--run` scores one checkpoint of a run, `--checkpoints` all that globs match.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,18 @@ import json
 
 from absl import flags
 
-_RUN = flags.DEFINE_string("run", None, "Folder of the run.", required=True)
+from albert_tf.errors import InputError
+
+_RUN = flags.DEFINE_string("run", None, "Folder of the run.")
+_CHECKPOINT = flags.DEFINE_string(
+    "checkpoint", None, "Of --run: newest (the default), best, or a step."
+)
+_CHECKPOINTS = flags.DEFINE_string(
+    "checkpoints",
+    None,
+    "Globs of checkpoints, of one or several runs, such as 'runs/*' or "
+    "'run/checkpoints/step-*', separated by commas; gives a table.",
+)
 _INPUT = flags.DEFINE_string(
     "input", None, "Folder of records, or globs.", required=True
 )
@@ -17,24 +31,56 @@ _BATCH_SIZE = flags.DEFINE_integer("eval_batch_size", 64, "Examples a batch.")
 _MAX_STEPS = flags.DEFINE_integer(
     "max_eval_steps", 0, "Most batches; 0 for all."
 )
-_JSON = flags.DEFINE_boolean("json", False, "Print JSON.")
+_JSON = flags.DEFINE_boolean(
+    "json", False, "Print JSON, a line for each checkpoint."
+)
 
 
 def main() -> None:
-    """Prints the scores of the run that the flags name."""
+    """Prints the scores of the checkpoints that the flags name."""
+    if (_RUN.value is None) == (_CHECKPOINTS.value is None):
+        raise InputError("give either --run or --checkpoints")
+    if _CHECKPOINTS.value is not None and _CHECKPOINT.value is not None:
+        raise InputError(
+            f"--checkpoint={_CHECKPOINT.value} goes with --run; with "
+            "--checkpoints give a pattern that matches what you want"
+        )
     # Imported here: help and wrong flags need not wait for TensorFlow.
-    from albert_tf.tasks.evaluate_pretraining import evaluate_pretraining
+    from albert_tf.cli.score_table import print_score_table
+    from albert_tf.tasks.evaluate_pretraining import (
+        NEWEST,
+        baselines,
+        evaluate_checkpoints,
+        evaluate_pretraining,
+    )
+    from albert_tf.tasks.pretraining_records import records_manifest
+    from albert_tf.training.checkpoint_patterns import match_checkpoints
 
-    metrics = evaluate_pretraining(
+    settings = {
+        "split": _SPLIT.value,
+        "batch_size": _BATCH_SIZE.value,
+        "max_steps": _MAX_STEPS.value,
+    }
+    if _CHECKPOINTS.value is not None:
+        found = match_checkpoints(_CHECKPOINTS.value)
+        scored = evaluate_checkpoints(found, _INPUT.value, **settings)
+        if _JSON.value:
+            for path, scores in scored:
+                print(json.dumps({"checkpoint": path} | scores), flush=True)
+        else:
+            manifest = records_manifest(_INPUT.value, _SPLIT.value)
+            known = baselines(manifest, _SPLIT.value)
+            print_score_table(scored, known, max(map(len, found)))
+        return
+    scores = evaluate_pretraining(
         _RUN.value,
         _INPUT.value,
-        split=_SPLIT.value,
-        batch_size=_BATCH_SIZE.value,
-        max_steps=_MAX_STEPS.value,
+        checkpoint=_CHECKPOINT.value or NEWEST,
+        **settings,
     )
     if _JSON.value:
-        print(json.dumps(metrics))
+        print(json.dumps(scores))
         return
-    for name, value in metrics.items():
+    for name, value in scores.items():
         text = f"{value:,}" if isinstance(value, int) else f"{value:.4f}"
         print(f"{name:22} {text:>10}")

@@ -1,0 +1,27 @@
+from albert_tf.cli.score_table import print_score_table
+
+KNOWN = {"mlm_unigram_accuracy": 0.05, "sop_chance": 0.5}
+
+
+def test_rows_come_as_checkpoints_are_scored(capsys):
+    def scored():
+        for step in (900, 1000):
+            shown.append(capsys.readouterr().out)
+            scores = {"step": step, "loss": 2.0, "mlm_accuracy": 0.25}
+            yield f"run/step-{step}", scores | KNOWN
+
+    shown = []
+    print_score_table(scored(), KNOWN, len("run/step-1000"))
+    shown.append(capsys.readouterr().out)
+    assert shown == [
+        "",
+        "checkpoint          step    loss  mlm_accuracy\n"
+        "guessing                                0.0500\n"
+        "run/step-900         900  2.0000        0.2500\n",
+        "run/step-1000      1,000  2.0000        0.2500\n",
+    ]
+
+
+def test_without_baselines_there_is_no_row_of_them(capsys):
+    print_score_table([("a", {"step": 1, "loss": 2.0})], {}, 1)
+    assert len(capsys.readouterr().out.splitlines()) == 2

@@ -1,0 +1,170 @@
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.tasks.evaluate_pretraining import (
+    evaluate_checkpoints,
+    evaluate_pretraining,
+)
+from albert_tf.tasks.pretrain import pretrain
+from albert_tf.tasks.pretrain_config import PretrainConfig
+from albert_tf.training.checkpoint_patterns import match_checkpoints
+from albert_tf.training.distribution import set_precision
+from albert_tf.training.metrics_log import read_metrics
+from albert_tf.training.training_config import TrainingConfig
+
+MODEL = AlbertConfig(
+    vocab_size=600,
+    embedding_size=16,
+    hidden_size=32,
+    num_hidden_layers=1,
+    num_attention_heads=2,
+    intermediate_size=64,
+    max_position_embeddings=64,
+    initializer_range=0.1,
+)
+
+
+@pytest.fixture(autouse=True)
+def float32():
+    yield
+    set_precision("float32")
+
+
+@pytest.fixture(scope="module")
+def runs(records, tmp_path_factory):
+    """Folder with the run `plain`, and `half`: the same in mixed precision."""
+    folder = tmp_path_factory.mktemp("runs")
+    pretrain(
+        PretrainConfig(
+            input_patterns=str(records),
+            output_dir=folder / "plain",
+            model=MODEL,
+            training=TrainingConfig(
+                total_steps=6,
+                save_steps=2,
+                eval_steps=2,
+                best_metric="sop_loss",
+            ),
+            train_batch_size=16,
+            optimizer="adamw",
+            learning_rate=2e-3,
+            num_warmup_steps=1,
+            max_eval_steps=0,
+        )
+    )
+    shutil.copytree(folder / "plain", folder / "half")
+    record = json.loads((folder / "half" / "run.json").read_text())
+    record["settings"]["precision"] = "mixed_bfloat16"
+    (folder / "half" / "run.json").write_text(json.dumps(record))
+    return folder
+
+
+def held_out(run):
+    """Step -> scores that training itself logged."""
+    lines = read_metrics(run)
+    return {x["step"]: x["values"] for x in lines if x["split"] == "eval"}
+
+
+def test_every_checkpoint_scores_what_it_scored_in_training(
+    runs, records, monkeypatch
+):
+    made = []
+    init = AlbertPretrainer.__init__
+
+    def counting(self, *arguments, **keywords):
+        made.append(1)
+        init(self, *arguments, **keywords)
+
+    monkeypatch.setattr(AlbertPretrainer, "__init__", counting)
+    found = match_checkpoints(f"{runs}/*/checkpoints/step-*")
+    scored = dict(evaluate_checkpoints(found, str(records)))
+    assert list(scored) == [
+        f"{runs}/{run}/checkpoints/step-{step:08d}"
+        for run in ("half", "plain")
+        for step in (2, 4, 6)
+    ]
+    # One for each precision.
+    assert len(made) == 2
+    for path, scores in scored.items():
+        run = os.path.dirname(os.path.dirname(path))
+        tolerance = 1e-5 if run.endswith("plain") else 1e-2
+        for name in ("loss", "mlm_loss"):
+            logged = held_out(run)[scores["step"]][name]
+            assert scores[name] == pytest.approx(logged, rel=tolerance)
+        assert {"mlm_unigram_accuracy", "sop_chance"} < scores.keys()
+    losses = [scores["loss"] for scores in scored.values()]
+    assert len(set(losses)) == 6
+
+
+def test_one_checkpoint_of_a_run(runs, records):
+    run = runs / "plain"
+    logged = held_out(run)
+    assert evaluate_pretraining(run, records, checkpoint=4)[
+        "loss"
+    ] == pytest.approx(logged[4]["loss"], rel=1e-5)
+    best = min(logged, key=lambda step: logged[step]["sop_loss"])
+    scores = evaluate_pretraining(run, records, checkpoint="best")
+    assert scores["step"] == best
+    for checkpoint, message in (
+        ("last", "checkpoint='last' must be 'newest', 'best' or a step"),
+        ("3", "step-00000003: no checkpoint there"),
+    ):
+        with pytest.raises(InputError, match=message):
+            evaluate_pretraining(run, records, checkpoint=checkpoint)
+
+
+@pytest.fixture
+def damaged(runs, tmp_path):
+    """A copy of `plain` whose checkpoint of step 2 is damaged."""
+    shutil.copytree(runs / "plain", tmp_path / "run")
+    (data,) = (tmp_path / "run").glob("checkpoints/step-00000002.data*")
+    data.write_bytes(data.read_bytes()[:-1000])
+    return tmp_path / "run"
+
+
+def test_damaged_checkpoint_is_named_after_the_others_are_scored(
+    damaged, records
+):
+    scored = evaluate_checkpoints(match_checkpoints([damaged]), records)
+    assert [next(scored)[1]["step"] for _ in range(2)] == [4, 6]
+    message = "step-00000002 cannot be read .*; the other 2 were scored"
+    with pytest.raises(InputError, match=message):
+        next(scored)
+    with pytest.raises(InputError, match=r"cannot be read .*\)$"):
+        evaluate_pretraining(damaged, records, checkpoint=2)
+
+
+def test_records_that_do_not_fit_are_found_before_anything_is_scored(
+    runs, make_records
+):
+    records = make_records(max_seq_length=96)
+    scored = evaluate_checkpoints(match_checkpoints(f"{runs}/plain"), records)
+    with pytest.raises(InputError, match="96 tokens a record"):
+        next(scored)
+
+
+def test_command_prints_what_there_is_and_names_what_is_damaged(
+    damaged, records
+):
+    result = subprocess.run(
+        [sys.executable, "-m", "albert_tf", "evaluate", "--json"]
+        + [f"--checkpoints={damaged}/checkpoints/step-*", f"--input={records}"],
+        capture_output=True,
+        text=True,
+    )
+    scored = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [x["step"] for x in scored] == [4, 6]
+    assert scored[0]["checkpoint"] == f"{damaged}/checkpoints/step-00000004"
+    loss = held_out(damaged)[4]["loss"]
+    assert scored[0]["loss"] == pytest.approx(loss, rel=1e-5)
+    assert result.returncode == 2
+    (error,) = result.stderr.splitlines()
+    assert "step-00000002 cannot be read" in error
