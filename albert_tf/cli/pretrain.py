@@ -11,7 +11,13 @@ import time
 from absl import flags
 
 from albert_tf.cli import machine_flags, model_flags
-from albert_tf.tasks.pretrain_config import OPTIMIZERS, PretrainConfig
+from albert_tf.tasks.pretrain_config import (
+    METRICS,
+    OPTIMIZERS,
+    SCHEDULES,
+    PretrainConfig,
+)
+from albert_tf.training.choices import ON_DIVERGENCE
 from albert_tf.training.training_config import TrainingConfig
 
 flags.adopt_module_key_flags(model_flags)
@@ -57,6 +63,46 @@ _NUM_WARMUP_STEPS = flags.DEFINE_integer(
 _START_WARMUP_STEP = flags.DEFINE_integer(
     "start_warmup_step", 0, "Step at which it begins to grow."
 )
+_SCALE_LR_WITH_BATCH = flags.DEFINE_boolean(
+    "scale_lr_with_batch",
+    False,
+    "Learning rate and warm-up are for --reference_batch_size: scale the rate "
+    "with the root of the batch size, the warm-up's share of the run with it.",
+)
+_REFERENCE_BATCH_SIZE = flags.DEFINE_integer(
+    "reference_batch_size", 4096, "See --scale_lr_with_batch."
+)
+_SCHEDULE = flags.DEFINE_enum(
+    "schedule",
+    "polynomial",
+    SCHEDULES,
+    "After the warm-up: the original's, with a jump; a line or a cosine down; "
+    "or constant, to be made longer or ended by --decay_steps on resume.",
+)
+_FINAL_LR_FRACTION = flags.DEFINE_float(
+    "final_lr_fraction", 0.0, "Of the highest rate, where the cosine ends."
+)
+_DECAY_STEPS = flags.DEFINE_integer(
+    "decay_steps",
+    0,
+    "Last steps, in which warmup_stable_decay falls to 0; 0: it stays.",
+)
+_LAYERWISE_LR_DECAY = flags.DEFINE_float(
+    "layerwise_lr_decay",
+    1.0,
+    "Factor on the rate from each level of the model to the one below.",
+)
+_EMA_DECAY = flags.DEFINE_float(
+    "ema_decay",
+    0.0,
+    "Average the weights with this decay, and evaluate and export the "
+    "averages; 0: do not.",
+)
+_LOG_UPDATE_NORMS = flags.DEFINE_boolean(
+    "log_update_norms",
+    True,
+    "Each variable's update norm and trust ratio to TensorBoard.",
+)
 _POLY_POWER = flags.DEFINE_float(
     "poly_power", 1.0, "Power of the decay to 0 at the last step."
 )
@@ -70,6 +116,16 @@ _ACCUMULATION = flags.DEFINE_integer(
     "gradient_accumulation_steps",
     1,
     "Micro-batches that a device cuts its share of a step into.",
+)
+_REMATERIALIZE = flags.DEFINE_boolean(
+    "rematerialize",
+    False,
+    "Less memory, about a third slower: keep of each block its input only.",
+)
+_JIT_COMPILE = flags.DEFINE_boolean(
+    "jit_compile",
+    False,
+    "Compile the step with XLA, on one CPU or GPU; a TPU compiles anyway.",
 )
 _STEPS_PER_LOOP = flags.DEFINE_integer(
     "steps_per_loop", 100, "Steps on the device between two looks of the host."
@@ -86,13 +142,38 @@ _EVAL_STEPS = flags.DEFINE_integer(
 _KEEP = flags.DEFINE_integer(
     "keep_checkpoint_max", 5, "How many of the newest checkpoints stay."
 )
+_BEST_METRIC = flags.DEFINE_enum(
+    "best_metric",
+    "",
+    ["", *METRICS],
+    "Metric of the evaluations whose best checkpoint stays, too.",
+)
+_ON_DIVERGENCE = flags.DEFINE_enum(
+    "on_divergence",
+    "stop",
+    ON_DIVERGENCE,
+    "What a loss that is not finite, or above --max_loss, does: stop, or go "
+    "back to a checkpoint and leave out the batches that led there.",
+)
+_MAX_LOSS = flags.DEFINE_float(
+    "max_loss", 0.0, "Largest loss of a step; 0 for any that is finite."
+)
+_ROLLBACK_WINDOW = flags.DEFINE_integer(
+    "rollback_window",
+    100,
+    "Batches that --on_divergence=rollback leaves out: the one that diverged "
+    "and those before it.",
+)
 _SEED = flags.DEFINE_integer("seed", 0, "Of weights, order and dropout.")
 
 
 def main() -> None:
     """Runs the pretraining that the flags describe."""
     # Imported here: help and wrong flags need not wait for TensorFlow.
+    from albert_tf.tasks.evaluate_pretraining import baselines
     from albert_tf.tasks.pretrain import pretrain
+    from albert_tf.tasks.pretrain_summary import end_summary
+    from albert_tf.tasks.pretraining_records import records_manifest
 
     precision = machine_flags.PRECISION.value
     # Unless told, a model is like the checkpoint it starts from.
@@ -113,7 +194,14 @@ def main() -> None:
             save_steps=_SAVE_STEPS.value,
             eval_steps=_EVAL_STEPS.value,
             keep_checkpoints=_KEEP.value,
+            best_metric=_BEST_METRIC.value,
+            on_divergence=_ON_DIVERGENCE.value,
+            max_loss=_MAX_LOSS.value,
+            rollback_window=_ROLLBACK_WINDOW.value,
+            ema_decay=_EMA_DECAY.value,
+            log_update_norms=_LOG_UPDATE_NORMS.value,
             dynamic_loss_scale=precision == "mixed_float16",
+            jit_compile=_JIT_COMPILE.value,
         ),
         train_batch_size=_TRAIN_BATCH_SIZE.value,
         eval_batch_size=_EVAL_BATCH_SIZE.value,
@@ -121,10 +209,17 @@ def main() -> None:
         optimizer=_OPTIMIZER.value,
         learning_rate=_LEARNING_RATE.value,
         num_warmup_steps=_NUM_WARMUP_STEPS.value,
+        scale_lr_with_batch=_SCALE_LR_WITH_BATCH.value,
+        reference_batch_size=_REFERENCE_BATCH_SIZE.value,
+        schedule=_SCHEDULE.value,
+        final_lr_fraction=_FINAL_LR_FRACTION.value,
+        decay_steps=_DECAY_STEPS.value,
+        layerwise_lr_decay=_LAYERWISE_LR_DECAY.value,
         start_warmup_step=_START_WARMUP_STEP.value,
         poly_power=_POLY_POWER.value,
         weight_decay=_WEIGHT_DECAY.value,
         precision=precision,
+        rematerialize=_REMATERIALIZE.value,
         distribution=machine_flags.DISTRIBUTION.value,
         tpu=machine_flags.TPU.value,
         tpu_zone=machine_flags.TPU_ZONE.value,
@@ -136,11 +231,8 @@ def main() -> None:
     )
     if result.interrupted:
         return
-    minutes = (time.monotonic() - started) / 60
-    scores = ", ".join(
-        f"{name} {value:.4f}" for name, value in result.evaluation.items()
-    )
-    print(f"{result.steps} steps done, {minutes:.1f} minutes this time")
-    if scores:
-        print(f"held out: {scores}")
+    known = {}
+    if result.evaluation:
+        known = baselines(records_manifest(_INPUT.value, "heldout"))
+    print(end_summary(result, time.monotonic() - started, known))
     print(f"wrote {os.fspath(_OUTPUT.value)}")

@@ -10,9 +10,17 @@ import tensorflow as tf
 
 from albert_tf.data.check_records import verify_records
 from albert_tf.errors import InputError
+from albert_tf.models.flops import pretraining_step_flops
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.tasks.initial_weights import REPORT_FILE, resolve_start
+from albert_tf.tasks.optimization import (
+    check_rates_so_far,
+    describe_scaling,
+    make_optimizer,
+    make_schedule,
+)
 from albert_tf.tasks.pretrain_config import PretrainConfig
+from albert_tf.tasks.pretrain_summary import start_summary
 from albert_tf.tasks.pretraining import pretraining_task
 from albert_tf.tasks.pretraining_records import open_records
 from albert_tf.text.tokenizer_files import tokenizer_files
@@ -23,9 +31,8 @@ from albert_tf.training.distribution import (
 )
 from albert_tf.training.evaluation import Evaluator
 from albert_tf.training.loop import TrainingResult, train
-from albert_tf.training.optimizers import AdamW, Lamb
 from albert_tf.training.run_folder import prepare_run_folder
-from albert_tf.training.schedules import polynomial_decay
+from albert_tf.training.tpu import check_tpu_run
 
 MODEL_CONFIG_FILE = "config.json"
 
@@ -52,6 +59,19 @@ def pretrain(
       InputError: records, architecture and folder do not fit together. Nothing
         was trained or written then.
     """
+    check_tpu_run(
+        config.tpu,
+        {"input": config.input_patterns, "output": config.output_dir},
+        precision=config.precision,
+        jit_compile=config.training.jit_compile,
+    )
+    # Several workers must find each other before anything else of TensorFlow.
+    strategy = make_strategy(
+        config.distribution,
+        tpu=config.tpu,
+        tpu_zone=config.tpu_zone,
+        gcp_project=config.gcp_project,
+    )
     config, initial = resolve_start(config)
     records = open_records(config.input_patterns, config.model)
     tokenizer = records.tokenizer()
@@ -64,12 +84,13 @@ def pretrain(
             f"{config.model.vocab_size}; add --config_overrides=vocab_size="
             f"{tokenizer.vocab_size} or use the right records"
         )
-    strategy = make_strategy(
-        config.distribution,
-        tpu=config.tpu,
-        tpu_zone=config.tpu_zone,
-        gcp_project=config.gcp_project,
-    )
+    best_metric = config.training.best_metric
+    if best_metric and best_metric not in records.metrics():
+        known = ", ".join(records.metrics())
+        raise InputError(
+            f"best_metric={best_metric!r}: the evaluation on records "
+            f"{config.input_patterns} has {known or 'no held-out split'}"
+        )
     run_files: dict[str, str | bytes] = {
         MODEL_CONFIG_FILE: config.model.to_json(),
         **(files or {}),
@@ -78,26 +99,33 @@ def pretrain(
         run_files |= tokenizer_files(tokenizer)
     if initial:
         run_files[REPORT_FILE] = initial.report + "\n"
-    prepare_run_folder(
+    schedule = make_schedule(config)
+    check_rates_so_far(config)
+    resumes = prepare_run_folder(
         config.output_dir,
         config.settings() | {"records": records.identity()},
-        may_change=config.FREE_ON_RESUME,
+        may_change=config.free_on_resume,
         defaults=config.default_settings(),
         files=run_files,
         writes=is_chief(strategy),
     )
+    if config.scale_lr_with_batch and is_chief(strategy):
+        print(describe_scaling(config), file=sys.stderr, flush=True)
     set_precision(config.precision)
     keras.utils.set_random_seed(config.training.seed)
     with strategy.scope():
-        model = AlbertPretrainer(config.model)
+        model = AlbertPretrainer(
+            config.model, rematerialize=config.rematerialize
+        )
         if initial:
             initial.assign(model)
             if is_chief(strategy):
                 print(initial.report, file=sys.stderr, flush=True)
+    if is_chief(strategy):
+        summary = start_summary(config, records, model, strategy, resumes)
+        print(summary, file=sys.stderr, flush=True)
     task = pretraining_task(records.manifest)
-    optimizer = {"lamb": Lamb, "adamw": AdamW}[config.optimizer](
-        weight_decay=config.weight_decay
-    )
+    optimizer = make_optimizer(config, model)
 
     def batches(start_step: int) -> tf.data.Dataset:
         return records.dataset(
@@ -116,13 +144,6 @@ def pretrain(
         def evaluate():
             return evaluator(heldout, config.max_eval_steps or None)
 
-    schedule = polynomial_decay(
-        config.learning_rate,
-        config.training.total_steps,
-        config.num_warmup_steps,
-        config.poly_power,
-        config.start_warmup_step,
-    )
     try:
         return train(
             config.training,
@@ -134,6 +155,12 @@ def pretrain(
             batches,
             run_dir=config.output_dir,
             evaluate=evaluate,
+            flops_per_example=pretraining_step_flops(
+                config.model,
+                records.max_seq_length,
+                records.max_predictions_per_seq,
+                task.sentence_order,
+            ),
         )
     except tf.errors.DataLossError:
         # TensorFlow does not say which file is damaged; this does.

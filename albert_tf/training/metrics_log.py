@@ -43,13 +43,20 @@ class MetricsLog:
         for path in tf.io.gfile.glob(pattern):
             _cut_events(path, step)
 
-    def write(self, step: int, split: str, values: Mapping[str, float]) -> None:
+    def write(
+        self,
+        step: int,
+        split: str,
+        values: Mapping[str, float],
+        details: Mapping[str, float] | None = None,
+    ) -> None:
         """Appends the values of one step and flushes them.
 
         Args:
           step: updates done so far.
           split: "train", "eval" or the name of another set.
           values: metrics by name.
+          details: further values by name, for TensorBoard only.
         """
         line = {
             "step": step,
@@ -62,7 +69,7 @@ class MetricsLog:
         }
         with tf.io.gfile.GFile(self._path, "a") as file:
             file.write(json.dumps(line) + "\n")
-        self._write_event(step, split, values)
+        self._write_event(step, split, {**values, **(details or {})})
 
     def _write_event(self, step, split, values):
         if split not in self._writers:

@@ -6,6 +6,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from albert_tf.errors import InputError
+from albert_tf.training.averaging import WeightAverages
 from albert_tf.training.gradients import clip_by_global_norm, densify
 from albert_tf.training.optimizers import AdamW
 from albert_tf.training.seeds import slice_seed
@@ -28,9 +30,13 @@ class ReplicaStep:
       clip_norm: largest global gradient norm; 0 for no clipping.
       skip_overflow: whether a step whose gradients are not finite changes
         nothing (float16 under a loss scale).
+      averages: moving averages of the weights, to be updated.
+      log_update_norms: whether the result has a row for each of the optimizer's
+        details.
 
     Attributes:
       row_names: names of the rows of the result; empty before the first trace.
+      detail_names: those of them that are the optimizer's details.
     """
 
     def __init__(
@@ -43,6 +49,8 @@ class ReplicaStep:
         slice_size: int,
         clip_norm: float = 1.0,
         skip_overflow: bool = False,
+        averages: WeightAverages | None = None,
+        log_update_norms: bool = False,
     ):
         self._model = model
         self._task = task
@@ -51,8 +59,12 @@ class ReplicaStep:
         self._slice_size = slice_size
         self._clip_norm = clip_norm
         self._skip_overflow = skip_overflow
+        self._averages = averages
+        self._log_update_norms = log_update_norms
         self._variables = by_name(model.trainable_variables)
+        self._metric_names: tuple[str, ...] = ()
         self.row_names: tuple[str, ...] = ()
+        self.detail_names: tuple[str, ...] = ()
 
     def __call__(
         self,
@@ -60,6 +72,7 @@ class ReplicaStep:
         learning_rate: tf.Tensor,
         seed: tf.Tensor,
         scale: tf.Tensor,
+        average_decay: tf.Tensor | None = None,
     ) -> tf.Tensor:
         """Runs one step; call it through `strategy.run`.
 
@@ -69,11 +82,13 @@ class ReplicaStep:
           learning_rate: float32 scalar.
           seed: int32 [2], the seed of the step.
           scale: float32 scalar, the loss scale.
+          average_decay: float32 scalar, of the averages, if there are any.
 
         Returns:
           float32 [rows, 2], the same on every replica: weighted sum and weight
           of each of `row_names` over the global batch. The gradient norm
-          (before clipping) has weight 0 where the step was skipped.
+          (before clipping), which comes last, and the details of the optimizer
+          have weight 0 where the step was skipped, for the scale to be halved.
         """
         replica = tf.distribute.get_replica_context()
         batch = self._with_batch_axes(batch, self._batch_size)
@@ -101,9 +116,9 @@ class ReplicaStep:
         gradients, rows = replica.all_reduce(
             tf.distribute.ReduceOp.SUM, (gradients, rows)
         )
-        norm = self._update(gradients, learning_rate, scale)
+        updates = self._update(gradients, learning_rate, scale, average_decay)
         loss = rows[:1] + [[0.0, 1.0]]
-        return tf.concat([loss, rows[1:], norm[tf.newaxis]], axis=0)
+        return tf.concat([loss, rows[1:], updates], axis=0)
 
     @property
     def _batch_size(self):
@@ -130,9 +145,12 @@ class ReplicaStep:
         gradients = tape.gradient(scaled_loss, list(self._variables.values()))
         gradients = dict(zip(self._variables, densify(gradients), strict=True))
         if all(gradient is None for gradient in gradients.values()):
-            raise ValueError("the loss depends on no trainable variable")
+            raise InputError(
+                "the loss depends on no trainable variable; unfreeze what it "
+                "is computed from"
+            )
         names = sorted(metrics)
-        self.row_names = ("loss", *names, "gradient_norm")
+        self._metric_names = ("loss", *names)
         rows = [tf.stack([loss, 0.0]), *(metrics[name] for name in names)]
         return gradients, tf.stack(rows)
 
@@ -165,17 +183,27 @@ class ReplicaStep:
         sums = {n: None if n in unused else total for n, total in sums.items()}
         return sums, tf.reduce_sum(rows.stack(), axis=0)
 
-    def _update(self, gradients, learning_rate, scale):
-        """Clips and applies; returns the row of the gradient norm, [2]."""
+    def _update(self, gradients, learning_rate, scale, average_decay):
+        """Clips and applies; returns the rows of details and gradient norm."""
         condition = None
         if self._skip_overflow:
             gradients = {n: g / scale for n, g in gradients.items()}
         ordered = [gradients.get(name) for name in self._variables]
         clipped, norm = clip_by_global_norm(ordered, self._clip_norm)
-        weight = tf.ones([])
         if self._skip_overflow:
             condition = tf.math.is_finite(norm)
-            norm = tf.where(condition, norm, 0.0)
-            weight = tf.cast(condition, tf.float32)
-        self._optimizer.apply(clipped, learning_rate, condition)
-        return tf.stack([norm, weight])
+        details = self._optimizer.apply(clipped, learning_rate, condition)
+        if self._averages is not None:
+            self._averages.update(average_decay, condition)
+        if not self._log_update_norms:
+            details = {}
+        self.detail_names = tuple(details)
+        self.row_names = (*self._metric_names, *details, "gradient_norm")
+        values = tf.stack([*details.values(), norm])
+        weights = tf.ones_like(values)
+        if condition is not None:
+            # At scale 1 skipping is of no use, so it is shown what is wrong.
+            shown = tf.logical_or(condition, scale <= 1.0)
+            values = tf.where(shown, values, 0.0)
+            weights *= tf.cast(shown, tf.float32)
+        return tf.stack([values, weights], axis=1)
