@@ -90,7 +90,7 @@ def _configs(names: Sequence[str]) -> dict[str, AlbertConfig]:
 def _print_memory(names: Sequence[str]) -> None:
     print(
         f"{'MiB':20} {'weights':>8} {'moments':>8} {'gradients':>9} "
-        f"{'activations':>11} {'working':>8} {'total':>8}"
+        f"{'activations':>11} {'working':>8} {'update':>8} {'total':>8}"
     )
     for name, config in _configs(names).items():
         memory = training_memory(
@@ -108,6 +108,7 @@ def _print_memory(names: Sequence[str]) -> None:
             (memory.gradients, 9),
             (memory.activations, 11),
             (memory.working, 8),
+            (memory.update, 8),
             (memory.total, 8),
         )
         numbers = (f"{part / 2**20:{width},.0f}" for part, width in parts)
