@@ -19,6 +19,7 @@ from albert_tf.training.distribution import any_worker, is_chief
 from albert_tf.training.divergence import Divergence, go_back
 from albert_tf.training.interruption import graceful_stop
 from albert_tf.training.loss_scale import DynamicLossScale
+from albert_tf.training.machine_peak import matmul_peak
 from albert_tf.training.metrics_log import read_metrics
 from albert_tf.training.optimizers import AdamW
 from albert_tf.training.preconditions import check_preconditions
@@ -57,6 +58,7 @@ def train(
     *,
     run_dir: str | os.PathLike | None = None,
     evaluate: Callable[[], Mapping[str, float]] | None = None,
+    flops_per_example: int | None = None,
 ) -> TrainingResult:
     """Trains a model, or goes on training it where its run stopped.
 
@@ -82,6 +84,9 @@ def train(
       evaluate: gives metrics of the model as it is, by name; called every
         `config.eval_steps` steps and at the end. With `config.ema_decay` the
         model has the averages of its weights then.
+      flops_per_example: operations of the matrix products that an example
+        costs, forward and backward. Where it is given, the machine is measured
+        first, and `matmul_share` says how near the run comes to its peak.
 
     Returns:
       What was done. On SIGINT or SIGTERM the steps under way are finished and
@@ -141,6 +146,10 @@ def train(
             is_chief(strategy),
         )
         step = checkpoints.restore_latest() if checkpoints else None
+        if flops_per_example and (step or 0) < config.total_steps:
+            peak = matmul_peak(strategy, model.compute_dtype)
+            if peak is not None:
+                loop.peak_rate = peak / flops_per_example
         while True:
             try:
                 result = loop.run(step)
@@ -178,6 +187,8 @@ class _Loop:
         # Traced once, whatever a divergence makes begin anew.
         self._runner: WindowRunner | None = None
         self._best: Best | None = None
+        # Examples per second, if there were nothing but products at their peak.
+        self.peak_rate: float | None = None
 
     def run(self, restored: int | None) -> TrainingResult:
         """Trains from a step to the end, or until it is to stop.
@@ -212,6 +223,9 @@ class _Loop:
                 # Also wherever a run may resume: the next means start there.
                 if may_save or step % config.log_steps == 0:
                     metrics, details = self._runner.read_metrics(step)
+                    if self.peak_rate:
+                        rate = metrics["examples_per_second"]
+                        metrics["matmul_share"] = rate / self.peak_rate
                     reporter.report(step, "train", metrics, details)
                 if save:
                     self._save(step)

@@ -16,6 +16,9 @@ _SMALLEST, _LARGEST = 512, 8192
 _CALL_SECONDS = 0.01
 _SIZE_SECONDS = 0.1
 
+# Devices and dtype -> rate of a replica: measured once in a process.
+_measured: dict[tuple[str, ...], float] = {}
+
 
 def matmul_peak(strategy: tf.distribute.Strategy, dtype: str) -> float | None:
     """Measures the rate of large square matrix products on all replicas.
@@ -37,12 +40,19 @@ def matmul_peak(strategy: tf.distribute.Strategy, dtype: str) -> float | None:
         return None
     # Workers of one machine share it, so they have to begin together.
     _sum_over_replicas(strategy, 0.0)
+    key = (dtype, *strategy.extended.worker_devices)
+    if key not in _measured:
+        _measured[key] = _replica_peak(strategy, dtype)
+    return _sum_over_replicas(strategy, _measured[key])
+
+
+def _replica_peak(strategy, dtype: str) -> float:
     best, size, seconds = 0.0, _SMALLEST, 0.0
     while size <= _LARGEST and seconds < _LONG_PRODUCT:
         seconds = _least_seconds(_products(strategy, dtype, size))
         best = max(best, 2.0 * size**3 / seconds)
         size *= 2
-    return _sum_over_replicas(strategy, best)
+    return best
 
 
 def _products(strategy, dtype: str, size: int) -> Callable[[int], None]:

@@ -8,7 +8,10 @@ import time
 import pytest
 import tensorflow as tf
 
+from albert_tf.training import optimizers, schedules
+from albert_tf.training.loop import train
 from albert_tf.training.machine_peak import matmul_peak
+from albert_tf.training.training_config import TrainingConfig
 
 
 def best_rate(size=512, calls=20):
@@ -30,6 +33,29 @@ def test_peak_is_what_products_reach_here(one_device):
 
 def test_replicas_that_share_a_processor_share_its_peak(two_replicas):
     assert 1 / 6 < matmul_peak(two_replicas, "float32") / best_rate() < 6
+
+
+def test_training_says_how_near_it_comes_to_the_peak(toy, two_replicas):
+    def share(**arguments):
+        with two_replicas.scope():
+            model = toy.Toy()
+        metrics = train(
+            TrainingConfig(total_steps=4, log_steps=2),
+            two_replicas,
+            model,
+            toy.ToyTask(),
+            optimizers.Lamb(),
+            schedules.polynomial_decay(0.01, 10),
+            toy.batches,
+            **arguments,
+        ).metrics
+        return metrics.get("matmul_share"), metrics["examples_per_second"]
+
+    found, rate = share(flops_per_example=10**6)
+    # Measured once in a process.
+    peak = matmul_peak(two_replicas, "float32")
+    assert found == pytest.approx(rate * 10**6 / peak)
+    assert share()[0] is None
 
 
 def test_tpu_is_not_measured():
