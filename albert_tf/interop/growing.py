@@ -35,8 +35,8 @@ def grow(checkpoint: Checkpoint, config: AlbertConfig) -> Checkpoint:
 
     - where all layers share one group, another depth uses the same weights more
       often, as ALBERT's paper did, from 6 layers to 12 (appendix A.1);
-    - at equal depth, more groups or less sharing compute the same at first; of
-      one group this is the original's `init_from_group0`;
+    - at equal depth, dividing the groups, or sharing less, computes the same at
+      first; of one group this is the original's `init_from_group0`;
     - layers with weights of their own are doubled in place (0 0 1 1 2 2), as
       groups are stretches of layers. StackBERT (Gong et al., 2019) puts the
       copy on top instead (0 1 2 0 1 2).

@@ -50,8 +50,19 @@ class Embeddings(keras.layers.Layer):
                 f"max_position_embeddings is {longest}"
             )
         x = (
-            ops.take(self.word_embeddings, word_ids, axis=0)
-            + ops.take(self.token_type_embeddings, type_ids, axis=0)
+            _rows_of(self.word_embeddings, word_ids)
+            + _rows_of(self.token_type_embeddings, type_ids)
             + self.position_embeddings[:length]
         )
         return self.dropout(self.layer_norm(x), training=training)
+
+
+def _rows_of(table, ids):
+    """Looks up rows, with a dense gradient.
+
+    A lookup in a variable has a gradient in slices on TensorFlow, several for a
+    row that occurs several times. Keras's optimizers square and clip these
+    before they are summed, so that `fit` would do other updates there than on
+    JAX and PyTorch. A reshape costs nothing, and its gradient is dense.
+    """
+    return ops.take(ops.reshape(table, table.shape), ids, axis=0)

@@ -160,6 +160,20 @@ class AlbertModel(keras.Model):
         """
         return {}
 
+    def compute_loss(
+        self, x=None, y=None, y_pred=None, sample_weight=None, training=True
+    ):
+        """Returns the loss, as Keras does, of the outputs that have labels."""
+        return super().compute_loss(
+            x, y, _with_labels(y_pred, y), sample_weight, training
+        )
+
+    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        """Returns the metrics, as Keras does, of the outputs with labels."""
+        return super().compute_metrics(
+            x, y, _with_labels(y_pred, y), sample_weight
+        )
+
     def get_config(self) -> dict[str, Any]:
         """Returns what `from_config` needs."""
         return {**super().get_config(), "config": self.config.to_dict()}
@@ -169,3 +183,10 @@ class AlbertModel(keras.Model):
         """Makes the model that `get_config` described."""
         architecture = AlbertConfig.from_dict(config["config"])
         return cls(**{**config, "config": architecture})
+
+
+def _with_labels(outputs, labels):
+    """Leaves out what has no label: Keras asks for one for each output."""
+    if not (isinstance(outputs, dict) and isinstance(labels, dict)):
+        return outputs
+    return {name: value for name, value in outputs.items() if name in labels}

@@ -17,7 +17,7 @@ from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.tasks.evaluate_pretraining import load_run_config
 from albert_tf.tasks.pretrain_config import PretrainConfig
 from albert_tf.text.base_tokenizer import Tokenizer
-from albert_tf.training.checkpoints import FOLDER, list_checkpoints
+from albert_tf.training.checkpoint_files import FOLDER, list_checkpoints
 
 REPORT_FILE = "init.txt"
 

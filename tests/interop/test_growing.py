@@ -1,0 +1,181 @@
+import re
+
+import numpy as np
+import pytest
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.interop.growing import grow
+from albert_tf.models.encoder import AlbertEncoder
+
+ONE = AlbertConfig(
+    vocab_size=30,
+    embedding_size=4,
+    hidden_size=8,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    intermediate_size=12,
+    max_position_embeddings=16,
+)
+INPUTS = {
+    "input_word_ids": np.array([[2, 7, 9, 3, 11, 3], [2, 5, 3, 0, 0, 0]]),
+    "input_mask": np.array([[1, 1, 1, 1, 1, 1], [1, 1, 1, 0, 0, 0]]),
+    "input_type_ids": np.array([[0, 0, 0, 0, 1, 1], [0, 0, 0, 0, 0, 0]]),
+}
+
+
+def states(checkpoint):
+    model = AlbertEncoder.from_checkpoint(checkpoint)
+    return [np.asarray(x) for x in model(INPUTS)["encoder_outputs"]]
+
+
+def origins(checkpoint, grown):
+    """Path in the stack -> the path that its array is equal to."""
+    whose = {checkpoint.arrays[p].tobytes(): p for p in checkpoint.arrays}
+    assert len(whose) == len(checkpoint.arrays)
+    found = {p: whose[grown.arrays[p].tobytes()] for p in grown.arrays}
+    return {
+        path.removeprefix("encoder/transformer/"): origin.removeprefix(
+            "encoder/transformer/"
+        )
+        for path, origin in found.items()
+        if path.endswith(("query/kernel", "intermediate/kernel"))
+    }
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({}, {"num_hidden_groups": 2}),
+        ({"num_hidden_layers": 6}, {"num_hidden_groups": 3}),
+        ({"inner_group_num": 2}, {"num_hidden_groups": 2}),
+        (
+            {"num_hidden_layers": 4, "num_hidden_groups": 2},
+            {"num_hidden_groups": 4},
+        ),
+        ({}, {"sharing": "none"}),
+        ({}, {"sharing": "attention"}),
+        ({}, {"sharing": "ffn"}),
+        ({"sharing": "ffn"}, {"sharing": "none"}),
+        (
+            {"num_hidden_layers": 4, "num_hidden_groups": 2},
+            {"sharing": "none"},
+        ),
+        # As many blocks in all, and a set of weights for each of the pair.
+        (
+            {"num_hidden_layers": 4},
+            {"num_hidden_layers": 2, "inner_group_num": 2},
+        ),
+    ],
+)
+def test_computes_the_same(make_checkpoint, before, after):
+    checkpoint = make_checkpoint(ONE.replace(**before), "mlm_head")
+    grown = grow(checkpoint, checkpoint.config.replace(**after))
+    assert grown.config == ONE.replace(**before | after)
+    assert len(grown.arrays) > len(checkpoint.arrays)
+    for ours, theirs in zip(states(grown), states(checkpoint), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("layers", [1, 4, 12])
+def test_another_depth_of_shared_layers_has_the_same_weights(
+    make_checkpoint, assert_equal, layers
+):
+    checkpoint = make_checkpoint(ONE, "mlm_head", "sop_head")
+    deep = ONE.replace(num_hidden_layers=layers, hidden_dropout_prob=0.1)
+    grown = grow(checkpoint, deep)
+    assert grown.config == deep
+    assert_equal(grown, checkpoint)
+    # Its layers go on from those of the other one.
+    for ours, theirs in zip(states(grown), states(checkpoint), strict=False):
+        np.testing.assert_array_equal(ours, theirs)
+    assert len(states(grown)) == layers
+
+
+def test_unshared_layers_are_doubled_in_place(make_checkpoint):
+    checkpoint = make_checkpoint(
+        ONE.replace(num_hidden_layers=3, sharing="attention")
+    )
+    grown = grow(checkpoint, checkpoint.config.replace(num_hidden_layers=6))
+    assert origins(checkpoint, grown) == {
+        "group_0/inner_0/attention/query/kernel": (
+            "group_0/inner_0/attention/query/kernel"
+        ),
+        **{
+            f"layer_{new}/inner_0/feed_forward/intermediate/kernel": (
+                f"layer_{old}/inner_0/feed_forward/intermediate/kernel"
+            )
+            for new, old in enumerate([0, 0, 1, 1, 2, 2])
+        },
+    }
+
+
+def test_groups_keep_their_relative_depth(make_checkpoint):
+    checkpoint = make_checkpoint(
+        ONE.replace(num_hidden_layers=4, num_hidden_groups=2, inner_group_num=2)
+    )
+    config = checkpoint.config.replace(
+        num_hidden_layers=12, num_hidden_groups=6
+    )
+    found = origins(checkpoint, grow(checkpoint, config))
+    for new, old in enumerate([0, 0, 0, 1, 1, 1]):
+        for rest in (
+            "inner_0/attention/query/kernel",
+            "inner_1/feed_forward/intermediate/kernel",
+        ):
+            assert found[f"group_{new}/{rest}"] == f"group_{old}/{rest}"
+
+
+def test_says_what_is_a_copy(make_checkpoint):
+    checkpoint = make_checkpoint(ONE, notes=("before",))
+    grown = grow(checkpoint, ONE.replace(num_hidden_groups=2))
+    assert grown.notes == (
+        "before",
+        "grown: num_hidden_groups 1 -> 2",
+        "group_0/inner_0/attention, group_1/inner_0/attention: from "
+        "group_0/inner_0/attention",
+        "group_0/inner_0/feed_forward, group_1/inner_0/feed_forward: from "
+        "group_0/inner_0/feed_forward",
+    )
+    deeper = grow(checkpoint, ONE.replace(num_hidden_layers=4))
+    assert deeper.notes == ("before", "grown: num_hidden_layers 2 -> 4")
+    equal = grow(checkpoint, ONE.replace(initializer_range=0.1))
+    assert equal.notes == ("before",)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("vocab_size", 31),
+        ("embedding_size", 8),
+        ("hidden_size", 16),
+        ("intermediate_size", 16),
+        ("num_attention_heads", 4),
+        ("max_position_embeddings", 32),
+        ("type_vocab_size", 3),
+        ("hidden_act", "relu"),
+        ("layer_norm_eps", 1e-6),
+        ("project_equal_sizes", True),
+    ],
+)
+def test_what_cannot_grow_is_named(make_checkpoint, field, value):
+    checkpoint = make_checkpoint(ONE, source="there")
+    message = f"there has {field}={getattr(ONE, field)}, not {value}; "
+    with pytest.raises(InputError, match=re.escape(message)):
+        grow(checkpoint, ONE.replace(**{field: value}))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "homeless"),
+    [
+        ({"num_hidden_groups": 2}, {"num_hidden_groups": 1}, "group_1"),
+        ({"sharing": "none"}, {"sharing": "all"}, "layer_1"),
+        ({"sharing": "ffn"}, {"num_hidden_layers": 1}, "layer_1"),
+        ({"inner_group_num": 2}, {"inner_group_num": 1}, "group_0/inner_1"),
+    ],
+)
+def test_no_weights_are_lost(make_checkpoint, before, after, homeless):
+    checkpoint = make_checkpoint(ONE.replace(**before))
+    message = f"has encoder/transformer/{homeless}.*do not shrink"
+    with pytest.raises(InputError, match=message):
+        grow(checkpoint, checkpoint.config.replace(**after))
