@@ -51,6 +51,7 @@ def test_every_command_has_help(command):
         (["train-vocab", "--input=/nowhere/*.txt", "--output=x"], "/nowhere"),
         (["export", "--model=/nowhere", "--output=x"], "/nowhere"),
         (["evaluate", "--run=/nowhere", "--input=/nowhere"], "/nowhere"),
+        (["evaluate", "--input=x"], "--run or --checkpoints"),
         (["pretrain", "--recipe=none", "--output=x"], "'none'"),
         (["analyze", "parameters", "albert_huge"], "'albert_huge'"),
         (["demo", "extra"], "'extra'"),
