@@ -1,9 +1,15 @@
+import pathlib
+import re
+
 import pytest
 
 from albert_tf.analysis.activation_memory import training_memory
 from albert_tf.analysis.parameters import count_parameters
 from albert_tf.config import AlbertConfig
 
+DOCUMENT = (
+    pathlib.Path(__file__).parents[2].joinpath("docs", "memory.md").read_text()
+)
 BASE = AlbertConfig.from_official("albert_base_v2")
 SIZES = {"batch_size": 8, "seq_length": 512, "predictions": 77}
 
@@ -62,3 +68,30 @@ def test_sharing_changes_the_weights_only():
     own = memory(BASE.replace(sharing="none"))
     assert own.activations == memory().activations
     assert own.weights > 5 * memory().weights
+
+
+def test_numbers_of_the_documentation():
+    rows = re.findall(
+        r"^\| (albert_\w+) \| (\d+) x (\d+) \| (no|yes) \| .* \| ([\d,]+) \| "
+        r"([\d,]+) \| ([\d.]+) \|",
+        DOCUMENT,
+        re.MULTILINE,
+    )
+    assert rows
+    for name, batch, length, remat, measured, formula, ratio in rows:
+        found = training_memory(
+            AlbertConfig.from_official(name),
+            batch_size=int(batch),
+            seq_length=int(length),
+            predictions=round(0.15 * int(length)),
+            rematerialize=remat == "yes",
+        )
+        assert formula == f"{found.step / 2**20:,.0f}"
+        quotient = number(measured) / number(formula)
+        assert float(ratio) == pytest.approx(quotient, abs=0.01)
+        # How close the formula is: what the documentation rests on.
+        assert 0.8 < float(ratio) < 1.25
+
+
+def number(text):
+    return float(text.replace(",", ""))

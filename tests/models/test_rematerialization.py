@@ -225,7 +225,7 @@ def test_other_backends(backend):
         text=True,
     )
     found = json.loads(done.stdout.splitlines()[-1])
-    # XLA fuses, and so rounds, the two programs in different ways.
-    assert found["difference"] < 1e-5
+    # JAX compiles a block as a whole, and may round otherwise.
+    assert found["difference"] < 1e-6
     assert found["less_memory"] < 0.7 * found["memory"]
     assert found["losses"][-1] < found["losses"][0]
