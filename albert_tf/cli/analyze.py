@@ -1,7 +1,8 @@
-"""Analyze: `analyze parameters`, `analyze memory`, or `analyze run DIR...`.
+"""Numbers of architectures and of runs.
 
-`memory` says what a pretraining step needs on one device. `run` prints scores
-and draws curves of one or several runs, which may still be going on.
+`analyze parameters [CONFIG...]` counts weights, `analyze memory [CONFIG...]`
+says what a pretraining step needs on one device. `analyze run DIR...` prints
+scores and draws curves of runs, which may still be going on.
 """
 
 from __future__ import annotations
@@ -19,32 +20,39 @@ from albert_tf.errors import InputError
 _OUTPUT = flags.DEFINE_string(
     "output",
     "curves.png",
-    "Picture that `analyze run` writes: curves over steps, wall time and "
-    "tokens; '' for none.",
+    "Picture of the curves over steps, wall time and tokens; '' for none.",
 )
 _INPUT = flags.DEFINE_string(
     "input",
     None,
-    "Folder of records; `analyze run` shows what guessing would score on it.",
+    "Folder of records; what guessing would score on it is shown, too.",
 )
 _TRAIN_BATCH_SIZE = flags.DEFINE_integer(
-    "train_batch_size", 32, "`analyze memory`: examples of a step.", 1
+    "train_batch_size", 32, "Examples of a step.", 1
 )
 _MAX_SEQ_LENGTH = flags.DEFINE_integer(
-    "max_seq_length", 128, "`analyze memory`: tokens of an example.", 1
+    "max_seq_length", 128, "Tokens of an example.", 1
 )
 _MAX_PREDICTIONS = flags.DEFINE_integer(
-    "max_predictions_per_seq", 20, "`analyze memory`: masked positions.", 1
+    "max_predictions_per_seq", 20, "Masked positions of an example.", 1
 )
 _ACCUMULATION = flags.DEFINE_integer(
-    "gradient_accumulation_steps", 1, "`analyze memory`: micro-batches.", 1
+    "gradient_accumulation_steps", 1, "Micro-batches of a step.", 1
 )
 _REMATERIALIZE = flags.DEFINE_boolean(
-    "rematerialize", False, "`analyze memory`: keep inputs of blocks only."
+    "rematerialize", False, "Keep of each block its input only."
 )
 _PRECISION = flags.DEFINE_enum(
-    "precision", "float32", list(COMPUTE_BYTES), "`analyze memory`: precision."
+    "precision", "float32", list(COMPUTE_BYTES), "Precision of the computation."
 )
+
+FLAG_GROUPS = {
+    "analyze memory": (
+        *("train_batch_size", "max_seq_length", "max_predictions_per_seq"),
+        *("gradient_accumulation_steps", "rematerialize", "precision"),
+    ),
+    "analyze run": ("output", "input"),
+}
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""Score checkpoints of pretraining runs on records they were not trained on.
+"""Score checkpoints of pretraining runs on held-out records.
 
 `--run` scores one checkpoint of a run, `--checkpoints` all that globs match.
 """
@@ -11,7 +11,9 @@ from absl import flags
 
 from albert_tf.errors import InputError
 
-_RUN = flags.DEFINE_string("run", None, "Folder of the run.")
+_RUN = flags.DEFINE_string(
+    "run", None, "Folder of a run, to score one checkpoint."
+)
 _CHECKPOINT = flags.DEFINE_string(
     "checkpoint", None, "Of --run: newest (the default), best, or a step."
 )
@@ -22,14 +24,19 @@ _CHECKPOINTS = flags.DEFINE_string(
     "'run/checkpoints/step-*', separated by commas; gives a table.",
 )
 _INPUT = flags.DEFINE_string(
-    "input", None, "Folder of records, or globs.", required=True
+    "input",
+    None,
+    "Records: a folder made by create-data, or globs; required.",
+    required=True,
 )
 _SPLIT = flags.DEFINE_enum(
     "split", "heldout", ["heldout", "train"], "Split of a folder."
 )
-_BATCH_SIZE = flags.DEFINE_integer("eval_batch_size", 64, "Examples a batch.")
+_BATCH_SIZE = flags.DEFINE_integer(
+    "eval_batch_size", 64, "Examples of a batch."
+)
 _MAX_STEPS = flags.DEFINE_integer(
-    "max_eval_steps", 0, "Most batches; 0 for all."
+    "max_eval_steps", 0, "Most batches of an evaluation; 0 for all."
 )
 _JSON = flags.DEFINE_boolean(
     "json", False, "Print JSON, a line for each checkpoint."

@@ -11,11 +11,13 @@ from collections.abc import Sequence
 
 from absl import flags
 
+from albert_tf.cli.flag_help import flag_help
 from albert_tf.cli.quiet_import import import_tensorflow
 from albert_tf.errors import InputError
 
 # Command -> what it does. Its module is albert_tf.cli.<command with _>, with
-# flags defined on import and a function main(), or main(arguments).
+# flags defined on import, a function main(), or main(arguments), and perhaps
+# FLAG_GROUPS, see `flag_help`.
 COMMANDS = {
     "train-vocab": "train a SentencePiece vocabulary on your text",
     "create-data": "make pretraining records from text",
@@ -23,7 +25,7 @@ COMMANDS = {
     "evaluate": "score a pretraining run on held-out records",
     "convert": "checkpoints from and to Google, Hugging Face, KerasHub",
     "export": "write TF-Hub SavedModels: encoder and preprocessor",
-    "analyze": "parameter counts of configs, curves of runs",
+    "analyze": "parameters and memory of configs, scores and curves of runs",
     "demo": "all of it on a small corpus, in minutes",
 }
 
@@ -70,7 +72,8 @@ def main(arguments: Sequence[str]) -> int:
     )
     if {"-h", "--help", "--helpshort"} & set(rest):
         print(f"albert {command}: {module.__doc__.strip()}\n")
-        print(flags.FLAGS.module_help(module.__name__).strip())
+        groups = getattr(module, "FLAG_GROUPS", None)
+        print(flag_help(module.__name__, groups))
         return 0
     try:
         left = flags.FLAGS([f"albert {command}", *_expand_recipes(rest)])[1:]

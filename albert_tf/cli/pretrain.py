@@ -1,4 +1,4 @@
-"""Pretrain a model on records: masked words and the order of sentences.
+"""Pretrain a model on records: masked words, order of sentences.
 
 The same command, given again, resumes a run that stopped.
 """
@@ -26,11 +26,15 @@ flags.adopt_module_key_flags(machine_flags)
 _INPUT = flags.DEFINE_string(
     "input",
     None,
-    "Records: a folder made by create-data, or globs separated by commas.",
+    "Records: a folder made by create-data, or globs separated by commas; "
+    "required.",
     required=True,
 )
 _OUTPUT = flags.DEFINE_string(
-    "output", None, "Folder of the run, new or to resume.", required=True
+    "output",
+    None,
+    "Folder of the run, new or to resume; required.",
+    required=True,
 )
 _INIT_FROM = flags.DEFINE_string(
     "init_from",
@@ -49,7 +53,7 @@ _MAX_EVAL_STEPS = flags.DEFINE_integer(
     "max_eval_steps", 100, "Most batches of an evaluation; 0 for all."
 )
 _OPTIMIZER = flags.DEFINE_enum(
-    "optimizer", "lamb", OPTIMIZERS, "As the original has them."
+    "optimizer", "lamb", OPTIMIZERS, "LAMB or AdamW, as the original has them."
 )
 _LEARNING_RATE = flags.DEFINE_float(
     "learning_rate", 0.00176, "Highest rate; the default is for batch 4096."
@@ -58,10 +62,12 @@ _NUM_TRAIN_STEPS = flags.DEFINE_integer(
     "num_train_steps", 125000, "Steps of the whole run."
 )
 _NUM_WARMUP_STEPS = flags.DEFINE_integer(
-    "num_warmup_steps", 3125, "Steps in which the rate grows."
+    "num_warmup_steps",
+    3125,
+    "First steps, in which the rate grows to --learning_rate.",
 )
 _START_WARMUP_STEP = flags.DEFINE_integer(
-    "start_warmup_step", 0, "Step at which it begins to grow."
+    "start_warmup_step", 0, "polynomial: step at which the warm-up begins."
 )
 _SCALE_LR_WITH_BATCH = flags.DEFINE_boolean(
     "scale_lr_with_batch",
@@ -76,21 +82,25 @@ _SCHEDULE = flags.DEFINE_enum(
     "schedule",
     "polynomial",
     SCHEDULES,
-    "After the warm-up: the original's, with a jump; a line or a cosine down; "
-    "or constant, to be made longer or ended by --decay_steps on resume.",
+    "After the warm-up: the original's decay, with a jump; a line or a cosine "
+    "down; or constant, to be made longer or ended by --decay_steps on resume.",
 )
 _FINAL_LR_FRACTION = flags.DEFINE_float(
-    "final_lr_fraction", 0.0, "Of the highest rate, where the cosine ends."
+    "final_lr_fraction",
+    0.0,
+    "cosine: rate at the last step, as a fraction of the highest.",
 )
 _DECAY_STEPS = flags.DEFINE_integer(
     "decay_steps",
     0,
-    "Last steps, in which warmup_stable_decay falls to 0; 0: it stays.",
+    "warmup_stable_decay: last steps, in which the rate falls to 0; 0: it "
+    "stays constant.",
 )
 _LAYERWISE_LR_DECAY = flags.DEFINE_float(
     "layerwise_lr_decay",
     1.0,
-    "Factor on the rate from each level of the model to the one below.",
+    "Factor on the rate from each level of the model to the one below; 1: all "
+    "have one rate.",
 )
 _EMA_DECAY = flags.DEFINE_float(
     "ema_decay",
@@ -101,21 +111,22 @@ _EMA_DECAY = flags.DEFINE_float(
 _LOG_UPDATE_NORMS = flags.DEFINE_boolean(
     "log_update_norms",
     True,
-    "Each variable's update norm and trust ratio to TensorBoard.",
+    "Write each variable's update norm and trust ratio to TensorBoard.",
 )
 _POLY_POWER = flags.DEFINE_float(
-    "poly_power", 1.0, "Power of the decay to 0 at the last step."
+    "poly_power", 1.0, "polynomial: power of the decay to 0 at the last step."
 )
 _WEIGHT_DECAY = flags.DEFINE_float(
-    "weight_decay", 0.01, "Of all weights but biases and LayerNorm."
+    "weight_decay", 0.01, "Decay of all weights but biases and LayerNorm."
 )
 _CLIP_NORM = flags.DEFINE_float(
-    "clip_norm", 1.0, "Largest global norm of the gradient; 0 for any."
+    "clip_norm", 1.0, "Largest global norm of the gradient; 0: no clipping."
 )
 _ACCUMULATION = flags.DEFINE_integer(
     "gradient_accumulation_steps",
     1,
-    "Micro-batches that a device cuts its share of a step into.",
+    "Micro-batches that a device cuts its share of a step into, for less "
+    "memory.",
 )
 _REMATERIALIZE = flags.DEFINE_boolean(
     "rematerialize",
@@ -128,7 +139,9 @@ _JIT_COMPILE = flags.DEFINE_boolean(
     "Compile the step with XLA, on one CPU or GPU; a TPU compiles anyway.",
 )
 _STEPS_PER_LOOP = flags.DEFINE_integer(
-    "steps_per_loop", 100, "Steps on the device between two looks of the host."
+    "steps_per_loop",
+    100,
+    "Most steps on the device before the host looks for signals.",
 )
 _LOG_STEPS = flags.DEFINE_integer(
     "log_steps", 100, "Steps between two lines of metrics."
@@ -164,7 +177,36 @@ _ROLLBACK_WINDOW = flags.DEFINE_integer(
     "Batches that --on_divergence=rollback leaves out: the one that diverged "
     "and those before it.",
 )
-_SEED = flags.DEFINE_integer("seed", 0, "Of weights, order and dropout.")
+_SEED = flags.DEFINE_integer(
+    "seed", 0, "Seed of new weights, order of examples and dropout."
+)
+
+FLAG_GROUPS = {
+    "Data and model": (
+        *("input", "output", "config", "config_overrides", "init_from"),
+    ),
+    "Length and batch": (
+        *("num_train_steps", "train_batch_size"),
+        *("gradient_accumulation_steps", "seed"),
+    ),
+    "Learning rate": (
+        *("learning_rate", "num_warmup_steps", "schedule"),
+        *("start_warmup_step", "poly_power", "final_lr_fraction"),
+        *("decay_steps", "scale_lr_with_batch", "reference_batch_size"),
+        *("layerwise_lr_decay",),
+    ),
+    "Optimizer": ("optimizer", "weight_decay", "clip_norm", "ema_decay"),
+    "Machine": (
+        *("distribution", "tpu", "tpu_zone", "gcp_project"),
+        *("precision", "rematerialize", "jit_compile", "steps_per_loop"),
+    ),
+    "Evaluations, checkpoints and logs": (
+        *("eval_steps", "eval_batch_size", "max_eval_steps"),
+        *("save_checkpoints_steps", "keep_checkpoint_max", "best_metric"),
+        *("log_steps", "log_update_norms"),
+    ),
+    "Divergence": ("on_divergence", "max_loss", "rollback_window"),
+}
 
 
 def main() -> None:

@@ -43,6 +43,15 @@ def test_every_command_has_help(command):
     assert "--" in result.stdout
 
 
+def test_grouped_help_has_every_flag_once():
+    for command, flag in (("pretrain", "seed"), ("analyze", "precision")):
+        text = albert(command, "--help").stdout
+        # What is in no group would come under that heading.
+        assert "\nFlags:\n" not in text
+        assert text.count(f"\n  --{flag}: ") == 1
+        assert max(map(len, text.splitlines())) <= 80
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
