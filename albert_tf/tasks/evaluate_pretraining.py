@@ -17,10 +17,13 @@ from albert_tf.training.checkpoint_files import (
     checkpoint_path,
     find_checkpoint,
 )
-from albert_tf.training.checkpoints import load_model_variables
-from albert_tf.training.distribution import make_strategy, set_precision
+from albert_tf.training.distribution import (
+    set_precision,
+    strategy_of_this_machine,
+)
 from albert_tf.training.evaluation import Evaluator
 from albert_tf.training.run_folder import read_settings
+from albert_tf.training.saved_values import load_model_variables
 
 NEWEST = "newest"
 
@@ -126,7 +129,7 @@ class _Scorer:
         batch_size: int,
     ):
         set_precision(precision)
-        strategy = make_strategy()
+        strategy = strategy_of_this_machine()
         with strategy.scope():
             self._model = AlbertPretrainer(config)
         self._evaluator = Evaluator(
@@ -166,7 +169,9 @@ def load_run_config(run_dir: str | os.PathLike[str]) -> AlbertConfig:
 
 def _kind(checkpoint: str) -> tuple[AlbertConfig, str]:
     """Returns architecture and precision of a checkpoint's run."""
-    run_dir = os.path.dirname(os.path.dirname(checkpoint)) or os.curdir
+    if "://" not in checkpoint:
+        checkpoint = os.path.abspath(checkpoint)  # It may be "step-00000100".
+    run_dir = os.path.dirname(os.path.dirname(checkpoint))
     return load_run_config(run_dir), read_settings(run_dir)["precision"]
 
 

@@ -24,15 +24,12 @@ from albert_tf.tasks.pretrain_summary import start_summary
 from albert_tf.tasks.pretraining import pretraining_task
 from albert_tf.tasks.pretraining_records import open_records
 from albert_tf.text.tokenizer_files import tokenizer_files
-from albert_tf.training.distribution import (
-    is_chief,
-    make_strategy,
-    set_precision,
-)
+from albert_tf.training.distribution import make_strategy, set_precision
 from albert_tf.training.evaluation import Evaluator
 from albert_tf.training.loop import TrainingResult, train
 from albert_tf.training.run_folder import prepare_run_folder
 from albert_tf.training.tpu import check_tpu_run
+from albert_tf.training.workers import is_chief
 
 MODEL_CONFIG_FILE = "config.json"
 

@@ -14,7 +14,6 @@ from albert_tf.errors import InputError
 from albert_tf.training.background_writer import BackgroundWriter
 from albert_tf.training.best_checkpoint import Best, read_best, write_best
 from albert_tf.training.checkpoint_files import (
-    find_checkpoint,
     list_checkpoints,
     read_checkpoint,
     remove_checkpoint,
@@ -22,6 +21,7 @@ from albert_tf.training.checkpoint_files import (
     write_checkpoint,
 )
 from albert_tf.training.rollbacks import Rollback
+from albert_tf.training.saved_values import assign_values
 from albert_tf.training.variables import by_name
 
 _ROLLBACKS = "rollbacks"
@@ -235,7 +235,7 @@ class Checkpoints:
                 f"{source} holds {unknown[0]}, which this run does not have; "
                 "resume with the settings it was written with"
             )
-        _assign(self._variables, values, source)
+        assign_values(self._variables, values, source)
         self.rollbacks = tuple(Rollback(*map(int, row)) for row in rollbacks)
 
 
@@ -252,65 +252,3 @@ def training_variables(
         scale = loss_scale.variables
         named |= {f"loss_scale/{n}": v for n, v in scale.items()}
     return named
-
-
-def load_model_variables(
-    model: Any, path: str | os.PathLike, *, allow_unused: bool = False
-) -> int:
-    """Loads the weights of a model, and nothing else, from a run.
-
-    Of a run that averages its weights, these are the averages, of which its
-    evaluations are.
-
-    Args:
-      model: a Keras model whose variables have the names of the run's model.
-      path: see `find_checkpoint`: the run's folder for its newest checkpoint.
-      allow_unused: whether the run's model may have variables that `model` has
-        not, such as the pretraining heads when an encoder is loaded.
-
-    Returns:
-      The step of the checkpoint.
-
-    Raises:
-      InputError: there is no checkpoint, it cannot be read, or a variable is
-        missing, unused or of another shape. The model is then unchanged.
-    """
-    prefix = find_checkpoint(path)
-    values = read_checkpoint(prefix)
-    for name in [n for n in values if n.startswith("average/")]:
-        values["model/" + name.removeprefix("average/")] = values[name]
-    variables = {f"model/{n}": v for n, v in by_name(model.weights).items()}
-    unused = sorted(
-        name
-        for name in values.keys() - variables.keys()
-        if name.startswith("model/")
-    )
-    if unused and not allow_unused:
-        raise InputError(
-            f"{prefix} holds {unused[0]}, which the model does not have; load "
-            "it into the model it was trained as"
-        )
-    _assign(variables, values, prefix)
-    return int(values["step"])
-
-
-def _assign(
-    variables: Mapping[str, tf.Variable],
-    values: Mapping[str, np.ndarray],
-    source: str,
-) -> None:
-    """Assigns all values, or none where one does not fit."""
-    for name, variable in variables.items():
-        if name not in values:
-            raise InputError(
-                f"{source} has no {name}; it was written for another model or "
-                "optimizer"
-            )
-        if values[name].shape != tuple(variable.shape):
-            raise InputError(
-                f"{source}: {name} has shape {list(values[name].shape)}, but "
-                f"{variable.shape.as_list()} is needed; it was written for "
-                "another model"
-            )
-    for name, variable in variables.items():
-        variable.assign(values[name])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
@@ -67,50 +67,21 @@ def make_strategy(
     return _mirrored(tuple(devices or gpus or cpus))
 
 
+def strategy_of_this_machine() -> tf.distribute.Strategy:
+    """Creates a strategy for work of one process, such as an evaluation.
+
+    All GPUs of this machine if there are several, else one device, whatever
+    workers TF_CONFIG lists.
+    """
+    several = len(_logical_devices("GPU")) > 1
+    return make_strategy("mirrored" if several else "one_device")
+
+
 @functools.cache
 def _mirrored(devices: tuple[str, ...]) -> tf.distribute.MirroredStrategy:
     # One a process: the collectives of a second strategy over the same devices
     # get the keys of the first one's, and TensorFlow aborts both.
     return tf.distribute.MirroredStrategy(devices)
-
-
-def is_chief(strategy: tf.distribute.Strategy) -> bool:
-    """Whether this process is the one that writes the run's files."""
-    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
-        return True
-    # Without a "chief" in TF_CONFIG, worker 0 is it.
-    resolver = strategy.cluster_resolver
-    task = (resolver.task_type, resolver.task_id)
-    return task[0] in (None, "chief") or (
-        task == ("worker", 0)
-        and not resolver.cluster_spec().as_dict().get("chief")
-    )
-
-
-def any_worker(
-    strategy: tf.distribute.Strategy, flag: Callable[[], bool]
-) -> Callable[[], bool]:
-    """Returns a function that tells whether `flag()` holds in any process.
-
-    All processes must call it at the same step: one that left the loop alone
-    would leave the others waiting for its gradients.
-    """
-    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
-        return flag
-
-    @tf.function(autograph=False)
-    def count(mine):
-        def on_replica():
-            replica = tf.distribute.get_replica_context()
-            # The copy has a device, which the sum needs.
-            return replica.all_reduce(
-                tf.distribute.ReduceOp.SUM, tf.identity(mine)
-            )
-
-        total = strategy.run(on_replica)
-        return strategy.experimental_local_results(total)[0]
-
-    return lambda: bool(count(tf.constant(float(flag()))) > 0)
 
 
 def set_precision(precision: str) -> None:

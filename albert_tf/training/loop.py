@@ -15,7 +15,6 @@ from albert_tf.training.averaging import WeightAverages
 from albert_tf.training.best_checkpoint import Best, best_of, better
 from albert_tf.training.checkpoint_files import FOLDER
 from albert_tf.training.checkpoints import Checkpoints, training_variables
-from albert_tf.training.distribution import any_worker, is_chief
 from albert_tf.training.divergence import Divergence, go_back
 from albert_tf.training.interruption import graceful_stop
 from albert_tf.training.loss_scale import DynamicLossScale
@@ -28,6 +27,7 @@ from albert_tf.training.rollbacks import batches_from
 from albert_tf.training.task import Task
 from albert_tf.training.training_config import TrainingConfig
 from albert_tf.training.window_runner import WindowRunner
+from albert_tf.training.workers import any_worker, check_same_step, is_chief
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,6 +146,7 @@ def train(
             is_chief(strategy),
         )
         step = checkpoints.restore_latest() if checkpoints else None
+        check_same_step(strategy, step)
         if flops_per_example and (step or 0) < config.total_steps:
             peak = matmul_peak(strategy, model.compute_dtype)
             if peak is not None:

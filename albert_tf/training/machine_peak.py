@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from albert_tf.training.workers import sum_over_replicas
+
 # The size doubles as long as a product takes less than this.
 _LONG_PRODUCT = 0.01
 _SMALLEST, _LARGEST = 512, 8192
@@ -39,11 +41,12 @@ def matmul_peak(strategy: tf.distribute.Strategy, dtype: str) -> float | None:
     if isinstance(strategy, tf.distribute.TPUStrategy):
         return None
     # Workers of one machine share it, so they have to begin together.
-    _sum_over_replicas(strategy, 0.0)
+    total = sum_over_replicas(strategy)
+    total(0.0)
     key = (dtype, *strategy.extended.worker_devices)
     if key not in _measured:
         _measured[key] = _replica_peak(strategy, dtype)
-    return _sum_over_replicas(strategy, _measured[key])
+    return total(_measured[key])
 
 
 def _replica_peak(strategy, dtype: str) -> float:
@@ -108,23 +111,3 @@ def _least_seconds(call: Callable[[int], None]) -> float:
     while time.perf_counter() < end:
         least = min(least, seconds(products))
     return least
-
-
-def _sum_over_replicas(strategy, value: float) -> float:
-    """Adds up a number of each replica; waits for all workers."""
-    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
-        return value * strategy.num_replicas_in_sync
-
-    @tf.function(autograph=False)
-    def total(mine):
-        def on_replica():
-            replica = tf.distribute.get_replica_context()
-            # The copy has a device, which the sum needs.
-            return replica.all_reduce(
-                tf.distribute.ReduceOp.SUM, tf.identity(mine)
-            )
-
-        result = strategy.run(on_replica)
-        return strategy.experimental_local_results(result)[0]
-
-    return float(total(tf.constant(value, tf.float32)))

@@ -43,7 +43,7 @@ def prepare_run_folder(
       files: further files to write: name -> content.
       resume: whether a folder that holds this run already is accepted.
       writes: whether this process writes; in a run of several workers, the
-        chief only (`distribution.is_chief`).
+        chief only (`workers.is_chief`).
 
     Returns:
       Whether the folder holds a run to resume.

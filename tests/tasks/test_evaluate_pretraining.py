@@ -104,6 +104,13 @@ def test_every_checkpoint_scores_what_it_scored_in_training(
     assert len(set(losses)) == 6
 
 
+def test_paths_may_be_relative_to_the_checkpoints(runs, records, monkeypatch):
+    monkeypatch.chdir(runs / "plain" / "checkpoints")
+    found = match_checkpoints("step-00000002")
+    ((path, scores),) = evaluate_checkpoints(found, records, max_steps=1)
+    assert (path, scores["step"]) == ("step-00000002", 2)
+
+
 def test_one_checkpoint_of_a_run(runs, records):
     run = runs / "plain"
     logged = held_out(run)
@@ -154,9 +161,13 @@ def test_records_that_do_not_fit_are_found_before_anything_is_scored(
 def test_command_prints_what_there_is_and_names_what_is_damaged(
     damaged, records
 ):
+    # As on a worker of a cluster, whose others do something else.
+    cluster = {"worker": ["localhost:1", "localhost:2"]}
+    worker = {"cluster": cluster, "task": {"type": "worker", "index": 1}}
     result = subprocess.run(
         [sys.executable, "-m", "albert_tf", "evaluate", "--json"]
         + [f"--checkpoints={damaged}/checkpoints/step-*", f"--input={records}"],
+        env={**os.environ, "TF_CONFIG": json.dumps(worker)},
         capture_output=True,
         text=True,
     )

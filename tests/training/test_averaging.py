@@ -5,8 +5,8 @@ import tensorflow as tf
 from albert_tf.training import optimizers
 from albert_tf.training.averaging import WeightAverages
 from albert_tf.training.checkpoint_files import read_checkpoint
-from albert_tf.training.checkpoints import load_model_variables
 from albert_tf.training.loop import train
+from albert_tf.training.saved_values import load_model_variables
 from albert_tf.training.schedules import WarmupStableDecay
 from albert_tf.training.training_config import TrainingConfig
 

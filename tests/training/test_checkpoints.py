@@ -12,11 +12,7 @@ from albert_tf.training.checkpoint_files import (
     list_checkpoints,
     read_checkpoint,
 )
-from albert_tf.training.checkpoints import (
-    Checkpoints,
-    load_model_variables,
-    training_variables,
-)
+from albert_tf.training.checkpoints import Checkpoints, training_variables
 
 
 def make(folder, seed=0, keep=5, reach=None, **values):
@@ -307,55 +303,6 @@ def test_only_the_writer_writes(tmp_path):
     variables, _ = make(tmp_path, a=1.0)
     save(Checkpoints(tmp_path / "x", variables, writes=False), 1)
     assert not (tmp_path / "x").exists()
-
-
-@pytest.fixture(scope="module")
-def run(toy, tmp_path_factory):
-    """Folder and final weights of a run."""
-    folder = tmp_path_factory.mktemp("run")
-    model, *_ = toy.run(
-        tf.distribute.get_strategy(),
-        total_steps=4,
-        save_steps=2,
-        run_dir=folder,
-    )
-    return folder, toy.weights(model)
-
-
-class TestLoadModelVariables:
-    @pytest.mark.parametrize(
-        "part", ["", "checkpoints", "checkpoints/step-00000004"]
-    )
-    def test_weights_of_the_newest(self, toy, run, part):
-        folder, weights = run
-        model = toy.Toy(seed=9)
-        assert load_model_variables(model, folder / part) == 4
-        for name, value in toy.weights(model).items():
-            np.testing.assert_array_equal(value, weights[name])
-
-    def test_one_checkpoint_by_name(self, toy, run):
-        model = toy.Toy(seed=9)
-        path = run[0] / "checkpoints" / "step-00000002"
-        assert load_model_variables(model, path) == 2
-
-    def test_part_of_the_model_must_be_asked_for(self, toy, run):
-        model = toy.Toy(seed=9)
-        part = PartOf(model, "table")
-        with pytest.raises(InputError, match="holds model/dense"):
-            load_model_variables(part, run[0])
-        load_model_variables(part, run[0], allow_unused=True)
-        np.testing.assert_array_equal(
-            model.table.embeddings, run[1]["table/embeddings"]
-        )
-
-    def test_folder_without_checkpoint_is_named(self, toy, tmp_path):
-        with pytest.raises(InputError, match="no checkpoint there"):
-            load_model_variables(toy.Toy(), tmp_path)
-
-
-class PartOf:
-    def __init__(self, model, name):
-        self.weights = [v for v in model.weights if name in v.path]
 
 
 def test_training_variables_cover_model_and_optimizer(toy):

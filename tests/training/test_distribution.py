@@ -6,10 +6,15 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.training.distribution import (
-    any_worker,
-    is_chief,
     make_strategy,
     set_precision,
+    strategy_of_this_machine,
+)
+from albert_tf.training.workers import (
+    any_worker,
+    check_same_step,
+    is_chief,
+    sum_over_replicas,
 )
 
 TWO_CPUS = ["CPU:0", "CPU:1"]
@@ -36,6 +41,14 @@ def test_several_devices_are_mirrored(distribution):
     assert is_chief(strategy)
     assert any_worker(strategy, lambda: True)()
     assert not any_worker(strategy, lambda: False)()
+    assert sum_over_replicas(strategy)(1.5) == 3.0
+    for step in (None, 0, 7):
+        check_same_step(strategy, step)
+
+
+def test_work_of_one_process_does_not_wait_for_workers(two_workers):
+    strategy = strategy_of_this_machine()
+    assert isinstance(strategy, tf.distribute.OneDeviceStrategy)
 
 
 def test_one_mirrored_strategy_a_process():

@@ -39,7 +39,7 @@ def start(tmp_path):
     """Starts two workers; ends those that are left."""
     processes = []
 
-    def start_workers(**flags):
+    def start_workers(folders=("run", "run"), **flags):
         workers = [f"localhost:{port}" for port in free_ports(2)]
         for index in range(2):
             task = {"type": "worker", "index": index}
@@ -49,7 +49,7 @@ def start(tmp_path):
                     [
                         sys.executable,
                         str(PROGRAM),
-                        str(tmp_path / "run"),
+                        str(tmp_path / folders[index]),
                         *(f"--{name}={value}" for name, value in flags.items()),
                     ],
                     env=os.environ | {"TF_CONFIG": json.dumps(config)},
@@ -118,3 +118,14 @@ def test_signal_to_one_worker_stops_both_at_the_same_step(tmp_path, start):
     steps = max(list_checkpoints(tmp_path / "run" / "checkpoints"))
     for output, _ in outputs:
         assert f"steps {steps} interrupted True" in output
+
+
+def test_workers_with_folders_of_their_own_are_refused(
+    toy, one_device, tmp_path, start
+):
+    toy.run(one_device, total_steps=3, run_dir=tmp_path / "other")
+    workers = start(folders=("run", "other"), total_steps=6)
+    for worker, found in zip(workers, ("no", "that of step 3"), strict=True):
+        _, errors = worker.communicate(timeout=300)
+        assert worker.returncode != 0
+        assert f"different checkpoints, this one {found}" in errors
