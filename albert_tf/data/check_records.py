@@ -111,7 +111,7 @@ def _check_tokenizer(
         raise InputError(
             f"records {file.path}: made with a vocabulary of "
             f"{tokenizer['vocab_size']} pieces, more than vocab_size="
-            f"{vocab_size}; set that in the model's config"
+            f"{vocab_size}; use records and a model of one vocabulary"
         )
     if fingerprint is not None and tokenizer["fingerprint"] != fingerprint:
         raise InputError(

@@ -7,6 +7,7 @@ import hashlib
 import os
 
 import numpy as np
+import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.interop.checkpoint import Checkpoint
@@ -18,6 +19,8 @@ from albert_tf.tasks.evaluate_pretraining import load_run_config
 from albert_tf.tasks.pretrain_config import PretrainConfig
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.training.checkpoint_files import FOLDER, list_checkpoints
+from albert_tf.training.files import read_text
+from albert_tf.training.run_folder import FILE
 
 REPORT_FILE = "init.txt"
 
@@ -33,11 +36,13 @@ class InitialWeights:
     Attributes:
       path: as it was given.
       checkpoint: what it holds, grown to the run's architecture.
-      report: what is read, left and made, and of which bytes; some lines.
+      digest: a hash of all weights.
+      report: what is read, left and made; some lines, the last with the hash.
     """
 
     path: str
     checkpoint: Checkpoint
+    digest: str
     report: str
 
     def assign(self, model: AlbertPretrainer) -> None:
@@ -47,6 +52,27 @@ class InitialWeights:
           InputError: a tensor has another shape.
         """
         assign_weights(model, self.checkpoint, new_head=True)
+
+    def check_unchanged(self, run_dir: str | os.PathLike[str]) -> None:
+        """Refuses a run that was begun with other weights from this path.
+
+        Args:
+          run_dir: the run's folder; it may be new.
+
+        Raises:
+          InputError: the folder's report has another hash.
+        """
+        run_dir = os.fspath(run_dir)
+        report = os.path.join(run_dir, REPORT_FILE)
+        # Without a record, no run has begun: its files are written anew.
+        if not tf.io.gfile.exists(os.path.join(run_dir, FILE)):
+            return
+        if tf.io.gfile.exists(report) and self.digest not in read_text(report):
+            raise InputError(
+                f"init_from={self.path}: has changed since the run in {run_dir}"
+                f" was begun: the sha256 of its weights is {self.digest}, not "
+                f"that in {report}; restore it or use another folder"
+            )
 
     def check_tokenizer(self, tokenizer: Tokenizer | None) -> None:
         """Refuses records of another vocabulary.
@@ -112,7 +138,9 @@ def resolve_start(
     model = config.model or checkpoint.config.replace(**config.model_changes)
     checkpoint = grow(checkpoint, model)
     config = dataclasses.replace(config, model=model, model_changes={})
-    return config, InitialWeights(path, checkpoint, _report(checkpoint))
+    digest = _digest(checkpoint)
+    report = _report(checkpoint, digest)
+    return config, InitialWeights(path, checkpoint, digest, report)
 
 
 def _first_difference(ours: Tokenizer, theirs: Tokenizer) -> str:
@@ -128,7 +156,7 @@ def _first_difference(ours: Tokenizer, theirs: Tokenizer) -> str:
     return ""
 
 
-def _report(checkpoint: Checkpoint) -> str:
+def _report(checkpoint: Checkpoint, digest: str) -> str:
     lines = [checkpoint.report()]
     left = set(checkpoint.heads) - set(_HEADS_OF_PRETRAINING)
     if left:
@@ -137,7 +165,7 @@ def _report(checkpoint: Checkpoint) -> str:
     new = [part for part in wanted if part not in checkpoint.parts]
     if new:
         lines.append(f"new, with random weights: {', '.join(new)}")
-    lines.append(f"sha256 of the weights: {_digest(checkpoint)}")
+    lines.append(f"sha256 of the weights: {digest}")
     return "\n".join(lines)
 
 

@@ -22,7 +22,7 @@ from albert_tf.tasks.optimization import (
 from albert_tf.tasks.pretrain_config import PretrainConfig
 from albert_tf.tasks.pretrain_summary import start_summary
 from albert_tf.tasks.pretraining import pretraining_task
-from albert_tf.tasks.pretraining_records import open_records
+from albert_tf.tasks.pretraining_records import open_records, records_tokenizer
 from albert_tf.text.tokenizer_files import tokenizer_files
 from albert_tf.training.distribution import make_strategy, set_precision
 from albert_tf.training.evaluation import Evaluator
@@ -70,10 +70,10 @@ def pretrain(
         gcp_project=config.gcp_project,
     )
     config, initial = resolve_start(config)
-    records = open_records(config.input_patterns, config.model)
-    tokenizer = records.tokenizer()
+    tokenizer = records_tokenizer(config.input_patterns)
     if initial:
         initial.check_tokenizer(tokenizer)
+        initial.check_unchanged(config.output_dir)
     if tokenizer and tokenizer.vocab_size != config.model.vocab_size:
         raise InputError(
             f"records {config.input_patterns}: made with a vocabulary of "
@@ -81,6 +81,7 @@ def pretrain(
             f"{config.model.vocab_size}; add --config_overrides=vocab_size="
             f"{tokenizer.vocab_size} or use the right records"
         )
+    records = open_records(config.input_patterns, config.model)
     best_metric = config.training.best_metric
     if best_metric and best_metric not in records.metrics():
         known = ", ".join(records.metrics())

@@ -63,13 +63,6 @@ class PretrainingRecords:
             **{"split": self.split, **settings},
         )
 
-    def tokenizer(self) -> Tokenizer | None:
-        """Returns the tokenizer that the folder of records carries."""
-        if self.manifest is None:
-            return None
-        first = find_record_files(self.patterns)[0].path
-        return load_tokenizer(os.path.dirname(os.fspath(first)))
-
     def identity(self) -> str:
         """Returns a hash that tells data sets apart, wherever they lie."""
         described = [
@@ -107,3 +100,11 @@ def records_manifest(
 ) -> dict[str, Any] | None:
     """Returns the manifest of the records, or None if they have none."""
     return find_record_files(patterns, split)[0].manifest
+
+
+def records_tokenizer(patterns: str | Sequence[str]) -> Tokenizer | None:
+    """Returns the tokenizer beside the records, or None without a manifest."""
+    first = find_record_files(patterns)[0]
+    if first.manifest is None:
+        return None
+    return load_tokenizer(os.path.dirname(os.fspath(first.path)))

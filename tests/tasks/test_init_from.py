@@ -22,7 +22,10 @@ from albert_tf.tasks.initial_weights import resolve_start
 from albert_tf.tasks.pretrain import pretrain
 from albert_tf.tasks.pretrain_config import PretrainConfig
 from albert_tf.tasks.pretraining import PretrainingTask
-from albert_tf.tasks.pretraining_records import open_records
+from albert_tf.tasks.pretraining_records import (
+    open_records,
+    records_tokenizer,
+)
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.training.evaluation import Evaluator
 from albert_tf.training.training_config import TrainingConfig
@@ -238,13 +241,22 @@ def test_resumes_without_what_it_started_from(stored_records, tmp_path):
     shutil.rmtree(tmp_path / "run" / "checkpoints")
     with pytest.raises(InputError, match="copy"):
         pretrain(config)
+    # From the same weights, that is.
+    model = AlbertPretrainer.from_pretrained(GOOGLE)
+    bias = model.encoder.pooler.bias
+    bias.assign(bias + 1.0)
+    model.save_pretrained(copy)
+    with pytest.raises(InputError, match="copy: has changed since the run in"):
+        pretrain(config)
+    assert (tmp_path / "run" / "init.txt").read_text() == before
 
 
 def test_vocabularies_must_be_one(stored_records, records, tokens, tmp_path):
     def start(records, **changes):
         pretrain(settings(records, tmp_path / "run", **changes))
 
-    with pytest.raises(InputError, match="600 pieces, more than vocab_size=40"):
+    message = "not that of the records: 40 pieces, the records' 600; make"
+    with pytest.raises(InputError, match=message):
         start(records, init_from=GOOGLE)
     cased = tokens(do_lower_case=False)
     message = "do_lower_case=True, that of the records do_lower_case=False"
@@ -262,7 +274,7 @@ def test_vocabularies_must_be_one(stored_records, records, tokens, tmp_path):
         records, tmp_path, init_from=STORED / "keras_hub_classifier"
     )
     _, initial = resolve_start(config)
-    initial.check_tokenizer(open_records(str(cased), SMALL).tokenizer())
+    initial.check_tokenizer(records_tokenizer(str(cased)))
     initial.check_tokenizer(None)
 
 
