@@ -17,6 +17,23 @@ OPTIMIZERS = ("lamb", "adamw")
 METRICS = ("loss", "mlm_loss", "mlm_accuracy", "sop_loss", "sop_accuracy")
 SCHEDULES = ("polynomial", "linear", "cosine", "warmup_stable_decay")
 
+# Settings that a resumed run may change: the weights do not depend on them, as
+# long as the run does not diverge.
+_FREE_ON_RESUME = (
+    "eval_batch_size",
+    "max_eval_steps",
+    "steps_per_loop",
+    "log_steps",
+    "save_steps",
+    "eval_steps",
+    "keep_checkpoints",
+    "best_metric",
+    "on_divergence",
+    "max_loss",
+    "rollback_window",
+    "log_update_norms",
+)
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PretrainConfig:
@@ -78,10 +95,10 @@ class PretrainConfig:
     reference_batch_size: int = 4096
     schedule: str = "polynomial"
     start_warmup_step: int = 0
+    poly_power: float = 1.0
     final_lr_fraction: float = 0.0
     decay_steps: int = 0
     layerwise_lr_decay: float = 1.0
-    poly_power: float = 1.0
     weight_decay: float = 0.01
     precision: str = "float32"
     rematerialize: bool = False
@@ -171,25 +188,8 @@ class PretrainConfig:
         Those of the learning rate are subject to `check_rates_so_far`.
         """
         if self.schedule == "warmup_stable_decay":
-            return (*self.FREE_ON_RESUME, "total_steps", "decay_steps")
-        return self.FREE_ON_RESUME
-
-    # Settings that a resumed run may change: the weights do not depend on them,
-    # as long as the run does not diverge.
-    FREE_ON_RESUME = (
-        "eval_batch_size",
-        "max_eval_steps",
-        "steps_per_loop",
-        "log_steps",
-        "save_steps",
-        "eval_steps",
-        "keep_checkpoints",
-        "best_metric",
-        "on_divergence",
-        "max_loss",
-        "rollback_window",
-        "log_update_norms",
-    )
+            return (*_FREE_ON_RESUME, "total_steps", "decay_steps")
+        return _FREE_ON_RESUME
 
     def settings(self) -> dict[str, Any]:
         """Returns, flat and as JSON values, what a resume must agree on."""

@@ -11,8 +11,8 @@ from albert_tf.training.checkpoints import Checkpoints
 from albert_tf.training.rollbacks import Rollback, batch_of
 from albert_tf.training.training_config import TrainingConfig
 
-# So many rollbacks without a new checkpoint in between did not help; the next
-# would not either.
+# So many rollbacks have not led to a checkpoint from behind the steps that
+# diverged; the next would not either.
 _MOST_ROLLBACKS = 3
 
 
@@ -55,8 +55,10 @@ def find_divergence(
     offset = int(np.argmax(bad))
     if not bad_loss[offset]:
         return offset, f"the gradient norm is {norms[offset]}"
-    bound = f", above max_loss={max_loss:g}," if max_loss else ""
-    return offset, f"the loss is {losses[offset]:g}{bound}"
+    loss, bound = losses[offset], ""
+    if max_loss and loss > max_loss:
+        bound = f", above max_loss={max_loss:g},"
+    return offset, f"the loss is {loss:g}{bound}"
 
 
 def go_back(

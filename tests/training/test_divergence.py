@@ -255,3 +255,4 @@ def test_first_step_that_is_bad_is_found():
     assert find_divergence(rows, 1.5) == (2, "the gradient norm is inf")
     rows[1, 0, 0] = np.nan
     assert find_divergence(rows) == (1, "the loss is nan")
+    assert find_divergence(rows, 1.5) == (1, "the loss is nan")
