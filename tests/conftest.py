@@ -1,7 +1,9 @@
 import contextlib
 import gc
+import json
 import os
 import pathlib
+import socket
 import sys
 
 import pytest
@@ -31,6 +33,29 @@ def shared():
         return path
 
     return find
+
+
+@pytest.fixture
+def worker_environments():
+    """Returns `make(count)`: the environments of a cluster's workers."""
+
+    def make(count):
+        with contextlib.ExitStack() as stack:
+            sockets = [
+                stack.enter_context(socket.socket()) for _ in range(count)
+            ]
+            for each in sockets:
+                each.bind(("localhost", 0))
+            ports = [each.getsockname()[1] for each in sockets]
+        cluster = {"worker": [f"localhost:{port}" for port in ports]}
+        tasks = [{"type": "worker", "index": index} for index in range(count)]
+        return [
+            os.environ
+            | {"TF_CONFIG": json.dumps({"cluster": cluster, "task": task})}
+            for task in tasks
+        ]
+
+    return make
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -1,8 +1,6 @@
 """Two `albert pretrain` processes that train together, as on two machines."""
 
-import json
 import os
-import socket
 import subprocess
 import sys
 
@@ -29,18 +27,8 @@ MODEL = AlbertConfig(
 pytestmark = pytest.mark.slow
 
 
-def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for s in sockets:
-        s.bind(("localhost", 0))
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
-    return ports
-
-
 @pytest.fixture
-def start(records, tmp_path):
+def start(records, tmp_path, worker_environments):
     """Starts a run with as many workers as asked for; ends those left."""
     MODEL.to_json(tmp_path / "model.json")
     processes = []
@@ -59,17 +47,11 @@ def start(records, tmp_path):
             "max_eval_steps": 4,
             **flags,
         }
-        addresses = [f"localhost:{port}" for port in free_ports(workers)]
+        environments = [dict(os.environ)]
+        if workers > 1:
+            environments = worker_environments(workers)
         started = []
-        for index in range(workers):
-            environment = dict(os.environ)
-            if workers > 1:
-                environment["TF_CONFIG"] = json.dumps(
-                    {
-                        "cluster": {"worker": addresses},
-                        "task": {"type": "worker", "index": index},
-                    }
-                )
+        for environment in environments:
             started.append(
                 subprocess.Popen(
                     [

@@ -1,6 +1,3 @@
-import json
-import os
-import socket
 import subprocess
 import sys
 import time
@@ -72,24 +69,16 @@ print("peak", matmul_peak(make_strategy(), "float32"))
 
 
 @pytest.mark.slow
-def test_workers_agree_on_the_sum_of_their_peaks():
-    with socket.socket() as one, socket.socket() as other:
-        for listener in (one, other):
-            listener.bind(("localhost", 0))
-        ports = [listener.getsockname()[1] for listener in (one, other)]
-    workers = [f"localhost:{port}" for port in ports]
-    processes = []
-    for index in range(2):
-        task = {"type": "worker", "index": index}
-        config = {"cluster": {"worker": workers}, "task": task}
-        processes.append(
-            subprocess.Popen(
-                [sys.executable, "-c", PROGRAM],
-                env=os.environ | {"TF_CONFIG": json.dumps(config)},
-                stdout=subprocess.PIPE,
-                text=True,
-            )
+def test_workers_agree_on_the_sum_of_their_peaks(worker_environments):
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", PROGRAM],
+            env=environment,
+            stdout=subprocess.PIPE,
+            text=True,
         )
+        for environment in worker_environments(2)
+    ]
     try:
         outputs = [p.communicate(timeout=120)[0] for p in processes]
     finally:

@@ -1,10 +1,7 @@
 """Two processes that train together, as on two machines."""
 
-import json
-import os
 import pathlib
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -24,35 +21,23 @@ PROGRAM = pathlib.Path(__file__).with_name("toy.py")
 pytestmark = pytest.mark.slow
 
 
-def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for s in sockets:
-        s.bind(("localhost", 0))
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
-    return ports
-
-
 @pytest.fixture
-def start(tmp_path):
+def start(tmp_path, worker_environments):
     """Starts two workers; ends those that are left."""
     processes = []
 
     def start_workers(folders=("run", "run"), **flags):
-        workers = [f"localhost:{port}" for port in free_ports(2)]
-        for index in range(2):
-            task = {"type": "worker", "index": index}
-            config = {"cluster": {"worker": workers}, "task": task}
+        environments = worker_environments(2)
+        for folder, environment in zip(folders, environments, strict=True):
             processes.append(
                 subprocess.Popen(
                     [
                         sys.executable,
                         str(PROGRAM),
-                        str(tmp_path / folders[index]),
+                        str(tmp_path / folder),
                         *(f"--{name}={value}" for name, value in flags.items()),
                     ],
-                    env=os.environ | {"TF_CONFIG": json.dumps(config)},
+                    env=environment,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
                     text=True,
