@@ -60,7 +60,7 @@ class PretrainConfig:
       scale_lr_with_batch: `learning_rate` and `num_warmup_steps` are those for
         batches of `reference_batch_size`. For batches b times as large, the
         rate is multiplied by sqrt(b), and the warm-up's share of the run by b
-        (LAMB's paper, arXiv:1904.00962, section 4.2; the defaults are its row
+        (LAMB's paper, arXiv:1904.00962, table 4; the defaults are its row
         for 4096).
       reference_batch_size: see `scale_lr_with_batch`.
       schedule: one of `SCHEDULES`, see `training.schedules`; "polynomial" is

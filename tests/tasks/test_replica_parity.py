@@ -125,6 +125,7 @@ def test_clipping_was_active_and_the_loss_falls(trained):
     assert values[-1]["loss"] < values[0]["loss"] - 0.02
 
 
+@pytest.mark.slow
 def test_two_replicas_drop_out_as_two_micro_batches_do(trained):
     split = trained("mirrored", 1, dropout=0.1)
     assert_same_weights(split, trained("one_device", 2, dropout=0.1))
