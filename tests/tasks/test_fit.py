@@ -175,7 +175,13 @@ def test_without_sentence_order(records):
         assert history["loss"][0] == pytest.approx(np.log(600), rel=0.15)
 
 
-@pytest.mark.parametrize("precision", ["mixed_bfloat16", "mixed_float16"])
+@pytest.mark.parametrize(
+    "precision",
+    [
+        pytest.param("mixed_bfloat16", marks=pytest.mark.slow),
+        "mixed_float16",
+    ],
+)
 def test_mixed_precision(records, precision):
     data = pretraining_dataset(str(records), global_batch_size=16)
     model = compiled(AlbertPretrainer(CONFIG, dtype=precision))
