@@ -24,7 +24,7 @@ CONFIG = AlbertConfig(
     max_position_embeddings=32,
     initializer_range=0.2,
 )
-SCRIPT = pathlib.Path(__file__).parent / "scripts" / "backend_outputs.py"
+SCRIPTS = pathlib.Path(__file__).parent / "scripts"
 
 
 @pytest.fixture(scope="module")
@@ -46,10 +46,10 @@ def inputs_file(tmp_path_factory):
     return path
 
 
-def run(backend, inputs_file):
-    output = inputs_file.with_name(f"{backend}.npz")
+def run(script, backend, inputs_file):
+    output = inputs_file.with_name(f"{script}-{backend}.npz")
     subprocess.run(
-        [sys.executable, SCRIPT, inputs_file, output],
+        [sys.executable, SCRIPTS / f"{script}.py", inputs_file, output],
         env={**os.environ, "KERAS_BACKEND": backend},
         check=True,
     )
@@ -58,7 +58,12 @@ def run(backend, inputs_file):
 
 @pytest.fixture(scope="module")
 def reference(inputs_file):
-    return run("tensorflow", inputs_file)
+    return run("backend_outputs", "tensorflow", inputs_file)
+
+
+@pytest.fixture(scope="module")
+def fits(inputs_file):
+    return run("fit_task_models", "tensorflow", inputs_file)
 
 
 @pytest.mark.backend
@@ -66,7 +71,7 @@ def reference(inputs_file):
 def test_outputs_and_fit_agree(backend, inputs_file, reference):
     if importlib.util.find_spec(backend) is None:
         pytest.skip(f"{backend} is not installed: run `make test-backends`")
-    outputs = run(backend, inputs_file)
+    outputs = run("backend_outputs", backend, inputs_file)
     assert str(outputs.pop("backend")) == backend
     # Losses after updates with rate 0.1 carry the rounding of three steps.
     np.testing.assert_allclose(
@@ -76,4 +81,23 @@ def test_outputs_and_fit_agree(backend, inputs_file, reference):
     for name, value in outputs.items():
         np.testing.assert_allclose(
             value, reference[name], atol=1e-5, err_msg=name
+        )
+
+
+@pytest.mark.backend
+@pytest.mark.parametrize("backend", ["jax", "torch"])
+def test_task_models_fit_alike(backend, inputs_file, fits):
+    if importlib.util.find_spec(backend) is None:
+        pytest.skip(f"{backend} is not installed: run `make test-backends`")
+    found = run("fit_task_models", backend, inputs_file)
+    assert str(found.pop("backend")) == backend
+    assert set(found) == set(fits) - {"backend"}
+    losses = {k: v for k, v in found.items() if k.endswith("/loss")}
+    assert len(losses) == 5
+    for name, (first, second) in losses.items():
+        assert second < first, name
+    # Losses and weights after two steps: rounding alone is between them.
+    for name, value in found.items():
+        np.testing.assert_allclose(
+            value, fits[name], rtol=1e-5, atol=1e-5, err_msg=name
         )
