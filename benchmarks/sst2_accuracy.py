@@ -129,7 +129,10 @@ def main() -> None:
     data = {}
     for split in ("train", "dev"):
         sentences, labels = read(folder / f"{split}.tsv")
-        ids = [[2, *row[:126], 3] for row in tokenizer.encode(sentences)]
+        ids = [
+            [tokenizer.cls_id, *row[:126], tokenizer.sep_id]
+            for row in tokenizer.encode(sentences)
+        ]
         data[split] = ids, labels
     if flags.examples:
         data["train"] = tuple(x[: flags.examples] for x in data["train"])

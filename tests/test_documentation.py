@@ -1,4 +1,4 @@
-"""Runs what README.md and docs/checkpoints.md tell the reader to run."""
+"""Runs what README.md and the pages of docs/ tell the reader to run."""
 
 import itertools
 import os
@@ -17,6 +17,7 @@ REPOSITORY = pathlib.Path(__file__).resolve().parents[1]
 README = (REPOSITORY / "README.md").read_text("utf-8")
 TPU = (REPOSITORY / "docs" / "tpu.md").read_text("utf-8")
 CHECKPOINTS = (REPOSITORY / "docs" / "checkpoints.md").read_text("utf-8")
+TRAINING = (REPOSITORY / "docs" / "training.md").read_text("utf-8")
 RUN = re.compile(r"<!-- run -->\n```(\w+)\n(.*?)```", re.DOTALL)
 
 
@@ -63,17 +64,29 @@ def test_readme_runs(folder):
     run([sys.executable, "-c", "\n".join(python)], folder)
 
 
-def test_checkpoints_run(tmp_path):
+def run_blocks(document, folder):
     """Blocks in their order; neighbours in one language build on each other."""
-    blocks = RUN.findall(CHECKPOINTS)
     output = ""
+    blocks = RUN.findall(document)
     for language, group in itertools.groupby(blocks, lambda block: block[0]):
         code = "\n".join(code for _, code in group)
         command = {
             "bash": ["bash", "-e", "-c", code],
             "python": [sys.executable, "-c", code],
         }[language]
-        output += run(command, tmp_path)
+        output += run(command, folder)
+    return output
+
+
+def test_training_runs(folder):
+    """Goes on where the README's commands have made records."""
+    output = run_blocks(TRAINING, folder)
+    assert "num_hidden_layers 1 -> 4" in output
+    assert (folder / "small.png").stat().st_size > 10_000
+
+
+def test_checkpoints_run(tmp_path):
+    output = run_blocks(CHECKPOINTS, tmp_path)
     (report,) = re.findall(r"\n\n```\n(.*?)```", CHECKPOINTS, re.DOTALL)
     assert report in output
     assert "lacks the sop_head of an AlbertPretrainer" in output

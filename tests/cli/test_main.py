@@ -1,9 +1,18 @@
+import pathlib
 import subprocess
 import sys
 
 import pytest
 
 from albert_tf.cli.main import COMMANDS, main
+
+
+RECIPES = sorted(
+    f"pretrain/{path.stem}"
+    for path in (
+        pathlib.Path(__file__).parents[2] / "official_configs" / "recipes"
+    ).glob("pretrain/*.flags")
+)
 
 
 def albert(*arguments):
@@ -62,6 +71,11 @@ def test_grouped_help_has_every_flag_once():
         (["evaluate", "--run=/nowhere", "--input=/nowhere"], "/nowhere"),
         (["evaluate", "--input=x"], "--run or --checkpoints"),
         (["pretrain", "--recipe=none", "--output=x"], "'none'"),
+        # Every flag of a recipe is one of the command's.
+        *(
+            (["pretrain", f"--recipe={name}", "--output=x"], "--input")
+            for name in RECIPES
+        ),
         (["analyze", "parameters", "albert_huge"], "'albert_huge'"),
         (["demo", "extra"], "'extra'"),
     ],

@@ -68,8 +68,8 @@ def test_unclipped_adamw_agrees_too(toy, one_device, two_replicas):
         gradient_accumulation_steps=2,
         **settings,
     )
-    # Weights of about 1 are rounded by up to 6e-8 in each of the 20 updates; how
-    # depends on the processor (1.03e-6 in all on one, less on others).
+    # Weights of about 1 are rounded by up to 6e-8 in each of the 20 updates,
+    # how depends on the processor (1.03e-6 in all on one, less on others).
     assert difference(toy.weights(one), toy.weights(two)) < 20 * 2 * 6e-8
 
 
