@@ -6,7 +6,6 @@ import pytest
 
 from albert_tf.cli.main import COMMANDS, main
 
-
 RECIPES = sorted(
     f"pretrain/{path.stem}"
     for path in (
