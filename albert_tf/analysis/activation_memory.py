@@ -46,9 +46,8 @@ class TrainingMemory:
       mlm_head: transformation and logits.
       working: what is alive for a moment in the backward pass: the largest of
         the gradients of the logits and of one block.
-      update: what the end of the backward pass, clipping and the optimizer
-        need besides, when the activations are gone. TensorFlow adds up the
-        gradients of a shared weight when it has them from all of its uses.
+      update: what clipping and the optimizer need besides, when the activations
+        are gone.
     """
 
     weights: int
@@ -128,14 +127,8 @@ def training_memory(
         mlm_head=logits + picks * e * (2 * 4 + 7 * size),
         # The gradient of the logits is gone before the blocks are recomputed.
         working=max(of_logits - (block if rematerialize else 0), of_block, 0),
-        update=_UPDATE_TENSORS * parameters + 4 * _uses(config),
+        update=_UPDATE_TENSORS * parameters,
     )
-
-
-def _uses(config: AlbertConfig) -> int:
-    """Weights of the blocks, counted as often as they are used."""
-    own = config.replace(sharing="none")
-    return count_parameters(own).transformer
 
 
 def _block(config: AlbertConfig, batch: int, length: int, size: int) -> int:
