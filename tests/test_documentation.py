@@ -78,6 +78,7 @@ def run_blocks(document, folder):
     return output
 
 
+@pytest.mark.slow
 def test_training_runs(folder):
     """Goes on where the README's commands have made records."""
     output = run_blocks(TRAINING, folder)

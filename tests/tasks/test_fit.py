@@ -126,6 +126,7 @@ def compiled(model):
     return model
 
 
+@pytest.mark.slow
 def test_usual_paths_of_keras(records, tmp_path):
     data = pretraining_dataset(str(records), global_batch_size=16)
     heldout = pretraining_dataset(

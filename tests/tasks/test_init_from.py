@@ -205,6 +205,7 @@ def test_command_grows_and_trains(source, records, tmp_path):
         assert first["values"][name] == pytest.approx(expected[name], rel=1e-5)
 
 
+@pytest.mark.slow
 def test_resumes_without_what_it_started_from(stored_records, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(GOOGLE, copy)
