@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import sentencex
 
 from albert_tf.errors import InputError
+from albert_tf.path_patterns import split_patterns
 
 TEXT_FORMATS = ("lines", "prose", "wikiextractor")
 
@@ -36,11 +37,7 @@ def find_text_files(
     Raises:
       InputError: no pattern, or one that matches nothing or an empty file.
     """
-    if isinstance(patterns, str):
-        patterns = [part.strip() for part in patterns.split(",")]
-    elif isinstance(patterns, os.PathLike):
-        patterns = [patterns]
-    patterns = [os.fspath(pattern) for pattern in patterns if pattern]
+    patterns = list(filter(None, split_patterns(patterns)))
     if not patterns:
         raise InputError("input: no file named; give a path or a glob pattern")
     files: dict[pathlib.Path, None] = {}

@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from albert_tf.data.manifest import MANIFEST_NAME, SPLITS, read_manifest
 from albert_tf.errors import InputError
+from albert_tf.path_patterns import split_patterns
 
 _READ_BUFFER_BYTES = 1 << 20
 _PARALLEL_REQUESTS = 16
@@ -55,12 +56,8 @@ def find_record_files(
     """
     if split not in SPLITS:
         raise InputError(f"split={split!r} must be one of {', '.join(SPLITS)}")
-    if isinstance(patterns, str):
-        patterns = [part.strip() for part in patterns.split(",")]
-    elif isinstance(patterns, os.PathLike):
-        patterns = [patterns]
     files: dict[str, RecordFile] = {}
-    for pattern in map(os.fspath, patterns):
+    for pattern in split_patterns(patterns):
         if tf.io.gfile.isdir(pattern):
             paths = _split_paths(pattern, split)
         elif tf.io.gfile.exists(pattern):

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+from albert_tf.path_patterns import split_patterns
 from albert_tf.training.checkpoint_files import FOLDER, list_checkpoints
 
 
@@ -30,10 +31,8 @@ def match_checkpoints(
     Raises:
       InputError: a pattern stands for none.
     """
-    if isinstance(patterns, str):
-        patterns = [part.strip() for part in patterns.split(",")]
     found = {}
-    for pattern in map(os.fspath, patterns):
+    for pattern in split_patterns(patterns):
         matches = [
             match
             for path in _paths(pattern)

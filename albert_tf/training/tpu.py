@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+from albert_tf.path_patterns import split_patterns
 
 # The TPU of the machine that this process runs on.
 LOCAL = "local"
@@ -51,7 +52,7 @@ def check_tpu_run(
     if tpu == LOCAL:
         return
     for name, value in paths.items():
-        for path in _split(value):
+        for path in split_patterns(value):
             if not path.startswith("gs://"):
                 raise InputError(
                     f"{name}={path!r} is a local path, which the machines of "
@@ -59,14 +60,6 @@ def check_tpu_run(
                     "gs://BUCKET/..., or use --tpu=local on a TPU VM of one "
                     "host"
                 )
-
-
-def _split(value: str | os.PathLike[str] | Sequence[str]) -> list[str]:
-    if isinstance(value, str):
-        return [part.strip() for part in value.split(",")]
-    if isinstance(value, os.PathLike):
-        return [os.fspath(value)]
-    return [os.fspath(part) for part in value]
 
 
 def tpu_strategy(
