@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from albert_tf.analysis.run_log import RunLog, read_runs
+from albert_tf.analysis.run_log import RunLog
 from albert_tf.analysis.run_table import baseline_of, score_names
 from albert_tf.errors import InputError
 
@@ -21,7 +21,7 @@ _HOUR = 3600
 
 
 def plot_runs(
-    run_dirs: Sequence[str | os.PathLike[str]],
+    runs: Sequence[RunLog],
     output: str | os.PathLike[str],
     baselines: Mapping[str, float] | None = None,
 ) -> None:
@@ -33,13 +33,13 @@ def plot_runs(
     each metric has a panel, and each run a colour.
 
     Args:
-      run_dirs: folders of runs, which may still be going on.
+      runs: what `read_runs` returned.
       output: the picture to write; its ending says the format.
       baselines: label -> accuracy, drawn as dotted lines, such as what
         `albert_tf.tasks.evaluate_pretraining.baselines` returns.
 
     Raises:
-      InputError: a folder holds no metrics, the picture cannot be written
+      InputError: there is nothing to draw, the picture cannot be written
         there, or matplotlib is not installed.
     """
     try:
@@ -51,7 +51,6 @@ def plot_runs(
         raise InputError(
             "drawing needs matplotlib: pip install 'albert-tf[plots]'"
         ) from None
-    runs = read_runs(run_dirs)
     panels, units = _panels(runs), _units(runs)
     figure, axes = pyplot.subplots(
         len(panels),

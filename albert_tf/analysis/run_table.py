@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from albert_tf.analysis.run_log import RunLog
+from albert_tf.training.best_checkpoint import lower_is_better
 
 _SCORES = ("loss", "accuracy")
 
@@ -90,7 +91,7 @@ def _progress(run: RunLog, split: str) -> list[str]:
 def _best(metric: str, values: Sequence[float]) -> float | None:
     if not values:
         return None
-    return min(values) if metric.endswith("loss") else max(values)
+    return min(values) if lower_is_better(metric) else max(values)
 
 
 def _score(value: float | None) -> str:

@@ -7,12 +7,13 @@ scores and draws curves of runs, which may still be going on.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from absl import flags
 
 from albert_tf.analysis.activation_memory import COMPUTE_BYTES, training_memory
 from albert_tf.analysis.parameters import count_parameters
+from albert_tf.cli.architecture import named_config
 from albert_tf.cli.quiet_import import import_tensorflow
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
@@ -59,9 +60,9 @@ def main(arguments: Sequence[str]) -> None:
     """Runs one analysis."""
     subject, *rest = arguments or ["nothing"]
     if subject == "parameters":
-        _print_parameters(rest or AlbertConfig.official_names())
+        _print_parameters(_configs(rest))
     elif subject == "memory":
-        _print_memory(rest or AlbertConfig.official_names())
+        _print_memory(_configs(rest))
     elif subject == "run" and rest:
         # Imported here: matplotlib and TensorFlow take seconds.
         import_tensorflow()
@@ -74,9 +75,10 @@ def main(arguments: Sequence[str]) -> None:
         known = {}
         if _INPUT.value is not None:
             known = baselines(records_manifest(_INPUT.value, "heldout"))
-        print(run_table(read_runs(rest), known), flush=True)
+        runs = read_runs(rest)
+        print(run_table(runs, known), flush=True)
         if _OUTPUT.value:
-            plot_runs(rest, _OUTPUT.value, known)
+            plot_runs(runs, _OUTPUT.value, known)
             print(f"wrote {_OUTPUT.value}")
     else:
         raise InputError(
@@ -87,20 +89,19 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _configs(names: Sequence[str]) -> dict[str, AlbertConfig]:
+    """Returns the named architectures; all official ones if none is named."""
     return {
-        name: AlbertConfig.from_json(name)
-        if name.endswith(".json")
-        else AlbertConfig.from_official(name)
-        for name in names
+        name: named_config(name)
+        for name in names or AlbertConfig.official_names()
     }
 
 
-def _print_memory(names: Sequence[str]) -> None:
+def _print_memory(configs: Mapping[str, AlbertConfig]) -> None:
     print(
         f"{'MiB':20} {'weights':>8} {'moments':>8} {'gradients':>9} "
         f"{'activations':>11} {'working':>8} {'update':>8} {'total':>8}"
     )
-    for name, config in _configs(names).items():
+    for name, config in configs.items():
         memory = training_memory(
             config,
             batch_size=_TRAIN_BATCH_SIZE.value,
@@ -123,8 +124,7 @@ def _print_memory(names: Sequence[str]) -> None:
         print(f"{name:20} {' '.join(numbers)}")
 
 
-def _print_parameters(names: Sequence[str]) -> None:
-    configs = _configs(names)
+def _print_parameters(configs: Mapping[str, AlbertConfig]) -> None:
     print(f"{'config':20} {'encoder':>12} {'MLM head':>10} {'SOP head':>9}")
     for name, config in configs.items():
         counts = count_parameters(config)

@@ -15,6 +15,7 @@ from typing import Any
 
 from albert_tf.analysis.curves import plot_runs
 from albert_tf.analysis.parameters import count_parameters
+from albert_tf.analysis.run_log import read_runs
 from albert_tf.config import AlbertConfig
 from albert_tf.data.documents import read_documents
 from albert_tf.data.pretraining_data import create_pretraining_data
@@ -84,7 +85,8 @@ def run_demo(config: DemoConfig) -> dict[str, Any]:
         _pretrain(config, model, folder)
     with _stage(stages, "5 evaluation", "score the held-out documents"):
         scores = evaluate_pretraining(folder / "run", folder / "data")
-        plot_runs([folder / "run"], folder / "curves.png", baselines(manifest))
+        runs = read_runs([folder / "run"])
+        plot_runs(runs, folder / "curves.png", baselines(manifest))
     with _stage(stages, "6 export", "write the two SavedModels"):
         for kind in ("encoder", "preprocessor"):
             export_checkpoint(folder / "run", folder / "hub" / kind, kind=kind)

@@ -86,11 +86,11 @@ def check_rates_so_far(config: PretrainConfig) -> None:
       InputError: one had another rate, or more steps are done than asked for.
     """
     folder = os.fspath(config.output_dir)
+    if "total_steps" not in config.free_on_resume:
+        return
     if not tf.io.gfile.exists(os.path.join(folder, FILE)):
         return
     old = config.default_settings() | read_settings(folder)
-    if "total_steps" not in config.free_on_resume:
-        return
     if old["schedule"] != config.schedule:
         return  # Refused like any other setting that differs.
     before = dataclasses.replace(

@@ -36,9 +36,14 @@ class Best:
 
         Equal ones are not, so the earlier of two stays; neither is NaN.
         """
-        if "loss" in self.metric:
+        if lower_is_better(self.metric):
             return value < self.value
         return value > self.value
+
+
+def lower_is_better(metric: str) -> bool:
+    """Whether a metric is a loss, by its name."""
+    return "loss" in metric
 
 
 def best_of(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -121,36 +122,33 @@ def train(
             writes=is_chief(strategy),
         )
 
-    def make_runner(dataset: tf.data.Dataset) -> WindowRunner:
-        return WindowRunner(
-            config,
-            strategy,
-            model,
-            task,
-            optimizer,
-            schedule,
-            dataset,
-            loss_scale,
-            averages,
-        )
-
     with graceful_stop() as stop, checkpoints or contextlib.nullcontext():
+        step = checkpoints.restore_latest() if checkpoints else None
+        check_same_step(strategy, step)
+        peak = None
+        if flops_per_example and (step or 0) < config.total_steps:
+            peak = matmul_peak(strategy, model.compute_dtype)
         loop = _Loop(
             config,
             any_worker(strategy, stop.is_set),
-            make_runner,
+            functools.partial(
+                WindowRunner,
+                config,
+                strategy,
+                model,
+                task,
+                optimizer,
+                schedule,
+                loss_scale=loss_scale,
+                averages=averages,
+            ),
             dataset_fn,
             checkpoints,
             run_dir,
             evaluate,
             is_chief(strategy),
+            peak and peak / flops_per_example,
         )
-        step = checkpoints.restore_latest() if checkpoints else None
-        check_same_step(strategy, step)
-        if flops_per_example and (step or 0) < config.total_steps:
-            peak = matmul_peak(strategy, model.compute_dtype)
-            if peak is not None:
-                loop.peak_rate = peak / flops_per_example
         while True:
             try:
                 result = loop.run(step)
@@ -176,6 +174,7 @@ class _Loop:
         run_dir: str | os.PathLike | None,
         evaluate: Callable[[], Mapping[str, float]] | None,
         chief: bool,
+        peak_rate: float | None,
     ):
         self._config = config
         self._stopping = stopping
@@ -185,11 +184,11 @@ class _Loop:
         self._run_dir = run_dir
         self._evaluate = evaluate
         self._chief = chief
+        # Examples per second, if there were nothing but products at their peak.
+        self._peak_rate = peak_rate
         # Traced once, whatever a divergence makes begin anew.
         self._runner: WindowRunner | None = None
         self._best: Best | None = None
-        # Examples per second, if there were nothing but products at their peak.
-        self.peak_rate: float | None = None
 
     def run(self, restored: int | None) -> TrainingResult:
         """Trains from a step to the end, or until it is to stop.
@@ -224,9 +223,9 @@ class _Loop:
                 # Also wherever a run may resume: the next means start there.
                 if may_save or step % config.log_steps == 0:
                     metrics, details = self._runner.read_metrics(step)
-                    if self.peak_rate:
+                    if self._peak_rate:
                         rate = metrics["examples_per_second"]
-                        metrics["matmul_share"] = rate / self.peak_rate
+                        metrics["matmul_share"] = rate / self._peak_rate
                     reporter.report(step, "train", metrics, details)
                 if save:
                     self._save(step)

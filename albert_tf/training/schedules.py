@@ -194,7 +194,3 @@ def _done(schedule: Schedule, step: tf.Tensor) -> tf.Tensor:
     since = tf.clip_by_value(step - schedule.warmup_steps, 0, steps)
     # Subtracted as integers: exactly 0 and 1 at the ends.
     return tf.cast(since, tf.float32) / np.float32(steps)
-
-
-# A schedule reads as a function where a run is put together.
-polynomial_decay = PolynomialDecay

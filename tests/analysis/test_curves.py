@@ -3,6 +3,7 @@ import json
 import pytest
 
 from albert_tf.analysis.curves import plot_runs
+from albert_tf.analysis.run_log import read_runs
 from albert_tf.errors import InputError
 
 pytest.importorskip("matplotlib", reason="pip install .[plots]")
@@ -30,7 +31,7 @@ def figure_of(monkeypatch, runs, output, baselines=None):
     drawn = []
     close = pyplot.close
     monkeypatch.setattr(pyplot, "close", drawn.append)
-    plot_runs(runs, output, baselines)
+    plot_runs(read_runs(runs), output, baselines)
     (figure,) = drawn
     close(figure)
     return figure
@@ -112,12 +113,12 @@ def test_beginnings_of_runs_and_numbers_that_are_missing(
 
 def test_what_cannot_be_drawn(tmp_path):
     with pytest.raises(InputError, match="no metrics"):
-        plot_runs([tmp_path], tmp_path / "c.png")
+        plot_runs(read_runs([tmp_path]), tmp_path / "c.png")
     run = write_run(tmp_path / "run")
     for output in ("c.word", "nowhere/c.png"):
         with pytest.raises(InputError, match=f"output .*{output}"):
-            plot_runs([run], tmp_path / output)
+            plot_runs(read_runs([run]), tmp_path / output)
     line = {"step": 1, "time": 5.0, "split": "train", "values": {"f1": 2.0}}
     (run / "metrics.jsonl").write_text(json.dumps(line) + "\n")
     with pytest.raises(InputError, match="run: its metrics are no losses"):
-        plot_runs([run], tmp_path / "c.png")
+        plot_runs(read_runs([run]), tmp_path / "c.png")

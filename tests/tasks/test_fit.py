@@ -22,7 +22,7 @@ from albert_tf.training.evaluation import Evaluator
 from albert_tf.training.loop import train
 from albert_tf.training.metrics_log import read_metrics
 from albert_tf.training.optimizers import AdamW
-from albert_tf.training.schedules import polynomial_decay
+from albert_tf.training.schedules import PolynomialDecay
 from albert_tf.training.training_config import TrainingConfig
 
 SCRIPT = pathlib.Path(__file__).parent / "scripts" / "fit_losses.py"
@@ -69,7 +69,7 @@ def loop(records, tmp_path_factory):
         PretrainingTask(),
         AdamW(weight_decay=0.0),
         # A power of nearly 0 keeps the rate as it is.
-        polynomial_decay(RATE, 10**6, power=1e-6),
+        PolynomialDecay(RATE, 10**6, power=1e-6),
         lambda step: pretraining_dataset(
             str(records), global_batch_size=16, seed=3, start_step=step
         ),

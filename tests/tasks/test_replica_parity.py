@@ -14,7 +14,7 @@ from albert_tf.training.distribution import make_strategy
 from albert_tf.training.loop import train
 from albert_tf.training.metrics_log import read_metrics
 from albert_tf.training.optimizers import Lamb
-from albert_tf.training.schedules import polynomial_decay
+from albert_tf.training.schedules import PolynomialDecay
 from albert_tf.training.training_config import TrainingConfig
 
 # Two virtual devices stand in for two accelerators.
@@ -169,7 +169,7 @@ def spread_of_losses(dropout):
         model,
         SquaredTask(),
         Lamb(),
-        polynomial_decay(1e-3, 10),
+        PolynomialDecay(1e-3, 10),
         lambda step: tf.data.Dataset.from_tensors(batch).repeat(),
     ).metrics
     return metrics["square"] - (metrics["loss"] / 2) ** 2

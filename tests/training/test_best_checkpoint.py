@@ -88,7 +88,7 @@ def train_scored(toy, run_dir, scores, **settings):
         model,
         toy.ToyTask(),
         optimizers.Lamb(),
-        schedules.polynomial_decay(0.01, 16),
+        schedules.PolynomialDecay(0.01, 16),
         toy.batches,
         run_dir=run_dir,
         evaluate=evaluate,

@@ -139,7 +139,7 @@ def train_one_weight(strategy, task, data=None, model=None, **settings):
         model,
         task,
         optimizers.AdamW(),
-        schedules.polynomial_decay(0.1, 100),
+        schedules.PolynomialDecay(0.1, 100),
         lambda step: ones() if data is None else data,
     )
 
@@ -263,7 +263,7 @@ def train_and_evaluate(toy, strategy, run_dir, evaluate, **settings):
         model,
         toy.ToyTask(),
         optimizers.Lamb(),
-        schedules.polynomial_decay(0.01, 10),
+        schedules.PolynomialDecay(0.01, 10),
         toy.batches,
         run_dir=run_dir,
         evaluate=evaluate,

@@ -42,7 +42,7 @@ def test_training_says_how_near_it_comes_to_the_peak(toy, two_replicas):
             model,
             toy.ToyTask(),
             optimizers.Lamb(),
-            schedules.polynomial_decay(0.01, 10),
+            schedules.PolynomialDecay(0.01, 10),
             toy.batches,
             **arguments,
         ).metrics

@@ -9,8 +9,8 @@ from albert_tf.errors import InputError
 from albert_tf.training.schedules import (
     CosineDecay,
     LinearDecay,
+    PolynomialDecay,
     WarmupStableDecay,
-    polynomial_decay,
 )
 
 
@@ -20,7 +20,7 @@ def golden_tables(shared):
 
 
 def of_table(table):
-    return polynomial_decay(
+    return PolynomialDecay(
         table["learning_rate"],
         table["num_train_steps"],
         table["num_warmup_steps"],
@@ -46,15 +46,15 @@ def test_graph_and_integer_types_agree(shared):
 
 
 def test_rate_drops_where_the_warmup_hands_over():
-    schedule = polynomial_decay(1.0, 100, warmup_steps=10)
+    schedule = PolynomialDecay(1.0, 100, warmup_steps=10)
     assert float(schedule(9)) == pytest.approx(0.9)
     assert float(schedule(10)) == pytest.approx(0.9)
     assert float(schedule(11)) == pytest.approx(0.89)
 
 
 def test_arguments_are_recorded():
-    schedule = polynomial_decay(0.1, 100, warmup_steps=10)
-    assert polynomial_decay(**schedule.to_dict()) == schedule
+    schedule = PolynomialDecay(0.1, 100, warmup_steps=10)
+    assert PolynomialDecay(**schedule.to_dict()) == schedule
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_arguments_are_recorded():
 def test_bad_values_are_named(name, value):
     arguments = {"base_rate": 0.1, "total_steps": 10} | {name: value}
     with pytest.raises(InputError, match=f"{name}={value}"):
-        polynomial_decay(**arguments)
+        PolynomialDecay(**arguments)
 
 
 def rates(schedule, steps):

@@ -116,7 +116,7 @@ def run(
     with strategy.scope():
         model = Toy()
     optimizer = optimizer or optimizers.Lamb()
-    schedule = schedules.polynomial_decay(0.02, decay_steps, warmup_steps=5)
+    schedule = schedules.PolynomialDecay(0.02, decay_steps, warmup_steps=5)
     result = train(
         config,
         strategy,
