@@ -1,10 +1,13 @@
-# `make` lists the targets. PYTHON is the interpreter .venv is made with.
+# `make` lists the targets. PYTHON is the interpreter .venv is made with. A test
+# process needs a core and up to 3 GB.
 PYTHON ?= python3
+TEST_PROCESSES ?= 2
 ARGS ?=
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check install
 PYTEST := $(BIN)/python -m pytest
+SIDE_BY_SIDE := -n $(TEST_PROCESSES) --dist loadfile
 GARDEN := .venv-model-garden
 TPU_PINS := .venv-tpu-pins
 
@@ -29,7 +32,7 @@ demo: venv  ## From raw text to an exported model (flags: ARGS="--...")
 test: venv  ## Lint, and run the quick tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(PYTEST)
+	$(PYTEST) $(SIDE_BY_SIDE)
 
 test-slow: venv  ## Run the tests that take minutes
 	$(PYTEST) -m slow
@@ -47,7 +50,7 @@ test-model-garden: venv model-garden  ## Compare with it, and transformers 4
 	    tests/text/test_tokenizer_json_folders.py
 
 test-tpu-pins: $(TPU_PINS)/installed  ## Quick tests with the versions for TPUs
-	$(TPU_PINS)/bin/python -m pytest
+	$(TPU_PINS)/bin/python -m pytest $(SIDE_BY_SIDE)
 
 bench: peers  ## Measure the speed against the peers (quiet machine!)
 	$(BIN)/python benchmarks/encoder_speed.py $(ARGS)

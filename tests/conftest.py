@@ -11,6 +11,9 @@ import pytest
 # Before TensorFlow is imported anywhere: its start-up chatter hides failures.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+# As `albert` has it, so that tests compute alike in and out of their process.
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+
 # Before TensorFlow, too: Triton, which comes with PyTorch's CUDA build, crashes
 # the process when it is loaded after it.
 with contextlib.suppress(ImportError):
