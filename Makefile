@@ -5,7 +5,10 @@ TEST_PROCESSES ?= 2
 ARGS ?=
 
 BIN := .venv/bin
-PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check install
+# PEP 517: seqeval is a source distribution whose setup.py needs what its build
+# declares.
+PIP_INSTALL := pip --quiet --disable-pip-version-check install --use-pep517
+PIP := $(BIN)/python -m $(PIP_INSTALL)
 PYTEST := $(BIN)/python -m pytest
 SIDE_BY_SIDE := -n $(TEST_PROCESSES) --dist loadfile
 GARDEN := .venv-model-garden
@@ -79,15 +82,14 @@ clean:  ## Remove .venv and everything built
 # Every package is named, and dependencies that conflict on paper are not.
 $(GARDEN)/installed: .venv/pyvenv.cfg requirements-model-garden.txt
 	$(BIN)/python -m venv --clear $(GARDEN)
-	$(GARDEN)/bin/python -m pip --quiet --disable-pip-version-check install \
-	    --no-deps -r requirements-model-garden.txt
+	$(GARDEN)/bin/python -m $(PIP_INSTALL) --no-deps \
+	    -r requirements-model-garden.txt
 	@touch $@
 
 $(TPU_PINS)/installed: .venv/pyvenv.cfg requirements-tpu.txt pyproject.toml \
     setup.py
 	$(BIN)/python -m venv --clear $(TPU_PINS)
-	$(TPU_PINS)/bin/python -m pip --quiet --disable-pip-version-check install \
-	    -r requirements-tpu.txt
-	$(TPU_PINS)/bin/python -m pip --quiet --disable-pip-version-check install \
-	    --no-deps --no-build-isolation --editable .
+	$(TPU_PINS)/bin/python -m $(PIP_INSTALL) -r requirements-tpu.txt
+	$(TPU_PINS)/bin/python -m $(PIP_INSTALL) --no-deps --no-build-isolation \
+	    --editable .
 	@touch $@

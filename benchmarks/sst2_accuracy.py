@@ -30,6 +30,8 @@ import tensorflow as tf
 
 import albert_tf
 
+STARTS = ("pretrained", "untrained", "mean-pooled embeddings")
+
 # Sentences are batched with others of about their length.
 WINDOW_BATCHES = 50
 
@@ -122,6 +124,9 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--examples", type=int, default=0, help="0: all")
+    parser.add_argument(
+        "--start", choices=STARTS, action="append", help="default: all three"
+    )
     flags = parser.parse_args()
     machine = report.machine()
     folder = pathlib.Path(flags.data)
@@ -137,7 +142,7 @@ def main() -> None:
     if flags.examples:
         data["train"] = tuple(x[: flags.examples] for x in data["train"])
     rows = []
-    for name in ("pretrained", "untrained", "mean-pooled embeddings"):
+    for name in flags.start or STARTS:
         scores, started = [], time.perf_counter()
         for seed in range(flags.seeds):
             keras.utils.set_random_seed(seed)

@@ -1,6 +1,7 @@
 """Runs what README.md and the pages of docs/ tell the reader to run."""
 
 import itertools
+import json
 import os
 import pathlib
 import re
@@ -12,12 +13,14 @@ import pytest
 from albert_tf.analysis.parameters import count_parameters
 from albert_tf.config import AlbertConfig
 from albert_tf.demo.python_docs import python_documents
+from albert_tf.tasks.finetuning.known_tasks import KNOWN_TASKS
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[1]
 README = (REPOSITORY / "README.md").read_text("utf-8")
 TPU = (REPOSITORY / "docs" / "tpu.md").read_text("utf-8")
 CHECKPOINTS = (REPOSITORY / "docs" / "checkpoints.md").read_text("utf-8")
 TRAINING = (REPOSITORY / "docs" / "training.md").read_text("utf-8")
+FINETUNING = (REPOSITORY / "docs" / "finetuning.md").read_text("utf-8")
 RUN = re.compile(r"<!-- run -->\n```(\w+)\n(.*?)```", re.DOTALL)
 
 
@@ -32,6 +35,16 @@ def folder(tmp_path_factory):
             "\n\n\n".join(documents[number::2]), "utf-8"
         )
     return folder
+
+
+@pytest.fixture(scope="module")
+def readme_output(folder):
+    """What the README's commands print; other pages go on where they end."""
+    shell = [
+        code for language, code in RUN.findall(README) if language == "bash"
+    ]
+    assert shell
+    return run(["bash", "-e", "-c", "\n".join(shell)], folder)
 
 
 def run(command, folder):
@@ -50,18 +63,21 @@ def run(command, folder):
     return result.stdout
 
 
-def test_readme_runs(folder):
-    blocks = RUN.findall(README)
-    shell = [code for language, code in blocks if language == "bash"]
-    python = [code for language, code in blocks if language == "python"]
-    assert shell
-    assert python
-    output = run(["bash", "-e", "-c", "\n".join(shell)], folder)
-    assert "wrote hub/preprocessor" in output
-    assert "mlm_unigram_accuracy" in output
+def test_readme_runs(folder, readme_output):
+    assert "wrote hub/preprocessor" in readme_output
+    assert "mlm_unigram_accuracy" in readme_output
     assert (folder / "curves.png").stat().st_size > 10_000
+    assert "id\tlabel\tbad\tgood\n0\t" in readme_output
+    assert (folder / "reviews" / "model" / "task.json").exists()
+    blocks = RUN.findall(README)
+    python = [code for language, code in blocks if language == "python"]
+    assert python
     # The snippets build on each other, as they do for the reader.
     run([sys.executable, "-c", "\n".join(python)], folder)
+
+
+def read_json(path):
+    return json.loads(path.read_text("utf-8"))
 
 
 def run_blocks(document, folder):
@@ -79,11 +95,26 @@ def run_blocks(document, folder):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("readme_output")
 def test_training_runs(folder):
     """Goes on where the README's commands have made records."""
     output = run_blocks(TRAINING, folder)
     assert "num_hidden_layers 1 -> 4" in output
     assert (folder / "small.png").stat().st_size > 10_000
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("readme_output")
+def test_finetuning_runs(folder):
+    """Goes on where the README's commands have made a model and reviews."""
+    output = run_blocks(FINETUNING, folder)
+    assert re.search(r"accuracy: median 0\.\d+ of 2 runs", output)
+    assert re.search(r"against the mean of its\s+2 members", output)
+    assert "HasAns_exact" in output
+    predictions = (folder / "predictions.jsonl").read_text("utf-8")
+    assert len(predictions.splitlines()) == 8
+    for name in ("predictions", "nbest_predictions", "null_odds"):
+        assert set(read_json(folder / "squad" / f"{name}.json")) == {"1", "2"}
 
 
 def test_checkpoints_run(tmp_path):
@@ -125,6 +156,36 @@ def test_commands_for_tpus_have_flags_that_exist(tmp_path):
     assert len(rows) == 4
     for _, cores, accumulation, examples in rows:
         assert int(cores) * int(accumulation) * int(examples) == 4096
+
+
+def test_flags_and_tasks_of_fine_tuning_exist(tmp_path):
+    commands = ("finetune", "predict", "evaluate", "export")
+    usage = "".join(
+        run([sys.executable, "-m", "albert_tf", command, "--help"], tmp_path)
+        for command in commands
+    )
+    (section,) = re.findall(r"## Fine-tuning\n(.*?)\n## ", README, re.DOTALL)
+    for document in (FINETUNING, section):
+        for name in re.findall(r"--(\w+)", document):
+            if name not in ("recipe", "flagfile"):  # Of all commands.
+                assert re.search(rf"--(\[no\])?{name}:", usage), name
+    table = FINETUNING.split("| `--task` |")[1].split("\n\n")[0]
+    tasks = re.findall(r"`([^`]*)`", "".join(re.findall(r"\n(\|.*?)\|", table)))
+    assert set(tasks) == {*KNOWN_TASKS, "text"}
+
+
+def test_table_of_recipes():
+    recipes = REPOSITORY / "official_configs" / "recipes" / "finetune"
+    table = FINETUNING.split("| recipe |")[1].split("\n\n")[0]
+    named = []
+    for row in table.splitlines()[2:]:
+        names, expected, _ = row.strip("|").split("|")
+        names = re.findall(r"`(\w[\w.]*)`", names)
+        named += names
+        text = "".join((recipes / f"{x}.flags").read_text() for x in names)
+        for number in re.findall(r"\d\d\.\d", expected):
+            assert number in text, (names, number)
+    assert sorted(named) == sorted(x.stem for x in recipes.glob("*.flags"))
 
 
 def test_requirements_for_tpus_are_those_of_the_page():

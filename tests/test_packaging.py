@@ -25,6 +25,7 @@ PINS = {
     "": "requirements.txt",
     "hub": "requirements.txt",
     "plots": "requirements.txt",
+    "tasks": "requirements.txt",
     "dev": "requirements.txt",
     "bench": "requirements-peers.txt",
 }
@@ -140,7 +141,8 @@ def test_pins_are_in_the_ranges(metadata, extra, file, python):
 def test_import_leaves_the_extras_alone():
     code = (
         "import sys, albert_tf\n"
-        "extras = {'matplotlib', 'tensorflow_hub', 'tf_keras', 'torch'}\n"
+        "extras = {'matplotlib', 'tensorflow_hub', 'tf_keras', 'torch',\n"
+        "          'sklearn', 'scipy', 'seqeval'}\n"
         "assert extras.isdisjoint(sys.modules), extras & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

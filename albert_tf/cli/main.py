@@ -22,7 +22,9 @@ COMMANDS = {
     "train-vocab": "train a SentencePiece vocabulary on your text",
     "create-data": "make pretraining records from text",
     "pretrain": "train MLM + sentence order, resume where it stopped",
-    "evaluate": "score a pretraining run on held-out records",
+    "finetune": "GLUE, SQuAD, RACE, named entities, your own tables",
+    "predict": "what fine-tuned models say of new texts",
+    "evaluate": "score pretraining runs, or fine-tuned models",
     "convert": "checkpoints from and to Google, Hugging Face, KerasHub",
     "export": "write TF-Hub SavedModels: encoder and preprocessor",
     "analyze": "parameters and memory of configs, scores and curves of runs",
@@ -31,7 +33,7 @@ COMMANDS = {
 
 # These do without TensorFlow, which takes seconds to import, or import it if
 # they need it.
-_LIGHT = ("train-vocab", "analyze")
+_LIGHT = ("train-vocab", "analyze", "finetune", "predict")
 
 _BAD_INPUT, _FAILED = 2, 1
 

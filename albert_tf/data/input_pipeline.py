@@ -14,6 +14,7 @@ from albert_tf.data.record_files import (
     find_record_files,
     open_records,
 )
+from albert_tf.data.shuffling import shuffle
 from albert_tf.errors import InputError
 
 # Records are shuffled in windows of this many, 17 MB at 128 tokens and 52 MB at
@@ -133,31 +134,22 @@ def _endless(
         resumes = tf.cast(epoch == first_epoch, tf.int64)
         skipped = resumes * first_window
 
-        def shuffle(number: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
+        def shuffled(number: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
             first = tf.where(number == first_window, resumes * rest, 0)
-            return _shuffle(window, epoch_seed, number)[first:]
+            return shuffle(window, epoch_seed, number)[first:]
 
         return (
-            tf.data.Dataset.from_tensor_slices(_shuffle(paths, epoch_seed, -1))
+            tf.data.Dataset.from_tensor_slices(shuffle(paths, epoch_seed, -1))
             .interleave(_read, cycle_length=_INTERLEAVED_FILES)
             .skip(skipped * SHUFFLE_WINDOW)
             .batch(SHUFFLE_WINDOW)
             .enumerate(skipped)
-            .map(shuffle)
+            .map(shuffled)
             .prefetch(1)
         )
 
     epochs = tf.data.Dataset.counter(first_epoch)
     return epochs.flat_map(epoch_windows)
-
-
-def _shuffle(values: tf.Tensor, seed: tf.Tensor, number) -> tf.Tensor:
-    """Shuffles by (seed, number) alone; `Dataset.shuffle` adds global seeds."""
-    seed = tf.random.experimental.stateless_fold_in(seed, number)
-    keys = tf.random.stateless_uniform(
-        tf.shape(values), seed, None, None, tf.int32, alg="philox"
-    )
-    return tf.gather(values, tf.argsort(keys, stable=True))
 
 
 def _read(path: tf.Tensor) -> tf.data.Dataset:

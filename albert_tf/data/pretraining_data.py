@@ -22,6 +22,7 @@ from albert_tf.data.block_worker import (
     run_block,
     start_worker,
 )
+from albert_tf.data.digest import sha256
 from albert_tf.data.documents import find_text_files
 from albert_tf.data.manifest import build_manifest, describe_split, shard_names
 from albert_tf.data.output_folder import (
@@ -31,7 +32,7 @@ from albert_tf.data.output_folder import (
     scratch_folder,
 )
 from albert_tf.data.pretraining_data_config import PretrainingDataConfig
-from albert_tf.data.shard_writer import ShardWriter, sha256
+from albert_tf.data.shard_writer import ShardWriter
 from albert_tf.data.text_blocks import read_blocks
 from albert_tf.errors import InputError
 from albert_tf.text.tokenizer_files import tokenizer_files

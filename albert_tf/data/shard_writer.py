@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import pathlib
 from collections.abc import Iterator, Sequence
 from concurrent import futures
 
 import numpy as np
 import tensorflow as tf
+
+from albert_tf.data.digest import sha256
 
 
 class ShardWriter:
@@ -76,12 +77,3 @@ class ShardWriter:
             "bytes": path.stat().st_size,
             "sha256": sha256(path),
         }
-
-
-def sha256(path: pathlib.Path) -> str:
-    """Returns the hexadecimal SHA-256 of a file."""
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while chunk := file.read(1 << 20):
-            digest.update(chunk)
-    return digest.hexdigest()

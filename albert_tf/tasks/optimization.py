@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+from albert_tf.models.base import AlbertModel
 from albert_tf.tasks.layerwise_rates import layerwise_rates
 from albert_tf.tasks.pretrain_config import PretrainConfig
 from albert_tf.training.checkpoint_files import FOLDER, list_checkpoints
@@ -25,22 +25,40 @@ from albert_tf.training.schedules import (
 from albert_tf.training.variables import by_name
 
 
-def make_optimizer(config: PretrainConfig, model: Any) -> AdamW:
-    """Returns the optimizer of a run, not built yet.
+def make_optimizer(config: PretrainConfig, model: AlbertModel) -> AdamW:
+    """Returns the optimizer of a run, not built yet."""
+    return named_optimizer(
+        config.optimizer,
+        model,
+        weight_decay=config.weight_decay,
+        layerwise_lr_decay=config.layerwise_lr_decay,
+    )
+
+
+def named_optimizer(
+    name: str,
+    model: AlbertModel,
+    *,
+    weight_decay: float,
+    layerwise_lr_decay: float,
+) -> AdamW:
+    """Returns an optimizer, not built yet.
 
     Args:
-      config: the settings.
-      model: the Keras model that it is for.
+      name: one of `OPTIMIZERS`.
+      model: the model that it is for.
+      weight_decay: of all weights but biases and LayerNorm.
+      layerwise_lr_decay: see `layerwise_rates`; 1 for one rate.
     """
     multipliers = None
-    if config.layerwise_lr_decay != 1.0:
+    if layerwise_lr_decay != 1.0:
         multipliers = layerwise_rates(
-            config.model,
+            model.config,
             by_name(model.trainable_variables),
-            config.layerwise_lr_decay,
+            layerwise_lr_decay,
         )
-    return {"lamb": Lamb, "adamw": AdamW}[config.optimizer](
-        weight_decay=config.weight_decay, rate_multipliers=multipliers
+    return {"lamb": Lamb, "adamw": AdamW}[name](
+        weight_decay=weight_decay, rate_multipliers=multipliers
     )
 
 
@@ -50,18 +68,52 @@ def make_schedule(config: PretrainConfig) -> Schedule:
     Raises:
       InputError: warm-up and decay do not fit into the steps of the run.
     """
-    common = (
+    return named_schedule(
+        config.schedule,
         config.resolved_learning_rate,
         config.training.total_steps,
         config.resolved_warmup_steps,
+        start_warmup_step=config.start_warmup_step,
+        poly_power=config.poly_power,
+        final_lr_fraction=config.final_lr_fraction,
+        decay_steps=config.decay_steps,
     )
-    if config.schedule == "linear":
+
+
+def named_schedule(
+    name: str,
+    highest_rate: float,
+    total_steps: int,
+    warmup_steps: int,
+    *,
+    start_warmup_step: int = 0,
+    poly_power: float = 1.0,
+    final_lr_fraction: float = 0.0,
+    decay_steps: int = 0,
+) -> Schedule:
+    """Returns learning rates.
+
+    Args:
+      name: one of `SCHEDULES`; the others say what they go with.
+      highest_rate: the rate at the end of the warm-up.
+      total_steps: steps of the run.
+      warmup_steps: steps in which the rate grows.
+      start_warmup_step: polynomial; step at which it begins to grow.
+      poly_power: polynomial; power of the decay.
+      final_lr_fraction: cosine; what is left at the end.
+      decay_steps: warmup_stable_decay; the last steps, in which it falls.
+
+    Raises:
+      InputError: warm-up and decay do not fit into the steps of the run.
+    """
+    common = (highest_rate, total_steps, warmup_steps)
+    if name == "linear":
         return LinearDecay(*common)
-    if config.schedule == "cosine":
-        return CosineDecay(*common, config.final_lr_fraction)
-    if config.schedule == "warmup_stable_decay":
-        return WarmupStableDecay(*common, config.decay_steps)
-    return PolynomialDecay(*common, config.poly_power, config.start_warmup_step)
+    if name == "cosine":
+        return CosineDecay(*common, final_lr_fraction)
+    if name == "warmup_stable_decay":
+        return WarmupStableDecay(*common, decay_steps)
+    return PolynomialDecay(*common, poly_power, start_warmup_step)
 
 
 def describe_scaling(config: PretrainConfig) -> str:

@@ -62,9 +62,26 @@ def best_of(
         if line["split"] != "eval" or line["step"] not in steps:
             continue
         # In the log, a value that is not finite is null.
-        if value is not None and (best is None or best.is_beaten_by(value)):
+        if value is None or not math.isfinite(value):
+            continue
+        if best is None or best.is_beaten_by(value):
             best = Best(line["step"], metric, value)
     return best
+
+
+def evaluations_since_best(
+    lines: Iterable[Mapping[str, Any]], metric: str
+) -> int:
+    """Counts the evaluations behind the best one, whether that is kept or not.
+
+    Args:
+      lines: of `metrics.jsonl`.
+      metric: what to judge by; a value that is not finite is never the best.
+    """
+    lines = list(lines)
+    steps = [line["step"] for line in lines if line["split"] == "eval"]
+    best = best_of(lines, metric, steps)
+    return sum(best is None or step > best.step for step in steps)
 
 
 def better(

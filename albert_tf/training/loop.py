@@ -6,14 +6,18 @@ import contextlib
 import dataclasses
 import functools
 import os
-import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import tensorflow as tf
 
 from albert_tf.training.averaging import WeightAverages
-from albert_tf.training.best_checkpoint import Best, best_of, better
+from albert_tf.training.best_checkpoint import (
+    Best,
+    best_of,
+    better,
+    evaluations_since_best,
+)
 from albert_tf.training.checkpoint_files import FOLDER
 from albert_tf.training.checkpoints import Checkpoints, training_variables
 from albert_tf.training.divergence import Divergence, go_back
@@ -23,7 +27,11 @@ from albert_tf.training.machine_peak import matmul_peak
 from albert_tf.training.metrics_log import read_metrics
 from albert_tf.training.optimizers import AdamW
 from albert_tf.training.preconditions import check_preconditions
-from albert_tf.training.reporter import Reporter
+from albert_tf.training.reporter import (
+    Reporter,
+    say_how_to_resume,
+    say_why_it_stopped,
+)
 from albert_tf.training.rollbacks import batches_from
 from albert_tf.training.task import Task
 from albert_tf.training.training_config import TrainingConfig
@@ -40,12 +48,14 @@ class TrainingResult:
       interrupted: whether SIGINT or SIGTERM ended the run early.
       metrics: the last training metrics, by name; empty if nothing was to do.
       evaluation: the last result of `evaluate`, by name.
+      stopped_early: whether `early_stopping_patience` ended the run.
     """
 
     steps: int
     interrupted: bool
     metrics: Mapping[str, float]
     evaluation: Mapping[str, float]
+    stopped_early: bool = False
 
 
 def train(
@@ -91,7 +101,8 @@ def train(
 
     Returns:
       What was done. On SIGINT or SIGTERM the steps under way are finished and
-      saved first.
+      saved first. A run that was stopped early does nothing when it is resumed,
+      unless `config.early_stopping_patience` has grown.
 
     Raises:
       InputError: arguments or the data do not fit together, or the checkpoint
@@ -157,7 +168,9 @@ def train(
                 barrier = any_worker(strategy, lambda: False)
                 step = go_back(divergence, config, checkpoints, barrier)
     if result.interrupted and is_chief(strategy):
-        _say_how_to_resume(result.steps, run_dir)
+        say_how_to_resume(result.steps, run_dir)
+    if result.stopped_early and is_chief(strategy):
+        say_why_it_stopped(result.steps, config)
     return result
 
 
@@ -189,6 +202,8 @@ class _Loop:
         # Traced once, whatever a divergence makes begin anew.
         self._runner: WindowRunner | None = None
         self._best: Best | None = None
+        # Lines of the log, which another worker may not see at once.
+        self._evaluations: list[Mapping[str, Any]] = []
 
     def run(self, restored: int | None) -> TrainingResult:
         """Trains from a step to the end, or until it is to stop.
@@ -208,9 +223,12 @@ class _Loop:
             self._run_dir, config.total_steps, step, enabled=self._chief
         ) as reporter:
             evaluation = self._begin(restored, reporter)
-            if step < config.total_steps:
+            stopped_early = self._stops_early(step)
+            if step < config.total_steps and not stopped_early:
                 self._read_data(step)
-            while step < config.total_steps and not interrupted:
+            while step < config.total_steps and not (
+                interrupted or stopped_early
+            ):
                 steps = config.next_stop(step) - step
                 self._runner.run(step, steps)
                 step += steps
@@ -231,7 +249,12 @@ class _Loop:
                     self._save(step)
                 if self._evaluate and evaluates:
                     evaluation = self._evaluate_at(step, reporter, saved=save)
-        return TrainingResult(step, interrupted, metrics, evaluation)
+                    stopped_early = self._stops_early(step)
+                    if stopped_early and not save:
+                        self._save(step)
+        return TrainingResult(
+            step, interrupted, metrics, evaluation, stopped_early
+        )
 
     def _begin(
         self, restored: int | None, reporter: Reporter
@@ -239,15 +262,16 @@ class _Loop:
         """Catches up on what a run that was stopped had still to do."""
         config, step = self._config, restored or 0
         lines = read_metrics(self._run_dir) if self._run_dir else []
+        self._evaluations = [
+            x for x in lines if x["split"] == "eval" and x["step"] <= step
+        ]
         if config.best_metric:
             past = [s for s in self._checkpoints.steps() if s <= step]
             self._best = best_of(lines, config.best_metric, past)
             self._checkpoints.keep_best(self._best)
         if config.on_divergence == "rollback" and restored is None:
             self._checkpoints.save(0)
-        evaluated = any(
-            x["split"] == "eval" and x["step"] == step for x in lines
-        )
+        evaluated = any(x["step"] == step for x in self._evaluations)
         if self._evaluate and config.evaluates_at(step) and not evaluated:
             return self._evaluate_at(step, reporter, saved=True)
         return {}
@@ -275,6 +299,8 @@ class _Loop:
         """Evaluates, and keeps the checkpoint if it is the best so far."""
         evaluation = self._evaluate()
         reporter.report(step, "eval", evaluation)
+        line = {"step": step, "split": "eval", "values": evaluation}
+        self._evaluations.append(line)
         metric = self._config.best_metric
         best = metric and better(self._best, step, metric, evaluation)
         if best:
@@ -284,9 +310,15 @@ class _Loop:
             self._checkpoints.keep_best(best)
         return evaluation
 
+    def _stops_early(self, step: int) -> bool:
+        """Whether a run is to end before its last step.
 
-def _say_how_to_resume(step: int, run_dir: str | os.PathLike | None) -> None:
-    saved = "nothing saved: the run has no folder"
-    if run_dir is not None:
-        saved = f"saved in {os.fspath(run_dir)}; the same command resumes"
-    print(f"Stopped after step {step}, {saved}.", file=sys.stderr, flush=True)
+        It depends on the evaluations up to a checkpoint alone, so that a run
+        that is killed and resumed stops where it would have stopped.
+        """
+        config = self._config
+        patience = config.early_stopping_patience
+        if not patience or step >= config.total_steps:
+            return False
+        since = evaluations_since_best(self._evaluations, config.best_metric)
+        return since >= patience

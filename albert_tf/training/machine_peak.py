@@ -10,9 +10,10 @@ import tensorflow as tf
 
 from albert_tf.training.workers import sum_over_replicas
 
-# The size doubles as long as a product takes less than this.
+# The size doubles as long as a product takes less than this, and at least to
+# the second size: a machine that stood still for a moment would look slow.
 _LONG_PRODUCT = 0.01
-_SMALLEST, _LARGEST = 512, 8192
+_SMALLEST, _AT_LEAST, _LARGEST = 512, 2048, 8192
 # Much longer than what it costs to start a call, and short enough to find the
 # machine undisturbed now and then.
 _CALL_SECONDS = 0.01
@@ -25,7 +26,7 @@ _measured: dict[tuple[str, ...], float] = {}
 def matmul_peak(strategy: tf.distribute.Strategy, dtype: str) -> float | None:
     """Measures the rate of large square matrix products on all replicas.
 
-    The best of many short calls over a few sizes, in half a second. The
+    The best of many short calls over a few sizes, in about half a second. The
     replicas of a machine compute at the same time. In a run of several workers
     all of them must call it: each measures its own devices, and the rates are
     added up.
@@ -51,7 +52,7 @@ def matmul_peak(strategy: tf.distribute.Strategy, dtype: str) -> float | None:
 
 def _replica_peak(strategy, dtype: str) -> float:
     best, size, seconds = 0.0, _SMALLEST, 0.0
-    while size <= _LARGEST and seconds < _LONG_PRODUCT:
+    while size <= _AT_LEAST or (size <= _LARGEST and seconds < _LONG_PRODUCT):
         seconds = _least_seconds(_products(strategy, dtype, size))
         best = max(best, 2.0 * size**3 / seconds)
         size *= 2

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 
 from albert_tf.training.metrics_log import MetricsLog
 from albert_tf.training.progress import Progress
+from albert_tf.training.training_config import TrainingConfig
 
 
 class Reporter:
@@ -57,3 +59,24 @@ class Reporter:
             self._progress.close()
         if self._log is not None:
             self._log.close()
+
+
+def say_how_to_resume(step: int, run_dir: str | os.PathLike | None) -> None:
+    """Says that a run was interrupted after a step, and what is saved."""
+    saved = "nothing saved: the run has no folder"
+    if run_dir is not None:
+        saved = f"saved in {os.fspath(run_dir)}; the same command resumes"
+    _say(f"Stopped after step {step}, {saved}.")
+
+
+def say_why_it_stopped(step: int, config: TrainingConfig) -> None:
+    """Says that a run was stopped early after a step."""
+    _say(
+        f"Stopped early after step {step} of {config.total_steps}: "
+        f"{config.best_metric} was not better in the last "
+        f"{config.early_stopping_patience} evaluations."
+    )
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

@@ -30,6 +30,8 @@ class TrainingConfig:
       keep_checkpoints: how many of the newest checkpoints stay.
       best_metric: metric of the evaluation whose best checkpoint stays, too; a
         lower one is better if "loss" is in its name. Empty for none.
+      early_stopping_patience: so many evaluations in a row whose `best_metric`
+        is not better than the best before them end the run; 0 for never.
       on_divergence: what a loss or gradient that is not finite, or a loss above
         `max_loss`, does: "stop" the run, or "rollback": leave the batches out
         and go on from before them.
@@ -56,6 +58,7 @@ class TrainingConfig:
     eval_steps: int = 0
     keep_checkpoints: int = 5
     best_metric: str = ""
+    early_stopping_patience: int = 0
     on_divergence: str = "stop"
     max_loss: float = 0.0
     rollback_window: int = 100
@@ -81,6 +84,13 @@ class TrainingConfig:
             "finite and at least 0",
         )
         self._require("eval_steps", self.eval_steps >= 0, "at least 0")
+        patience = self.early_stopping_patience
+        self._require("early_stopping_patience", patience >= 0, "at least 0")
+        self._require(
+            "early_stopping_patience",
+            not patience or (self.best_metric and self.eval_steps),
+            "0 without best_metric and eval_steps",
+        )
         self._require(
             "clip_norm",
             self.clip_norm >= 0 and math.isfinite(self.clip_norm),
@@ -89,7 +99,7 @@ class TrainingConfig:
         self._require("ema_decay", 0 <= self.ema_decay < 1, "in [0, 1)")
         self._require("seed", 0 <= self.seed < 2**31, "in [0, 2**31)")
 
-    def _require(self, name: str, condition: bool, rule: str) -> None:
+    def _require(self, name: str, condition: object, rule: str) -> None:
         if not condition:
             value = getattr(self, name)
             raise InputError(f"training: {name}={value} must be {rule}")

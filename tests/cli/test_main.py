@@ -7,11 +7,13 @@ import pytest
 from albert_tf.cli.main import COMMANDS, main
 
 RECIPES = sorted(
-    f"pretrain/{path.stem}"
+    f"{path.parent.name}/{path.stem}"
     for path in (
         pathlib.Path(__file__).parents[2] / "official_configs" / "recipes"
-    ).glob("pretrain/*.flags")
+    ).glob("*/*.flags")
 )
+# What a recipe leaves to the user, who is told of it first.
+LEFT = {"pretrain": "--input", "finetune": "--init_from"}
 
 
 def albert(*arguments):
@@ -68,12 +70,13 @@ def test_grouped_help_has_every_flag_once():
         (["train-vocab", "--input=/nowhere/*.txt", "--output=x"], "/nowhere"),
         (["export", "--model=/nowhere", "--output=x"], "/nowhere"),
         (["evaluate", "--run=/nowhere", "--input=/nowhere"], "/nowhere"),
-        (["evaluate", "--input=x"], "--run or --checkpoints"),
+        (["evaluate", "--input=x"], "--run, --checkpoints and --model"),
         (["pretrain", "--recipe=none", "--output=x"], "'none'"),
         # Every flag of a recipe is one of the command's.
         *(
-            (["pretrain", f"--recipe={name}", "--output=x"], "--input")
+            ([command, f"--recipe={name}", "--output=x"], LEFT[command])
             for name in RECIPES
+            for command in [name.split("/")[0]]
         ),
         (["analyze", "parameters", "albert_huge"], "'albert_huge'"),
         (["demo", "extra"], "'extra'"),

@@ -243,7 +243,10 @@ def check_step(
     before = [v.numpy() for v in model.trainable_variables]
     assert np.isfinite(step(*arguments)).all()
     for variable, old in zip(model.trainable_variables, before, strict=True):
-        assert (variable.numpy() != old).any(), variable.path
+        # A softmax does not depend on the keys' bias: its gradient is rounding,
+        # and now and then that is zero.
+        if not variable.path.endswith("key/bias"):
+            assert (variable.numpy() != old).any(), variable.path
 
 
 @pytest.fixture(params=["float32", "mixed_bfloat16"])

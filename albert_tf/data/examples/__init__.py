@@ -1,0 +1,1 @@
+"""Examples of tasks: what is read from files, before any tokenizer."""

@@ -1,0 +1,1 @@
+"""Examples as token IDs, labels and masks, and batches of them."""

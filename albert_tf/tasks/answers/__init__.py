@@ -1,0 +1,1 @@
+"""From the scores of span heads to answers in words."""

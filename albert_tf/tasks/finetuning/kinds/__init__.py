@@ -1,0 +1,1 @@
+"""Kinds of tasks: labels of texts, options, answers in a context, words."""

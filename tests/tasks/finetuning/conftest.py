@@ -1,0 +1,123 @@
+"""A small checkpoint, and small files of each kind of task."""
+
+import json
+import random
+
+import keras
+import pytest
+
+from albert_tf.config import AlbertConfig
+from albert_tf.models.pretrainer import AlbertPretrainer
+
+WORDS = (
+    "module class function value string object list name type file error "
+    "index number line code method key test data path"
+).split()
+
+
+@pytest.fixture(scope="session")
+def checkpoint(tokenizer, tmp_path_factory):
+    """A folder with an untrained model that is far from zero."""
+    folder = tmp_path_factory.mktemp("checkpoint") / "model"
+    config = AlbertConfig(
+        vocab_size=tokenizer.vocab_size,
+        embedding_size=32,
+        hidden_size=64,
+        num_hidden_layers=1,
+        num_attention_heads=4,
+        intermediate_size=128,
+        max_position_embeddings=64,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+        initializer_range=0.1,
+    )
+    keras.utils.set_random_seed(1)
+    AlbertPretrainer(config).save_pretrained(folder, tokenizer)
+    return folder
+
+
+def _texts(rng, count, least=3, most=9):
+    """Returns different texts of some words."""
+    texts = set()
+    while len(texts) < count:
+        texts.add(" ".join(rng.choices(WORDS, k=rng.randint(least, most))))
+    return sorted(texts)
+
+
+def _write_texts(folder, rng):
+    rows = [
+        f"{text}\t{pair}\t{rng.choice(('no', 'yes', 'maybe'))}"
+        for text, pair in zip(*[iter(_texts(rng, 64))] * 2, strict=True)
+    ]
+    path = folder / "texts.tsv"
+    path.write_text("\n".join(["text\tpair\tlabel", *rows]) + "\n")
+    return path
+
+
+def _write_numbers(folder, rng):
+    rows = [f'"{text}",{rng.uniform(0, 5):.2f}' for text in _texts(rng, 32)]
+    path = folder / "numbers.csv"
+    path.write_text("\n".join(["text,label", *rows]) + "\n")
+    return path
+
+
+def _write_choices(folder, rng):
+    path = folder / "dream.json"
+    dialogues = []
+    for number, passage in enumerate(_texts(rng, 32)):
+        options = _texts(rng, 3, 1, 3)
+        question = {
+            "question": rng.choice(("What is the name?", "Which value?")),
+            "choice": options,
+            "answer": rng.choice(options),
+        }
+        dialogues.append([[passage], [question], f"d{number}"])
+    path.write_text(json.dumps(dialogues))
+    return path
+
+
+def _write_spans(folder, rng, impossible):
+    paragraphs = []
+    for number, context in enumerate(_texts(rng, 32, 8, 12)):
+        words = context.split()
+        first = rng.randrange(len(words) - 1)
+        text = " ".join(words[first : first + 2])
+        start = len(" ".join(words[:first])) + bool(first)
+        none = impossible and number % 4 == 0
+        question = {
+            "id": f"q{number}",
+            "question": f"where is {rng.choice(WORDS)}?",
+            "answers": [] if none else [{"text": text, "answer_start": start}],
+            "is_impossible": none,
+        }
+        paragraphs.append({"context": context, "qas": [question]})
+    path = folder / f"squad{impossible:d}.json"
+    path.write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
+    return path
+
+
+def _write_words(folder, rng):
+    lines = []
+    for text in _texts(rng, 32):
+        lines += [
+            f"{word} {rng.choice(('O', 'B-X', 'B-Y'))}" for word in text.split()
+        ]
+        lines.append("")
+    path = folder / "words.txt"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture(scope="session")
+def task_files(tmp_path_factory):
+    """Name -> a file of 32 examples whose labels follow no rule."""
+    folder = tmp_path_factory.mktemp("tasks")
+    rng = random.Random(5)
+    return {
+        "classes": _write_texts(folder, rng),
+        "number": _write_numbers(folder, rng),
+        "choices": _write_choices(folder, rng),
+        "spans": _write_spans(folder, rng, False),
+        "joint spans": _write_spans(folder, rng, True),
+        "words": _write_words(folder, rng),
+    }

@@ -1,0 +1,203 @@
+"""A run from tables to a model folder: resumed, repeated, refused."""
+
+import dataclasses
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from albert_tf.data.examples.own_table import text_task_from_columns
+from albert_tf.errors import InputError
+from albert_tf.models.classifier import AlbertClassifier
+from albert_tf.tasks.finetuning.config import FinetuneConfig
+from albert_tf.tasks.finetuning.data import TaskFiles
+from albert_tf.tasks.finetuning.finetune import finetune
+from albert_tf.tasks.finetuning.known_tasks import (
+    describe_texts,
+    with_settings,
+)
+from albert_tf.tasks.finetuning.model_folder import (
+    find_model,
+    read_description,
+)
+from albert_tf.tasks.finetuning.runs import finetune_runs
+from albert_tf.training.metrics_log import read_metrics
+from albert_tf.training.training_config import TrainingConfig
+
+
+@pytest.fixture(scope="module")
+def files(task_files):
+    path = task_files["classes"]
+    return TaskFiles(train=[path], dev=[path])
+
+
+@pytest.fixture(scope="module")
+def description(files):
+    task = text_task_from_columns(
+        files.train, text="text", pair="pair", label="label"
+    )
+    return with_settings(describe_texts(task), {"max_seq_length": 32})
+
+
+def settings(checkpoint, folder, steps=8, **changes):
+    return FinetuneConfig(
+        **{
+            "output_dir": folder,
+            "init_from": checkpoint,
+            "training": TrainingConfig(
+                total_steps=steps,
+                eval_steps=4,
+                save_steps=4,
+                log_steps=4,
+                log_update_norms=False,
+                seed=3,
+            ),
+            "train_batch_size": 8,
+            "learning_rate": 2e-3,
+            **changes,
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def run(checkpoint, files, description, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    result = finetune(settings(checkpoint, folder), description, files)
+    return folder, result
+
+
+def test_the_model_is_the_best_of_the_evaluations(run):
+    folder, result = run
+    scores = {
+        line["step"]: line["values"]
+        for line in read_metrics(folder)
+        if line["split"] == "eval"
+    }
+    assert set(scores) == {4, 8}
+    best = max(scores, key=lambda step: scores[step]["accuracy"])
+    assert result.step == best
+    for name, value in scores[best].items():
+        assert result.scores[name] == pytest.approx(value, rel=1e-5)
+    description = read_description(find_model(folder))
+    assert description.scores == result.scores
+    assert description.labels == ("maybe", "no", "yes")
+
+
+def test_the_folder_opens_as_a_model(run):
+    folder, _ = run
+    model = AlbertClassifier.from_pretrained(folder / "model")
+    assert model.labels == ("maybe", "no", "yes")
+    assert model.tokenizer is not None
+
+
+def test_a_run_that_was_stopped_ends_alike(
+    run, checkpoint, files, description, tmp_path
+):
+    done, result = run
+    folder = tmp_path / "run"
+    # After the first checkpoint; and what it started from is gone since.
+    shutil.copytree(done, folder)
+    shutil.rmtree(folder / "model")
+    for path in (folder / "checkpoints").glob("step-00000008*"):
+        path.unlink()
+    (folder / "checkpoints" / "best.json").unlink(missing_ok=True)
+    moved = tmp_path / "elsewhere"
+    shutil.copytree(checkpoint, moved)
+    again = finetune(settings(checkpoint, folder), description, files)
+    assert again.scores == result.scores
+    ours, theirs = (
+        AlbertClassifier.from_pretrained(path / "model").weights
+        for path in (done, folder)
+    )
+    for a, b in zip(ours, theirs, strict=True):
+        np.testing.assert_array_equal(np.asarray(a), np.asarray(b), a.path)
+
+
+def test_another_run_in_the_folder_is_refused(
+    run, checkpoint, files, description
+):
+    folder, _ = run
+    with pytest.raises(InputError, match="learning_rate=0.002, not 0.001"):
+        finetune(
+            settings(checkpoint, folder, learning_rate=1e-3),
+            description,
+            files,
+        )
+    other = with_settings(description, {"max_seq_length": 16})
+    with pytest.raises(InputError, match=r"data=.*max_seq_length"):
+        finetune(settings(checkpoint, folder), other, files)
+
+
+def test_several_runs_have_a_median(checkpoint, files, description, tmp_path):
+    result = finetune_runs(
+        settings(checkpoint, tmp_path, 4), description, files, runs=2
+    )
+    scores = list(result.scores.values())
+    assert list(result.results) == ["run-0", "run-1"]
+    record = json.loads((tmp_path / "runs.json").read_text())
+    assert record["median"] == pytest.approx(sum(scores) / 2)
+    best = "run-0" if scores[0] >= scores[1] else "run-1"
+    assert find_model(tmp_path) == tmp_path / best / "model"
+    seeds = [
+        json.loads((tmp_path / name / "run.json").read_text())["settings"][
+            "seed"
+        ]
+        for name in result.results
+    ]
+    assert seeds == [3, 4]
+
+
+def test_without_a_development_set_the_last_weights_are_kept(
+    checkpoint, files, description, tmp_path
+):
+    files = dataclasses.replace(files, dev=())
+    config = settings(checkpoint, tmp_path / "run", 2)
+    result = finetune(config, description, files)
+    assert result.step == 2
+    assert result.scores == {}
+    config = settings(
+        checkpoint, tmp_path / "other", 2, early_stopping_patience=1
+    )
+    with pytest.raises(InputError, match="early_stopping_patience"):
+        finetune(config, description, files)
+
+
+def test_bad_examples_stop_before_anything_is_written(
+    checkpoint, files, description, tmp_path, capsys
+):
+    good = files.train[0].read_text()
+    path = tmp_path / "bad.tsv"
+    path.write_text(good + "a\tb\tperhaps\n")
+    bad = TaskFiles(train=[path], dev=files.dev)
+    config = settings(checkpoint, tmp_path / "run", 1)
+    with pytest.raises(InputError, match=r"bad.tsv:34: label 'perhaps'"):
+        finetune(config, description, bad)
+    assert not (tmp_path / "run").exists()
+    skipping = dataclasses.replace(bad, on_bad_example="skip")
+    finetune(config, description, skipping)
+    assert "1 bad example left out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("changes", "length", "message"),
+    [
+        ({}, 65, "max_seq_length=65: the model of .* takes 64 tokens at most"),
+        ({"output_dir": "gs://bucket/run"}, 32, "output=gs://bucket/run"),
+        ({"tpu": "name"}, 32, "tpu='name': fine-tuning writes to a local"),
+        ({"init_from": "absent"}, 32, "absent"),
+        (
+            {"schedule": "linear", "num_warmup_steps": 8},
+            32,
+            "warmup_steps=8 must be below total_steps=8",
+        ),
+    ],
+)
+def test_settings_that_do_not_fit(
+    changes, length, message, checkpoint, files, description, tmp_path
+):
+    description = with_settings(description, {"max_seq_length": length})
+    config = settings(checkpoint, tmp_path / "run", **changes)
+    with pytest.raises(InputError, match=message):
+        finetune(config, description, files)
+    assert not (tmp_path / "run").exists()

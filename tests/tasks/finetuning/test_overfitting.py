@@ -1,0 +1,83 @@
+"""Each kind of task learns 32 examples by heart, from files to scores."""
+
+import dataclasses
+
+import pytest
+
+from albert_tf.data.examples.own_table import text_task_from_columns
+from albert_tf.tasks.finetuning.config import FinetuneConfig
+from albert_tf.tasks.finetuning.data import TaskFiles
+from albert_tf.tasks.finetuning.finetune import finetune
+from albert_tf.tasks.finetuning.known_tasks import (
+    KNOWN_TASKS,
+    describe_texts,
+    with_settings,
+)
+from albert_tf.training.training_config import TrainingConfig
+
+SETTINGS = {"max_seq_length": 48}
+
+
+def describe(kind, path):
+    if kind == "classes":
+        task = text_task_from_columns(
+            path, text="text", pair="pair", label="label"
+        )
+        return describe_texts(task)
+    if kind == "number":
+        return describe_texts(
+            text_task_from_columns(
+                path, text="text", label="label", number=True
+            )
+        )
+    name = {
+        "choices": "dream",
+        "spans": "squad1.1",
+        "joint spans": "squad2.0",
+        "words": "ner",
+    }[kind]
+    description = KNOWN_TASKS[name]
+    if kind == "words":
+        labels = ("B-X", "B-Y", "O")
+        description = dataclasses.replace(description, labels=labels)
+    if kind == "choices":
+        return with_settings(description, {"max_qa_length": 24})
+    if "spans" in kind:
+        return with_settings(description, {"max_query_length": 16})
+    return description
+
+
+@pytest.mark.parametrize(
+    ("kind", "metric", "perfect"),
+    [
+        ("classes", "accuracy", 1.0),
+        ("number", "pearson", 1.0),
+        ("choices", "accuracy", 1.0),
+        ("spans", "f1", 100.0),
+        ("joint spans", "f1", 100.0),
+        ("words", "accuracy", 1.0),
+    ],
+)
+def test_learns_by_heart(
+    kind, metric, perfect, task_files, checkpoint, tmp_path
+):
+    path = task_files[kind]
+    config = FinetuneConfig(
+        output_dir=tmp_path / "run",
+        init_from=checkpoint,
+        training=TrainingConfig(
+            # A number takes longer than a label.
+            total_steps=400 if kind == "number" else 150,
+            steps_per_loop=50,
+            eval_steps=50,
+            log_steps=50,
+            log_update_norms=False,
+        ),
+        train_batch_size=32,
+        learning_rate=2e-3 if kind == "number" else 5e-3,
+        weight_decay=0.0,
+        head_dropout=0.0,
+    )
+    description = with_settings(describe(kind, path), SETTINGS)
+    result = finetune(config, description, TaskFiles(train=[path], dev=[path]))
+    assert result.scores[metric] == pytest.approx(perfect, abs=5e-3)

@@ -1,0 +1,209 @@
+"""Predictions of models from their folders, one by one and together."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from albert_tf.data.examples.bad_examples import BadExamples
+from albert_tf.errors import InputError
+from albert_tf.models.classifier import AlbertClassifier
+from albert_tf.tasks.finetuning.description import TaskDescription
+from albert_tf.tasks.finetuning.evaluation import score_predictions
+from albert_tf.tasks.finetuning.inputs import examples_of_lines, text_example
+from albert_tf.tasks.finetuning.kinds.by_name import make_kind
+from albert_tf.tasks.finetuning.known_tasks import KNOWN_TASKS, with_settings
+from albert_tf.tasks.finetuning.model_folder import save_model
+from albert_tf.tasks.finetuning.prediction import Predictor
+from albert_tf.tasks.finetuning.task_files import read_examples
+
+NAMES = {
+    "choices": "dream",
+    "spans": "squad1.1",
+    "joint spans": "squad2.0",
+    "words": "ner",
+    "classes": "sst2",
+    "number": "stsb",
+}
+LENGTHS = {"max_seq_length": 32, "max_query_length": 12, "max_qa_length": 12}
+
+
+def describe(kind):
+    description = KNOWN_TASKS[NAMES[kind]]
+    if kind == "words":
+        description = dataclasses.replace(
+            description, labels=("B-X", "B-Y", "O")
+        )
+    known = description.settings
+    return with_settings(
+        description, {n: x for n, x in LENGTHS.items() if n in known}
+    )
+
+
+@pytest.fixture(scope="module")
+def make_model(checkpoint, tmp_path_factory):
+    """Returns `make(kind, number)`: a folder with a model that is untrained."""
+
+    def make(kind, number=0):
+        import keras
+
+        from albert_tf.interop.opening import open_checkpoint
+
+        folder = tmp_path_factory.mktemp("model") / f"{number}"
+        opened = open_checkpoint(checkpoint)
+        task = make_kind(describe(kind), opened.tokenizer)
+        keras.utils.set_random_seed(number)
+        model = task.model_class.from_checkpoint(
+            opened, new_head=True, **task.model_arguments()
+        )
+        # A new head says nearly the same of all.
+        for variable in model.trainable_variables:
+            if "head" in variable.path:
+                variable.assign(30.0 * variable)
+        save_model(folder, model, task, task.description)
+        return folder
+
+    return make
+
+
+@pytest.mark.parametrize("kind", ["choices", "spans", "joint spans", "words"])
+def test_windows_and_batches_change_no_prediction(kind, make_model, task_files):
+    folder = make_model(kind)
+    examples = list(
+        read_examples(
+            describe(kind), task_files[kind], bad=BadExamples(), labelled=True
+        )
+    )
+    whole = Predictor([folder], batch_size=7)
+    expected = whole(examples)
+    small = Predictor([folder], batch_size=1)
+    parts = list(small.windows(iter(examples), 5))
+    assert [len(part.examples) for part in parts] == [5] * 6 + [2]
+    found = [p for part in parts for p in part.predictions]
+    records = [
+        [
+            _without_floats(whole.kind.record(example, prediction))
+            for example, prediction in zip(examples, predictions, strict=True)
+        ]
+        for predictions in (expected.predictions, found)
+    ]
+    for (ours, floats), (theirs, others) in zip(*records, strict=True):
+        assert ours == theirs
+        np.testing.assert_allclose(floats, others, atol=1e-3)
+    assert len({ours for ours, _ in records[0]}) > 16
+    scores = score_predictions(whole.kind, [expected])
+    again = score_predictions(whole.kind, parts)
+    assert scores.gain is None
+    for name, score in scores.scores.items():
+        assert again.scores[name] == pytest.approx(score, abs=1e-4)
+
+
+def _without_floats(record):
+    """Returns a record's text without numbers, and the numbers."""
+    # How likely the worst answers are hangs on bits.
+    record = {name: value for name, value in record.items() if name != "best"}
+    floats = []
+
+    def take(value):
+        floats.append(float(value))
+        return 0
+
+    return json.dumps(json.loads(json.dumps(record), parse_float=take)), floats
+
+
+def test_probabilities_are_the_models(make_model):
+    folder = make_model("classes")
+    lines = ["a short text", "", "a somewhat longer text of more words\n"]
+    predictor = Predictor([folder])
+    examples = list(examples_of_lines(describe("classes"), lines, "stdin"))
+    assert [x.id for x in examples] == ["0", "2"]
+    found = predictor(examples).predictions
+    model = AlbertClassifier.from_pretrained(folder)
+    for example, probabilities in zip(examples, found, strict=True):
+        ids = [2, *model.tokenizer.encode(example.text), 3]
+        ids = np.array([ids])
+        logits = model(
+            {
+                "input_word_ids": ids,
+                "input_mask": np.ones_like(ids),
+                "input_type_ids": np.zeros_like(ids),
+            }
+        )
+        expected = np.exp(logits[0]) / np.exp(logits[0]).sum()
+        np.testing.assert_allclose(probabilities, expected, atol=1e-5)
+
+
+def test_an_ensemble_averages_and_says_what_it_gains(make_model, task_files):
+    folders = [make_model("choices", number) for number in (1, 2)]
+    examples = list(
+        read_examples(
+            describe("choices"),
+            task_files["choices"],
+            bad=BadExamples(),
+            labelled=True,
+        )
+    )
+    predictor = Predictor(folders)
+    found = predictor(examples)
+    ours, theirs = found.members.values()
+    for mean, a, b in zip(found.predictions, ours, theirs, strict=True):
+        np.testing.assert_allclose(mean, (a + b) / 2)
+    scores = score_predictions(predictor.kind, [found])
+    assert scores.gain.metric == "accuracy"
+    assert set(scores.gain.members) == {str(folder) for folder in folders}
+    assert scores.gain.ensemble == scores.scores["accuracy"]
+
+
+def test_an_ensemble_answers_with_averaged_scores(make_model, task_files):
+    folders = [make_model("spans", number) for number in (3, 4)]
+    examples = list(
+        read_examples(
+            describe("spans"),
+            task_files["spans"],
+            bad=BadExamples(),
+            labelled=False,
+        )
+    )[:3]
+    found = Predictor(folders)(examples)
+    for together in found.predictions:
+        assert len(together.members) == 2
+        assert together.answers.best[0].text in together.context
+
+
+def test_models_of_other_tasks_do_not_mix(make_model):
+    folders = [make_model("classes"), make_model("number")]
+    with pytest.raises(InputError, match="kind=number, that of .*kind=classes"):
+        Predictor(folders)
+    with pytest.raises(InputError, match="named twice"):
+        Predictor(folders[:1] * 2)
+    with pytest.raises(InputError, match=r"no task.json"):
+        Predictor([folders[0].parent])
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "pair", "message"),
+    [
+        ("classes", "a", "b", "takes one text, not two"),
+        ("number", "a", None, "takes two texts"),
+        ("classes", " ", None, "a text is empty"),
+        ("choices", "a", None, "a text is no input of the task dream"),
+    ],
+)
+def test_texts_that_do_not_fit(kind, text, pair, message):
+    with pytest.raises(InputError, match=message):
+        text_example(describe(kind), text, pair)
+
+
+def test_description_survives_its_file():
+    for description in KNOWN_TASKS.values():
+        text = description.to_json()
+        again = TaskDescription.from_json(text, "task.json")
+        assert again.to_json() == text
+        assert again.labels == description.labels
+    with pytest.raises(InputError, match="task.json does not describe a task"):
+        TaskDescription.from_json("{}", "task.json")
+    with pytest.raises(InputError, match="doc_stride=3: the task sst2 has no"):
+        with_settings(KNOWN_TASKS["sst2"], {"doc_stride": 3})
+    with pytest.raises(InputError, match="head=v1 cannot say"):
+        with_settings(KNOWN_TASKS["squad2.0"], {"head": "v1"})
