@@ -1,6 +1,7 @@
 """A small checkpoint, and small files of each kind of task."""
 
 import json
+import keyword
 import random
 
 import keras
@@ -9,10 +10,8 @@ import pytest
 from albert_tf.config import AlbertConfig
 from albert_tf.models.pretrainer import AlbertPretrainer
 
-WORDS = (
-    "module class function value string object list name type file error "
-    "index number line code method key test data path"
-).split()
+# Words that differ in their pieces, so that texts are told apart easily.
+WORDS = [*keyword.kwlist, *(name for name in dir(str) if name.isalpha())]
 
 
 @pytest.fixture(scope="session")
