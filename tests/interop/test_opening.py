@@ -226,3 +226,13 @@ def test_a_config_for_what_has_one(stored, name):
 )
 def test_overrides_that_cannot_be(stored, name, overrides, match):
     refused(stored / name, match, config_overrides=overrides)
+
+
+def test_fine_tuning_run_opens_as_its_model(stored, tmp_path):
+    run = tmp_path / "run"
+    shutil.copytree(stored / "huggingface", run / "model")
+    for name in ("run.json", "model/task.json"):
+        (run / name).write_text("{}")
+    opened, expected = map(open_checkpoint, (run, run / "model"))
+    assert opened.source == expected.source
+    assert opened.arrays.keys() == expected.arrays.keys()

@@ -30,6 +30,15 @@ def is_run_folder(folder: str | os.PathLike[str]) -> bool:
     return (folder / "run.json").exists() and (folder / _CONFIG).exists()
 
 
+def fine_tuned_model(folder: str | os.PathLike[str]) -> pathlib.Path | None:
+    """Returns where the best weights of a fine-tuning run are, if it is one.
+
+    The newest checkpoint of such a run is seldom its best.
+    """
+    model = pathlib.Path(folder) / "model"
+    return model if (model / "task.json").exists() else None
+
+
 def open_run(
     path: str | os.PathLike[str], *, overrides: dict[str, Any] | None = None
 ) -> Checkpoint:

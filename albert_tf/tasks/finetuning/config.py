@@ -45,7 +45,7 @@ _NOT_RECORDED = (
 class FinetuneConfig:
     """How to fine-tune, from which weights, and where it goes.
 
-    What to train on is the task's business, see `task_sources`.
+    What to train on is the task's business, see `TaskFiles`.
 
     Attributes:
       output_dir: folder of the run; a run that is there already is resumed.

@@ -24,7 +24,7 @@ class TaskDescription:
       metrics: their names, the one that decides first.
       settings: of the features and the decoding, as JSON values, such as
         `max_seq_length`; each kind says which it has.
-      source: how files of it are read, as JSON values; see `task_sources`.
+      source: how files of it are read, as JSON values; see `task_files`.
       scores: of the development set, metric -> score; empty if there was none.
     """
 

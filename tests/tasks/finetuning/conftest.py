@@ -77,7 +77,7 @@ def _write_choices(folder, rng):
 
 def _write_spans(folder, rng, impossible):
     paragraphs = []
-    for number, context in enumerate(_texts(rng, 32, 8, 12)):
+    for number, context in enumerate(_texts(rng, 32, 6, 9)):
         words = context.split()
         first = rng.randrange(len(words) - 1)
         text = " ".join(words[first : first + 2])

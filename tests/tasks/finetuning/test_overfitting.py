@@ -15,7 +15,7 @@ from albert_tf.tasks.finetuning.known_tasks import (
 )
 from albert_tf.training.training_config import TrainingConfig
 
-SETTINGS = {"max_seq_length": 48}
+SETTINGS = {"max_seq_length": 64}
 
 
 def describe(kind, path):
