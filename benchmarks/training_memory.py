@@ -128,7 +128,12 @@ def in_fresh_process(case: dict) -> dict:
     """Runs `measure` in a new Python."""
     done = subprocess.run(
         [sys.executable, __file__, "--worker", json.dumps(case)],
-        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+        # As `albert` has it; without oneDNN there are no statistics.
+        env={
+            **os.environ,
+            "TF_CPP_MIN_LOG_LEVEL": "3",
+            "TF_ENABLE_ONEDNN_OPTS": "1",
+        },
         stdout=subprocess.PIPE,
         text=True,
     )
