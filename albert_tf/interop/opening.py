@@ -102,15 +102,13 @@ def open_tokenizer(
 
 
 def _open_folder(folder: pathlib.Path, head, config, overrides) -> Checkpoint:
+    folder = run_folder.fine_tuned_model(folder) or folder
     if (folder / "saved_model.pb").exists():
         from albert_tf.interop.formats.saved_model import open_saved_model
 
         return open_saved_model(
             folder, head=head, config=config, overrides=overrides
         )
-    model = run_folder.fine_tuned_model(folder)
-    if model is not None:
-        return _open_folder(model, head, config, overrides)
     if run_folder.is_run_folder(folder):
         return run_folder.open_run(folder, overrides=overrides)
     config_file = folder / _HF_CONFIG

@@ -233,6 +233,8 @@ def test_fine_tuning_run_opens_as_its_model(stored, tmp_path):
     shutil.copytree(stored / "huggingface", run / "model")
     for name in ("run.json", "model/task.json"):
         (run / name).write_text("{}")
+    (tmp_path / "runs.json").write_text('{"best": "run"}')
     opened, expected = map(open_checkpoint, (run, run / "model"))
     assert opened.source == expected.source
+    assert open_checkpoint(tmp_path).source == expected.source
     assert opened.arrays.keys() == expected.arrays.keys()

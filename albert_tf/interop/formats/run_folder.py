@@ -11,12 +11,18 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.interop.accounting import account_for
 from albert_tf.interop.checkpoint import Checkpoint, HeadSettings
+from albert_tf.interop.config_files import read_json
 from albert_tf.interop.files.tensor_file import TensorFile
 from albert_tf.interop.files.tf_checkpoint import open_tf_checkpoint
 from albert_tf.interop.names import OURS
 from albert_tf.interop.vocabularies import folder_vocabulary
 
 CHECKPOINTS = "checkpoints"
+# What fine-tuning leaves: in the folder of a run the model, in the model's what
+# it is for, and beside several runs which of them is the best.
+MODEL_FOLDER = "model"
+TASK_FILE = "task.json"
+RUNS_FILE = "runs.json"
 _CONFIG = "config.json"
 # Prefixes of the model's variables, and of their averages if a run has these;
 # the rest is training's.
@@ -34,9 +40,22 @@ def fine_tuned_model(folder: str | os.PathLike[str]) -> pathlib.Path | None:
     """Returns where the best weights of a fine-tuning run are, if it is one.
 
     The newest checkpoint of such a run is seldom its best.
+
+    Args:
+      folder: the model's own, or that of the run; of several runs, the best
+        one's is taken.
+
+    Raises:
+      InputError: the record of several runs cannot be read.
     """
-    model = pathlib.Path(folder) / "model"
-    return model if (model / "task.json").exists() else None
+    folder = pathlib.Path(folder)
+    runs = folder / RUNS_FILE
+    if runs.exists():
+        folder = folder / read_json(runs)["best"]
+    for model in (folder, folder / MODEL_FOLDER):
+        if (model / TASK_FILE).exists():
+            return model
+    return None
 
 
 def open_run(

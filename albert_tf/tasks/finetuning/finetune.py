@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from albert_tf.data.features.batches import training_batches
 from albert_tf.errors import InputError
+from albert_tf.interop.formats.run_folder import MODEL_FOLDER
 from albert_tf.models.base import AlbertModel
 from albert_tf.tasks.finetuning.config import FREE_ON_RESUME, FinetuneConfig
 from albert_tf.tasks.finetuning.data import TaskData, TaskFiles, load_data
@@ -19,7 +20,7 @@ from albert_tf.tasks.finetuning.description import TaskDescription
 from albert_tf.tasks.finetuning.dev_scores import DevScores, make_predictor
 from albert_tf.tasks.finetuning.kinds.base import TaskKind
 from albert_tf.tasks.finetuning.kinds.by_name import make_kind
-from albert_tf.tasks.finetuning.model_folder import MODEL_FOLDER, save_model
+from albert_tf.tasks.finetuning.model_folder import save_model
 from albert_tf.tasks.finetuning.start import Start, open_start
 from albert_tf.tasks.optimization import named_optimizer, named_schedule
 from albert_tf.text.tokenizer_files import tokenizer_files

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import pathlib
 from collections.abc import Mapping
 from typing import Any
 
 from albert_tf.errors import InputError
+from albert_tf.interop.formats.run_folder import TASK_FILE, fine_tuned_model
 from albert_tf.interop.opening import open_checkpoint
 from albert_tf.models.base import AlbertModel
 from albert_tf.tasks.finetuning.description import TaskDescription
@@ -17,12 +17,6 @@ from albert_tf.tasks.finetuning.kinds.base import TaskKind
 from albert_tf.tasks.finetuning.kinds.by_name import make_kind
 from albert_tf.tasks.finetuning.known_tasks import with_settings
 from albert_tf.training.files import read_text, write_atomically
-
-TASK_FILE = "task.json"
-# Where in the folder of a run the model is.
-MODEL_FOLDER = "model"
-# What a command with several runs writes: each run's score, and the best one.
-RUNS_FILE = "runs.json"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -72,17 +66,13 @@ def find_model(path: str | os.PathLike[str]) -> pathlib.Path:
     Raises:
       InputError: there is no fine-tuned model.
     """
-    path = pathlib.Path(path)
-    runs = path / RUNS_FILE
-    if runs.exists():
-        path = path / json.loads(runs.read_text("utf-8"))["best"]
-    for folder in (path, path / MODEL_FOLDER):
-        if (folder / TASK_FILE).exists():
-            return folder
-    raise InputError(
-        f"{path}: no fine-tuned model (no {TASK_FILE}); give the folder of a "
-        "finished `albert finetune`"
-    )
+    folder = fine_tuned_model(path)
+    if folder is None:
+        raise InputError(
+            f"{os.fspath(path)}: no fine-tuned model (no {TASK_FILE}); give "
+            "the folder of a finished `albert finetune`"
+        )
+    return folder
 
 
 def read_description(folder: str | os.PathLike[str]) -> TaskDescription:

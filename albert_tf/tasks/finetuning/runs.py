@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import keras
 
 from albert_tf.errors import InputError
+from albert_tf.interop.formats.run_folder import RUNS_FILE
 from albert_tf.tasks.finetuning.config import FinetuneConfig
 from albert_tf.tasks.finetuning.data import TaskFiles
 from albert_tf.tasks.finetuning.description import TaskDescription
@@ -19,7 +20,6 @@ from albert_tf.tasks.finetuning.finetune import (
     finetune_prepared,
     prepare_finetuning,
 )
-from albert_tf.tasks.finetuning.model_folder import RUNS_FILE
 from albert_tf.tasks.finetuning.start import open_start
 from albert_tf.training.files import write_atomically
 from albert_tf.training.workers import is_chief

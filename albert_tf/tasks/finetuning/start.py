@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import pathlib
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
@@ -14,12 +13,6 @@ from albert_tf.models.base import AlbertModel
 from albert_tf.tasks.evaluate_pretraining import load_run_config
 from albert_tf.tasks.finetuning.config import FinetuneConfig
 from albert_tf.tasks.finetuning.kinds.base import TaskKind
-from albert_tf.tasks.finetuning.model_folder import (
-    MODEL_FOLDER,
-    RUNS_FILE,
-    TASK_FILE,
-    find_model,
-)
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.tokenizer_files import load_tokenizer
 from albert_tf.training.checkpoint_files import FOLDER, list_checkpoints
@@ -82,7 +75,7 @@ def open_start(config: FinetuneConfig) -> Start:
         )
     # Whose head it is does not matter: it is not used.
     checkpoint = open_checkpoint(
-        _of_finetuning(config.init_from),
+        config.init_from,
         head="classifier_head",
         config_overrides=config.model_changes,
     )
@@ -97,13 +90,3 @@ def open_start(config: FinetuneConfig) -> Start:
         tokenizer=checkpoint.tokenizer,
         checkpoint=checkpoint,
     )
-
-
-def _of_finetuning(path: str | os.PathLike[str]) -> str | pathlib.Path:
-    """Returns the model of a fine-tuning run, or what else was given."""
-    folder = pathlib.Path(path)
-    if (folder / RUNS_FILE).exists() or (
-        folder / MODEL_FOLDER / TASK_FILE
-    ).exists():
-        return find_model(folder)
-    return os.fspath(path)
