@@ -19,6 +19,17 @@ os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 with contextlib.suppress(ImportError):
     import triton  # noqa: F401
 
+import tensorflow as tf  # noqa: E402
+
+# Two virtual devices stand in for two accelerators. This has to come before
+# TensorFlow starts, which any module of tests may make it do by a tensor, so it
+# is neither a fixture nor in the modules that need it; CPU:0 alone works as
+# ever.
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0],
+    [tf.config.LogicalDeviceConfiguration()] * 2,
+)
+
 _REPOSITORY = pathlib.Path(__file__).resolve().parents[1]
 
 

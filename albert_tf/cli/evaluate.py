@@ -12,9 +12,12 @@ from collections.abc import Mapping
 
 from absl import flags
 
+from albert_tf.cli import source_flags
 from albert_tf.data.examples.bad_examples import POLICIES
 from albert_tf.errors import InputError
 from albert_tf.path_patterns import split_patterns
+
+flags.adopt_module_key_flags(source_flags)
 
 _SPLITS_OF_RECORDS = ("heldout", "train")
 
@@ -43,13 +46,15 @@ _INPUT = flags.DEFINE_string(
     "its task, with labels.",
 )
 _DATA = flags.DEFINE_string(
-    "data", None, "With --model, instead: folder of the task's files."
+    "data",
+    None,
+    "With --model, instead: folder of the task's files; see also --from.",
 )
 _SPLIT = flags.DEFINE_string(
     "split",
     None,
-    "Split of a folder: heldout (the default) or train; with --data, dev (the "
-    "default), test or what else the task has.",
+    "Split of a folder: heldout (the default) or train; with --data or --from, "
+    "dev (the default), test or what else the task has.",
 )
 _ON_BAD_EXAMPLE = flags.DEFINE_enum(
     "on_bad_example",
@@ -85,23 +90,28 @@ def _score_models() -> None:
     for flag in (_CHECKPOINT, _MAX_STEPS):
         if flag.present:
             raise InputError(f"--{flag.name} does not go with --model")
-    if (_INPUT.value is None) == (_DATA.value is None):
-        raise InputError("--model goes with either --input or --data")
+    by_name = source_flags.by_name()
+    if (_INPUT.value is None) == (_DATA.value is None and not by_name):
+        raise InputError("--model goes with --input, or --data or --from")
     # Imported here: help and wrong flags need not wait for TensorFlow.
     from albert_tf.tasks.finetuning.data import labelled_examples
     from albert_tf.tasks.finetuning.evaluation import score_predictions
     from albert_tf.tasks.finetuning.prediction import Predictor, description_of
-    from albert_tf.tasks.finetuning.task_files import split_path
+    from albert_tf.tasks.finetuning.task_files import find_split
 
     models = split_patterns(_MODEL.value)
     description = description_of(models)
-    path = _INPUT.value
-    if path is None:
-        split = _SPLIT.value or "dev"
-        path = split_path(description, _DATA.value, split)
+    source = _INPUT.value
+    if source is None:
+        source = find_split(
+            description,
+            _SPLIT.value or "dev",
+            source=source_flags.FROM.value,
+            data=_DATA.value,
+        )
     elif _SPLIT.present:
-        raise InputError("--split goes with --data")
-    examples = labelled_examples(description, [path], _ON_BAD_EXAMPLE.value)
+        raise InputError("--split goes with --data or --from")
+    examples = labelled_examples(description, [source], _ON_BAD_EXAMPLE.value)
     predictor = Predictor(models, batch_size=_BATCH_SIZE.value)
     scored = score_predictions(
         predictor.kind, list(predictor.windows(examples))
@@ -112,11 +122,18 @@ def _score_models() -> None:
         _print_scores(scored.scores)
     if scored.gain is not None:
         print(scored.gain, file=sys.stderr)
+        if "null_threshold" in scored.scores:
+            # No digit of it may be lost: a question has this very score.
+            print(
+                "answer so: albert predict "
+                f"--null_threshold={scored.scores['null_threshold']!r}",
+                file=sys.stderr,
+            )
 
 
 def _score_checkpoints() -> None:
     """Prints the scores of checkpoints of pretraining runs."""
-    for flag in (_DATA, _ON_BAD_EXAMPLE):
+    for flag in (source_flags.FROM, _DATA, _ON_BAD_EXAMPLE):
         if flag.present:
             raise InputError(f"--{flag.name} goes with --model")
     if _INPUT.value is None:

@@ -10,7 +10,12 @@ import time
 
 from absl import flags
 
-from albert_tf.cli import machine_flags, task_flags
+from albert_tf.cli import (
+    machine_flags,
+    source_flags,
+    task_flags,
+    training_flags,
+)
 from albert_tf.cli.architecture import parse_overrides
 from albert_tf.cli.quiet_import import import_tensorflow
 from albert_tf.errors import InputError
@@ -21,11 +26,16 @@ from albert_tf.tasks.finetuning.known_tasks import (
     with_metrics,
     with_settings,
 )
+from albert_tf.tasks.finetuning.task_files import (
+    Source,
+    find_split,
+    read_examples,
+)
 from albert_tf.tasks.pretrain_config import OPTIMIZERS
-from albert_tf.training.choices import ON_DIVERGENCE
-from albert_tf.training.training_config import TrainingConfig
 
 flags.adopt_module_key_flags(machine_flags)
+flags.adopt_module_key_flags(training_flags)
+flags.adopt_module_key_flags(source_flags)
 flags.adopt_module_key_flags(task_flags)
 
 _INIT_FROM = flags.DEFINE_string(
@@ -95,15 +105,6 @@ _TRAIN_BATCH_SIZE = flags.DEFINE_integer(
 _PREDICT_BATCH_SIZE = flags.DEFINE_integer(
     "predict_batch_size", 32, "Rows of a batch of the evaluation."
 )
-_ACCUMULATION = flags.DEFINE_integer(
-    "gradient_accumulation_steps",
-    1,
-    "Micro-batches that a device cuts its share of a step into, for less "
-    "memory.",
-)
-_SEED = flags.DEFINE_integer(
-    "seed", 0, "Seed of the new head, order of examples and dropout."
-)
 _RUNS = flags.DEFINE_integer(
     "runs",
     1,
@@ -127,33 +128,6 @@ _SCHEDULE = flags.DEFINE_enum(
     "After the warm-up: the original's line down, with a jump; a line, or a "
     "cosine.",
 )
-_LAYERWISE_LR_DECAY = flags.DEFINE_float(
-    "layerwise_lr_decay",
-    1.0,
-    "Factor on the rate from each level of the model to the one below.",
-)
-_WEIGHT_DECAY = flags.DEFINE_float(
-    "weight_decay", 0.01, "Decay of all weights but biases and LayerNorm."
-)
-_CLIP_NORM = flags.DEFINE_float(
-    "clip_norm", 1.0, "Largest global norm of the gradient; 0: no clipping."
-)
-_EMA_DECAY = flags.DEFINE_float(
-    "ema_decay",
-    0.0,
-    "Average the weights with this decay, and score and keep the averages; "
-    "0: do not.",
-)
-_REMATERIALIZE = flags.DEFINE_boolean(
-    "rematerialize",
-    False,
-    "Less memory, about a third slower: keep of each block its input only.",
-)
-_JIT_COMPILE = flags.DEFINE_boolean(
-    "jit_compile",
-    False,
-    "Compile the step with XLA, on one CPU or GPU; all rows are then padded.",
-)
 _EVAL_STEPS = flags.DEFINE_integer(
     "eval_steps", 0, "Steps between two evaluations; 0: an epoch."
 )
@@ -162,26 +136,8 @@ _PATIENCE = flags.DEFINE_integer(
     0,
     "End a run after so many evaluations that were not better; 0: never.",
 )
-_SAVE_STEPS = flags.DEFINE_integer(
-    "save_checkpoints_steps", 1000, "Steps between two checkpoints."
-)
 _KEEP = flags.DEFINE_integer(
     "keep_checkpoint_max", 1, "How many of the newest checkpoints stay."
-)
-_LOG_STEPS = flags.DEFINE_integer(
-    "log_steps", 100, "Steps between two lines of metrics."
-)
-_STEPS_PER_LOOP = flags.DEFINE_integer(
-    "steps_per_loop",
-    100,
-    "Most steps on the device before the host looks for signals.",
-)
-_ON_DIVERGENCE = flags.DEFINE_enum(
-    "on_divergence",
-    "stop",
-    ON_DIVERGENCE,
-    "What a loss that is not finite does: stop, or go back to a checkpoint and "
-    "leave out the batches that led there.",
 )
 _CACHE_DIR = flags.DEFINE_string(
     "cache_dir",
@@ -194,7 +150,7 @@ FLAG_GROUPS = {
         *("task", "init_from", "output", "config_overrides", "head_dropout"),
     ),
     "Examples": (
-        *("data", "train", "dev", "on_bad_example", "cache_dir"),
+        *("from", "data", "train", "dev", "on_bad_example", "cache_dir"),
         *("text_column", "pair_column", "label_column", "id_column"),
         *("classes", "regression", "metrics"),
     ),
@@ -226,7 +182,7 @@ FLAG_GROUPS = {
 def main() -> None:
     """Runs the fine-tuning that the flags describe."""
     config = _config()
-    description, train, dev = _task_and_files()
+    description, train, dev = _task_and_sources()
     # Now: help, wrong flags and wrong columns need not wait for TensorFlow.
     import_tensorflow()
     from albert_tf.tasks.finetuning.data import TaskFiles
@@ -251,15 +207,20 @@ def main() -> None:
     print(f"wrote {_OUTPUT.value} in {minutes:.1f} minutes")
 
 
-def _task_and_files() -> tuple[TaskDescription, list[str], list[str]]:
-    """Returns the task with its settings, and the files of its two splits."""
+def _task_and_sources() -> tuple[TaskDescription, list[Source], list[Source]]:
+    """Returns the task with its settings, and what its two splits are in."""
     task_flags.check_own_flags()
     name, data = task_flags.TASK.value, task_flags.DATA.value
-    train = task_flags.paths_of(task_flags.TRAIN.value)
-    dev = task_flags.paths_of(task_flags.DEV.value)
-    if bool(data) == bool(train):
+    train: list[Source] = [*task_flags.paths_of(task_flags.TRAIN.value)]
+    dev: list[Source] = [*task_flags.paths_of(task_flags.DEV.value)]
+    if not source_flags.by_name() and bool(data) == bool(train):
         raise InputError("give either --data or --train, and --dev with it")
     if name == task_flags.OWN:
+        if source_flags.by_name():
+            raise InputError(
+                f"--from={source_flags.FROM.value} has known tasks only; "
+                f"--task={name} needs files"
+            )
         if not train:
             raise InputError(
                 f"--task={name} needs --train, and --dev to be scored on"
@@ -267,11 +228,17 @@ def _task_and_files() -> tuple[TaskDescription, list[str], list[str]]:
         description = task_flags.own_task(train)
     else:
         description = KNOWN_TASKS[name]
-    if data:
-        from albert_tf.tasks.finetuning.task_files import split_path
 
-        train = [str(split_path(description, data, "train"))]
-        dev = dev or [str(split_path(description, data, "dev"))]
+    def split(name: str) -> Source:
+        return find_split(
+            description, name, source=source_flags.FROM.value, data=data
+        )
+
+    if source_flags.by_name():
+        train = [split(name) for name in train or ["train"]]
+        dev = [split(name) for name in dev or ["dev"]]
+    elif data:
+        train, dev = [split("train")], dev or [split("dev")]
     if description.kind == "words":
         description = _with_labels(description, train)
     changes = {
@@ -291,18 +258,19 @@ def _task_and_files() -> tuple[TaskDescription, list[str], list[str]]:
 
 
 def _with_labels(
-    description: TaskDescription, train: list[str]
+    description: TaskDescription, train: list[Source]
 ) -> TaskDescription:
     """Returns a description with the labels of words in training files."""
     from albert_tf.data.examples.bad_examples import BadExamples
     from albert_tf.data.examples.conll import label_names
-    from albert_tf.tasks.finetuning.task_files import read_examples
 
     bad = BadExamples(task_flags.ON_BAD_EXAMPLE.value)
     labels = label_names(
         example
-        for path in train
-        for example in read_examples(description, path, bad=bad, labelled=True)
+        for source in train
+        for example in read_examples(
+            description, source, bad=bad, labelled=True
+        )
     )
     return dataclasses.replace(description, labels=labels)
 
@@ -314,7 +282,6 @@ def _config() -> FinetuneConfig:
         raise InputError(
             "give either --num_warmup_steps or --warmup_proportion"
         )
-    precision = machine_flags.PRECISION.value
     epochs = _EPOCHS.value
     if _STEPS.value is None and epochs is None:
         epochs = 3.0
@@ -322,21 +289,11 @@ def _config() -> FinetuneConfig:
         output_dir=_OUTPUT.value,
         init_from=_INIT_FROM.value,
         model_changes=parse_overrides(_OVERRIDES.value),
-        training=TrainingConfig(
+        training=training_flags.training_config(
             total_steps=1 if _STEPS.value is None else _STEPS.value,
-            steps_per_loop=_STEPS_PER_LOOP.value,
-            gradient_accumulation_steps=_ACCUMULATION.value,
-            clip_norm=_CLIP_NORM.value,
-            seed=_SEED.value,
-            log_steps=_LOG_STEPS.value,
-            save_steps=_SAVE_STEPS.value,
             eval_steps=_EVAL_STEPS.value,
             keep_checkpoints=_KEEP.value,
-            on_divergence=_ON_DIVERGENCE.value,
-            ema_decay=_EMA_DECAY.value,
             log_update_norms=False,
-            dynamic_loss_scale=precision == "mixed_float16",
-            jit_compile=_JIT_COMPILE.value,
         ),
         num_train_epochs=epochs,
         early_stopping_patience=_PATIENCE.value,
@@ -347,12 +304,12 @@ def _config() -> FinetuneConfig:
         num_warmup_steps=_WARMUP_STEPS.value,
         warmup_proportion=_WARMUP_PROPORTION.value,
         schedule=_SCHEDULE.value,
-        layerwise_lr_decay=_LAYERWISE_LR_DECAY.value,
-        weight_decay=_WEIGHT_DECAY.value,
+        layerwise_lr_decay=training_flags.LAYERWISE_LR_DECAY.value,
+        weight_decay=training_flags.WEIGHT_DECAY.value,
         head_dropout=_HEAD_DROPOUT.value,
         cache_dir=_CACHE_DIR.value,
-        precision=precision,
-        rematerialize=_REMATERIALIZE.value,
+        precision=machine_flags.PRECISION.value,
+        rematerialize=training_flags.REMATERIALIZE.value,
         distribution=machine_flags.DISTRIBUTION.value,
         tpu=machine_flags.TPU.value,
         tpu_zone=machine_flags.TPU_ZONE.value,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from absl import flags
 
+from albert_tf.cli import source_flags
 from albert_tf.cli.new_file import new_file, new_output_folder
 from albert_tf.cli.quiet_import import import_tensorflow
 from albert_tf.data.examples.bad_examples import POLICIES
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from albert_tf.tasks.finetuning.description import TaskDescription
     from albert_tf.tasks.finetuning.kinds.base import TaskKind
     from albert_tf.tasks.finetuning.prediction import Predictions, Predictor
+
+flags.adopt_module_key_flags(source_flags)
 
 _MODEL = flags.DEFINE_string(
     "model",
@@ -75,12 +78,14 @@ _SQUAD_OUTPUT = flags.DEFINE_string(
     "head, null_odds.json, as the original writes them.",
 )
 _DATA = flags.DEFINE_string(
-    "data", None, "Folder of GLUE's files, with --glue_submission."
+    "data",
+    None,
+    "Folder of GLUE's files, with --glue_submission; see also --from.",
 )
 _GLUE_SUBMISSION = flags.DEFINE_string(
     "glue_submission",
     None,
-    "Folder for the predictions of the task's test files, as GLUE's site "
+    "Folder for the predictions of the task's test sets, as GLUE's site "
     "takes them.",
 )
 _SCORE = flags.DEFINE_boolean(
@@ -140,11 +145,17 @@ def _check_flags() -> None:
         (_PAIR, _TEXT),
         (_CONTEXT, _QUESTION),
         (_QUESTION, _CONTEXT),
-        (_GLUE_SUBMISSION, _DATA),
         (_DATA, _GLUE_SUBMISSION),
     ):
         if flag.value is not None and other.value is None:
             raise InputError(f"--{flag.name} goes with --{other.name}")
+    submits = _GLUE_SUBMISSION.value is not None
+    if source_flags.by_name() and not submits:
+        raise InputError(
+            f"--from={source_flags.FROM.value} goes with --glue_submission"
+        )
+    if submits and _DATA.value is None and not source_flags.by_name():
+        raise InputError("--glue_submission goes with --data or --from")
     if _SCORE.value and _INPUT.value is None:
         raise InputError("--score goes with --input, which has labels")
     for flag in _COLUMNS.values():
@@ -285,6 +296,11 @@ def _submit(
 
     folder = new_output_folder(_GLUE_SUBMISSION.value)
     for path in write_submissions(
-        predictor, description, _DATA.value, folder, bad
+        predictor,
+        description,
+        folder,
+        bad,
+        source=source_flags.FROM.value,
+        data=_DATA.value,
     ):
         print(f"wrote {path}")

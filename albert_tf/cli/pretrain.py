@@ -10,18 +10,17 @@ import time
 
 from absl import flags
 
-from albert_tf.cli import machine_flags, model_flags
+from albert_tf.cli import machine_flags, model_flags, training_flags
 from albert_tf.tasks.pretrain_config import (
     METRICS,
     OPTIMIZERS,
     SCHEDULES,
     PretrainConfig,
 )
-from albert_tf.training.choices import ON_DIVERGENCE
-from albert_tf.training.training_config import TrainingConfig
 
 flags.adopt_module_key_flags(model_flags)
 flags.adopt_module_key_flags(machine_flags)
+flags.adopt_module_key_flags(training_flags)
 
 _INPUT = flags.DEFINE_string(
     "input",
@@ -96,18 +95,6 @@ _DECAY_STEPS = flags.DEFINE_integer(
     "warmup_stable_decay: last steps, in which the rate falls to 0; 0: it "
     "stays constant.",
 )
-_LAYERWISE_LR_DECAY = flags.DEFINE_float(
-    "layerwise_lr_decay",
-    1.0,
-    "Factor on the rate from each level of the model to the one below; 1: all "
-    "have one rate.",
-)
-_EMA_DECAY = flags.DEFINE_float(
-    "ema_decay",
-    0.0,
-    "Average the weights with this decay, and evaluate and export the "
-    "averages; 0: do not.",
-)
 _LOG_UPDATE_NORMS = flags.DEFINE_boolean(
     "log_update_norms",
     True,
@@ -115,39 +102,6 @@ _LOG_UPDATE_NORMS = flags.DEFINE_boolean(
 )
 _POLY_POWER = flags.DEFINE_float(
     "poly_power", 1.0, "polynomial: power of the decay to 0 at the last step."
-)
-_WEIGHT_DECAY = flags.DEFINE_float(
-    "weight_decay", 0.01, "Decay of all weights but biases and LayerNorm."
-)
-_CLIP_NORM = flags.DEFINE_float(
-    "clip_norm", 1.0, "Largest global norm of the gradient; 0: no clipping."
-)
-_ACCUMULATION = flags.DEFINE_integer(
-    "gradient_accumulation_steps",
-    1,
-    "Micro-batches that a device cuts its share of a step into, for less "
-    "memory.",
-)
-_REMATERIALIZE = flags.DEFINE_boolean(
-    "rematerialize",
-    False,
-    "Less memory, about a third slower: keep of each block its input only.",
-)
-_JIT_COMPILE = flags.DEFINE_boolean(
-    "jit_compile",
-    False,
-    "Compile the step with XLA, on one CPU or GPU; a TPU compiles anyway.",
-)
-_STEPS_PER_LOOP = flags.DEFINE_integer(
-    "steps_per_loop",
-    100,
-    "Most steps on the device before the host looks for signals.",
-)
-_LOG_STEPS = flags.DEFINE_integer(
-    "log_steps", 100, "Steps between two lines of metrics."
-)
-_SAVE_STEPS = flags.DEFINE_integer(
-    "save_checkpoints_steps", 1000, "Steps between two checkpoints."
 )
 _EVAL_STEPS = flags.DEFINE_integer(
     "eval_steps", 1000, "Steps between two evaluations; 0: at the end only."
@@ -161,13 +115,6 @@ _BEST_METRIC = flags.DEFINE_enum(
     ["", *METRICS],
     "Metric of the evaluations whose best checkpoint stays, too.",
 )
-_ON_DIVERGENCE = flags.DEFINE_enum(
-    "on_divergence",
-    "stop",
-    ON_DIVERGENCE,
-    "What a loss that is not finite, or above --max_loss, does: stop, or go "
-    "back to a checkpoint and leave out the batches that led there.",
-)
 _MAX_LOSS = flags.DEFINE_float(
     "max_loss", 0.0, "Largest loss of a step; 0 for any that is finite."
 )
@@ -176,9 +123,6 @@ _ROLLBACK_WINDOW = flags.DEFINE_integer(
     100,
     "Batches that --on_divergence=rollback leaves out: the one that diverged "
     "and those before it.",
-)
-_SEED = flags.DEFINE_integer(
-    "seed", 0, "Seed of new weights, order of examples and dropout."
 )
 
 FLAG_GROUPS = {
@@ -217,7 +161,6 @@ def main() -> None:
     from albert_tf.tasks.pretrain_summary import end_summary
     from albert_tf.tasks.pretraining_records import records_manifest
 
-    precision = machine_flags.PRECISION.value
     # Unless told, a model is like the checkpoint it starts from.
     like_checkpoint = _INIT_FROM.value and not model_flags.CONFIG.present
     config = PretrainConfig(
@@ -226,24 +169,14 @@ def main() -> None:
         model=None if like_checkpoint else model_flags.model_config(),
         init_from=_INIT_FROM.value,
         model_changes=model_flags.changes() if like_checkpoint else {},
-        training=TrainingConfig(
+        training=training_flags.training_config(
             total_steps=_NUM_TRAIN_STEPS.value,
-            steps_per_loop=_STEPS_PER_LOOP.value,
-            gradient_accumulation_steps=_ACCUMULATION.value,
-            clip_norm=_CLIP_NORM.value,
-            seed=_SEED.value,
-            log_steps=_LOG_STEPS.value,
-            save_steps=_SAVE_STEPS.value,
             eval_steps=_EVAL_STEPS.value,
             keep_checkpoints=_KEEP.value,
             best_metric=_BEST_METRIC.value,
-            on_divergence=_ON_DIVERGENCE.value,
             max_loss=_MAX_LOSS.value,
             rollback_window=_ROLLBACK_WINDOW.value,
-            ema_decay=_EMA_DECAY.value,
             log_update_norms=_LOG_UPDATE_NORMS.value,
-            dynamic_loss_scale=precision == "mixed_float16",
-            jit_compile=_JIT_COMPILE.value,
         ),
         train_batch_size=_TRAIN_BATCH_SIZE.value,
         eval_batch_size=_EVAL_BATCH_SIZE.value,
@@ -256,12 +189,12 @@ def main() -> None:
         schedule=_SCHEDULE.value,
         final_lr_fraction=_FINAL_LR_FRACTION.value,
         decay_steps=_DECAY_STEPS.value,
-        layerwise_lr_decay=_LAYERWISE_LR_DECAY.value,
+        layerwise_lr_decay=training_flags.LAYERWISE_LR_DECAY.value,
         start_warmup_step=_START_WARMUP_STEP.value,
         poly_power=_POLY_POWER.value,
-        weight_decay=_WEIGHT_DECAY.value,
-        precision=precision,
-        rematerialize=_REMATERIALIZE.value,
+        weight_decay=training_flags.WEIGHT_DECAY.value,
+        precision=machine_flags.PRECISION.value,
+        rematerialize=training_flags.REMATERIALIZE.value,
         distribution=machine_flags.DISTRIBUTION.value,
         tpu=machine_flags.TPU.value,
         tpu_zone=machine_flags.TPU_ZONE.value,

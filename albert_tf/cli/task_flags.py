@@ -24,13 +24,19 @@ TASK = flags.DEFINE_enum(
 DATA = flags.DEFINE_string(
     "data",
     None,
-    "Folder with the task's files as they are distributed, or the one above.",
+    "Folder with the task's files as they are distributed, or the one above; "
+    "see also --from.",
 )
 TRAIN = flags.DEFINE_string(
-    "train", None, "Files to train on instead, separated by commas."
+    "train",
+    None,
+    "Files to train on instead, separated by commas; or, with --from, splits, "
+    "such as train[:90%].",
 )
 DEV = flags.DEFINE_string(
-    "dev", None, "Files to be scored on instead, separated by commas."
+    "dev",
+    None,
+    "Files, or splits, to be scored on instead, separated by commas.",
 )
 TEXT_COLUMN = flags.DEFINE_string(
     "text_column",

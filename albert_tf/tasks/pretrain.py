@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping
 
@@ -32,6 +33,7 @@ from albert_tf.training.tpu import check_tpu_run
 from albert_tf.training.workers import is_chief
 
 MODEL_CONFIG_FILE = "config.json"
+DATA_FILE = "data_manifest.json"
 
 
 def pretrain(
@@ -39,10 +41,11 @@ def pretrain(
 ) -> TrainingResult:
     """Runs, or resumes, a pretraining run.
 
-    The run's folder holds `run.json` (settings and versions), `config.json` and
-    the tokenizer before the first step, then checkpoints, `metrics.jsonl` and
-    TensorBoard's events. A run that starts from a checkpoint (`init_from`) has
-    also `init.txt`, which says what was read, left and made of it.
+    The run's folder holds `run.json` (settings and versions), `config.json`,
+    the tokenizer and `data_manifest.json` (that of the records) before the
+    first step, then checkpoints, `metrics.jsonl` and TensorBoard's events. A
+    run that starts from a checkpoint (`init_from`) has also `init.txt`, which
+    says what was read, left and made of it.
 
     Args:
       config: the settings.
@@ -95,6 +98,8 @@ def pretrain(
     }
     if tokenizer:
         run_files |= tokenizer_files(tokenizer)
+    if records.manifest:
+        run_files[DATA_FILE] = json.dumps(records.manifest, indent=2) + "\n"
     if initial:
         run_files[REPORT_FILE] = initial.report + "\n"
     schedule = make_schedule(config)

@@ -1,5 +1,6 @@
 """`albert finetune`, `predict` and `evaluate` as users run them."""
 
+import importlib.util
 import json
 import random
 import subprocess
@@ -67,6 +68,13 @@ FINETUNE = (
 )
 
 
+# The same, but for its data.
+NAMED = FINETUNE.replace("--task=text", "--task=sst2").replace(
+    "--train=train.csv --dev=train.csv", ""
+)
+PACKAGES = {"tfds": "tensorflow_datasets", "huggingface": "datasets"}
+
+
 def test_from_a_table_to_predictions(folder):
     result = albert(folder, f"{FINETUNE} --output=run --eval_steps=40")
     assert result.returncode == 0, result.stderr
@@ -96,6 +104,65 @@ def test_from_a_table_to_predictions(folder):
     assert json.loads(result.stdout)["accuracy"] == 1.0
 
 
+@pytest.mark.parametrize("source", PACKAGES)
+def test_a_library_that_is_not_installed(folder, source):
+    if importlib.util.find_spec(PACKAGES[source]):
+        pytest.skip(f"{PACKAGES[source]} is installed")
+    command = f"{NAMED} --from={source} --output=new"
+    result = albert(folder, command)
+    assert result.returncode == 2
+    assert result.stderr.count("\n") == 1, result.stderr
+    assert f"needs the package {PACKAGES[source]}: pip" in result.stderr
+
+
+@pytest.mark.peer
+def test_a_data_set_of_a_library(folder):
+    datasets = pytest.importorskip("datasets")
+    rows = [
+        line.split(",")
+        for line in (folder / "train.csv").read_text().splitlines()[1:]
+    ]
+    known = datasets.Dataset.from_dict(
+        {
+            "sentence": [text for text, _ in rows],
+            "label": [int(label == "good") for _, label in rows],
+            "idx": list(range(len(rows))),
+        }
+    ).cast_column("label", datasets.ClassLabel(names=["negative", "positive"]))
+    hidden = known.map(lambda row: {"label": -1})
+    splits = {"train": known, "validation": known, "test": hidden}
+    datasets.DatasetDict(splits).save_to_disk(str(folder / "glue" / "sst2"))
+
+    named = "--from=huggingface --data=glue"
+    command = f"{NAMED} {named} --output=named --cache_dir=cache"
+    result = albert(folder, command)
+    assert result.returncode == 0, result.stderr
+    assert "task      sst2: classes 0, 1" in result.stderr
+    assert "48 to train on, 48 to score on" in result.stderr
+    # Given again it is the same run, whose features are in the cache.
+    result = albert(folder, command)
+    assert "which holds this run already" in result.stderr
+    assert len(list((folder / "cache").iterdir())) == 1
+    # Another split is other data, even with the same examples.
+    result = albert(folder, f"{command} --train=validation")
+    assert result.returncode == 2
+    assert "data" in result.stderr
+
+    result = albert(folder, f"evaluate --model=named {named} --json")
+    assert json.loads(result.stdout)["accuracy"] == 1.0
+    result = albert(folder, f"evaluate --model=named {named} --split=test")
+    assert result.returncode == 2
+    assert "split test: its labels are hidden" in result.stderr
+    result = albert(
+        folder, f"predict --model=named {named} --glue_submission=site"
+    )
+    assert result.returncode == 0, result.stderr
+    lines = (folder / "site" / "SST-2.tsv").read_text().splitlines()
+    assert lines[0].split() == ["index", "prediction"]
+    labels = [str(int(label == "good")) for _, label in rows]
+    assert [line.split("\t")[1] for line in lines[1:]] == labels
+
+
 @pytest.mark.parametrize(
     ("command", "message"),
     [
@@ -110,11 +177,22 @@ def test_from_a_table_to_predictions(folder):
             "--classes goes with --task=text",
         ),
         (f"{FINETUNE} --output=new --max_seq_length=64", "takes 32 tokens"),
+        (f"{FINETUNE} --output=new --from=tfds", "has known tasks only"),
+        (
+            f"{FINETUNE} --output=new --from=tfds --task=dream",
+            "task='dream' cannot be had by --from=tfds",
+        ),
         ("predict --model=start --text=a", "no fine-tuned model"),
         ("predict --model=start --text=a --input=b", "either --input or"),
         ("predict --model=start --pair=a", "--pair goes with --text"),
+        ("predict --model=start --text=a --from=tfds", "goes with --glue_s"),
+        (
+            "predict --model=start --glue_submission=new",
+            "with --data or --from",
+        ),
         ("evaluate --model=start --input=train.csv", "no fine-tuned model"),
         ("evaluate --input=train.csv", "one of --run, --checkpoints and"),
+        ("evaluate --run=start --from=tfds", "--from goes with --model"),
     ],
 )
 def test_what_is_wrong_is_said_in_a_line(folder, command, message):

@@ -9,7 +9,7 @@ from albert_tf.data.manifest import read_manifest
 from albert_tf.errors import InputError
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.tasks.evaluate_pretraining import evaluate_pretraining
-from albert_tf.tasks.export_checkpoint import export_checkpoint
+from albert_tf.tasks.exporting.export_checkpoint import export_checkpoint
 from albert_tf.tasks.pretrain import pretrain
 from albert_tf.tasks.pretrain_config import PretrainConfig
 from albert_tf.training.metrics_log import read_metrics

@@ -17,12 +17,6 @@ from albert_tf.training.optimizers import Lamb
 from albert_tf.training.schedules import PolynomialDecay
 from albert_tf.training.training_config import TrainingConfig
 
-# Two virtual devices stand in for two accelerators.
-tf.config.set_logical_device_configuration(
-    tf.config.list_physical_devices("CPU")[0],
-    [tf.config.LogicalDeviceConfiguration()] * 2,
-)
-
 MODEL = AlbertConfig(
     vocab_size=600,
     embedding_size=16,

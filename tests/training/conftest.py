@@ -2,16 +2,8 @@ import importlib.util
 import pathlib
 
 import pytest
-import tensorflow as tf
 
 from albert_tf.training.distribution import make_strategy
-
-# Two virtual devices stand in for two accelerators. This has to come before
-# TensorFlow starts, so it is not a fixture; CPU:0 alone works as ever.
-tf.config.set_logical_device_configuration(
-    tf.config.list_physical_devices("CPU")[0],
-    [tf.config.LogicalDeviceConfiguration()] * 2,
-)
 
 
 @pytest.fixture(scope="session")

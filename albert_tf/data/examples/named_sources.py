@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-import collections
+import dataclasses
+import functools
 import importlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import importlib.util
+import os
+import pathlib
+from collections.abc import Iterator, Sequence
+from types import ModuleType
 from typing import Any
 
 from albert_tf.data.examples.bad_examples import BadExamples
@@ -14,221 +19,219 @@ from albert_tf.data.examples.example import (
     TextExample,
 )
 from albert_tf.data.examples.glue import GLUE
-from albert_tf.data.examples.race import GROUPS, race_examples
-from albert_tf.data.examples.squad import span_examples
-from albert_tf.data.examples.text_task import text_examples
+from albert_tf.data.examples.named_rows import NamedRows, examples_of_rows
+from albert_tf.data.examples.race import GROUPS
 from albert_tf.errors import InputError
 
 SOURCES = ("tfds", "huggingface")
 
-# The fields of the texts of GLUE's tasks, alike in both libraries.
-_TEXTS = {
-    "cola": ("sentence",),
-    "sst2": ("sentence",),
-    "mrpc": ("sentence1", "sentence2"),
-    "stsb": ("sentence1", "sentence2"),
-    "qqp": ("question1", "question2"),
-    "mnli": ("premise", "hypothesis"),
-    "qnli": ("question", "sentence"),
-    "rte": ("sentence1", "sentence2"),
-    "wnli": ("sentence1", "sentence2"),
-    "ax": ("premise", "hypothesis"),
-}
-# What their class numbers mean, where that is not our label itself.
-_CLASSES = {
-    "mnli": ("entailment", "neutral", "contradiction"),
-    "qnli": ("entailment", "not_entailment"),
-    "rte": ("entailment", "not_entailment"),
-}
 # Task -> names in TensorFlow Datasets; and paths and configurations in Hugging
 # Face's hub. RACE's groups are data sets of their own.
-_TFDS = {name: (f"glue/{name}",) for name in _TEXTS} | {
+_TFDS = {name: (f"glue/{name}",) for name in GLUE} | {
     "squad1.1": ("squad/v1.1",),
     "squad2.0": ("squad/v2.0",),
     "race": tuple(f"race/{group}" for group in GROUPS),
 }
-_HUGGING_FACE: dict[str, tuple[tuple[str, ...], ...]] = {
-    name: (("nyu-mll/glue", name),) for name in _TEXTS
+_HUGGING_FACE: dict[str, tuple[tuple[str, str | None], ...]] = {
+    name: (("nyu-mll/glue", name),) for name in GLUE
 } | {
-    "squad1.1": (("rajpurkar/squad",),),
-    "squad2.0": (("rajpurkar/squad_v2",),),
+    "squad1.1": (("rajpurkar/squad", None),),
+    "squad2.0": (("rajpurkar/squad_v2", None),),
     "race": tuple(("ehovy/race", group) for group in GROUPS),
 }
 _INSTALL = {
-    "tfds": ("tensorflow_datasets", "pip install tensorflow-datasets"),
+    "tfds": (
+        "tensorflow_datasets",
+        "pip install tensorflow-datasets importlib_resources",
+    ),
     "huggingface": ("datasets", "pip install datasets"),
 }
+# What `save_to_disk` of Hugging Face's library leaves in a folder of splits.
+_SAVED = "dataset_dict.json"
 
 
-def read_named(
-    task: str,
-    split: str,
-    *,
-    source: str,
-    bad: BadExamples,
-    labelled: bool,
-    need_positions: bool = True,
-) -> Iterator[TextExample | SpanExample | ChoiceExample]:
-    """Reads a split of a data set by its name, downloading it if need be.
+@dataclasses.dataclass(frozen=True)
+class _Opened:
+    """A data set of a library: its rows, and the files they are in."""
 
-    The order is the library's; ids of GLUE's examples are their numbers in the
-    files as distributed.
+    rows: NamedRows
+    files: tuple[pathlib.Path, ...]
 
-    Args:
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NamedSplit:
+    """A split of a task's data set, by its name in a library.
+
+    It is opened, and downloaded if need be, when its files or its examples are
+    first asked for; the order of these is the library's. Ids of GLUE's examples
+    are their numbers in the files as distributed.
+
+    Attributes:
+      source: the library, one of `SOURCES`.
       task: of GLUE, "squad1.1", "squad2.0" or "race".
       split: "train", "dev", "test", or with MNLI "dev_mismatched" or
-        "test_mismatched".
-      source: one of `SOURCES`.
-      bad, labelled, need_positions: see `read_texts`, `read_squad`,
-        `read_race`.
+        "test_mismatched"; or as the library has it, such as "validation", and
+        parts of either, such as "train[:90%]".
+      data: a local folder. With "tfds" where its prepared data sets are, or are
+        put, without it the library's own; with "huggingface" the data set, or
+        the folder that has each of its configurations by name, instead of the
+        one on the hub: as `save_to_disk` of its splits, or the hub, has it.
 
     Raises:
-      InputError: another task or source, the source's package is not installed,
-        or it cannot get the data set.
+      InputError: another task or source, the folder is not there, or the
+        library is not installed.
     """
-    if source not in SOURCES:
-        raise InputError(f"from={source!r} must be one of {', '.join(SOURCES)}")
-    if task not in _TFDS:
-        raise InputError(
-            f"task={task!r} cannot be had by --from={source}, only "
-            f"{', '.join(_TFDS)}; name its files"
-        )
-    package, command = _INSTALL[source]
-    try:
-        library = importlib.import_module(package)
-    except ImportError as error:
-        raise InputError(
-            f"from={source!r} needs the package {package}: {command}"
-        ) from error
-    theirs = _split(task, split, source)
-    names = (_TFDS if source == "tfds" else _HUGGING_FACE)[task]
-    rows: list[tuple[str, Iterable[Mapping[str, Any]]]] = []
-    for name in names:
-        shown = name if isinstance(name, str) else "/".join(name)
-        try:
-            if source == "tfds":
-                data = library.as_numpy(library.load(name, split=theirs))
-            else:
-                data = library.load_dataset(*name, split=theirs)
-        except Exception as error:  # of the network, the disk or the library
-            reason = (str(error).strip().splitlines() or [repr(error)])[0]
+
+    source: str
+    task: str
+    split: str
+    data: str | os.PathLike[str] | None = None
+
+    def __post_init__(self):
+        if self.source not in SOURCES:
             raise InputError(
-                f"{source} {shown}, split {theirs}: cannot be had "
-                f"({reason[:200]}); name the task's files"
-            ) from error
-        rows.append((f"{source} {shown} {theirs}", data))
-    return examples_of_rows(
-        task,
-        rows,
-        bad=bad,
-        labelled=labelled,
-        need_positions=need_positions,
-    )
+                f"from={self.source!r} must be one of {', '.join(SOURCES)}"
+            )
+        if self.task not in _TFDS:
+            raise InputError(
+                f"task={self.task!r} cannot be had by --from={self.source}, "
+                f"only {', '.join(_TFDS)}; name its files"
+            )
+        if self.data is not None and not os.path.isdir(self.data):
+            raise InputError(f"data={os.fspath(self.data)}: no such folder")
+        package, command = _INSTALL[self.source]
+        if importlib.util.find_spec(package) is None:
+            raise InputError(
+                f"from={self.source!r} needs the package {package}: {command}"
+            )
 
+    def __str__(self) -> str:
+        names = ", ".join(name for name, _ in self._data_sets())
+        return f"{self.source} {names}, split {self.their_split}"
 
-def examples_of_rows(
-    task: str,
-    data_sets: Iterable[tuple[str, Iterable[Mapping[str, Any]]]],
-    *,
-    bad: BadExamples,
-    labelled: bool,
-    need_positions: bool = True,
-) -> Iterator[TextExample | SpanExample | ChoiceExample]:
-    """Makes examples of rows as either library has them.
+    @property
+    def their_split(self) -> str:
+        """The name that the library has for the split."""
+        name, bracket, part = self.split.partition("[")
+        kind, _, rest = name.partition("_")
+        if self.task == "mnli" and kind != "train":
+            rest = rest or "matched"
+        if kind == "dev" and (self.task, self.source) != ("race", "tfds"):
+            kind = "validation"
+        return (f"{kind}_{rest}" if rest else kind) + bracket + part
 
-    Args:
-      task: see `read_named`.
-      data_sets: where rows are from, for messages, and the rows, whose values
-        are Python's or NumPy's. RACE's come in the order of `GROUPS`.
-      bad, labelled, need_positions: see `read_named`.
-    """
-    if task == "race":
-        passages = (
-            (place, group, row)
-            for group, (name, rows) in zip(GROUPS, data_sets, strict=True)
-            for place, row in _race_rows(name, rows)
+    @property
+    def files(self) -> list[pathlib.Path]:
+        """The library's files, which have this split and perhaps others.
+
+        Raises:
+          InputError: the library cannot get the data set, or has none such.
+        """
+        return [file for opened in self._opened for file in opened.files]
+
+    def read(
+        self, *, bad: BadExamples, labelled: bool, need_positions: bool = True
+    ) -> Iterator[TextExample | SpanExample | ChoiceExample]:
+        """Reads the examples.
+
+        Args:
+          bad, labelled, need_positions: see `read_texts`, `read_squad`,
+            `read_race`.
+
+        Raises:
+          InputError: see `files`, and `examples_of_rows`.
+        """
+        return examples_of_rows(
+            self.task,
+            [opened.rows for opened in self._opened],
+            bad=bad,
+            labelled=labelled,
+            need_positions=need_positions,
         )
-        return race_examples(passages, "race", bad=bad, labelled=labelled)
-    [(name, rows)] = data_sets
-    if task in GLUE:
-        cells = _numbered(name, rows, lambda row: _cells(task, row, labelled))
-        return text_examples(
-            GLUE[task], cells, bad=bad, labelled=labelled, unique=labelled
+
+    def _data_sets(self) -> Sequence[tuple[str, Any]]:
+        """Returns what messages call the data sets, and what libraries do."""
+        if self.source == "tfds":
+            return [(name, name) for name in _TFDS[self.task]]
+        root = os.fspath(self.data or "")
+        return [
+            (
+                "/".join(filter(None, (root or path, configuration))),
+                (path, configuration),
+            )
+            for path, configuration in _HUGGING_FACE[self.task]
+        ]
+
+    @functools.cached_property
+    def _opened(self) -> list[_Opened]:
+        library = importlib.import_module(_INSTALL[self.source][0])
+        load = self._load_tfds if self.source == "tfds" else self._load_hub
+        found = []
+        for shown, name in self._data_sets():
+            where = f"{self.source} {shown}, split {self.their_split}"
+            try:
+                found.append(load(library, name, where))
+            except Exception as error:  # of the network, disk or library
+                reason = (str(error).strip().splitlines() or [repr(error)])[0]
+                raise InputError(
+                    f"{where}: cannot be had ({type(error).__name__}: "
+                    f"{reason[:200]}); name the task's files"
+                ) from error
+        return found
+
+    def _load_tfds(self, tfds: ModuleType, name: str, where: str) -> _Opened:
+        data, info = tfds.load(
+            name,
+            split=self.their_split,
+            data_dir=self.data,
+            with_info=True,
+            # The order of the examples is that of the files.
+            shuffle_files=False,
         )
-    return span_examples(
-        (_question(task, _plain(row)) for row in rows),
-        name,
-        bad=bad,
-        labelled=labelled,
-        need_positions=need_positions,
-    )
+        label = dict(info.features.items()).get("label")
+        files = info.splits[self.their_split].filepaths
+        return _Opened(
+            NamedRows(
+                name=where,
+                rows=tfds.as_numpy(data),
+                classes=getattr(label, "names", None),
+            ),
+            tuple(map(pathlib.Path, files)),
+        )
 
+    def _load_hub(
+        self, datasets: ModuleType, name: tuple[str, str | None], where: str
+    ) -> _Opened:
+        path, configuration = name
+        if self.data is None:
+            data = datasets.load_dataset(*name, split=self.their_split)
+        else:
+            data = self._load_folder(datasets, configuration)
+        label = data.features.get("label")
+        files = sorted({file["filename"] for file in data.cache_files})
+        return _Opened(
+            NamedRows(
+                name=where, rows=data, classes=getattr(label, "names", None)
+            ),
+            tuple(map(pathlib.Path, files)),
+        )
 
-def _split(task: str, split: str, source: str) -> str:
-    """Returns the name that a library has for one of our splits."""
-    kind, _, rest = split.partition("_")
-    if task == "mnli" and kind != "train":
-        rest = rest or "matched"
-    if kind == "dev" and not (task == "race" and source == "tfds"):
-        kind = "validation"
-    return f"{kind}_{rest}" if rest else kind
-
-
-def _numbered(
-    name: str,
-    rows: Iterable[Mapping[str, Any]],
-    convert: Callable[[dict[str, Any]], Any],
-) -> Iterator[tuple[str, Any]]:
-    for number, row in enumerate(rows):
-        yield f"{name}, row {number}", convert(_plain(row))
-
-
-def _plain(value: Any) -> Any:
-    """Returns NumPy's values, and bytes, as Python's."""
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    if isinstance(value, Mapping):
-        return {key: _plain(each) for key, each in value.items()}
-    if hasattr(value, "tolist"):
-        return _plain(value.tolist())
-    if isinstance(value, (list, tuple)):
-        return [_plain(each) for each in value]
-    return value
-
-
-def _cells(task: str, row: dict[str, Any], labelled: bool) -> dict[str, str]:
-    """Returns the cells of a row of GLUE, as its files have them."""
-    cells = dict(
-        zip(("text", "pair"), map(row.get, _TEXTS[task]), strict=False)
-    )
-    cells = {part: text or "" for part, text in cells.items()}
-    cells["id"] = str(row["idx"])
-    if labelled:
-        label = row["label"]
-        classes = _CLASSES.get(task)
-        if classes and label in range(len(classes)):
-            label = classes[label]
-        cells["label"] = str(label)
-    return cells
-
-
-def _question(task: str, row: dict[str, Any]) -> dict[str, Any]:
-    """Returns a question in SQuAD's own layout."""
-    texts, starts = row["answers"]["text"], row["answers"]["answer_start"]
-    answers = [
-        {"text": text, "answer_start": start}
-        for text, start in zip(texts, starts, strict=True)
-    ]
-    # Hugging Face's library has no `is_impossible`.
-    impossible = task == "squad2.0" and not answers
-    return {"is_impossible": impossible, **row, "answers": answers}
-
-
-def _race_rows(
-    name: str, rows: Iterable[Mapping[str, Any]]
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields places and rows, with the numbers of single questions."""
-    questions: collections.Counter[str] = collections.Counter()
-    for place, row in _numbered(name, rows, dict):
-        yield place, {"question_id": questions[row["example_id"]], **row}
-        questions[row["example_id"]] += 1
+    def _load_folder(
+        self, datasets: ModuleType, configuration: str | None
+    ) -> Any:
+        """Loads a split from a folder, whose files have known endings."""
+        root = pathlib.Path(self.data)
+        own = root / configuration if configuration else root
+        for folder in (own, root):
+            if (folder / _SAVED).exists():
+                splits = datasets.load_from_disk(str(folder))
+                if self.their_split not in splits:
+                    raise LookupError(f"it has only {', '.join(splits)}")
+                return splits[self.their_split]
+        # The hub's folders say in README.md which files a configuration has.
+        if configuration and (root / "README.md").exists():
+            return datasets.load_dataset(
+                str(root), configuration, split=self.their_split
+            )
+        folder = own if own.is_dir() else root
+        return datasets.load_dataset(str(folder), split=self.their_split)

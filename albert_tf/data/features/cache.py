@@ -65,8 +65,8 @@ def cache_key(
 def cached(
     folder: str | os.PathLike | None,
     key: Mapping[str, Any],
-    make: Callable[[], Rows],
-) -> Rows:
+    make: Callable[[], tuple[Rows, str]],
+) -> tuple[Rows, str]:
     """Reads features that were made before, or makes and stores them.
 
     Each key has a file of its own, named after its sha256, that appears when it
@@ -78,7 +78,11 @@ def cached(
       folder: where the files are, made if there is none; None: nothing is read
         or stored.
       key: JSON values; see `cache_key`.
-      make: makes the features.
+      make: makes the features, and what is to be said whenever they are used,
+        such as which examples were left out; "": nothing.
+
+    Returns:
+      What `make` returns.
 
     Raises:
       InputError: the folder is not local or cannot be made.
@@ -103,18 +107,20 @@ def cached(
             return read_rows(path, origin=key)
         except InputError as error:
             _say(f"{error} (replaced now)")
-    rows = make()
+    rows, remarks = make()
     try:
-        _write(rows, key, path)
+        _write(rows, remarks, key, path)
     except OSError as error:
         _say(f"cache {folder}: features are not stored: {error.strerror}")
-    return rows
+    return rows, remarks
 
 
-def _write(rows: Rows, key: Mapping[str, Any], path: pathlib.Path) -> None:
+def _write(
+    rows: Rows, remarks: str, key: Mapping[str, Any], path: pathlib.Path
+) -> None:
     temporary = path.with_name(f".{path.stem}.{uuid.uuid4().hex}.tmp")
     try:
-        write_rows(rows, temporary, origin=key)
+        write_rows(rows, temporary, origin=key, remarks=remarks)
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)

@@ -22,7 +22,11 @@ _COLUMN, _TOKEN_COLUMN = "column/", "token_column/"
 
 
 def write_rows(
-    rows: Rows, path: str | os.PathLike, *, origin: Mapping[str, Any] = _NOTHING
+    rows: Rows,
+    path: str | os.PathLike,
+    *,
+    origin: Mapping[str, Any] = _NOTHING,
+    remarks: str = "",
 ) -> None:
     """Writes one file: an uncompressed `.npz`, without pickles.
 
@@ -30,12 +34,14 @@ def write_rows(
       rows: any.
       path: the file, whose name stays as it is.
       origin: what the rows were made from, as JSON values.
+      remarks: what is to be said whenever they are used.
     """
     header = {
         "pad_id": rows.pad_id,
         "rows_per_example": rows.rows_per_example,
         "token_padding": dict(rows.token_padding),
         "origin": dict(origin),
+        "remarks": remarks,
     }
     arrays = {"ids": rows.ids, "types": rows.types, "starts": rows.starts}
     arrays |= {_COLUMN + k: v for k, v in rows.columns.items()}
@@ -48,12 +54,15 @@ def read_rows(
     path: str | os.PathLike,
     *,
     origin: Mapping[str, Any] | None = None,
-) -> Rows:
+) -> tuple[Rows, str]:
     """Reads what `write_rows` has written.
 
     Args:
       path: the file.
       origin: what the rows must have been made from; None: anything.
+
+    Returns:
+      The rows and the remarks.
 
     Raises:
       InputError: the file cannot be read, is damaged, has another origin or
@@ -69,6 +78,7 @@ def read_rows(
             arrays = {name: file[name] for name in file.files}
         header = json.loads(str(arrays.pop(_HEADER)))
         its_origin = header.pop("origin")
+        remarks = header.pop("remarks")
         rows = Rows(
             ids=arrays.pop("ids"),
             types=arrays.pop("types"),
@@ -97,7 +107,7 @@ def read_rows(
         ) from None
     if origin is not None and its_origin != origin:
         raise InputError(f"{path}: features of something else; remove it")
-    return rows
+    return rows, remarks
 
 
 def _named(

@@ -4,33 +4,37 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import pathlib
 import sys
 from collections.abc import Sequence
 from typing import Any
 
 from albert_tf.data.examples.bad_examples import BadExamples
+from albert_tf.data.examples.named_sources import NamedSplit
 from albert_tf.data.features.cache import cache_key, cached
 from albert_tf.data.features.rows import Rows
 from albert_tf.errors import InputError
 from albert_tf.tasks.finetuning.description import TaskDescription
 from albert_tf.tasks.finetuning.kinds.base import Prepared, TaskKind
-from albert_tf.tasks.finetuning.task_files import files_below, read_examples
+from albert_tf.tasks.finetuning.task_files import (
+    Source,
+    files_below,
+    read_examples,
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TaskFiles:
-    """The files of a run.
+    """The files, or the splits of a library's data sets, of a run.
 
     Attributes:
-      train: files, or folders where the task has such, to train on.
+      train: what to train on.
       dev: those that decide which checkpoint is the best; none: the last one
         is taken.
       on_bad_example: see `BadExamples`.
     """
 
-    train: Sequence[str | os.PathLike[str]]
-    dev: Sequence[str | os.PathLike[str]] = ()
+    train: Sequence[Source]
+    dev: Sequence[Source] = ()
     on_bad_example: str = "stop"
 
 
@@ -56,7 +60,8 @@ def load_data(
 ) -> TaskData:
     """Reads the examples, and makes rows of them.
 
-    Examples that are left out are counted and listed on stderr.
+    Examples that are left out are counted and listed on stderr, those of cached
+    rows with the names that their files had when they were read.
 
     Args:
       kind: of the task.
@@ -77,23 +82,24 @@ def load_data(
             "source": description.source,
             "on_bad_example": files.on_bad_example,
             **description.settings,
+            **_splits(files.train),
         },
         files=files_below(files.train),
     )
 
-    def make() -> Rows:
+    def make() -> tuple[Rows, str]:
         bad = BadExamples(files.on_bad_example)
         rows = kind.training_rows(
             example
-            for path in files.train
+            for source in files.train
             for example in read_examples(
-                description, path, bad=bad, labelled=True, training=True
+                description, source, bad=bad, labelled=True, training=True
             )
         )
-        _tell(bad, files.train)
-        return rows
+        return rows, _left_out(bad)
 
-    rows = cached(cache_dir, key, make)
+    rows, left_out = cached(cache_dir, key, make)
+    _tell(left_out, files.train)
     if not rows.num_examples:
         raise InputError(
             f"{', '.join(map(str, files.train))}: no example to train on"
@@ -110,16 +116,16 @@ def load_data(
 
 def labelled_examples(
     description: TaskDescription,
-    paths: Sequence[str | os.PathLike[str]],
+    sources: Sequence[Source],
     on_bad_example: str = "stop",
 ) -> list[Any]:
-    """Returns the examples of some files, with labels, to be scored on.
+    """Returns the examples of some sources, with labels, to be scored on.
 
     Examples that are left out are counted and listed on stderr.
 
     Args:
       description: of the task.
-      paths: what to read.
+      sources: what to read.
       on_bad_example: see `BadExamples`.
 
     Raises:
@@ -127,23 +133,33 @@ def labelled_examples(
         none left.
     """
     bad = BadExamples(on_bad_example)
-    files_below(paths)  # Says so where one is not there.
+    files_below(sources)  # Says so where one is not there.
     examples = [
         example
-        for path in paths
+        for source in sources
         for example in read_examples(
-            description, pathlib.Path(path), bad=bad, labelled=True
+            description, source, bad=bad, labelled=True
         )
     ]
-    _tell(bad, paths)
+    _tell(_left_out(bad), sources)
     if not examples:
         raise InputError(
-            f"{', '.join(map(str, paths))}: no example to score is left"
+            f"{', '.join(map(str, sources))}: no example to score is left"
         )
     return examples
 
 
-def _tell(bad: BadExamples, paths: Sequence[Any]) -> None:
-    if bad.counted:
-        names = ", ".join(map(str, paths))
-        print(f"{names}: {bad.summary()}", file=sys.stderr, flush=True)
+def _splits(sources: Sequence[Source]) -> dict[str, Any]:
+    """Returns the splits of libraries: their files may have others, too."""
+    named = [each for each in sources if isinstance(each, NamedSplit)]
+    return {"splits": [each.their_split for each in named]} if named else {}
+
+
+def _left_out(bad: BadExamples) -> str:
+    return bad.summary() if bad.counted else ""
+
+
+def _tell(left_out: str, sources: Sequence[Source]) -> None:
+    if left_out:
+        names = ", ".join(map(str, sources))
+        print(f"{names}: {left_out}", file=sys.stderr, flush=True)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import tensorflow as tf
 
 from albert_tf.models.base import AlbertModel
@@ -55,15 +52,8 @@ class DevScores:
         self._prepared = prepared
         self._predictor = predictor
 
-    def predictions(self) -> list[Any]:
-        """Returns a prediction of the model for each example."""
-        outputs = self._predictor(self._prepared.rows)
-        return self._kind.predictions(self._prepared, outputs)
-
     def __call__(self) -> dict[str, float]:
         """Returns the scores of the model by name."""
-        return self.scores_of(self.predictions())
-
-    def scores_of(self, predictions: Sequence[Any]) -> dict[str, float]:
-        """Returns the scores of predictions by name."""
+        outputs = self._predictor(self._prepared.rows)
+        predictions = self._kind.predictions(self._prepared, outputs)
         return self._kind.scores(self._prepared.examples, predictions)

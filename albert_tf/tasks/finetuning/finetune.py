@@ -200,9 +200,8 @@ def finetune_prepared(
     step = _load_best(model, config.output_dir)
     scores: dict[str, float] = {}
     if evaluate:
-        predictions = evaluate.predictions()
-        scores = evaluate.scores_of(predictions)
-        description = kind.fitted(data.dev.examples, predictions)
+        scores = evaluate()
+        description = kind.fitted(scores)
     if is_chief(strategy):
         save_model(
             os.path.join(config.output_dir, MODEL_FOLDER),

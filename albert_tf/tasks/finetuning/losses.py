@@ -19,18 +19,22 @@ Batch = Mapping[str, tf.Tensor]
 Sums = dict[str, tf.Tensor]
 
 
+class ExampleMeanTask:
+    """A loss that is a mean over the examples, or windows, of a batch."""
+
+    def normalizers(self, batch: Batch) -> Sums:
+        """Returns the number of examples; see `training.task.Task`."""
+        return {"examples": example_count(batch)}
+
+
 @dataclasses.dataclass(frozen=True)
-class LabelTask:
+class LabelTask(ExampleMeanTask):
     """Mean cross-entropy of one label an example: classes or choices.
 
     The batch has the encoder's inputs, `[batch, seq]` or, for choices,
     `[batch, choices, seq]`, and `labels`, int32 `[batch]`. The model gives
     logits `[batch, classes or choices]`.
     """
-
-    def normalizers(self, batch: Batch) -> Sums:
-        """Returns the number of examples; see `training.task.Task`."""
-        return {"examples": example_count(batch)}
 
     def loss(
         self,
@@ -52,16 +56,12 @@ class LabelTask:
 
 
 @dataclasses.dataclass(frozen=True)
-class NumberTask:
+class NumberTask(ExampleMeanTask):
     """Mean squared error of one number an example.
 
     The batch has the encoder's inputs and `labels`, float32 `[batch]`; the
     model gives `[batch, 1]`.
     """
-
-    def normalizers(self, batch: Batch) -> Sums:
-        """Returns the number of examples; see `training.task.Task`."""
-        return {"examples": example_count(batch)}
 
     def loss(
         self,

@@ -12,6 +12,7 @@ from albert_tf.errors import InputError
 from albert_tf.tasks.finetuning.description import TaskDescription
 from albert_tf.tasks.finetuning.dev_scores import make_predictor
 from albert_tf.tasks.finetuning.kinds.base import TaskKind
+from albert_tf.tasks.finetuning.kinds.by_name import make_kind
 from albert_tf.tasks.finetuning.model_folder import (
     find_model,
     load_model,
@@ -48,7 +49,8 @@ class Predictor:
       batch_size: rows of a batch.
 
     Attributes:
-      kind: of the task, with the settings of the first model.
+      kind: of the task, with the settings of the first model; of several, see
+        `TaskKind.ensemble`.
 
     Raises:
       InputError: there is no model, or the models are of different tasks.
@@ -73,7 +75,13 @@ class Predictor:
                     strategy, loaded.model, loaded.kind, batch_size=batch_size
                 ),
             )
-        self.kind = next(iter(self._members.values()))[0]
+        kinds = [kind for kind, _ in self._members.values()]
+        self.kind = kinds[0]
+        if len(kinds) > 1:
+            self.kind = make_kind(
+                kinds[0].ensemble([kind.description for kind in kinds]),
+                kinds[0].tokenizer,
+            )
 
     def __call__(self, examples: Sequence[Any]) -> Predictions:
         """Predicts some examples at once."""

@@ -11,6 +11,7 @@ from albert_tf.models.inputs import ENCODER_INPUTS, P_MASK, START_POSITIONS
 from albert_tf.tasks.cross_entropy import sparse_cross_entropy
 from albert_tf.tasks.finetuning.losses import (
     Batch,
+    ExampleMeanTask,
     Sums,
     call_model,
     example_count,
@@ -26,7 +27,7 @@ _NO_LOGIT = -1e30
 
 
 @dataclasses.dataclass(frozen=True)
-class SpanTask:
+class SpanTask(ExampleMeanTask):
     """Mean of the cross-entropies of start and end, over all tokens of a row.
 
     The original's probabilities are over its padding, too, to 384 tokens; here
@@ -36,10 +37,6 @@ class SpanTask:
     and `end_positions`, both 0 where a window has no answer. For head "v1" of
     `AlbertSpanLabeler`.
     """
-
-    def normalizers(self, batch: Batch) -> Sums:
-        """Returns the number of windows; see `training.task.Task`."""
-        return {"examples": example_count(batch)}
 
     def loss(
         self,
@@ -71,7 +68,7 @@ class SpanTask:
 
 
 @dataclasses.dataclass(frozen=True)
-class JointSpanTask:
+class JointSpanTask(ExampleMeanTask):
     """The original's loss for SQuAD 2.0.
 
     0.5 (start + end) + 0.5 answerability: means of the negative log-likelihood
@@ -80,10 +77,6 @@ class JointSpanTask:
     end 0, `[CLS]`. The batch has what `SpanTask` takes, `p_mask` `[batch, seq]`
     and `is_impossible`, 0 or 1, `[batch]`. For head "joint".
     """
-
-    def normalizers(self, batch: Batch) -> Sums:
-        """Returns the number of windows; see `training.task.Task`."""
-        return {"examples": example_count(batch)}
 
     def loss(
         self,

@@ -1,7 +1,8 @@
-"""The files of a task: where they are, and the examples in them."""
+"""The data of a task: where they are, and the examples in them."""
 
 from __future__ import annotations
 
+import os
 import pathlib
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -9,15 +10,53 @@ from typing import Any
 from albert_tf.data.examples.bad_examples import BadExamples
 from albert_tf.data.examples.conll import read_conll
 from albert_tf.data.examples.dream import read_dream
+from albert_tf.data.examples.named_sources import NamedSplit
 from albert_tf.data.examples.race import read_race
 from albert_tf.data.examples.squad import read_squad
 from albert_tf.data.examples.text_task import TextTask, read_texts, split_file
 from albert_tf.errors import InputError
 from albert_tf.tasks.finetuning.description import TaskDescription
 
+# Where data come from: files as they are distributed; a library, by name.
+FILES = "files"
+
+# What examples are read from: a file, a folder where the task has such, or a
+# split of a library's data set.
+Source = str | os.PathLike[str] | NamedSplit
+
+
+def find_split(
+    description: TaskDescription,
+    split: str,
+    *,
+    source: str = FILES,
+    data: str | os.PathLike[str] | None = None,
+) -> Source:
+    """Returns what the examples of a split are read from.
+
+    Args:
+      description: of the task.
+      split: "train", "dev", "test" or what else the task has.
+      source: `FILES`, or one of `named_sources.SOURCES`.
+      data: with `FILES` the task's folder as distributed, or the one above it;
+        otherwise see `NamedSplit`.
+
+    Raises:
+      InputError: the task has no such split, or it is not there.
+    """
+    if source != FILES:
+        return NamedSplit(
+            source=source, task=description.name, split=split, data=data
+        )
+    if data is None:
+        raise InputError(f"data: name the folder of {description.name}'s files")
+    return split_path(description, data, split)
+
 
 def split_path(
-    description: TaskDescription, data_dir: str, split: str
+    description: TaskDescription,
+    data_dir: str | os.PathLike[str],
+    split: str,
 ) -> pathlib.Path:
     """Returns the file, or folder, of a split.
 
@@ -51,17 +90,17 @@ def split_path(
 
 def read_examples(
     description: TaskDescription,
-    path: str | pathlib.Path,
+    source: Source,
     *,
     bad: BadExamples,
     labelled: bool,
     training: bool = False,
 ) -> Iterator[Any]:
-    """Reads the examples of a file, or of a folder where the task has such.
+    """Reads the examples of a file, a folder or a library's data set.
 
     Args:
       description: of the task.
-      path: as it is distributed.
+      source: files are as distributed.
       bad: is told of examples that cannot be used.
       labelled: whether labels are read.
       training: whether they are to be learnt from: answers must then be in
@@ -75,16 +114,18 @@ def read_examples(
     """
     reader = description.source["reader"]
     common = {"bad": bad, "labelled": labelled}
+    if isinstance(source, NamedSplit):
+        return source.read(**common, need_positions=training)
     if reader == "texts":
-        return read_texts(text_task(description), path, **common)
+        return read_texts(text_task(description), source, **common)
     if reader == "race":
-        return read_race(path, **common)
+        return read_race(source, **common)
     if reader == "dream":
-        return read_dream(path, **common)
+        return read_dream(source, **common)
     if reader == "conll":
-        return read_conll(path, **common)
+        return read_conll(source, **common)
     return read_squad(
-        path,
+        source,
         **common,
         need_positions=training,
         # 200 of CMRC's answers are not where they are said to be.
@@ -101,14 +142,18 @@ def text_task(description: TaskDescription) -> TextTask:
     return TextTask(**values)
 
 
-def files_below(paths: Sequence[str | pathlib.Path]) -> list[pathlib.Path]:
-    """Returns the files that paths name, and those in folders, in order.
+def files_below(sources: Sequence[Source]) -> list[pathlib.Path]:
+    """Returns the files of sources, those in folders included, in order.
 
     Raises:
-      InputError: a path is not there.
+      InputError: one is not there.
     """
-    files = []
-    for path in map(pathlib.Path, paths):
+    files: list[pathlib.Path] = []
+    for source in sources:
+        if isinstance(source, NamedSplit):
+            files += source.files
+            continue
+        path = pathlib.Path(source)
         if not path.exists():
             raise InputError(f"{path}: no such file or folder")
         if path.is_dir():

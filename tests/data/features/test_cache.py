@@ -15,11 +15,14 @@ def make(label=1):
     builder = RowsBuilder()
     for n in range(300):
         builder.append([2, n, 3], [0, 0, 0])
-    return builder.build(labels=[label] * 300)
+    return builder.build(labels=[label] * 300), f"of label {label}"
 
 
-def labels_of(rows):
-    return set(rows.columns["labels"].tolist())
+def labels_of(features):
+    rows, remarks = features
+    found = set(rows.columns["labels"].tolist())
+    assert remarks == "of label " + "".join(map(str, found))
+    return found
 
 
 def must_not():
@@ -33,7 +36,7 @@ def test_features_are_made_once(tmp_path, capfd):
     [path] = folder.iterdir()
     assert path.suffix == ".npz"
     again = cached(folder, {"lengths": [1, 2], "task": "x"}, must_not)
-    assert again.ids.tolist() == make().ids.tolist()
+    assert again[0].ids.tolist() == make()[0].ids.tolist()
     assert labels_of(again) == {1}
     other = cached(folder, {**key, "lengths": (1, 3)}, lambda: make(2))
     assert labels_of(other) == {2}

@@ -144,9 +144,11 @@ def test_what_does_not_fit_is_refused():
 @pytest.mark.parametrize("rows", [make_rows(), make_choices()])
 def test_a_file_gives_the_rows_back(rows, tmp_path):
     path = tmp_path / "rows.anything"
-    write_rows(rows, path, origin={"task": "x", "lengths": [1, 2]})
+    write_rows(rows, path, origin={"task": "x", "lengths": [1, 2]}, remarks="ä")
     assert list(tmp_path.iterdir()) == [path]
-    assert_equal(read_rows(path), rows)
+    read, remarks = read_rows(path)
+    assert_equal(read, rows)
+    assert remarks == "ä"
     read_rows(path, origin={"lengths": [1, 2], "task": "x"})
     with pytest.raises(InputError, match="features of something else"):
         read_rows(path, origin={"task": "y"})
@@ -166,7 +168,7 @@ def test_no_damaged_file_is_read(tmp_path):
     for each in damaged:
         path.write_bytes(each)
         try:
-            read = read_rows(path)
+            read, _ = read_rows(path)
         except InputError as error:
             refusals.append(str(error))
         else:

@@ -175,8 +175,16 @@ def test_bad_examples_stop_before_anything_is_written(
         finetune(config, description, bad)
     assert not (tmp_path / "run").exists()
     skipping = dataclasses.replace(bad, on_bad_example="skip")
-    finetune(config, description, skipping)
-    assert "1 bad example left out" in capsys.readouterr().err
+    # The second run finds the rows in the cache.
+    for name in ("run", "again"):
+        config = settings(
+            checkpoint, tmp_path / name, 1, cache_dir=tmp_path / "cache"
+        )
+        finetune(config, description, skipping)
+        said = capsys.readouterr().err
+        assert "1 bad example left out\n" in said
+        assert "bad.tsv:34: label 'perhaps'" in said
+    assert len(list((tmp_path / "cache").iterdir())) == 1
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,17 @@ import pytest
 
 from albert_tf.data.examples.bad_examples import BadExamples
 from albert_tf.errors import InputError
+from albert_tf.metrics.squad import squad_v2
 from albert_tf.models.classifier import AlbertClassifier
 from albert_tf.tasks.finetuning.description import TaskDescription
 from albert_tf.tasks.finetuning.evaluation import score_predictions
 from albert_tf.tasks.finetuning.inputs import examples_of_lines, text_example
 from albert_tf.tasks.finetuning.kinds.by_name import make_kind
 from albert_tf.tasks.finetuning.known_tasks import KNOWN_TASKS, with_settings
-from albert_tf.tasks.finetuning.model_folder import save_model
+from albert_tf.tasks.finetuning.model_folder import (
+    read_description,
+    save_model,
+)
 from albert_tf.tasks.finetuning.prediction import Predictor
 from albert_tf.tasks.finetuning.task_files import read_examples
 
@@ -169,6 +173,48 @@ def test_an_ensemble_answers_with_averaged_scores(make_model, task_files):
     for together in found.predictions:
         assert len(together.members) == 2
         assert together.answers.best[0].text in together.context
+
+
+def test_an_ensemble_has_a_null_threshold_of_its_own(make_model, task_files):
+    folders = [make_model("joint spans", number) for number in (5, 6)]
+    for folder, threshold in zip(folders, (-1.0, 4.0), strict=True):
+        description = read_description(folder)
+        settings = {**description.settings, "null_threshold": threshold}
+        (folder / "task.json").write_text(
+            dataclasses.replace(description, settings=settings).to_json()
+        )
+    for order in (folders, folders[::-1]):
+        assert Predictor(order).kind.null_threshold == 1.5
+
+    examples = list(
+        read_examples(
+            describe("joint spans"),
+            task_files["joint spans"],
+            bad=BadExamples(),
+            labelled=True,
+        )
+    )
+    predictor = Predictor(folders)
+    found = predictor(examples)
+    scores = score_predictions(predictor.kind, [found]).scores
+    nulls = [x.answers.null_score for x in found.predictions]
+    # It is one of the averaged scores, or below all.
+    best = scores["null_threshold"]
+    assert best in nulls or best < min(nulls)
+    members = found.members.values()
+    for null, *own in zip(nulls, *members, strict=True):
+        assert null == pytest.approx(
+            np.mean([each.answers.null_score for each in own])
+        )
+    # What `predict --null_threshold` then writes has these scores.
+    given = Predictor(folders, {"null_threshold": best})
+    assert given.kind.null_threshold == best
+    answers = {
+        x.id: given.kind.record(x, y)["answer"]
+        for x, y in zip(examples, given(examples).predictions, strict=True)
+    }
+    right = {x.id: [a.text for a in x.answers] for x in examples}
+    assert squad_v2(right, answers)["f1"] == pytest.approx(scores["f1"])
 
 
 def test_models_of_other_tasks_do_not_mix(make_model):

@@ -3,19 +3,12 @@
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data.features.rows_builder import RowsBuilder
 from albert_tf.models.token_classifier import AlbertTokenClassifier
 from albert_tf.tasks.finetuning.row_predictor import RowPredictor
 from albert_tf.training.distribution import make_strategy
-
-# Two virtual devices stand in for two accelerators.
-tf.config.set_logical_device_configuration(
-    tf.config.list_physical_devices("CPU")[0],
-    [tf.config.LogicalDeviceConfiguration()] * 2,
-)
 
 
 @pytest.fixture(scope="module")

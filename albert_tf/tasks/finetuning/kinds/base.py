@@ -135,14 +135,19 @@ class TaskKind(abc.ABC):
     def record(self, example: Any, prediction: Any) -> dict[str, Any]:
         """Returns a prediction as JSON values, `id` first."""
 
-    def fitted(
-        self, examples: Sequence[Any], predictions: Sequence[Any]
-    ) -> TaskDescription:
+    def fitted(self, scores: Mapping[str, float]) -> TaskDescription:
         """Returns the description, with what the development set decides.
 
         Args:
-          examples: of the development set, with labels.
-          predictions: one for each.
+          scores: of the development set.
+        """
+        return self.description
+
+    def ensemble(self, members: Sequence[TaskDescription]) -> TaskDescription:
+        """Returns the description by which averaged predictions are decoded.
+
+        Args:
+          members: the descriptions of the models, ours first.
         """
         return self.description
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import statistics
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -184,14 +185,26 @@ class Spans(TaskKind):
         """Scores no predictions at all; see the base class."""
         RULES[self._rules](_right_answers(examples), {})
 
-    def fitted(self, examples, predictions):
+    def fitted(self, scores):
         """Returns the description with the null threshold, for SQuAD 2.0."""
         settings = dict(self.description.settings)
         if self._rules == "squad2.0":
-            settings["null_threshold"] = self._best_threshold(
-                examples, predictions
-            )
+            settings["null_threshold"] = scores["null_threshold"]
         return dataclasses.replace(self.description, settings=settings)
+
+    def ensemble(self, members):
+        """Returns ours with the mean of the null thresholds.
+
+        As null scores are averaged, and so that the order does not matter.
+        """
+        thresholds = {x.settings["null_threshold"] for x in members}
+        if len(thresholds) == 1 or None in thresholds:
+            return self.description
+        mean = statistics.fmean(x.settings["null_threshold"] for x in members)
+        return dataclasses.replace(
+            self.description,
+            settings={**self.description.settings, "null_threshold": mean},
+        )
 
     def record(self, example, prediction):
         """Returns the answer, "" for none, and the best ones."""
