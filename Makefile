@@ -13,14 +13,15 @@ PYTEST := $(BIN)/python -m pytest
 SIDE_BY_SIDE := -n $(TEST_PROCESSES) --dist loadfile
 GARDEN := .venv-model-garden
 TPU_PINS := .venv-tpu-pins
+OLD_TENSORFLOW := .venv-old-tensorflow
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help venv peers model-garden demo test test-slow test-backends \
-    test-peers test-model-garden test-tpu-pins bench clean
+    test-peers test-model-garden test-tpu-pins test-old-tensorflow bench clean
 
 help:  ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-18s %s\n", $$1, $$2 }' \
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-20s %s\n", $$1, $$2 }' \
 	    Makefile
 
 venv: .venv/installed  ## Make .venv with the tested versions (PYTHON=python3.12)
@@ -55,13 +56,16 @@ test-model-garden: venv model-garden  ## Compare with it, and transformers 4
 test-tpu-pins: $(TPU_PINS)/installed  ## Quick tests with the versions for TPUs
 	$(TPU_PINS)/bin/python -m pytest $(SIDE_BY_SIDE)
 
+test-old-tensorflow: venv $(OLD_TENSORFLOW)/installed  ## Exports to and from 2.18
+	$(PYTEST) -m old_tensorflow
+
 bench: peers  ## Measure the speed against the peers (quiet machine!)
 	$(BIN)/python benchmarks/encoder_speed.py $(ARGS)
 	$(BIN)/python benchmarks/packed_rows.py
 
 clean:  ## Remove .venv and everything built
-	rm -rf .venv $(GARDEN) $(TPU_PINS) build dist *.egg-info \
-	    .pytest_cache .ruff_cache
+	rm -rf .venv $(GARDEN) $(TPU_PINS) $(OLD_TENSORFLOW) build dist \
+	    *.egg-info .pytest_cache .ruff_cache
 
 .venv/pyvenv.cfg:
 	@"$(PYTHON)" -c 'import platform, sys; \
@@ -92,4 +96,13 @@ $(TPU_PINS)/installed: .venv/pyvenv.cfg requirements-tpu.txt pyproject.toml \
 	$(TPU_PINS)/bin/python -m $(PIP_INSTALL) -r requirements-tpu.txt
 	$(TPU_PINS)/bin/python -m $(PIP_INSTALL) --no-deps --no-build-isolation \
 	    --editable .
+	@touch $@
+
+$(OLD_TENSORFLOW)/installed: .venv/pyvenv.cfg requirements-old-tensorflow.txt \
+    pyproject.toml setup.py
+	$(BIN)/python -m venv --clear $(OLD_TENSORFLOW)
+	$(OLD_TENSORFLOW)/bin/python -m $(PIP_INSTALL) \
+	    -r requirements-old-tensorflow.txt
+	$(OLD_TENSORFLOW)/bin/python -m $(PIP_INSTALL) --no-deps \
+	    --no-build-isolation --editable .
 	@touch $@

@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 import pathlib
 
-import keras
 import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.export.assets import attach_vocabulary
+from albert_tf.export.backend import check_backend
+from albert_tf.export.describe import describe_export
 from albert_tf.export.encoder_graph import EncoderGraph
 from albert_tf.export.endpoint import (
     Endpoint,
     dict_function,
     training_function,
 )
-from albert_tf.export.manifest import weights_fingerprint, write_manifest
+from albert_tf.export.manifest import describe_weights
+from albert_tf.export.origin import UNKNOWN, Origin
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.inputs import ENCODER_INPUTS, MASKED_LM_POSITIONS
 from albert_tf.models.pretrainer import AlbertPretrainer
@@ -33,6 +35,7 @@ def export_encoder(
     do_lower_case: bool = True,
     packed: bool = False,
     overwrite: bool = False,
+    origin: Origin = UNKNOWN,
 ) -> None:
     """Writes an encoder for `hub.KerasLayer`, `HubLayer`, or plain TensorFlow.
 
@@ -70,6 +73,7 @@ def export_encoder(
       packed: remove padding before the blocks and put zeros there at the end.
         Faster on CPUs and GPUs where lengths vary, but not for XLA or TPUs.
       overwrite: replace a SavedModel at `path`.
+      origin: what the model card says of the weights.
 
     Raises:
       InputError: `path` is taken or cannot be made; the tokenizer cannot be
@@ -83,11 +87,7 @@ def export_encoder(
             "model must be an AlbertPretrainer or AlbertEncoder, not "
             f"{type(model).__name__}; another model's encoder is its .encoder"
         )
-    if keras.backend.backend() != "tensorflow":
-        raise InputError(
-            "exporting a SavedModel needs KERAS_BACKEND=tensorflow, not "
-            f"{keras.backend.backend()!r}"
-        )
+    check_backend()
     encoder = model.encoder if isinstance(model, AlbertPretrainer) else model
     if encoder.pooler is None:
         raise InputError(
@@ -110,15 +110,13 @@ def export_encoder(
             os.fspath(folder),
             signatures={"serving_default": _signature(graph)},
         )
-        weights = graph.weights()
-        write_manifest(
+        describe_export(
             folder,
             {
                 "kind": "encoder",
                 "config": model.config.to_dict(),
                 "packed": packed,
-                "weights": list(weights),
-                "weights_sha256": weights_fingerprint(weights),
+                **describe_weights(graph.weights()),
                 "tokenizer": tokenizer
                 and {
                     "file": pathlib.Path(tokenizer_model).name,
@@ -126,6 +124,7 @@ def export_encoder(
                     "fingerprint": tokenizer.fingerprint,
                 },
             },
+            origin,
         )
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import tensorflow as tf
-from keras import ops
 
 from albert_tf.export.endpoint import Tensors
+from albert_tf.export.float32_copy import draw_dropout_seed, float32_copy
 from albert_tf.layers.dropout import dropout_seeds
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.inputs import ENCODER_INPUTS, MASKED_LM_POSITIONS
@@ -16,9 +16,7 @@ from albert_tf.models.pretrainer import AlbertPretrainer
 class EncoderGraph:
     """`tf.function`s that compute what a model computes, in float32.
 
-    They trace a copy of the model, made here: it has the packing that is asked
-    for, and neither the precision, the frozen layers nor the distribution
-    strategy that the original was trained with.
+    They trace a copy of the model, see `float32_copy`.
 
     Attributes:
       variables: `tf.Variable`s of the encoder, named by their public path.
@@ -32,9 +30,7 @@ class EncoderGraph:
 
     def __init__(self, model: AlbertEncoder | AlbertPretrainer, packed: bool):
         self.config = model.config
-        copy = _float32_copy(model, packed)
-        for ours, theirs in zip(copy.weights, model.weights, strict=True):
-            ours.assign(ops.cast(theirs, "float32"))
+        copy = float32_copy(model, packed)
         self.head_variables = {}
         if isinstance(copy, AlbertPretrainer):
             self._encoder = copy.encoder
@@ -61,7 +57,7 @@ class EncoderGraph:
     def _encode(self, inputs: Tensors, training: bool) -> Tensors:
         """The encoder's inputs -> what the contract asks of the root."""
         inputs = self._with_length_check(inputs)
-        with dropout_seeds(self._draw_seed() if training else None):
+        with dropout_seeds(draw_dropout_seed() if training else None):
             outputs = self._encoder(inputs, training=training)
         return {**outputs, "default": outputs["pooled_output"]}
 
@@ -115,28 +111,6 @@ class EncoderGraph:
                 f"input_word_ids_is_longer_than_max_position_embeddings_{longest}",
             )
         return {**inputs, "input_word_ids": word_ids}
-
-    def _draw_seed(self) -> tf.Tensor | None:
-        """A new dropout seed in every call, on every replica.
-
-        A generator's variable, as Keras has it, would repeat itself in every
-        process that loads the export, and on every replica.
-        """
-        config = self.config
-        if not config.hidden_dropout_prob + config.attention_probs_dropout_prob:
-            return None
-        # The raw operation, since the seeds of `tf.random.uniform` would come
-        # from the exporting program's `tf.random.set_seed`.
-        return tf.raw_ops.RandomUniformInt(
-            shape=[2], minval=0, maxval=tf.int32.max, seed=0, seed2=0
-        )
-
-
-def _float32_copy(model, packed: bool):
-    arguments = {"packed": packed, "dtype": "float32"}
-    if isinstance(model, AlbertPretrainer):
-        arguments["sop_head"] = model.sop_head is not None
-    return type(model)(model.config, **arguments)
 
 
 def _variables(layer) -> list[tf.Variable]:

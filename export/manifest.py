@@ -32,12 +32,34 @@ def weights_fingerprint(weights: Mapping[str, np.ndarray]) -> str:
     return digest.hexdigest()
 
 
-def write_manifest(folder: pathlib.Path, values: Mapping[str, Any]) -> None:
-    """Writes `values` and the versions that made them to `folder`."""
-    versions = {
+def describe_weights(weights: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """Returns what `export.json` says of weights, by the names it has there.
+
+    Returns:
+      "weights", their names; "weights_sha256", see `weights_fingerprint`; and
+      "parameters", the first part of a name (encoder, mlm_head) -> how many.
+    """
+    parameters: dict[str, int] = {}
+    for name, value in weights.items():
+        part = name.split("/")[0]
+        parameters[part] = parameters.get(part, 0) + value.size
+    return {
+        "weights": list(weights),
+        "weights_sha256": weights_fingerprint(weights),
+        "parameters": parameters,
+    }
+
+
+def versions() -> dict[str, str]:
+    """Returns the versions of what makes an export."""
+    return {
         "albert_tf": importlib.metadata.version("albert-tf"),
         "keras": keras.__version__,
         "tensorflow": tf.__version__,
     }
-    text = json.dumps({**values, "versions": versions}, indent=2) + "\n"
+
+
+def write_manifest(folder: pathlib.Path, values: Mapping[str, Any]) -> None:
+    """Writes `values` to `folder`."""
+    text = json.dumps(values, indent=2) + "\n"
     (folder / MANIFEST).write_text(text, encoding="utf-8")

@@ -11,8 +11,9 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.export.assets import attach_vocabulary
+from albert_tf.export.describe import describe_export
 from albert_tf.export.endpoint import Endpoint
-from albert_tf.export.manifest import write_manifest
+from albert_tf.export.origin import UNKNOWN, Origin
 from albert_tf.new_folder import new_folder
 from albert_tf.text.preprocessor import AlbertPreprocessor
 
@@ -25,6 +26,7 @@ def export_preprocessor(
     *,
     seq_length: int = 128,
     overwrite: bool = False,
+    origin: Origin = UNKNOWN,
     **settings: Any,
 ) -> None:
     """Writes text -> encoder inputs, for `hub.KerasLayer` and plain TensorFlow.
@@ -55,6 +57,7 @@ def export_preprocessor(
       path: the folder to make. It appears only when it is complete.
       seq_length: the default of S.
       overwrite: replace a SavedModel at `path`.
+      origin: what the model card says of the tokenizer.
       **settings: `do_lower_case` and so on, as of `AlbertTokenizer`; a
         tokenizer has its own as `tokenizer.settings`.
 
@@ -79,7 +82,7 @@ def export_preprocessor(
             os.fspath(folder),
             signatures={"serving_default": _signature(root)},
         )
-        write_manifest(
+        describe_export(
             folder,
             {
                 "kind": "preprocessor",
@@ -90,6 +93,7 @@ def export_preprocessor(
                     "fingerprint": preprocessor.tokenizer.fingerprint,
                 },
             },
+            origin,
         )
 
 

@@ -21,6 +21,9 @@ TPU = (REPOSITORY / "docs" / "tpu.md").read_text("utf-8")
 CHECKPOINTS = (REPOSITORY / "docs" / "checkpoints.md").read_text("utf-8")
 TRAINING = (REPOSITORY / "docs" / "training.md").read_text("utf-8")
 FINETUNING = (REPOSITORY / "docs" / "finetuning.md").read_text("utf-8")
+SERVING = (REPOSITORY / "docs" / "serving.md").read_text("utf-8")
+CODE = re.compile(r"```.*?```", re.DOTALL)
+EXPORTS = (REPOSITORY / "docs" / "exports.md").read_text("utf-8")
 RUN = re.compile(r"<!-- run -->\n```(\w+)\n(.*?)```", re.DOTALL)
 
 
@@ -117,6 +120,34 @@ def test_finetuning_runs(folder):
         assert set(read_json(folder / "squad" / f"{name}.json")) == {"1", "2"}
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("readme_output")
+def test_serving_runs(folder):
+    """Goes on where the README's commands have made a fine-tuned model.
+
+    The server of the page is run by tests/export/test_serving.py.
+    """
+    output = run_blocks(SERVING, folder)
+    assert "wrote models/reviews/1" in output
+    manifest = read_json(folder / "models" / "reviews" / "1" / "export.json")
+    signature = manifest["signatures"]["serving_default"]
+    assert signature == {
+        "inputs": ["text"],
+        "outputs": ["label", "logits", "probabilities"],
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("readme_output")
+def test_exports_run(folder):
+    """Goes on where the README's commands have made exports and a model."""
+    output = run_blocks(EXPORTS, folder)
+    (table,) = re.findall(r"\n\n```\n(check .*?)```", EXPORTS, re.DOTALL)
+    for line in table.splitlines():
+        # A check and its result; figures are of another model.
+        assert f"\n{line[:26].rstrip()}" in f"\n{output}", line
+
+
 def test_checkpoints_run(tmp_path):
     output = run_blocks(CHECKPOINTS, tmp_path)
     (report,) = re.findall(r"\n\n```\n(.*?)```", CHECKPOINTS, re.DOTALL)
@@ -200,7 +231,9 @@ def test_requirements_for_tpus_are_those_of_the_page():
 
 def test_links_lead_somewhere():
     for document in [*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/*.md")]:
-        for target in re.findall(r"\]\(([^)#\s]+)\)", document.read_text()):
+        # Code has brackets before parentheses, too.
+        prose = CODE.sub("", document.read_text("utf-8"))
+        for target in re.findall(r"\]\(([^)#\s]+)\)", prose):
             if not target.startswith("http"):
                 assert (document.parent / target).exists(), target
 

@@ -1,7 +1,14 @@
+import os
+import pathlib
+import subprocess
+import sys
+
 import pytest
 
+from albert_tf import new_folder as new_folder_module
 from albert_tf.errors import InputError
 from albert_tf.new_folder import new_folder
+from albert_tf.swap_folders import swap_folders
 
 
 def test_appears_when_it_is_complete(tmp_path):
@@ -99,3 +106,79 @@ def test_paths_that_cannot_work(tmp_path):
     ):
         with pytest.raises(InputError, match=message), new_folder(path):
             pytest.fail("entered")
+
+
+OVERWRITER = """
+import sys
+from albert_tf.new_folder import new_folder
+for _ in range(300):
+    with new_folder(sys.argv[1], overwrite=True) as folder:
+        (folder / "saved_model.pb").touch()
+"""
+
+
+def test_there_is_one_at_every_moment_while_it_is_replaced(tmp_path):
+    target = saved_model(tmp_path / "a")
+    (tmp_path / "b").mkdir()
+    if not swap_folders(target, tmp_path / "b"):
+        pytest.skip("this file system cannot exchange two names")
+    assert swap_folders(target, tmp_path / "b")
+    writer = subprocess.Popen([sys.executable, "-c", OVERWRITER, target])
+    looks, misses = 0, 0
+    while writer.poll() is None:
+        looks += 1
+        misses += not os.path.exists(target)
+    assert writer.returncode == 0
+    assert looks > 1000
+    assert misses == 0
+
+
+def test_without_exchange_it_is_replaced_too(tmp_path, monkeypatch):
+    # What `swap_folders` says on NFS.
+    monkeypatch.setattr(new_folder_module, "swap_folders", lambda *_: False)
+    test_overwrite_replaces_the_whole_folder(tmp_path)
+
+
+def test_swap_of_what_is_not_there(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        swap_folders(tmp_path / "a", tmp_path / "b")
+
+
+KILLED = """
+import sys
+from albert_tf.new_folder import new_folder
+with new_folder(sys.argv[1]) as folder:
+    (folder / "saved_model.pb").touch()
+    print(folder, flush=True)
+    sys.stdin.read()
+"""
+
+
+def start_writer(target):
+    writer = subprocess.Popen(
+        [sys.executable, "-c", KILLED, target],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    return writer, pathlib.Path(writer.stdout.readline().strip())
+
+
+def test_leftovers_of_the_killed_are_removed_but_not_of_the_living(tmp_path):
+    target = tmp_path / "a"
+    killed, left = start_writer(target)
+    living, working = start_writer(target)
+    other, others = start_writer(tmp_path / "a.b")
+    for writer in (killed, other):
+        writer.kill()
+        writer.wait()
+    assert not target.exists()
+    assert left.exists()
+    assert left.name.startswith(".a.")
+    with new_folder(tmp_path / "a"):
+        assert not left.exists()
+        assert working.exists()
+        assert others.exists()  # Of another path: who writes that removes it.
+    living.communicate()  # Goes on, and finds that the path is taken now.
+    assert living.returncode == 1
+    assert sorted(tmp_path.iterdir()) == [others, target]

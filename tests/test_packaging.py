@@ -24,6 +24,7 @@ FOLDERS = {
 PINS = {
     "": "requirements.txt",
     "hub": "requirements.txt",
+    "notebooks": "requirements.txt",
     "plots": "requirements.txt",
     "tasks": "requirements.txt",
     "dev": "requirements.txt",

@@ -28,7 +28,7 @@ from albert_tf.tasks.evaluate_pretraining import (
     baselines,
     evaluate_pretraining,
 )
-from albert_tf.tasks.export_checkpoint import export_checkpoint
+from albert_tf.tasks.exporting.export_checkpoint import export_checkpoint
 from albert_tf.tasks.pretrain import pretrain
 from albert_tf.tasks.pretrain_config import PretrainConfig
 from albert_tf.text.tokenizer import AlbertTokenizer
@@ -89,7 +89,7 @@ def run_demo(config: DemoConfig) -> dict[str, Any]:
         plot_runs(runs, folder / "curves.png", baselines(manifest))
     with _stage(stages, "6 export", "write the two SavedModels"):
         for kind in ("encoder", "preprocessor"):
-            export_checkpoint(folder / "run", folder / "hub" / kind, kind=kind)
+            export_checkpoint(folder / "run", folder / "hub" / kind, kind)
     with _stage(stages, "7 classifier", "hub.KerasLayer in a new process"):
         classifier = _train_classifier(config, files, folder)
     summary = {

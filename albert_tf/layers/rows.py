@@ -34,7 +34,9 @@ class PaddedRows:
         self.batch, self.length = ops.shape(mask)
         bias = (1.0 - ops.cast(mask, "float32")) * _MASKED_SCORE
         # [batch, 1, 1, seq]: added to the scores of every head and query.
-        self.attention_bias = bias[:, None, None, :]
+        # Not bias[:, None, None]: TensorFlow Lite's converter cannot cut slices
+        # of tensors of which two sizes are unknown.
+        self.attention_bias = ops.expand_dims(ops.expand_dims(bias, 1), 1)
 
     def to_rows(self, inputs):
         """`[batch, seq, size]` -> rows."""

@@ -1,27 +1,49 @@
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.export.encoder import export_encoder
 from albert_tf.export.preprocessor import export_preprocessor
 from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.text.preprocessor import AlbertPreprocessor
+from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import train_vocabulary
 
 CONSUMERS = pathlib.Path(__file__).parent / "consumers"
 LONGEST = 40
 VOCAB_SIZE = 90
+TEXTS = [
+    "The movie was not bad.",
+    "A good film: 12, 1,000 and 99,999, seen 7 times, twice.",
+    "",
+    "   \t\u3000 ",
+    # Accents, a ligature, dotted I, sharp s, and sigmas.
+    "\u00c9tude na\u00efve \ufb01lm \u0130stanbul Stra\u00dfe",
+    "\u039f\u0394\u039f\u03a3 \u03a3\u0391\u03a3 \u03a3",
+    "e\u0301 a\u030a\u0323 \u1e9b\u0323 \u00bd \u2460 \uff21\uff22",
+    "[CLS] [MASK] <pad> [SEP] <unk> \u2581the",
+    "``good'' \u201cbad\u201d 'film'",
+    "\U0001f600 \u4e2d\u6587 \u0939\u093f\u0928\u094d\u0926\u0940 \ud55c\uad6d",
+    "zero\u200bwidth\u00a0no-break \ufeff mark\u2028line",
+    "nul\0tab\tend\n",
+    "movie " * 60,
+]
 
 
-def run_consumer(name: str, *args, **environment: str) -> None:
-    """Runs a program that knows nothing of albert_tf, in a fresh process."""
+def run_consumer(
+    name: str, *args, python=sys.executable, **environment: str
+) -> None:
+    """Runs a program of `consumers/` in a fresh process, by any interpreter."""
     result = subprocess.run(
-        [sys.executable, CONSUMERS / name, *map(str, args)],
+        [python, CONSUMERS / name, *map(str, args)],
         env={**os.environ, **environment},
         # Elsewhere than in the repository: nothing of it can be imported.
         cwd=pathlib.Path(sys.executable).anchor,
@@ -36,6 +58,43 @@ def run_consumer(name: str, *args, **environment: str) -> None:
 @pytest.fixture(scope="session")
 def consumer():
     return run_consumer
+
+
+def expectations(model, **options):
+    """Returns what a preprocessor with seq_length=20 must make of TEXTS."""
+    tokenizer = AlbertTokenizer.from_file(model, **options)
+    reversed_texts = TEXTS[::-1]
+
+    def packed(length, pairs=None):
+        arrays = tokenizer(
+            TEXTS, pairs, max_length=length, padding="max_length"
+        )
+        return {name: array.tolist() for name, array in arrays.items()}
+
+    preprocessor = AlbertPreprocessor(model, **options)
+    with_offsets = preprocessor.tokenize_with_offsets(tf.constant(TEXTS))
+    return {
+        "texts": TEXTS,
+        "seq_length": 20,
+        "ids": tokenizer.encode(TEXTS),
+        "with_offsets": [part.to_list() for part in with_offsets],
+        "special": {
+            "padding_id": 0,
+            "start_of_sequence_id": 2,
+            "end_of_segment_id": 3,
+            "mask_id": 4,
+            "vocab_size": tokenizer.vocab_size,
+        },
+        "default": packed(20),
+        "7": packed(7),
+        "pairs": packed(20, reversed_texts),
+        "pairs_7": packed(7, reversed_texts),
+    }
+
+
+@pytest.fixture(scope="session")
+def preprocessor_expectations():
+    return expectations
 
 
 @pytest.fixture(scope="session")
@@ -113,6 +172,20 @@ def encoder_path(pretrainer, tokenizer_model, tmp_path_factory):
     path = tmp_path_factory.mktemp("exports") / "encoder"
     export_encoder(pretrainer, path, tokenizer_model=tokenizer_model)
     return path
+
+
+@pytest.fixture(scope="session")
+def model_garden():
+    """Folder with an export of Model Garden, and what it computes."""
+    return pathlib.Path(__file__).parents[1] / "interop" / "data" / "stored"
+
+
+@pytest.fixture(scope="session")
+def model_garden_path(model_garden, tmp_path_factory):
+    """An export of Model Garden: 40 pieces, rows of up to 16 tokens."""
+    folder = tmp_path_factory.mktemp("model-garden")
+    shutil.unpack_archive(model_garden / "tf_hub_2.tar.gz", folder)
+    return folder / "tf_hub_2"
 
 
 @pytest.fixture(scope="session")

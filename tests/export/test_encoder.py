@@ -185,7 +185,7 @@ def test_failure_leaves_nothing(pretrainer, tmp_path, monkeypatch):
     def fail(*args):
         raise OSError("disk full")
 
-    monkeypatch.setattr(encoder_module, "write_manifest", fail)
+    monkeypatch.setattr(encoder_module, "describe_export", fail)
     with pytest.raises(OSError, match="disk full"):
         export_encoder(pretrainer, tmp_path / "e", tokenizer_model=None)
     assert list(tmp_path.iterdir()) == []

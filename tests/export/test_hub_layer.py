@@ -4,6 +4,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+from albert_tf.export import hub
 from albert_tf.export.hub_layer import HubLayer
 
 HEAD = 2  # kernel and bias of a Dense
@@ -123,6 +124,36 @@ def test_head_of_a_pretrainer(encoder_path, inputs, pretrainer):
     )
 
 
+def test_exports_of_model_garden(model_garden, model_garden_path):
+    expected = np.load(model_garden / "model_garden.npz")
+    inputs = {name: expected[name] for name in symbolic_inputs()}
+    layer = HubLayer(model_garden_path)
+    for name in ("sequence_output", "pooled_output"):
+        # As close as the stored checkpoint is to its writer.
+        np.testing.assert_allclose(
+            layer(inputs)[name], expected[name], rtol=0, atol=2e-5
+        )
+    model = classifier(layer)
+    assert len(model.trainable_weights) == 25 + HEAD
+    draws = [layer(inputs, training=True)["pooled_output"] for _ in range(3)]
+    assert np.max(np.std(draws, axis=0)) > 1e-3
+    model.compile("adam", "mse")
+    rows = len(expected["input_mask"])
+    assert all(
+        moved(layer, lambda: model.fit(inputs, np.arange(rows), verbose=0))
+    )
+
+    mlm = HubLayer(model_garden_path, endpoint="mlm")
+    assert len(mlm.trainable_weights) == 30
+    positions = expected["masked_lm_positions"]
+    np.testing.assert_allclose(
+        mlm({**inputs, "masked_lm_positions": positions})["mlm_logits"],
+        expected["mlm_logits"],
+        rtol=0,
+        atol=2e-5,
+    )
+
+
 def test_follows_the_lists_of_the_contract(tmp_path):
     """Not every variable that could be trained is to be trained."""
     root = tf.train.Checkpoint()
@@ -172,6 +203,22 @@ def test_keras_export_takes_the_encoder_along(encoder_path, inputs, tmp_path):
         model(inputs),
         atol=1e-6,
     )
+
+
+def test_import_in_place_of_tensorflow_hub(encoder_path, preprocessor_path):
+    strings = keras.Input((), dtype="string")
+    preprocessor = hub.KerasLayer(
+        preprocessor_path, arguments={"seq_length": 9}
+    )
+    packed = preprocessor(strings)
+    assert packed["input_mask"].shape == (None, 9)
+    # As there, weights are frozen unless it is said.
+    encoder = hub.KerasLayer(encoder_path)
+    assert not encoder.trainable_weights
+    encoder = hub.KerasLayer(encoder_path, trainable=True)
+    model = keras.Model(strings, encoder(packed)["pooled_output"])
+    assert len(model.trainable_weights) == 25
+    assert len(hub.KerasLayer(encoder_path, endpoint="mlm").weights) == 30
 
 
 def test_what_cannot_be_loaded(encoder_path, tmp_path):

@@ -9,60 +9,13 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.export.preprocessor import export_preprocessor
-from albert_tf.text.preprocessor import AlbertPreprocessor
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.tokenizer_files import HUGGING_FACE_SLOW
 
-TEXTS = [
-    "The movie was not bad.",
-    "A good film: 12, 1,000 and 99,999, seen 7 times, twice.",
-    "",
-    "   \t\u3000 ",
-    # Accents, a ligature, dotted I, sharp s, and sigmas.
-    "\u00c9tude na\u00efve \ufb01lm \u0130stanbul Stra\u00dfe",
-    "\u039f\u0394\u039f\u03a3 \u03a3\u0391\u03a3 \u03a3",
-    "e\u0301 a\u030a\u0323 \u1e9b\u0323 \u00bd \u2460 \uff21\uff22",
-    "[CLS] [MASK] <pad> [SEP] <unk> \u2581the",
-    "``good'' \u201cbad\u201d 'film'",
-    "\U0001f600 \u4e2d\u6587 \u0939\u093f\u0928\u094d\u0926\u0940 \ud55c\uad6d",
-    "zero\u200bwidth\u00a0no-break \ufeff mark\u2028line",
-    "nul\0tab\tend\n",
-    "movie " * 60,
-]
 
-
-def expectations(model, **options):
-    tokenizer = AlbertTokenizer.from_file(model, **options)
-    reversed_texts = TEXTS[::-1]
-
-    def packed(length, pairs=None):
-        arrays = tokenizer(
-            TEXTS, pairs, max_length=length, padding="max_length"
-        )
-        return {name: array.tolist() for name, array in arrays.items()}
-
-    preprocessor = AlbertPreprocessor(model, **options)
-    with_offsets = preprocessor.tokenize_with_offsets(tf.constant(TEXTS))
-    return {
-        "texts": TEXTS,
-        "seq_length": 20,
-        "ids": tokenizer.encode(TEXTS),
-        "with_offsets": [part.to_list() for part in with_offsets],
-        "special": {
-            "padding_id": 0,
-            "start_of_sequence_id": 2,
-            "end_of_segment_id": 3,
-            "mask_id": 4,
-            "vocab_size": tokenizer.vocab_size,
-        },
-        "default": packed(20),
-        "7": packed(7),
-        "pairs": packed(20, reversed_texts),
-        "pairs_7": packed(7, reversed_texts),
-    }
-
-
-def test_plain_tensorflow(consumer, tokenizer_model, tmp_path):
+def test_plain_tensorflow(
+    consumer, tokenizer_model, preprocessor_expectations, tmp_path
+):
     arguments = []
     for name, options in {
         "default": {},
@@ -76,7 +29,7 @@ def test_plain_tensorflow(consumer, tokenizer_model, tmp_path):
         path, expected = tmp_path / name, tmp_path / f"{name}.json"
         export_preprocessor(tokenizer_model, path, seq_length=20, **options)
         expected.write_text(
-            json.dumps(expectations(tokenizer_model, **options))
+            json.dumps(preprocessor_expectations(tokenizer_model, **options))
         )
         arguments += [path, expected]
     consumer("preprocessor_in_tensorflow.py", tmp_path / "new", *arguments)

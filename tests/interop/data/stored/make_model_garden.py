@@ -80,3 +80,11 @@ with tempfile.TemporaryDirectory() as temporary:
         sp_model_file=str(vocabulary),
     )
     archive(f"{temporary}/saved_model", "tf_hub_2")
+    export_tfhub_lib.export_preprocessing(
+        f"{temporary}/preprocessor",
+        sp_model_file=str(vocabulary),
+        do_lower_case=True,
+        tokenize_with_offsets=False,  # With SentencePiece, it cannot.
+        default_seq_length=12,
+    )
+    archive(f"{temporary}/preprocessor", "tf_hub_2_preprocessor")

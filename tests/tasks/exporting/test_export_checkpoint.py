@@ -4,7 +4,8 @@ import tensorflow as tf
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.models.encoder import AlbertEncoder
-from albert_tf.tasks.export_checkpoint import export_checkpoint
+from albert_tf.tasks.exporting.config import ExportConfig
+from albert_tf.tasks.exporting.export_checkpoint import export_checkpoint
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.tokenizer_files import HUGGING_FACE_SLOW
 
@@ -31,10 +32,13 @@ def test_exports_of_a_saved_model(shared, tmp_path, encoder, settings):
     model = shared("data", "sentencepiece-30k-clean", "30k-clean.model")
     tokenizer = AlbertTokenizer.from_file(model, **settings)
     encoder.save_pretrained(tmp_path / "model", tokenizer)
-    for kind in ("encoder", "preprocessor"):
-        export_checkpoint(
-            tmp_path / "model", tmp_path / kind, kind=kind, seq_length=16
-        )
+    export_checkpoint(tmp_path / "model", tmp_path / "encoder")
+    export_checkpoint(
+        tmp_path / "model",
+        tmp_path / "preprocessor",
+        "preprocessor",
+        ExportConfig(seq_length=16),
+    )
     preprocess = tf.saved_model.load(tmp_path / "preprocessor")
     ids = preprocess.tokenize(tf.constant(TEXTS)).to_list()
     assert ids == tokenizer.encode(TEXTS)
@@ -55,3 +59,22 @@ def test_a_tokenizer_is_needed(tmp_path, encoder):
     with pytest.raises(InputError, match="holds no tokenizer"):
         export_checkpoint(tmp_path / "model", tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "kinds"),
+    [
+        ("encoder", {"seq_length": 16}, "preprocessor, text_encoder"),
+        ("preprocessor", {"packed": False}, "encoder, text_encoder, task"),
+        ("task", {"quantization": "int8"}, "litert"),
+        ("litert", {"packed": True}, "encoder"),
+        ("text_encoder", {"resizable": True}, "litert"),
+    ],
+)
+def test_settings_without_meaning_are_refused(tmp_path, kind, settings, kinds):
+    ((name, value),) = settings.items()
+    message = f"{name}={value} has no meaning for kind={kind}, but for {kinds}"
+    with pytest.raises(InputError, match=message):
+        export_checkpoint(
+            tmp_path, tmp_path / "out", kind, ExportConfig(**settings)
+        )

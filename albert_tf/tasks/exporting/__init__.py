@@ -1,0 +1,1 @@
+"""Checkpoints and fine-tuned models as what other programs load."""

@@ -1,0 +1,170 @@
+"""Measures LiteRT models: size, speed, accuracy, and error at each depth.
+
+Prints three Markdown tables, of each quantization:
+
+- size and latency of one row of `--seq_length` tokens, with 1 and 2 threads, of
+  an encoder with random weights: `--config`;
+- accuracy of a fine-tuned model on a development set: `--model`, `--dev`;
+- difference from float32 after each block of that model's encoder, over the
+  real tokens of `--examples` rows: its norm over that of the float32 states.
+
+Full int8 is calibrated with the texts of `--calibration_input`, a text a line.
+
+Example:
+  cut -f 1 SST-2/train.tsv | tail -n +2 > texts.txt
+  python benchmarks/litert.py --model=run/model --dev=SST-2/dev.tsv \
+      --calibration_input=texts.txt
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from importlib import metadata
+
+import numpy as np
+import report
+
+from albert_tf.config import AlbertConfig
+from albert_tf.data.documents import read_documents
+from albert_tf.export.litert.conversion import QUANTIZATIONS, convert
+from albert_tf.export.litert.interpreter import signature_runner
+from albert_tf.export.litert.layer_errors import layer_errors
+from albert_tf.export.litert.program import ConstantGraph, encoder_program
+from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.tasks.exporting.litert import task_program
+from albert_tf.tasks.finetuning.data import labelled_examples
+from albert_tf.tasks.finetuning.inputs import examples_of_lines
+from albert_tf.tasks.finetuning.model_folder import load_model
+
+
+def speed_table(config: str, length: int, turns: int) -> str:
+    """Returns the table of sizes and latencies."""
+    model = AlbertEncoder(AlbertConfig.from_official(config))
+    rng = np.random.default_rng(0)
+    shape = [1, length]
+
+    def row():
+        return {
+            "input_word_ids": rng.integers(
+                5, model.config.vocab_size, shape, "int32"
+            ),
+            "input_mask": np.ones(shape, "int32"),
+            "input_type_ids": np.zeros(shape, "int32"),
+        }
+
+    graph = ConstantGraph(encoder_program(model, seq_length=length))
+    rows = [row() for _ in range(8)]
+    table = []
+    for quantization in QUANTIZATIONS:
+        calibration = rows if quantization == "int8" else None
+        content = convert(graph, quantization, calibration)
+        cells = [quantization, f"{len(content) / 1e6:.1f}"]
+        for threads in (1, 2):
+            run = signature_runner(content, num_threads=threads)
+            seconds = [_seconds(run, rows[0]) for _ in range(turns + 1)][1:]
+            wall, cpu = zip(*seconds, strict=True)
+            cells.append(report.milliseconds(wall))
+            if threads == 1:
+                cells.append(report.milliseconds(cpu))
+        table.append(cells)
+    header = ["quantization", "MB", "ms, 1 thread", "of CPU", "ms, 2 threads"]
+    return report.table(header, table)
+
+
+def _seconds(run, row) -> tuple[float, float]:
+    wall, cpu = time.perf_counter(), time.process_time()
+    run(**row)
+    return time.perf_counter() - wall, time.process_time() - cpu
+
+
+def accuracy_tables(flags: argparse.Namespace) -> str:
+    """Returns the tables of scores and of errors at each depth."""
+    changes = {"max_seq_length": flags.seq_length}
+    loaded = load_model(flags.model, changes, packed=False)
+    kind, length = loaded.kind, flags.seq_length
+
+    def rows_of(examples):
+        rows = kind.prepare(examples).rows
+        return [rows.pad([i], length=length) for i in range(rows.num_examples)]
+
+    texts = [
+        line
+        for document in read_documents(flags.calibration_input)
+        for line in document
+    ][: flags.examples]
+    lines = examples_of_lines(kind.description, texts, "calibration")
+    calibration = rows_of(list(lines))
+    examples = labelled_examples(kind.description, [flags.dev])
+    rows = rows_of(examples)
+    labels = kind.description.labels
+    graph = ConstantGraph(task_program(loaded))
+    scores, exact = [], None
+    for quantization in QUANTIZATIONS:
+        calibrating = calibration if quantization == "int8" else None
+        run = signature_runner(convert(graph, quantization, calibrating))
+        found = np.array([run(**row)["probabilities"][0] for row in rows])
+        exact = found if exact is None else exact
+        right = [
+            labels[place] == example.label
+            for place, example in zip(found.argmax(1), examples, strict=True)
+        ]
+        other = np.sum(found.argmax(1) != exact.argmax(1))
+        scores.append(
+            [
+                quantization,
+                f"{100 * np.mean(right):.2f}",
+                f"{other} of {len(rows)}",
+                f"{np.abs(found - exact).max():.4f}",
+                f"{np.abs(found - exact).mean():.4f}",
+            ]
+        )
+    header = ["quantization", "accuracy, %", "other labels"]
+    header += ["largest change of a probability", "mean change"]
+    errors = _error_table(
+        loaded.model.encoder, rows[: flags.examples], calibration
+    )
+    return f"{report.table(header, scores)}\n\n{errors}"
+
+
+def _error_table(encoder, rows, calibration) -> str:
+    table = []
+    for quantization in QUANTIZATIONS[1:]:
+        errors = layer_errors(
+            encoder,
+            quantization,
+            rows,
+            calibration=calibration if quantization == "int8" else None,
+        )
+        cells = [f"{x.relative:.4f} ({x.cosine:.4f})" for x in errors]
+        table.append([quantization, *cells])
+    blocks = [f"block {i}" for i in range(1, len(table[0]))]
+    return report.table(["quantization", *blocks], table)
+
+
+def main() -> None:
+    """Prints the tables that the flags ask for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--config", default="albert_base_v2")
+    parser.add_argument("--seq_length", type=int, default=128)
+    parser.add_argument("--turns", type=int, default=50)
+    parser.add_argument("--no_speed", action="store_true")
+    parser.add_argument("--model", help="folder of a fine-tuned model")
+    parser.add_argument("--dev", help="its development set")
+    parser.add_argument("--calibration_input", help="a text a line")
+    parser.add_argument("--examples", type=int, default=100)
+    flags = parser.parse_args()
+    if flags.model and not (flags.dev and flags.calibration_input):
+        parser.error("--model goes with --dev and --calibration_input")
+
+    here = report.machine()
+    versions = {x: metadata.version(x) for x in ("tensorflow", "keras")}
+    print(report.description(here, versions, 2), "\n", flush=True)
+    if not flags.no_speed:
+        print(speed_table(flags.config, flags.seq_length, flags.turns), "\n")
+    if flags.model:
+        print(accuracy_tables(flags))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What verifies finished exports; see `check_export`."""

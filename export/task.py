@@ -1,0 +1,153 @@
+"""Writes a task, from strings to answers, as a SavedModel."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import tempfile
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from albert_tf.export.assets import attach_vocabulary
+from albert_tf.export.describe import describe_export
+from albert_tf.export.endpoint import Endpoint
+from albert_tf.export.manifest import describe_weights
+from albert_tf.export.origin import UNKNOWN, Origin
+from albert_tf.export.task_graph import Inputs, TaskGraph
+from albert_tf.new_folder import new_folder
+
+
+def export_task(
+    graph: TaskGraph,
+    path: str | os.PathLike[str],
+    *,
+    task: Mapping[str, Any],
+    overwrite: bool = False,
+    origin: Origin = UNKNOWN,
+) -> None:
+    """Writes strings -> answers, for servers, `hub.KerasLayer`, `HubLayer`.
+
+    What `tf.saved_model.load(path)` gives, after `import tensorflow_text`:
+
+    - The object itself: a dict of the graph's inputs by name, a list of them in
+      their order, or the only one -> the dict of outputs. `training=True`
+      switches dropout on.
+    - `variables`, `trainable_variables`, `regularization_losses`.
+    - `.call_training`: the object with dropout on, for
+      `TFSMLayer(path, "__call__", call_training_endpoint="call_training")`.
+    - `.signatures["serving_default"]`: the named inputs -> the named outputs;
+      a further signature for each other form of the inputs.
+    - `.labels()`, where the task has labels: strings `[labels]`.
+    - `.sp_model_file.asset_path` (of a `vocab.txt`, `.vocab_file.asset_path`)
+      and `.do_lower_case`.
+
+    `export.json` in the folder says how it was made, and holds the task.
+
+    Args:
+      graph: of the task, made by a module of `export/task_graphs`.
+      path: the folder to make. It appears only when it is complete.
+      task: what `export.json` says of the task, as JSON values.
+      overwrite: replace a SavedModel at `path`.
+      origin: what the model card says of the weights.
+
+    Raises:
+      InputError: `path` is taken or cannot be made.
+    """
+    tokenizer = graph.preprocessor.tokenizer
+    with new_folder(path, overwrite) as folder:
+        body = tf.function(graph.call, autograph=False)
+        root = _root(graph, body)
+        signatures = {
+            name: _signature(body, inputs)
+            for name, inputs in _forms(graph).items()
+        }
+        with tempfile.TemporaryDirectory() as assets:
+            vocabulary = pathlib.Path(assets) / tokenizer.file_name
+            vocabulary.write_bytes(tokenizer.model_bytes)
+            attach_vocabulary(root, tokenizer, vocabulary)
+            tf.saved_model.save(root, os.fspath(folder), signatures=signatures)
+        describe_export(
+            folder,
+            {
+                "kind": "task",
+                "task": dict(task),
+                "signatures": {
+                    name: {
+                        "inputs": list(inputs),
+                        "outputs": sorted(signatures[name].structured_outputs),
+                    }
+                    for name, inputs in _forms(graph).items()
+                },
+                "config": graph.model.config.to_dict(),
+                "packed": graph.model.packed,
+                **describe_weights(graph.model.weights()),
+                "tokenizer": {
+                    "file": tokenizer.file_name,
+                    **tokenizer.settings,
+                    "fingerprint": tokenizer.fingerprint,
+                },
+            },
+            origin,
+        )
+
+
+def _forms(graph: TaskGraph) -> dict[str, Inputs]:
+    """Returns signature -> its inputs."""
+    return {"serving_default": graph.inputs, **graph.other_inputs}
+
+
+def _root(graph: TaskGraph, body: Callable) -> Endpoint:
+    names = list(graph.inputs)
+
+    def by_name(inputs):
+        if isinstance(inputs, Mapping):
+            return inputs
+        if isinstance(inputs, (list, tuple)):
+            return dict(zip(names, inputs, strict=True))
+        return {names[0]: inputs}
+
+    @tf.function(autograph=False)
+    def call(inputs, training=False):
+        return body(by_name(inputs), training)
+
+    @tf.function(autograph=False)
+    def call_training(inputs):
+        return body(by_name(inputs), True)
+
+    specs = list(graph.inputs.values())
+    for inputs in (
+        specs if len(specs) > 1 else specs[0],
+        *(dict(inputs) for inputs in _forms(graph).values()),
+    ):
+        for training in (False, True):
+            call.get_concrete_function(inputs, training=training)
+        call_training.get_concrete_function(inputs)
+    root = Endpoint(call, graph.model.variables)
+    root.call_training = call_training
+    if graph.labels is not None:
+        # Not a variable: strings have no place on accelerators.
+        root.labels = tf.function(
+            lambda: tf.constant(graph.labels), input_signature=[]
+        )
+    # See `export_encoder`.
+    root.do_lower_case = tf.Variable(
+        graph.preprocessor.tokenizer.settings["do_lower_case"], trainable=False
+    )
+    # The functions need the tables and the vocabulary in it.
+    root._preprocessor = graph.preprocessor
+    return root
+
+
+def _signature(body: Callable, inputs: Inputs) -> Callable:
+    @tf.function(autograph=False)
+    def serve(**inputs):
+        return body(inputs, False)
+
+    return serve.get_concrete_function(
+        **{
+            name: tf.TensorSpec(spec.shape, spec.dtype, name)
+            for name, spec in inputs.items()
+        }
+    )

@@ -1,0 +1,1 @@
+"""Tasks from strings to answers, one module a kind; see `TaskGraph`."""

@@ -1,0 +1,140 @@
+"""Labels, or numbers, of texts and pairs of texts, as graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.export.endpoint import Tensors
+from albert_tf.export.longest_rows import pack_to_longest
+from albert_tf.export.model_graph import ModelGraph
+from albert_tf.export.task_graph import TEXTS, TaskGraph
+from albert_tf.models.classifier import AlbertClassifier
+from albert_tf.text.base_tokenizer import Tokenizer
+from albert_tf.text.preprocessor import AlbertPreprocessor
+
+TEXT = "text"
+TEXT_PAIR = "text_pair"
+
+
+def classes_graph(
+    model: AlbertClassifier,
+    tokenizer: Tokenizer,
+    *,
+    labels: Sequence[str],
+    pair: bool,
+    max_seq_length: int,
+    packed: bool = True,
+) -> TaskGraph:
+    """Makes the graph of a task of classes.
+
+    Inputs: `text` `[batch]`, and for pairs `text_pair` `[batch]`. Outputs:
+    `logits` and `probabilities` float32 `[batch, labels]`, and `label`, the
+    most likely one, strings `[batch]`.
+
+    Args:
+      model: the fine-tuned model.
+      tokenizer: of the model.
+      labels: in the order of its outputs.
+      pair: whether an example is two texts.
+      max_seq_length: tokens of the longest row, see `text_rows`, whose rows
+        these are.
+      packed: see `AlbertEncoder`.
+
+    Raises:
+      InputError: `max_seq_length` is below 4 (of pairs 5) or beyond the
+        model's, or there are not as many labels as outputs.
+    """
+    if len(labels) != model.num_labels:
+        raise InputError(
+            f"labels={','.join(labels)}: there are {len(labels)}, but the "
+            f"model has {model.num_labels} outputs"
+        )
+
+    def outputs(logits: tf.Tensor) -> Tensors:
+        best = tf.argmax(logits, axis=-1, output_type=tf.int32)
+        return {
+            "logits": logits,
+            "probabilities": tf.nn.softmax(logits),
+            "label": tf.gather(tf.constant(labels), best),
+        }
+
+    return _graph(
+        model, tokenizer, outputs, pair, max_seq_length, packed, tuple(labels)
+    )
+
+
+def number_graph(
+    model: AlbertClassifier,
+    tokenizer: Tokenizer,
+    *,
+    pair: bool,
+    max_seq_length: int,
+    packed: bool = True,
+) -> TaskGraph:
+    """Makes the graph of a task of numbers: `value`, float32 `[batch]`.
+
+    Everything else is as in `classes_graph`.
+
+    Raises:
+      InputError: `max_seq_length` is below 4 (of pairs 5) or beyond the
+        model's, or the model has more than one output.
+    """
+    if model.num_labels != 1:
+        raise InputError(
+            f"num_labels={model.num_labels} of the model must be 1 for a number"
+        )
+
+    def outputs(logits: tf.Tensor) -> Tensors:
+        return {"value": logits[:, 0]}
+
+    return _graph(model, tokenizer, outputs, pair, max_seq_length, packed, None)
+
+
+def _graph(
+    model: AlbertClassifier,
+    tokenizer: Tokenizer,
+    outputs: Callable[[tf.Tensor], Tensors],
+    pair: bool,
+    max_seq_length: int,
+    packed: bool,
+    labels: tuple[str, ...] | None,
+) -> TaskGraph:
+    if max_seq_length < (5 if pair else 4):
+        raise InputError(
+            f"max_seq_length={max_seq_length} must be at least 4, to hold "
+            "[CLS], [SEP] and a piece, or 5 for pairs"
+        )
+    names = [TEXT, TEXT_PAIR] if pair else [TEXT]
+    preprocessor = AlbertPreprocessor.from_tokenizer(tokenizer, max_seq_length)
+    graph = ModelGraph(model, packed)
+
+    def call(inputs: Tensors, training: bool) -> Tensors:
+        segments = [preprocessor.tokenize(inputs[name]) for name in names]
+        rows = pack_to_longest(preprocessor, segments, max_seq_length)
+        if pair:
+            rows = _without_empty_pairs(preprocessor, segments, rows)
+        return outputs(graph(rows, training))
+
+    return TaskGraph(
+        model=graph,
+        preprocessor=preprocessor,
+        inputs=dict.fromkeys(names, TEXTS),
+        call=call,
+        max_seq_length=max_seq_length,
+        labels=labels,
+    )
+
+
+def _without_empty_pairs(
+    preprocessor: AlbertPreprocessor,
+    segments: list[tf.RaggedTensor],
+    rows: Tensors,
+) -> Tensors:
+    """Makes rows whose second text has no pieces those of the first alone."""
+    length = tf.shape(rows["input_word_ids"])[1]
+    alone = preprocessor.bert_pack_inputs(segments[:1], length)
+    empty = segments[1].row_lengths()[:, None] == 0
+    return {name: tf.where(empty, alone[name], rows[name]) for name in rows}

@@ -1,0 +1,230 @@
+"""Writes strings -> embeddings as one SavedModel."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.export.assets import attach_vocabulary
+from albert_tf.export.backend import check_backend
+from albert_tf.export.describe import describe_export
+from albert_tf.export.encoder_graph import EncoderGraph
+from albert_tf.export.endpoint import Endpoint, Tensors
+from albert_tf.export.longest_rows import pack_to_longest
+from albert_tf.export.manifest import describe_weights
+from albert_tf.export.origin import UNKNOWN, Origin
+from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.new_folder import new_folder
+from albert_tf.text.preprocessor import AlbertPreprocessor
+
+_SHORTEST = 3
+_TEXTS = tf.TensorSpec([None], tf.string, "text")
+
+
+def export_text_encoder(
+    model: AlbertPretrainer | AlbertEncoder,
+    path: str | os.PathLike[str],
+    *,
+    tokenizer_model: str | os.PathLike[str],
+    seq_length: int | None = None,
+    packed: bool = True,
+    overwrite: bool = False,
+    origin: Origin = UNKNOWN,
+    **settings: Any,
+) -> None:
+    """Writes text -> vectors, for servers, `hub.KerasLayer` and `HubLayer`.
+
+    What `tf.saved_model.load(path)` gives, after `import tensorflow_text`, with
+    B the batch, S the length of its longest row and H the hidden size:
+
+    - The object itself: strings `[B]`, or a list of two such tensors for
+      pairs -> a dict of
+
+      - `pooled_output` float32 `[B, H]`, and `default`, the same
+      - `mean_output` float32 `[B, H]`: the mean of `sequence_output` over all
+        tokens but padding; `[CLS]` and `[SEP]` count, so that an empty text
+        has one
+      - `sequence_output` float32 `[B, S, H]`
+      - `input_word_ids`, `input_mask` and `input_type_ids` int32 `[B, S]`
+
+      `training=True` switches dropout on; `seq_length=64`, an int or an int32
+      scalar, cuts rows to another length.
+    - `variables`, `trainable_variables`, `regularization_losses`.
+    - `.call_training`: the object with dropout on, for
+      `TFSMLayer(path, "__call__", call_training_endpoint="call_training")`.
+    - `.tokenize` and `.tokenize.get_special_tokens_dict`, as the preprocessor
+      has them: see `export_preprocessor`.
+    - `.signatures["serving_default"]`: `text`, strings `[B]` ->
+      `pooled_output` and `mean_output`.
+    - `.signatures["sequence"]`: `text` -> `sequence_output` and the three
+      inputs.
+    - `.sp_model_file.asset_path` (of a `vocab.txt`, `.vocab_file.asset_path`)
+      and `.do_lower_case`.
+
+    Args:
+      model: the source of the weights. The export is float32, and trainable as
+        a whole, whatever the model is.
+      path: the folder to make. It appears only when it is complete.
+      tokenizer_model: the SentencePiece model or the `vocab.txt` that goes
+        with the weights.
+      seq_length: tokens that a row is cut to; None for as many as the model
+        takes.
+      packed: remove padding before the blocks and put zeros there at the end.
+        Faster on CPUs and GPUs where lengths vary.
+      overwrite: replace a SavedModel at `path`.
+      origin: what the model card says of the weights.
+      **settings: `do_lower_case` and so on, as of `AlbertTokenizer`; a
+        tokenizer has its own as `tokenizer.settings`.
+
+    Raises:
+      InputError: `path` is taken or cannot be made; the tokenizer cannot be
+        read or not be put into a graph, or has more pieces than the model has
+        embeddings; `seq_length` is too small for a pair or beyond the model's;
+        the model has no pooler; Keras computes with another backend.
+      TypeError: `model` is something else.
+    """
+    # Exactly these: what a subclass does otherwise would be lost in silence.
+    if type(model) not in (AlbertPretrainer, AlbertEncoder):
+        raise TypeError(
+            "model must be an AlbertPretrainer or AlbertEncoder, not "
+            f"{type(model).__name__}; another model's encoder is its .encoder"
+        )
+    check_backend()
+    encoder = model.encoder if isinstance(model, AlbertPretrainer) else model
+    if encoder.pooler is None:
+        raise InputError(
+            f"{model.name} was made with pooler=False, but a text encoder "
+            "promises pooled_output; export a model with a pooler"
+        )
+    longest = model.config.max_position_embeddings
+    seq_length = longest if seq_length is None else seq_length
+    if not _SHORTEST <= seq_length <= longest:
+        raise InputError(
+            f"seq_length={seq_length} must be from {_SHORTEST}, to hold [CLS] "
+            f"and the two [SEP] of a pair, to {longest}, the model's "
+            "max_position_embeddings"
+        )
+    with new_folder(path, overwrite) as folder:
+        preprocessor = AlbertPreprocessor(
+            tokenizer_model, seq_length, **settings
+        )
+        tokenizer = preprocessor.tokenizer
+        if tokenizer.vocab_size > model.config.vocab_size:
+            raise InputError(
+                f"{tokenizer_model} has {tokenizer.vocab_size} pieces, but the "
+                f"model's vocab_size is {model.config.vocab_size}; give the "
+                "tokenizer that the model was trained with"
+            )
+        graph = EncoderGraph(encoder, packed)
+        root = _root(graph, preprocessor)
+        attach_vocabulary(root, tokenizer, tokenizer_model)
+        # See `export_encoder`.
+        root.do_lower_case = tf.Variable(
+            tokenizer.settings["do_lower_case"], trainable=False
+        )
+        tf.saved_model.save(
+            root,
+            os.fspath(folder),
+            signatures={
+                "serving_default": _signature(
+                    root, ("pooled_output", "mean_output")
+                ),
+                "sequence": _signature(
+                    root,
+                    (
+                        "sequence_output",
+                        "input_word_ids",
+                        "input_mask",
+                        "input_type_ids",
+                    ),
+                ),
+            },
+        )
+        describe_export(
+            folder,
+            {
+                "kind": "text_encoder",
+                "seq_length": seq_length,
+                "config": model.config.to_dict(),
+                "packed": packed,
+                **describe_weights(graph.weights()),
+                "tokenizer": {
+                    "file": pathlib.Path(tokenizer_model).name,
+                    **tokenizer.settings,
+                    "fingerprint": tokenizer.fingerprint,
+                },
+            },
+            origin,
+        )
+
+
+def _root(graph: EncoderGraph, preprocessor: AlbertPreprocessor) -> Endpoint:
+    default = preprocessor.seq_length
+    # This and `embed` are called by the other functions, not inlined: there is
+    # one graph of each, and to save the others, which traces them, is quick.
+    tokenize = tf.function(
+        preprocessor.tokenize, input_signature=[_TEXTS], autograph=False
+    )
+
+    @tf.function(autograph=False)
+    def embed(inputs, training, seq_length):
+        texts = inputs if isinstance(inputs, (list, tuple)) else [inputs]
+        segments = [tokenize(text) for text in texts]
+        rows = pack_to_longest(preprocessor, segments, seq_length)
+        outputs = graph.encode(rows, training)
+        # Of every block: for those, there is the encoder's export.
+        del outputs["encoder_outputs"]
+        mean = _mean(outputs["sequence_output"], rows["input_mask"])
+        return {**outputs, "mean_output": mean, **rows}
+
+    @tf.function(autograph=False)
+    def call(inputs, training=False, seq_length=default):
+        return embed(inputs, training, tf.cast(seq_length, tf.int32))
+
+    @tf.function(autograph=False)
+    def call_training(inputs):
+        return embed(inputs, True, tf.constant(default))
+
+    any_length = tf.TensorSpec([], tf.int32)
+    for inputs in (_TEXTS, [_TEXTS, _TEXTS]):
+        for training in (False, True):
+            call.get_concrete_function(inputs, training=training)
+            call.get_concrete_function(
+                inputs, training=training, seq_length=any_length
+            )
+        call_training.get_concrete_function(inputs)
+    root = Endpoint(call, graph.variables)
+    root.call_training = call_training
+    root.tokenize = Endpoint(tokenize)
+    root.tokenize.get_special_tokens_dict = tf.function(
+        preprocessor.get_special_tokens_dict,
+        input_signature=[],
+        autograph=False,
+    )
+    # The functions need the tables and the vocabulary in it.
+    root._preprocessor = preprocessor
+    return root
+
+
+def _mean(states: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+    """Means over the tokens of rows: `[B, S, H]`, `[B, S]` -> `[B, H]`."""
+    weights = tf.cast(mask, states.dtype)[:, :, None]
+    # Each row has [CLS] at least.
+    return tf.reduce_sum(states * weights, 1) / tf.reduce_sum(weights, 1)
+
+
+def _signature(
+    root: Endpoint, names: tuple[str, ...]
+) -> Callable[..., Tensors]:
+    @tf.function(input_signature=[_TEXTS], autograph=False)
+    def serve(text):
+        outputs = root.__call__(text)
+        return {name: outputs[name] for name in names}
+
+    return serve

@@ -1,0 +1,222 @@
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.export.litert.conversion import QUANTIZATIONS, convert
+from albert_tf.export.litert.interpreter import signature_runner
+from albert_tf.export.litert.program import ConstantGraph, encoder_program
+from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.inputs import ENCODER_INPUTS
+
+OUTPUTS = {"sequence_output", "pooled_output"}
+
+
+@pytest.fixture(scope="module")
+def models(encoder, length, make_rows):
+    """Quantization -> the model's bytes."""
+    graph = ConstantGraph(encoder_program(encoder, seq_length=length))
+    rows = make_rows(8, seed=1)
+    return {
+        name: convert(graph, name, rows if name == "int8" else None)
+        for name in QUANTIZATIONS
+    }
+
+
+@pytest.fixture(scope="module")
+def resizable(encoder, length):
+    """Quantization -> the bytes of a resizable model."""
+    program = encoder_program(encoder, seq_length=length, resizable=True)
+    graph = ConstantGraph(program)
+    return {name: convert(graph, name) for name in ("none", "dynamic")}
+
+
+def operations(model):
+    interpreter = tf.lite.Interpreter(model_content=model)
+    return {op["op_name"] for op in interpreter._get_ops_details()}
+
+
+def relative_error(ours, theirs):
+    return np.linalg.norm(ours - theirs) / np.linalg.norm(theirs)
+
+
+@pytest.mark.parametrize(
+    ("quantization", "limit"),
+    [
+        # Sums in another order.
+        ("none", 1e-5),
+        # Weights have 11 bits, so each is off by 2**-12 at most.
+        ("float16", 1e-3),
+        # Weights and rows have 8 bits, so values are off by 2**-8 of the
+        # largest of their row; two blocks, each with a dozen roundings.
+        ("dynamic", 0.05),
+        # ... of the largest of the calibration, wherever that was.
+        ("int8", 0.15),
+    ],
+)
+def test_numbers_are_those_of_the_encoder(
+    models, encoder, make_rows, quantization, limit
+):
+    run = signature_runner(models[quantization])
+    errors = {name: [] for name in OUTPUTS}
+    for row in make_rows(6, seed=2):
+        real = row["input_mask"] == 1
+        ours, theirs = run(**row), encoder(row)
+        assert set(ours) == OUTPUTS
+        for name in OUTPUTS:
+            mine, exact = ours[name], theirs[name].numpy()
+            if name == "sequence_output":
+                mine, exact = mine[real], exact[real]
+            assert mine.dtype == np.float32
+            errors[name].append(relative_error(mine, exact))
+    worst = {name: max(values) for name, values in errors.items()}
+    assert max(worst.values()) < limit, worst
+    # Each is what its name says, and no finer one.
+    assert quantization == "none" or max(worst.values()) > limit / 100, worst
+
+
+@pytest.mark.parametrize("quantization", QUANTIZATIONS)
+def test_operations_are_built_in(models, quantization):
+    found = operations(models[quantization])
+    assert {"FULLY_CONNECTED", "SOFTMAX", "GELU"} <= found
+    # What needs TensorFlow is called Flex..., and what a program has to bring
+    # along has a name in small letters.
+    assert not [name for name in found if name != name.upper()]
+
+
+def test_weights_are_constants(models):
+    found = operations(models["none"])
+    assert not {"VAR_HANDLE", "READ_VARIABLE"} & found
+    interpreter = tf.lite.Interpreter(model_content=models["none"])
+    products = [
+        op["op_name"]
+        for op in interpreter._get_ops_details()
+        if op["op_name"] in ("FULLY_CONNECTED", "BATCH_MATMUL")
+    ]
+    # A layer: query, key and value, attention output, feed-forward; scores and
+    # context. Once: projection and pooler.
+    assert products.count("FULLY_CONNECTED") == 2 * 4 + 2
+    assert products.count("BATCH_MATMUL") == 2 * 2
+
+
+def test_only_matrices_are_8_bit_in_int8(models):
+    interpreter = tf.lite.Interpreter(
+        model_content=models["int8"],
+        experimental_op_resolver_type=tf.lite.experimental.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+    )
+    types = {
+        tensor["index"]: tensor["dtype"]
+        for tensor in interpreter.get_tensor_details()
+    }
+    for op in interpreter._get_ops_details():
+        first = types[op["inputs"][0]]
+        if op["op_name"] == "FULLY_CONNECTED":
+            assert first == np.int8
+        if op["op_name"] in ("SOFTMAX", "BATCH_MATMUL", "RSQRT", "MEAN"):
+            assert first == np.float32, op["op_name"]
+
+
+@pytest.mark.parametrize("quantization", ["none", "dynamic"])
+def test_resizable_takes_batches_of_any_shape(
+    resizable, encoder, config, make_rows, quantization
+):
+    run = signature_runner(resizable[quantization])
+    limit = {"none": 1e-5, "dynamic": 0.05}[quantization]  # as above
+    longest = config.max_position_embeddings
+    for batch, length in ((1, 7), (1, 1), (2, longest), (5, 12)):
+        rows = make_rows(batch, length)
+        inputs = {
+            name: np.concatenate([row[name] for row in rows])
+            for name in rows[0]
+        }
+        output = run(**inputs)["sequence_output"]
+        assert output.shape == (batch, length, encoder.config.hidden_size)
+        exact = encoder(inputs)["sequence_output"].numpy()
+        assert relative_error(output, exact) < limit, (batch, length)
+
+
+def test_signature_tells_shapes(models, resizable, length):
+    for model, shape in (
+        (models["none"], [1, length]),
+        (resizable["none"], [-1, -1]),
+    ):
+        interpreter = tf.lite.Interpreter(model_content=model)
+        (name,) = interpreter.get_signature_list()
+        assert name == "serving_default"
+        inputs = interpreter.get_signature_runner().get_input_details()
+        assert set(inputs) == {
+            "input_word_ids",
+            "input_mask",
+            "input_type_ids",
+        }
+        for details in inputs.values():
+            assert details["dtype"] == np.int32
+            assert list(details["shape_signature"]) == shape
+
+
+@pytest.mark.parametrize("quantization", QUANTIZATIONS)
+def test_shared_layers_are_stored_once(config, length, make_rows, quantization):
+    sizes = []
+    rows = make_rows(2) if quantization == "int8" else None
+    for layers in (2, 12):
+        # Large enough that a second copy of the weights would show.
+        model = AlbertEncoder(
+            dataclasses.replace(
+                config,
+                num_hidden_layers=layers,
+                hidden_size=128,
+                intermediate_size=512,
+            )
+        )
+        graph = ConstantGraph(encoder_program(model, seq_length=length))
+        sizes.append(len(convert(graph, quantization, rows)))
+    bytes_of_weight = {"none": 4, "float16": 2}.get(quantization, 1)
+    of_a_layer = 12 * 128 * 128 * bytes_of_weight
+    assert sizes[0] > of_a_layer
+    # Ten layers more: their operations, and not one layer's weights.
+    assert sizes[1] - sizes[0] < min(of_a_layer, 120_000), sizes
+
+
+def test_calibration_is_deterministic(models, encoder, length, make_rows):
+    graph = ConstantGraph(encoder_program(encoder, seq_length=length))
+    again = signature_runner(convert(graph, "int8", make_rows(8, seed=1)))
+    other = signature_runner(convert(graph, "int8", make_rows(8, seed=5)))
+    (row,) = make_rows(1, seed=3)
+    expected = signature_runner(models["int8"])(**row)["sequence_output"]
+    np.testing.assert_array_equal(again(**row)["sequence_output"], expected)
+    assert np.any(other(**row)["sequence_output"] != expected)
+
+
+@pytest.mark.parametrize(
+    ("quantization", "rows", "message"),
+    [
+        ("int4", 0, "'int4' must be one of none, float16, dynamic, int8"),
+        ("int8", 0, "quantization=int8 needs calibration_input"),
+        ("dynamic", 1, "dynamic has no use for calibration_input"),
+    ],
+)
+def test_quantizations_that_cannot_be(
+    encoder, length, make_rows, quantization, rows, message
+):
+    graph = ConstantGraph(encoder_program(encoder, seq_length=length))
+    with pytest.raises(InputError, match=message):
+        convert(graph, quantization, make_rows(rows))
+
+
+@pytest.mark.parametrize("length", [1, 41])
+def test_lengths_that_cannot_be(encoder, length):
+    with pytest.raises(InputError, match=f"seq_length={length} must be"):
+        encoder_program(encoder, seq_length=length)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("quantization", ["dynamic", "int8"])
+def test_base_has_at_most_13_megabytes(quantization):
+    model = AlbertEncoder(AlbertConfig.from_official("albert_base_v2"))
+    rows = [{x: np.ones([1, 128], "int32") for x in ENCODER_INPUTS}]
+    graph = ConstantGraph(encoder_program(model, seq_length=128))
+    calibration = rows if quantization == "int8" else None
+    assert len(convert(graph, quantization, calibration)) <= 13e6

@@ -1,0 +1,115 @@
+import json
+import zipfile
+
+import numpy as np
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.export.litert.interpreter import signature_runner
+from albert_tf.export.litert.program import encoder_program
+from albert_tf.export.litert.writer import export_litert
+from albert_tf.export.manifest import weights_fingerprint
+from albert_tf.text.tokenizer_files import load_tokenizer
+
+
+@pytest.fixture(scope="module")
+def program(encoder, length):
+    return encoder_program(encoder, seq_length=length)
+
+
+@pytest.fixture(scope="module")
+def folder(program, tokenizer, tmp_path_factory):
+    path = tmp_path_factory.mktemp("litert") / "export"
+    export_litert(
+        program,
+        path,
+        tokenizer=tokenizer,
+        quantization="dynamic",
+        labels=("bad", "good"),
+    )
+    return path
+
+
+def test_folder(folder):
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "README.md",
+        "export.json",
+        "model.tflite",
+    ]
+
+
+def test_vocabulary_comes_out_of_the_model(folder, tokenizer, tmp_path):
+    with zipfile.ZipFile(folder / "model.tflite") as archive:
+        assert archive.testzip() is None
+        archive.extractall(tmp_path)
+    assert (tmp_path / "labels.txt").read_text() == "bad\ngood\n"
+    text = "I have really seen 1,000 good movies"
+    assert load_tokenizer(tmp_path).encode(text) == tokenizer.encode(text)
+
+
+def test_the_model_runs_with_the_archive_behind_it(
+    folder, encoder, tokenizer, length
+):
+    row = tokenizer("a good movie", max_length=length, padding="max_length")
+    run = signature_runner((folder / "model.tflite").read_bytes())
+    # Quantized: see test_conversion.py.
+    np.testing.assert_allclose(
+        run(**row)["pooled_output"], encoder(row)["pooled_output"], atol=0.1
+    )
+
+
+def test_manifest(folder, encoder, length):
+    values = json.loads((folder / "export.json").read_text())
+    weights = {w.path: np.asarray(w) for w in encoder.weights}
+    assert {
+        "kind": "litert",
+        "file": "model.tflite",
+        "bytes": (folder / "model.tflite").stat().st_size,
+        "quantization": "dynamic",
+        "calibration_examples": 0,
+        "seq_length": length,
+        "resizable": False,
+        "associated_files": [
+            "spiece.model",
+            "tokenizer_config.json",
+            "labels.txt",
+        ],
+        "weights_sha256": weights_fingerprint(weights),
+        "config": encoder.config.to_dict(),
+    }.items() <= values.items()
+    assert values["signatures"]["serving_default"] == {
+        "inputs": ["input_word_ids", "input_mask", "input_type_ids"],
+        "outputs": ["pooled_output", "sequence_output"],
+    }
+
+
+def test_equal_exports_have_equal_bytes(folder, program, tokenizer, tmp_path):
+    export_litert(
+        program,
+        tmp_path / "again",
+        tokenizer=tokenizer,
+        quantization="dynamic",
+        labels=("bad", "good"),
+    )
+    for name in ("model.tflite", "export.json"):
+        again = (tmp_path / "again" / name).read_bytes()
+        assert again == (folder / name).read_bytes(), name
+
+
+def test_no_path_of_this_machine_is_in_it(folder, tokenizer_model):
+    for path in folder.iterdir():
+        content = path.read_bytes()
+        assert str(tokenizer_model.parent).encode() not in content
+        assert b"site-packages" not in content, path.name
+
+
+def test_what_is_there_stays(folder, program, tokenizer, tmp_path):
+    with pytest.raises(InputError, match="exists"):
+        export_litert(program, folder, tokenizer=tokenizer)
+    with pytest.raises(InputError, match="holds no export.json"):
+        export_litert(program, tmp_path, tokenizer=tokenizer, overwrite=True)
+    with pytest.raises(InputError, match="int8 needs calibration_input"):
+        export_litert(
+            program, tmp_path / "x", tokenizer=tokenizer, quantization="int8"
+        )
+    assert not list(tmp_path.iterdir())

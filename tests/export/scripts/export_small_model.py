@@ -1,0 +1,29 @@
+"""Exports a model, run by an interpreter with another TensorFlow than ours.
+
+Usage: export_small_model.py VERSION MODEL SPIECE.model FOLDER
+"""
+
+import pathlib
+import sys
+
+import tensorflow as tf
+
+from albert_tf.export import export_encoder, export_preprocessor
+from albert_tf.export.text_encoder import export_text_encoder
+from albert_tf.models.pretrainer import AlbertPretrainer
+
+
+def main(version, model_path, tokenizer_model, folder):
+    assert tf.__version__.startswith(version), tf.__version__
+    folder = pathlib.Path(folder)
+    model = AlbertPretrainer.from_pretrained(model_path)
+    export_encoder(model, folder / "encoder", tokenizer_model=tokenizer_model)
+    export_encoder(model, folder / "packed", tokenizer_model=None, packed=True)
+    export_preprocessor(tokenizer_model, folder / "preprocessor", seq_length=20)
+    export_text_encoder(
+        model, folder / "text_encoder", tokenizer_model=tokenizer_model
+    )
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,170 @@
+"""TF-Hub's contract of encoders, on a published kind of export and on ours.
+
+What holds of Model Garden's export must hold of ours; what users of it stumble
+over, ours mends. Preprocessors: test_preprocessor.py.
+"""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+ENCODER_WEIGHTS = 25
+MLM_WEIGHTS = 30
+OUTPUTS = {"sequence_output", "pooled_output", "encoder_outputs"}
+
+
+@pytest.fixture(scope="module")
+def published(model_garden_path):
+    return tf.saved_model.load(model_garden_path)
+
+
+@pytest.fixture(scope="module")
+def ours(encoder_path):
+    return tf.saved_model.load(encoder_path)
+
+
+@pytest.fixture(scope="module", params=["published", "ours"])
+def encoder(request):
+    return request.getfixturevalue(request.param)
+
+
+def batch(length=6, dtype="int32", **others):
+    ids = np.full([2, length], 5, dtype)
+    ones, zeros = np.ones_like(ids), np.zeros_like(ids)
+    inputs = {
+        "input_word_ids": ids,
+        "input_mask": ones,
+        "input_type_ids": zeros,
+        **others,
+    }
+    return {name: tf.constant(array) for name, array in inputs.items()}
+
+
+def test_outputs(encoder):
+    outputs = encoder(batch())
+    assert set(outputs) == {*OUTPUTS, "default"}
+    batch_size, length, hidden = outputs["sequence_output"].shape
+    assert (batch_size, length) == (2, 6)
+    assert outputs["pooled_output"].shape == (2, hidden)
+    np.testing.assert_array_equal(outputs["default"], outputs["pooled_output"])
+    layers = outputs["encoder_outputs"]
+    assert isinstance(layers, list)
+    assert all(layer.shape == (2, 6, hidden) for layer in layers)
+    np.testing.assert_array_equal(layers[-1], outputs["sequence_output"])
+    assert {tensor.dtype for tensor in tf.nest.flatten(outputs)} == {tf.float32}
+
+
+def test_any_size(encoder):
+    for length in (1, 16):
+        outputs = encoder(batch(length))
+        assert outputs["sequence_output"].shape[1] == length
+
+
+def test_training_switches_dropout_on(encoder):
+    def spread(**arguments):
+        draws = [
+            encoder(batch(), **arguments)["sequence_output"] for _ in range(3)
+        ]
+        return np.max(np.std(draws, axis=0))
+
+    assert spread() < 1e-6
+    assert spread(training=False) < 1e-6
+    assert spread(training=True) > 1e-3
+
+
+def test_variables(encoder):
+    for endpoint, count in (
+        (encoder, ENCODER_WEIGHTS),
+        (encoder.mlm, MLM_WEIGHTS),
+    ):
+        assert len(endpoint.variables) == count
+        assert len(endpoint.trainable_variables) == count
+        assert all(v.trainable for v in endpoint.trainable_variables)
+        assert list(endpoint.regularization_losses) == []
+    shared = {id(v) for v in encoder.variables}
+    assert len(shared & {id(v) for v in encoder.mlm.variables}) == len(shared)
+
+
+def test_masked_language_model(encoder):
+    positions = np.array([[1, 2, 0], [3, 0, 0]], "int32")
+    outputs = encoder.mlm(batch(masked_lm_positions=positions))
+    assert set(outputs) == {*OUTPUTS, "mlm_logits"}
+    vocab_size = encoder.variables[0].shape[0]
+    assert outputs["mlm_logits"].shape == (2, 3, vocab_size)
+    # Padded positions are of the first token.
+    np.testing.assert_allclose(
+        outputs["mlm_logits"][1, 1], outputs["mlm_logits"][1, 2], atol=1e-6
+    )
+
+
+def test_vocabulary_travels_along(encoder):
+    path = encoder.sp_model_file.asset_path.numpy()
+    assert tf.io.gfile.stat(path).length > 100
+
+
+def test_other_inputs_are_refused(encoder):
+    known = batch()
+    without_types = {k: v for k, v in known.items() if k != "input_type_ids"}
+    another_key = {**known, "something": known["input_mask"]}
+    for inputs in (another_key, without_types, list(known.values())):
+        with pytest.raises(ValueError, match="Could not find matching"):
+            encoder(inputs)
+
+
+# From here on: what users of the published encoders stumble over.
+
+
+def test_signature_names_its_outputs(published, ours):
+    def outputs(encoder):
+        return set(encoder.signatures["serving_default"].structured_outputs)
+
+    assert not outputs(published) & OUTPUTS
+    assert outputs(ours) == {"sequence_output", "pooled_output"}
+
+
+def test_error_says_the_limit_of_the_length(published, ours):
+    def error(call, *inputs, **named):
+        with pytest.raises(
+            (ValueError, tf.errors.InvalidArgumentError)
+        ) as caught:
+            call(*inputs, **named)
+        return str(caught.value)
+
+    too_long = batch(41)
+    positions = np.zeros([2, 1], "int32")
+    says = "max_position_embeddings_40"
+    assert "max_position" not in error(published, too_long)
+    assert says in error(ours, too_long)
+    assert says in error(ours, too_long, training=True)
+    assert says in error(ours.call_training, too_long)
+    assert says in error(ours.sop, too_long)
+    assert says in error(ours.mlm, batch(41, masked_lm_positions=positions))
+    message = error(ours.signatures["serving_default"], **too_long)
+    assert "max_position_embeddings=40; shorten the inputs" in message
+
+
+def test_int64_is_taken(published, ours):
+    inputs = batch(dtype="int64")
+    with pytest.raises(ValueError, match="Could not find matching"):
+        published(inputs)
+    np.testing.assert_array_equal(
+        ours(inputs)["pooled_output"], ours(batch())["pooled_output"]
+    )
+    positions = np.zeros([2, 1], "int64")
+    with_positions = batch(dtype="int64", masked_lm_positions=positions)
+    assert ours.mlm(with_positions)["mlm_logits"].shape[1] == 1
+    assert ours.sop(inputs, training=True)["sop_logits"].shape == (2, 2)
+    assert ours.call_training(inputs)["pooled_output"].shape[0] == 2
+
+
+def test_sentence_order_beside_masked_words(published, ours):
+    assert not hasattr(published, "sop")
+    outputs = ours.sop(batch())
+    assert set(outputs) == {*OUTPUTS, "sop_logits"}
+    assert outputs["sop_logits"].shape == (2, 2)
+    assert len(ours.sop.trainable_variables) == ENCODER_WEIGHTS + 2
+
+
+def test_lower_case_can_be_read(published, ours):
+    assert not hasattr(published, "do_lower_case")
+    assert bool(ours.do_lower_case.numpy()) is True

@@ -1,0 +1,18 @@
+"""Layers around exports in Keras 3, in fresh processes."""
+
+import pytest
+
+
+@pytest.mark.parametrize("layer", ["tfsm", "hub"])
+def test_layers_of_keras_3(
+    consumer, encoder_path, preprocessor_path, layer, tmp_path
+):
+    consumer(
+        "layers_of_keras_3.py",
+        layer,
+        "save",
+        preprocessor_path,
+        encoder_path,
+        tmp_path,
+    )
+    consumer("layers_of_keras_3.py", layer, "load", tmp_path)

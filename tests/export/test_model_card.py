@@ -1,0 +1,139 @@
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from albert_tf.export.model_card import model_card
+from albert_tf.export.origin import Origin
+
+MANIFEST = {
+    "settings": {"text_format": "prose", "language": "de", "ngram": 3},
+    "inputs": [
+        {"name": "a.txt", "bytes": 1000, "sha256": "0"},
+        {"name": "b.txt", "bytes": 234, "sha256": "1"},
+    ],
+    "splits": {
+        "train": {
+            "files": [{"name": "pretraining-00000-of-00001.tfrecord"}],
+            "passes": 2,
+            "counts": {"documents": 12, "one_sentence_chunks": 7},
+            "labels": {"0": 1, "1": 1},
+            "padding_fraction": 0.25,
+            "masking_rate": 0.1234,
+            "constant_guess_accuracy": 0.0501,
+        }
+    },
+}
+ORIGIN = Origin(
+    name="albert_tiny",
+    source="training run of albert_tf, step 3200",
+    data_manifest=MANIFEST,
+    training_flags={"learning_rate": "0.001", "input": "records"},
+    scores={"mlm_accuracy": 0.5, "loss": 2.0},
+    scored_on="held-out documents, by the run at step 3200",
+    licence="Apache-2.0",
+)
+VALUES = {
+    "kind": "encoder",
+    "config": {"hidden_size": 312, "sharing": "all"},
+    "parameters": {"encoder": 5000, "mlm_head": 234},
+    "packed": False,
+    "weights": ["encoder/a"],
+    "weights_sha256": "ab" * 32,
+    "tokenizer": {"file": "spiece.model", "do_lower_case": True},
+    "versions": {"tensorflow": "2.21.0"},
+}
+
+
+def test_says_what_is_known():
+    card = model_card(VALUES, ORIGIN)
+    front, body = card.removeprefix("---\n").split("\n---\n")
+    assert "license: apache-2.0" in front.splitlines()
+    assert "language: de" in front.splitlines()
+    assert "pipeline_tag: feature-extraction" in front.splitlines()
+    for line in (
+        "# albert_tiny: encoder",
+        "Made from: training run of albert_tf, step 3200.",
+        "| hidden_size | 312 |",
+        "| parameters: encoder | 5,000 |",
+        "| parameters: all | 5,234 |",
+        "| packed | no |",
+        "| do_lower_case | yes |",
+        "Text: 2 files of 1,234 bytes.",
+        "| ngram | 3 |",
+        "| documents | 12 |",
+        "| one sentence chunks | 7 |",
+        "| masking rate (effective) | 0.1234 |",
+        "--learning_rate=0.001",
+        "Of held-out documents, by the run at step 3200.",
+        "| mlm_accuracy | 0.5 |",
+        "Apache-2.0",
+        "| made with tensorflow | 2.21.0 |",
+        f"| sha256 of the weights | `{'ab' * 32}` |",
+    ):
+        assert line in body.splitlines(), line
+
+
+def test_says_what_is_not_known():
+    card = model_card(VALUES, Origin())
+    assert "license:" not in card
+    assert "language:" not in card
+    for title, text in (
+        ("Licence", "Not stated."),
+        ("Training data", "Not recorded."),
+        ("Training", "Not recorded."),
+        ("Scores", "Not recorded."),
+    ):
+        assert f"\n## {title}\n\n{text}\n" in card
+
+
+def test_licence_in_words_is_other():
+    origin = Origin(licence="for research only")
+    card = model_card(VALUES, origin)
+    assert "license: other\n" in card
+    assert "\n## Licence\n\nfor research only\n" in card
+
+
+def test_origin_survives_json_without_lists_of_files():
+    values = json.loads(json.dumps(ORIGIN.to_dict()))
+    again = Origin.from_dict({**values, "of_a_later_version": 1})
+    assert again.scores == ORIGIN.scores
+    assert "inputs" not in again.data_manifest
+    assert "files" not in again.data_manifest["splits"]["train"]
+    card = model_card(VALUES, again)
+    assert "| masking rate (effective) | 0.1234 |" in card
+
+
+def blocks(folder):
+    card = (folder / "README.md").read_text("utf-8")
+    return re.findall(r"With ([^\n]*):\n\n```python\n(.*?)```", card, re.DOTALL)
+
+
+@pytest.mark.parametrize("kind", ["encoder", "preprocessor"])
+def test_code_runs_in_a_fresh_process(kind, request, tmp_path):
+    path = request.getfixturevalue(f"{kind}_path")
+    folder = shutil.copytree(path, tmp_path / "elsewhere")
+    programs = blocks(folder)
+    assert [title for title, _ in programs] == [
+        "TensorFlow",
+        "tf_keras",
+        "Keras 3",
+    ]
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", code],
+            cwd=folder,
+            env={**os.environ},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _, code in programs
+    ]
+    for process, (title, _) in zip(processes, programs, strict=True):
+        _, error = process.communicate()
+        assert process.returncode == 0, f"{title}: {error[-3000:]}"

@@ -1,0 +1,185 @@
+"""Exports in TensorFlow's C++ runtime, and the server of docs/serving.md."""
+
+import contextlib
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_text  # noqa: F401
+from tensorflow.core.protobuf import saved_model_pb2
+
+from albert_tf.export.task import export_task
+from albert_tf.export.task_graphs.texts import classes_graph
+from albert_tf.models.classifier import AlbertClassifier
+from albert_tf.text.tokenizer import AlbertTokenizer
+
+PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "serving.md"
+TEXTS = ["a good movie", "", "I have seen it 12,000 times; the plot was bad"]
+
+
+@pytest.fixture(scope="module")
+def task_path(config, tokenizer_model, tmp_path_factory):
+    tokenizer = AlbertTokenizer.from_file(tokenizer_model)
+    model = AlbertClassifier(config, num_labels=2)
+    rng = np.random.default_rng(3)
+    for weight in model.weights:
+        # Far from zeros and ones, so that each weight shows in the outputs.
+        weight.assign(weight + rng.normal(0, 0.2, weight.shape))
+    bias = model.classifier_head.bias
+    # Around the mean of the texts, so that they get both labels.
+    rows = tokenizer(TEXTS, max_length=20)
+    bias.assign(bias - np.mean(model(rows), axis=0))
+    graph = classes_graph(
+        model,
+        tokenizer,
+        labels=["bad", "good"],
+        pair=False,
+        max_seq_length=20,
+    )
+    path = tmp_path_factory.mktemp("exports") / "task"
+    export_task(graph, path, task={"name": "reviews"})
+    return path
+
+
+@pytest.fixture(scope="module")
+def answers(task_path):
+    """What Python gets for TEXTS: name -> array."""
+    serve = tf.saved_model.load(task_path).signatures["serving_default"]
+    outputs = {
+        name: values.numpy()
+        for name, values in serve(text=tf.constant(TEXTS)).items()
+    }
+    outputs["label"] = np.array([x.decode() for x in outputs["label"]])
+    assert len(set(outputs["label"])) == 2
+    return outputs
+
+
+def check_in_cpp_runtime(consumer, export, arrays, folder):
+    saved_model = saved_model_pb2.SavedModel.FromString(
+        (export / "saved_model.pb").read_bytes()
+    )
+    (meta_graph,) = saved_model.meta_graphs
+    signature = meta_graph.signature_def["serving_default"]
+    request = {
+        kind: {name: info.name for name, info in tensors.items()}
+        for kind, tensors in (
+            ("inputs", signature.inputs),
+            ("outputs", signature.outputs),
+        )
+    }
+    assert set(request["outputs"]) <= set(arrays)
+    (folder / "request.json").write_text(json.dumps(request))
+    np.savez(folder / "expected.npz", **arrays)
+    consumer(
+        "signature_in_cpp_runtime.py",
+        export,
+        folder / "request.json",
+        folder / "expected.npz",
+    )
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="libraries have other names elsewhere"
+)
+class TestCppRuntime:
+    def test_ids(self, consumer, encoder_path, expected, tmp_path):
+        arrays = dict(np.load(expected))
+        check_in_cpp_runtime(consumer, encoder_path, arrays, tmp_path)
+
+    def test_strings(self, consumer, task_path, answers, tmp_path):
+        arrays = {"text": np.array(TEXTS), **answers}
+        check_in_cpp_runtime(consumer, task_path, arrays, tmp_path)
+
+
+@contextlib.contextmanager
+def running(folder, export):
+    """Runs serve.py in a folder; gives the address of the server."""
+    process = subprocess.Popen(
+        # Port 0: one that is free.
+        [sys.executable, "-m", "uvicorn", "serve:app", "--port", "0"],
+        cwd=folder,
+        env={**os.environ, "MODEL": os.fspath(export)},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        log = ""
+        for line in process.stderr:
+            log += line
+            address = re.search(r"running on (http://\S+)", line)
+            if address:
+                break
+        else:
+            pytest.fail(f"serve.py ended:\n{log}", pytrace=False)
+        yield address[1]
+    finally:
+        process.terminate()
+        process.wait(timeout=30)
+        process.stderr.close()
+
+
+def post(address, body):
+    request = urllib.request.Request(
+        f"{address}/predict",
+        json.dumps(body).encode(),
+        {"content-type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=60) as response:
+        return json.load(response)
+
+
+@pytest.fixture(scope="module")
+def address(task_path, tmp_path_factory):
+    (code,) = re.findall(
+        r"<!-- serve.py -->\n```python\n(.*?)```", PAGE.read_text(), re.DOTALL
+    )
+    assert len(code.splitlines()) < 40
+    assert "albert_tf" not in code
+    folder = tmp_path_factory.mktemp("server")
+    (folder / "serve.py").write_text(code)
+    with running(folder, task_path) as address:
+        yield address
+
+
+class TestFastApi:
+    def test_predictions(self, address, answers):
+        predictions = post(address, {"texts": TEXTS})
+        assert [x["label"] for x in predictions] == answers["label"].tolist()
+        for prediction, row in zip(
+            predictions, answers["probabilities"], strict=True
+        ):
+            assert list(prediction["probabilities"]) == ["bad", "good"]
+            np.testing.assert_allclose(
+                list(prediction["probabilities"].values()),
+                row,
+                rtol=0,
+                # The same program in another process: float32 rounding.
+                atol=1e-6,
+            )
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            {"texts": []},
+            {"texts": ["a"] * 65},
+            {"texts": ["a" * 10_001]},
+            {"texts": "a good movie"},
+            {"texts": [1]},
+            {"text": ["a good movie"]},
+        ],
+    )
+    def test_bad_requests(self, address, body):
+        with pytest.raises(urllib.error.HTTPError) as error:
+            post(address, body)
+        assert error.value.code == 422
+        assert "texts" in error.value.read().decode()
+        # The server goes on.
+        assert post(address, {"texts": ["a good movie"]})

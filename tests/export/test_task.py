@@ -1,0 +1,118 @@
+import json
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.export.hub_layer import HubLayer
+from albert_tf.export.task import export_task
+from albert_tf.export.task_graphs.texts import classes_graph
+from albert_tf.export.text_encoder import export_text_encoder
+from albert_tf.models.classifier import AlbertClassifier
+from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
+
+LABELS = ("no", "yes")
+PAIR = {
+    "text": tf.constant(["the good movie", "a bad film was it", "", "seen"]),
+    "text_pair": tf.constant(["bad", "", "a movie", "I have seen it"]),
+}
+
+
+@pytest.fixture(scope="module")
+def make_graph(config):
+    """Returns `make(tokenizer)`: the graph of a task of pairs."""
+
+    def make(tokenizer):
+        return classes_graph(
+            AlbertClassifier(config, len(LABELS)),
+            tokenizer,
+            labels=LABELS,
+            pair=True,
+            max_seq_length=20,
+        )
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def path(make_graph, tokenizer_model, tmp_path_factory):
+    path = tmp_path_factory.mktemp("tasks") / "task"
+    graph = make_graph(AlbertTokenizer.from_file(tokenizer_model))
+    export_task(graph, path, task={"name": "pairs", "kind": "classes"})
+    return path
+
+
+def test_in_keras_layer(consumer, path, pretrainer, tokenizer_model, tmp_path):
+    text_encoder = tmp_path / "text_encoder"
+    export_text_encoder(
+        pretrainer, text_encoder, tokenizer_model=tokenizer_model
+    )
+    consumer(
+        "strings_in_keras_layer.py",
+        text_encoder,
+        path,
+        TF_USE_LEGACY_KERAS="1",
+    )
+
+
+def test_trains_on_in_keras_3(path):
+    layer = HubLayer(path)
+    inputs = {name: keras.Input((), dtype="string", name=name) for name in PAIR}
+    model = keras.Model(inputs, layer(inputs)["logits"])
+    assert len(model.trainable_weights) == 27
+    before = [weight.numpy() for weight in layer.weights]
+    model.compile(
+        "adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    )
+    model.fit(PAIR, np.array([0, 1, 1, 0]), verbose=0)
+    assert all(
+        np.any(weight.numpy() != value)
+        for weight, value in zip(layer.weights, before, strict=True)
+    )
+
+
+def test_what_it_says_of_itself(path):
+    values = json.loads((path / "export.json").read_text())
+    assert values["task"] == {"name": "pairs", "kind": "classes"}
+    assert values["signatures"] == {
+        "serving_default": {
+            "inputs": ["text", "text_pair"],
+            "outputs": ["label", "logits", "probabilities"],
+        }
+    }
+    assert values["tokenizer"]["file"] == "spiece.model"
+    assert len(values["weights"]) == 27
+    assert "classifier_head/kernel" in values["weights"]
+
+
+def test_a_vocabulary_of_word_pieces(make_graph, tmp_path):
+    pieces = [
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "[MASK]",
+        "the",
+        "##m",
+        "\u662f",
+    ]
+    (tmp_path / "vocab.txt").write_text("\n".join(pieces) + "\n", "utf-8")
+    tokenizer = WordPieceTokenizer.from_file(tmp_path / "vocab.txt")
+    export_task(make_graph(tokenizer), tmp_path / "task", task={})
+    task = tf.saved_model.load(tmp_path / "task")
+    asset = task.vocab_file.asset_path.numpy().decode()
+    assert open(asset, encoding="utf-8").read().split() == pieces
+    assert task.labels().numpy().tolist() == [b"no", b"yes"]
+    outputs = task([tf.constant(["them \u662f"]), tf.constant(["the"])])
+    assert outputs["logits"].shape == [1, 2]
+
+
+def test_a_path_that_is_taken(make_graph, tokenizer_model, path):
+    graph = make_graph(AlbertTokenizer.from_file(tokenizer_model))
+    before = sorted(path.iterdir())
+    with pytest.raises(InputError, match="exists"):
+        export_task(graph, path, task={})
+    assert sorted(path.iterdir()) == before
