@@ -17,8 +17,8 @@ OLD_TENSORFLOW := .venv-old-tensorflow
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv peers model-garden demo test test-slow test-backends \
-    test-peers test-model-garden test-tpu-pins test-old-tensorflow bench clean
+.PHONY: help venv peers model-garden demo test test-slow test-long \
+    test-backends test-peers test-model-garden test-tpu-pins test-old-tensorflow bench clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-20s %s\n", $$1, $$2 }' \
@@ -40,6 +40,9 @@ test: venv  ## Lint, and run the quick tests
 
 test-slow: venv  ## Run the tests that take minutes
 	$(PYTEST) -m slow
+
+test-long: venv  ## Run exports in other programs, whole chains, killed runs
+	$(PYTEST) $(SIDE_BY_SIDE) -m long
 
 test-backends: peers  ## Run the models' tests under JAX and PyTorch
 	$(PYTEST) -m backend

@@ -7,9 +7,7 @@ import pathlib
 
 import tensorflow as tf
 
-from albert_tf.errors import InputError
-from albert_tf.export.assets import attach_vocabulary
-from albert_tf.export.backend import check_backend
+from albert_tf.export.assets import attach_tokenizer
 from albert_tf.export.describe import describe_export
 from albert_tf.export.encoder_graph import EncoderGraph
 from albert_tf.export.endpoint import (
@@ -19,11 +17,11 @@ from albert_tf.export.endpoint import (
 )
 from albert_tf.export.manifest import describe_weights
 from albert_tf.export.origin import UNKNOWN, Origin
+from albert_tf.export.requirements import check_encoder, check_vocabulary
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.inputs import ENCODER_INPUTS, MASKED_LM_POSITIONS
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.new_folder import new_folder
-from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer
 
 
@@ -81,30 +79,18 @@ def export_encoder(
         pooler.
       TypeError: `model` is something else.
     """
-    # Exactly these: what a subclass does otherwise would be lost in silence.
-    if type(model) not in (AlbertPretrainer, AlbertEncoder):
-        raise TypeError(
-            "model must be an AlbertPretrainer or AlbertEncoder, not "
-            f"{type(model).__name__}; another model's encoder is its .encoder"
-        )
-    check_backend()
-    encoder = model.encoder if isinstance(model, AlbertPretrainer) else model
-    if encoder.pooler is None:
-        raise InputError(
-            f"{model.name} was made with pooler=False, but an exported encoder "
-            "promises pooled_output; export a model with a pooler"
-        )
+    check_encoder(model)
     tokenizer = None
     if tokenizer_model is not None:
-        tokenizer = _tokenizer_of(model, tokenizer_model, do_lower_case)
+        tokenizer = AlbertTokenizer.from_file(
+            tokenizer_model, do_lower_case=do_lower_case
+        )
+        check_vocabulary(tokenizer, tokenizer_model, model.config)
     with new_folder(path, overwrite) as folder:
         graph = EncoderGraph(model, packed)
         root = _root(graph)
         if tokenizer is not None:
-            attach_vocabulary(root, tokenizer, tokenizer_model)
-            # A variable, as in other encoders of the contract, but not one of
-            # `variables`: no computation depends on it.
-            root.do_lower_case = tf.Variable(do_lower_case, trainable=False)
+            attach_tokenizer(root, tokenizer, tokenizer_model)
         tf.saved_model.save(
             root,
             os.fspath(folder),
@@ -168,14 +154,3 @@ def _signature(graph: EncoderGraph):
         }
 
     return serve
-
-
-def _tokenizer_of(model, path, do_lower_case) -> Tokenizer:
-    tokenizer = AlbertTokenizer.from_file(path, do_lower_case=do_lower_case)
-    if tokenizer.vocab_size > model.config.vocab_size:
-        raise InputError(
-            f"{path} has {tokenizer.vocab_size} pieces, but the model's "
-            f"vocab_size is {model.config.vocab_size}; give the tokenizer that "
-            "the model was trained with"
-        )
-    return tokenizer

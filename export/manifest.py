@@ -13,6 +13,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.text.base_tokenizer import Tokenizer
+
 MANIFEST = "export.json"
 
 
@@ -47,6 +49,15 @@ def describe_weights(weights: Mapping[str, np.ndarray]) -> dict[str, Any]:
         "weights": list(weights),
         "weights_sha256": weights_fingerprint(weights),
         "parameters": parameters,
+    }
+
+
+def describe_tokenizer(tokenizer: Tokenizer, file: str) -> dict[str, Any]:
+    """Returns what `export.json` says of a tokenizer whose file has a name."""
+    return {
+        "file": file,
+        **tokenizer.settings,
+        "fingerprint": tokenizer.fingerprint,
     }
 
 

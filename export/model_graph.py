@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.export.backend import check_backend
 from albert_tf.export.endpoint import Tensors
 from albert_tf.export.float32_copy import draw_dropout_seed, float32_copy
+from albert_tf.export.requirements import check_backend
 from albert_tf.layers.dropout import dropout_seeds
 from albert_tf.models.base import AlbertModel
 

@@ -13,7 +13,9 @@ from albert_tf.errors import InputError
 from albert_tf.export.assets import attach_vocabulary
 from albert_tf.export.describe import describe_export
 from albert_tf.export.endpoint import Endpoint
+from albert_tf.export.manifest import describe_tokenizer
 from albert_tf.export.origin import UNKNOWN, Origin
+from albert_tf.export.tokenize_endpoint import tokenize_endpoint
 from albert_tf.new_folder import new_folder
 from albert_tf.text.preprocessor import AlbertPreprocessor
 
@@ -87,11 +89,9 @@ def export_preprocessor(
             {
                 "kind": "preprocessor",
                 "seq_length": seq_length,
-                "tokenizer": {
-                    "file": pathlib.Path(tokenizer_model).name,
-                    **preprocessor.tokenizer.settings,
-                    "fingerprint": preprocessor.tokenizer.fingerprint,
-                },
+                "tokenizer": describe_tokenizer(
+                    preprocessor.tokenizer, pathlib.Path(tokenizer_model).name
+                ),
             },
             origin,
         )
@@ -99,25 +99,17 @@ def export_preprocessor(
 
 def _root(preprocessor: AlbertPreprocessor) -> Endpoint:
     texts = tf.TensorSpec([None], tf.string, "text")
-    # Called by the other functions, not inlined: there is one graph of it.
-    tokenize = tf.function(
-        preprocessor.tokenize, input_signature=[texts], autograph=False
-    )
+    tokenize = tokenize_endpoint(preprocessor)
 
     def preprocess(inputs, seq_length):
         segments = inputs if isinstance(inputs, list) else [inputs]
         return preprocessor.bert_pack_inputs(
-            [tokenize(segment) for segment in segments], seq_length
+            [tokenize.__call__(segment) for segment in segments], seq_length
         )
 
     default = preprocessor.seq_length
     root = Endpoint(_packing(preprocess, [texts, [texts, texts]], default))
-    root.tokenize = Endpoint(tokenize)
-    root.tokenize.get_special_tokens_dict = tf.function(
-        preprocessor.get_special_tokens_dict,
-        input_signature=[],
-        autograph=False,
-    )
+    root.tokenize = tokenize
     root.tokenize_with_offsets = Endpoint(
         tf.function(
             lambda inputs: list(preprocessor.tokenize_with_offsets(inputs)),

@@ -10,10 +10,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from albert_tf.export.assets import attach_vocabulary
+from albert_tf.export.assets import attach_tokenizer
 from albert_tf.export.describe import describe_export
 from albert_tf.export.endpoint import Endpoint
-from albert_tf.export.manifest import describe_weights
+from albert_tf.export.manifest import describe_tokenizer, describe_weights
 from albert_tf.export.origin import UNKNOWN, Origin
 from albert_tf.export.task_graph import Inputs, TaskGraph
 from albert_tf.new_folder import new_folder
@@ -66,7 +66,7 @@ def export_task(
         with tempfile.TemporaryDirectory() as assets:
             vocabulary = pathlib.Path(assets) / tokenizer.file_name
             vocabulary.write_bytes(tokenizer.model_bytes)
-            attach_vocabulary(root, tokenizer, vocabulary)
+            attach_tokenizer(root, tokenizer, vocabulary)
             tf.saved_model.save(root, os.fspath(folder), signatures=signatures)
         describe_export(
             folder,
@@ -83,11 +83,7 @@ def export_task(
                 "config": graph.model.config.to_dict(),
                 "packed": graph.model.packed,
                 **describe_weights(graph.model.weights()),
-                "tokenizer": {
-                    "file": tokenizer.file_name,
-                    **tokenizer.settings,
-                    "fingerprint": tokenizer.fingerprint,
-                },
+                "tokenizer": describe_tokenizer(tokenizer, tokenizer.file_name),
             },
             origin,
         )
@@ -131,10 +127,6 @@ def _root(graph: TaskGraph, body: Callable) -> Endpoint:
         root.labels = tf.function(
             lambda: tf.constant(graph.labels), input_signature=[]
         )
-    # See `export_encoder`.
-    root.do_lower_case = tf.Variable(
-        graph.preprocessor.tokenizer.settings["do_lower_case"], trainable=False
-    )
     # The functions need the tables and the vocabulary in it.
     root._preprocessor = graph.preprocessor
     return root

@@ -10,14 +10,15 @@ from typing import Any
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.export.assets import attach_vocabulary
-from albert_tf.export.backend import check_backend
+from albert_tf.export.assets import attach_tokenizer
 from albert_tf.export.describe import describe_export
 from albert_tf.export.encoder_graph import EncoderGraph
 from albert_tf.export.endpoint import Endpoint, Tensors
 from albert_tf.export.longest_rows import pack_to_longest
-from albert_tf.export.manifest import describe_weights
+from albert_tf.export.manifest import describe_tokenizer, describe_weights
 from albert_tf.export.origin import UNKNOWN, Origin
+from albert_tf.export.requirements import check_encoder, check_vocabulary
+from albert_tf.export.tokenize_endpoint import tokenize_endpoint
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.new_folder import new_folder
@@ -89,19 +90,7 @@ def export_text_encoder(
         the model has no pooler; Keras computes with another backend.
       TypeError: `model` is something else.
     """
-    # Exactly these: what a subclass does otherwise would be lost in silence.
-    if type(model) not in (AlbertPretrainer, AlbertEncoder):
-        raise TypeError(
-            "model must be an AlbertPretrainer or AlbertEncoder, not "
-            f"{type(model).__name__}; another model's encoder is its .encoder"
-        )
-    check_backend()
-    encoder = model.encoder if isinstance(model, AlbertPretrainer) else model
-    if encoder.pooler is None:
-        raise InputError(
-            f"{model.name} was made with pooler=False, but a text encoder "
-            "promises pooled_output; export a model with a pooler"
-        )
+    encoder = check_encoder(model)
     longest = model.config.max_position_embeddings
     seq_length = longest if seq_length is None else seq_length
     if not _SHORTEST <= seq_length <= longest:
@@ -115,19 +104,10 @@ def export_text_encoder(
             tokenizer_model, seq_length, **settings
         )
         tokenizer = preprocessor.tokenizer
-        if tokenizer.vocab_size > model.config.vocab_size:
-            raise InputError(
-                f"{tokenizer_model} has {tokenizer.vocab_size} pieces, but the "
-                f"model's vocab_size is {model.config.vocab_size}; give the "
-                "tokenizer that the model was trained with"
-            )
+        check_vocabulary(tokenizer, tokenizer_model, model.config)
         graph = EncoderGraph(encoder, packed)
         root = _root(graph, preprocessor)
-        attach_vocabulary(root, tokenizer, tokenizer_model)
-        # See `export_encoder`.
-        root.do_lower_case = tf.Variable(
-            tokenizer.settings["do_lower_case"], trainable=False
-        )
+        attach_tokenizer(root, tokenizer, tokenizer_model)
         tf.saved_model.save(
             root,
             os.fspath(folder),
@@ -154,11 +134,9 @@ def export_text_encoder(
                 "config": model.config.to_dict(),
                 "packed": packed,
                 **describe_weights(graph.weights()),
-                "tokenizer": {
-                    "file": pathlib.Path(tokenizer_model).name,
-                    **tokenizer.settings,
-                    "fingerprint": tokenizer.fingerprint,
-                },
+                "tokenizer": describe_tokenizer(
+                    tokenizer, pathlib.Path(tokenizer_model).name
+                ),
             },
             origin,
         )
@@ -166,16 +144,14 @@ def export_text_encoder(
 
 def _root(graph: EncoderGraph, preprocessor: AlbertPreprocessor) -> Endpoint:
     default = preprocessor.seq_length
-    # This and `embed` are called by the other functions, not inlined: there is
-    # one graph of each, and to save the others, which traces them, is quick.
-    tokenize = tf.function(
-        preprocessor.tokenize, input_signature=[_TEXTS], autograph=False
-    )
+    tokenize = tokenize_endpoint(preprocessor)
 
+    # This and `tokenize` are called by the other functions, not inlined: there
+    # is one graph of each, and to save the others, which traces them, is quick.
     @tf.function(autograph=False)
     def embed(inputs, training, seq_length):
         texts = inputs if isinstance(inputs, (list, tuple)) else [inputs]
-        segments = [tokenize(text) for text in texts]
+        segments = [tokenize.__call__(text) for text in texts]
         rows = pack_to_longest(preprocessor, segments, seq_length)
         outputs = graph.encode(rows, training)
         # Of every block: for those, there is the encoder's export.
@@ -201,12 +177,7 @@ def _root(graph: EncoderGraph, preprocessor: AlbertPreprocessor) -> Endpoint:
         call_training.get_concrete_function(inputs)
     root = Endpoint(call, graph.variables)
     root.call_training = call_training
-    root.tokenize = Endpoint(tokenize)
-    root.tokenize.get_special_tokens_dict = tf.function(
-        preprocessor.get_special_tokens_dict,
-        input_signature=[],
-        autograph=False,
-    )
+    root.tokenize = tokenize
     # The functions need the tables and the vocabulary in it.
     root._preprocessor = preprocessor
     return root

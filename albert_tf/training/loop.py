@@ -48,6 +48,8 @@ class TrainingResult:
       interrupted: whether SIGINT or SIGTERM ended the run early.
       metrics: the last training metrics, by name; empty if nothing was to do.
       evaluation: the last result of `evaluate`, by name.
+      evaluations: updates done -> what `evaluate` gave then, those before a
+        resume included; there, None is what was not finite.
       stopped_early: whether `early_stopping_patience` ended the run.
     """
 
@@ -56,6 +58,9 @@ class TrainingResult:
     metrics: Mapping[str, float]
     evaluation: Mapping[str, float]
     stopped_early: bool = False
+    evaluations: Mapping[int, Mapping[str, float | None]] = dataclasses.field(
+        default_factory=dict
+    )
 
 
 def train(
@@ -253,7 +258,12 @@ class _Loop:
                     if stopped_early and not save:
                         self._save(step)
         return TrainingResult(
-            step, interrupted, metrics, evaluation, stopped_early
+            step,
+            interrupted,
+            metrics,
+            evaluation,
+            stopped_early,
+            {line["step"]: line["values"] for line in self._evaluations},
         )
 
     def _begin(

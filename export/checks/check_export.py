@@ -15,11 +15,14 @@ from typing import Any
 import numpy as np
 
 from albert_tf.errors import InputError
+from albert_tf.export.manifest import MANIFEST
 
 # The kinds of exports that there are checks for: modules of `contract`.
 KINDS = ("encoder", "preprocessor", "text_encoder", "task", "litert")
 
-_MANIFEST = "export.json"
+# Set of inputs -> name -> what a source model takes and gives.
+Expected = Mapping[str, Mapping[str, np.ndarray]]
+
 _PROGRAM = "contract"
 _HERE = pathlib.Path(__file__).parent
 
@@ -45,10 +48,10 @@ def read_export(folder: str | os.PathLike[str]) -> dict[str, Any]:
     Raises:
       InputError: there is no export, or none that can be checked.
     """
-    path = pathlib.Path(folder) / _MANIFEST
+    path = pathlib.Path(folder) / MANIFEST
     if not path.is_file():
         raise InputError(
-            f"check={os.fspath(folder)}: no {_MANIFEST}, so no finished export "
+            f"check={os.fspath(folder)}: no {MANIFEST}, so no finished export "
             "of `albert export`"
         )
     try:
@@ -56,7 +59,7 @@ def read_export(folder: str | os.PathLike[str]) -> dict[str, Any]:
         kind = values["kind"]
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(
-            f"{path} cannot be read as an {_MANIFEST} ({error!r})"
+            f"{path} cannot be read as an {MANIFEST} ({error!r})"
         ) from None
     if kind not in KINDS:
         raise InputError(
@@ -67,7 +70,7 @@ def read_export(folder: str | os.PathLike[str]) -> dict[str, Any]:
 
 def check_export(
     folder: str | os.PathLike[str],
-    expected: Mapping[str, Mapping[str, np.ndarray]] | None = None,
+    expected: Expected | None = None,
 ) -> list[Finding]:
     """Verifies an export in a fresh process that cannot import albert_tf.
 
@@ -89,16 +92,9 @@ def check_export(
         findings = pathlib.Path(scratch) / "findings"
         arguments = [os.path.abspath(folder), str(findings)]
         if expected:
-            arrays = str(pathlib.Path(scratch) / "expected.npz")
-            np.savez(
-                arrays,
-                **{
-                    f"{name}.{key}": array
-                    for name, values in expected.items()
-                    for key, array in values.items()
-                },
-            )
-            arguments.append(arrays)
+            arrays = pathlib.Path(scratch) / "expected.npz"
+            save_expected(arrays, expected)
+            arguments.append(str(arrays))
         ended = _run(arguments)
         lines = []
         if findings.exists():
@@ -115,6 +111,16 @@ def check_export(
             figure=f"status {ended.returncode}: {last}",
         ),
     ]
+
+
+def save_expected(path: pathlib.Path, expected: Expected) -> None:
+    """Writes what the checks compare with, as they read it."""
+    arrays = {
+        f"{name}.{key}": array
+        for name, values in expected.items()
+        for key, array in values.items()
+    }
+    np.savez(path, **arrays)
 
 
 def findings_table(findings: Sequence[Finding]) -> str:

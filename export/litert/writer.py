@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,7 +15,11 @@ from albert_tf.export.litert.conversion import (
     convert,
 )
 from albert_tf.export.litert.program import ConstantGraph, LiteRtProgram
-from albert_tf.export.manifest import MANIFEST, describe_weights
+from albert_tf.export.manifest import (
+    MANIFEST,
+    describe_tokenizer,
+    describe_weights,
+)
 from albert_tf.export.origin import UNKNOWN, Origin
 from albert_tf.new_folder import new_folder
 from albert_tf.text.base_tokenizer import Tokenizer
@@ -77,6 +82,7 @@ def export_litert(
                 "kind": "litert",
                 "file": MODEL_FILE,
                 "bytes": file.stat().st_size,
+                "sha256": hashlib.sha256(file.read_bytes()).hexdigest(),
                 "quantization": quantization,
                 "calibration_examples": len(calibration or ()),
                 "seq_length": program.seq_length,
@@ -91,11 +97,7 @@ def export_litert(
                 **({"task": dict(task)} if task is not None else {}),
                 "config": program.model.config.to_dict(),
                 **describe_weights(graph.weights()),
-                "tokenizer": {
-                    "file": tokenizer.file_name,
-                    **tokenizer.settings,
-                    "fingerprint": tokenizer.fingerprint,
-                },
+                "tokenizer": describe_tokenizer(tokenizer, tokenizer.file_name),
             },
             origin,
         )

@@ -1,8 +1,6 @@
 """What users get wrong: one line, exit status 2, and nothing lost."""
 
 import pathlib
-import subprocess
-import sys
 
 import pytest
 
@@ -102,14 +100,9 @@ PRETRAIN = (
         ("analyze run data --output=curves.png", "data"),
     ],
 )
-def test_one_line_and_status_2(folder, command, message):
+def test_one_line_and_status_2(albert, folder, command, message):
     before = sorted(folder.rglob("*"))
-    result = subprocess.run(
-        [sys.executable, "-m", "albert_tf", *command.split()],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-    )
+    result = albert(folder, command)
     assert result.returncode == 2, result.stderr
     lines = result.stderr.splitlines()
     assert len(lines) == 1, result.stderr

@@ -2,8 +2,6 @@
 
 import pathlib
 import shutil
-import subprocess
-import sys
 import tarfile
 
 import pytest
@@ -33,16 +31,13 @@ def cut(path):
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
-def convert(folder, command):
-    return subprocess.run(
-        [sys.executable, "-m", "albert_tf", "convert", *command.split()],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-    )
+@pytest.fixture
+def convert(albert):
+    """Returns `convert(folder, flags)`."""
+    return lambda folder, flags: albert(folder, f"convert {flags}")
 
 
-def test_google_to_keras_hub(folder):
+def test_google_to_keras_hub(convert, folder):
     result = convert(
         folder,
         "--input=google_tf1 --output=new --to=keras_hub "
@@ -93,7 +88,7 @@ def test_google_to_keras_hub(folder):
         ),
     ],
 )
-def test_one_line_and_status_2(folder, command, message):
+def test_one_line_and_status_2(convert, folder, command, message):
     before = {
         path: path.is_file() and path.read_bytes() for path in folder.rglob("*")
     }

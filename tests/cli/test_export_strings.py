@@ -1,8 +1,6 @@
 """`albert export` of what takes strings, as users run it."""
 
 import json
-import subprocess
-import sys
 
 import keras
 import numpy as np
@@ -10,61 +8,32 @@ import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401
 
-from albert_tf.config import AlbertConfig
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.tasks.finetuning.kinds.by_name import make_kind
 from albert_tf.tasks.finetuning.known_tasks import KNOWN_TASKS, with_settings
 from albert_tf.tasks.finetuning.model_folder import save_model
-from albert_tf.text.tokenizer import AlbertTokenizer
-from albert_tf.text.vocabulary import train_vocabulary
 
 TEXT = "A good caf\u00e9 film, 1,000 times"
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def folder(folder):
     """A folder with an encoder, and a model of SST-2."""
-    folder = tmp_path_factory.mktemp("user")
-    lines = [f"a good film, not bad, {n},000 times" for n in range(300)]
-    tokenizer = AlbertTokenizer.from_file(
-        train_vocabulary(lines, folder / "spiece", vocab_size=60)
-    )
-    config = AlbertConfig(
-        vocab_size=60,
-        embedding_size=8,
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=32,
-        initializer_range=0.2,
-    )
-    keras.utils.set_random_seed(0)
-    AlbertEncoder(config).save_pretrained(folder / "encoder", tokenizer)
     description = with_settings(KNOWN_TASKS["sst2"], {"max_seq_length": 32})
-    kind = make_kind(description, tokenizer)
-    model = kind.model_class(config, **kind.model_arguments())
+    start = AlbertEncoder.from_pretrained(folder / "start")
+    kind = make_kind(description, start.tokenizer)
+    keras.utils.set_random_seed(0)
+    model = kind.model_class(start.config, **kind.model_arguments())
     save_model(folder / "sst2", model, kind, description)
     return folder
 
 
-def albert(folder, *arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "albert_tf", *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-    )
-
-
-def test_a_task_says_what_predict_says(folder):
-    result = albert(
-        folder, "export", "--kind=task", "--model=sst2", "--output=task"
-    )
+def test_a_task_says_what_predict_says(albert, folder):
+    result = albert(folder, "export --kind=task --model=sst2 --output=task")
     assert result.returncode == 0, result.stderr
     result = albert(
         folder,
-        *("predict", "--model=sst2", "--format=jsonl", f"--text={TEXT}"),
+        f"predict --model=sst2 --format=jsonl --text='{TEXT}'",
     )
     record = json.loads(result.stdout)
     outputs = tf.saved_model.load(folder / "task").signatures[
@@ -79,11 +48,10 @@ def test_a_task_says_what_predict_says(folder):
     assert outputs["label"].numpy() == [record["label"].encode()]
 
 
-def test_text_encoder_of_a_fine_tuned_model(folder):
+def test_text_encoder_of_a_fine_tuned_model(albert, folder):
     result = albert(
         folder,
-        *("export", "--kind=text_encoder", "--model=sst2", "--output=texts"),
-        "--seq_length=8",
+        "export --kind=text_encoder --model=sst2 --output=texts --seq_length=8",
     )
     assert result.returncode == 0, result.stderr
     assert "wrote texts" in result.stdout
@@ -96,11 +64,9 @@ def test_text_encoder_of_a_fine_tuned_model(folder):
         )
 
 
-def test_a_task_needs_a_fine_tuned_model(folder):
-    result = albert(
-        folder, "export", "--kind=task", "--model=encoder", "--output=new"
-    )
+def test_a_task_needs_a_fine_tuned_model(albert, folder):
+    result = albert(folder, "export --kind=task --model=start --output=new")
     assert result.returncode == 2
     assert result.stderr.count("\n") == 1, result.stderr
-    assert "encoder: no fine-tuned model (no task.json)" in result.stderr
+    assert "start: no fine-tuned model (no task.json)" in result.stderr
     assert not (folder / "new").exists()

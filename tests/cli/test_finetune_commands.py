@@ -3,42 +3,15 @@
 import importlib.util
 import json
 import random
-import subprocess
-import sys
 
-import keras
 import pytest
-
-from albert_tf.config import AlbertConfig
-from albert_tf.demo.python_docs import python_documents
-from albert_tf.models.pretrainer import AlbertPretrainer
-from albert_tf.text.tokenizer import AlbertTokenizer
-from albert_tf.text.vocabulary import train_vocabulary
 
 WORDS = "module class function value string object list name type".split()
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def folder(folder):
     """A folder with a small model and a table of two classes."""
-    folder = tmp_path_factory.mktemp("user")
-    lines = [
-        line for _, paragraphs in python_documents([]) for line in paragraphs
-    ][:2000]
-    model = train_vocabulary(lines, folder / "spiece", vocab_size=400)
-    config = AlbertConfig(
-        vocab_size=400,
-        embedding_size=16,
-        hidden_size=32,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=64,
-        max_position_embeddings=32,
-        initializer_range=0.1,
-    )
-    keras.utils.set_random_seed(0)
-    tokenizer = AlbertTokenizer.from_file(model)
-    AlbertPretrainer(config).save_pretrained(folder / "start", tokenizer)
     rng = random.Random(0)
     rows = []
     for _ in range(48):
@@ -49,16 +22,6 @@ def folder(tmp_path_factory):
     (folder / "train.csv").write_text("\n".join(["text,label", *rows]) + "\n")
     (folder / "broken.csv").write_text("text,label\na,good\nb,bad,worse\n")
     return folder
-
-
-def albert(folder, command, stdin=None):
-    return subprocess.run(
-        [sys.executable, "-m", "albert_tf", *command.split()],
-        cwd=folder,
-        input=stdin,
-        capture_output=True,
-        text=True,
-    )
 
 
 FINETUNE = (
@@ -75,7 +38,7 @@ NAMED = FINETUNE.replace("--task=text", "--task=sst2").replace(
 PACKAGES = {"tfds": "tensorflow_datasets", "huggingface": "datasets"}
 
 
-def test_from_a_table_to_predictions(folder):
+def test_from_a_table_to_predictions(albert, folder):
     result = albert(folder, f"{FINETUNE} --output=run --eval_steps=40")
     assert result.returncode == 0, result.stderr
     assert "accuracy 1.0000" in result.stdout
@@ -105,7 +68,7 @@ def test_from_a_table_to_predictions(folder):
 
 
 @pytest.mark.parametrize("source", PACKAGES)
-def test_a_library_that_is_not_installed(folder, source):
+def test_a_library_that_is_not_installed(albert, folder, source):
     if importlib.util.find_spec(PACKAGES[source]):
         pytest.skip(f"{PACKAGES[source]} is installed")
     command = f"{NAMED} --from={source} --output=new"
@@ -116,7 +79,7 @@ def test_a_library_that_is_not_installed(folder, source):
 
 
 @pytest.mark.peer
-def test_a_data_set_of_a_library(folder):
+def test_a_data_set_of_a_library(albert, folder):
     datasets = pytest.importorskip("datasets")
     rows = [
         line.split(",")
@@ -195,7 +158,7 @@ def test_a_data_set_of_a_library(folder):
         ("evaluate --run=start --from=tfds", "--from goes with --model"),
     ],
 )
-def test_what_is_wrong_is_said_in_a_line(folder, command, message):
+def test_what_is_wrong_is_said_in_a_line(albert, folder, command, message):
     result = albert(folder, command)
     assert result.returncode == 2, result.stderr
     assert result.stderr.count("\n") == 1, result.stderr

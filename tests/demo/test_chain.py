@@ -27,6 +27,7 @@ def demo(*arguments):
     )
 
 
+@pytest.mark.long
 def test_demo_on_the_users_text(text_files, tmp_path):
     for package in ("tensorflow_hub", "tf_keras", "matplotlib"):
         if importlib.util.find_spec(package) is None:

@@ -16,6 +16,8 @@ from albert_tf.export.encoder import export_encoder
 from albert_tf.export.preprocessor import export_preprocessor
 from albert_tf.models.pretrainer import AlbertPretrainer
 
+pytestmark = pytest.mark.long
+
 URL = r"(['\"])https://tfhub\.dev/[^'\"]*\1"
 # The article fits 10 epochs of these.
 REVIEWS = 356

@@ -21,6 +21,7 @@ def files(folder):
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
+@pytest.mark.long
 def test_plain_tensorflow_and_keras_3(
     consumer, encoder_path, packed_path, expected, tmp_path
 ):

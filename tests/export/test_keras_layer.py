@@ -4,6 +4,8 @@ import shutil
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 
 def test_keras_layer_of_tensorflow_hub_is_saved_and_reloaded(
     consumer, encoder_path, preprocessor_path, tmp_path

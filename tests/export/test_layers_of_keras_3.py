@@ -2,6 +2,8 @@
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 
 @pytest.mark.parametrize("layer", ["tfsm", "hub"])
 def test_layers_of_keras_3(

@@ -2,6 +2,8 @@ import importlib.util
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 
 def test_tutorial_in_tf_keras_and_tensorflow_hub(
     consumer, encoder_path, preprocessor_path, tmp_path

@@ -12,6 +12,9 @@ import sys
 import numpy as np
 import pytest
 
+from albert_tf.export.litert.interpreter import signature_runner
+from albert_tf.export.litert.program import encoder_program
+from albert_tf.export.litert.writer import export_litert
 from albert_tf.export.text_encoder import export_text_encoder
 from albert_tf.text.tokenizer import AlbertTokenizer
 
@@ -37,11 +40,19 @@ def ours(
     tmp_path_factory,
 ):
     """What this process exports."""
-    text_encoder = tmp_path_factory.mktemp("exports") / "text_encoder"
+    folder = tmp_path_factory.mktemp("exports")
+    text_encoder, litert = folder / "text_encoder", folder / "litert"
     export_text_encoder(
         pretrainer, text_encoder, tokenizer_model=tokenizer_model
     )
+    export_litert(
+        encoder_program(pretrainer.encoder, seq_length=12),
+        litert,
+        tokenizer=AlbertTokenizer.from_file(tokenizer_model),
+        quantization="dynamic",
+    )
     return {
+        "litert": litert,
         "text_encoder": text_encoder,
         "encoder": encoder_path,
         "packed": packed_path,
@@ -62,7 +73,7 @@ def theirs(pretrainer, tokenizer_model, tmp_path_factory):
         check=False,
     )
     assert result.returncode == 0, result.stderr[-4000:]
-    names = ("encoder", "packed", "preprocessor", "text_encoder")
+    names = ("encoder", "packed", "preprocessor", "text_encoder", "litert")
     exports = {name: folder / name for name in names}
     for path in exports.values():
         manifest = json.loads((path / "export.json").read_text("utf-8"))
@@ -122,6 +133,21 @@ def test_text_encoder(
     consumer(
         "same_embeddings.py",
         exports["text_encoder"],
+        tmp_path / "expected.npz",
+        python=python,
+    )
+
+
+def test_litert(consumer, direction, inputs, tmp_path):
+    exports, python = direction
+    model = exports["litert"] / "model.tflite"
+    row = {name: x[:1] for name, x in inputs.items()}
+    outputs = signature_runner(model.read_bytes())(**row)
+    np.savez(tmp_path / "expected.npz", **row, **outputs)
+    consumer(
+        "litert_models.py",
+        "tensorflow",
+        model,
         tmp_path / "expected.npz",
         python=python,
     )

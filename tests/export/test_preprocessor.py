@@ -13,6 +13,7 @@ from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.tokenizer_files import HUGGING_FACE_SLOW
 
 
+@pytest.mark.long
 def test_plain_tensorflow(
     consumer, tokenizer_model, preprocessor_expectations, tmp_path
 ):

@@ -45,6 +45,7 @@ def path(make_graph, tokenizer_model, tmp_path_factory):
     return path
 
 
+@pytest.mark.long
 def test_in_keras_layer(consumer, path, pretrainer, tokenizer_model, tmp_path):
     text_encoder = tmp_path / "text_encoder"
     export_text_encoder(

@@ -72,6 +72,7 @@ def expected(pretrainer, tokenizer_model, tmp_path_factory):
     return path
 
 
+@pytest.mark.long
 def test_in_tensorflow(consumer, paths, expected, tmp_path):
     consumer("text_encoder_in_tensorflow.py", *paths, expected, tmp_path)
 

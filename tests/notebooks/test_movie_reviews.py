@@ -13,6 +13,8 @@ from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import train_vocabulary
 
+pytestmark = pytest.mark.long
+
 NOTEBOOK = (
     pathlib.Path(__file__).resolve().parents[2]
     / "notebooks"

@@ -8,6 +8,7 @@ import sys
 import time
 
 import numpy as np
+import pytest
 
 from albert_tf.training.checkpoint_files import (
     list_checkpoints,
@@ -70,6 +71,7 @@ def curve(folder):
     ]
 
 
+@pytest.mark.long
 def test_killed_and_interrupted_run_ends_bit_equal(tmp_path):
     folder, undisturbed = tmp_path / "run", tmp_path / "undisturbed"
     with running(folder, after_step=0, steps_per_loop=50) as process:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -9,16 +10,22 @@ from typing import Any
 import numpy as np
 
 from albert_tf.config import AlbertConfig
-from albert_tf.data.examples.example import TextExample
 from albert_tf.errors import InputError
+from albert_tf.export.litert.program import LiteRtProgram, encoder_program
 from albert_tf.interop.checkpoint import Checkpoint
 from albert_tf.interop.opening import open_checkpoint
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.inputs import ENCODER_INPUTS, MASKED_LM_POSITIONS
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.tasks.exporting.encoder import pretraining_model
+from albert_tf.tasks.exporting.litert import task_program
 from albert_tf.tasks.exporting.opened import tokenizer_of
-from albert_tf.tasks.finetuning.prediction import Predictor
+from albert_tf.tasks.exporting.task_answers import answers_of, as_strings
+from albert_tf.tasks.finetuning.model_folder import (
+    find_model,
+    load_model,
+    read_description,
+)
 from albert_tf.text.base_tokenizer import Tokenizer
 
 Sets = dict[str, dict[str, np.ndarray]]
@@ -37,8 +44,6 @@ TEXTS = (
     "of freedom, justice and peace in the world. " * 4,
 )
 
-# Kind of task -> the output that is compared.
-_COMPARED = {"classes": "probabilities", "number": "value"}
 _LONGEST_TEXT = 128
 _RANDOM_LENGTH = 48
 # Latin, Greek, Cyrillic, more Latin, Japanese, Chinese.
@@ -72,22 +77,42 @@ def expected_of(
     # Whose head it is does not matter.
     checkpoint = open_checkpoint(source, head="classifier_head")
     tokenizer = tokenizer_of(checkpoint, source)
-    config = checkpoint.config.to_dict()
-    for name, value in manifest.get("config", {}).items():
-        if config[name] != value:
-            raise InputError(
-                f"model={os.fspath(source)}: has {name}={config[name]}, but "
-                f"the export {value}; give what it was made of"
-            )
-    kind = manifest["kind"]
+    config = manifest.get("config", {})
+    _check_same(source, "", checkpoint.config.to_dict(), config)
     if "task" in manifest:
-        return _of_task(source, manifest) if kind == "task" else {}
-    return _EXPECTED[kind](checkpoint, tokenizer, manifest)
+        task = json.loads(read_description(find_model(source)).to_json())
+        decisive = {name: manifest["task"][name] for name in ("kind", "labels")}
+        _check_same(source, "its task ", task, decisive)
+    match manifest["kind"]:
+        case "encoder":
+            return _of_encoder(checkpoint, tokenizer)
+        case "preprocessor":
+            return _of_preprocessor(tokenizer)
+        case "text_encoder":
+            length = manifest["seq_length"]
+            return _of_text_encoder(checkpoint, tokenizer, length)
+        case "task":
+            settings = manifest["task"]["settings"]
+            return {"text": answers_of(source, TEXTS, settings)}
+        case "litert":
+            return _of_litert(_program(source, checkpoint, manifest), tokenizer)
 
 
-def _of_encoder(
-    checkpoint: Checkpoint, tokenizer: Tokenizer, _: Mapping[str, Any]
-) -> Sets:
+def _check_same(
+    source: str | os.PathLike[str],
+    what: str,
+    found: Mapping[str, Any],
+    wanted: Mapping[str, Any],
+) -> None:
+    for name, value in wanted.items():
+        if found[name] != value:
+            raise InputError(
+                f"model={os.fspath(source)}: {what}has {name}={found[name]}, "
+                f"but the export {value}; give what it was made of"
+            )
+
+
+def _of_encoder(checkpoint: Checkpoint, tokenizer: Tokenizer) -> Sets:
     model = pretraining_model(checkpoint)
     longest = checkpoint.config.max_position_embeddings
     length = min(_RANDOM_LENGTH, longest)
@@ -103,33 +128,17 @@ def _of_encoder(
     }
 
 
-def _of_litert(
-    checkpoint: Checkpoint, tokenizer: Tokenizer, manifest: Mapping[str, Any]
-) -> Sets:
-    """All rows have the length of the model."""
-    model = AlbertEncoder.from_checkpoint(checkpoint)
-    length = manifest["seq_length"]
-    text = tokenizer(list(TEXTS), max_length=length, padding="max_length")
-    inputs = {
-        "random": _random_rows(checkpoint.config, [length, length // 2, 1]),
-        "text": dict(text),
-    }
-    return {
-        name: {**rows, **_outputs(model, rows)} for name, rows in inputs.items()
-    }
-
-
 def _of_text_encoder(
-    checkpoint: Checkpoint, tokenizer: Tokenizer, manifest: Mapping[str, Any]
+    checkpoint: Checkpoint, tokenizer: Tokenizer, seq_length: int
 ) -> Sets:
     model = AlbertEncoder.from_checkpoint(checkpoint)
-    rows = tokenizer(list(TEXTS), max_length=manifest["seq_length"])
+    rows = tokenizer(list(TEXTS), max_length=seq_length)
     outputs = _outputs(model, rows)
     real = rows["input_mask"][:, :, None]
     mean = (outputs["sequence_output"] * real).sum(1) / real.sum(1)
     return {
         "text": {
-            "texts": np.array([text.encode() for text in TEXTS]),
+            "texts": as_strings(TEXTS),
             **rows,
             "pooled_output": outputs["pooled_output"],
             "mean_output": mean,
@@ -137,31 +146,42 @@ def _of_text_encoder(
     }
 
 
-def _of_task(
-    source: str | os.PathLike[str], manifest: Mapping[str, Any]
-) -> Sets:
-    """Labels of texts and numbers; other answers are not compared yet."""
-    output = _COMPARED.get(manifest["task"]["kind"])
-    if output is None:
-        return {}
-    predictor = Predictor([source], manifest["task"]["settings"])
-    names = manifest["signatures"]["serving_default"]["inputs"]
-    texts = [TEXTS, TEXTS[::-1]][: len(names)]
-    examples = [
-        TextExample(
-            id=str(number),
-            place="",
-            text=each[0],
-            pair=each[1] if len(each) > 1 else None,
-        )
-        for number, each in enumerate(zip(*texts, strict=True))
-    ]
-    strings = {
-        name: np.array([text.encode() for text in column])
-        for name, column in zip(names, texts, strict=True)
-    }
-    predictions = np.asarray(predictor(examples).predictions)
-    return {"text": {**strings, output: predictions}}
+def _program(
+    source: str | os.PathLike[str],
+    checkpoint: Checkpoint,
+    manifest: Mapping[str, Any],
+) -> LiteRtProgram:
+    """Returns what a LiteRT model was converted from."""
+    if "task" in manifest:
+        settings = manifest["task"]["settings"]
+        return task_program(load_model(source, settings, packed=False))
+    return encoder_program(
+        AlbertEncoder.from_checkpoint(checkpoint),
+        seq_length=manifest["seq_length"],
+    )
+
+
+def _of_litert(program: LiteRtProgram, tokenizer: Tokenizer) -> Sets:
+    """All rows have the length of the model."""
+    length = program.seq_length
+    text = tokenizer(list(TEXTS), max_length=length, padding="max_length")
+    lengths = [length, length // 2, 1]
+    sets = {}
+    for name, rows in {
+        "random": _random_rows(program.model.config, lengths),
+        "text": dict(text),
+    }.items():
+        # Nothing is masked: of places that are, scores say nothing.
+        extra = set(program.inputs) - set(rows)
+        rows |= {x: np.zeros_like(rows["input_mask"]) for x in extra}
+        outputs = program.forward(program.model, rows)
+        # Places in the row follow the scores, but for ties.
+        sets[name] = rows | {
+            output: np.asarray(value)
+            for output, value in outputs.items()
+            if value.dtype.is_floating
+        }
+    return sets
 
 
 def _random_rows(
@@ -195,9 +215,7 @@ def _outputs(model, rows: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {name: np.asarray(x) for name, x in {**outputs, **heads}.items()}
 
 
-def _of_preprocessor(
-    _: Checkpoint, tokenizer: Tokenizer, __: Mapping[str, Any]
-) -> Sets:
+def _of_preprocessor(tokenizer: Tokenizer) -> Sets:
     rng = np.random.default_rng(0)
     random = [
         "".join(rng.choice(_CHARACTERS, rng.integers(1, 40)))
@@ -212,15 +230,7 @@ def _of_preprocessor(
 def _ids(tokenizer: Tokenizer, texts: list[str]) -> dict[str, np.ndarray]:
     ids = tokenizer.encode(texts)
     return {
-        "texts": np.array([text.encode() for text in texts]),
+        "texts": as_strings(texts),
         "values": np.array([i for row in ids for i in row], "int32"),
         "row_splits": np.cumsum([0, *map(len, ids)]),
     }
-
-
-_EXPECTED = {
-    "encoder": _of_encoder,
-    "preprocessor": _of_preprocessor,
-    "text_encoder": _of_text_encoder,
-    "litert": _of_litert,
-}

@@ -41,20 +41,23 @@ def origin_of(
       config: of the export; has the licence.
       checkpoint: the source, where it is open already.
     """
-    checkpoint = checkpoint or open_checkpoint(source)
     model = fine_tuned_model(source)
     if model is not None:
         origin = _of_fine_tuned(model)
-    elif _STEP.search(checkpoint.source):
-        origin = _of_run(pathlib.Path(checkpoint.source))
     else:
-        origin = _of_export(pathlib.Path(checkpoint.source)) or Origin(
-            name=_name_of(source)
-        )
+        origin = _of_checkpoint(checkpoint or open_checkpoint(source), source)
+    return dataclasses.replace(origin, licence=config.licence or origin.licence)
+
+
+def _of_checkpoint(
+    checkpoint: Checkpoint, source: str | os.PathLike[str]
+) -> Origin:
+    path = pathlib.Path(checkpoint.source)
+    if _STEP.search(checkpoint.source):
+        return _of_run(path)
+    origin = _of_export(path) or Origin(name=_name_of(source))
     return dataclasses.replace(
-        origin,
-        source=origin.source or checkpoint.format,
-        licence=config.licence or origin.licence,
+        origin, source=origin.source or checkpoint.format
     )
 
 

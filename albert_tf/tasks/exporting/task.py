@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 from collections.abc import Callable, Mapping
+from typing import Any
 
+from albert_tf.data.features.span_settings import SpanSettings
 from albert_tf.export.task import export_task
 from albert_tf.export.task_graph import TaskGraph
 from albert_tf.export.task_graphs.choices import choices_graph
+from albert_tf.export.task_graphs.spans import spans_graph
 from albert_tf.export.task_graphs.texts import classes_graph, number_graph
 from albert_tf.export.task_graphs.words import words_graph
 from albert_tf.tasks.exporting.config import ExportConfig
 from albert_tf.tasks.exporting.origins import origin_of
-from albert_tf.tasks.exporting.spans import spans_of
 from albert_tf.tasks.finetuning.description import TaskDescription
-from albert_tf.tasks.finetuning.model_folder import FinetunedModel, load_model
+from albert_tf.tasks.finetuning.model_folder import load_model
+
+# Kind of task -> what makes its graph, and what of the task it has to be told.
+_GRAPHS: Mapping[str, tuple[Callable[..., TaskGraph], tuple[str, ...]]] = {
+    "classes": (classes_graph, ("labels", "pair", "max_seq_length")),
+    "number": (number_graph, ("pair", "max_seq_length")),
+    "choices": (choices_graph, ("max_seq_length", "max_qa_length")),
+    "spans": (
+        spans_graph,
+        ("settings", "n_best", "max_answer_length", "null_threshold"),
+    ),
+    "words": (words_graph, ("labels", "max_seq_length")),
+}
 
 
 def export_finetuned_task(
@@ -28,11 +43,17 @@ def export_finetuned_task(
     Raises:
       InputError: there is no fine-tuned model; see `export_checkpoint`.
     """
-    packed = config.packed is not False
     loaded = load_model(source, {"max_seq_length": config.seq_length})
     description = loaded.kind.description
+    make_graph, names = _GRAPHS[description.kind]
+    told = _told(description)
     export_task(
-        _GRAPHS[description.kind](loaded, description, packed),
+        make_graph(
+            loaded.model,
+            loaded.kind.tokenizer,
+            packed=config.packed is not False,
+            **{name: told[name] for name in names},
+        ),
         output,
         task=json.loads(description.to_json()),
         overwrite=config.overwrite,
@@ -40,59 +61,16 @@ def export_finetuned_task(
     )
 
 
-def _classes(
-    loaded: FinetunedModel, description: TaskDescription, packed: bool
-) -> TaskGraph:
-    return classes_graph(
-        loaded.model,
-        loaded.kind.tokenizer,
-        labels=description.labels,
-        pair=description.source["pair"] is not None,
-        max_seq_length=loaded.kind.max_seq_length,
-        packed=packed,
-    )
-
-
-def _number(
-    loaded: FinetunedModel, description: TaskDescription, packed: bool
-) -> TaskGraph:
-    return number_graph(
-        loaded.model,
-        loaded.kind.tokenizer,
-        pair=description.source["pair"] is not None,
-        max_seq_length=loaded.kind.max_seq_length,
-        packed=packed,
-    )
-
-
-def _choices(
-    loaded: FinetunedModel, description: TaskDescription, packed: bool
-) -> TaskGraph:
-    return choices_graph(
-        loaded.model,
-        loaded.kind.tokenizer,
-        max_seq_length=loaded.kind.max_seq_length,
-        max_qa_length=description.settings["max_qa_length"],
-        packed=packed,
-    )
-
-
-def _words(
-    loaded: FinetunedModel, description: TaskDescription, packed: bool
-) -> TaskGraph:
-    return words_graph(
-        loaded.model,
-        loaded.kind.tokenizer,
-        labels=description.labels,
-        max_seq_length=loaded.kind.max_seq_length,
-        packed=packed,
-    )
-
-
-_GRAPHS: Mapping[str, Callable[..., TaskGraph]] = {
-    "classes": _classes,
-    "number": _number,
-    "choices": _choices,
-    "spans": spans_of,
-    "words": _words,
-}
+def _told(description: TaskDescription) -> dict[str, Any]:
+    """Returns what graphs may be told of a task, by the names of arguments."""
+    told = {
+        **description.settings,
+        "labels": description.labels,
+        "pair": description.source.get("pair") is not None,
+    }
+    if description.kind == "spans":
+        lengths = [field.name for field in dataclasses.fields(SpanSettings)]
+        told["settings"] = SpanSettings(
+            **{name: told[name] for name in lengths}
+        )
+    return told

@@ -73,19 +73,7 @@ def load_data(
         none left.
     """
     description = kind.description
-    key = cache_key(
-        task=description.name,
-        tokenizer=kind.tokenizer,
-        settings={
-            "kind": description.kind,
-            "labels": description.labels,
-            "source": description.source,
-            "on_bad_example": files.on_bad_example,
-            **description.settings,
-            **_splits(files.train),
-        },
-        files=files_below(files.train),
-    )
+    key = _key(kind, files.train, files.on_bad_example)
 
     def make() -> tuple[Rows, str]:
         bad = BadExamples(files.on_bad_example)
@@ -111,7 +99,10 @@ def load_data(
         )
         kind.check_scores(examples)
         dev = kind.prepare(examples)
-    return TaskData(rows=rows, dev=dev, identity=key)
+    # Which weights are the best hangs on what they are scored on.
+    dev_key = _key(kind, files.dev, files.on_bad_example)
+    identity = {**key, "dev_files": dev_key["files"]}
+    return TaskData(rows=rows, dev=dev, identity=identity)
 
 
 def labelled_examples(
@@ -147,6 +138,25 @@ def labelled_examples(
             f"{', '.join(map(str, sources))}: no example to score is left"
         )
     return examples
+
+
+def _key(
+    kind: TaskKind, sources: Sequence[Source], on_bad_example: str
+) -> dict[str, Any]:
+    description = kind.description
+    return cache_key(
+        task=description.name,
+        tokenizer=kind.tokenizer,
+        settings={
+            "kind": description.kind,
+            "labels": description.labels,
+            "source": description.source,
+            "on_bad_example": on_bad_example,
+            **description.settings,
+            **_splits(sources),
+        },
+        files=files_below(sources),
+    )
 
 
 def _splits(sources: Sequence[Source]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import sys
 from collections.abc import Mapping
@@ -200,7 +201,7 @@ def finetune_prepared(
     step = _load_best(model, config.output_dir)
     scores: dict[str, float] = {}
     if evaluate:
-        scores = evaluate()
+        scores = _logged_scores(result, step) or evaluate()
         description = kind.fitted(scores)
     if is_chief(strategy):
         save_model(
@@ -259,6 +260,15 @@ def _check_machine(config: FinetuneConfig) -> None:
         precision=config.precision,
         jit_compile=config.training.jit_compile,
     )
+
+
+def _logged_scores(result: TrainingResult, step: int) -> dict[str, float]:
+    """Returns the scores of a step, {} if the run did not evaluate then.
+
+    To do so again could take minutes.
+    """
+    logged = result.evaluations.get(step, {})
+    return {n: math.nan if x is None else x for n, x in logged.items()}
 
 
 def _load_best(model: AlbertModel, run_dir: str | os.PathLike[str]) -> int:

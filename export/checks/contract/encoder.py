@@ -6,6 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from . import tokenizer, weights
+from .dropout import dropout
 from .exported import Exported
 from .findings import Skipped, expect, expect_same
 from .numbers import difference, shown
@@ -67,11 +68,7 @@ def outputs(exported: Exported) -> str:
 
 def signature(exported: Exported) -> str:
     """`serving_default` has names, and gives what the object gives."""
-    expect(
-        "serving_default" in exported.root.signatures,
-        "there is no signature serving_default",
-    )
-    serve = exported.root.signatures["serving_default"]
+    serve = exported.signature()
     _, named = serve.structured_input_signature
     expect_same(sorted(named), sorted(INPUTS), "inputs")
     names = sorted(serve.structured_outputs)
@@ -81,29 +78,9 @@ def signature(exported: Exported) -> str:
     return shown(max(difference(found[x], wanted[x], x) for x in names))
 
 
-def dropout(exported: Exported) -> str:
+def dropout_off_on(exported: Exported) -> str:
     """Without dropout nothing changes from call to call; with it, all does."""
-    root, inputs = exported.root, _inputs(exported)
-
-    def pooled(function, **arguments):
-        return function(inputs, **arguments)["pooled_output"].numpy()
-
-    expect(
-        np.array_equal(pooled(root), pooled(root, training=False)),
-        "two calls without training differ",
-    )
-    config = exported.manifest["config"]
-    rates = [config[f"{x}_dropout_prob"] for x in ("hidden", "attention_probs")]
-    for name, function, arguments in (
-        ("training=True", root, {"training": True}),
-        ("call_training", root.call_training, {}),
-    ):
-        first, second = (pooled(function, **arguments) for _ in range(2))
-        same = np.array_equal(first, second)
-        expect(same == (not any(rates)), f"{name}: equal={same}, rates {rates}")
-    if not any(rates):
-        return "off; the config has none"
-    return f"off, and on with rates {rates[0]}, {rates[1]}"
+    return dropout(exported, _inputs(exported), "pooled_output")
 
 
 def int64_ids(exported: Exported) -> str:
@@ -172,11 +149,9 @@ def text_numbers(exported: Exported) -> str:
 
 
 def _compared(exported: Exported, sets: list[str]) -> str:
-    if not exported.expected:
-        raise Skipped("no --model to compare with")
     largest = 0.0
     for name in sets:
-        wanted = exported.expected[name]
+        wanted = exported.expected(name)
         real = wanted["input_mask"]
         inputs = {x: tf.constant(wanted[x]) for x in INPUTS}
         found = exported.root(inputs)
@@ -263,7 +238,7 @@ CHECKS = {
     "signature": signature,
     "assets": tokenizer.assets,
     "do_lower_case": tokenizer.do_lower_case,
-    "dropout off, on": dropout,
+    "dropout off, on": dropout_off_on,
     "int64 ids": int64_ids,
     "over-length error": too_long,
     "gradients": gradients,

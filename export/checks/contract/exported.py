@@ -11,6 +11,8 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  Registers what tokenizers are made of.
 
+from .findings import Skipped, expect
+
 
 class Exported:
     """A folder, what its `export.json` says, and what is loaded from it.
@@ -21,7 +23,8 @@ class Exported:
 
     Args:
       folder: its path.
-      expected_file: see `expected`.
+      expected_file: sets of inputs with what a source model makes of them, as
+        arrays named `<set>.<name>`; "" for none.
     """
 
     def __init__(self, folder: str, expected_file: str):
@@ -46,20 +49,33 @@ class Exported:
             warnings.filterwarnings("ignore", message=".*tf.lite.Interpreter")
             return tf.lite.Interpreter(self.path(self.manifest["file"]))
 
-    @functools.cached_property
-    def expected(self) -> dict[str, dict[str, np.ndarray]]:
-        """Set of inputs -> name -> what a source model takes and gives.
+    def expected(self, inputs: str) -> dict[str, np.ndarray]:
+        """Returns name -> what a source model takes and gives, of some inputs.
 
-        Empty where there is nothing to compare with.
+        Args:
+          inputs: the name of a set of them, such as "text".
+
+        Raises:
+          Skipped: there is no model to compare with.
         """
         if not self._expected_file:
-            return {}
-        sets: dict[str, dict[str, np.ndarray]] = {}
+            raise Skipped("no --model to compare with")
         with np.load(self._expected_file) as arrays:
-            for key in arrays:
-                name, array = key.split(".")
-                sets.setdefault(name, {})[array] = arrays[key]
-        return sets
+            return {
+                key.removeprefix(f"{inputs}."): arrays[key]
+                for key in arrays
+                if key.startswith(f"{inputs}.")
+            }
+
+    def signature(self, name: str = "serving_default"):
+        """Returns a signature of a SavedModel.
+
+        Raises:
+          Failed: there is none of this name.
+        """
+        found = self.root.signatures
+        expect(name in found, f"there is no signature {name}")
+        return found[name]
 
     def path(self, *parts: str) -> str:
         """Returns the path of a file of the export."""

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import zipfile
 
 import numpy as np
 
 from .exported import Exported
 from .findings import Skipped, expect, expect_same
-from .numbers import difference, shown
+from .numbers import difference, relative_error, shown
 
 
-def size(exported: Exported) -> str:
-    """The file is as long as `export.json` says."""
-    found = os.path.getsize(_path(exported))
-    expect_same(found, exported.manifest["bytes"], "bytes")
-    return f"{found:,} bytes, quantization {exported.manifest['quantization']}"
+def file(exported: Exported) -> str:
+    """The file is the one that was written, bit by bit."""
+    path = exported.path(exported.manifest["file"])
+    with open(path, "rb") as opened:
+        content = opened.read()
+    digest = hashlib.sha256(content).hexdigest()
+    expect_same(digest, exported.manifest["sha256"], "sha256")
+    return f"{len(content):,} bytes, {digest[:12]}..."
 
 
 def signature(exported: Exported) -> str:
@@ -45,7 +47,7 @@ def runs(exported: Exported) -> str:
 def associated_files(exported: Exported) -> str:
     """The vocabulary is inside the model, and the one of `export.json`."""
     tokenizer = exported.manifest["tokenizer"]
-    with zipfile.ZipFile(_path(exported)) as archive:
+    with zipfile.ZipFile(exported.path(exported.manifest["file"])) as archive:
         names = sorted(archive.namelist())
         wanted = sorted(exported.manifest["associated_files"])
         expect_same(names, wanted, "associated files")
@@ -66,26 +68,22 @@ def text_numbers(exported: Exported) -> str:
 
 
 def _compared(exported: Exported, name: str) -> str:
-    if not exported.expected:
-        raise Skipped("no --model, or no encoder to compare")
-    if exported.manifest["quantization"] != "none":
-        raise Skipped("quantized: the numbers are meant to differ")
-    wanted = exported.expected[name]
+    wanted = exported.expected(name)
+    quantization = exported.manifest["quantization"]
     names = exported.manifest["signatures"]["serving_default"]["inputs"]
-    largest = 0.0
-    for row in range(len(wanted[names[0]])):
-        found = _run(exported, {n: wanted[n][row : row + 1] for n in names})
-        for output in ("pooled_output", "sequence_output"):
-            gap = difference(
-                found[output],
-                wanted[output][row : row + 1],
-                output,
-                wanted["input_mask"][row : row + 1]
-                if output == "sequence_output"
-                else None,
-            )
-            largest = max(largest, gap)
-    return shown(largest)
+    outputs = sorted(set(wanted) - set(names))
+    rows = [
+        _run(exported, {n: wanted[n][row : row + 1] for n in names})
+        for row in range(len(wanted[names[0]]))
+    ]
+    found = {x: np.concatenate([row[x] for row in rows]) for x in outputs}
+    if quantization != "none":
+        gaps = [relative_error(found[x], wanted[x]) for x in outputs]
+        raise Skipped(
+            f"quantized, {quantization}: relative error {max(gaps):.2g}"
+        )
+    largest = max(difference(found[x], wanted[x], x) for x in outputs)
+    return f"{', '.join(outputs)}; {shown(largest)}"
 
 
 def _run(exported: Exported, inputs: dict) -> dict[str, np.ndarray]:
@@ -94,12 +92,8 @@ def _run(exported: Exported, inputs: dict) -> dict[str, np.ndarray]:
     return {name: np.array(value) for name, value in found.items()}
 
 
-def _path(exported: Exported) -> str:
-    return exported.path(exported.manifest["file"])
-
-
 CHECKS = {
-    "size": size,
+    "sha256": file,
     "signature": signature,
     "runs": runs,
     "associated files": associated_files,

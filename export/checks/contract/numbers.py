@@ -42,6 +42,12 @@ def difference(found, wanted, what: str, real=None) -> float:
     return largest
 
 
+def relative_error(found, wanted) -> float:
+    """Returns the length of the difference over the length of the wanted."""
+    found, wanted = (np.asarray(x, "float64") for x in (found, wanted))
+    return float(np.linalg.norm(found - wanted) / np.linalg.norm(wanted))
+
+
 def shown(largest: float) -> str:
     """Returns the figure of a comparison."""
     return f"max difference {largest:.1e} (tolerance {TOLERANCE})"

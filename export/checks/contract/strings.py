@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from .exported import Exported
 from .findings import expect, expect_same
 from .numbers import difference, shown
 
@@ -29,40 +28,12 @@ def example(names: list[str], count: int = len(TEXTS)) -> dict:
     }
 
 
-def dropout(exported: Exported, inputs, name: str) -> str:
-    """Checks an output without dropout and with it.
-
-    Args:
-      exported: the export.
-      inputs: of its object.
-      name: of a float output.
-    """
-    config = exported.manifest["config"]
-
-    def output(function, **arguments):
-        return function(inputs, **arguments)[name].numpy()
-
-    root = exported.root
-    first, second = output(root), output(root, training=False)
-    expect(np.array_equal(first, second), "two calls without training differ")
-    rates = [config[f"{x}_dropout_prob"] for x in ("hidden", "attention_probs")]
-    for what, function, arguments in (
-        ("training=True", root, {"training": True}),
-        ("call_training", root.call_training, {}),
-    ):
-        first, second = (output(function, **arguments) for _ in range(2))
-        same = np.array_equal(first, second)
-        # A task's head may have dropout of its own.
-        expect(not (same and any(rates)), f"{what}: two calls are equal")
-    return f"off, and on with rates {rates[0]}, {rates[1]}"
-
-
 def same_outputs(found: dict, wanted: dict, names: list[str], what: str) -> str:
     """Checks that outputs have some names and equal values."""
     expect_same(sorted(found), sorted(names), f"outputs of {what}")
     largest = 0.0
     for name in names:
-        if wanted[name].dtype.is_floating:
+        if found[name].dtype.is_floating:
             largest = max(largest, difference(found[name], wanted[name], name))
         else:
             equal = np.array_equal(found[name], wanted[name])

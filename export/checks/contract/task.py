@@ -6,23 +6,21 @@ import numpy as np
 import tensorflow as tf
 
 from . import strings, tokenizer, weights
+from .dropout import dropout
 from .exported import Exported
 from .findings import Skipped, expect, expect_same
-from .numbers import difference, shown
+from .numbers import difference
 
 
 def signatures(exported: Exported) -> str:
     """Signatures have the names of `export.json`; the object gives the same."""
     declared = exported.manifest["signatures"]
     for name, names in declared.items():
-        expect(
-            name in exported.root.signatures, f"there is no signature {name}"
-        )
-        serve = exported.root.signatures[name]
+        serve = exported.signature(name)
         _, found = serve.structured_input_signature
         expect_same(sorted(found), sorted(names["inputs"]), f"inputs of {name}")
     inputs = _inputs(exported)
-    found = exported.root.signatures["serving_default"](**inputs)
+    found = exported.signature()(**inputs)
     outputs = declared["serving_default"]["outputs"]
     figure = strings.same_outputs(
         found, exported.root(inputs), outputs, "serving_default"
@@ -64,7 +62,7 @@ def labels(exported: Exported) -> str:
     return ", ".join(found[:8])
 
 
-def dropout(exported: Exported) -> str:
+def dropout_off_on(exported: Exported) -> str:
     """Dropout is off, and on if it is asked for."""
     inputs = _inputs(exported)
     floats = [
@@ -73,20 +71,21 @@ def dropout(exported: Exported) -> str:
         if value.dtype.is_floating
     ]
     name = "logits" if "logits" in floats else min(floats)
-    return strings.dropout(exported, inputs, name)
+    return dropout(exported, inputs, name, has_head=True)
 
 
 def text_numbers(exported: Exported) -> str:
     """Answers to real text are those of the source model."""
-    if not exported.expected:
-        raise Skipped("no --model, or neither classes nor a number to compare")
-    wanted = exported.expected["text"]
-    names = exported.manifest["signatures"]["serving_default"]["inputs"]
-    found = exported.root(
-        {n: tf.constant([bytes(x) for x in wanted[n]]) for n in names}
+    wanted = exported.expected("text")
+    declared = exported.manifest["signatures"]["serving_default"]
+    found = exported.signature()(
+        **{name: tf.constant(wanted[name]) for name in declared["inputs"]}
     )
-    (name,) = set(wanted) - set(names)
-    return shown(difference(found[name], wanted[name], name))
+    names = sorted(set(wanted) - set(declared["inputs"]))
+    figure = strings.same_outputs(
+        {name: found[name] for name in names}, wanted, names, "real text"
+    )
+    return f"{', '.join(names)}; {figure}"
 
 
 def _inputs(exported: Exported, count: int = len(strings.TEXTS)) -> dict:
@@ -103,6 +102,6 @@ CHECKS = {
     "labels": labels,
     "assets": tokenizer.assets,
     "do_lower_case": tokenizer.do_lower_case,
-    "dropout off, on": dropout,
+    "dropout off, on": dropout_off_on,
     "numbers: real text": text_numbers,
 }

@@ -6,8 +6,9 @@ import numpy as np
 import tensorflow as tf
 
 from . import strings, tokenizer, weights
+from .dropout import dropout
 from .exported import Exported
-from .findings import Skipped, expect, expect_same
+from .findings import expect, expect_same
 from .numbers import difference, shown
 
 _VECTORS = ("pooled_output", "mean_output", "default")
@@ -58,24 +59,19 @@ def signatures(exported: Exported) -> str:
     """Signatures have names, and give what the object gives."""
     wanted = exported.root(strings.texts())
     for name, outputs in _SIGNATURES.items():
-        expect(
-            name in exported.root.signatures, f"there is no signature {name}"
-        )
-        found = exported.root.signatures[name](text=strings.texts())
+        found = exported.signature(name)(text=strings.texts())
         strings.same_outputs(found, wanted, outputs, name)
     return ", ".join(_SIGNATURES)
 
 
-def dropout(exported: Exported) -> str:
+def dropout_off_on(exported: Exported) -> str:
     """Dropout is off, and on if it is asked for."""
-    return strings.dropout(exported, strings.texts(), "pooled_output")
+    return dropout(exported, strings.texts(), "pooled_output")
 
 
 def text_numbers(exported: Exported) -> str:
     """Real text gives what tokenizer and model of the source make of it."""
-    if not exported.expected:
-        raise Skipped("no --model to compare with")
-    wanted = exported.expected["text"]
+    wanted = exported.expected("text")
     texts = tf.constant([bytes(text) for text in wanted["texts"]])
     found = exported.root(texts)
     for name in _ROWS:
@@ -97,6 +93,6 @@ CHECKS = {
     "signatures": signatures,
     "assets": tokenizer.assets,
     "do_lower_case": tokenizer.do_lower_case,
-    "dropout off, on": dropout,
+    "dropout off, on": dropout_off_on,
     "numbers: real text": text_numbers,
 }

@@ -9,11 +9,22 @@ import tensorflow as tf
 from albert_tf.export.checks.contract import (
     encoder,
     files,
+    litert,
     preprocessor,
+    task,
+    text_encoder,
 )
 from albert_tf.export.checks.contract.exported import Exported
 from albert_tf.export.checks.contract.findings import Failed, Findings, Skipped
 from albert_tf.export.checks.contract.numbers import difference
+
+KINDS = {
+    "encoder": encoder,
+    "preprocessor": preprocessor,
+    "text_encoder": text_encoder,
+    "task": task,
+    "litert": litert,
+}
 
 
 def copied(path, tmp_path, **changes):
@@ -31,16 +42,47 @@ def copied(path, tmp_path, **changes):
 
 
 @pytest.mark.parametrize(
-    ("check", "changes", "message"),
+    ("kind", "check", "changes", "message"),
     [
-        ("weights' sha256", {"weights_sha256": "0" * 64}, "sha256: "),
-        ("weights' sha256", {"weights": ["a"]}, "names: "),
-        ("outputs", {"config__num_hidden_layers": 3}, "encoder_outputs of"),
-        ("outputs", {"config__hidden_size": 8}, "shape of sequence_output"),
-        ("do_lower_case", {"tokenizer__do_lower_case": False}, "not False"),
-        ("assets", {"tokenizer__fingerprint": "0"}, "sha256 of sp_model_file"),
-        ("assets", {"tokenizer__file": "vocab.txt"}, "has no vocab_file"),
         (
+            "encoder",
+            "weights' sha256",
+            {"weights_sha256": "0" * 64},
+            "sha256: ",
+        ),
+        ("encoder", "weights' sha256", {"weights": ["a"]}, "names: "),
+        (
+            "encoder",
+            "outputs",
+            {"config__num_hidden_layers": 3},
+            "encoder_outputs of",
+        ),
+        (
+            "encoder",
+            "outputs",
+            {"config__hidden_size": 8},
+            "shape of sequence_output",
+        ),
+        (
+            "encoder",
+            "do_lower_case",
+            {"tokenizer__do_lower_case": False},
+            "not False",
+        ),
+        (
+            "encoder",
+            "assets",
+            {"tokenizer__fingerprint": "0"},
+            "sha256 of sp_model_file",
+        ),
+        (
+            "encoder",
+            "assets",
+            {"tokenizer__file": "vocab.txt"},
+            "has no vocab_file",
+        ),
+        (
+            "encoder",
             "dropout off, on",
             {
                 "config__hidden_dropout_prob": 0,
@@ -49,23 +91,109 @@ def copied(path, tmp_path, **changes):
             "training=True: equal=False",
         ),
         (
+            "encoder",
             "over-length error",
             {"config__max_position_embeddings": 30},
             "31 tokens were taken",
         ),
         (
+            "encoder",
             "over-length error",
             {"config__max_position_embeddings": 60},
             "does not say 60",
         ),
+        ("preprocessor", "outputs", {"seq_length": 8}, "shape of input_"),
+        ("preprocessor", "Dataset.map", {"seq_length": 8}, "shape of input_"),
+        (
+            "preprocessor",
+            "assets",
+            {"tokenizer__fingerprint": "0"},
+            "sha256 of sp_model_file",
+        ),
+        (
+            "text_encoder",
+            "weights' sha256",
+            {"weights_sha256": "0" * 64},
+            "sha256: ",
+        ),
+        (
+            "text_encoder",
+            "outputs",
+            {"seq_length": 8},
+            "rows of 40, more than 8",
+        ),
+        (
+            "text_encoder",
+            "outputs",
+            {"config__hidden_size": 8},
+            "shape of pooled_output",
+        ),
+        (
+            "text_encoder",
+            "assets",
+            {"tokenizer__fingerprint": "0"},
+            "sha256 of sp_model_file",
+        ),
+        (
+            "text_encoder",
+            "do_lower_case",
+            {"tokenizer__do_lower_case": False},
+            "not False",
+        ),
+        ("task", "weights' sha256", {"weights": ["a"]}, "names: "),
+        ("task", "labels", {"task__labels": ["a", "b"]}, r"not \['a', 'b'\]"),
+        (
+            "task",
+            "signatures",
+            {"signatures__serving_default__inputs": ["text"]},
+            "inputs of serving_default",
+        ),
+        (
+            "task",
+            "signatures",
+            {"signatures__serving_default__outputs": ["label"]},
+            "outputs of serving_default",
+        ),
+        (
+            "task",
+            "signatures",
+            {"signatures__words": {"inputs": [], "outputs": []}},
+            "there is no signature words",
+        ),
+        (
+            "task",
+            "assets",
+            {"tokenizer__fingerprint": "0"},
+            "sha256 of sp_model_file",
+        ),
+        ("litert", "sha256", {"sha256": "0" * 64}, "sha256: "),
+        (
+            "litert",
+            "signature",
+            {"signatures__serving_default__outputs": ["logits"]},
+            r"outputs: .*not \['logits'\]",
+        ),
+        (
+            "litert",
+            "associated files",
+            {"associated_files": []},
+            "associated files",
+        ),
+        (
+            "litert",
+            "associated files",
+            {"tokenizer__fingerprint": "0"},
+            "sha256 of the vocabulary",
+        ),
     ],
 )
-def test_encoder_is_not_what_its_manifest_says(
-    encoder_path, tmp_path, check, changes, message
+def test_an_export_is_not_what_its_manifest_says(
+    request, tmp_path, kind, check, changes, message
 ):
-    exported = copied(encoder_path, tmp_path, **changes)
+    path = request.getfixturevalue(f"{kind}_path")
+    exported = copied(path, tmp_path, **changes)
     with pytest.raises(Failed, match=message):
-        encoder.CHECKS[check](exported)
+        KINDS[kind].CHECKS[check](exported)
 
 
 def without_head(root):
@@ -101,20 +229,16 @@ def test_nothing_to_compare_with(encoder_path):
         encoder.CHECKS["numbers: real text"](exported)
 
 
-@pytest.mark.parametrize(
-    ("check", "changes", "message"),
-    [
-        ("outputs", {"seq_length": 8}, "shape of input_"),
-        ("Dataset.map", {"seq_length": 8}, "shape of input_"),
-        ("assets", {"tokenizer__fingerprint": "0"}, "sha256 of sp_model_file"),
-    ],
-)
-def test_preprocessor_is_not_what_its_manifest_says(
-    preprocessor_path, tmp_path, check, changes, message
-):
-    exported = copied(preprocessor_path, tmp_path, **changes)
-    with pytest.raises(Failed, match=message):
-        preprocessor.CHECKS[check](exported)
+def test_a_flipped_bit_of_a_litert_model(litert_path, tmp_path):
+    exported = copied(litert_path, tmp_path)
+    litert.CHECKS["sha256"](exported)
+    with open(exported.path("model.tflite"), "r+b") as file:
+        file.seek(2000)
+        (byte,) = file.read(1)
+        file.seek(2000)
+        file.write(bytes([byte ^ 1]))
+    with pytest.raises(Failed, match="sha256: "):
+        litert.CHECKS["sha256"](exported)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,13 @@ import sys
 import tensorflow as tf
 
 from albert_tf.export import export_encoder, export_preprocessor
+from albert_tf.export.litert.program import encoder_program
+from albert_tf.export.litert.writer import export_litert
 from albert_tf.export.text_encoder import export_text_encoder
 from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.text.tokenizer import AlbertTokenizer
+
+LITERT_LENGTH = 12
 
 
 def main(version, model_path, tokenizer_model, folder):
@@ -22,6 +27,12 @@ def main(version, model_path, tokenizer_model, folder):
     export_preprocessor(tokenizer_model, folder / "preprocessor", seq_length=20)
     export_text_encoder(
         model, folder / "text_encoder", tokenizer_model=tokenizer_model
+    )
+    export_litert(
+        encoder_program(model.encoder, seq_length=LITERT_LENGTH),
+        folder / "litert",
+        tokenizer=AlbertTokenizer.from_file(tokenizer_model),
+        quantization="dynamic",
     )
 
 

@@ -314,6 +314,7 @@ def test_what_does_not_fit(folders, changes, arguments, message):
         graph_of(folders["v1"], changes, **arguments)
 
 
+@pytest.mark.long
 def test_in_a_process_without_albert_tf(folders, tmp_path, consumer):
     examples = questions_about(CONTEXTS)
     expected = {

@@ -1,11 +1,17 @@
+import dataclasses
 import json
 
 import keras
 import pytest
 
 from albert_tf.config import AlbertConfig
+from albert_tf.export.checks.check_export import read_export, save_expected
+from albert_tf.export.checks.contract import litert, task
+from albert_tf.export.checks.contract.exported import Exported
+from albert_tf.export.checks.contract.findings import Failed
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.tasks.exporting.config import ExportConfig
+from albert_tf.tasks.exporting.expectations import expected_of
 from albert_tf.tasks.exporting.export_checkpoint import KINDS, export_checkpoint
 from albert_tf.tasks.finetuning.kinds.by_name import make_kind
 from albert_tf.tasks.finetuning.known_tasks import KNOWN_TASKS, with_settings
@@ -44,6 +50,71 @@ def make_pretrained(small_config, tokenizer, tmp_path_factory):
 @pytest.fixture(scope="session")
 def pretrained(make_pretrained):
     return make_pretrained(1)
+
+
+@pytest.fixture(scope="session")
+def make_finetuned(small_config, tokenizer, tmp_path_factory):
+    """Returns `make(task, **settings)`: a folder, as fine-tuning leaves it.
+
+    Settings that the task does not have are left out.
+    """
+
+    def make(name, **settings):
+        description = KNOWN_TASKS[name]
+        if name == "ner":
+            description = dataclasses.replace(
+                description, labels=("B-X", "B-Y", "O")
+            )
+        known = dict(description.settings)
+        known |= {n: x for n, x in settings.items() if n in known}
+        description = dataclasses.replace(description, settings=known)
+        kind = make_kind(description, tokenizer)
+        keras.utils.set_random_seed(4)
+        model = kind.model_class(small_config, **kind.model_arguments())
+        for weight in model.weights:
+            # Without zeros: scores that no two answers share.
+            weight.assign(
+                weight + keras.random.normal(weight.shape, stddev=0.1)
+            )
+        folder = tmp_path_factory.mktemp("a-private-place") / name
+        save_model(folder, model, kind, description)
+        return folder
+
+    return make
+
+
+@pytest.fixture
+def assert_answers_are_compared(tmp_path):
+    """Returns `check(source, folder)`, of the export of a task.
+
+    `albert export --check --model` has to find the answers equal, and to fail
+    where one of them is another.
+    """
+
+    def check(source, folder):
+        manifest = read_export(folder)
+        expected = expected_of(source, manifest)["text"]
+        contract = {"task": task, "litert": litert}[manifest["kind"]]
+
+        def compare(changes):
+            path = tmp_path / "expected.npz"
+            save_expected(path, {"text": expected | changes})
+            exported = Exported(str(folder), str(path))
+            return contract.CHECKS["numbers: real text"](exported)
+
+        names = manifest["signatures"]["serving_default"]["inputs"]
+        outputs = set(expected) - set(names)
+        assert outputs
+        figure = compare({})
+        for name in outputs:
+            assert name in figure
+            values = expected[name].copy()
+            is_text = values.dtype.kind == "S"
+            values[0] = b"other" if is_text else values[0] + 0.01
+            with pytest.raises(Failed, match=name):
+                compare({name: values})
+
+    return check
 
 
 @pytest.fixture(scope="session")

@@ -33,6 +33,7 @@ def test_every_kind_has_checks():
     assert set(KINDS) == set(WRITTEN)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_exported_passes(exports, kind):
     source, folder = exports[kind]
@@ -42,6 +43,13 @@ def test_what_is_exported_passes(exports, kind):
         assert result == "pass", (name, figure)
     assert {"finished", "no absolute paths", "loads"} < found.keys()
     assert any("real text" in name for name in found)
+
+
+def test_a_model_of_another_task(exports, make_finetuned):
+    _, folder = exports["task"]
+    other = make_finetuned("stsb")
+    with pytest.raises(InputError, match="task has kind=number, but the exp"):
+        expected_of(other, read_export(folder))
 
 
 @pytest.mark.parametrize("kind", KINDS)

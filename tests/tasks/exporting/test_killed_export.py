@@ -12,6 +12,8 @@ import time
 import pytest
 import tensorflow as tf
 
+pytestmark = pytest.mark.long
+
 SERVER = pathlib.Path(__file__).parents[1] / "killable.py"
 PATIENCE = 300
 # A command is killed when this file is in its temporary folder; "" is the

@@ -4,7 +4,6 @@ import dataclasses
 import json
 import zipfile
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -20,9 +19,7 @@ from albert_tf.export.litert.interpreter import signature_runner
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.tasks.exporting.config import ExportConfig
 from albert_tf.tasks.exporting.export_checkpoint import export_checkpoint
-from albert_tf.tasks.finetuning.kinds.by_name import make_kind
-from albert_tf.tasks.finetuning.known_tasks import KNOWN_TASKS, with_settings
-from albert_tf.tasks.finetuning.model_folder import load_model, save_model
+from albert_tf.tasks.finetuning.model_folder import load_model
 from albert_tf.text.tokenizer import AlbertTokenizer
 
 LENGTH = 32
@@ -58,30 +55,6 @@ EXAMPLES = {
 }
 
 
-@pytest.fixture(scope="module")
-def make_model(small_config, tokenizer, tmp_path_factory):
-    """Returns `make(task)`: the folder of a model, as fine-tuning leaves it."""
-
-    def make(name):
-        description = KNOWN_TASKS[name]
-        if name == "ner":
-            description = dataclasses.replace(
-                description, labels=("B-X", "B-Y", "O")
-            )
-        known = description.settings
-        description = with_settings(
-            description, {n: x for n, x in SETTINGS.items() if n in known}
-        )
-        kind = make_kind(description, tokenizer)
-        keras.utils.set_random_seed(3)
-        model = kind.model_class(small_config, **kind.model_arguments())
-        folder = tmp_path_factory.mktemp("a-private-place") / name
-        save_model(folder, model, kind, description)
-        return folder
-
-    return make
-
-
 def run_model(folder):
     content = (folder / "model.tflite").read_bytes()
     interpreter = tf.lite.Interpreter(model_content=content)
@@ -100,8 +73,8 @@ def expected_outputs(kind, model, row):
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_tasks(make_model, tmp_path, name):
-    source = make_model(name)
+def test_tasks(make_finetuned, assert_answers_are_compared, tmp_path, name):
+    source = make_finetuned(name, **SETTINGS)
     export_checkpoint(source, tmp_path / "export", "litert")
     run = run_model(tmp_path / "export")
     loaded = load_model(source, packed=False)
@@ -126,10 +99,11 @@ def test_tasks(make_model, tmp_path, name):
         if has_labels:
             lines = archive.read("labels.txt").decode().splitlines()
             assert tuple(lines) == kind.description.labels
+    assert_answers_are_compared(source, tmp_path / "export")
 
 
-def test_calibrated_task_of_any_length(make_model, tmp_path):
-    source = make_model("mrpc")
+def test_calibrated_task_of_any_length(make_finetuned, tmp_path):
+    source = make_finetuned("mrpc", **SETTINGS)
     lines = [f"{x.text}\t{x.pair}" for x in EXAMPLES["mrpc"]]
     (tmp_path / "pairs.txt").write_text("\n".join([*lines, *lines, "a\tb"]))
     config = ExportConfig(
@@ -161,8 +135,8 @@ def test_calibrated_task_of_any_length(make_model, tmp_path):
         export_checkpoint(source, tmp_path / "other", "litert", config)
 
 
-def test_questions_are_calibrated_with_their_own_files(make_model, tmp_path):
-    source = make_model("squad1.1")
+def test_questions_are_calibrated_with_files(make_finetuned, tmp_path):
+    source = make_finetuned("squad1.1", **SETTINGS)
     question = {"id": "q", "question": "what?", "answers": []}
     paragraph = {"context": TEXT, "qas": [question]}
     path = tmp_path / "squad.json"

@@ -1,19 +1,16 @@
 """Exports of models that answer questions, against `Predictor`."""
 
-import dataclasses
 import json
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from albert_tf.data.examples.example import SpanExample
 from albert_tf.tasks.exporting.export_checkpoint import export_checkpoint
-from albert_tf.tasks.finetuning.kinds.by_name import make_kind
-from albert_tf.tasks.finetuning.known_tasks import KNOWN_TASKS, with_settings
-from albert_tf.tasks.finetuning.model_folder import save_model
 from albert_tf.tasks.finetuning.prediction import Predictor
+
+pytestmark = pytest.mark.long
 
 SETTINGS = {"max_seq_length": 32, "doc_stride": 9, "max_query_length": 8}
 EXAMPLES = [
@@ -30,23 +27,18 @@ EXAMPLES = [
 
 
 @pytest.mark.parametrize("task", ["squad1.1", "squad2.0"])
-def test_answers_are_the_predictors(task, small_config, tokenizer, tmp_path):
-    description = with_settings(KNOWN_TASKS[task], SETTINGS)
+def test_answers_are_the_predictors(
+    task, make_finetuned, assert_answers_are_compared, tmp_path
+):
     if task == "squad2.0":
         # What a development set decides; here some are above and some below.
-        settings = {**description.settings, "null_threshold": 0.0}
-        description = dataclasses.replace(description, settings=settings)
-    kind = make_kind(description, tokenizer)
-    keras.utils.set_random_seed(4)
-    model = kind.model_class(small_config, **kind.model_arguments())
-    for weight in model.weights:
-        # Without zeros: scores that no two spans share.
-        weight.assign(weight + keras.random.normal(weight.shape, stddev=0.1))
-    save_model(tmp_path / "model", model, kind, description)
-
-    predictor = Predictor([tmp_path / "model"])
+        model = make_finetuned(task, null_threshold=0.0, **SETTINGS)
+    else:
+        model = make_finetuned(task, **SETTINGS)
+    predictor = Predictor([model])
+    description = predictor.kind.description
     predictions = predictor(EXAMPLES).predictions
-    export_checkpoint(tmp_path / "model", tmp_path / "task", "task")
+    export_checkpoint(model, tmp_path / "task", "task")
     values = json.loads((tmp_path / "task" / "export.json").read_text())
     assert values["task"] == json.loads(description.to_json())
     outputs = tf.saved_model.load(tmp_path / "task").signatures[
@@ -69,6 +61,7 @@ def test_answers_are_the_predictors(task, small_config, tokenizer, tmp_path):
         )
         if start >= 0:
             assert example.context[start:limit] == answer.decode()
+    assert_answers_are_compared(model, tmp_path / "task")
     assert ("null_odds" in outputs) == (task == "squad2.0")
     if task == "squad2.0":
         np.testing.assert_allclose(

@@ -1,16 +1,13 @@
 """Exports of fine-tuned models, against the predictions of `Predictor`."""
 
-import dataclasses
 import json
 import pathlib
 import subprocess
 import sys
 
-import keras
 import numpy as np
 import pytest
 
-from albert_tf.config import AlbertConfig
 from albert_tf.data.examples.example import (
     ChoiceExample,
     TextExample,
@@ -20,10 +17,9 @@ from albert_tf.errors import InputError
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.tasks.exporting.config import ExportConfig
 from albert_tf.tasks.exporting.export_checkpoint import export_checkpoint
-from albert_tf.tasks.finetuning.kinds.by_name import make_kind
-from albert_tf.tasks.finetuning.known_tasks import KNOWN_TASKS, with_settings
-from albert_tf.tasks.finetuning.model_folder import save_model
 from albert_tf.tasks.finetuning.prediction import Predictor
+
+pytestmark = pytest.mark.long
 
 CONSUMER = (
     pathlib.Path(__file__).parents[2] / "export/consumers/task_in_tensorflow.py"
@@ -116,46 +112,12 @@ def outputs_of(kind, examples, predictions):
     return outputs | {label: [record["label"] for record in records]}
 
 
-@pytest.fixture(scope="module")
-def make_model(tokenizer, tmp_path_factory):
-    """Returns `make(task)`: the folder of a model, as fine-tuning leaves it."""
-    config = AlbertConfig(
-        vocab_size=tokenizer.vocab_size,
-        embedding_size=16,
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=64,
-        max_position_embeddings=32,
-        hidden_dropout_prob=0.1,
-        attention_probs_dropout_prob=0.1,
-        initializer_range=0.2,
-    )
-
-    def make(name):
-        description = KNOWN_TASKS[name]
-        if name == "ner":
-            description = dataclasses.replace(
-                description, labels=("B-X", "B-Y", "O")
-            )
-        known = description.settings
-        description = with_settings(
-            description, {n: x for n, x in LENGTHS.items() if n in known}
-        )
-        kind = make_kind(description, tokenizer)
-        keras.utils.set_random_seed(3)
-        model = kind.model_class(config, **kind.model_arguments())
-        folder = tmp_path_factory.mktemp("a-private-place") / name
-        save_model(folder, model, kind, description)
-        return folder
-
-    return make
-
-
-def test_predictions_are_the_predictors(make_model, tmp_path):
+def test_predictions_are_the_predictors(
+    make_finetuned, assert_answers_are_compared, tmp_path
+):
     arguments = []
     for name, examples in EXAMPLES.items():
-        folder = make_model(name)
+        folder = make_finetuned(name, **LENGTHS)
         predictor = Predictor([folder], batch_size=4)
         predictions = predictor(examples).predictions
         export_checkpoint(folder, tmp_path / name, "task")
@@ -179,6 +141,7 @@ def test_predictions_are_the_predictors(make_model, tmp_path):
         )
         for file in (tmp_path / name).rglob("*"):
             assert file.is_dir() or b"a-private-pl" not in file.read_bytes()
+        assert_answers_are_compared(folder, tmp_path / name)
     result = subprocess.run(
         [sys.executable, CONSUMER, tmp_path, *arguments],
         # Elsewhere than in the repository: nothing of it can be imported.
@@ -190,8 +153,8 @@ def test_predictions_are_the_predictors(make_model, tmp_path):
     assert result.returncode == 0, result.stderr[-4000:]
 
 
-def test_another_length(make_model, tmp_path):
-    folder = make_model("sst2")
+def test_another_length(make_finetuned, tmp_path):
+    folder = make_finetuned("sst2", **LENGTHS)
     export_checkpoint(
         folder,
         tmp_path / "short",
@@ -201,15 +164,15 @@ def test_another_length(make_model, tmp_path):
     values = json.loads((tmp_path / "short" / "export.json").read_text())
     assert values["task"]["settings"]["max_seq_length"] == 8
     assert values["packed"] is False
-    with pytest.raises(InputError, match="max_seq_length=33 must be at most"):
+    with pytest.raises(InputError, match="max_seq_length=41 must be at most"):
         export_checkpoint(
-            folder, tmp_path / "new", "task", ExportConfig(seq_length=33)
+            folder, tmp_path / "new", "task", ExportConfig(seq_length=41)
         )
     assert not (tmp_path / "new").exists()
 
 
-def test_sources_that_do_not_fit(make_model, tokenizer, tmp_path):
-    words = make_model("ner")
+def test_sources_that_do_not_fit(make_finetuned, tokenizer, tmp_path):
+    words = make_finetuned("ner", **LENGTHS)
     with pytest.raises(InputError, match="ner has no pooler, so it gives no"):
         export_checkpoint(words, tmp_path / "new", "text_encoder")
     model = AlbertEncoder.from_pretrained(words, new_head=True)

@@ -11,7 +11,7 @@ from albert_tf.data.examples.own_table import text_task_from_columns
 from albert_tf.errors import InputError
 from albert_tf.models.classifier import AlbertClassifier
 from albert_tf.tasks.finetuning.config import FinetuneConfig
-from albert_tf.tasks.finetuning.data import TaskFiles
+from albert_tf.tasks.finetuning.data import TaskFiles, labelled_examples
 from albert_tf.tasks.finetuning.finetune import finetune
 from albert_tf.tasks.finetuning.known_tasks import (
     describe_texts,
@@ -21,6 +21,7 @@ from albert_tf.tasks.finetuning.model_folder import (
     find_model,
     read_description,
 )
+from albert_tf.tasks.finetuning.prediction import Predictor
 from albert_tf.tasks.finetuning.runs import finetune_runs
 from albert_tf.training.metrics_log import read_metrics
 from albert_tf.training.training_config import TrainingConfig
@@ -67,7 +68,7 @@ def run(checkpoint, files, description, tmp_path_factory):
     return folder, result
 
 
-def test_the_model_is_the_best_of_the_evaluations(run):
+def test_the_model_is_the_best_of_the_evaluations(run, files, description):
     folder, result = run
     scores = {
         line["step"]: line["values"]
@@ -77,8 +78,13 @@ def test_the_model_is_the_best_of_the_evaluations(run):
     assert set(scores) == {4, 8}
     best = max(scores, key=lambda step: scores[step]["accuracy"])
     assert result.step == best
-    for name, value in scores[best].items():
-        assert result.scores[name] == pytest.approx(value, rel=1e-5)
+    assert result.scores == scores[best]
+    # And the model that was kept has them.
+    examples = labelled_examples(description, files.dev)
+    predictor = Predictor([folder])
+    predictions = predictor(examples).predictions
+    again = predictor.kind.scores(examples, predictions)
+    assert again == pytest.approx(result.scores, rel=1e-5)
     description = read_description(find_model(folder))
     assert description.scores == result.scores
     assert description.labels == ("maybe", "no", "yes")
@@ -115,7 +121,7 @@ def test_a_run_that_was_stopped_ends_alike(
 
 
 def test_another_run_in_the_folder_is_refused(
-    run, checkpoint, files, description
+    run, checkpoint, files, description, tmp_path
 ):
     folder, _ = run
     with pytest.raises(InputError, match="learning_rate=0.002, not 0.001"):
@@ -127,6 +133,12 @@ def test_another_run_in_the_folder_is_refused(
     other = with_settings(description, {"max_seq_length": 16})
     with pytest.raises(InputError, match=r"data=.*max_seq_length"):
         finetune(settings(checkpoint, folder), other, files)
+    other_dev = tmp_path / files.dev[0].name
+    lines = files.dev[0].read_text().splitlines(keepends=True)
+    other_dev.write_text("".join(lines[:-1]))
+    others = dataclasses.replace(files, dev=[other_dev])
+    with pytest.raises(InputError, match=r"data=.*dev_files"):
+        finetune(settings(checkpoint, folder), description, others)
 
 
 def test_several_runs_have_a_median(checkpoint, files, description, tmp_path):

@@ -12,7 +12,7 @@ Full int8 is calibrated with the texts of `--calibration_input`, a text a line.
 
 Example:
   cut -f 1 SST-2/train.tsv | tail -n +2 > texts.txt
-  python benchmarks/litert.py --model=run/model --dev=SST-2/dev.tsv \
+  python benchmarks/litert_models.py --model=run/model --dev=SST-2/dev.tsv \
       --calibration_input=texts.txt
 """
 

@@ -1,0 +1,60 @@
+import shlex
+import subprocess
+import sys
+
+import keras
+import pytest
+
+from albert_tf.config import AlbertConfig
+from albert_tf.demo.python_docs import python_documents
+from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.vocabulary import train_vocabulary
+
+
+@pytest.fixture(scope="session")
+def albert():
+    """Returns `run(folder, command, stdin)`: what `albert` does there."""
+
+    def run(folder, command, stdin=None):
+        return subprocess.run(
+            [sys.executable, "-m", "albert_tf", *shlex.split(command)],
+            cwd=folder,
+            input=stdin,
+            capture_output=True,
+            text=True,
+        )
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def python_lines():
+    """Real prose: paragraphs of the language reference."""
+    return [
+        line for _, paragraphs in python_documents([]) for line in paragraphs
+    ][:2000]
+
+
+@pytest.fixture(scope="module")
+def folder(python_lines, tmp_path_factory):
+    """A folder with `start`, a small model that has learnt nothing."""
+    folder = tmp_path_factory.mktemp("user")
+    vocabulary = train_vocabulary(
+        python_lines, folder / "spiece", vocab_size=400
+    )
+    config = AlbertConfig(
+        vocab_size=400,
+        embedding_size=16,
+        hidden_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=32,
+        initializer_range=0.1,
+    )
+    keras.utils.set_random_seed(0)
+    AlbertPretrainer(config).save_pretrained(
+        folder / "start", AlbertTokenizer.from_file(vocabulary)
+    )
+    return folder

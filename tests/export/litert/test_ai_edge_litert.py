@@ -1,0 +1,49 @@
+"""Models in the interpreter that small machines have: no TensorFlow."""
+
+import numpy as np
+import pytest
+
+from albert_tf.export.litert.conversion import QUANTIZATIONS, convert
+from albert_tf.export.litert.interpreter import signature_runner
+from albert_tf.export.litert.program import ConstantGraph, encoder_program
+
+pytestmark = pytest.mark.peer
+
+
+@pytest.fixture(scope="module")
+def consumer_of_models(consumer):
+    pytest.importorskip(
+        "ai_edge_litert", reason="ai-edge-litert is not installed"
+    )
+    return lambda *files: consumer("litert_models.py", "ai_edge_litert", *files)
+
+
+def write(folder, name, model, inputs):
+    """Writes a model, and what TensorFlow's interpreter makes of inputs."""
+    file = folder / f"{name}.tflite"
+    file.write_bytes(model)
+    expected = folder / f"{name}.npz"
+    np.savez(expected, **inputs, **signature_runner(model)(**inputs))
+    return file, expected
+
+
+@pytest.mark.parametrize("resizable", [False, True])
+def test_same_numbers(
+    consumer_of_models, encoder, make_rows, length, tmp_path, resizable
+):
+    graph = ConstantGraph(
+        encoder_program(encoder, seq_length=length, resizable=resizable)
+    )
+    rows = make_rows(4)
+    inputs = rows[1]
+    if resizable:
+        inputs = {
+            name: np.concatenate([row[name][:, :7] for row in rows])
+            for name in inputs
+        }
+    files = []
+    for name in QUANTIZATIONS:
+        calibration = rows if name == "int8" else None
+        model = convert(graph, name, calibration)
+        files += write(tmp_path, name, model, inputs)
+    consumer_of_models(*files)
