@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 import tensorflow_text as tf_text
+from tensorflow_text.python.ops import sentencepiece_tokenizer
 
 from albert_tf.text.graph_digit_comma import GraphDigitComma
 from albert_tf.text.graph_normalizer import GraphNormalizer
@@ -19,6 +20,7 @@ class GraphSentencePiece(tf.Module):
         self._sentencepiece = tf_text.SentencepieceTokenizer(
             model=tokenizer.model_bytes, out_type=tf.int32
         )
+        self._sentencepiece._model_resource = _SharedModel(tokenizer)
         self._digit_comma = GraphDigitComma(
             tokenizer.splits, tokenizer.vocab_size
         )
@@ -59,6 +61,27 @@ class GraphSentencePiece(tf.Module):
             ends > begins, _gather_within(source.limits, ends - 1), starts
         )
         return tokens, tokens.with_values(starts), tokens.with_values(limits)
+
+
+class _SharedModel(tf.saved_model.experimental.TrackableResource):
+    """A SentencePiece model that a process holds under its sha256.
+
+    TensorFlow Text's own belongs to the operation that made it, which is in a
+    cache that `tf.random.set_seed` and `keras.utils.set_random_seed` clear:
+    after them, every use of a tokenizer would fail.
+    """
+
+    def __init__(self, tokenizer: AlbertTokenizer):
+        super().__init__()
+        self._model = tokenizer.model_bytes
+        self._shared_name = f"sentencepiece-{tokenizer.fingerprint}"
+        self.resource_handle  # noqa: B018  Made now, and not in a graph.
+
+    def _create_resource(self):
+        operations = sentencepiece_tokenizer.gen_sentencepiece_tokenizer
+        return operations.sentencepiece_op(
+            model=self._model, shared_name=self._shared_name
+        )
 
 
 def _gather_within(values: tf.Tensor, indices: tf.Tensor) -> tf.Tensor:

@@ -36,11 +36,6 @@ class AlbertPreprocessor(tf.Module):
     in a SavedModel; what it needs is held by the object. Loading such a
     SavedModel needs `import tensorflow_text`.
 
-    Make it after `tf.random.set_seed` or `keras.utils.set_random_seed`: both
-    clear a cache of TensorFlow's that holds TensorFlow Text's SentencePiece
-    models, whose later calls fail ("Resource ... does not exist"). What was
-    loaded from a SavedModel goes on.
-
     Attributes:
       tokenizer: the same tokenizer in Python, with the SentencePiece model.
       seq_length: the default length of the rows.

@@ -1,6 +1,7 @@
 import json
 import random
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -282,6 +283,34 @@ def test_from_tokenizer(comma_model):
     texts = ["a34, A", "x2,b"]
     assert preprocessor.tokenize(texts).to_list() == tokenizer.encode(texts)
     assert preprocessor(texts)["input_word_ids"].shape == [2, 9]
+
+
+# Both clear a cache of kernels, with TensorFlow Text's own models.
+@pytest.mark.parametrize(
+    "seed", [tf.random.set_seed, keras.utils.set_random_seed]
+)
+def test_goes_on_when_a_seed_is_set(comma_model, seed):
+    preprocessor = AlbertPreprocessor(comma_model)
+    texts = tf.constant(["12,345 is a number"])
+    traced = tf.function(preprocessor.tokenize)
+    data = tf.data.Dataset.from_tensors(texts).map(preprocessor)
+    expected = preprocessor.tokenize(texts).to_list()
+    assert traced(texts).to_list() == expected
+    (before,) = data
+    seed(7)
+    assert preprocessor.tokenize(texts).to_list() == expected
+    assert traced(texts).to_list() == expected
+    (after,) = data
+    for name, ids in before.items():
+        np.testing.assert_array_equal(after[name], ids)
+
+
+def test_models_of_a_process_do_not_mix(comma_model, clean_model):
+    text = ["A number, 12,345"]
+    for model in (comma_model, clean_model, comma_model):
+        expected = AlbertTokenizer.from_file(model).encode(text)
+        found = AlbertPreprocessor(model).tokenize(tf.constant(text))
+        assert found.to_list() == expected
 
 
 @pytest.mark.parametrize(
