@@ -45,10 +45,10 @@ test-long: venv  ## Run exports in other programs, whole chains, killed runs
 	$(PYTEST) $(SIDE_BY_SIDE) -m long
 
 test-backends: peers  ## Run the models' tests under JAX and PyTorch
-	$(PYTEST) -m backend
+	$(PYTEST) $(SIDE_BY_SIDE) -m backend
 
 test-peers: peers  ## Run the comparisons with the peer libraries
-	$(PYTEST) -m peer
+	$(PYTEST) $(SIDE_BY_SIDE) -m peer
 
 test-model-garden: venv model-garden  ## Compare with it, and transformers 4
 	$(PYTEST) -m model_garden

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -48,6 +49,12 @@ def readme_output(folder):
     ]
     assert shell
     return run(["bash", "-e", "-c", "\n".join(shell)], folder)
+
+
+@pytest.fixture
+def reader(folder, readme_output, tmp_path):
+    """A folder where the README's commands have been run, for one page."""
+    return shutil.copytree(folder, tmp_path / "reader")
 
 
 def run(command, folder):
@@ -97,39 +104,36 @@ def run_blocks(document, folder):
     return output
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("readme_output")
-def test_training_runs(folder):
+@pytest.mark.long
+def test_training_runs(reader):
     """Goes on where the README's commands have made records."""
-    output = run_blocks(TRAINING, folder)
+    output = run_blocks(TRAINING, reader)
     assert "num_hidden_layers 1 -> 4" in output
-    assert (folder / "small.png").stat().st_size > 10_000
+    assert (reader / "small.png").stat().st_size > 10_000
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("readme_output")
-def test_finetuning_runs(folder):
+@pytest.mark.long
+def test_finetuning_runs(reader):
     """Goes on where the README's commands have made a model and reviews."""
-    output = run_blocks(FINETUNING, folder)
+    output = run_blocks(FINETUNING, reader)
     assert re.search(r"accuracy: median 0\.\d+ of 2 runs", output)
     assert re.search(r"against the mean of its\s+2 members", output)
     assert "HasAns_exact" in output
-    predictions = (folder / "predictions.jsonl").read_text("utf-8")
+    predictions = (reader / "predictions.jsonl").read_text("utf-8")
     assert len(predictions.splitlines()) == 8
     for name in ("predictions", "nbest_predictions", "null_odds"):
-        assert set(read_json(folder / "squad" / f"{name}.json")) == {"1", "2"}
+        assert set(read_json(reader / "squad" / f"{name}.json")) == {"1", "2"}
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("readme_output")
-def test_serving_runs(folder):
+@pytest.mark.long
+def test_serving_runs(reader):
     """Goes on where the README's commands have made a fine-tuned model.
 
     The server of the page is run by tests/export/test_serving.py.
     """
-    output = run_blocks(SERVING, folder)
+    output = run_blocks(SERVING, reader)
     assert "wrote models/reviews/1" in output
-    manifest = read_json(folder / "models" / "reviews" / "1" / "export.json")
+    manifest = read_json(reader / "models" / "reviews" / "1" / "export.json")
     signature = manifest["signatures"]["serving_default"]
     assert signature == {
         "inputs": ["text"],
@@ -137,11 +141,10 @@ def test_serving_runs(folder):
     }
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("readme_output")
-def test_exports_run(folder):
+@pytest.mark.long
+def test_exports_run(reader):
     """Goes on where the README's commands have made exports and a model."""
-    output = run_blocks(EXPORTS, folder)
+    output = run_blocks(EXPORTS, reader)
     (table,) = re.findall(r"\n\n```\n(check .*?)```", EXPORTS, re.DOTALL)
     for line in table.splitlines():
         # A check and its result; figures are of another model.
