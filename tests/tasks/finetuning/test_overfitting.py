@@ -67,7 +67,7 @@ def test_learns_by_heart(
         init_from=checkpoint,
         training=TrainingConfig(
             # A number takes longer than a label.
-            total_steps=400 if kind == "number" else 200,
+            total_steps={"number": 400, "choices": 300}.get(kind, 200),
             steps_per_loop=50,
             eval_steps=50,
             log_steps=50,
