@@ -3,6 +3,7 @@ import gc
 import json
 import os
 import pathlib
+import random
 import socket
 import sys
 
@@ -31,6 +32,20 @@ tf.config.set_logical_device_configuration(
 )
 
 _REPOSITORY = pathlib.Path(__file__).resolve().parents[1]
+
+
+def pytest_fixture_setup(fixturedef):
+    """Seeds what Keras draws the seeds of new weights from.
+
+    So models of fixtures and tests have the same weights whatever ran before
+    them, in whichever process.
+    """
+    random.seed(f"{fixturedef.baseid}::{fixturedef.argname}")
+
+
+def pytest_runtest_call(item):
+    """Seeds the models of a test, see `pytest_fixture_setup`."""
+    random.seed(item.nodeid)
 
 
 @pytest.fixture(scope="session")
