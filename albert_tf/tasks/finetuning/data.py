@@ -102,6 +102,7 @@ def load_data(
     # Which weights are the best hangs on what they are scored on.
     dev_key = _key(kind, files.dev, files.on_bad_example)
     identity = {**key, "dev_files": dev_key["files"]}
+    identity |= {f"dev_{name}": x for name, x in _splits(files.dev).items()}
     return TaskData(rows=rows, dev=dev, identity=identity)
 
 
