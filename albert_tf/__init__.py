@@ -4,33 +4,150 @@ The public names. Each is imported when it is first used, so that
 `import albert_tf` and `albert --help` do not wait for TensorFlow.
 """
 
+from __future__ import annotations
+
 import importlib
+from typing import TYPE_CHECKING
 
-__version__ = "0.1.0"
+if TYPE_CHECKING:
+    from albert_tf.config import AlbertConfig as AlbertConfig
+    from albert_tf.errors import InputError as InputError
+    from albert_tf.export.config import ExportConfig as ExportConfig
+    from albert_tf.export.export import export as export
+    from albert_tf.export.hub_layer import HubLayer as HubLayer
+    from albert_tf.finetuning.config import FinetuneConfig as FinetuneConfig
+    from albert_tf.finetuning.data import TaskFiles as TaskFiles
+    from albert_tf.finetuning.evaluate import evaluate as evaluate
+    from albert_tf.finetuning.multiple_choice.model import (
+        AlbertMultipleChoice as AlbertMultipleChoice,
+    )
+    from albert_tf.finetuning.predictor import Predictor as Predictor
+    from albert_tf.finetuning.predictor import predict as predict
+    from albert_tf.finetuning.question_answering.model import (
+        AlbertSpanLabeler as AlbertSpanLabeler,
+    )
+    from albert_tf.finetuning.registry import known_task as known_task
+    from albert_tf.finetuning.registry import (
+        register_task_type as register_task_type,
+    )
+    from albert_tf.finetuning.task_config import TaskConfig as TaskConfig
+    from albert_tf.finetuning.task_type import TaskType as TaskType
+    from albert_tf.finetuning.text_classification.model import (
+        AlbertClassifier as AlbertClassifier,
+    )
+    from albert_tf.finetuning.token_classification.model import (
+        AlbertTokenClassifier as AlbertTokenClassifier,
+    )
+    from albert_tf.finetuning.train import finetune as finetune
+    from albert_tf.interop.convert import convert as convert
+    from albert_tf.interop.tokenizers import AlbertTokenizer as AlbertTokenizer
+    from albert_tf.interop.tokenizers import load_tokenizer as load_tokenizer
+    from albert_tf.models.encoder import AlbertEncoder as AlbertEncoder
+    from albert_tf.models.pretrainer import AlbertPretrainer as AlbertPretrainer
+    from albert_tf.pretraining.config import PretrainConfig as PretrainConfig
+    from albert_tf.pretraining.create_data import (
+        create_pretraining_data as create_pretraining_data,
+    )
+    from albert_tf.pretraining.data_config import (
+        PretrainingDataConfig as PretrainingDataConfig,
+    )
+    from albert_tf.pretraining.train import pretrain as pretrain
+    from albert_tf.text.preprocessor import (
+        AlbertPreprocessor as AlbertPreprocessor,
+    )
+    from albert_tf.text.vocabulary import VocabularyConfig as VocabularyConfig
+    from albert_tf.text.vocabulary import train_vocabulary as train_vocabulary
+    from albert_tf.text.wordpiece_tokenizer import (
+        WordPieceTokenizer as WordPieceTokenizer,
+    )
 
-_HOMES = {
-    "AlbertClassifier": "albert_tf.models.classifier",
-    "AlbertConfig": "albert_tf.config",
-    "AlbertEncoder": "albert_tf.models.encoder",
-    "AlbertMultipleChoice": "albert_tf.models.multiple_choice",
-    "AlbertPreprocessor": "albert_tf.text.preprocessor",
-    "AlbertPretrainer": "albert_tf.models.pretrainer",
-    "AlbertSpanLabeler": "albert_tf.models.span_labeler",
-    "AlbertTokenClassifier": "albert_tf.models.token_classifier",
-    "AlbertTokenizer": "albert_tf.text.tokenizer",
-    "HubLayer": "albert_tf.export.hub_layer",
-    "InputError": "albert_tf.errors",
-    "WordPieceTokenizer": "albert_tf.text.wordpiece_tokenizer",
+__version__ = "0.2.0"
+
+# Name -> the module that defines it; the imports above say the same to type
+# checkers and editors, and a test compares them.
+_MODULES = {
+    "AlbertClassifier": "finetuning.text_classification.model",
+    "AlbertConfig": "config",
+    "AlbertEncoder": "models.encoder",
+    "AlbertMultipleChoice": "finetuning.multiple_choice.model",
+    "AlbertPreprocessor": "text.preprocessor",
+    "AlbertPretrainer": "models.pretrainer",
+    "AlbertSpanLabeler": "finetuning.question_answering.model",
+    "AlbertTokenClassifier": "finetuning.token_classification.model",
+    "AlbertTokenizer": "interop.tokenizers",
+    "ExportConfig": "export.config",
+    "FinetuneConfig": "finetuning.config",
+    "HubLayer": "export.hub_layer",
+    "InputError": "errors",
+    "Predictor": "finetuning.predictor",
+    "PretrainConfig": "pretraining.config",
+    "PretrainingDataConfig": "pretraining.data_config",
+    "TaskConfig": "finetuning.task_config",
+    "TaskFiles": "finetuning.data",
+    "TaskType": "finetuning.task_type",
+    "VocabularyConfig": "text.vocabulary",
+    "WordPieceTokenizer": "text.wordpiece_tokenizer",
+    "convert": "interop.convert",
+    "create_pretraining_data": "pretraining.create_data",
+    "evaluate": "finetuning.evaluate",
+    "export": "export",
+    "finetune": "finetuning.train",
+    "known_task": "finetuning.registry",
+    "load_tokenizer": "interop.tokenizers",
+    "predict": "finetuning.predictor",
+    "pretrain": "pretraining.train",
+    "register_task_type": "finetuning.registry",
+    "train_vocabulary": "text.vocabulary",
 }
 
-__all__ = sorted(_HOMES)
+__all__ = [
+    "AlbertClassifier",
+    "AlbertConfig",
+    "AlbertEncoder",
+    "AlbertMultipleChoice",
+    "AlbertPreprocessor",
+    "AlbertPretrainer",
+    "AlbertSpanLabeler",
+    "AlbertTokenClassifier",
+    "AlbertTokenizer",
+    "ExportConfig",
+    "FinetuneConfig",
+    "HubLayer",
+    "InputError",
+    "Predictor",
+    "PretrainConfig",
+    "PretrainingDataConfig",
+    "TaskConfig",
+    "TaskFiles",
+    "TaskType",
+    "VocabularyConfig",
+    "WordPieceTokenizer",
+    "convert",
+    "create_pretraining_data",
+    "evaluate",
+    "export",
+    "finetune",
+    "known_task",
+    "load_tokenizer",
+    "predict",
+    "pretrain",
+    "register_task_type",
+    "train_vocabulary",
+]
 
 
-def __getattr__(name):
-    if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'albert_tf' has no attribute {name!r}")
-
-
-def __dir__():
+def __dir__() -> list[str]:
     return [*__all__, "__version__"]
+
+
+# Type checkers would take any name for a public one.
+if not TYPE_CHECKING:
+
+    def __getattr__(name):
+        if name not in _MODULES:
+            raise AttributeError(
+                f"module 'albert_tf' has no attribute {name!r}"
+            )
+        module = importlib.import_module(f"albert_tf.{_MODULES[name]}")
+        # The package albert_tf.export is callable.
+        return module if name == "export" else getattr(module, name)

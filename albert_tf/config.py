@@ -273,3 +273,33 @@ class AlbertConfig:
 def _official_folder():
     package = importlib.resources.files("albert_tf.official_configs")
     return package / "models"
+
+
+def named_config(name: str) -> AlbertConfig:
+    """Returns an official config, or that of a JSON file."""
+    if name.endswith(".json"):
+        return AlbertConfig.from_json(name)
+    return AlbertConfig.from_official(name)
+
+
+def parse_overrides(text: str) -> dict[str, Any]:
+    """Returns the fields of text such as `vocab_size=8000,sharing=none`.
+
+    Raises:
+      InputError: a part of the text is not `FIELD=VALUE`.
+    """
+    known = AlbertConfig().to_dict()
+    changes = {}
+    for part in filter(None, text.split(",")):
+        field, equals, value = part.partition("=")
+        field = field.strip()
+        if not equals or field not in known:
+            raise InputError(
+                f"--config_overrides: {part!r} is not FIELD=VALUE with one of "
+                f"the fields {', '.join(known)}"
+            )
+        try:
+            changes[field] = json.loads(value)
+        except ValueError:
+            changes[field] = value.strip()
+    return changes

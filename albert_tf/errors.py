@@ -1,4 +1,9 @@
-"""The one exception that means "the input is wrong, not the program"."""
+"""Errors that users can correct, and packages they may lack."""
+
+from __future__ import annotations
+
+import importlib
+import types
 
 
 class InputError(ValueError):
@@ -7,3 +12,21 @@ class InputError(ValueError):
     The message is one line that says what is wrong, where, and what to do. The
     command line prints it and exits with status 2.
     """
+
+
+def import_package(name: str) -> types.ModuleType:
+    """Returns a module of a package that the extra `tasks` installs.
+
+    Args:
+      name: such as `sklearn.metrics`.
+
+    Raises:
+      InputError: the package is not installed.
+    """
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise InputError(
+            f"scores need {name.partition('.')[0]}, which cannot be imported "
+            f"({error}): pip install 'albert-tf[tasks]'"
+        ) from None

@@ -11,14 +11,14 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from albert_tf.data.examples.example import ChoiceExample
+from albert_tf.finetuning.multiple_choice.examples import MultipleChoiceExample
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n")
 
 
 def fit(
-    train: Sequence[ChoiceExample],
-) -> Callable[[Sequence[ChoiceExample]], np.ndarray]:
+    train: Sequence[MultipleChoiceExample],
+) -> Callable[[Sequence[MultipleChoiceExample]], np.ndarray]:
     """Trains on the options of questions, each right or wrong by itself.
 
     Returns:
@@ -37,7 +37,7 @@ def fit(
     model = make_pipeline(StandardScaler(), LogisticRegression())
     model.fit(np.concatenate(features), np.concatenate(right))
 
-    def predict(examples: Sequence[ChoiceExample]) -> np.ndarray:
+    def predict(examples: Sequence[MultipleChoiceExample]) -> np.ndarray:
         return np.array(
             [
                 model.decision_function(_features(x, vectorizer)).argmax()
@@ -49,7 +49,7 @@ def fit(
 
 
 def _features(
-    example: ChoiceExample, vectorizer: TfidfVectorizer
+    example: MultipleChoiceExample, vectorizer: TfidfVectorizer
 ) -> np.ndarray:
     """Returns numbers `[options, features]`.
 

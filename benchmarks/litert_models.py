@@ -26,16 +26,20 @@ import numpy as np
 import report
 
 from albert_tf.config import AlbertConfig
-from albert_tf.data.documents import read_documents
-from albert_tf.export.litert.conversion import QUANTIZATIONS, convert
-from albert_tf.export.litert.interpreter import signature_runner
-from albert_tf.export.litert.layer_errors import layer_errors
-from albert_tf.export.litert.program import ConstantGraph, encoder_program
+from albert_tf.export.litert import task_program
+from albert_tf.export.litert_conversion import (
+    QUANTIZATIONS,
+    ConstantGraph,
+    convert,
+    encoder_program,
+    layer_errors,
+    signature_runner,
+)
+from albert_tf.finetuning.data import labelled_examples
+from albert_tf.finetuning.model_folder import load_model
+from albert_tf.finetuning.prediction_inputs import examples_of_lines
 from albert_tf.models.encoder import AlbertEncoder
-from albert_tf.tasks.exporting.litert import task_program
-from albert_tf.tasks.finetuning.data import labelled_examples
-from albert_tf.tasks.finetuning.inputs import examples_of_lines
-from albert_tf.tasks.finetuning.model_folder import load_model
+from albert_tf.pretraining.documents import read_documents
 
 
 def speed_table(config: str, length: int, turns: int) -> str:
@@ -82,10 +86,10 @@ def accuracy_tables(flags: argparse.Namespace) -> str:
     """Returns the tables of scores and of errors at each depth."""
     changes = {"max_seq_length": flags.seq_length}
     loaded = load_model(flags.model, changes, packed=False)
-    kind, length = loaded.kind, flags.seq_length
+    kind, length = loaded.task_type, flags.seq_length
 
     def rows_of(examples):
-        rows = kind.prepare(examples).rows
+        rows = kind.prediction_features(examples).rows
         return [rows.pad([i], length=length) for i in range(rows.num_examples)]
 
     texts = [
@@ -93,11 +97,11 @@ def accuracy_tables(flags: argparse.Namespace) -> str:
         for document in read_documents(flags.calibration_input)
         for line in document
     ][: flags.examples]
-    lines = examples_of_lines(kind.description, texts, "calibration")
+    lines = examples_of_lines(kind.task_config, texts, "calibration")
     calibration = rows_of(list(lines))
-    examples = labelled_examples(kind.description, [flags.dev])
+    examples = labelled_examples(kind, [flags.dev])
     rows = rows_of(examples)
-    labels = kind.description.labels
+    labels = kind.task_config.labels
     graph = ConstantGraph(task_program(loaded))
     scores, exact = [], None
     for quantization in QUANTIZATIONS:
@@ -144,7 +148,7 @@ def _error_table(encoder, rows, calibration) -> str:
 
 def main() -> None:
     """Prints the tables that the flags ask for."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(task_config=__doc__)
     parser.add_argument("--config", default="albert_base_v2")
     parser.add_argument("--seq_length", type=int, default=128)
     parser.add_argument("--turns", type=int, default=50)
@@ -159,7 +163,7 @@ def main() -> None:
 
     here = report.machine()
     versions = {x: metadata.version(x) for x in ("tensorflow", "keras")}
-    print(report.description(here, versions, 2), "\n", flush=True)
+    print(report.task_config(here, versions, 2), "\n", flush=True)
     if not flags.no_speed:
         print(speed_table(flags.config, flags.seq_length, flags.turns), "\n")
     if flags.model:

@@ -24,7 +24,7 @@ from importlib import metadata
 
 import report
 
-from albert_tf.training.metrics_log import read_metrics
+from albert_tf.training.logging import read_metrics
 
 
 def pretrain(flags: argparse.Namespace, precision: str) -> list[dict]:

@@ -56,7 +56,7 @@ def litert_runner(quantization: str) -> Callable:
     """Returns what makes a runner of a LiteRT model."""
 
     def make(folder: pathlib.Path, threads: int) -> Callable:
-        from albert_tf.export.litert.interpreter import signature_runner
+        from albert_tf.export.litert_conversion import signature_runner
 
         model = (folder / quantization / "model.tflite").read_bytes()
         run = signature_runner(model, num_threads=threads)
@@ -79,8 +79,11 @@ def export(folder: pathlib.Path, config: str, length: int) -> None:
 
     from albert_tf.config import AlbertConfig
     from albert_tf.export.encoder import export_encoder
-    from albert_tf.export.litert.conversion import convert
-    from albert_tf.export.litert.program import ConstantGraph, encoder_program
+    from albert_tf.export.litert_conversion import (
+        ConstantGraph,
+        convert,
+        encoder_program,
+    )
     from albert_tf.models.encoder import AlbertEncoder
 
     keras.utils.set_random_seed(0)

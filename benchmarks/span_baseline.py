@@ -13,7 +13,9 @@ import numpy as np
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.linear_model import LogisticRegression
 
-from albert_tf.data.examples.example import SpanExample
+from albert_tf.finetuning.question_answering.examples import (
+    QuestionAnsweringExample,
+)
 
 # Ideographs are words each.
 _WORD = re.compile(r"[\u4e00-\u9fff]|[^\W\u4e00-\u9fff]+|[^\w\s]")
@@ -74,8 +76,8 @@ CHINESE = Language(
 
 
 def fit(
-    train: Sequence[SpanExample], language: Language
-) -> Callable[[Sequence[SpanExample]], dict[str, str]]:
+    train: Sequence[QuestionAnsweringExample], language: Language
+) -> Callable[[Sequence[QuestionAnsweringExample]], dict[str, str]]:
     """Trains to tell answers from other candidates.
 
     Returns:
@@ -95,7 +97,7 @@ def fit(
     model = LogisticRegression(C=1.0, max_iter=300)
     model.fit(hasher.transform(features), right)
 
-    def predict(examples: Sequence[SpanExample]) -> dict[str, str]:
+    def predict(examples: Sequence[QuestionAnsweringExample]) -> dict[str, str]:
         predictions = {}
         for example in examples:
             texts, found = [], []
@@ -109,7 +111,9 @@ def fit(
     return predict
 
 
-def _rarity(examples: Sequence[SpanExample]) -> Mapping[str, float]:
+def _rarity(
+    examples: Sequence[QuestionAnsweringExample],
+) -> Mapping[str, float]:
     """Returns word -> inverse document frequency in the contexts."""
     contexts = dict.fromkeys(example.context for example in examples)
     counts = Counter()
@@ -130,7 +134,9 @@ class _Rarity(dict):
 
 
 def _candidates(
-    example: SpanExample, language: Language, rarity: Mapping[str, float]
+    example: QuestionAnsweringExample,
+    language: Language,
+    rarity: Mapping[str, float],
 ) -> Iterator[tuple[str, list[tuple[str, float]]]]:
     """Yields candidates and their features, at least one."""
     question = example.question.lower()

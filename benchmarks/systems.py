@@ -28,12 +28,13 @@ def albert_tf(workload: Workload) -> tuple[dict[str, str], Tasks]:
     tf = _tensorflow(workload.threads)
     import keras
 
+    from albert_tf.models.base import ENCODER_INPUTS
     from albert_tf.models.encoder import AlbertEncoder
-    from albert_tf.models.inputs import ENCODER_INPUTS
     from albert_tf.models.pretrainer import AlbertPretrainer
-    from albert_tf.tasks.pretraining import PretrainingTask
+    from albert_tf.pretraining.loss import PretrainingLoss
+    from albert_tf.training.config import TrainingConfig
     from albert_tf.training.optimizers import AdamW
-    from albert_tf.training.replica_step import ReplicaStep
+    from albert_tf.training.train_step import TrainStep
 
     examples = {
         name: tf.constant(value) for name, value in workload.examples().items()
@@ -48,19 +49,19 @@ def albert_tf(workload: Workload) -> tuple[dict[str, str], Tasks]:
     pretrainer = AlbertPretrainer(workload.config)
     optimizer = AdamW()
     optimizer.build(pretrainer.trainable_variables)
-    replica_step = tf.function(
-        ReplicaStep(
+    train_step = tf.function(
+        TrainStep(
+            TrainingConfig(num_train_steps=1, log_update_norms=False),
             pretrainer,
-            PretrainingTask(),
+            PretrainingLoss(),
             optimizer,
-            slice_size=workload.batch,
-            clip_norm=1.0,
+            micro_batch_size=workload.batch,
         )
     )
     arguments = (tf.constant(_LEARNING_RATE), tf.constant([0, 1]), tf.ones([]))
 
     def step():
-        rows = replica_step(examples, *arguments)
+        rows = train_step(examples, *arguments)
         return rows[0, 0].numpy()  # The first row is the loss.
 
     versions = {"tensorflow": tf.__version__, "keras": keras.__version__}

@@ -37,17 +37,24 @@ import span_baseline
 import text_baseline
 from sklearn.model_selection import GroupKFold
 
-from albert_tf.data.examples.bad_examples import BadExamples
-from albert_tf.data.examples.dream import read_dream
-from albert_tf.data.examples.example import ChoiceExample
-from albert_tf.data.examples.glue import GLUE
-from albert_tf.data.examples.own_table import text_task_from_columns
-from albert_tf.data.examples.race import read_race
-from albert_tf.data.examples.squad import read_squad
-from albert_tf.data.examples.text_task import TextTask, read_texts, split_file
-from albert_tf.metrics.classification import classification_metrics
-from albert_tf.metrics.cmrc import cmrc
-from albert_tf.metrics.squad import squad_v1
+from albert_tf.finetuning.examples import BadExamples
+from albert_tf.finetuning.multiple_choice.examples import (
+    MultipleChoiceExample,
+    read_dream,
+    read_race,
+)
+from albert_tf.finetuning.question_answering.examples import read_squad
+from albert_tf.finetuning.question_answering.metrics import cmrc, squad_v1
+from albert_tf.finetuning.text_classification.examples import (
+    TextTask,
+    read_texts,
+    split_file,
+    text_task_from_columns,
+)
+from albert_tf.finetuning.text_classification.glue import GLUE
+from albert_tf.finetuning.text_classification.metrics import (
+    classification_metrics,
+)
 
 # Some files lack a text, or repeat an id; such rows are listed at the end.
 BAD = BadExamples("skip")
@@ -126,7 +133,7 @@ def race(data: pathlib.Path) -> Iterator[Result]:
 
 
 def choice_scores(
-    examples: Sequence[ChoiceExample], predictions: np.ndarray
+    examples: Sequence[MultipleChoiceExample], predictions: np.ndarray
 ) -> dict[str, float]:
     """Returns the accuracy, and that of each group."""
     labels = np.array([example.label for example in examples])
@@ -198,7 +205,7 @@ TASKS: dict[str, Callable[[pathlib.Path], Iterable[Result]]] = {
 
 def main() -> None:
     """Trains and scores every task, and prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(task_config=__doc__.splitlines()[0])
     parser.add_argument("--data", required=True, help="folder of all data")
     parser.add_argument("--tasks", default=",".join(TASKS))
     flags = parser.parse_args()
@@ -217,7 +224,7 @@ def main() -> None:
     header = ["task", "trained on", "scored on", "features", "scores", "CPU s"]
     print(report.table(header, rows))
     versions = {"scikit-learn": sklearn.__version__, "scipy": scipy.__version__}
-    print(report.description(machine, versions, machine["cores"]))
+    print(report.task_config(machine, versions, machine["cores"]))
     print(f"- {BAD.summary()}")
 
 

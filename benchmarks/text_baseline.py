@@ -9,9 +9,13 @@ from scipy import sparse
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from albert_tf.data.examples.example import TextExample
-from albert_tf.data.examples.text_task import TextTask
-from albert_tf.metrics.classification import classification_metrics
+from albert_tf.finetuning.text_classification.examples import (
+    TextExample,
+    TextTask,
+)
+from albert_tf.finetuning.text_classification.metrics import (
+    classification_metrics,
+)
 
 WORD = r"(?u)\b\w+\b"  # unlike scikit-learn's, also words of one letter
 STRENGTHS = (0.1, 1.0, 10.0, 100.0)

@@ -70,21 +70,26 @@ def measure(case: dict) -> dict:
     import tensorflow as tf
 
     from albert_tf.models.pretrainer import AlbertPretrainer
-    from albert_tf.tasks.pretraining import PretrainingTask
+    from albert_tf.pretraining.loss import PretrainingLoss
+    from albert_tf.training.config import TrainingConfig
     from albert_tf.training.optimizers import Lamb
-    from albert_tf.training.replica_step import ReplicaStep
+    from albert_tf.training.train_step import TrainStep
 
     keras.config.set_dtype_policy(case["precision"])
     config = AlbertConfig.from_official(case["config"])
     model = AlbertPretrainer(config, rematerialize=case["rematerialize"])
     optimizer = Lamb()
     optimizer.build(model.trainable_variables)
-    step = ReplicaStep(
+    step = TrainStep(
+        TrainingConfig(
+            num_train_steps=1,
+            gradient_accumulation_steps=case["accumulation"],
+            log_update_norms=False,
+        ),
         model,
-        PretrainingTask(),
+        PretrainingLoss(),
         optimizer,
-        accumulation=case["accumulation"],
-        slice_size=case["batch_size"] // case["accumulation"],
+        micro_batch_size=case["batch_size"] // case["accumulation"],
     )
     strategy = tf.distribute.OneDeviceStrategy("/CPU:0")
     batch, length = case["batch_size"], case["seq_length"]

@@ -1,20 +1,42 @@
-"""What other programs load: SavedModels, LiteRT, and a layer for SavedModels.
+"""Exported models: SavedModels, LiteRT models, and a layer for SavedModels.
 
 Encoders and preprocessors follow TF-Hub's text contract,
 https://www.tensorflow.org/hub/common_saved_model_apis/text, on top of
 https://www.tensorflow.org/hub/reusable_saved_models.
+
+`albert_tf.export` is this package and also the function that exports: the
+module is callable, so that `albert_tf.export(model, output)` works beside
+`from albert_tf.export.encoder import export_encoder`.
 """
 
-from albert_tf.export.encoder import export_encoder
-from albert_tf.export.hub_layer import HubLayer
-from albert_tf.export.preprocessor import export_preprocessor
-from albert_tf.export.task import export_task
-from albert_tf.export.text_encoder import export_text_encoder
+import importlib
+import sys
+import types
+from typing import Any
 
-__all__ = [
-    "HubLayer",
-    "export_encoder",
-    "export_preprocessor",
-    "export_task",
-    "export_text_encoder",
-]
+_MODULES = {
+    "HubLayer": "hub_layer",
+    "export_encoder": "encoder",
+    "export_preprocessor": "preprocessor",
+    "export_task": "task",
+    "export_text_encoder": "text_encoder",
+}
+
+__all__ = [*_MODULES]
+
+
+class _CallableModule(types.ModuleType):
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        from albert_tf.export.export import export
+
+        export(*args, **kwargs)
+
+
+sys.modules[__name__].__class__ = _CallableModule
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        module = importlib.import_module(f"{__name__}.{_MODULES[name]}")
+        return getattr(module, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,28 +1,144 @@
-"""Writes an encoder as the SavedModel that TF-Hub's text contract describes."""
+"""Export of an encoder as a SavedModel of TF-Hub's text contract."""
 
 from __future__ import annotations
 
 import os
 import pathlib
 
+import numpy as np
 import tensorflow as tf
 
-from albert_tf.export.assets import attach_tokenizer
-from albert_tf.export.describe import describe_export
-from albert_tf.export.encoder_graph import EncoderGraph
-from albert_tf.export.endpoint import (
+from albert_tf.export.manifest import (
+    UNKNOWN,
+    Origin,
+    describe_weights,
+)
+from albert_tf.export.model_card import describe_export
+from albert_tf.export.saved_model import (
     Endpoint,
+    Tensors,
+    attach_tokenizer,
     dict_function,
     training_function,
 )
-from albert_tf.export.manifest import describe_weights
-from albert_tf.export.origin import UNKNOWN, Origin
-from albert_tf.export.requirements import check_encoder, check_vocabulary
+from albert_tf.files import new_folder
+from albert_tf.layers.dropout import dropout_seeds
+from albert_tf.models.base import ENCODER_INPUTS, MASKED_LM_POSITIONS
 from albert_tf.models.encoder import AlbertEncoder
-from albert_tf.models.inputs import ENCODER_INPUTS, MASKED_LM_POSITIONS
+from albert_tf.models.model_graph import (
+    check_encoder,
+    check_vocabulary,
+    draw_dropout_seed,
+    float32_copy,
+)
 from albert_tf.models.pretrainer import AlbertPretrainer
-from albert_tf.new_folder import new_folder
-from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
+
+
+class EncoderGraph:
+    """`tf.function`s of an encoder and its heads, in float32.
+
+    They are traced from a copy of the model, see `float32_copy`.
+
+    Attributes:
+      variables: `tf.Variable`s of the encoder, named by their public path.
+      head_variables: "mlm" and "sop" -> the variables of that head, for the
+        heads that the model has.
+
+    Args:
+      model: gives the weights.
+      packed: whether padding is removed inside; see `AlbertEncoder`.
+    """
+
+    def __init__(self, model: AlbertEncoder | AlbertPretrainer, packed: bool):
+        self.config = model.config
+        copy = float32_copy(model, packed)
+        self.head_variables = {}
+        if isinstance(copy, AlbertPretrainer):
+            self._encoder = copy.encoder
+            self._mlm_head, self._sop_head = copy.mlm_head, copy.sop_head
+            self.head_variables["mlm"] = _variables(self._mlm_head)
+            if self._sop_head is not None:
+                self.head_variables["sop"] = _variables(self._sop_head)
+        else:
+            self._encoder = copy
+        self.variables = _variables(self._encoder)
+        self.encode = tf.function(self._encode, autograph=False)
+        self.mlm = tf.function(self._mlm, autograph=False)
+        self.sop = tf.function(self._sop, autograph=False)
+
+    def weights(self) -> dict[str, np.ndarray]:
+        """Returns public path -> value, for the encoder and its heads."""
+        heads = self.head_variables.values()
+        return {
+            variable.name.removesuffix(":0"): variable.numpy()
+            for variables in (self.variables, *heads)
+            for variable in variables
+        }
+
+    def _encode(self, inputs: Tensors, training: bool) -> Tensors:
+        """The encoder's inputs -> the outputs that the contract requires."""
+        inputs = self._with_length_check(inputs)
+        with dropout_seeds(draw_dropout_seed() if training else None):
+            outputs = self._encoder(inputs, training=training)
+        return {**outputs, "default": outputs["pooled_output"]}
+
+    def _mlm(self, inputs: Tensors, training: bool) -> Tensors:
+        """... and `masked_lm_positions` -> ... and `mlm_logits`."""
+        # Not the pretrainer's shortcut through the last block, as the contract
+        # also requires the whole sequence.
+        outputs = self._encode_for_head(inputs, training)
+        positions = inputs[MASKED_LM_POSITIONS]
+        states = tf.gather(outputs["sequence_output"], positions, batch_dims=1)
+        logits = self._mlm_head(
+            tf.reshape(states, [-1, self.config.hidden_size]),
+            self._encoder.word_embeddings,
+        )
+        shape = tf.concat([tf.shape(positions), [self.config.vocab_size]], 0)
+        return {**outputs, "mlm_logits": tf.reshape(logits, shape)}
+
+    def _sop(self, inputs: Tensors, training: bool) -> Tensors:
+        """... -> ... and `sop_logits` `[batch, 2]`, class 1 is swapped."""
+        if self._sop_head is None:
+            raise ValueError("the model has no sentence order head")
+        outputs = self._encode_for_head(inputs, training)
+        logits = self._sop_head(outputs["pooled_output"])
+        return {**outputs, "sop_logits": logits}
+
+    def _encode_for_head(self, inputs: Tensors, training: bool) -> Tensors:
+        inputs = {name: inputs[name] for name in ENCODER_INPUTS}
+        outputs = self.encode(inputs, training)
+        del outputs["default"]  # A sub-object has its own main output.
+        return outputs
+
+    def _with_length_check(self, inputs: Tensors) -> Tensors:
+        """Makes inputs that are too long fail with a clear message.
+
+        Where the length is unknown when a graph is built, the assertion fails.
+        Where it is known (eager calls, Keras models, XLA, which drops
+        assertions) an operation fails whose name is the message.
+        """
+        longest = self.config.max_position_embeddings
+        word_ids = inputs["input_word_ids"]
+        length = tf.shape(word_ids)[1]
+        check = tf.debugging.assert_less_equal(
+            length,
+            longest,
+            "input_word_ids is longer than this encoder's "
+            f"max_position_embeddings={longest}; shorten the inputs, for "
+            "example by the preprocessor's seq_length",
+        )
+        with tf.control_dependencies([check]):
+            word_ids = tf.add(
+                word_ids,
+                tf.zeros([longest], tf.int32)[:length],
+                f"input_word_ids_is_longer_than_max_position_embeddings_{longest}",
+            )
+        return {**inputs, "input_word_ids": word_ids}
+
+
+def _variables(layer) -> list[tf.Variable]:
+    return [weight.value for weight in layer.weights]
 
 
 def export_encoder(
@@ -37,7 +153,7 @@ def export_encoder(
 ) -> None:
     """Writes an encoder for `hub.KerasLayer`, `HubLayer`, or plain TensorFlow.
 
-    What `tf.saved_model.load(path)` gives, with B the batch, S the length, H
+    `tf.saved_model.load(path)` returns, with B the batch, S the length, H
     the hidden size, P the number of masked positions and V the vocabulary:
 
     - The object itself: a dict of int32 (or int64) `[B, S]` named
@@ -58,8 +174,8 @@ def export_encoder(
     - `.sp_model_file.asset_path` (of a `vocab.txt`, `.vocab_file.asset_path`)
       and `.do_lower_case`, if there is a tokenizer.
 
-    `export.json` in the folder says how it was made: versions, config, names
-    and sha256 of the weights (`weights_fingerprint`), and the tokenizer.
+    `export.json` in the folder has versions, config, names and sha256 of the
+    weights (`weights_fingerprint`), and the tokenizer.
 
     Args:
       model: the source of the weights. The export is float32, and trainable as
@@ -71,13 +187,13 @@ def export_encoder(
       packed: remove padding before the blocks and put zeros there at the end.
         Faster on CPUs and GPUs where lengths vary, but not for XLA or TPUs.
       overwrite: replace a SavedModel at `path`.
-      origin: what the model card says of the weights.
+      origin: of the weights, for the model card.
 
     Raises:
       InputError: `path` is taken or cannot be made; the tokenizer cannot be
         read, or has more pieces than the model has embeddings; the model has no
         pooler.
-      TypeError: `model` is something else.
+      TypeError: `model` is neither an encoder nor a pretrainer.
     """
     check_encoder(model)
     tokenizer = None
@@ -89,7 +205,7 @@ def export_encoder(
     with new_folder(path, overwrite) as folder:
         graph = EncoderGraph(model, packed)
         root = _root(graph)
-        if tokenizer is not None:
+        if tokenizer is not None and tokenizer_model is not None:
             attach_tokenizer(root, tokenizer, tokenizer_model)
         tf.saved_model.save(
             root,
@@ -104,6 +220,7 @@ def export_encoder(
                 "packed": packed,
                 **describe_weights(graph.weights()),
                 "tokenizer": tokenizer
+                and tokenizer_model
                 and {
                     "file": pathlib.Path(tokenizer_model).name,
                     "do_lower_case": do_lower_case,

@@ -1,7 +1,8 @@
-"""Keras 3 for programs that were written for tensorflow_hub.
+"""A replacement of tensorflow_hub for programs in Keras 3.
 
-`import tensorflow_hub as hub` becomes `from albert_tf.export import hub`; the
-rest of the program stays as it is. tensorflow_hub's own layer fails in Keras 3.
+`import tensorflow_hub as hub` becomes `from albert_tf.export import hub`, and
+the rest of the program stays as it is: tensorflow_hub's own layer fails in
+Keras 3.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ def KerasLayer(
 
     Args:
       handle: the folder of the SavedModel; URLs are not downloaded.
-      trainable: whether its weights are trained. As in `hub.KerasLayer`, they
-        are not unless it is said.
+      trainable: whether its weights are trained. As in `hub.KerasLayer`,
+        False by default.
       arguments: passed by keyword in every call.
-      **kwargs: further arguments of `HubLayer`, such as `endpoint="mlm"` where
-        hub has `KerasLayer(loaded.mlm)`.
+      **kwargs: further arguments of `HubLayer`, such as `endpoint="mlm"` in
+        place of `hub.KerasLayer(loaded.mlm)`.
 
     Raises:
       InputError: there is no SavedModel at `handle`, or it lacks the endpoint.

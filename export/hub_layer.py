@@ -15,11 +15,11 @@ from albert_tf.errors import InputError
 
 @keras.saving.register_keras_serializable(package="albert_tf")
 class HubLayer(keras.layers.Layer):
-    """Calls a Reusable SavedModel and trains its weights: a Keras 3 KerasLayer.
+    """Calls a SavedModel and trains its weights, as `hub.KerasLayer` does.
 
     `hub.KerasLayer` is a layer of tf_keras. In a Keras 3 functional model it
-    fails, and in a subclassed one its weights are left out of the training
-    without a word. This layer follows the same contract
+    fails, and in a subclassed one its weights are silently not trained. This
+    layer follows the same contract
     (https://www.tensorflow.org/hub/reusable_saved_models):
     `trainable_variables` are trained, the other `variables` are not,
     `regularization_losses` are added while the layer is trainable, and the
@@ -76,7 +76,7 @@ class HubLayer(keras.layers.Layer):
             raise InputError(
                 f"cannot load {self.saved_model_path}: {error}"
             ) from None
-        self._target = self._loaded
+        self._target: Any = self._loaded
         if endpoint is not None:
             self._target = getattr(self._loaded, endpoint, None)
         if not callable(self._target):

@@ -1,8 +1,8 @@
-"""What an export says of itself, in `export.json` beside the SavedModel."""
+"""`export.json`: a machine-readable description of an export."""
 
 from __future__ import annotations
 
-import hashlib
+import dataclasses
 import importlib.metadata
 import json
 import pathlib
@@ -13,38 +13,23 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.export.check_program import weights_fingerprint
 from albert_tf.text.base_tokenizer import Tokenizer
 
 MANIFEST = "export.json"
 
 
-def weights_fingerprint(weights: Mapping[str, np.ndarray]) -> str:
-    """Returns the sha256 (hex) of named weights; their order does not matter.
-
-    What is hashed, for each name in sorted order: the line
-    `<name> <dtype> <shape>` (such as `sop_head/bias float32 [2]`) and a line
-    feed, then the values as little-endian bytes in C order.
-    """
-    digest = hashlib.sha256()
-    for name, value in sorted(weights.items()):
-        value = np.ascontiguousarray(value)
-        header = f"{name} {value.dtype.name} {list(value.shape)}\n"
-        digest.update(header.encode("utf-8"))
-        digest.update(value.astype(value.dtype.newbyteorder("<")).data)
-    return digest.hexdigest()
-
-
 def describe_weights(weights: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """Returns what `export.json` says of weights, by the names it has there.
+    """Returns the values of `export.json` that describe weights.
 
     Returns:
       "weights", their names; "weights_sha256", see `weights_fingerprint`; and
-      "parameters", the first part of a name (encoder, mlm_head) -> how many.
+      "parameters", their number by component (encoder, mlm_head).
     """
     parameters: dict[str, int] = {}
     for name, value in weights.items():
-        part = name.split("/")[0]
-        parameters[part] = parameters.get(part, 0) + value.size
+        component = name.split("/")[0]
+        parameters[component] = parameters.get(component, 0) + value.size
     return {
         "weights": list(weights),
         "weights_sha256": weights_fingerprint(weights),
@@ -53,7 +38,12 @@ def describe_weights(weights: Mapping[str, np.ndarray]) -> dict[str, Any]:
 
 
 def describe_tokenizer(tokenizer: Tokenizer, file: str) -> dict[str, Any]:
-    """Returns what `export.json` says of a tokenizer whose file has a name."""
+    """Returns the values of `export.json` that describe a tokenizer.
+
+    Args:
+      tokenizer: the tokenizer.
+      file: name of its file in the export.
+    """
     return {
         "file": file,
         **tokenizer.settings,
@@ -62,7 +52,7 @@ def describe_tokenizer(tokenizer: Tokenizer, file: str) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Returns the versions of what makes an export."""
+    """Returns the versions of the libraries that write an export."""
     return {
         "albert_tf": importlib.metadata.version("albert-tf"),
         "keras": keras.__version__,
@@ -71,6 +61,57 @@ def versions() -> dict[str, str]:
 
 
 def write_manifest(folder: pathlib.Path, values: Mapping[str, Any]) -> None:
-    """Writes `values` to `folder`."""
+    """Writes `export.json` to a folder."""
     text = json.dumps(values, indent=2) + "\n"
     (folder / MANIFEST).write_text(text, encoding="utf-8")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Origin:
+    """How a model was trained, as far as that is known.
+
+    No field may contain a path of the exporting machine.
+
+    Attributes:
+      name: the model's name, such as "albert_tiny".
+      source: the format of the checkpoint, such as "training run of albert_tf,
+        step 3200".
+      data_manifest: of the pretraining records, as `create-data` wrote it.
+      training_flags: resolved flags of the run, name -> value.
+      scores: metric -> score, of held-out or development data.
+      scored_on: the data and the program of the scores, such as "the
+        development set, by albert finetune".
+      licence: an SPDX name, or a sentence; empty if it is not stated.
+    """
+
+    name: str = "albert"
+    source: str = ""
+    data_manifest: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    training_flags: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    scores: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    scored_on: str = ""
+    licence: str = ""
+
+    def with_licence(self, licence: str) -> Origin:
+        """Returns the origin with another licence; "" keeps it."""
+        return dataclasses.replace(self, licence=licence or self.licence)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns JSON values, without the manifest's long lists of files."""
+        manifest = dict(self.data_manifest)
+        manifest.pop("inputs", None)
+        if "splits" in manifest:
+            manifest["splits"] = {
+                name: {k: v for k, v in split.items() if k != "files"}
+                for name, split in manifest["splits"].items()
+            }
+        return dataclasses.asdict(self) | {"data_manifest": manifest}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Origin:
+        """Makes an origin from `to_dict()`; unknown fields are ignored."""
+        names = {field.name for field in dataclasses.fields(cls)}
+        return cls(**{k: v for k, v in values.items() if k in names})
+
+
+UNKNOWN = Origin()

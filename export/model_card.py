@@ -1,15 +1,149 @@
-"""The model card of an export: Markdown for people."""
+"""Model cards: the `README.md` of an export."""
 
 from __future__ import annotations
 
+import pathlib
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from albert_tf.export.origin import Origin
-from albert_tf.export.usage import usage
+from albert_tf.export.manifest import Origin, versions, write_manifest
 
-_WHAT = {
+_ENCODER = """\
+import tensorflow as tf
+
+encoder = tf.saved_model.load(".")
+row = tf.constant([[2, 5, 6, 3, 0]])  # As the preprocessor returns them.
+outputs = encoder(
+    {
+        "input_word_ids": row,
+        "input_mask": tf.constant([[1, 1, 1, 1, 0]]),
+        "input_type_ids": tf.zeros_like(row),
+    }
+)
+print(outputs["pooled_output"].shape)  # [batch, hidden]
+print(outputs["sequence_output"].shape)  # [batch, seq, hidden]"""
+
+_PREPROCESSOR = """\
+import tensorflow as tf
+import tensorflow_text  # Registers the operations of tokenizers.
+
+preprocess = tf.saved_model.load(".")
+inputs = preprocess(tf.constant(["A sentence.", "And another."]))
+print(inputs["input_word_ids"].shape)  # [batch, seq]"""
+
+_STRINGS = """\
+import tensorflow as tf
+import tensorflow_text  # Registers the operations of tokenizers.
+
+model = tf.saved_model.load(".")
+{inputs}
+for name, values in model.signatures["serving_default"](**inputs).items():
+    print(name, values.shape)"""
+
+_TF_KERAS = """\
+import os
+
+os.environ["TF_USE_LEGACY_KERAS"] = "1"  # tensorflow-hub is for tf_keras.
+import tensorflow as tf
+import tensorflow_hub as hub
+{text}
+layer = hub.KerasLayer("."{trainable})
+{call}"""
+
+_KERAS_3 = """\
+import keras
+from albert_tf import HubLayer
+
+layer = HubLayer("."{trainable})
+{call}"""
+
+_LITERT = """\
+import numpy as np
+import tensorflow as tf
+
+# Without TensorFlow: ai_edge_litert.interpreter.Interpreter.
+interpreter = tf.lite.Interpreter("{file}")
+run = interpreter.get_signature_runner()
+inputs = {{
+    name: np.ones(details["shape"], details["dtype"])
+    for name, details in run.get_input_details().items()
+}}
+for name, values in run(**inputs).items():
+    print(name, values.shape)"""
+
+_ENCODER_CALL = """\
+inputs = {
+    name: keras.Input((None,), dtype="int32", name=name)
+    for name in ("input_word_ids", "input_mask", "input_type_ids")
+}
+logits = keras.layers.Dense(1)(layer(inputs)["pooled_output"])
+model = keras.Model(inputs, logits)  # To compile and fit."""
+
+_TEXT_CALL = 'print(layer(tf.constant(["A sentence."])))'
+
+_EXAMPLES = {
+    "question": "Who wrote it?",
+    "context": "Ada wrote it. Bob read it.",
+}
+
+
+def usage(values: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Returns (library, Python code) of programs that load the export.
+
+    The code runs in the folder of the export.
+
+    Args:
+      values: the values of `export.json`.
+    """
+    kind = values["kind"]
+    if kind == "litert":
+        return [("LiteRT", _LITERT.format(file=values["file"]))]
+    if kind == "encoder":
+        return [
+            ("TensorFlow", _ENCODER),
+            *_layers(_ENCODER_CALL, trainable=True),
+        ]
+    if kind == "preprocessor":
+        return [
+            ("TensorFlow", _PREPROCESSOR),
+            *_layers(_TEXT_CALL, trainable=False),
+        ]
+    return [("TensorFlow", _STRINGS.format(inputs=_string_inputs(values)))]
+
+
+def _layers(call: str, *, trainable: bool) -> list[tuple[str, str]]:
+    argument = ", trainable=True" if trainable else ""
+    text = "" if trainable else "import tensorflow_text\n"
+    in_tf_keras = call.replace("keras.", "tf.keras.")
+    in_keras_3 = _KERAS_3.format(trainable=argument, call=call)
+    if "tf." in call:
+        in_keras_3 = in_keras_3.replace(
+            "import keras\n", "import tensorflow as tf\n"
+        )
+    return [
+        (
+            "tf_keras",
+            _TF_KERAS.format(text=text, trainable=argument, call=in_tf_keras),
+        ),
+        ("Keras 3", in_keras_3),
+    ]
+
+
+def _string_inputs(values: Mapping[str, Any]) -> str:
+    signatures = values.get("signatures", {})
+    names = signatures.get("serving_default", {}).get("inputs", ["text"])
+    lines = ["inputs = {"]
+    for name in names:
+        if name == "options":
+            text = '[["Ada", "Bob"]]'
+        else:
+            text = f'["{_EXAMPLES.get(name, "A sentence.")}"]'
+        lines.append(f'    "{name}": tf.constant({text}),')
+    return "\n".join([*lines, "}"])
+
+
+_DESCRIPTIONS = {
     "encoder": "ALBERT's encoder: token ids in, vectors of tokens and of the "
     "whole text out. A SavedModel of [TF-Hub's text contract]"
     "(https://www.tensorflow.org/hub/common_saved_model_apis/text).",
@@ -26,14 +160,14 @@ _WHAT = {
 _PIPELINES = {
     "encoder": "feature-extraction",
     "text_encoder": "feature-extraction",
-    "classes": "text-classification",
-    "number": "text-classification",
-    "choices": "multiple-choice",
-    "spans": "question-answering",
-    "words": "token-classification",
+    "text_classification": "text-classification",
+    "regression": "text-classification",
+    "multiple_choice": "multiple-choice",
+    "question_answering": "question-answering",
+    "token_classification": "token-classification",
 }
-# What `describe_export` is given beside settings to be listed.
-_ELSEWHERE = (
+# Values of export.json that have sections of their own.
+_NOT_IN_TABLE = (
     *("kind", "config", "tokenizer", "weights", "weights_sha256", "origin"),
     *("parameters", "versions", "task", "signatures"),
 )
@@ -46,7 +180,7 @@ def model_card(values: Mapping[str, Any], origin: Origin) -> str:
     """Returns the text of the card.
 
     Args:
-      values: what `export.json` says, "kind" among it.
+      values: the values of `export.json`.
       origin: of the weights.
     """
     training = [
@@ -57,12 +191,12 @@ def model_card(values: Mapping[str, Any], origin: Origin) -> str:
     sections = [
         _front_matter(values, origin),
         f"# {origin.name}: {values['kind']}",
-        _WHAT[values["kind"]],
+        _DESCRIPTIONS[values["kind"]],
         origin.source and f"Made from: {origin.source}.",
         _section("Model", _model(values)),
         _section("Task", _task(values.get("task"))),
         _section("Tokenizer", _table(values.get("tokenizer") or {})),
-        # Without weights, there is nothing to say of their training.
+        # A preprocessor has no weights, so no training either.
         *(training if "weights_sha256" in values else ()),
         _section("How to load it", _usage(values)),
         _section("Licence", origin.licence or "Not stated."),
@@ -72,19 +206,19 @@ def model_card(values: Mapping[str, Any], origin: Origin) -> str:
 
 
 def _front_matter(values: Mapping[str, Any], origin: Origin) -> str:
-    """Returns what Hugging Face's hub reads of a card."""
+    """Returns the metadata that Hugging Face's hub reads."""
     lines = ["---"]
     if origin.licence:
         known = _SPDX.fullmatch(origin.licence)
         lines.append(f"license: {origin.licence.lower() if known else 'other'}")
     settings = origin.data_manifest.get("settings", {})
-    # Elsewhere nobody was asked for the language.
+    # Other text formats do not depend on the language.
     if settings.get("text_format") == "prose":
         lines.append(f"language: {settings['language']}")
     is_litert = values["kind"] == "litert"
     lines.append(f"library_name: {'litert' if is_litert else 'tensorflow'}")
     task = values.get("task") or {}
-    pipeline = _PIPELINES.get(task.get("kind", values["kind"]))
+    pipeline = _PIPELINES.get(task.get("task_type", values["kind"]))
     if pipeline:
         lines.append(f"pipeline_tag: {pipeline}")
     lines += ["tags:", "- albert"]
@@ -128,12 +262,12 @@ def _model(values: Mapping[str, Any]) -> str:
     parameters = {f"parameters: {k}": v for k, v in counts.items()}
     if len(counts) > 1:
         parameters["parameters: all"] = sum(counts.values())
-    export = {k: v for k, v in values.items() if k not in _ELSEWHERE}
+    export = {k: v for k, v in values.items() if k not in _NOT_IN_TABLE}
     return _table({**values.get("config", {}), **parameters, **export})
 
 
 def _task(task: Mapping[str, Any] | None) -> str:
-    """Returns a table; scores and sources of files are no part of the task."""
+    """Returns a table of the task, without its scores and files."""
     return _table(
         {
             k: v
@@ -180,7 +314,7 @@ def _scores(origin: Origin) -> str:
 
 
 def _usage(values: Mapping[str, Any]) -> str:
-    parts = ["In this folder; elsewhere its path takes the place of `.`."]
+    parts = ["Run these programs in this folder, or replace `.` by its path."]
     for title, code in usage(values):
         parts.append(f"With {title}:\n\n```python\n{code}\n```")
     return "\n\n".join(parts)
@@ -190,7 +324,27 @@ def _versions(values: Mapping[str, Any]) -> str:
     rows = {f"made with {k}": v for k, v in values["versions"].items()}
     if "weights_sha256" in values:
         rows["sha256 of the weights"] = f"`{values['weights_sha256']}`"
-    return _table(rows, ("what", "value")) + (
-        "\n\n`export.json` has all this for programs; `albert export "
-        "--check=.` verifies it."
+    return _table(rows, ("version", "value")) + (
+        "\n\n`export.json` has the same in JSON; `albert export --check=.` "
+        "verifies it."
     )
+
+
+CARD = "README.md"
+
+
+def describe_export(
+    folder: pathlib.Path, values: Mapping[str, Any], origin: Origin
+) -> None:
+    """Writes the model card and `export.json`, as the last step of an export.
+
+    Args:
+      folder: of the export, with its other files.
+      values: the values of `export.json` without versions and origin: "kind",
+        those of `describe_weights`, and others.
+      origin: of the weights.
+    """
+    values = {**values, "origin": origin.to_dict(), "versions": versions()}
+    card = model_card(values, origin)
+    (folder / CARD).write_text(card, encoding="utf-8")
+    write_manifest(folder, values)

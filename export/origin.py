@@ -1,57 +1,148 @@
-"""Where exported weights come from: what a model card says of them."""
+"""Origins of checkpoints, for the model card."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any
+import json
+import os
+import pathlib
+import re
+
+from absl import flags
+
+from albert_tf.export.manifest import MANIFEST, Origin
+from albert_tf.files import read_text
+from albert_tf.finetuning.model_folder import ModelFolder
+from albert_tf.interop.checkpoint import Checkpoint
+from albert_tf.interop.config_files import read_json
+from albert_tf.interop.formats.run_folder import MODEL_FOLDER
+from albert_tf.pretraining.train import DATA_FILE
+from albert_tf.training.logging import read_metrics
+
+FLAGS_FILE = "flags.txt"
+
+_STEP = re.compile(r"checkpoints/step-(\d+)$")
+# Flags that have no influence on the weights.
+_NOT_TRAINING = ("debug", "tpu", "tpu_zone", "gcp_project")
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Origin:
-    """What is known of the making of a model; all of it may be unknown.
+def origin_of_checkpoint(
+    checkpoint: Checkpoint, source: str | os.PathLike[str]
+) -> Origin:
+    """Returns the origin of a checkpoint that is not a fine-tuned model.
 
-    Nothing of it may tell where on the exporting machine a file was.
-
-    Attributes:
-      name: what the model is called, such as "albert_tiny".
-      source: the kind of checkpoint, such as "training run of albert_tf, step
-        3200".
-      data_manifest: of the pretraining records, as `create-data` wrote it.
-      training_flags: resolved flags of the run, name -> value.
-      scores: metric -> score, of held-out or development data.
-      scored_on: what data that is, and who has scored, such as "the
-        development set, by albert finetune".
-      licence: an SPDX name, or a sentence; empty if nobody has said.
+    Args:
+      checkpoint: the checkpoint: of a run, an export of ours, or any other.
+      source: the path or name it was opened by.
     """
-
-    name: str = "albert"
-    source: str = ""
-    data_manifest: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    training_flags: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    scores: Mapping[str, float] = dataclasses.field(default_factory=dict)
-    scored_on: str = ""
-    licence: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns JSON values, without the manifest's long lists of files."""
-        manifest = dict(self.data_manifest)
-        manifest.pop("inputs", None)
-        if "splits" in manifest:
-            manifest["splits"] = {
-                name: {k: v for k, v in split.items() if k != "files"}
-                for name, split in manifest["splits"].items()
-            }
-        return dataclasses.asdict(self) | {"data_manifest": manifest}
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Origin:
-        """Returns the origin that `to_dict` has written.
-
-        Names that are not known here, of another version, are left out.
-        """
-        names = {field.name for field in dataclasses.fields(cls)}
-        return cls(**{k: v for k, v in values.items() if k in names})
+    path = pathlib.Path(checkpoint.source)
+    if _STEP.search(checkpoint.source):
+        return _origin_of_run(path)
+    origin = _origin_of_export(path) or Origin(name=_name_of(source))
+    return dataclasses.replace(
+        origin, source=origin.source or checkpoint.format
+    )
 
 
-UNKNOWN = Origin()
+def origin_of_task(folder: ModelFolder) -> Origin:
+    """Returns the origin of a fine-tuned model.
+
+    Args:
+      folder: its folder. The run's folder is the one above, unless the model
+        was moved.
+    """
+    model, task = folder.path, folder.task_config
+    run = model.parent
+    in_run = model.name == MODEL_FOLDER and (run / FLAGS_FILE).exists()
+    return Origin(
+        name=_name_of(run if in_run else model),
+        source=f"model of albert_tf, fine-tuned for {task.name}",
+        training_flags=_flags(run) if in_run else {},
+        scores=_finite(task.scores),
+        scored_on="the development set, by the run" if task.scores else "",
+    )
+
+
+def _origin_of_run(prefix: pathlib.Path) -> Origin:
+    """Returns the origin of a checkpoint of a pretraining run.
+
+    Args:
+      prefix: of the checkpoint, below the run's folder.
+    """
+    run = prefix.parent.parent
+    step = int(prefix.name.removeprefix("step-"))
+    data = run / DATA_FILE
+    # Later evaluations are of other weights.
+    evaluations = [
+        line
+        for line in read_metrics(run)
+        if line["split"] == "eval" and line["step"] <= step
+    ]
+    scores, scored_on = {}, ""
+    if evaluations:
+        scores = _finite(evaluations[-1]["values"])
+        scored_on = (
+            f"held-out documents, by the run at step {evaluations[-1]['step']}"
+        )
+    return Origin(
+        name=_name_of(run),
+        source=f"training run of albert_tf, step {step}",
+        data_manifest=json.loads(read_text(data)) if data.exists() else {},
+        training_flags=_flags(run),
+        scores=scores,
+        scored_on=scored_on,
+    )
+
+
+def _origin_of_export(folder: pathlib.Path) -> Origin | None:
+    """Returns the origin in an export's `export.json`, or None without one."""
+    manifest = folder / MANIFEST
+    if not manifest.exists():
+        return None
+    values = read_json(manifest).get("origin")
+    return Origin.from_dict(values) if isinstance(values, dict) else None
+
+
+def _finite(scores) -> dict[str, float]:
+    # In a log, what is not finite is null.
+    return {name: x for name, x in scores.items() if x is not None}
+
+
+def _name_of(source: str | os.PathLike[str]) -> str:
+    source = os.fspath(source)
+    if os.path.exists(source):
+        source = os.path.abspath(source)  # It may be ".".
+    return os.path.basename(os.path.normpath(source))
+
+
+def _flags(run: pathlib.Path) -> dict[str, str]:
+    """Returns the flags that a run has set, without those of libraries."""
+    path = run / FLAGS_FILE
+    if not path.exists():
+        return {}
+    others = {
+        flag.name
+        for module, defined in flags.FLAGS.flags_by_module_dict().items()
+        if not module.startswith("albert")
+        for flag in defined
+    }
+    found = {}
+    for line in read_text(path).splitlines():
+        name, equals, value = line.removeprefix("--").partition("=")
+        if not equals:  # absl writes booleans so.
+            value = "false" if name.startswith("no") else "true"
+            name = name.removeprefix("no")
+        if value and name not in others and name not in _NOT_TRAINING:
+            found[name] = ",".join(map(_without_folders, value.split(",")))
+    return found
+
+
+def _without_folders(value: str) -> str:
+    """Returns a value; of an absolute or long path, the last part only.
+
+    Short relative paths are kept, as names on a hub look like them.
+    """
+    parts = re.split(r"[/\\]", value)
+    if len(parts) <= 2 and parts[0] not in ("", "~", ".."):
+        return value
+    return next((part for part in reversed(parts) if part), "")

@@ -1,4 +1,4 @@
-"""Writes a preprocessor as the SavedModel of TF-Hub's text contract."""
+"""Export of a preprocessor as a SavedModel of TF-Hub's text contract."""
 
 from __future__ import annotations
 
@@ -10,13 +10,18 @@ from typing import Any
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.export.assets import attach_vocabulary
-from albert_tf.export.describe import describe_export
-from albert_tf.export.endpoint import Endpoint
-from albert_tf.export.manifest import describe_tokenizer
-from albert_tf.export.origin import UNKNOWN, Origin
-from albert_tf.export.tokenize_endpoint import tokenize_endpoint
-from albert_tf.new_folder import new_folder
+from albert_tf.export.manifest import (
+    UNKNOWN,
+    Origin,
+    describe_tokenizer,
+)
+from albert_tf.export.model_card import describe_export
+from albert_tf.export.saved_model import (
+    Endpoint,
+    attach_vocabulary,
+    tokenize_endpoint,
+)
+from albert_tf.files import new_folder
 from albert_tf.text.preprocessor import AlbertPreprocessor
 
 _SHORTEST = 3
@@ -33,7 +38,7 @@ def export_preprocessor(
 ) -> None:
     """Writes text -> encoder inputs, for `hub.KerasLayer` and plain TensorFlow.
 
-    What `tf.saved_model.load(path)` gives, after `import tensorflow_text`, with
+    `tf.saved_model.load(path)` returns, after `import tensorflow_text`, with
     B the batch and S the length of the rows:
 
     - The object itself: strings `[B]`, or a list of two such tensors for pairs,
@@ -59,7 +64,7 @@ def export_preprocessor(
       path: the folder to make. It appears only when it is complete.
       seq_length: the default of S.
       overwrite: replace a SavedModel at `path`.
-      origin: what the model card says of the tokenizer.
+      origin: of the tokenizer, for the model card.
       **settings: `do_lower_case` and so on, as of `AlbertTokenizer`; a
         tokenizer has its own as `tokenizer.settings`.
 
@@ -138,8 +143,8 @@ def _packing(body: Callable, specs: list, default: int) -> Callable:
 
     Args:
       body: a function of the inputs and an int or int32 scalar.
-      specs: the inputs that it is traced for: each with the default, and with
-        a scalar tensor, into which a loaded function turns any other int.
+      specs: the inputs it is traced for, each with the default and with a
+        scalar tensor, to which a loaded function converts other ints.
       default: of `seq_length`.
     """
 

@@ -1,4 +1,4 @@
-"""Writes a task, from strings to answers, as a SavedModel."""
+"""Export of a fine-tuned model and its tokenizer as a SavedModel."""
 
 from __future__ import annotations
 
@@ -10,17 +10,20 @@ from typing import Any
 
 import tensorflow as tf
 
-from albert_tf.export.assets import attach_tokenizer
-from albert_tf.export.describe import describe_export
-from albert_tf.export.endpoint import Endpoint
-from albert_tf.export.manifest import describe_tokenizer, describe_weights
-from albert_tf.export.origin import UNKNOWN, Origin
-from albert_tf.export.task_graph import Inputs, TaskGraph
-from albert_tf.new_folder import new_folder
+from albert_tf.export.manifest import (
+    UNKNOWN,
+    Origin,
+    describe_tokenizer,
+    describe_weights,
+)
+from albert_tf.export.model_card import describe_export
+from albert_tf.export.saved_model import Endpoint, attach_tokenizer
+from albert_tf.files import new_folder
+from albert_tf.finetuning.serving import Inputs, ServingGraph
 
 
 def export_task(
-    graph: TaskGraph,
+    graph: ServingGraph,
     path: str | os.PathLike[str],
     *,
     task: Mapping[str, Any],
@@ -29,7 +32,7 @@ def export_task(
 ) -> None:
     """Writes strings -> answers, for servers, `hub.KerasLayer`, `HubLayer`.
 
-    What `tf.saved_model.load(path)` gives, after `import tensorflow_text`:
+    `tf.saved_model.load(path)` returns, after `import tensorflow_text`:
 
     - The object itself: a dict of the graph's inputs by name, a list of them in
       their order, or the only one -> the dict of outputs. `training=True`
@@ -43,14 +46,14 @@ def export_task(
     - `.sp_model_file.asset_path` (of a `vocab.txt`, `.vocab_file.asset_path`)
       and `.do_lower_case`.
 
-    `export.json` in the folder says how it was made, and holds the task.
+    `export.json` in the folder has versions, config, weights and the task.
 
     Args:
       graph: of the task, made by a module of `export/task_graphs`.
       path: the folder to make. It appears only when it is complete.
-      task: what `export.json` says of the task, as JSON values.
+      task: the task for `export.json`, as JSON values.
       overwrite: replace a SavedModel at `path`.
-      origin: what the model card says of the weights.
+      origin: of the weights, for the model card.
 
     Raises:
       InputError: `path` is taken or cannot be made.
@@ -89,12 +92,12 @@ def export_task(
         )
 
 
-def _forms(graph: TaskGraph) -> dict[str, Inputs]:
+def _forms(graph: ServingGraph) -> dict[str, Inputs]:
     """Returns signature -> its inputs."""
     return {"serving_default": graph.inputs, **graph.other_inputs}
 
 
-def _root(graph: TaskGraph, body: Callable) -> Endpoint:
+def _root(graph: ServingGraph, body: Callable) -> Endpoint:
     names = list(graph.inputs)
 
     def by_name(inputs):
@@ -123,7 +126,7 @@ def _root(graph: TaskGraph, body: Callable) -> Endpoint:
     root = Endpoint(call, graph.model.variables)
     root.call_training = call_training
     if graph.labels is not None:
-        # Not a variable: strings have no place on accelerators.
+        # Not a variable, as accelerators have no strings.
         root.labels = tf.function(
             lambda: tf.constant(graph.labels), input_signature=[]
         )
@@ -132,7 +135,9 @@ def _root(graph: TaskGraph, body: Callable) -> Endpoint:
     return root
 
 
-def _signature(body: Callable, inputs: Inputs) -> Callable:
+def _signature(
+    body: Callable, inputs: Inputs
+) -> tf.types.experimental.ConcreteFunction:
     @tf.function(autograph=False)
     def serve(**inputs):
         return body(inputs, False)

@@ -1,4 +1,4 @@
-"""Writes strings -> embeddings as one SavedModel."""
+"""Export of a tokenizer and an encoder as one SavedModel."""
 
 from __future__ import annotations
 
@@ -10,18 +10,24 @@ from typing import Any
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.export.assets import attach_tokenizer
-from albert_tf.export.describe import describe_export
-from albert_tf.export.encoder_graph import EncoderGraph
-from albert_tf.export.endpoint import Endpoint, Tensors
-from albert_tf.export.longest_rows import pack_to_longest
-from albert_tf.export.manifest import describe_tokenizer, describe_weights
-from albert_tf.export.origin import UNKNOWN, Origin
-from albert_tf.export.requirements import check_encoder, check_vocabulary
-from albert_tf.export.tokenize_endpoint import tokenize_endpoint
+from albert_tf.export.encoder import EncoderGraph
+from albert_tf.export.manifest import (
+    UNKNOWN,
+    Origin,
+    describe_tokenizer,
+    describe_weights,
+)
+from albert_tf.export.model_card import describe_export
+from albert_tf.export.saved_model import (
+    Endpoint,
+    Tensors,
+    attach_tokenizer,
+    tokenize_endpoint,
+)
+from albert_tf.files import new_folder
 from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.model_graph import check_encoder, check_vocabulary
 from albert_tf.models.pretrainer import AlbertPretrainer
-from albert_tf.new_folder import new_folder
 from albert_tf.text.preprocessor import AlbertPreprocessor
 
 _SHORTEST = 3
@@ -41,7 +47,7 @@ def export_text_encoder(
 ) -> None:
     """Writes text -> vectors, for servers, `hub.KerasLayer` and `HubLayer`.
 
-    What `tf.saved_model.load(path)` gives, after `import tensorflow_text`, with
+    `tf.saved_model.load(path)` returns, after `import tensorflow_text`, with
     B the batch, S the length of its longest row and H the hidden size:
 
     - The object itself: strings `[B]`, or a list of two such tensors for
@@ -79,7 +85,7 @@ def export_text_encoder(
       packed: remove padding before the blocks and put zeros there at the end.
         Faster on CPUs and GPUs where lengths vary.
       overwrite: replace a SavedModel at `path`.
-      origin: what the model card says of the weights.
+      origin: of the weights, for the model card.
       **settings: `do_lower_case` and so on, as of `AlbertTokenizer`; a
         tokenizer has its own as `tokenizer.settings`.
 
@@ -146,15 +152,15 @@ def _root(graph: EncoderGraph, preprocessor: AlbertPreprocessor) -> Endpoint:
     default = preprocessor.seq_length
     tokenize = tokenize_endpoint(preprocessor)
 
-    # This and `tokenize` are called by the other functions, not inlined: there
-    # is one graph of each, and to save the others, which traces them, is quick.
+    # The other functions call this one and `tokenize`, so that there is one
+    # graph of each, and the others are traced quickly.
     @tf.function(autograph=False)
     def embed(inputs, training, seq_length):
         texts = inputs if isinstance(inputs, (list, tuple)) else [inputs]
         segments = [tokenize.__call__(text) for text in texts]
-        rows = pack_to_longest(preprocessor, segments, seq_length)
+        rows = preprocessor.pack_to_longest(segments, seq_length)
         outputs = graph.encode(rows, training)
-        # Of every block: for those, there is the encoder's export.
+        # The encoder's export has the states of every block.
         del outputs["encoder_outputs"]
         mean = _mean(outputs["sequence_output"], rows["input_mask"])
         return {**outputs, "mean_output": mean, **rows}

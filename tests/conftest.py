@@ -64,6 +64,121 @@ def shared():
     return find
 
 
+@pytest.fixture(scope="session")
+def google_tokenizer(shared):
+    """The tokenizer of Google's released models."""
+    from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
+
+    path = shared("data", "sentencepiece-30k-clean", "30k-clean.model")
+    return AlbertTokenizer.from_file(path)
+
+
+@pytest.fixture(scope="session")
+def text_file(tmp_path_factory):
+    """Real prose: the language reference and the standard library's."""
+    from albert_tf.demo.corpora import python_documents
+
+    path = tmp_path_factory.mktemp("text") / "python.txt"
+    documents = [
+        "\n\n".join(paragraphs) for _, paragraphs in python_documents([])
+    ]
+    path.write_text("\n\n\n".join(documents), "utf-8")
+    return path
+
+
+@pytest.fixture(scope="session")
+def tokenizer(text_file, tmp_path_factory):
+    """A SentencePiece model of 600 pieces, trained on `text_file`."""
+    from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
+    from albert_tf.text.vocabulary import VocabularyConfig, train_vocabulary
+
+    prefix = tmp_path_factory.mktemp("vocab") / "spiece"
+    lines = text_file.read_text("utf-8").splitlines()
+    return AlbertTokenizer.from_file(
+        train_vocabulary(lines, prefix, VocabularyConfig(vocab_size=600))
+    )
+
+
+@pytest.fixture(scope="session")
+def make_records(text_file, tokenizer, tmp_path_factory):
+    """Returns `make(**settings)`: a folder of records of 32 tokens."""
+    from albert_tf.pretraining.create_data import create_pretraining_data
+    from albert_tf.pretraining.data_config import PretrainingDataConfig
+
+    def make(**settings):
+        folder = tmp_path_factory.mktemp("records") / "data"
+        settings = {
+            "tokenizer": tokenizer,
+            "max_seq_length": 32,
+            "max_predictions_per_seq": 5,
+            "heldout_fraction": 0.1,
+            "dupe_factor": 1,
+            **settings,
+        }
+        create_pretraining_data(
+            PretrainingDataConfig(
+                input=[str(text_file)],
+                output=folder,
+                text_format="prose",
+                **settings,
+            )
+        )
+        return folder
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def records(make_records):
+    """A folder of records of 32 tokens of `text_file`."""
+    return make_records()
+
+
+@pytest.fixture(scope="session")
+def config():
+    """A small architecture."""
+    from albert_tf.config import AlbertConfig
+
+    return AlbertConfig(
+        vocab_size=50,
+        embedding_size=8,
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=24,
+        max_position_embeddings=20,
+        # Far from zero, so that every part matters in a comparison.
+        initializer_range=0.3,
+    )
+
+
+@pytest.fixture
+def batch():
+    """The encoder's dict `[4, 12]`, ragged."""
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    mask = (np.arange(12) < np.array([7, 8, 12, 9])[:, None]).astype("int32")
+    return {
+        "input_word_ids": rng.integers(5, 50, mask.shape, "int32") * mask,
+        "input_mask": mask,
+        "input_type_ids": (np.arange(12) >= 3).astype("int32") * mask,
+    }
+
+
+@pytest.fixture
+def round_trip(tmp_path):
+    """Saves a model as `.keras` and loads it."""
+
+    import keras
+
+    def run(model):
+        model.save(tmp_path / "model.keras")
+        return keras.saving.load_model(tmp_path / "model.keras")
+
+    return run
+
+
 @pytest.fixture
 def worker_environments():
     """Returns `make(count)`: the environments of a cluster's workers."""

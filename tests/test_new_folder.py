@@ -5,10 +5,9 @@ import sys
 
 import pytest
 
-from albert_tf import new_folder as new_folder_module
+from albert_tf import files as new_folder_module
 from albert_tf.errors import InputError
-from albert_tf.new_folder import new_folder
-from albert_tf.swap_folders import swap_folders
+from albert_tf.files import new_folder, swap_folders
 
 
 def test_appears_when_it_is_complete(tmp_path):
@@ -110,7 +109,7 @@ def test_paths_that_cannot_work(tmp_path):
 
 OVERWRITER = """
 import sys
-from albert_tf.new_folder import new_folder
+from albert_tf.files import new_folder
 for _ in range(300):
     with new_folder(sys.argv[1], overwrite=True) as folder:
         (folder / "saved_model.pb").touch()
@@ -146,7 +145,7 @@ def test_swap_of_what_is_not_there(tmp_path):
 
 KILLED = """
 import sys
-from albert_tf.new_folder import new_folder
+from albert_tf.files import new_folder
 with new_folder(sys.argv[1]) as folder:
     (folder / "saved_model.pb").touch()
     print(folder, flush=True)

@@ -6,8 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from albert_tf.analysis.run_log import RunLog
-from albert_tf.analysis.run_table import baseline_of, score_names
+from albert_tf.analysis.runs import RunLog, baseline_of, score_names
 from albert_tf.errors import InputError
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart.
@@ -36,7 +35,7 @@ def plot_runs(
       runs: what `read_runs` returned.
       output: the picture to write; its ending says the format.
       baselines: label -> accuracy, drawn as dotted lines, such as what
-        `albert_tf.tasks.evaluate_pretraining.baselines` returns.
+        `Records.baselines` returns.
 
     Raises:
       InputError: there is nothing to draw, the picture cannot be written
@@ -154,8 +153,8 @@ def _draw(axis, runs, metrics, unit, scale) -> None:
 
 
 def _draw_baselines(row, metrics, baselines) -> None:
-    found = {baseline_of(metric, baselines) for metric in metrics} - {None}
-    for label, value in sorted(found):
+    known = {baseline_of(metric, baselines) for metric in metrics}
+    for label, value in sorted(x for x in known if x is not None):
         for axis in row:
             axis.axhline(value, color="grey", ls=":", lw=1.5)
         row[-1].annotate(

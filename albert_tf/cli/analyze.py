@@ -7,79 +7,72 @@ scores and draws curves of runs, which may still be going on.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 
-from absl import flags
-
-from albert_tf.analysis.activation_memory import COMPUTE_BYTES, training_memory
+from albert_tf.analysis.activation_memory import training_memory
 from albert_tf.analysis.parameters import count_parameters
-from albert_tf.cli.architecture import named_config
+from albert_tf.cli.flags import CommandFlags
 from albert_tf.cli.quiet_import import import_tensorflow
-from albert_tf.config import AlbertConfig
+from albert_tf.config import AlbertConfig, named_config
 from albert_tf.errors import InputError
+from albert_tf.settings import check_settings, setting
+from albert_tf.training.config import Precision
 
-_OUTPUT = flags.DEFINE_string(
-    "output",
-    "curves.png",
-    "Picture of the curves over steps, wall time and tokens; '' for none.",
-)
-_INPUT = flags.DEFINE_string(
-    "input",
-    None,
-    "Folder of records; what guessing would score on it is shown, too.",
-)
-_TRAIN_BATCH_SIZE = flags.DEFINE_integer(
-    "train_batch_size", 32, "Examples of a step.", 1
-)
-_MAX_SEQ_LENGTH = flags.DEFINE_integer(
-    "max_seq_length", 128, "Tokens of an example.", 1
-)
-_MAX_PREDICTIONS = flags.DEFINE_integer(
-    "max_predictions_per_seq", 20, "Masked positions of an example.", 1
-)
-_ACCUMULATION = flags.DEFINE_integer(
-    "gradient_accumulation_steps", 1, "Micro-batches of a step.", 1
-)
-_REMATERIALIZE = flags.DEFINE_boolean(
-    "rematerialize", False, "Keep of each block its input only."
-)
-_PRECISION = flags.DEFINE_enum(
-    "precision", "float32", list(COMPUTE_BYTES), "Precision of the computation."
-)
-
-FLAG_GROUPS = {
-    "analyze memory": (
-        *("train_batch_size", "max_seq_length", "max_predictions_per_seq"),
-        *("gradient_accumulation_steps", "rematerialize", "precision"),
-    ),
-    "analyze run": ("output", "input"),
-}
+_MEMORY, _RUN = "analyze memory", "analyze run"
 
 
-def main(arguments: Sequence[str]) -> None:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AnalyzeFlags:
+    """Flags of the analyses."""
+
+    train_batch_size: int = setting(
+        32, "Examples of a step.", group=_MEMORY, bounds="[1, inf)"
+    )
+    max_seq_length: int = setting(
+        128, "Tokens of an example.", group=_MEMORY, bounds="[1, inf)"
+    )
+    max_predictions_per_seq: int = setting(
+        20, "Masked positions of an example.", group=_MEMORY, bounds="[1, inf)"
+    )
+    gradient_accumulation_steps: int = setting(
+        1, "Micro-batches of a step.", group=_MEMORY, bounds="[1, inf)"
+    )
+    rematerialize: bool = setting(
+        False, "Keep only the input of each block.", group=_MEMORY
+    )
+    precision: Precision = setting(
+        "float32", "Precision of the computation.", group=_MEMORY
+    )
+    output: str = setting(
+        "curves.png",
+        "Picture of the curves over steps, wall time and tokens; '' for none.",
+        group=_RUN,
+    )
+    input: str | None = setting(
+        None,
+        "Folder of records, to show what guessing would score on it as well.",
+        group=_RUN,
+    )
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+
+CONFIGS = (AnalyzeFlags,)
+TAKES_ARGUMENTS = True
+
+
+def main(flags: CommandFlags) -> None:
     """Runs one analysis."""
-    subject, *rest = arguments or ["nothing"]
+    given = flags.build(AnalyzeFlags)
+    subject, *names = flags.arguments or ["nothing"]
     if subject == "parameters":
-        _print_parameters(_configs(rest))
+        _print_parameters(_configs(names))
     elif subject == "memory":
-        _print_memory(_configs(rest))
-    elif subject == "run" and rest:
-        # Imported here: matplotlib and TensorFlow take seconds.
-        import_tensorflow()
-        from albert_tf.analysis.curves import plot_runs
-        from albert_tf.analysis.run_log import read_runs
-        from albert_tf.analysis.run_table import run_table
-        from albert_tf.tasks.evaluate_pretraining import baselines
-        from albert_tf.tasks.pretraining_records import records_manifest
-
-        known = {}
-        if _INPUT.value is not None:
-            known = baselines(records_manifest(_INPUT.value, "heldout"))
-        runs = read_runs(rest)
-        print(run_table(runs, known), flush=True)
-        if _OUTPUT.value:
-            plot_runs(runs, _OUTPUT.value, known)
-            print(f"wrote {_OUTPUT.value}")
+        _print_memory(_configs(names), given)
+    elif subject == "run" and names:
+        _print_runs(names, given)
     else:
         raise InputError(
             f"cannot analyze {subject!r}; use `albert analyze parameters "
@@ -96,7 +89,26 @@ def _configs(names: Sequence[str]) -> dict[str, AlbertConfig]:
     }
 
 
-def _print_memory(configs: Mapping[str, AlbertConfig]) -> None:
+def _print_runs(folders: Sequence[str], given: AnalyzeFlags) -> None:
+    # Imported here: matplotlib and TensorFlow take seconds.
+    import_tensorflow()
+    from albert_tf.analysis.curves import plot_runs
+    from albert_tf.analysis.runs import read_runs, run_table
+    from albert_tf.pretraining.records import open_records
+
+    known = {}
+    if given.input is not None:
+        known = open_records(given.input, "heldout").baselines()
+    runs = read_runs(folders)
+    print(run_table(runs, known), flush=True)
+    if given.output:
+        plot_runs(runs, given.output, known)
+        print(f"wrote {given.output}")
+
+
+def _print_memory(
+    configs: Mapping[str, AlbertConfig], given: AnalyzeFlags
+) -> None:
     print(
         f"{'MiB':20} {'weights':>8} {'moments':>8} {'gradients':>9} "
         f"{'activations':>11} {'working':>8} {'update':>8} {'total':>8}"
@@ -104,14 +116,14 @@ def _print_memory(configs: Mapping[str, AlbertConfig]) -> None:
     for name, config in configs.items():
         memory = training_memory(
             config,
-            batch_size=_TRAIN_BATCH_SIZE.value,
-            seq_length=_MAX_SEQ_LENGTH.value,
-            predictions=_MAX_PREDICTIONS.value,
-            precision=_PRECISION.value,
-            rematerialize=_REMATERIALIZE.value,
-            accumulation=_ACCUMULATION.value,
+            batch_size=given.train_batch_size,
+            seq_length=given.max_seq_length,
+            predictions=given.max_predictions_per_seq,
+            precision=given.precision,
+            rematerialize=given.rematerialize,
+            accumulation=given.gradient_accumulation_steps,
         )
-        parts = (
+        columns = (
             (memory.weights, 8),
             (memory.slots, 8),
             (memory.gradients, 9),
@@ -120,7 +132,7 @@ def _print_memory(configs: Mapping[str, AlbertConfig]) -> None:
             (memory.update, 8),
             (memory.total, 8),
         )
-        numbers = (f"{part / 2**20:{width},.0f}" for part, width in parts)
+        numbers = (f"{size / 2**20:{width},.0f}" for size, width in columns)
         print(f"{name:20} {' '.join(numbers)}")
 
 

@@ -6,189 +6,207 @@ globs match, `--model` a fine-tuned model, or several as an ensemble.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
-from absl import flags
-
-from albert_tf.cli import source_flags
-from albert_tf.data.examples.bad_examples import POLICIES
+from albert_tf.cli.flags import CommandFlags
+from albert_tf.cli.task_flags import SourceFlags
 from albert_tf.errors import InputError
-from albert_tf.path_patterns import split_patterns
-
-flags.adopt_module_key_flags(source_flags)
+from albert_tf.files import split_patterns
+from albert_tf.settings import setting
 
 _SPLITS_OF_RECORDS = ("heldout", "train")
 
-_RUN = flags.DEFINE_string(
-    "run", None, "Folder of a run, to score one checkpoint."
-)
-_CHECKPOINT = flags.DEFINE_string(
-    "checkpoint", None, "Of --run: newest (the default), best, or a step."
-)
-_CHECKPOINTS = flags.DEFINE_string(
-    "checkpoints",
-    None,
-    "Globs of checkpoints, of one or several runs, such as 'runs/*' or "
-    "'run/checkpoints/step-*', separated by commas; gives a table.",
-)
-_MODEL = flags.DEFINE_string(
-    "model",
-    None,
-    "Folder of a fine-tuning run, or of its model; several, separated by "
-    "commas, predict together.",
-)
-_INPUT = flags.DEFINE_string(
-    "input",
-    None,
-    "Records: a folder made by create-data, or globs. With --model: a file of "
-    "its task, with labels.",
-)
-_DATA = flags.DEFINE_string(
-    "data",
-    None,
-    "With --model, instead: folder of the task's files; see also --from.",
-)
-_SPLIT = flags.DEFINE_string(
-    "split",
-    None,
-    "Split of a folder: heldout (the default) or train; with --data or --from, "
-    "dev (the default), test or what else the task has.",
-)
-_ON_BAD_EXAMPLE = flags.DEFINE_enum(
-    "on_bad_example",
-    "stop",
-    POLICIES,
-    "With --model, examples that cannot be used: stop, or skip, count and list "
-    "them.",
-)
-_BATCH_SIZE = flags.DEFINE_integer(
-    "eval_batch_size", 64, "Examples of a batch."
-)
-_MAX_STEPS = flags.DEFINE_integer(
-    "max_eval_steps", 0, "Most batches of an evaluation; 0 for all."
-)
-_JSON = flags.DEFINE_boolean(
-    "json", False, "Print JSON, a line for each checkpoint."
-)
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EvaluateFlags(SourceFlags):
+    """What to score, and on what."""
+
+    run: str | None = setting(
+        None, "Folder of a run, to score one checkpoint.", group=""
+    )
+    checkpoint: str | None = setting(
+        None, "Of --run: newest (the default), best, or a step."
+    )
+    checkpoints: str | None = setting(
+        None,
+        "Globs of checkpoints, of one or several runs, such as 'runs/*' or "
+        "'run/checkpoints/step-*', separated by commas; gives a table.",
+    )
+    model: str | None = setting(
+        None,
+        "Folder of a fine-tuning run, or of its model; several, separated by "
+        "commas, predict together.",
+    )
+    input: str | None = setting(
+        None,
+        "Records: a folder made by create-data, or globs. With --model: a file "
+        "of its task, with labels.",
+    )
+    split: str | None = setting(
+        None,
+        "Split of a folder: heldout (the default) or train; with --data or "
+        "--from, dev (the default), test or what else the task has.",
+    )
+    eval_batch_size: int = setting(64, "Examples of a batch.")
+    max_eval_steps: int = setting(
+        0, "Most batches of an evaluation; 0 for all."
+    )
+    json: bool = setting(False, "Print JSON, a line for each checkpoint.")
 
 
-def main() -> None:
+CONFIGS = (EvaluateFlags,)
+
+
+def main(flags: CommandFlags) -> None:
     """Prints the scores of what the flags name."""
-    sources = (_RUN, _CHECKPOINTS, _MODEL)
-    if sum(flag.value is not None for flag in sources) != 1:
+    given = flags.build(EvaluateFlags)
+    sources = (given.run, given.checkpoints, given.model)
+    if sum(source is not None for source in sources) != 1:
         raise InputError("give one of --run, --checkpoints and --model")
-    if _MODEL.value is None:
-        _score_checkpoints()
+    if given.model is not None:
+        for name in flags.given("checkpoint", "max_eval_steps"):
+            raise InputError(f"--{name} is not supported with --model")
+        _score_models(split_patterns(given.model), given)
     else:
-        _score_models()
+        for name in flags.given("from", "data", "on_bad_example"):
+            raise InputError(f"--{name} requires --model")
+        _score_checkpoints(given)
 
 
-def _score_models() -> None:
+def _score_models(models: Sequence[str], given: EvaluateFlags) -> None:
     """Prints the scores of fine-tuned models, and what an ensemble gains."""
-    for flag in (_CHECKPOINT, _MAX_STEPS):
-        if flag.present:
-            raise InputError(f"--{flag.name} does not go with --model")
-    by_name = source_flags.by_name()
-    if (_INPUT.value is None) == (_DATA.value is None and not by_name):
-        raise InputError("--model goes with --input, or --data or --from")
+    has_source = given.data is not None or given.from_library
+    if (given.input is None) != has_source:
+        raise InputError("--model requires --input, or --data or --from")
+    if given.input is not None and given.split is not None:
+        raise InputError("--split requires --data or --from")
     # Imported here: help and wrong flags need not wait for TensorFlow.
-    from albert_tf.tasks.finetuning.data import labelled_examples
-    from albert_tf.tasks.finetuning.evaluation import score_predictions
-    from albert_tf.tasks.finetuning.prediction import Predictor, description_of
-    from albert_tf.tasks.finetuning.task_files import find_split
+    from albert_tf.finetuning.data import find_split, labelled_examples
+    from albert_tf.finetuning.evaluate import score_predictions
+    from albert_tf.finetuning.predictor import Predictor, open_model_folders
+    from albert_tf.finetuning.registry import make_task_type
 
-    models = split_patterns(_MODEL.value)
-    description = description_of(models)
-    source = _INPUT.value
+    folders = open_model_folders(models)
+    task_type = make_task_type(next(iter(folders.values())).task_config)
+    source = given.input
     if source is None:
         source = find_split(
-            description,
-            _SPLIT.value or "dev",
-            source=source_flags.FROM.value,
-            data=_DATA.value,
+            task_type,
+            given.split or "dev",
+            source=given.source,
+            data=given.data,
         )
-    elif _SPLIT.present:
-        raise InputError("--split goes with --data or --from")
-    examples = labelled_examples(description, [source], _ON_BAD_EXAMPLE.value)
-    predictor = Predictor(models, batch_size=_BATCH_SIZE.value)
-    scored = score_predictions(
-        predictor.kind, list(predictor.windows(examples))
+    examples = labelled_examples(task_type, [source], given.on_bad_example)
+    predictor = Predictor(models, batch_size=given.eval_batch_size)
+    scores, gain = score_predictions(
+        predictor.task_type, list(predictor.chunks(examples))
     )
-    if _JSON.value:
-        print(json.dumps(dict(scored.scores)))
+    if given.json:
+        print(json.dumps(scores))
     else:
-        _print_scores(scored.scores)
-    if scored.gain is not None:
-        print(scored.gain, file=sys.stderr)
-        if "null_threshold" in scored.scores:
+        _print_scores(scores)
+    if gain is not None:
+        print(gain, file=sys.stderr)
+        if "null_threshold" in scores:
             # No digit of it may be lost: a question has this very score.
             print(
                 "answer so: albert predict "
-                f"--null_threshold={scored.scores['null_threshold']!r}",
+                f"--null_threshold={scores['null_threshold']!r}",
                 file=sys.stderr,
             )
 
 
-def _score_checkpoints() -> None:
+def _score_checkpoints(given: EvaluateFlags) -> None:
     """Prints the scores of checkpoints of pretraining runs."""
-    for flag in (source_flags.FROM, _DATA, _ON_BAD_EXAMPLE):
-        if flag.present:
-            raise InputError(f"--{flag.name} goes with --model")
-    if _INPUT.value is None:
+    if given.input is None:
         raise InputError("give --input, the records to score on")
-    split = _SPLIT.value or "heldout"
+    split = given.split or "heldout"
     if split not in _SPLITS_OF_RECORDS:
         raise InputError(
             f"--split={split} of records must be one of "
             f"{', '.join(_SPLITS_OF_RECORDS)}"
         )
-    if _CHECKPOINTS.value is not None and _CHECKPOINT.value is not None:
+    if given.checkpoints is not None and given.checkpoint is not None:
         raise InputError(
-            f"--checkpoint={_CHECKPOINT.value} goes with --run; with "
+            f"--checkpoint={given.checkpoint} requires --run; with "
             "--checkpoints give a pattern that matches what you want"
         )
     # Imported here: help and wrong flags need not wait for TensorFlow.
-    from albert_tf.cli.score_table import print_score_table
-    from albert_tf.tasks.evaluate_pretraining import (
+    from albert_tf.pretraining.evaluate import (
         NEWEST,
-        baselines,
         evaluate_checkpoints,
         evaluate_pretraining,
     )
-    from albert_tf.tasks.pretraining_records import records_manifest
-    from albert_tf.training.checkpoint_patterns import match_checkpoints
+    from albert_tf.pretraining.records import open_records
+    from albert_tf.training.checkpoint_files import match_checkpoints
 
     settings = {
-        "split": split,
-        "batch_size": _BATCH_SIZE.value,
-        "max_steps": _MAX_STEPS.value,
+        "batch_size": given.eval_batch_size,
+        "max_steps": given.max_eval_steps,
     }
-    if _CHECKPOINTS.value is not None:
-        found = match_checkpoints(_CHECKPOINTS.value)
-        scored = evaluate_checkpoints(found, _INPUT.value, **settings)
-        if _JSON.value:
+    if given.checkpoints is not None:
+        found = match_checkpoints(given.checkpoints)
+        records = open_records(given.input, split)
+        scored = evaluate_checkpoints(found, records, **settings)
+        if given.json:
             for path, scores in scored:
                 print(json.dumps({"checkpoint": path} | scores), flush=True)
         else:
-            manifest = records_manifest(_INPUT.value, split)
-            known = baselines(manifest, split)
-            print_score_table(scored, known, max(map(len, found)))
+            width = max(map(len, found))
+            print_score_table(scored, records.baselines(), width)
         return
+    assert given.run is not None
     scores = evaluate_pretraining(
-        _RUN.value,
-        _INPUT.value,
-        checkpoint=_CHECKPOINT.value or NEWEST,
+        given.run,
+        given.input,
+        checkpoint=given.checkpoint or NEWEST,
+        split=split,
         **settings,
     )
-    if _JSON.value:
+    if given.json:
         print(json.dumps(scores))
-        return
-    _print_scores(scores)
+    else:
+        _print_scores(scores)
 
 
 def _print_scores(scores: Mapping[str, float]) -> None:
     for name, value in scores.items():
         text = f"{value:,}" if isinstance(value, int) else f"{value:.4f}"
         print(f"{name:22} {text:>10}")
+
+
+def print_score_table(
+    scored: Iterable[tuple[str, Mapping[str, float]]],
+    baselines: Mapping[str, float],
+    width: int,
+) -> None:
+    """Prints a row for each checkpoint as soon as it is scored.
+
+    Args:
+      scored: what `evaluate_checkpoints` yields.
+      baselines: what guessing scores, by name; a row of its own.
+      width: characters of the longest path.
+    """
+    from albert_tf.analysis.runs import baseline_of
+
+    metrics: list[str] = []
+
+    def row(name: str, step: str, cells: Sequence[str]) -> None:
+        cells = [
+            f"{cell:>{max(len(metric), 6)}}"
+            for metric, cell in zip(metrics, cells, strict=True)
+        ]
+        line = f"{name:{width}}  {step:>9}  {'  '.join(cells)}"
+        print(line.rstrip(), flush=True)
+
+    for path, scores in scored:
+        if not metrics:
+            metrics = [x for x in scores if x not in {"step", *baselines}]
+            row("checkpoint", "step", metrics)
+            known = [baseline_of(metric, baselines) for metric in metrics]
+            if any(known):
+                row("guessing", "", [f"{x[1]:.4f}" if x else "" for x in known])
+        row(path, f"{scores['step']:,}", [f"{scores[x]:.4f}" for x in metrics])

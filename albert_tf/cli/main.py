@@ -1,29 +1,30 @@
-"""`albert COMMAND --flags`: finds the command, its flags and its errors."""
+"""`albert COMMAND --flags`: commands, their help and their errors."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.resources
-import inspect
 import os
 import sys
 from collections.abc import Sequence
 
-from absl import flags
+from absl import flags as absl_flags
 
-from albert_tf.cli.flag_help import flag_help
+from albert_tf.cli.flags import CommandFlags
 from albert_tf.cli.quiet_import import import_tensorflow
 from albert_tf.errors import InputError
 
-# Command -> what it does. Its module is albert_tf.cli.<command with _>, with
-# flags defined on import, a function main(), or main(arguments), and perhaps
-# FLAG_GROUPS, see `flag_help`.
+# Command -> what it does. Its module is albert_tf.cli.<command with _>:
+#   CONFIGS: dataclasses whose described fields are its flags,
+#   DEFAULTS: optional, flag name -> default where the field has another one,
+#   TAKES_ARGUMENTS: optional, whether it takes arguments that are not flags,
+#   main(flags): runs it.
 COMMANDS = {
     "train-vocab": "train a SentencePiece vocabulary on your text",
     "create-data": "make pretraining records from text",
     "pretrain": "train MLM + sentence order, resume where it stopped",
     "finetune": "GLUE, SQuAD, RACE, named entities, your own tables",
-    "predict": "what fine-tuned models say of new texts",
+    "predict": "predict with fine-tuned models",
     "evaluate": "score pretraining runs, or fine-tuned models",
     "convert": "checkpoints from and to Google, Hugging Face, KerasHub",
     "export": "write TF-Hub SavedModels: encoder and preprocessor",
@@ -31,18 +32,11 @@ COMMANDS = {
     "demo": "all of it on a small corpus, in minutes",
 }
 
-# These do without TensorFlow, which takes seconds to import, or import it if
-# they need it.
+# These run without TensorFlow, which takes seconds to import, or import it
+# when they need it.
 _LIGHT = ("train-vocab", "analyze", "finetune", "predict")
 
 _BAD_INPUT, _FAILED = 2, 1
-
-flags.DEFINE_boolean(
-    "debug",
-    False,
-    "Show the whole traceback of an error.",
-    module_name="albert",
-)
 
 
 def run(argv: Sequence[str] | None = None) -> None:
@@ -51,7 +45,7 @@ def run(argv: Sequence[str] | None = None) -> None:
         status = main(list(sys.argv[1:] if argv is None else argv))
         sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read the output, such as `head`, has enough of it. Python must
+        # The reader of the output, such as `head`, has closed it. Python must
         # not fail once more when it flushes at the end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = _FAILED
@@ -72,26 +66,26 @@ def main(arguments: Sequence[str]) -> int:
     module = importlib.import_module(
         f"albert_tf.cli.{command.replace('-', '_')}"
     )
+    flags = CommandFlags(
+        *module.CONFIGS, defaults=getattr(module, "DEFAULTS", None)
+    )
     if {"-h", "--help", "--helpshort"} & set(rest):
-        print(f"albert {command}: {module.__doc__.strip()}\n")
-        groups = getattr(module, "FLAG_GROUPS", None)
-        print(flag_help(module.__name__, groups))
+        text = (module.__doc__ or "").strip()
+        print(f"albert {command}: {text}\n\n{flags.help()}")
         return 0
     try:
-        left = flags.FLAGS([f"albert {command}", *_expand_recipes(rest)])[1:]
-        # Only commands with subjects take arguments that are not flags.
-        takes_arguments = inspect.signature(module.main).parameters
-        if left and not takes_arguments:
-            raise InputError(f"unexpected argument {left[0]!r}")
+        flags.parse(command, _expand_recipes(rest))
+        if flags.arguments and not getattr(module, "TAKES_ARGUMENTS", False):
+            raise InputError(f"unexpected argument {flags.arguments[0]!r}")
         if command not in _LIGHT:
             import_tensorflow()
-        module.main(*([left] if takes_arguments else []))
+        module.main(flags)
     except KeyboardInterrupt:
         return _complain("interrupted", _FAILED)
-    except (InputError, flags.Error) as error:
-        return _report(command, error, _BAD_INPUT)
+    except (InputError, absl_flags.Error) as error:
+        return _report(command, error, _BAD_INPUT, flags.debug)
     except Exception as error:
-        return _report(command, error, _FAILED)
+        return _report(command, error, _FAILED, flags.debug)
     return 0
 
 
@@ -126,17 +120,13 @@ def _recipe(name: str) -> str:
     return str(path)
 
 
-def _report(command: str, error: Exception, status: int) -> int:
-    if "debug" in flags.FLAGS and _debugging():
+def _report(command: str, error: Exception, status: int, debug: bool) -> int:
+    if debug:
         raise error
     text = " ".join(str(error).split()) or type(error).__name__
     if status == _FAILED:
         text = f"{type(error).__name__}: {text} (--debug shows the traceback)"
     return _complain(f"{command}: {text}", status)
-
-
-def _debugging() -> bool:
-    return flags.FLAGS.is_parsed() and flags.FLAGS["debug"].value
 
 
 def _complain(text: str, status: int) -> int:

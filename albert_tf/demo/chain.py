@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import os
 import pathlib
@@ -15,50 +14,27 @@ from typing import Any
 
 from albert_tf.analysis.curves import plot_runs
 from albert_tf.analysis.parameters import count_parameters
-from albert_tf.analysis.run_log import read_runs
+from albert_tf.analysis.runs import read_runs
 from albert_tf.config import AlbertConfig
-from albert_tf.data.documents import read_documents
-from albert_tf.data.pretraining_data import create_pretraining_data
-from albert_tf.data.pretraining_data_config import PretrainingDataConfig
 from albert_tf.demo import hub_classifier
-from albert_tf.demo.labelled_passages import label_passages
-from albert_tf.demo.text_files import write_default_text, write_user_text
-from albert_tf.errors import InputError
-from albert_tf.tasks.evaluate_pretraining import (
-    baselines,
-    evaluate_pretraining,
+from albert_tf.demo.config import DemoConfig
+from albert_tf.demo.corpora import (
+    label_passages,
+    write_default_text,
+    write_user_text,
 )
-from albert_tf.tasks.exporting.export_checkpoint import export_checkpoint
-from albert_tf.tasks.pretrain import pretrain
-from albert_tf.tasks.pretrain_config import PretrainConfig
-from albert_tf.text.tokenizer import AlbertTokenizer
-from albert_tf.text.vocabulary import train_vocabulary
-from albert_tf.training.training_config import TrainingConfig
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class DemoConfig:
-    """The settings of the demo.
-
-    Attributes:
-      output: folder to make; everything goes there.
-      input_patterns: the user's text files; None for the text that comes with
-        Python and the installed packages.
-      text_format, language: how the user's text is read; see `read_documents`.
-      vocab_size: pieces of the vocabulary.
-      num_train_steps: steps of the pretraining.
-      classifier_examples: most passages that the classifier trains on.
-      seed: of everything random.
-    """
-
-    output: str | os.PathLike[str]
-    input_patterns: str | None = None
-    text_format: str = "prose"
-    language: str = "en"
-    vocab_size: int = 4000
-    num_train_steps: int = 3000
-    classifier_examples: int = 1200
-    seed: int = 1
+from albert_tf.errors import InputError
+from albert_tf.export.export import export
+from albert_tf.pretraining.config import PretrainConfig
+from albert_tf.pretraining.create_data import create_pretraining_data
+from albert_tf.pretraining.data_config import PretrainingDataConfig
+from albert_tf.pretraining.documents import read_documents
+from albert_tf.pretraining.evaluate import evaluate_pretraining
+from albert_tf.pretraining.records import open_records
+from albert_tf.pretraining.train import pretrain
+from albert_tf.text.base_tokenizer import Tokenizer
+from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
+from albert_tf.text.vocabulary import VocabularyConfig, train_vocabulary
 
 
 def run_demo(config: DemoConfig) -> dict[str, Any]:
@@ -86,10 +62,11 @@ def run_demo(config: DemoConfig) -> dict[str, Any]:
     with _stage(stages, "5 evaluation", "score the held-out documents"):
         scores = evaluate_pretraining(folder / "run", folder / "data")
         runs = read_runs([folder / "run"])
-        plot_runs(runs, folder / "curves.png", baselines(manifest))
+        records = open_records(folder / "data", "heldout")
+        plot_runs(runs, folder / "curves.png", records.baselines())
     with _stage(stages, "6 export", "write the two SavedModels"):
         for kind in ("encoder", "preprocessor"):
-            export_checkpoint(folder / "run", folder / "hub" / kind, kind)
+            export(folder / "run", folder / "hub" / kind, kind)
     with _stage(stages, "7 classifier", "hub.KerasLayer in a new process"):
         classifier = _train_classifier(config, files, folder)
     summary = {
@@ -126,14 +103,14 @@ def _stage(stages: dict[str, float], name: str, what: str) -> Iterator[None]:
 
 
 def _write_text(config: DemoConfig, folder: pathlib.Path):
-    if config.input_patterns is None:
+    if config.input is None:
         return write_default_text(folder)
     return write_user_text(
-        folder, config.input_patterns, config.text_format, config.language
+        folder, config.input, config.text_format, config.language
     )
 
 
-def _train_tokenizer(config, files, folder) -> AlbertTokenizer:
+def _train_tokenizer(config, files, folder) -> Tokenizer:
     sentences = (
         sentence
         for file in files
@@ -141,7 +118,9 @@ def _train_tokenizer(config, files, folder) -> AlbertTokenizer:
         for sentence in document
     )
     path = train_vocabulary(
-        sentences, folder / "spiece", vocab_size=config.vocab_size
+        sentences,
+        folder / "spiece",
+        VocabularyConfig(vocab_size=config.vocab_size),
     )
     return AlbertTokenizer.from_file(path)
 
@@ -149,14 +128,14 @@ def _train_tokenizer(config, files, folder) -> AlbertTokenizer:
 def _create_data(config, files, tokenizer, folder) -> dict[str, Any]:
     return create_pretraining_data(
         PretrainingDataConfig(
-            input_patterns=[str(file) for file in files],
-            output_folder=folder,
+            input=[str(file) for file in files],
+            output=folder,
             tokenizer=tokenizer,
             max_seq_length=64,
             max_predictions_per_seq=10,  # 15 % of 64
             dupe_factor=4,
             heldout_fraction=0.05,
-            random_seed=config.seed,
+            seed=config.seed,
             num_workers=min(2, os.cpu_count() or 1),
         ),
         progress=True,
@@ -167,16 +146,14 @@ def _pretrain(config, model, folder) -> None:
     steps = config.num_train_steps
     result = pretrain(
         PretrainConfig(
-            input_patterns=str(folder / "data"),
-            output_dir=folder / "run",
+            input=str(folder / "data"),
+            output=folder / "run",
             model=model,
-            training=TrainingConfig(
-                total_steps=steps,
-                seed=config.seed,
-                log_steps=max(1, steps // 60),
-                save_steps=max(1, steps // 4),
-                eval_steps=max(1, steps // 12),
-            ),
+            num_train_steps=steps,
+            seed=config.seed,
+            log_steps=max(1, steps // 60),
+            save_checkpoints_steps=max(1, steps // 4),
+            eval_steps=max(1, steps // 12),
             train_batch_size=32,
             optimizer="adamw",
             # AdamW without bias correction takes larger steps at first, so it

@@ -61,7 +61,8 @@ def build(preprocessor_url, albert_url, trainable):
 def train(urls, trainable, train_set, test_set):
     """Trains the tutorial's model; returns its scores."""
     tf.keras.utils.set_random_seed(0)
-    model, encoder = build(*urls, trainable)
+    preprocessor_url, albert_url = urls
+    model, encoder = build(preprocessor_url, albert_url, trainable)
     before = [weight.numpy() for weight in encoder.weights]
     started = time.monotonic()
     data = tf.data.Dataset.from_tensor_slices(train_set)

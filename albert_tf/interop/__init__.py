@@ -1,1 +1,1 @@
-"""Weights of other systems, in and out."""
+"""Checkpoints of every system: opening, matching, conversion."""

@@ -1,4 +1,4 @@
-"""The many spellings of a system's tensor names -> those of the table."""
+"""Canonical names of tensors, whose spelling varies between checkpoints."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from albert_tf.errors import InputError
 
-# The table's first component of the encoder's names, the separator, and a
+# The first part of the encoder's names in the table, the separator, and a
 # tensor that every checkpoint has: what stands before it is the prefix.
 _ANCHORS = {
     "google": ("bert/", "/", "embeddings/word_embeddings"),
@@ -24,11 +24,11 @@ _LAYER_NORMALIZATION = re.compile(r"layer_normalization(?:_(\d+))?(?=/|$)")
 def canonical_names(
     system: str, names: Iterable[str], source: str
 ) -> dict[str, str]:
-    """Returns the table's name -> the source's name.
+    """Returns the name in the table -> the name in the source.
 
     Prefixes (`module/`, `module.`, a missing or doubled `bert/` or `albert.`)
     are those before the word embeddings; `layer_normalization` becomes
-    `LayerNorm`; names that the table does not have stay as they are.
+    `LayerNorm`; names that the table lacks stay as they are.
 
     Raises:
       InputError: no word embeddings, or two sets of them; two spellings of
@@ -71,7 +71,7 @@ def _twice(source: str, ours: str, one: str, other: str) -> InputError:
 
 
 def _spell(system: str, names: Iterable[str], source: str) -> dict[str, str]:
-    """Returns the spelling of today -> the name, sorted."""
+    """Returns current spelling -> name, sorted."""
     names = sorted(names)
     if system == "google":
         _check_norms_are_shared(names, source)
@@ -95,8 +95,8 @@ def _check_norms_are_shared(names: list[str], source: str) -> None:
         if _NORM_OF_A_LAYER.search(name):
             raise InputError(
                 f"{source}: each layer has LayerNorms of its own ({name}, ...) "
-                "while the layers share their matrices: a fork's model, which "
-                "is no ALBERT and is not supported"
+                "while the layers share their matrices; such models of forks "
+                "are not ALBERTs and are not supported"
             )
 
 

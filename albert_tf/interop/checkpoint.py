@@ -1,21 +1,64 @@
-"""A checkpoint in our names, whoever wrote it."""
+"""A checkpoint in this library's names, whatever system wrote it."""
 
 from __future__ import annotations
 
 import dataclasses
+import os
+import pathlib
 from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
 from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
 from albert_tf.interop.names import HEADS
-from albert_tf.interop.vocabularies import Vocabulary
 from albert_tf.text.base_tokenizer import Tokenizer
+from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
+from albert_tf.text.tokenizer_files import (
+    MODEL_FILE,
+    WORDPIECE_FILE,
+    load_tokenizer,
+    tokenizer_files,
+)
+from albert_tf.text.tokenizer_json import TOKENIZER_JSON, tokenizer_json
+
+
+@dataclasses.dataclass(frozen=True)
+class Vocabulary:
+    """The tokenizer of a checkpoint, if it has a usable one.
+
+    Attributes:
+      tokenizer: the tokenizer, or None.
+      problem: why the tokenizer that is there cannot be used, or "".
+    """
+
+    tokenizer: Tokenizer | None = None
+    problem: str = ""
+
+    def describe(self) -> str:
+        """Returns one line for a report."""
+        if self.tokenizer:
+            return f"tokenizer: {self.tokenizer.vocab_size:,} pieces"
+        return f"tokenizer: none{self.problem and f' ({self.problem})'}"
+
+    def huggingface_files(self, max_length: int) -> dict[str, bytes]:
+        """Returns name -> content in Hugging Face's layout.
+
+        Args:
+          max_length: the longest row that the model takes.
+        """
+        if self.tokenizer is None:
+            return {}
+        files = tokenizer_files(self.tokenizer, max_length=max_length)
+        # From a vocab.txt, transformers 5 makes the right one itself.
+        if isinstance(self.tokenizer, AlbertTokenizer):
+            files[TOKENIZER_JSON] = tokenizer_json(self.tokenizer)
+        return files
 
 
 @dataclasses.dataclass(frozen=True)
 class HeadSettings:
-    """What a task head has besides its weights.
+    """Settings of a task head.
 
     Attributes:
       num_labels: classes of a classifier or token classifier; 1: regression.
@@ -34,25 +77,25 @@ class Checkpoint:
 
     Attributes:
       config: the architecture.
-      parts: which of `interop.names.PARTS` it has.
-      arrays: our path -> float32 array, read when it is asked for.
+      components: which of `interop.names.COMPONENTS` it has.
+      arrays: our path -> float32 array, read on access.
       head: settings of the task head.
       vocabulary: its tokenizer.
-      source: what it was read from.
-      format: what that is, in words.
-      left: tensors of the source that are no weights of the model -> why.
-      missing_head: a head that its config promises, without any tensor.
-      notes: what else a user should know, a line each.
+      source: path it was read from.
+      format: name of the source's format.
+      skipped: tensors of the source that are not weights -> reason.
+      missing_head: a head that its config names, without any tensor.
+      notes: further lines of the report.
     """
 
     config: AlbertConfig
-    parts: frozenset[str]
+    components: frozenset[str]
     arrays: Mapping[str, np.ndarray]
     head: HeadSettings = HeadSettings()
     vocabulary: Vocabulary = Vocabulary()
     source: str = ""
     format: str = ""
-    left: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    skipped: Mapping[str, str] = dataclasses.field(default_factory=dict)
     missing_head: str | None = None
     notes: tuple[str, ...] = ()
 
@@ -64,31 +107,34 @@ class Checkpoint:
     @property
     def heads(self) -> tuple[str, ...]:
         """Its heads, in the order of the table."""
-        return tuple(part for part in HEADS if part in self.parts)
+        return tuple(head for head in HEADS if head in self.components)
 
     def report(self) -> str:
-        """Says in a few lines what was read and what was left."""
-        parts = [part for part in ("pooler", *HEADS) if part in self.parts]
-        lines = [
-            f"read {len(self.arrays)} tensors of {self.source} ({self.format})",
-            f"parts: {', '.join(['encoder', *parts])}",
+        """Returns lines on the loaded and skipped tensors and the tokenizer."""
+        components = [
+            name for name in ("pooler", *HEADS) if name in self.components
         ]
-        lines.append(self.vocabulary.describe())
+        lines = [
+            f"loaded {len(self.arrays)} tensors from {self.source} "
+            f"({self.format})",
+            f"components: {', '.join(['encoder', *components])}",
+            self.vocabulary.describe(),
+        ]
         reasons: dict[str, list[str]] = {}
-        for name, reason in self.left.items():
+        for name, reason in self.skipped.items():
             reasons.setdefault(reason, []).append(name)
         for reason, names in reasons.items():
             shown = ", ".join(names[:3]) + (", ..." if names[3:] else "")
-            lines.append(f"left {len(names)} ({reason}): {shown}")
+            lines.append(f"skipped {len(names)} ({reason}): {shown}")
         if self.missing_head:
             lines.append(
-                f"missing: the config says that there is a {self.missing_head}"
+                f"missing: {self.missing_head}, which the config names"
             )
         return "\n".join([*lines, *self.notes])
 
 
 class LazyArrays(Mapping[str, np.ndarray]):
-    """Path -> array, each made when it is asked for, and not kept."""
+    """Path -> array, read on access and not kept."""
 
     def __init__(self, readers: Mapping[str, Callable[[], np.ndarray]]):
         self._readers = dict(readers)
@@ -101,3 +147,50 @@ class LazyArrays(Mapping[str, np.ndarray]):
 
     def __len__(self) -> int:
         return len(self._readers)
+
+
+def folder_vocabulary(
+    folder: str | os.PathLike[str], system: str, do_lower_case: bool = True
+) -> Vocabulary:
+    """Finds the tokenizer in a folder.
+
+    Args:
+      folder: of the checkpoint.
+      system: "huggingface" (the settings are in its files) or "google" (the
+        settings of the original code).
+      do_lower_case: whether Google's lower-cases, which none of its files
+        says.
+    """
+    folder = pathlib.Path(folder)
+    try:
+        if system == "huggingface" and _has_tokenizer(folder):
+            return Vocabulary(load_tokenizer(folder))
+        models = (
+            sorted([*folder.glob("*.model"), *folder.glob("*.spm")])
+            or sorted(folder.glob(WORDPIECE_FILE))
+            or sorted(folder.glob("vocab*.txt"))  # vocab_chinese.txt
+        )
+        if len(models) == 1:
+            tokenizer = AlbertTokenizer.from_file(
+                models[0], do_lower_case=do_lower_case
+            )
+            return Vocabulary(tokenizer)
+    # The weights can be used without it; the report names the problem.
+    except InputError as error:
+        return Vocabulary(problem=str(error))
+    if models:
+        names = ", ".join(path.name for path in models)
+        return Vocabulary(
+            problem=f"{folder} holds several vocabularies: {names}"
+        )
+    return Vocabulary()
+
+
+def _has_tokenizer(folder: pathlib.Path) -> bool:
+    """Returns whether `load_tokenizer` is for this folder's vocabulary."""
+    if any((folder / name).exists() for name in (MODEL_FILE, WORDPIECE_FILE)):
+        return True
+    # A vocab.txt already says what the tokenizer.json beside it does.
+    return (folder / TOKENIZER_JSON).exists() and not any(
+        folder.glob("vocab*.txt")
+    )

@@ -1,8 +1,8 @@
-"""Architectures in the words of the systems that have checkpoints.
+"""Config files of other systems, and their translation.
 
-What a value means depends on whose it is: Google's "gelu" is the tanh
-approximation, Hugging Face's is the exact one, KerasHub has one activation and
-one dropout rate.
+The same value may differ in meaning: Google's "gelu" is the tanh approximation,
+Hugging Face's is the exact one. KerasHub has one activation and one dropout
+rate.
 """
 
 from __future__ import annotations

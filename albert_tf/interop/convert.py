@@ -1,22 +1,20 @@
-"""Converts a checkpoint of any system into a format that others read."""
+"""Conversion of checkpoints between formats."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from typing import Any
 
-from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.interop.checkpoint import Checkpoint, LazyArrays
+from albert_tf.files import new_folder
+from albert_tf.interop.checkpoint import Checkpoint, LazyArrays, Vocabulary
 from albert_tf.interop.formats import google, huggingface, keras_hub
-from albert_tf.interop.names import HEADS, part_of
-from albert_tf.interop.opening import open_checkpoint
-from albert_tf.interop.vocabularies import Vocabulary
-from albert_tf.new_folder import new_folder
+from albert_tf.interop.names import HEADS, component_of
+from albert_tf.interop.open_checkpoint import open_checkpoint
 
-# Format -> what writes it, and the file by which its folders are known: the
+# Format -> its writer, and the file by which its folders are recognized: the
 # weights, since a training run has a config.json too.
 WRITERS: dict[str, tuple[Callable, str]] = {
     "huggingface": (huggingface.write_huggingface, huggingface.WEIGHTS_FILE),
@@ -34,34 +32,28 @@ def convert(
     output: str | os.PathLike[str],
     *,
     to: str = "huggingface",
-    head: str | None = None,
     drop: Collection[str] = (),
-    config: AlbertConfig | None = None,
-    config_overrides: Mapping[str, Any] | None = None,
-    revision: str | None = None,
     overwrite: bool = False,
     progress: Callable[[int, int], None] | None = None,
+    **source_options: Any,
 ) -> Checkpoint:
-    """Writes what a checkpoint holds in another format.
+    """Writes a checkpoint in another format.
 
-    All of it: a part that the format has no place for is an error, unless it is
-    dropped by name. Tensors are read, transformed and written one after
-    another, so that memory holds a few of them.
+    Nothing is lost: a component that the format cannot express is an error,
+    unless it is dropped by name.
 
     Args:
       source: see `open_checkpoint`.
       output: the folder to make; it appears when it is complete.
       to: one of `WRITERS`. "huggingface" is also our own format.
-      head: see `open_checkpoint`.
-      drop: parts to leave out, such as "sop_head", or "tokenizer".
-      config: see `open_checkpoint`.
-      config_overrides: see `open_checkpoint`.
-      revision: see `open_checkpoint`.
+      drop: components to leave out, such as "sop_head", or "tokenizer".
       overwrite: replace an earlier result in `output`.
       progress: called with the number of tensors done and of all.
+      **source_options: `head`, `config`, `config_overrides` and `revision` of
+        `open_checkpoint`.
 
     Returns:
-      The checkpoint that was read; its `report()` says what was found.
+      The source's checkpoint; its `report()` lists the tensors.
 
     Raises:
       InputError: the source cannot be opened, `output` is taken, or the format
@@ -69,14 +61,9 @@ def convert(
     """
     if to not in WRITERS:
         raise InputError(f"to={to!r} must be one of {', '.join(WRITERS)}")
-    checkpoint = open_checkpoint(
-        source,
-        head=head,
-        config=config,
-        config_overrides=config_overrides,
-        revision=revision,
-    )
-    if head is not None and head not in checkpoint.parts:
+    checkpoint = open_checkpoint(source, **source_options)
+    head = source_options.get("head")
+    if head is not None and head not in checkpoint.components:
         raise InputError(
             f"head: {checkpoint.source} has no {head}; it has "
             f"{', '.join(checkpoint.heads) or 'no head'}"
@@ -97,34 +84,33 @@ def convert(
 
 
 def _without(checkpoint: Checkpoint, drop: Collection[str]) -> Checkpoint:
-    """Returns the checkpoint without some of its parts."""
+    """Returns the checkpoint without some of its components."""
     vocabulary = checkpoint.vocabulary
     if "tokenizer" in drop:
         vocabulary = Vocabulary()
     elif vocabulary.problem:
         raise InputError(
-            f"{vocabulary.problem}; drop it with --drop=tokenizer, or mend it"
+            f"{vocabulary.problem}; fix it, or drop it with --drop=tokenizer"
         )
     missing = checkpoint.missing_head
     if missing and missing not in drop:
         raise InputError(
-            f"the config of {checkpoint.source} says that there is a "
-            f"{missing}, but there is no tensor of it; --drop={missing} "
-            "writes the rest"
+            f"the config of {checkpoint.source} names a {missing}, but the "
+            f"weights have none; --drop={missing} writes the rest"
         )
-    for part in drop:
-        if part not in _DROPPABLE:
+    for name in drop:
+        if name not in _DROPPABLE:
             raise InputError(
-                f"drop: {part!r} must be one of {', '.join(_DROPPABLE)}"
+                f"drop: {name!r} must be one of {', '.join(_DROPPABLE)}"
             )
-        if part not in {"tokenizer", missing, *checkpoint.parts}:
+        if name not in {"tokenizer", missing, *checkpoint.components}:
             raise InputError(
-                f"drop: {checkpoint.source} has no {part}; it has "
+                f"drop: {checkpoint.source} has no {name}; it has "
                 f"{', '.join(checkpoint.heads) or 'no head'}"
             )
     if not drop:
         return checkpoint
-    readers = set(checkpoint.parts) & set(_POOLED) - set(drop)
+    readers = set(checkpoint.components) & set(_POOLED) - set(drop)
     if "pooler" in drop and readers:
         raise InputError(
             f"drop: the {sorted(readers)[0]} reads the pooler's output; drop "
@@ -133,13 +119,13 @@ def _without(checkpoint: Checkpoint, drop: Collection[str]) -> Checkpoint:
     arrays = checkpoint.arrays
     return dataclasses.replace(
         checkpoint,
-        parts=checkpoint.parts - set(drop),
+        components=checkpoint.components - set(drop),
         vocabulary=vocabulary,
         arrays=LazyArrays(
             {
                 path: (lambda path=path: arrays[path])
                 for path in arrays
-                if part_of(path) not in drop
+                if component_of(path) not in drop
             }
         ),
     )

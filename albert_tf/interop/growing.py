@@ -1,4 +1,4 @@
-"""A checkpoint for a deeper or a less shared architecture than its own."""
+"""Growing a checkpoint to a deeper or less shared architecture."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from albert_tf.errors import InputError
 from albert_tf.interop.checkpoint import Checkpoint, LazyArrays
 from albert_tf.interop.names import tensors_of
 
-# How often, and by which layers, the blocks' weights are used.
+# Fields that decide how often, and by which layers, weights are used.
 _LAYOUT = (
     "num_hidden_layers",
     "num_hidden_groups",
     "inner_group_num",
     "sharing",
 )
-# What no weight depends on.
+# Fields that no weight depends on.
 _TRAINING = (
     "hidden_dropout_prob",
     "attention_probs_dropout_prob",
@@ -48,12 +48,12 @@ def grow(checkpoint: Checkpoint, config: AlbertConfig) -> Checkpoint:
       config: the architecture of the model to be.
 
     Returns:
-      A checkpoint with that architecture, whose `notes` say what is a copy. Its
-      arrays are read when they are asked for.
+      A checkpoint with that architecture, whose `notes` list the copies. Its
+      arrays are read on access.
 
     Raises:
-      InputError: another field differs, or weights of the checkpoint would have
-        no place.
+      InputError: another field differs, or weights of the checkpoint would not
+        be used.
     """
     old = checkpoint.config
     for field in dataclasses.fields(config):
@@ -61,7 +61,7 @@ def grow(checkpoint: Checkpoint, config: AlbertConfig) -> Checkpoint:
         if before != after and field.name not in (*_LAYOUT, *_TRAINING):
             raise InputError(
                 f"{checkpoint.source} has {field.name}={before}, not {after}; "
-                f"a model grows in {', '.join(_LAYOUT)} only"
+                f"only {', '.join(_LAYOUT)} can grow"
             )
     if all(getattr(old, name) == getattr(config, name) for name in _LAYOUT):
         return dataclasses.replace(checkpoint, config=config)
@@ -73,15 +73,14 @@ def grow(checkpoint: Checkpoint, config: AlbertConfig) -> Checkpoint:
     origins = {
         tensor.path: _origin(tensor.path, sources)
         for tensor in tensors_of(
-            config, checkpoint.parts, checkpoint.head.num_labels
+            config, checkpoint.components, checkpoint.head.num_labels
         )
     }
-    homeless = sorted(set(checkpoint.arrays) - set(origins.values()))
-    if homeless:
+    unused = sorted(set(checkpoint.arrays) - set(origins.values()))
+    if unused:
         raise InputError(
-            f"{checkpoint.source} has {homeless[0]}, which "
-            f"{_layout(config)} has no place for: models grow, from "
-            f"{_layout(old)}, and do not shrink"
+            f"{checkpoint.source}: unused tensor {unused[0]}; a model of "
+            f"{_layout(old)} cannot shrink to {_layout(config)}"
         )
     arrays = checkpoint.arrays
     readers = {
@@ -99,7 +98,7 @@ def grow(checkpoint: Checkpoint, config: AlbertConfig) -> Checkpoint:
 def _sources(
     old: AlbertConfig, new: AlbertConfig, half: str
 ) -> dict[tuple[str, str], tuple[str, str]]:
-    """Returns, of one half of the blocks, scopes of ours -> the old ones."""
+    """Returns, for one half of the blocks, new scopes -> old scopes."""
     old_scopes, new_scopes = old.block_scopes(half), new.block_scopes(half)
     found: dict[tuple[str, str], tuple[str, str]] = {}
     for number, scopes in enumerate(new_scopes):
@@ -114,7 +113,7 @@ def _sources(
 
 
 def _origin(path: str, sources) -> str:
-    """Returns the checkpoint's tensor that a tensor of ours is made from."""
+    """Returns the old tensor that a new one starts as a copy of."""
     # encoder/transformer/<outer>/<inner>/<half>/<rest>
     prefix, stack, *scopes = path.split("/")
     if (prefix, stack) != ("encoder", "transformer"):

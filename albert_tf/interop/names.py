@@ -1,8 +1,8 @@
-"""The one table of what every system calls every tensor of an ALBERT.
+"""The names and layouts of all tensors of an ALBERT in every system.
 
-A row is one layer: our path of it, its kind, its shape, and what Google's TF1
-code, Hugging Face, KerasHub and Model Garden call it. Everything that reads or
-writes a checkpoint is derived from these rows, in both directions.
+Each entry of the table is one layer: our path of it, its kind, its shape, and
+its names in Google's TF1 code, Hugging Face, KerasHub and Model Garden. All
+readers and writers of checkpoints are derived from this table.
 
 Shapes are ours (kernels `[in, out]`), in the paper's letters: V vocabulary, E
 embedding, H hidden, I intermediate, P positions, T token types, and N labels.
@@ -18,9 +18,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from typing import Literal
+
+import numpy as np
 
 from albert_tf.config import AlbertConfig
-from albert_tf.interop.transforms import Transform
 
 # The table's columns; and our own names, in runs and exports.
 FORMATS = ("google", "huggingface", "keras_hub", "model_garden")
@@ -32,7 +34,8 @@ _GOOGLE_BLOCK = "bert/encoder/transformer/group_{g}/inner_group_{i}"
 _HF_BLOCK = "albert.encoder.albert_layer_groups.{g}.albert_layers.{i}"
 _HUB_BLOCK = "layers/transformer_encoder{block}"
 
-# part, our path, kind, shape | google | huggingface | keras_hub | model_garden
+# component, our path, kind, shape
+# | google | huggingface | keras_hub | model_garden
 # fmt: off
 _LAYERS = (
     ("encoder", "encoder/embeddings/word_embeddings", "table", "V E",
@@ -101,15 +104,15 @@ _LAYERS = (
     ("mlm_head", "mlm_head/output_bias", "vector", "V",
      "cls/predictions/output_bias", "predictions.bias",
      "task/layers/masked_lm_head/vars/0", "cls/predictions/output_bias"),
-    ("sop_head", "sop_head", "rows", "H 2",
+    ("sop_head", "sop_head", "matrix", "H 2",
      "cls/seq_relationship/", "sop_classifier.classifier", None, None),
-    ("classifier_head", "classifier_head", "rows", "H N",
+    ("classifier_head", "classifier_head", "matrix", "H N",
      "", "classifier", "task/layers/dense", None),
-    ("choice_head", "choice_head", "rows", "H 1",
+    ("choice_head", "choice_head", "matrix", "H 1",
      "", "classifier", None, None),
-    ("token_head", "token_head", "rows", "H N",
+    ("token_head", "token_head", "matrix", "H N",
      None, "classifier", None, None),
-    ("span_head", "span_head", "rows", "H 2",
+    ("span_head", "span_head", "matrix", "H 2",
      "cls/squad/", "qa_outputs", None, None),
     ("joint_span_head", "joint_span_head/start", "dense", "H 1",
      "start_logits/dense", "start_logits.dense", None, None),
@@ -125,24 +128,25 @@ _LAYERS = (
      "H 1", "answer_class/dense_1", "answer_class.dense_1", None, None),
 )
 
-# How a system spells the tensors of a layer after the layer's name. "rows" is
-# a dense layer whose matrix Google keeps as [out, in], without a layer's name.
+# How a system spells the tensors of a layer after the layer's name.
+# "matrix" is a dense layer whose matrix Google keeps as [out, in], without
+# a layer's name.
 _SUFFIXES = {
     "google": {"kernel": "/kernel", "bias": "/bias", "gamma": "/gamma",
-               "beta": "/beta", "table": "", "rows": "output_weights",
-               "rows_bias": "output_bias"},
+               "beta": "/beta", "table": "", "matrix": "output_weights",
+               "matrix_bias": "output_bias"},
     "huggingface": {"kernel": ".weight", "bias": ".bias", "gamma": ".weight",
-                    "beta": ".bias", "table": ".weight", "rows": ".weight",
-                    "rows_bias": ".bias"},
+                    "beta": ".bias", "table": ".weight", "matrix": ".weight",
+                    "matrix_bias": ".bias"},
     "keras_hub": {"kernel": "/vars/0", "bias": "/vars/1", "gamma": "/vars/0",
-                  "beta": "/vars/1", "table": "/vars/0", "rows": "/vars/0",
-                  "rows_bias": "/vars/1"},
+                  "beta": "/vars/1", "table": "/vars/0", "matrix": "/vars/0",
+                  "matrix_bias": "/vars/1"},
     "model_garden": {"kernel": "/kernel", "bias": "/bias", "gamma": "/gamma",
                      "beta": "/beta", "table": "/embeddings"},
 }
 
-# Which matrices are not ours as they stand.
-_TRANSPOSED = {"huggingface": ("kernel", "rows"), "google": ("rows",)}
+# Matrices whose layout differs from ours.
+_TRANSPOSED = {"huggingface": ("kernel", "matrix"), "google": ("matrix",)}
 _PER_HEAD = ("keras_hub", "model_garden")
 # fmt: on
 
@@ -153,22 +157,75 @@ _TENSORS = {
     "dense": {"kernel": slice(None), "bias": slice(1, None)},
     "heads": {"kernel": slice(None), "bias": slice(1, None)},
     "from_heads": {"kernel": slice(None), "bias": slice(1, None)},
-    "rows": {"rows": slice(None), "rows_bias": slice(1, None)},
+    "matrix": {
+        "matrix": slice(None),
+        "matrix_bias": slice(1, None),
+    },
     "kernel": {"kernel": slice(None)},
     "vector": {"": slice(None)},
 }
-_OUR_NAMES = {"table": "", "": "", "rows": "/kernel", "rows_bias": "/bias"}
+_OUR_NAMES = {
+    "table": "",
+    "": "",
+    "matrix": "/kernel",
+    "matrix_bias": "/bias",
+}
 
-PARTS = tuple(dict.fromkeys(part for part, *_ in _LAYERS))
-HEADS = PARTS[PARTS.index("pooler") + 1 :]
+COMPONENTS = tuple(dict.fromkeys(name for name, *_ in _LAYERS))
+HEADS = COMPONENTS[COMPONENTS.index("pooler") + 1 :]
 
 # Systems that project the embeddings where E == H, too.
 ALWAYS_PROJECTS = ("huggingface", "keras_hub")
 
 
 @dataclasses.dataclass(frozen=True)
+class Transform:
+    """Maps our array to theirs and back; the values stay bit for bit.
+
+    Attributes:
+      kind: `same`; `transpose`: a matrix by its other side; `split_last`: the
+        heads of the last axis apart, `[..., H]` to `[..., A, H/A]`;
+        `split_first`: those of the first, `[H, ...]` to `[A, H/A, ...]`.
+      num_heads: A, for the last two.
+    """
+
+    kind: Literal["same", "transpose", "split_last", "split_first"] = "same"
+    num_heads: int = 1
+
+    def shape(self, ours: tuple[int, ...]) -> tuple[int, ...]:
+        """Our shape -> theirs."""
+        if self.kind == "transpose":
+            return ours[::-1]
+        if self.kind == "split_last":
+            return (*ours[:-1], self.num_heads, ours[-1] // self.num_heads)
+        if self.kind == "split_first":
+            return (self.num_heads, ours[0] // self.num_heads, *ours[1:])
+        return ours
+
+    def to_theirs(self, array: np.ndarray) -> np.ndarray:
+        """Our array -> theirs."""
+        if self.kind == "transpose":
+            return array.T
+        return array.reshape(self.shape(array.shape))
+
+    def to_ours(self, array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+        """Their array -> ours, of `shape`."""
+        return array.T if self.kind == "transpose" else array.reshape(shape)
+
+
+def identity(shape: tuple[int, ...]) -> np.ndarray:
+    """Returns the kernel or bias of a projection that changes nothing.
+
+    For systems that always project, of a model that does not.
+    """
+    if len(shape) == 2:
+        return np.eye(*shape, dtype=np.float32)
+    return np.zeros(shape, np.float32)
+
+
+@dataclasses.dataclass(frozen=True)
 class Name:
-    """What a system calls a tensor, and how it holds it."""
+    """The name and the layout of a tensor in a system."""
 
     name: str
     transform: Transform
@@ -179,26 +236,28 @@ class Tensor:
     """One tensor of a model.
 
     Attributes:
-      part: the part it belongs to, one of `PARTS`.
+      component: the component it belongs to, one of `COMPONENTS`.
       path: our variable's path.
       shape: our shape.
-      names: format -> `Name`; a system that has no such tensor is left out.
+      names: format -> `Name`, of the systems that have such a tensor.
     """
 
-    part: str
+    component: str
     path: str
     shape: tuple[int, ...]
     names: dict[str, Name]
 
 
 def tensors_of(
-    config: AlbertConfig, parts: frozenset[str] | set[str], num_labels: int = 1
+    config: AlbertConfig,
+    components: frozenset[str] | set[str],
+    num_labels: int = 1,
 ) -> Iterator[Tensor]:
     """Yields the tensors of a model.
 
     Args:
       config: its architecture.
-      parts: which of `PARTS` it has.
+      components: which of `COMPONENTS` it has.
       num_labels: N, of a classifier's or token classifier's head.
     """
     sizes = {
@@ -213,8 +272,8 @@ def tensors_of(
         "1": 1,
         "2": 2,
     }
-    for part, path, kind, letters, *theirs in _LAYERS:
-        if part not in parts:
+    for component, path, kind, letters, *theirs in _LAYERS:
+        if component not in components:
             continue
         shape = tuple(sizes[letter] for letter in letters.split())
         for scope in _scopes(config, path):
@@ -223,11 +282,11 @@ def tensors_of(
                 ours = path.format(**scope) + ours
                 names = dict(_names(config, kind, tensor, theirs, scope))
                 names[OURS] = Name(ours, Transform())
-                yield Tensor(part, ours, shape[axes], names)
+                yield Tensor(component, ours, shape[axes], names)
 
 
-def part_of(path: str) -> str:
-    """Returns the part, of `PARTS`, that a variable is of."""
+def component_of(path: str) -> str:
+    """Returns the component that a variable belongs to."""
     first, _, second = path.partition("/")
     if first != "encoder":
         return first
@@ -255,7 +314,7 @@ def _names(config, kind, tensor, layers, scope):
 
 
 def _scopes(config: AlbertConfig, path: str) -> list[dict[str, object]]:
-    """Returns what fills the braces of a row: one dict for each set of weights.
+    """Returns values for the braces in a path, a dict for each set of weights.
 
     Groups, as every system has them; layers, which only we have, where
     `config.sharing` leaves this half of a block to each layer.

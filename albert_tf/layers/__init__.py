@@ -1,1 +1,1 @@
-"""The parts of an ALBERT model, written with `keras.ops` only."""
+"""Layers of ALBERT models, written with `keras.ops` only."""

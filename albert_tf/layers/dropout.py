@@ -76,7 +76,9 @@ def reserve_seeds(layers: Sequence[Dropout]):
         return None, 1
     seeds = _SEEDS.get()
     if seeds is None:
-        return dropping[0].seed_generator.next(), 1
+        generator = dropping[0].seed_generator
+        assert generator is not None  # It has one, as its rate is not 0.
+        return generator.next(), 1
     return seeds.reserve(len(dropping))
 
 

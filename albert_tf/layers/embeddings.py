@@ -6,8 +6,8 @@ import keras
 from keras import ops
 
 from albert_tf.config import AlbertConfig
+from albert_tf.layers.dense import truncated_normal
 from albert_tf.layers.dropout import Dropout
-from albert_tf.layers.initializers import truncated_normal
 from albert_tf.layers.layer_norm import LayerNorm
 
 
@@ -36,6 +36,11 @@ class Embeddings(keras.layers.Layer):
                 shape=(rows, config.embedding_size),
                 initializer=truncated_normal(config.initializer_range),
                 name=name,
+                # Look-ups and their gradients, sums over all tokens of a
+                # batch, are taken in float32 whatever the precision: in
+                # bfloat16 such a sum is wrong by half on CPUs, and takes a
+                # thousand times as long on GPUs.
+                autocast=False,
             )
             setattr(self, name, table)
         self.layer_norm.build((None, config.embedding_size))
@@ -54,6 +59,7 @@ class Embeddings(keras.layers.Layer):
             + _rows_of(self.token_type_embeddings, type_ids)
             + self.position_embeddings[:length]
         )
+        x = ops.cast(x, self.compute_dtype)
         return self.dropout(self.layer_norm(x), training=training)
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import keras
 
 from albert_tf.config import AlbertConfig
-from albert_tf.layers.activations import activation
-from albert_tf.layers.dense import dense
+from albert_tf.layers.dense import activation, dense
 from albert_tf.layers.dropout import Dropout
 from albert_tf.layers.layer_norm import LayerNorm
 

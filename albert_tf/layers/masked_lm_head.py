@@ -6,8 +6,7 @@ import keras
 from keras import ops
 
 from albert_tf.config import AlbertConfig
-from albert_tf.layers.activations import activation
-from albert_tf.layers.dense import dense
+from albert_tf.layers.dense import activation, dense
 from albert_tf.layers.layer_norm import LayerNorm
 
 

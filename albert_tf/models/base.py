@@ -1,25 +1,124 @@
-"""What all ALBERT models have in common."""
+"""The base class of all ALBERT models."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import keras
 from absl import logging
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.interop.checkpoint import Checkpoint
-from albert_tf.interop.opening import open_checkpoint
-from albert_tf.interop.vocabularies import Vocabulary
+from albert_tf.interop.checkpoint import Checkpoint, Vocabulary
+from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.models.pretrained import (
     assign_weights,
     checkpoint_of,
     write_pretrained,
 )
 from albert_tf.text.base_tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from typing import Self  # new in Python 3.11
+
+ENCODER_INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
+MASKED_LM_POSITIONS = "masked_lm_positions"
+
+
+def check_inputs(
+    inputs, names: tuple[str, ...], optional: tuple[str, ...] = ()
+) -> None:
+    """Raises a `ValueError` that says which keys are missing or unknown.
+
+    Args:
+      inputs: what a model was called with.
+      names: the keys that must be there.
+      optional: keys that may be there too.
+    """
+    if not isinstance(inputs, Mapping):
+        raise ValueError(
+            f"inputs must be a dict with the keys {', '.join(names)}; got "
+            f"{type(inputs).__name__}"
+        )
+    missing = [name for name in names if name not in inputs]
+    unknown = [name for name in inputs if name not in names + optional]
+    if missing or unknown:
+        also = f" and may have {', '.join(optional)}" if optional else ""
+        raise ValueError(
+            f"inputs must have the keys {', '.join(names)}{also}; missing: "
+            f"{', '.join(missing) or 'none'}; unknown: "
+            f"{', '.join(unknown) or 'none'}"
+        )
+
+
+def _check_config(model: str, config: Any) -> None:
+    if isinstance(config, str):
+        raise InputError(
+            f"{model}({config!r}): the first argument must be an AlbertConfig; "
+            f"write {model}(AlbertConfig.from_official({config!r})) for new "
+            f"weights, or {model}.from_pretrained(...) with a path or a name "
+            'such as "albert/albert-base-v2" for released ones'
+        )
+    if not isinstance(config, AlbertConfig):
+        raise InputError(
+            f"{model}: config={config!r} must be an AlbertConfig, such as "
+            'AlbertConfig.from_official("albert_base_v2")'
+        )
+
+
+def check_dropout(model: str, rate: float) -> float:
+    """Returns a probability in [0, 1), or raises an `InputError`."""
+    number = isinstance(rate, (int, float)) and not isinstance(rate, bool)
+    # NaN fails the comparison too.
+    if not (number and 0 <= rate < 1):
+        raise InputError(f"{model}: dropout={rate!r} must be in [0, 1)")
+    return float(rate)
+
+
+def check_positive(model: str, name: str, value: int) -> int:
+    """Returns an integer of at least 1, or raises an `InputError`."""
+    integer = isinstance(value, int) and not isinstance(value, bool)
+    if not (integer and value >= 1):
+        raise InputError(
+            f"{model}: {name}={value!r} must be an integer of at least 1"
+        )
+    return value
+
+
+def check_labels(
+    model: str, num_labels: int, labels: Sequence[str] | None
+) -> tuple[str, ...] | None:
+    """Returns the names of the labels, or raises an `InputError`."""
+    check_positive(model, "num_labels", num_labels)
+    if labels is None:
+        return None
+    names = isinstance(labels, (list, tuple)) and all(
+        isinstance(label, str) for label in labels
+    )
+    if not names or len(labels) != num_labels:
+        raise InputError(
+            f"{model}: labels={labels!r} must be num_labels={num_labels} "
+            "strings"
+        )
+    return tuple(labels)
+
+
+def label_arguments(
+    model, checkpoint: Checkpoint, new_head: bool, given: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Returns the arguments of a head with labels that a checkpoint fixes."""
+    if new_head or model.HEAD not in checkpoint.components:
+        return {}
+    head = checkpoint.head
+    decided: dict[str, Any] = {
+        "num_labels": head.num_labels,
+        "dropout": head.dropout,
+    }
+    if given.get("num_labels", head.num_labels) == head.num_labels:
+        decided["labels"] = head.labels
+    return decided
 
 
 class AlbertModel(keras.Model):
@@ -30,22 +129,27 @@ class AlbertModel(keras.Model):
 
     Attributes:
       config: the architecture.
-      vocabulary: what came with the checkpoint, saved with the model.
-      load_report: what `from_pretrained` read, left and made; else "".
+      vocabulary: the checkpoint's tokenizer, saved with the model.
+      load_report: after `from_pretrained`, the tensors that were loaded,
+        skipped and newly initialized; else "".
 
     Args:
       config: the architecture.
       **kwargs: `name`, `dtype` and `trainable` of `keras.Model`.
+
+    Raises:
+      InputError: `config` is not an `AlbertConfig`.
     """
 
-    # The task head in the words of `interop.names`, for checkpoints that do not
-    # say what theirs is.
-    HEAD: str | None = None
+    # The task head, one of `interop.names.HEADS`, for checkpoints that do not
+    # name theirs.
+    HEAD: ClassVar[str | None] = None
 
-    # The arguments that say what the head is to be.
+    # The arguments that determine the head.
     HEAD_ARGUMENTS: tuple[str, ...] = ()
 
     def __init__(self, config: AlbertConfig, **kwargs):
+        _check_config(type(self).__name__, config)
         super().__init__(**kwargs)
         self.config = config
         self.head_dropout = 0.1
@@ -67,20 +171,20 @@ class AlbertModel(keras.Model):
         config_overrides: Mapping[str, Any] | None = None,
         revision: str | None = None,
         **arguments,
-    ):
+    ) -> Self:
         """Makes a model from a checkpoint of any system.
 
-        Every tensor of the checkpoint is accounted for, and every weight of the
-        model must be there. `load_report` of the model says what was read, and
-        what the model does not have, such as the pretraining heads of a
-        checkpoint that a classifier is made from.
+        Every weight of the model must be in the checkpoint, and every tensor
+        of the checkpoint must be known. `load_report` of the model lists the
+        tensors that were loaded, skipped (such as the pretraining heads of a
+        checkpoint that a classifier is made from) and newly initialized.
 
         Args:
           path: a folder, an archive, a file or a name; see
-            `interop.opening.open_checkpoint`.
-          new_head: make the task head anew; of an `AlbertPretrainer`, the heads
-            that the checkpoint lacks. A classifier whose `num_labels` is given
-            gets a new head where the checkpoint has none, too.
+            `interop.open_checkpoint.open_checkpoint`.
+          new_head: initialize a new task head; of an `AlbertPretrainer`, the
+            heads that the checkpoint lacks. A classifier whose `num_labels` is
+            given gets a new head where the checkpoint has none, too.
           config: the architecture of a TensorFlow checkpoint that has no config
             file beside it.
           config_overrides: fields of the config to replace, such as
@@ -93,7 +197,7 @@ class AlbertModel(keras.Model):
         """
         checkpoint = open_checkpoint(
             path,
-            # Whose head it is does not matter to a model without one.
+            # To a model without a head, any does.
             head=cls.HEAD or "classifier_head",
             config=config,
             config_overrides=config_overrides,
@@ -104,17 +208,17 @@ class AlbertModel(keras.Model):
     @classmethod
     def from_checkpoint(
         cls, checkpoint: Checkpoint, *, new_head: bool = False, **arguments
-    ):
+    ) -> Self:
         """Makes a model from an open checkpoint; see `from_pretrained`."""
-        decided = cls._arguments_of(checkpoint, new_head, arguments)
+        decided = cls._arguments_from(checkpoint, new_head, arguments)
         for name in cls.HEAD_ARGUMENTS:
             if name not in decided | arguments:
                 raise InputError(
-                    f"{checkpoint.source} ({checkpoint.format}) has no head of "
-                    f"an {cls.__name__}; give {name}=... for a new one"
+                    f"{checkpoint.source} ({checkpoint.format}) has no head "
+                    f"for an {cls.__name__}; give {name}=... for a new one"
                 )
         model = cls(checkpoint.config, **decided | arguments)
-        # Who says what head it is to be asks for one.
+        # These arguments ask for a new head, too.
         asked = bool(set(cls.HEAD_ARGUMENTS) - set(decided))
         report = assign_weights(model, checkpoint, new_head or asked)
         model.vocabulary = checkpoint.vocabulary
@@ -148,15 +252,15 @@ class AlbertModel(keras.Model):
         write_pretrained(checkpoint_of(self), folder)
 
     @classmethod
-    def _arguments_of(
+    def _arguments_from(
         cls, checkpoint: Checkpoint, new_head: bool, given: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Returns the constructor's arguments that a checkpoint decides.
+        """Returns the constructor's arguments that a checkpoint fixes.
 
         Args:
-          checkpoint: what the model is made from.
-          new_head: whether its task head is not to be read.
-          given: the arguments that the caller gives; they win.
+          checkpoint: the checkpoint.
+          new_head: whether its task head is skipped.
+          given: the caller's arguments, which take precedence.
         """
         return {}
 
@@ -179,14 +283,14 @@ class AlbertModel(keras.Model):
         return {**super().get_config(), "config": self.config.to_dict()}
 
     @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects=None):
+    def from_config(cls, config: dict[str, Any], custom_objects=None) -> Self:
         """Makes the model that `get_config` described."""
         architecture = AlbertConfig.from_dict(config["config"])
         return cls(**{**config, "config": architecture})
 
 
 def _with_labels(outputs, labels):
-    """Leaves out what has no label: Keras asks for one for each output."""
+    """Drops outputs without labels: Keras asks for one for each output."""
     if not (isinstance(outputs, dict) and isinstance(labels, dict)):
         return outputs
     return {name: value for name, value in outputs.items() if name in labels}

@@ -10,10 +10,9 @@ from keras import ops
 from albert_tf.config import AlbertConfig
 from albert_tf.layers.dense import dense
 from albert_tf.layers.embeddings import Embeddings
-from albert_tf.layers.rows import PackedRows, PaddedRows
 from albert_tf.layers.shared_stack import SharedStack
-from albert_tf.models.base import AlbertModel
-from albert_tf.models.inputs import ENCODER_INPUTS, check_inputs
+from albert_tf.layers.token_rows import PackedRows, PaddedRows
+from albert_tf.models.base import ENCODER_INPUTS, AlbertModel, check_inputs
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -183,8 +182,8 @@ class AlbertEncoder(AlbertModel):
         return rows, layout
 
     @classmethod
-    def _arguments_of(cls, checkpoint, new_head, given):
-        return {"pooler": "pooler" in checkpoint.parts or new_head}
+    def _arguments_from(cls, checkpoint, new_head, given):
+        return {"pooler": "pooler" in checkpoint.components or new_head}
 
     def get_config(self) -> dict[str, Any]:
         """Returns what `from_config` needs."""

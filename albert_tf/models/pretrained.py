@@ -1,4 +1,4 @@
-"""From a checkpoint to a model, and back to a folder."""
+"""Loading a checkpoint into a model, and saving a model's folder."""
 
 from __future__ import annotations
 
@@ -12,43 +12,45 @@ import numpy as np
 from albert_tf.errors import InputError
 from albert_tf.interop.checkpoint import Checkpoint, HeadSettings, LazyArrays
 from albert_tf.interop.formats.huggingface import write_huggingface
-from albert_tf.interop.names import PARTS, part_of, tensors_of
+from albert_tf.interop.names import COMPONENTS, component_of, tensors_of
 
-# Task heads start fresh if that is asked for; the pretraining heads and the
-# pooler only where the checkpoint lacks them.
-_TASK_HEADS = PARTS[PARTS.index("classifier_head") :]
+# With `new_head`, task heads are always initialized; the pretraining heads and
+# the pooler only where the checkpoint lacks them.
+_TASK_HEADS = COMPONENTS[COMPONENTS.index("classifier_head") :]
 
 
 def assign_weights(model, checkpoint: Checkpoint, new_head: bool) -> str:
     """Sets the weights of a new model.
 
     Args:
-      model: as it was made; what is to start fresh stays as it is.
-      checkpoint: what to read.
-      new_head: whether parts that the checkpoint lacks may start fresh, and
-        whether the task head does.
+      model: a newly initialized model.
+      checkpoint: the weights to load.
+      new_head: whether the task head, and components that the checkpoint
+        lacks, stay newly initialized.
 
     Returns:
-      A report of what was read, left and made, in a few lines.
+      A report of the tensors that were loaded, skipped and newly initialized.
 
     Raises:
       InputError: a tensor is missing or has another shape.
     """
     fresh, values = [], {}
     for variable in model.weights:
-        part = part_of(variable.path)
-        if new_head and part in _TASK_HEADS:
+        component = component_of(variable.path)
+        if new_head and component in _TASK_HEADS:
             fresh.append(variable.path)
-        elif part in checkpoint.parts:
+        elif component in checkpoint.components:
             values[variable.path] = variable
-        elif new_head and part != "encoder":
+        elif new_head and component != "encoder":
             fresh.append(variable.path)
         else:
-            _complain_of_lack(model, checkpoint, part)
+            raise _missing_component(model, checkpoint, component)
     shapes = {
         tensor.path: tensor.shape
         for tensor in tensors_of(
-            checkpoint.config, checkpoint.parts, checkpoint.head.num_labels
+            checkpoint.config,
+            checkpoint.components,
+            checkpoint.head.num_labels,
         )
     }
     for path, variable in values.items():
@@ -56,7 +58,7 @@ def assign_weights(model, checkpoint: Checkpoint, new_head: bool) -> str:
             raise InputError(
                 f"{checkpoint.source} has {path} of shape "
                 f"{list(shapes[path])}, but {type(model).__name__} needs "
-                f"{list(variable.shape)}; new_head=True makes a new head"
+                f"{list(variable.shape)}; new_head=True initializes a new head"
             )
     for path, variable in values.items():
         variable.assign(checkpoint.arrays[path])
@@ -64,9 +66,9 @@ def assign_weights(model, checkpoint: Checkpoint, new_head: bool) -> str:
 
 
 def checkpoint_of(model) -> Checkpoint:
-    """Returns what a model holds, to be written in any format."""
+    """Returns a model's weights and tokenizer, to be written in any format."""
     variables = {variable.path: variable for variable in model.weights}
-    parts = frozenset(map(part_of, variables))
+    components = frozenset(map(component_of, variables))
 
     def reader(variable):
         return lambda: np.asarray(
@@ -75,7 +77,7 @@ def checkpoint_of(model) -> Checkpoint:
 
     return Checkpoint(
         config=model.config,
-        parts=parts,
+        components=components,
         arrays=LazyArrays({p: reader(v) for p, v in variables.items()}),
         head=HeadSettings(
             num_labels=getattr(model, "num_labels", 1),
@@ -118,24 +120,27 @@ def write_pretrained(
         ) from None
 
 
-def _complain_of_lack(model, checkpoint: Checkpoint, part: str) -> None:
+def _missing_component(
+    model, checkpoint: Checkpoint, component: str
+) -> InputError:
     held = ", ".join(checkpoint.heads) or "no head"
-    advice = "new_head=True makes a new one"
-    if part in ("sop_head", "pooler") and hasattr(model, "sop_head"):
+    advice = "new_head=True initializes a new one"
+    if component in ("sop_head", "pooler") and hasattr(model, "sop_head"):
         advice += ", sop_head=False does without"
     elif hasattr(model, "num_labels"):
         advice += ", as does num_labels=..."
-    raise InputError(
-        f"{checkpoint.source} ({checkpoint.format}) holds {held} and lacks the "
-        f"{part} of an {type(model).__name__}; {advice}"
+    return InputError(
+        f"{checkpoint.source} ({checkpoint.format}) has {held} and lacks the "
+        f"{component} of an {type(model).__name__}; {advice}"
     )
 
 
-def _report(checkpoint: Checkpoint, read: set[str], fresh: list[str]) -> str:
+def _report(checkpoint: Checkpoint, loaded: set[str], fresh: list[str]) -> str:
     lines = [checkpoint.report()]
-    unused = sorted({part_of(path) for path in set(checkpoint.arrays) - read})
+    unused = sorted(map(component_of, set(checkpoint.arrays) - loaded))
     if unused:
-        lines.append(f"not part of this model: {', '.join(unused)}")
+        names = ", ".join(dict.fromkeys(unused))
+        lines.append(f"skipped {len(unused)} (unused by this model): {names}")
     if fresh:
-        lines.append(f"new: {', '.join(sorted(fresh))}")
+        lines.append(f"newly initialized: {', '.join(sorted(fresh))}")
     return "\n".join(lines)

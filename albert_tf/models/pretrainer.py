@@ -11,13 +11,13 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.layers.dense import dense
 from albert_tf.layers.masked_lm_head import MaskedLMHead
-from albert_tf.models.base import AlbertModel
-from albert_tf.models.encoder import AlbertEncoder
-from albert_tf.models.inputs import (
+from albert_tf.models.base import (
     ENCODER_INPUTS,
     MASKED_LM_POSITIONS,
+    AlbertModel,
     check_inputs,
 )
+from albert_tf.models.encoder import AlbertEncoder
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -115,9 +115,9 @@ class AlbertPretrainer(AlbertModel):
         return outputs
 
     @classmethod
-    def _arguments_of(cls, checkpoint, new_head, given):
+    def _arguments_from(cls, checkpoint, new_head, given):
         sop_head = given.get("sop_head", True)
-        return {"pooler": sop_head or "pooler" in checkpoint.parts}
+        return {"pooler": sop_head or "pooler" in checkpoint.components}
 
     def get_config(self) -> dict[str, Any]:
         """Returns what `from_config` needs."""

@@ -1,8 +1,8 @@
-"""Tokens that the files of Hugging Face add to a vocabulary.
+"""Added tokens of Hugging Face's tokenizer files.
 
-Whatever they are, the `tokenizers` library and the slow tokenizers cut texts at
-them. All that is supported is to add pieces that the vocabulary has: special
-ones, and in SentencePiece all that are user-defined, or none.
+The `tokenizers` library and the slow tokenizers split texts at added tokens.
+Supported are added tokens that are pieces of the vocabulary: the special ones,
+and in SentencePiece either all user-defined pieces or none.
 """
 
 from __future__ import annotations
@@ -11,7 +11,10 @@ from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 from albert_tf.text.base_tokenizer import Tokenizer
-from albert_tf.text.model_file import SPECIAL_PIECES, user_defined_pieces
+from albert_tf.text.sentencepiece_model import (
+    SPECIAL_PIECES,
+    user_defined_pieces,
+)
 
 _SPECIAL = {*SPECIAL_PIECES, "<unk>"}
 
@@ -20,15 +23,15 @@ def special_by_id(
     added_tokens: Iterable[Mapping[str, Any]],
     vocab: list[tuple[str, float]],
 ) -> dict[int, bool]:
-    """Returns which pieces are added tokens, and whether they are special.
+    """Returns the ids of added tokens, and whether each is special.
 
     Args:
-      added_tokens: as `tokenizer.json` has them.
-      vocab: pieces with their scores.
+      added_tokens: the `added_tokens` of a `tokenizer.json`.
+      vocab: (piece, score) pairs.
 
     Raises:
-      ValueError: what is added is no such piece, or is not looked for as it is
-        spelled, wherever it is in a text.
+      ValueError: an added token is not in the vocabulary, or has an option
+        that changes how it is matched.
     """
     special = {}
     for token in added_tokens:
@@ -48,57 +51,56 @@ def special_by_id(
 def are_all_added(
     user_defined: Mapping[int, str], added: Container[int]
 ) -> bool:
-    """Returns whether texts are cut at user-defined pieces.
+    """Returns whether the user-defined pieces are added tokens.
 
     Args:
       user_defined: id -> piece.
       added: ids of the added tokens.
 
     Raises:
-      ValueError: some are added, and some are not.
+      ValueError: only some of them are added tokens.
     """
     others = [piece for i, piece in user_defined.items() if i not in added]
     if 0 < len(others) < len(user_defined):
         raise ValueError(
-            "texts are cut at some user-defined pieces, and at others, such as "
-            f"{others[0]!r}, are not"
+            f"the user-defined piece {others[0]!r} is not an added token, but "
+            "others are"
         )
     return len(others) < len(user_defined)
 
 
-def more_added_tokens(described: Mapping[str, Any]) -> set[str]:
-    """Returns those of a `tokenizer_config.json`, but for the special ones."""
-    added = described.get("added_tokens_decoder", {}).values()
+def added_tokens_without_specials(config: Mapping[str, Any]) -> set[str]:
+    """Returns the added tokens of a config that are not special tokens."""
+    added = config.get("added_tokens_decoder", {}).values()
     return set(map(content_of, added)) - _SPECIAL
 
 
-def check_added_tokens(
-    described: Mapping[str, Any], tokenizer: Tokenizer
-) -> None:
-    """Refuses what a `tokenizer_config.json` adds to the vocabulary.
+def check_added_tokens(config: Mapping[str, Any], tokenizer: Tokenizer) -> None:
+    """Checks that a tokenizer supports the added tokens of its config.
 
     Args:
-      described: what the file holds.
-      tokenizer: what was made of it.
+      config: the content of `tokenizer_config.json`.
+      tokenizer: the tokenizer made from it.
 
     Raises:
-      ValueError: there is such a token, or texts are to be cut at others than
-        this tokenizer cuts at.
+      ValueError: an added token is not in the vocabulary, or the added tokens
+        are not the pieces at which the tokenizer splits texts.
     """
-    for i, token in described.get("added_tokens_decoder", {}).items():
+    for i, token in config.get("added_tokens_decoder", {}).items():
         token, i = content_of(token), int(i)
         if i >= tokenizer.vocab_size or tokenizer.id_to_piece(i) != token:
             raise ValueError(f"the added token {token!r} is not supported")
-    added = more_added_tokens(described)
+    added = added_tokens_without_specials(config)
     if added and tokenizer.settings.get("cut_at_user_defined_pieces"):
         user_defined = user_defined_pieces(tokenizer.model_bytes)
         if wrong := sorted(added ^ user_defined.keys()):
             raise ValueError(
-                f"{wrong[0]!r} is {'an' if wrong[0] in added else 'no'} added "
-                "token; supported is to add all user-defined pieces, or none"
+                f"{wrong[0]!r} is {'an' if wrong[0] in added else 'not an'} "
+                "added token; the added tokens must be all user-defined "
+                "pieces, or none of them"
             )
 
 
 def content_of(token: str | Mapping[str, Any]) -> str:
-    """Returns a token's spelling; it may be written with its properties."""
+    """Returns the text of a token, which may be an object with properties."""
     return token["content"] if isinstance(token, Mapping) else token

@@ -1,36 +1,128 @@
-"""What the tokenizers have in common."""
+"""Base class of the tokenizers, and the packing of their ids."""
 
 import abc
 import functools
 import hashlib
+import os
+import pathlib
 import types
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, overload
 
 import numpy as np
 
-from albert_tf.text.packing import pack
-from albert_tf.text.special_tokens import SpecialTokens
-from albert_tf.text.token_offsets import Token, tokens_around_specials
+from albert_tf.errors import InputError
+from albert_tf.text.tokens import SpecialTokens, Token, tokens_around_specials
+
+
+def read_model(path: str | os.PathLike[str]) -> bytes:
+    """Reads a file; the path may be remote (`gs://...`).
+
+    Raises:
+      InputError: if there is no such file, or it cannot be read.
+    """
+    name = os.fspath(path)
+    if "://" in name:
+        # Imported here: only remote paths need TensorFlow's file systems.
+        import tensorflow as tf
+
+        try:
+            with tf.io.gfile.GFile(name, "rb") as file:
+                return file.read()
+        except tf.errors.OpError as error:
+            reason = " ".join(error.message.split())
+            raise InputError(f"{name}: cannot be read: {reason}.") from error
+    if pathlib.Path(name).is_dir():
+        raise InputError(
+            f"{name}: a folder, not a SentencePiece model; "
+            "give a file in it, such as spiece.model."
+        )
+    try:
+        return pathlib.Path(name).read_bytes()
+    except OSError as error:
+        raise InputError(
+            f"{name}: cannot be read: {error.strerror}; "
+            "give the path of a SentencePiece model."
+        ) from error
+
+
+def pack(
+    firsts: Sequence[list[int]],
+    seconds: Sequence[list[int]] | None,
+    *,
+    max_length: int,
+    pad_to_max_length: bool,
+    pad_id: int,
+    cls_id: int,
+    sep_id: int,
+) -> dict[str, np.ndarray]:
+    """Packs token ids into a padded batch; pairs are trimmed round-robin.
+
+    Round-robin trimming takes one id from each segment in turn, starting with
+    the first, until the sequence is full: three free positions are split 2 + 1,
+    and positions that a short segment does not need go to the other one.
+    `AlbertPreprocessor.bert_pack_inputs` does the same in the graph.
+
+    Args:
+      firsts: ids of the first segment of each example.
+      seconds: ids of the second segment of each example, or None.
+      max_length: maximum sequence length, including `[CLS]` and `[SEP]`.
+      pad_to_max_length: whether to pad to `max_length` instead of the longest
+        sequence of the batch.
+      pad_id: id of the padding, where mask and types are 0.
+      cls_id: id at the start of each sequence.
+      sep_id: id at the end of each segment.
+
+    Returns:
+      Dict of `input_word_ids`, `input_mask` and `input_type_ids`, int32
+      `[batch, seq]`.
+    """
+    rows, first_lengths = [], []
+    if seconds is None:
+        for first in firsts:
+            row = [cls_id, *first[: max_length - 2], sep_id]
+            rows.append(row)
+            first_lengths.append(len(row))
+    else:
+        budget = max_length - 3
+        for first, second in zip(firsts, seconds, strict=True):
+            for_second = min(len(second), max(budget // 2, budget - len(first)))
+            first = first[: budget - for_second]
+            rows.append([cls_id, *first, sep_id, *second[:for_second], sep_id])
+            first_lengths.append(len(first) + 2)
+
+    lengths = np.fromiter(map(len, rows), np.int32, len(rows))[:, None]
+    width = max_length if pad_to_max_length else int(lengths.max(initial=0))
+    positions = np.arange(width, dtype=np.int32)[None]
+    mask = positions < lengths
+    ids = np.full(mask.shape, pad_id, np.int32)
+    ids[mask] = [i for row in rows for i in row]
+    types = mask & (positions >= np.array(first_lengths, np.int32)[:, None])
+    return {
+        "input_word_ids": ids,
+        "input_mask": mask.astype(np.int32),
+        "input_type_ids": types.astype(np.int32),
+    }
 
 
 class Tokenizer(abc.ABC):
-    """A tokenizer, but for what it does with a text without special tokens.
+    """Base class of `AlbertTokenizer` and `WordPieceTokenizer`.
 
-    Tokenizers are picklable, and need no TensorFlow. `AlbertPreprocessor` gives
-    the same ids in a graph.
+    Subclasses define the tokenization of text without special tokens.
+    Tokenizers are picklable and do not need TensorFlow. `AlbertPreprocessor`
+    gives the same ids in a graph.
 
     Attributes:
-      file_name: what the file of the vocabulary is called in a folder.
-      model_bytes: its content.
-      fingerprint: sha256 of `model_bytes`, in hex.
-      match_special_tokens: whether special tokens in a text stand for
-        themselves.
-      special_tokens: finds what in a text stands for itself: those, if they
-        match, and what else texts are cut at.
+      file_name: name of the vocabulary file in a folder.
+      model_bytes: content of the vocabulary file.
+      fingerprint: SHA-256 of `model_bytes`, in hex.
+      match_special_tokens: whether special tokens spelled out in a text become
+        their ids.
+      special_tokens: the `SpecialTokens` at which texts are split: the special
+        tokens, if they are matched, and other pieces of that kind.
       vocab_size: number of pieces.
       pad_id: id of the padding.
-      unk_id: id of what the vocabulary lacks.
+      unk_id: id of unknown pieces.
       cls_id: id of `[CLS]`.
       sep_id: id of `[SEP]`.
       mask_id: id of `[MASK]`.
@@ -48,16 +140,16 @@ class Tokenizer(abc.ABC):
         lower_characters_first: bool,
         other_ids: Mapping[str, int] = types.MappingProxyType({}),
     ):
-        """Keeps what does not depend on the kind of vocabulary.
+        """Initializes the vocabulary's size, special tokens and fingerprint.
 
         Args:
-          model_bytes: the content of its file.
+          model_bytes: content of the vocabulary file.
           vocab_size: number of pieces.
           special_ids: piece -> id of padding, `[CLS]`, `[SEP]`, `[MASK]` and
             the unknown piece, in this order.
           match_special_tokens: see the class.
           lower_characters_first: see `SpecialTokens`.
-          other_ids: piece -> id of what else texts are cut at.
+          other_ids: piece -> id of other pieces at which texts are split.
         """
         self.model_bytes = bytes(model_bytes)
         self.fingerprint = hashlib.sha256(self.model_bytes).hexdigest()
@@ -74,7 +166,7 @@ class Tokenizer(abc.ABC):
     @property
     @abc.abstractmethod
     def settings(self) -> dict[str, Any]:
-        """The keyword arguments that make this tokenizer from its model."""
+        """Keyword arguments of the constructor, without the model."""
 
     @abc.abstractmethod
     def _encode_plain(
@@ -88,11 +180,19 @@ class Tokenizer(abc.ABC):
 
     @abc.abstractmethod
     def _decode(self, ids: list[int]) -> str:
-        """Returns the text of ids that are in the vocabulary."""
+        """Returns the text of valid ids."""
 
     @abc.abstractmethod
     def _piece(self, piece_id: int) -> str:
-        """Returns the spelling of a piece that is in the vocabulary."""
+        """Returns the piece of a valid id."""
+
+    @overload
+    def encode(self, text: str, *, num_threads: int = -1) -> list[int]: ...
+
+    @overload
+    def encode(
+        self, text: Sequence[str], *, num_threads: int = -1
+    ) -> list[list[int]]: ...
 
     def encode(
         self,
@@ -100,30 +200,28 @@ class Tokenizer(abc.ABC):
         *,
         num_threads: int = -1,
     ) -> list[int] | list[list[int]]:
-        """Returns ids, without `[CLS]` and `[SEP]`.
+        """Returns token ids, without `[CLS]` and `[SEP]`.
 
         Args:
-          text: one text, or several, which SentencePiece does much faster than
-            one by one.
-          num_threads: SentencePiece's threads for several texts; -1: one a
-            core. Worker processes should give 1.
+          text: one text, or several, which is much faster than one by one.
+          num_threads: number of SentencePiece threads for several texts; -1 for
+            one per core. Worker processes should pass 1.
 
         Returns:
-          A list of ids for one text, a list of such lists for several.
+          A list of ids for one text, a list of such lists for several texts.
         """
         if isinstance(text, str):
             return self._encode([text], 1)[0]
         return self._encode(_texts(text, "text"), num_threads)
 
     def tokenize(self, text: str) -> list[str]:
-        """Returns pieces, spelled as in `tokenize_with_offsets`."""
+        """Returns the pieces of a text."""
         return [token.piece for token in self.tokenize_with_offsets(text)]
 
     def tokenize_with_offsets(self, text: str) -> list[Token]:
-        """Returns pieces, ids, and where in `text` they come from.
+        """Returns the tokens of a text with their offsets.
 
-        Offsets are characters of the original text, whatever normalization
-        does to it.
+        Offsets are characters of the original text, before normalization.
         """
         if not self.special_tokens.ids:
             return list(self._tokens_plain(text))
@@ -134,7 +232,7 @@ class Tokenizer(abc.ABC):
         )
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Returns the text of ids; special pieces have none.
+        """Returns the text of token ids, without special tokens.
 
         Raises:
           ValueError: if an id is not in the vocabulary.
@@ -145,7 +243,7 @@ class Tokenizer(abc.ABC):
         return self._decode(ids)
 
     def id_to_piece(self, piece_id: int) -> str:
-        """Returns the spelling of a piece.
+        """Returns the piece of an id.
 
         Raises:
           ValueError: if the id is not in the vocabulary.
@@ -166,14 +264,15 @@ class Tokenizer(abc.ABC):
 
         Args:
           texts: one text, or several.
-          pairs: the second text of each, if any.
-          max_length: longest row, with `[CLS]` and `[SEP]`. Longer texts are
-            cut at the end, pairs round-robin (see `pack`).
-          padding: pad to the `longest` row or to `max_length`.
+          pairs: second text of each pair, or None.
+          max_length: maximum sequence length, including `[CLS]` and `[SEP]`.
+            Longer texts are truncated, pairs round-robin (see `pack`).
+          padding: `"longest"` to pad to the longest sequence of the batch, or
+            `"max_length"`.
           num_threads: see `encode`.
 
         Returns:
-          `input_word_ids`, `input_mask` and `input_type_ids`, int32
+          Dict of `input_word_ids`, `input_mask` and `input_type_ids`, int32
           `[batch, seq]`; one text is a batch of one.
         """
         if padding not in ("longest", "max_length"):
@@ -235,7 +334,7 @@ class Tokenizer(abc.ABC):
 
 
 def _texts(texts: str | Iterable[str], argument: str) -> list[str]:
-    """Returns a list of texts, or says what is none."""
+    """Returns a list of texts, after checking their types."""
     texts = [texts] if isinstance(texts, str) else list(texts)
     for i, text in enumerate(texts):
         if not isinstance(text, str):

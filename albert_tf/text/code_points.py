@@ -1,8 +1,8 @@
-"""Python's Unicode tables as arrays, for graphs that must agree with Python.
+"""Unicode tables of Python as arrays, for graphs that must agree with Python.
 
-TensorFlow carries ICU with another version of Unicode than Python's, and its
-lower-casing and whitespace differ in places. So the graph does not ask ICU: it
-looks up what this Python's `unicodedata` and `str` say of each code point.
+TensorFlow's ICU has another version of Unicode than Python, and defines
+lower-casing and whitespace differently. So graphs do not use ICU: they look up
+each code point in tables made from `unicodedata` and `str`.
 """
 
 import dataclasses
@@ -17,7 +17,7 @@ CAPITAL_SIGMA = "\u03a3"
 FINAL_SIGMA = "\u03c2"
 SMALL_SIGMA = "\u03c3"
 
-# The values of `cases()`.
+# Values of the table of `cases()`.
 CASED = 1
 CASE_IGNORABLE = 2
 
@@ -27,7 +27,7 @@ _PAGE = 1 << PAGE_BITS
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class CodePointMap:
-    """A map from code points to small integers, in two levels.
+    """A two-level table from code points to small integers.
 
     The value of `c` is `entries[pages[c >> PAGE_BITS], c % 2**PAGE_BITS]`.
 
@@ -41,7 +41,7 @@ class CodePointMap:
 
     @classmethod
     def from_values(cls, values: np.ndarray) -> "CodePointMap":
-        """Compresses `[0x110000]` values: equal pages are stored once."""
+        """Builds the table from `[0x110000]` values; equal pages are shared."""
         values = values.astype(np.int32).reshape(-1, _PAGE)
         numbers: dict[bytes, int] = {}
         pages = [
@@ -51,21 +51,22 @@ class CodePointMap:
         return cls(np.array(pages, np.int32), entries.reshape(-1, _PAGE))
 
 
-# Values of `Images.image_of`: whitespace, and the first row of `rows`. Smaller
-# ones are distances, of at most 0x10FFFF either way.
+# Values of `Images.image_of`: whitespace, and the offset of indices into
+# `rows`.
+# Smaller values are distances, of at most 0x10FFFF in either direction.
 WHITESPACE = 1 << 23
 ROWS = 1 << 24
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Images:
-    """What normalization makes of every single code point.
+    """Normalized form ("image") of every code point.
 
     Attributes:
       image_of: for each code point, `WHITESPACE` if `str.split` splits at it;
-        else, if its image is one code point, the distance to that; else `ROWS`
-        plus the row of `rows` that holds its image.
-      rows: the longer images, and first the empty one.
+        the distance to its image if that is one code point; else `ROWS` plus
+        the index of its image in `rows`.
+      rows: the images of other lengths; the first is empty.
     """
 
     image_of: CodePointMap
@@ -73,9 +74,10 @@ class Images:
 
 
 def lower_characters(text: str) -> str:
-    """Lower-cases each character by itself.
+    """Lower-cases each character on its own.
 
-    The capital sigma is the only one that `str.lower` treats by its context.
+    Only the lower case of the capital sigma depends on its context in
+    `str.lower`.
     """
     return text.replace(CAPITAL_SIGMA, SMALL_SIGMA).lower()
 
@@ -88,8 +90,8 @@ def image(
 ) -> str:
     """Returns `text` decomposed, without accents and lower-cased, as asked.
 
-    A capital sigma that is not lower-cased first stays as it is: it alone
-    is lower-cased by its context.
+    A capital sigma that is not lower-cased first is kept, as its lower case
+    depends on its context.
     """
     if do_lower_case and lower_characters_first:
         text = lower_characters(text)
@@ -119,15 +121,15 @@ def tabulate(
     """Tabulates a function of characters for every code point.
 
     Args:
-      image: gives the image of a character, or of several, which have no other
-        images together if each of them is its own.
-      is_whitespace: which characters have no image but `WHITESPACE`.
+      image: function from characters to their images. A string of characters
+        that are all their own images must be its own image.
+      is_whitespace: predicate of the characters to map to `WHITESPACE`.
     """
     image_of = np.zeros(sys.maxunicode + 1, np.int32)
     rows = {"": 0}
     for start in range(0, sys.maxunicode + 1, _PAGE):
         page = "".join(map(chr, range(start, start + _PAGE)))
-        # Most pages are ideographs or empty: one comparison settles them.
+        # Most pages are ideographs or unassigned: one comparison is enough.
         if image(page) == page and not any(map(is_whitespace, page)):
             continue
         for code_point, character in enumerate(page, start):
@@ -156,16 +158,16 @@ def tabulate_numbers(number: Callable[[str], int]) -> CodePointMap:
 
 @functools.cache
 def cases() -> CodePointMap:
-    """Tabulates how lower-casing a capital sigma sees every code point.
+    """Tabulates the case properties that lower-casing a capital sigma needs.
 
     `str.lower` makes a capital sigma final if the nearest character before it
     that is not case-ignorable is cased, and the nearest such one after it is
-    not (Unicode, section 3.13, Final_Sigma). Python does not publish the two
-    properties, so they are read off what `str.lower` does to a probe.
+    not (Unicode, section 3.13, Final_Sigma). Python does not expose the two
+    properties, so they are inferred from the result of `str.lower` on probes.
     """
     values = np.zeros(sys.maxunicode + 1, np.int32)
-    # One call over all probes, kept apart by "\n", which is neither cased nor
-    # ignorable. Neither are whitespace and what is no assigned character.
+    # One call for all probes, separated by "\n", which is neither cased nor
+    # case-ignorable. Nor are whitespace and unassigned characters.
     probed = [
         c
         for c in map(chr, range(sys.maxunicode + 1))
@@ -179,6 +181,6 @@ def cases() -> CodePointMap:
             np.bool_,
             len(probed),
         )
-        # Cased ones also pass the first probe, and overwrite it in the second.
+        # Cased characters pass both probes; the second overwrites the first.
         values[code_points[final]] = value
     return CodePointMap.from_values(values)

@@ -1,43 +1,226 @@
-"""The normalizer as TensorFlow operations on code points."""
+"""Normalizer as TensorFlow operations on code points."""
 
 from typing import NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from albert_tf.text import code_points
-from albert_tf.text.graph_lookup import CodePointLookup, image_rows
-from albert_tf.text.graph_replace import replace_elements, replaced_lengths
-from albert_tf.text.graph_sigmas import GraphSigmas
 from albert_tf.text.normalizer import Normalizer
 
 
+class CodePointLookup(tf.Module):
+    """A `CodePointMap` as TensorFlow constants."""
+
+    def __init__(self, code_point_map: code_points.CodePointMap):
+        """Creates the constants on the CPU, where string operations run.
+
+        They are eager, so that functions traced from one object share them.
+        """
+        super().__init__()
+        with tf.init_scope(), tf.device("CPU:0"):
+            self._pages = tf.constant(code_point_map.pages)
+            self._entries = tf.constant(code_point_map.entries.reshape(-1))
+
+    def __call__(self, values: tf.Tensor) -> tf.Tensor:
+        """Returns int32 values for int32 code points of any shape."""
+        page = tf.gather(
+            self._pages,
+            tf.bitwise.right_shift(values, code_points.PAGE_BITS),
+        )
+        within = tf.bitwise.bitwise_and(
+            values, (1 << code_points.PAGE_BITS) - 1
+        )
+        return tf.gather(
+            self._entries,
+            tf.bitwise.left_shift(page, code_points.PAGE_BITS) + within,
+        )
+
+
+def image_rows(images: code_points.Images) -> tf.RaggedTensor:
+    """Returns `images.rows` as eager constants."""
+    with tf.init_scope(), tf.device("CPU:0"):
+        return tf.RaggedTensor.from_row_splits(
+            tf.constant(
+                np.array([ord(c) for c in "".join(images.rows)], np.int32)
+            ),
+            tf.constant(np.cumsum([0, *map(len, images.rows)]), tf.int64),
+        )
+
+
+def replace_elements(
+    ragged: tf.RaggedTensor,
+    indices: tf.Tensor,
+    rows: tf.RaggedTensor,
+    row_ids: tf.Tensor,
+) -> tf.RaggedTensor:
+    """Replaces some elements by rows of a table.
+
+    Apart from copying, the cost grows with the number of replacements, not of
+    elements.
+
+    Args:
+      ragged: `[batch, (elements)]`.
+      indices: int64 `[replaced]`, increasing indices into `ragged.values`.
+      rows: `[rows, (elements)]`, the table; rows may be empty.
+      row_ids: int64 `[replaced]`, the row that replaces each element.
+
+    Returns:
+      `[batch, (elements)]`, `ragged` with the elements replaced.
+    """
+    # The table is extended by the elements: each replaced element and each run
+    # between two of them is a row, in alternation.
+    num_rows = rows.nrows()
+    num_elements = tf.size(ragged.values, tf.int64)
+    table = tf.RaggedTensor.from_row_splits(
+        tf.concat([rows.values, ragged.values], 0),
+        tf.concat(
+            [
+                rows.row_splits,
+                rows.row_splits[-1] + _interleave(indices, indices + 1),
+                rows.row_splits[-1:] + num_elements,
+            ],
+            0,
+        ),
+        validate=False,
+    )
+    runs = num_rows + 2 * tf.range(tf.size(indices, tf.int64) + 1)
+    chosen = tf.concat([_interleave(runs[:-1], row_ids), runs[-1:]], 0)
+
+    growth = tf.gather(rows.row_lengths(), row_ids) - 1
+    shift = tf.concat([[0], tf.cumsum(growth)], 0)
+    splits = ragged.row_splits + tf.gather(
+        shift, tf.searchsorted(indices, ragged.row_splits)
+    )
+    return tf.RaggedTensor.from_row_splits(
+        tf.gather(table, chosen).values, splits, validate=False
+    )
+
+
+def replaced_lengths(
+    ragged: tf.RaggedTensor,
+    indices: tf.Tensor,
+    rows: tf.RaggedTensor,
+    row_ids: tf.Tensor,
+) -> tf.Tensor:
+    """Returns the number of elements that replace each element.
+
+    Args:
+      ragged: see `replace_elements`; so are the other arguments.
+      indices: the replaced elements.
+      rows: the table.
+      row_ids: the row that replaces each of them.
+
+    Returns:
+      int64 `[all elements]`, 1 for elements that are not replaced.
+    """
+    return tf.tensor_scatter_nd_update(
+        tf.ones_like(ragged.values, tf.int64),
+        indices[:, None],
+        tf.gather(rows.row_lengths(), row_ids),
+    )
+
+
+def _interleave(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
+    """Returns first[0], second[0], first[1], second[1], ..."""
+    return tf.reshape(tf.stack([first, second], axis=1), [-1])
+
+
+class GraphSigmas(tf.Module):
+    """Lower-cases capital sigmas by their context, like `str.lower`."""
+
+    def __init__(self):
+        """Creates the table from Python's Unicode data."""
+        super().__init__(name="sigmas")
+        self._case = CodePointLookup(code_points.cases())
+
+    def __call__(self, texts: tf.RaggedTensor) -> tf.RaggedTensor:
+        """Returns `[batch, (code points)]` without capital sigmas."""
+        sigma = texts.values == ord(code_points.CAPITAL_SIGMA)
+        return texts.with_values(
+            tf.cond(
+                tf.reduce_any(sigma),
+                lambda: self._with_small_sigmas(texts, sigma),
+                lambda: texts.values,
+            )
+        )
+
+    def _with_small_sigmas(
+        self, texts: tf.RaggedTensor, sigma: tf.Tensor
+    ) -> tf.Tensor:
+        case = self._case(texts.values)
+        # Case-ignorable characters are removed, so that the context of every
+        # sigma is its two neighbors.
+        visible = tf.where(case != code_points.CASE_IGNORABLE)[:, 0]
+        cased = tf.gather(case, visible) == code_points.CASED
+        text_of = tf.gather(texts.value_rowids(), visible)
+        together = text_of[1:] == text_of[:-1]
+        before = tf.concat([[False], cased[:-1] & together], 0)
+        after = tf.concat([cased[1:] & together, [False]], 0)
+        lowered = tf.where(
+            before & ~after,
+            ord(code_points.FINAL_SIGMA),
+            ord(code_points.SMALL_SIGMA),
+        )
+        values = tf.gather(texts.values, visible)
+        return tf.tensor_scatter_nd_update(
+            texts.values,
+            visible[:, None],
+            tf.where(tf.gather(sigma, visible), lowered, values),
+        )
+
+
+def character_offsets(
+    texts: tf.RaggedTensor, offsets: tf.RaggedTensor
+) -> tf.Tensor:
+    """Converts byte offsets in each text to indices into all characters.
+
+    Args:
+      texts: ragged `[batch, (characters)]`, code points.
+      offsets: ragged `[batch, (tokens)]`, offsets in bytes of UTF-8.
+
+    Returns:
+      int64 `[all tokens]`, indices into `texts.values`.
+    """
+    lengths = tf.ones_like(texts.values, tf.int64)
+    for last in (0x7F, 0x7FF, 0xFFFF):  # The last of 1, 2 and 3 bytes.
+        lengths += tf.cast(texts.values > last, tf.int64)
+    byte_offsets = tf.concat([[0], tf.cumsum(lengths)], 0)
+    begin = tf.gather(byte_offsets, texts.row_starts())
+    return tf.searchsorted(
+        byte_offsets,
+        tf.gather(begin, offsets.value_rowids()) + offsets.values,
+        out_type=tf.int64,
+    )
+
+
 class GraphAlignment(NamedTuple):
-    """Normalized texts, and where each of their code points comes from.
+    """Normalized texts with offsets into the originals.
 
     The counterpart of `Alignment`, in code points and bytes.
 
     Attributes:
-      texts: tf.string `[batch]`, normalized.
-      code_points: ragged int32 `[batch, (characters)]`, the same, decoded.
-      starts: int64 `[all characters]`, flat: where a character's source begins
-        in the original text, in bytes.
-      limits: int64 `[all characters]`: where it ends.
+      texts: tf.string `[batch]`, the normalized texts.
+      code_points: ragged int32 `[batch, (characters)]`, their code points.
+      starts: int64 `[all characters]`, start of the source of each character in
+        the original text, in bytes.
+      ends: int64 `[all characters]`, end of the source.
     """
 
     texts: tf.Tensor
     code_points: tf.RaggedTensor
     starts: tf.Tensor
-    limits: tf.Tensor
+    ends: tf.Tensor
 
 
 class _Images(NamedTuple):
-    """What becomes of decoded code points, as `replace_elements` takes it.
+    """Images of decoded code points, as arguments of `replace_elements`.
 
     Attributes:
-      singles: ragged int32 `[batch, (code points)]`, the image of each, where
-        it is one code point.
-      odd: int64 `[odd ones]`, the others' places.
-      odd_rows: int64 `[odd ones]`, their rows in the table of images.
+      singles: ragged int32 `[batch, (code points)]`, the images that are one
+        code point.
+      odd: int64 `[odd]`, indices of the code points with other images.
+      odd_rows: int64 `[odd]`, their rows in the table of images.
       solid: bool `[all code points]`, which are not whitespace.
     """
 
@@ -48,15 +231,15 @@ class _Images(NamedTuple):
 
 
 class GraphNormalizer(tf.Module):
-    """A `Normalizer` for tensors: the same string for every string.
+    """A `Normalizer` for tensors, with the same results.
 
-    Every step works on the code points of the whole batch, laid end to end:
-    whitespace is filtered, each code point is replaced by its image (a table
-    made from Python's), and the rare capital sigma is resolved by its context.
+    Every step works on the concatenated code points of the whole batch:
+    whitespace is collapsed, each code point is replaced by its image (from a
+    table made with Python), and capital sigmas are resolved by their context.
     """
 
     def __init__(self, normalizer: Normalizer):
-        """Bakes the tables of `normalizer` for this Python's Unicode."""
+        """Creates the tables of `normalizer` from Python's Unicode data."""
         super().__init__(name="normalizer")
         images = code_points.images(
             normalizer.do_lower_case,
@@ -80,13 +263,13 @@ class GraphNormalizer(tf.Module):
         )
 
     def align(self, texts: tf.Tensor) -> GraphAlignment:
-        """Normalizes `[batch]` strings and keeps track of the sources."""
+        """Returns normalized `[batch]` strings with offsets."""
         decoded, starts = tf.strings.unicode_decode_with_offsets(texts, "UTF-8")
         images = self._images_of(decoded)
         normalized = self._normalize(images)
 
-        # Sources lie side by side. So the source of an image reaches to the
-        # next one with an image, or to the last solid character of the text.
+        # Sources are adjacent, so the source of an image ends where the next
+        # one with an image starts, or after the last solid character.
         lengths = replaced_lengths(
             decoded, images.odd, self._rows, images.odd_rows
         )
@@ -94,7 +277,7 @@ class GraphNormalizer(tf.Module):
         text_of = tf.gather(decoded.value_rowids(), kept)
         last_solid = _last_before(images.solid, decoded.row_splits[1:])
         ends = _ends(starts, tf.strings.length(texts, "BYTE"))
-        limits = tf.where(
+        image_ends = tf.where(
             tf.concat([text_of, [-1]], 0)[1:] == text_of,
             tf.roll(tf.gather(starts.values, kept), -1, 0),
             tf.gather(ends, tf.gather(last_solid, text_of)),
@@ -104,7 +287,7 @@ class GraphNormalizer(tf.Module):
             tf.strings.unicode_encode(normalized, "UTF-8"),
             normalized,
             tf.repeat(tf.gather(starts.values, kept), repeats),
-            tf.repeat(limits, repeats),
+            tf.repeat(image_ends, repeats),
         )
 
     def _images_of(self, decoded: tf.RaggedTensor) -> _Images:
@@ -112,8 +295,8 @@ class GraphNormalizer(tf.Module):
         image_of = self._image_of(decoded.values)
         is_space = image_of == code_points.WHITESPACE
         solid = ~is_space
-        # A run of whitespace stays as its first character, which follows a
-        # solid one, unless that is the last solid one of the text.
+        # A run of whitespace is represented by its first character, the one
+        # after a solid character, except at the end of the text.
         follows_solid = tf.tensor_scatter_nd_update(
             tf.concat([[False], solid], 0),
             tf.concat(
@@ -134,7 +317,7 @@ class GraphNormalizer(tf.Module):
             seconds = tf.ones([tf.size(firsts)], tf.bool)
             dropped = tf.tensor_scatter_nd_update(dropped, firsts + 1, seconds)
         odd = tf.where(dropped | (image_of >= code_points.ROWS))[:, 0]
-        # What is dropped has a value below ROWS, and gets the empty row 0.
+        # Dropped code points have values below ROWS; they get the empty row 0.
         odd_rows = tf.maximum(tf.gather(image_of, odd) - code_points.ROWS, 0)
         return _Images(
             decoded.with_values(singles),
@@ -152,30 +335,30 @@ class GraphNormalizer(tf.Module):
 
 
 def _latex_quotes(decoded: tf.RaggedTensor) -> tf.Tensor:
-    """Returns the flat places of the first halves of `` and ''.
+    """Returns the flat indices of the first halves of `` and ''.
 
-    As `str.replace` finds them: from left to right, without overlap.
+    Like `str.replace`, from left to right and without overlap.
     """
     is_quote = (decoded.values == ord("`")) | (decoded.values == ord("'"))
-    places = tf.where(is_quote)[:, 0]
-    quotes = tf.gather(decoded.values, places)
-    texts = tf.gather(decoded.value_rowids(), places)
+    indices = tf.where(is_quote)[:, 0]
+    quotes = tf.gather(decoded.values, indices)
+    texts = tf.gather(decoded.value_rowids(), indices)
     continues = (
-        (places[1:] == places[:-1] + 1)
+        (indices[1:] == indices[:-1] + 1)
         & (quotes[1:] == quotes[:-1])
         & (texts[1:] == texts[:-1])
     )
-    # In each run of equal quotes, every other one is a first half, if another
-    # follows it. `_last_before` finds where the run of each one begins.
-    begins_run = ~tf.concat([[False], continues], 0)[: tf.size(places)]
-    indices = tf.range(tf.size(places, tf.int64))
-    within = indices - _last_before(begins_run, indices + 1)
-    followed = tf.concat([continues, [False]], 0)[: tf.size(places)]
-    return tf.boolean_mask(places, (within % 2 == 0) & followed)
+    # In each run of equal quotes, every other one is a first half if another
+    # follows it. `_last_before` finds the start of each run.
+    begins_run = ~tf.concat([[False], continues], 0)[: tf.size(indices)]
+    numbers = tf.range(tf.size(indices, tf.int64))
+    within = numbers - _last_before(begins_run, numbers + 1)
+    followed = tf.concat([continues, [False]], 0)[: tf.size(indices)]
+    return tf.boolean_mask(indices, (within % 2 == 0) & followed)
 
 
 def _ends(starts: tf.RaggedTensor, lengths: tf.Tensor) -> tf.Tensor:
-    """Returns where each decoded code point ends, flat, in bytes."""
+    """Returns the end of each decoded code point, flat, in bytes."""
     nonempty = tf.where(starts.row_lengths() > 0)[:, 0]
     return tf.tensor_scatter_nd_update(
         tf.roll(starts.values, -1, 0),
@@ -184,9 +367,9 @@ def _ends(starts: tf.RaggedTensor, lengths: tf.Tensor) -> tf.Tensor:
     )
 
 
-def _last_before(flags: tf.Tensor, limits: tf.Tensor) -> tf.Tensor:
-    """Returns the index of the last set flag before each limit, or -1."""
+def _last_before(flags: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
+    """Returns the index of the last set flag before each end, or -1."""
     indices = tf.where(flags)[:, 0]
     return tf.gather(
-        tf.concat([[-1], indices], 0), tf.searchsorted(indices, limits)
+        tf.concat([[-1], indices], 0), tf.searchsorted(indices, ends)
     )

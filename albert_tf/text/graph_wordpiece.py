@@ -1,23 +1,258 @@
-"""`WordPieceTokenizer` as TensorFlow operations."""
+"""WordPiece tokenizer as TensorFlow operations."""
+
+import functools
+import unicodedata
+from typing import NamedTuple
 
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from albert_tf.text.graph_offsets import character_offsets
-from albert_tf.text.graph_word_splitter import GraphWords, GraphWordSplitter
-from albert_tf.text.wordpiece import CONTINUATION
-from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
+from albert_tf.errors import InputError
+from albert_tf.text import code_points
+from albert_tf.text.graph_normalizer import (
+    CodePointLookup,
+    GraphSigmas,
+    character_offsets,
+    image_rows,
+    replace_elements,
+    replaced_lengths,
+)
+from albert_tf.text.word_splitter import (
+    WordRules,
+    WordSplitter,
+    clean,
+    is_ideograph,
+    is_punctuation,
+)
+from albert_tf.text.wordpiece_tokenizer import CONTINUATION, WordPieceTokenizer
 
-# A word that is in no vocabulary, whose pieces are lines.
+# Bits of the table of properties: the combining class of a code point in the
+# lower bits, and flags.
+_COMBINING = 0xFF
+_NONSPACING = 1 << 8
+_ALONE = 1 << 9  # the character is a word of its own
+
+
+class GraphWords(NamedTuple):
+    """Words of texts with offsets into the originals.
+
+    Attributes:
+      characters: ragged int32 `[words, (characters)]`, code points.
+      row_splits: int64 `[batch + 1]`, the words of each text.
+      starts: int64 `[all characters]`, start of the source of each character in
+        the original text, in bytes; None without offsets.
+      ends: int64 `[all characters]`, end of the source; None without offsets.
+    """
+
+    characters: tf.RaggedTensor
+    row_splits: tf.Tensor
+    starts: tf.Tensor | None
+    ends: tf.Tensor | None
+
+
+class _Characters(NamedTuple):
+    """Concatenated code points of all texts.
+
+    Attributes:
+      values: int32 `[characters]`.
+      texts: int64 `[characters]`, index of the text of each, ascending.
+      sources: int64 `[characters]`, index of the decoded code point of each.
+    """
+
+    values: tf.Tensor
+    texts: tf.Tensor
+    sources: tf.Tensor
+
+    def gather(self, indices: tf.Tensor) -> "_Characters":
+        return _Characters(*(tf.gather(field, indices) for field in self))
+
+
+class GraphWordSplitter(tf.Module):
+    """A `WordSplitter` for tensors, with the same results.
+
+    Every code point is replaced by its image (from a table made with Python);
+    then the order of marks, capital sigmas and word boundaries, which depend on
+    context, are resolved for the whole batch. The only difference: TensorFlow
+    2.18 treats the 66 noncharacters (such as U+FFFF) as U+FFFD.
+    """
+
+    def __init__(self, splitter: WordSplitter):
+        """Creates the tables of `splitter` from Python's Unicode data.
+
+        Raises:
+          InputError: the splitter composes text.
+        """
+        super().__init__(name="word_splitter")
+        if splitter.composes:
+            raise InputError(
+                "a WordPiece tokenizer with rules='hugging_face' that keeps "
+                "accents composes text (NFC), which is not supported in "
+                "graphs; tokenize in Python, or set rules='google' if all "
+                "texts are composed"
+            )
+        self._strips_accents = splitter.strips_accents
+        images = _images(
+            splitter.do_lower_case,
+            splitter.strips_accents,
+            splitter.rules,
+        )
+        self._image_of = CodePointLookup(images.image_of)
+        self._rows = image_rows(images)
+        self._properties = CodePointLookup(
+            _properties(splitter.tokenize_chinese_chars)
+        )
+        self._lower_sigmas = GraphSigmas() if splitter.do_lower_case else None
+
+    def __call__(self, texts: tf.Tensor) -> GraphWords:
+        """Returns the words of `[batch]` strings."""
+        decoded = tf.strings.unicode_decode(texts, "UTF-8")
+        return self._words(self._characters(decoded), decoded.nrows())[0]
+
+    def align(self, texts: tf.Tensor) -> GraphWords:
+        """Returns the words of `[batch]` strings with offsets."""
+        decoded, starts = tf.strings.unicode_decode_with_offsets(texts, "UTF-8")
+        characters = self._characters(decoded)
+        words, solid = self._words(characters, decoded.nrows())
+
+        # Sources are adjacent, so a source, including dropped ones after it,
+        # ends at the start of the next one kept or at the end of the text.
+        num_sources = tf.size(starts.values, tf.int64)
+        is_kept = tf.scatter_nd(
+            characters.sources[:, None],
+            tf.ones_like(characters.sources),
+            [num_sources],
+        )
+        kept = tf.where(is_kept > 0)[:, 0]
+        text_of = tf.gather(decoded.value_rowids(), kept)
+        lengths = tf.cast(tf.strings.length(texts, "BYTE"), tf.int64)
+        char_ends = tf.where(
+            tf.concat([text_of, [-1]], 0)[1:] == text_of,
+            tf.roll(tf.gather(starts.values, kept), -1, 0),
+            tf.gather(lengths, text_of),
+        )
+        char_ends = tf.scatter_nd(kept[:, None], char_ends, [num_sources])
+        sources = tf.gather(characters.sources, solid)
+        return words._replace(
+            starts=tf.gather(starts.values, sources),
+            ends=tf.gather(char_ends, sources),
+        )
+
+    def _characters(self, decoded: tf.RaggedTensor) -> _Characters:
+        """Returns the characters of normalized texts."""
+        image_of = self._image_of(decoded.values)
+        odd = tf.where(image_of >= code_points.ROWS)[:, 0]
+        odd_rows = tf.cast(
+            tf.gather(image_of, odd) - code_points.ROWS, tf.int64
+        )
+        singles = decoded.with_values(decoded.values + image_of)
+        replaced = replace_elements(singles, odd, self._rows, odd_rows)
+        lengths = replaced_lengths(decoded, odd, self._rows, odd_rows)
+        characters = _Characters(
+            replaced.values,
+            replaced.value_rowids(),
+            tf.repeat(tf.range(tf.size(lengths, tf.int64)), lengths),
+        )
+        if self._strips_accents:
+            characters = self._without_marks(characters)
+        if self._lower_sigmas:
+            texts = tf.RaggedTensor.from_value_rowids(
+                characters.values,
+                characters.texts,
+                nrows=decoded.nrows(),
+                validate=False,
+            )
+            lowered = self._lower_sigmas(texts).values
+            characters = characters._replace(values=lowered)
+        return characters
+
+    def _without_marks(self, characters: _Characters) -> _Characters:
+        """Sorts marks into normal order and drops nonspacing ones."""
+        properties = self._properties(characters.values)
+        combining = tf.cast(properties & _COMBINING, tf.int64)
+        # The keys of the marks after a letter differ only in the class.
+        letters = tf.cumsum(tf.cast(combining == 0, tf.int64))
+        keys = (letters + characters.texts) * (_COMBINING + 1) + combining
+        order = tf.cond(
+            tf.reduce_any(keys[1:] < keys[:-1]),
+            lambda: tf.argsort(keys, stable=True),
+            lambda: tf.range(tf.size(keys)),
+        )
+        properties = tf.gather(properties, order)
+        return characters.gather(
+            tf.boolean_mask(order, properties & _NONSPACING == 0)
+        )
+
+    def _words(
+        self, characters: _Characters, num_texts: tf.Tensor
+    ) -> tuple[GraphWords, tf.Tensor]:
+        """Returns the words, and the int64 indices of their characters."""
+        values, texts, _ = characters
+        is_blank = values == ord(" ")
+        is_alone = self._properties(values) & _ALONE > 0
+        ends_before = tf.concat([[True], (is_blank | is_alone)[:-1]], 0)
+        is_first = tf.concat([[True], texts[1:] != texts[:-1]], 0)
+        # The slice is for texts without characters.
+        begins = is_alone | (is_first | ends_before)[: tf.size(values)]
+        solid = tf.where(~is_blank)[:, 0]
+        word_starts = tf.where(tf.gather(begins, solid))[:, 0]
+        words = tf.RaggedTensor.from_row_starts(
+            tf.gather(values, solid), word_starts, validate=False
+        )
+        text_of = tf.gather(tf.gather(texts, solid), word_starts)
+        row_splits = tf.searchsorted(
+            text_of, tf.range(num_texts + 1), out_type=tf.int64
+        )
+        return GraphWords(words, row_splits, None, None), solid
+
+
+@functools.cache
+def _images(
+    do_lower_case: bool, strips_accents: bool, rules: WordRules
+) -> code_points.Images:
+    """Tabulates the images of characters, apart from their context."""
+
+    def image(text: str) -> str:
+        if do_lower_case and rules == "hugging_face":
+            text = code_points.lower_characters(text)
+        text = clean(text, rules)
+        if do_lower_case:
+            # A capital sigma is kept: its lower case depends on its context.
+            sigma = code_points.CAPITAL_SIGMA
+            text = sigma.join(part.lower() for part in text.split(sigma))
+        return unicodedata.normalize("NFD", text) if strips_accents else text
+
+    return code_points.tabulate(image)
+
+
+@functools.cache
+def _properties(spaces_ideographs: bool) -> code_points.CodePointMap:
+    """Tabulates the properties of characters of normalized texts."""
+
+    def properties(character: str) -> int:
+        is_alone = is_punctuation(character) or (
+            # The image of an ideograph, and of nothing else, is an ideograph.
+            spaces_ideographs and is_ideograph(character)
+        )
+        is_nonspacing = unicodedata.category(character) == "Mn"
+        return (
+            unicodedata.combining(character)
+            | _NONSPACING * is_nonspacing
+            | _ALONE * is_alone
+        )
+
+    return code_points.tabulate_numbers(properties)
+
+
+# A word that is not in any vocabulary, as pieces are lines.
 _UNKNOWN = "\n"
-_UTF8_BYTES = 4  # of a character, at most
+_UTF8_BYTES = 4  # maximum per character
 
 
 class GraphWordPiece(tf.Module):
-    """A `WordPieceTokenizer` for tensors, but for special tokens in texts."""
+    """A `WordPieceTokenizer` for tensors, without special tokens in texts."""
 
     def __init__(self, tokenizer: WordPieceTokenizer):
-        """Bakes the vocabulary.
+        """Creates the table of the vocabulary.
 
         Raises:
           InputError: see `GraphWordSplitter`.
@@ -25,7 +260,7 @@ class GraphWordPiece(tf.Module):
         super().__init__(name="wordpiece")
         self._splitter = GraphWordSplitter(tokenizer.normalizer)
         self._max_characters = tokenizer.max_characters_per_word
-        # Of equal pieces the last counts.
+        # Of duplicate pieces the last one is used.
         ids = {tokenizer.id_to_piece(i): i for i in range(tokenizer.vocab_size)}
         with tf.init_scope(), tf.device("CPU:0"):
             self._table = tf.lookup.StaticHashTable(
@@ -38,7 +273,7 @@ class GraphWordPiece(tf.Module):
         self._wordpiece = tf_text.WordpieceTokenizer(
             self._table,
             suffix_indicator=CONTINUATION,
-            # Never reached, as words are measured in characters.
+            # Never reached, as the length is checked in characters.
             max_bytes_per_word=_UTF8_BYTES * self._max_characters + 1,
             token_out_type=tf.int32,
             unknown_token=tokenizer.id_to_piece(tokenizer.unk_id),
@@ -52,28 +287,28 @@ class GraphWordPiece(tf.Module):
     def tokenize_with_offsets(
         self, texts: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """Returns ids, starts and limits in bytes, `[batch, (tokens)]`."""
+        """Returns ids, starts and ends in bytes, `[batch, (tokens)]`."""
         words = self._splitter.align(texts)
         encoded = self._encode(words)
         ids, begins, ends = self._wordpiece.tokenize_with_offsets(encoded)
-        # A word that is too long is one token, whatever stands for it.
-        limits = words.characters.row_limits()
+        # A word that is too long is one token.
+        word_ends = words.characters.row_limits()
         is_replaced = tf.gather(encoded == _UNKNOWN, ids.value_rowids())
         first = character_offsets(words.characters, begins)
         last = tf.where(
             is_replaced,
-            tf.gather(limits, ids.value_rowids()),
+            tf.gather(word_ends, ids.value_rowids()),
             character_offsets(words.characters, ends),
         )
         ids = _of_texts(words, ids)
         return (
             ids,
             ids.with_values(tf.gather(words.starts, first)),
-            ids.with_values(tf.gather(words.limits, last - 1)),
+            ids.with_values(tf.gather(words.ends, last - 1)),
         )
 
     def _encode(self, words: GraphWords) -> tf.Tensor:
-        """Returns tf.string `[words]`; too long ones are `_UNKNOWN`."""
+        """Returns tf.string `[words]`, with `_UNKNOWN` for too long words."""
         return tf.where(
             words.characters.row_lengths() > self._max_characters,
             _UNKNOWN,

@@ -1,4 +1,4 @@
-"""The tokenizer as a TensorFlow graph: strings in, the encoder's dict out."""
+"""Text preprocessor in TensorFlow, from strings to the encoder's inputs."""
 
 import os
 from collections.abc import Sequence
@@ -7,22 +7,130 @@ from typing import Any
 import tensorflow as tf
 
 from albert_tf.text.base_tokenizer import Tokenizer
-from albert_tf.text.graph_packing import pack_ragged
-from albert_tf.text.graph_sentencepiece import GraphSentencePiece
-from albert_tf.text.graph_special_tokens import GraphSpecialTokens
+from albert_tf.text.graph_sentencepiece import (
+    GraphSentencePiece,
+    GraphSpecialTokens,
+)
 from albert_tf.text.graph_wordpiece import GraphWordPiece
-from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
 
 
-class AlbertPreprocessor(tf.Module):
-    """Turns strings into the encoder's inputs, within a graph.
+def pack_ragged(
+    segments: Sequence[tf.RaggedTensor],
+    seq_length: int | tf.Tensor,
+    *,
+    pad_id: int,
+    cls_id: int,
+    sep_id: int,
+) -> dict[str, tf.Tensor]:
+    """Packs one or two segments, as `[CLS] A [SEP]` or `[CLS] A [SEP] B [SEP]`.
 
-    Gives the same ids as `AlbertTokenizer` with the same options, for every
-    string. (Where two segmentations have the same score, as 3|333 and 333|3,
-    sentencepiece 0.2.2 and later may take another one than 0.2.1 and TensorFlow
-    Text: in about 1 of 20,000 English sentences.) It follows the TF-Hub
-    contract of text preprocessors:
+    Trims and pads like `pack`.
+
+    Args:
+      segments: one or two ragged tensors of ids, `[batch, (tokens)]` or, from
+        tokenizers that split words first, `[batch, (words), (pieces)]`.
+      seq_length: sequence length, an int or a scalar tensor.
+      pad_id: id of the padding, where mask and types are 0.
+      cls_id: id at the start of each sequence.
+      sep_id: id at the end of each segment.
+
+    Returns:
+      Dict of `input_word_ids`, `input_mask` and `input_type_ids`, int32
+      `[batch, seq_length]`, with a static shape if `seq_length` is an int.
+    """
+    segments = _check_segments(segments)
+    seq_length = _check_seq_length(seq_length, 1 + len(segments))
+    lengths = [tf.cast(s.row_lengths(), tf.int32) for s in segments]
+    budget = seq_length - 1 - len(segments)
+    if len(segments) == 2:
+        first, second = lengths
+        second = tf.minimum(second, tf.maximum(budget // 2, budget - first))
+        lengths = [tf.minimum(first, budget - second), second]
+    else:
+        lengths = [tf.minimum(lengths[0], budget)]
+
+    # One gather fills the batch: each position has an index into a pool of the
+    # three special ids and all segments, concatenated.
+    pool = tf.concat(
+        [[pad_id, cls_id, sep_id]]
+        + [tf.cast(segment.values, tf.int32) for segment in segments],
+        axis=0,
+    )
+    pad, cls, sep, pooled = 0, 1, 2, 3
+    position = tf.range(seq_length)[None]
+    index = tf.where(position == 0, cls, pad)
+    segment_begin = begin = tf.constant(1)
+    for segment, length in zip(segments, lengths, strict=True):
+        end = begin + length[:, None]
+        source = pooled + tf.cast(segment.row_starts(), tf.int32)[:, None]
+        inside = (position >= begin) & (position < end)
+        index = tf.where(inside, source + position - begin, index)
+        index = tf.where(position == end, sep, index)
+        pooled += tf.size(segment.values)
+        segment_begin, begin = begin, end + 1
+    mask = position < begin
+    is_second = position >= segment_begin if len(segments) == 2 else False
+    return {
+        "input_word_ids": tf.gather(pool, index),
+        "input_mask": tf.cast(mask, tf.int32),
+        "input_type_ids": tf.cast(mask & is_second, tf.int32),
+    }
+
+
+def _check_segments(
+    segments: Sequence[tf.RaggedTensor],
+) -> list[tf.RaggedTensor]:
+    """Returns the segments as `[batch, (tokens)]`."""
+    if not isinstance(segments, (list, tuple)) or len(segments) not in (1, 2):
+        found = f"{type(segments).__name__}"
+        if isinstance(segments, (list, tuple)):
+            found = f"of {len(segments)}"
+        raise ValueError(
+            f"segments must be a list of 1 or 2 ragged tensors, not {found}."
+        )
+    flat = []
+    for i, segment in enumerate(segments):
+        rank = isinstance(segment, tf.RaggedTensor) and segment.shape.rank
+        if rank not in (2, 3):
+            raise ValueError(
+                f"segments[{i}] must be ragged [batch, (tokens)] or "
+                f"[batch, (words), (pieces)], not {segment!r}."
+            )
+        flat.append(segment.merge_dims(1, 2) if rank == 3 else segment)
+    if len(flat) == 2:
+        tf.debugging.assert_equal(
+            flat[0].nrows(),
+            flat[1].nrows(),
+            "Both segments must have the same batch size.",
+        )
+    return flat
+
+
+def _check_seq_length(
+    seq_length: int | tf.Tensor, least: int
+) -> int | tf.Tensor:
+    """Returns an int if the value is static, else an int32 scalar."""
+    message = f"seq_length must be at least {least}, to hold [CLS] and [SEP]"
+    value = tf.get_static_value(seq_length)
+    if value is None:
+        seq_length = tf.reshape(tf.cast(seq_length, tf.int32), [])
+        tf.debugging.assert_greater_equal(seq_length, least, message)
+        return seq_length
+    if int(value) < least:
+        raise ValueError(f"{message}, not {int(value)}.")
+    return int(value)
+
+
+class AlbertPreprocessor(tf.Module):
+    """Converts strings to the encoder's inputs, in a graph.
+
+    Gives the ids of `AlbertTokenizer` with the same settings, for every string.
+    (If two segmentations have the same score, as 3|333 and 333|3, sentencepiece
+    0.2.2 and later may choose another one than 0.2.1 and TensorFlow Text, in
+    about 1 of 20,000 English sentences.) It implements TF-Hub's interface of
+    text preprocessors:
 
         preprocessor = AlbertPreprocessor("spiece.model", seq_length=128)
         preprocessor(tf.constant(["Who?", "Where?"]))
@@ -32,18 +140,17 @@ class AlbertPreprocessor(tf.Module):
         tokens = [preprocessor.tokenize(questions), preprocessor.tokenize(...)]
         preprocessor.bert_pack_inputs(tokens, seq_length=384)
 
-    Every method can be traced in a `tf.function` or `tf.data` map and saved
-    in a SavedModel; what it needs is held by the object. Loading such a
-    SavedModel needs `import tensorflow_text`.
+    Every method can be traced in a `tf.function` or `tf.data` map and saved in
+    a SavedModel. Loading such a SavedModel requires `import tensorflow_text`.
 
     Attributes:
-      tokenizer: the same tokenizer in Python, with the SentencePiece model.
-      seq_length: the default length of the rows.
+      tokenizer: the equivalent tokenizer in Python.
+      seq_length: the default sequence length.
     """
 
     def __init__(
         self,
-        path: str | os.PathLike,
+        path: str | os.PathLike[str],
         seq_length: int = 128,
         **settings: Any,
     ):
@@ -51,8 +158,8 @@ class AlbertPreprocessor(tf.Module):
 
         Args:
           path: such as `spiece.model`, or `gs://bucket/30k-clean.model`.
-          seq_length: the default length of the rows.
-          **settings: `do_lower_case` and so on, as of `AlbertTokenizer`.
+          seq_length: the default sequence length.
+          **settings: arguments of `AlbertTokenizer`, such as `do_lower_case`.
 
         Raises:
           InputError: see `AlbertTokenizer.from_file`.
@@ -64,7 +171,7 @@ class AlbertPreprocessor(tf.Module):
     def from_tokenizer(
         cls, tokenizer: Tokenizer, seq_length: int = 128
     ) -> "AlbertPreprocessor":
-        """Makes the preprocessor that agrees with a tokenizer."""
+        """Returns a preprocessor that gives the ids of a tokenizer."""
         preprocessor = cls.__new__(cls)
         preprocessor._set_up(tokenizer, seq_length)
         return preprocessor
@@ -73,12 +180,16 @@ class AlbertPreprocessor(tf.Module):
         super().__init__(name="preprocessor")
         self.tokenizer = tokenizer
         self.seq_length = seq_length
-        # It knows of nothing that texts are cut at.
-        self._plain = (
-            GraphWordPiece(tokenizer)
-            if isinstance(tokenizer, WordPieceTokenizer)
-            else GraphSentencePiece(tokenizer)
-        )
+        # Tokenizes the text between special tokens.
+        if isinstance(tokenizer, WordPieceTokenizer):
+            self._plain = GraphWordPiece(tokenizer)
+        elif isinstance(tokenizer, AlbertTokenizer):
+            self._plain = GraphSentencePiece(tokenizer)
+        else:
+            raise TypeError(
+                "tokenizer must be an AlbertTokenizer or a WordPieceTokenizer, "
+                f"not {type(tokenizer).__name__}"
+            )
         self._special_tokens = (
             GraphSpecialTokens(tokenizer.special_tokens)
             if tokenizer.special_tokens.ids
@@ -95,10 +206,10 @@ class AlbertPreprocessor(tf.Module):
         Args:
           inputs: tf.string `[batch]`, or a list or tuple of two of them. A
             list of Python strings is one batch.
-          seq_length: length of the rows; by default `self.seq_length`.
+          seq_length: sequence length, by default `self.seq_length`.
 
         Returns:
-          `input_word_ids`, `input_mask` and `input_type_ids`, int32
+          Dict of `input_word_ids`, `input_mask` and `input_type_ids`, int32
           `[batch, seq_length]`.
         """
         is_pair = isinstance(inputs, (list, tuple)) and not any(
@@ -110,10 +221,10 @@ class AlbertPreprocessor(tf.Module):
         )
 
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Returns ids without `[CLS]` and `[SEP]`.
+        """Returns token ids, without `[CLS]` and `[SEP]`.
 
         Args:
-          texts: tf.string `[batch]`, in UTF-8; see `Normalizer.graph`.
+          texts: tf.string `[batch]`, in UTF-8. Invalid UTF-8 is replaced.
 
         Returns:
           Ragged int32 `[batch, (tokens)]`.
@@ -127,33 +238,31 @@ class AlbertPreprocessor(tf.Module):
     def tokenize_with_offsets(
         self, texts: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """Returns ids, and where in the texts they come from.
+        """Returns token ids with their offsets in the texts.
 
         The counterpart of `AlbertTokenizer.tokenize_with_offsets`, in bytes:
-        `text[start:limit]` is the text of a token in the original, whatever
-        normalization does to it. A token with `▁` begins at the blank before
-        its word, and an accent that is dropped belongs to its letter.
+        `text[start:end]` is the text of a token before normalization. A token
+        with `▁` starts at the blank before its word, and a dropped accent
+        belongs to its letter.
 
         Args:
           texts: tf.string `[batch]`, in UTF-8.
 
         Returns:
-          Ids (int32), starts and limits (int64), ragged `[batch, (tokens)]`.
+          Ids (int32), starts and ends (int64), ragged `[batch, (tokens)]`.
         """
         texts = _batch(texts)
         if self._special_tokens is None:
             return self._plain.tokenize_with_offsets(texts)
         parts = self._special_tokens.split(texts)
-        ids, starts, limits = self._plain.tokenize_with_offsets(parts.texts)
+        ids, starts, ends = self._plain.tokenize_with_offsets(parts.texts)
         begins = tf.gather(parts.starts, ids.value_rowids())
         return (
             parts.join(ids, parts.special_ids),
             parts.join(
                 starts.with_values(starts.values + begins), parts.starts
             ),
-            parts.join(
-                limits.with_values(limits.values + begins), parts.limits
-            ),
+            parts.join(ends.with_values(ends.values + begins), parts.ends),
         )
 
     def bert_pack_inputs(
@@ -166,11 +275,11 @@ class AlbertPreprocessor(tf.Module):
         Args:
           segments: one or two ragged tensors of ids, `[batch, (tokens)]` or
             `[batch, (words), (pieces)]`.
-          seq_length: length of the rows; by default `self.seq_length`. Too
-            long rows are cut at the end, pairs round-robin (see `pack`).
+          seq_length: sequence length, by default `self.seq_length`. Longer
+            texts are truncated, pairs round-robin (see `pack`).
 
         Returns:
-          `input_word_ids`, `input_mask` and `input_type_ids`, int32
+          Dict of `input_word_ids`, `input_mask` and `input_type_ids`, int32
           `[batch, seq_length]`.
         """
         return pack_ragged(
@@ -181,8 +290,31 @@ class AlbertPreprocessor(tf.Module):
             sep_id=self.tokenizer.sep_id,
         )
 
+    def pack_to_longest(
+        self,
+        segments: Sequence[tf.RaggedTensor],
+        seq_length: int | tf.Tensor,
+    ) -> dict[str, tf.Tensor]:
+        """Packs tokens for the encoder, padded only to the longest sequence.
+
+        Args:
+          segments: one or two ragged ids `[batch, (tokens)]`.
+          seq_length: maximum number of tokens, see `bert_pack_inputs`.
+
+        Returns:
+          `input_word_ids`, `input_mask` and `input_type_ids`, int32
+          `[batch, seq]`; in an empty batch seq is that of empty texts.
+        """
+        lengths = tf.add_n([segment.row_lengths() for segment in segments])
+        # [CLS], and a [SEP] after each.
+        longest = tf.reduce_max(tf.concat([lengths, [0]], 0))
+        longest += 1 + len(segments)
+        return self.bert_pack_inputs(
+            segments, tf.minimum(tf.cast(longest, tf.int32), seq_length)
+        )
+
     def get_special_tokens_dict(self) -> dict[str, tf.Tensor]:
-        """Returns ids by TF-Hub's names, int32 scalars, and `vocab_size`."""
+        """Returns special ids and `vocab_size` by TF-Hub's names, int32."""
         return {
             "padding_id": tf.constant(self.tokenizer.pad_id),
             "start_of_sequence_id": tf.constant(self.tokenizer.cls_id),
@@ -193,7 +325,7 @@ class AlbertPreprocessor(tf.Module):
 
 
 def _batch(texts: tf.Tensor) -> tf.Tensor:
-    """Returns a tf.string tensor, known to be `[batch]`."""
+    """Returns texts as a tf.string tensor with the shape `[batch]`."""
     texts = tf.convert_to_tensor(texts, tf.string)
     if texts.shape.rank not in (None, 1):
         raise ValueError(

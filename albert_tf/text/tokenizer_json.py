@@ -1,45 +1,313 @@
-"""The tokenizer in the format of Hugging Face's `tokenizers` library."""
+"""`tokenizer.json`, the format of Hugging Face's `tokenizers` library."""
+
+from __future__ import annotations
 
 import base64
+import collections
+import dataclasses
 import json
+from collections.abc import Mapping
 from typing import Any
 
+import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
 
-from albert_tf.text.digit_comma import WORD_MARK
-from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.errors import InputError
+from albert_tf.text.added_tokens import are_all_added, special_by_id
+from albert_tf.text.sentencepiece_model import SPECIAL_PIECES, WORD_MARK
+from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
+
+_Type = sentencepiece_model_pb2.ModelProto.SentencePiece
+_TrainerSpec = sentencepiece_model_pb2.TrainerSpec
 
 TOKENIZER_JSON = "tokenizer.json"
-
-# What Python's `str.split` splits at.
-WHITESPACE = r"[\s\x1c-\x1f\x85]+"
-# So improbable that a piece is only taken where there is no other.
+# Added to the score of a piece that is used only where there is no other.
 PENALTY = -100.0
+# Larger than any score (a logarithm), and within float32.
+_MAX_SCORE = 1e30
+_QUOTES = ("``", "''")
+WHITESPACE = r"[\s\x1c-\x1f\x85]+"  # as in Python's `str.split`
+# Replacing these has no effect, as whitespace is always collapsed.
+_BLANKS = ({"Regex": " {2,}"}, {"Regex": WHITESPACE})
+_METASPACE = {
+    "type": "Metaspace",
+    "replacement": WORD_MARK,
+    "prepend_scheme": "always",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class TokenizerJsonModel:
+    """SentencePiece model and settings of a `tokenizer.json`.
+
+    Attributes:
+      model_bytes: serialized SentencePiece model with the same pieces.
+      unk_token: the unknown piece.
+      do_lower_case: whether text is lower-cased.
+      strip_accents: whether text is decomposed (NFKD) and accents are dropped.
+      replace_latex_quotes: whether `` and '' are replaced.
+      splits_digit_commas: whether pieces such as `▁2000,` have the penalty by
+        which transformers 4 avoids them; None if there are no such pieces.
+      cut_at_user_defined_pieces: whether texts are split at these pieces.
+    """
+
+    model_bytes: bytes
+    unk_token: str
+    do_lower_case: bool
+    strip_accents: bool
+    replace_latex_quotes: bool
+    splits_digit_commas: bool | None
+    cut_at_user_defined_pieces: bool
+
+
+def read_tokenizer_json(content: bytes, name: str) -> TokenizerJsonModel:
+    """Rebuilds the SentencePiece model of an ALBERT `tokenizer.json`.
+
+    Pieces, scores, types, charsmap and word marks are those of the original
+    model, so that texts get the same ids; its training settings are lost.
+    Supported are the files of transformers 4 and 5 and of `tokenizer_json`:
+    Unigram models with a Metaspace pre-tokenizer and, optionally, replaced
+    quotes, NFKD with StripAccents, Lowercase and a charsmap as normalizers.
+
+    * A special added token becomes a control piece. Other added tokens, and all
+      pieces with the score 0, which SentencePiece gives to no ordinary piece,
+      become user-defined pieces. Added tokens must be in the vocabulary.
+    * Texts are split at added tokens before normalization. So either all
+      user-defined pieces must be added tokens, or none.
+    * The penalty of pieces that end in a digit and a comma is removed. No
+      ordinary score, a logarithm of a probability, is that low.
+    * Without a charsmap in the file, the model has none.
+
+    Args:
+      content: content of the file.
+      name: name of the file in error messages, such as its path.
+
+    Raises:
+      InputError: the file is damaged, or has another type of tokenizer or an
+        option that is not supported.
+    """
+    try:
+        return _read(json.loads(content))
+    except (ValueError, RecursionError) as error:
+        reason = " ".join(str(error).split())
+    except (KeyError, TypeError, AttributeError) as error:
+        reason = f"the file is damaged, {type(error).__name__}: {error}"
+    raise InputError(
+        f"{name}: not a supported tokenizer of ALBERT: {reason}; give the "
+        "spiece.model that it was made from."
+    )
+
+
+def _read(config: Mapping[str, Any]) -> TokenizerJsonModel:
+    if not isinstance(config, dict) or "model" not in config:
+        raise ValueError("there is no tokenizer in the file")
+    vocab, unk_id = _vocabulary(config["model"])
+    added = special_by_id(config.get("added_tokens") or [], vocab)
+    steps, charsmap = _normalization(config.get("normalizer"))
+    ends_in_comma = {
+        i
+        for i, (piece, _) in enumerate(vocab)
+        if len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit()
+    }
+    penalized = {i for i in ends_in_comma if vocab[i][1] <= PENALTY}
+
+    model = sentencepiece_model_pb2.ModelProto()
+    for i, (piece, score) in enumerate(vocab):
+        score -= PENALTY * (i in penalized)
+        model.pieces.add(piece=piece, score=score, type=_Type.NORMAL)
+        if i == unk_id:
+            model.pieces[i].type = _Type.UNKNOWN
+        elif piece in SPECIAL_PIECES:
+            model.pieces[i].type = _Type.CONTROL
+        elif added.get(i):
+            if score:
+                raise ValueError(
+                    f"the special token {piece!r} is an ordinary piece"
+                )
+            model.pieces[i].type = _Type.CONTROL
+        elif i in added or not score:
+            model.pieces[i].type = _Type.USER_DEFINED
+    _specify(model, unk_id)
+    model.normalizer_spec.name = "user_defined" if charsmap else "identity"
+    model.normalizer_spec.precompiled_charsmap = charsmap
+    model.normalizer_spec.add_dummy_prefix = _begins_with_mark(
+        config.get("pre_tokenizer")
+    )
+    content = model.SerializeToString()
+    try:
+        sentencepiece.SentencePieceProcessor(model_proto=content)
+    except RuntimeError as error:
+        raise ValueError(f"SentencePiece refuses the model: {error}") from None
+    user_defined = {
+        i: p.piece
+        for i, p in enumerate(model.pieces)
+        if p.type == _Type.USER_DEFINED
+    }
+    return TokenizerJsonModel(
+        content,
+        unk_token=vocab[unk_id][0],
+        splits_digit_commas=bool(penalized) if ends_in_comma else None,
+        cut_at_user_defined_pieces=are_all_added(user_defined, added),
+        **steps,
+    )
+
+
+def _vocabulary(
+    model: Mapping[str, Any],
+) -> tuple[list[tuple[str, float]], int]:
+    """Returns (piece, score) pairs and the id of the unknown piece."""
+    vocab = model.get("vocab")
+    # The oldest files have no type, and only Unigram's vocabulary is a list.
+    default = "Unigram" if isinstance(vocab, list) else "BPE or WordPiece"
+    model_type = model.get("type", default)
+    if model_type != "Unigram" or not isinstance(vocab, list):
+        raise ValueError(f"the model type is {model_type}, not Unigram")
+    if model.get("byte_fallback"):
+        raise ValueError("byte_fallback is not supported")
+    for i, row in enumerate(vocab):
+        if (
+            not isinstance(row, list)
+            or list(map(type, row)) not in ([str, float], [str, int])
+            or not row[0]
+            or not abs(row[1]) < _MAX_SCORE  # nor NaN
+        ):
+            raise ValueError(f"row {i} of the vocabulary is {row!r:.60}")
+    counts = collections.Counter(piece for piece, _ in vocab)
+    for piece, count in counts.most_common(1):
+        if count > 1:
+            raise ValueError(f"the piece {piece!r} is in the vocabulary twice")
+    unk_id = model.get("unk_id")
+    if type(unk_id) is not int or not 0 <= unk_id < len(vocab):
+        raise ValueError(
+            f"unk_id={unk_id!r} is not in the vocabulary of {len(vocab):,}"
+        )
+    return [(piece, score) for piece, score in vocab], unk_id
+
+
+def _normalization(
+    normalizer: Mapping[str, Any] | None,
+) -> tuple[dict[str, bool], bytes]:
+    """Returns the settings with the same effect, and the charsmap or b""."""
+    charsmap = b""
+    found = []
+    for step in _flat(normalizer, "normalizers"):
+        name = step["type"]
+        if charsmap and name not in ("Replace", "Strip"):
+            raise ValueError(f"the normalizer {name} follows the charsmap")
+        if name == "Precompiled":
+            try:
+                charsmap = base64.b64decode(
+                    step["precompiled_charsmap"], validate=True
+                )
+            except ValueError:
+                raise ValueError("the charsmap is not base64") from None
+        elif name == "Replace":
+            pattern, replacement = step["pattern"], step["content"]
+            if pattern in _BLANKS and replacement == " ":
+                continue
+            quote = pattern.get("String")
+            if quote not in _QUOTES or replacement != '"' or charsmap:
+                raise ValueError(
+                    f"replacing {pattern} by {replacement!r} is not supported"
+                )
+            found.append(quote)
+        elif name in ("NFKD", "StripAccents", "Lowercase"):
+            found.append(name)
+        elif name != "Strip":
+            raise ValueError(f"the normalizer {name} is not supported")
+    settings = {"do_lower_case": "Lowercase" in found}
+    for setting, both in (
+        ("strip_accents", ("NFKD", "StripAccents")),
+        ("replace_latex_quotes", _QUOTES),
+    ):
+        used = tuple(name for name in found if name in both)
+        if used and used != both:
+            raise ValueError(
+                f"the normalizer has {' '.join(used)}; supported are both "
+                f"{' and '.join(both)}, in this order, or neither"
+            )
+        settings[setting] = bool(used)
+    return settings, charsmap
+
+
+def _begins_with_mark(pre_tokenizer: Mapping[str, Any] | None) -> bool:
+    """Returns whether the first word of a text gets a word mark."""
+    steps = _flat(pre_tokenizer, "pretokenizers")
+    types = [step["type"] for step in steps]
+    if types not in (["Metaspace"], ["WhitespaceSplit", "Metaspace"]):
+        raise ValueError(
+            f"the pre-tokenizer is {' '.join(types) or 'absent'}, not Metaspace"
+        )
+    metaspace = steps[-1]
+    if metaspace["replacement"] != WORD_MARK:
+        raise ValueError(
+            f"the word mark is {metaspace['replacement']!r}, not {WORD_MARK!r}"
+        )
+    # The oldest files have add_prefix_space instead.
+    always = "always" if metaspace.get("add_prefix_space", True) else "never"
+    scheme = metaspace.get("prepend_scheme", always)
+    # After WhitespaceSplit only the prefix marks the words.
+    if scheme not in ("always", "first", "never") or (
+        scheme != "always" and len(steps) > 1
+    ):
+        raise ValueError(
+            f"prepend_scheme={scheme!r} with {' and '.join(types)} is not "
+            "supported"
+        )
+    return scheme != "never"
+
+
+def _flat(step: Mapping[str, Any] | None, name: str) -> list[Mapping[str, Any]]:
+    """Returns the steps of a possibly nested sequence, in order."""
+    if step is None:
+        return []
+    if step["type"] != "Sequence":
+        return [step]
+    return [part for inner in step[name] for part in _flat(inner, name)]
+
+
+def _specify(model: sentencepiece_model_pb2.ModelProto, unk_id: int) -> None:
+    """Sets the trainer's settings that follow from the pieces."""
+    pieces = model.pieces
+    pad = [i for i, p in enumerate(pieces) if p.piece == "<pad>"]
+    spec = model.trainer_spec
+    spec.model_type = _TrainerSpec.UNIGRAM
+    spec.vocab_size = len(pieces)
+    spec.unk_id = unk_id
+    spec.unk_piece = pieces[unk_id].piece
+    spec.bos_id = spec.eos_id = -1
+    spec.pad_id = pad[0] if pad else -1
+    for piece in pieces:
+        if piece.type == _Type.CONTROL and piece.piece != "<pad>":
+            spec.control_symbols.append(piece.piece)
+        elif piece.type == _Type.USER_DEFINED:
+            spec.user_defined_symbols.append(piece.piece)
 
 
 def tokenizer_json(tokenizer: AlbertTokenizer) -> bytes:
-    """Returns a `tokenizer.json`, as near to the tokenizer as the format gets.
+    """Returns a `tokenizer.json` that approximates a tokenizer.
 
-    transformers 5 has no slow tokenizer. From `spiece.model` alone it leaves
-    commas at their digits, and cuts texts at `-`, `(` and other pieces of their
-    own as if a word began after them: half of all English sentences get other
-    ids. Here a piece that the comma rule splits has a penalty, as in the files
-    of transformers 4, so that others are taken in its place; and a text is cut
-    at special tokens only, unless `cut_at_user_defined_pieces` is set. Then
-    these are added tokens that are not special, as both transformers write it.
+    transformers 5 has no slow tokenizer. From `spiece.model` alone it does not
+    split commas from digits, and splits texts at `-`, `(` and other
+    user-defined pieces as if a word began after them, so that half of all
+    English sentences get other ids. Here a piece that the comma rule splits has
+    a penalty, as in the files of transformers 4, so that other pieces are used;
+    and texts are split at special tokens only, unless
+    `cut_at_user_defined_pieces` is set. Then these pieces are added tokens that
+    are not special, as both releases of transformers write them.
 
-    Not expressed are `lower_characters_first`, `match_special_tokens=False`
-    (they always match) and the two ways of the comma rule inside words. The
-    normalizer is for the library itself and for transformers 4: transformers 5
-    has its own, by `do_lower_case` and `keep_accents`, which always replaces
-    quotes.
+    The format cannot express `lower_characters_first`,
+    `match_special_tokens=False` and the difference between `google` and
+    `corrected` commas. The normalizer applies to the library itself and to
+    transformers 4: transformers 5 derives its own from `do_lower_case` and
+    `keep_accents`, and always replaces quotes.
     """
     model = sentencepiece_model_pb2.ModelProto.FromString(tokenizer.model_bytes)
     special = {
         *(tokenizer.pad_id, tokenizer.unk_id, tokenizer.mask_id),
         *(tokenizer.cls_id, tokenizer.sep_id),
     }
-    described = {
+    config = {
         "version": "1.0",
         "truncation": None,
         "padding": None,
@@ -76,27 +344,16 @@ def tokenizer_json(tokenizer: AlbertTokenizer) -> bytes:
             "byte_fallback": False,
         },
     }
-    return (json.dumps(described, ensure_ascii=False) + "\n").encode()
-
-
-_METASPACE = {
-    "type": "Metaspace",
-    "replacement": WORD_MARK,
-    "prepend_scheme": "always",
-}
+    return (json.dumps(config, ensure_ascii=False) + "\n").encode()
 
 
 def _normalizers(
     tokenizer: AlbertTokenizer, charsmap: bytes
 ) -> list[dict[str, Any]]:
-    """Returns what `Normalizer` does, then what SentencePiece does."""
+    """Returns the steps of `Normalizer`, then those of SentencePiece."""
 
-    def replace(kind: str, pattern: str, content: str) -> dict[str, Any]:
-        return {
-            "type": "Replace",
-            "pattern": {kind: pattern},
-            "content": content,
-        }
+    def replace(syntax: str, pattern: str, by: str) -> dict[str, Any]:
+        return {"type": "Replace", "pattern": {syntax: pattern}, "content": by}
 
     normalizer = tokenizer.normalizer
     steps = [
@@ -120,7 +377,7 @@ def _normalizers(
 
 
 def _template(tokenizer: AlbertTokenizer) -> dict[str, Any]:
-    """Returns `[CLS] A [SEP]` and `[CLS] A [SEP] B [SEP]`, with types."""
+    """Returns the templates `[CLS] A [SEP]` and `[CLS] A [SEP] B [SEP]`."""
 
     def special(token: str, segment: int) -> dict[str, Any]:
         return {"SpecialToken": {"id": token, "type_id": segment}}

@@ -1,5 +1,8 @@
 """Training a SentencePiece vocabulary by ALBERT's recipe."""
 
+from __future__ import annotations
+
+import dataclasses
 import io
 import os
 import pathlib
@@ -10,115 +13,123 @@ from collections.abc import Iterable, Iterator
 import sentencepiece
 
 from albert_tf.errors import InputError
+from albert_tf.settings import check_settings, setting
 from albert_tf.text.normalizer import Normalizer
 
-# SentencePiece leaves out longer sentences (4192 bytes), so they are cut; a
+# Sentences are cut, as SentencePiece skips those of more than 4192 bytes. A
 # character has at most 4 bytes.
 _MAX_CHARACTERS = 1000
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class VocabularyConfig:
+    """Settings of a vocabulary, also the flags of `albert train-vocab`.
+
+    `num_threads` has a fixed default because it affects the result: it sets the
+    order of SentencePiece's sums, and so the last digits of the scores.
+    """
+
+    vocab_size: int = setting(
+        30_000, "Number of pieces, special ones included.", bounds="[1, inf)"
+    )
+    do_lower_case: bool = setting(True, "Lower-case all text.")
+    strip_accents: bool = setting(
+        True, "Drop accents (combining marks after NFKD)."
+    )
+    # 0.9995 is usual for Chinese and Japanese.
+    character_coverage: float = setting(
+        0.99995,
+        "Share of the characters that get pieces; the rest is <unk>.",
+        bounds="[0.98, 1]",
+    )
+    max_sentences: int = setting(
+        10_000_000,
+        "Most sentences to use; of more, that many are drawn at random.",
+        bounds="[1, inf)",
+    )
+    seed: int = setting(12345, "Seed of that drawing.")
+    num_threads: int = setting(
+        16, "SentencePiece's threads.", flag=None, bounds="[1, 1024]"
+    )
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+
 def train_vocabulary(
     sentences: Iterable[str],
-    output_prefix: str | os.PathLike,
-    *,
-    vocab_size: int = 30_000,
-    do_lower_case: bool = True,
-    strip_accents: bool = True,
-    character_coverage: float = 0.99995,
-    max_sentences: int = 10_000_000,
-    seed: int = 12345,
-    num_threads: int = 16,
-    verbose: bool = False,
+    output: str | os.PathLike[str],
+    config: VocabularyConfig | None = None,
 ) -> pathlib.Path:
-    """Trains a unigram vocabulary and writes PREFIX.model and PREFIX.vocab.
+    """Trains a unigram vocabulary and writes OUTPUT.model and OUTPUT.vocab.
 
-    The recipe is the original's, on text normalized as `AlbertTokenizer` does:
-    `<pad>` 0, `<unk>` 1, `[CLS]` 2, `[SEP]` 3, `[MASK]` 4, then the pieces
-    `( ) " - . – £ €` that are always on their own, then what is learned.
+    The recipe is the original's, on text normalized like that of
+    `AlbertTokenizer`: `<pad>` 0, `<unk>` 1, `[CLS]` 2, `[SEP]` 3, `[MASK]` 4,
+    then the user-defined pieces `( ) " - . – £ €`, then the learned pieces.
 
-    The same sentences and arguments give the same bytes, on any machine with
-    the same release of sentencepiece. `num_threads` belongs to the recipe: it
-    decides the order in which SentencePiece adds up, and so the last digits of
-    the scores. Hence its default is a fixed number.
+    The same sentences and settings give the same bytes on any machine with the
+    same release of sentencepiece.
 
     Args:
-      sentences: the text, such as lines of a corpus; read once. Blank ones are
-        ignored. All that are used are held in memory.
-      output_prefix: path of the files, without `.model` and `.vocab`. Its
-        folder is made if need be.
-      vocab_size: number of pieces, special ones included.
-      do_lower_case: see `Normalizer`.
-      strip_accents: see `Normalizer`.
-      character_coverage: share of the text's characters that the vocabulary
-        must spell, from 0.98 to 1; 0.9995 is usual for Chinese or Japanese.
-      max_sentences: if there are more sentences, that many are drawn at random.
-      seed: of that drawing.
-      num_threads: SentencePiece's threads.
-      verbose: let SentencePiece report its progress on stderr.
+      sentences: the text, such as the lines of a corpus; read once. Blank
+        sentences are skipped. The others are held in memory.
+      output: prefix of the paths of the files. Missing folders are created.
+      config: the settings; None for the defaults.
 
     Returns:
-      The path of PREFIX.model.
+      The path of OUTPUT.model.
 
     Raises:
-      InputError: if there is no text, if it is too small for `vocab_size`, if
-        `vocab_size` is too small for its characters, or if the output cannot
-        be written.
+      InputError: there is no text, there is too little text for `vocab_size`,
+        `vocab_size` is too small for the characters of the text, or the output
+        cannot be written.
     """
-    for argument, value, least, most in (
-        ("vocab_size", vocab_size, 1, float("inf")),
-        ("max_sentences", max_sentences, 1, float("inf")),
-        ("num_threads", num_threads, 1, 1024),
-        ("character_coverage", character_coverage, 0.98, 1),
-    ):
-        if not least <= value <= most:
-            raise ValueError(
-                f"{argument} must be in [{least}, {most}], not {value}."
-            )
+    config = config or VocabularyConfig()
     if isinstance(sentences, str):
         raise TypeError("sentences must be many strings, not one str.")
-    if "://" in os.fspath(output_prefix):
+    if "://" in os.fspath(output):
         raise InputError(
-            f"output_prefix={os.fspath(output_prefix)!r}: a vocabulary is "
+            f"output={os.fspath(output)!r}: a vocabulary is "
             "written to a local folder; name one, and copy it there."
         )
-    prefix = pathlib.Path(output_prefix)
-    _make_folder(prefix)  # Now, not after hours of training.
-    sample = _sample(sentences, max_sentences, seed)
-    # SentencePiece aborts the process when nothing is left of the text.
+    prefix = pathlib.Path(output)
+    _make_folder(prefix)  # Fails before the training, not after it.
+    sample = _sample(sentences, config.max_sentences, config.seed)
+    # SentencePiece aborts the process if there is no text to train on.
     if not any(c.isalnum() for sentence in sample for c in sentence):
         raise InputError(
             "sentences: no text to train a vocabulary on (no letter or digit); "
             "check the input files."
         )
-    normalizer = Normalizer(do_lower_case, strip_accents)
+    normalizer = Normalizer(config.do_lower_case, config.strip_accents)
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=_consume(sample, normalizer),
             model_writer=model,
             model_type="unigram",
-            vocab_size=vocab_size,
-            character_coverage=character_coverage,
+            vocab_size=config.vocab_size,
+            character_coverage=config.character_coverage,
             pad_id=0,
             unk_id=1,
             bos_id=-1,
             eos_id=-1,
             control_symbols=["[CLS]", "[SEP]", "[MASK]"],
-            # A list: as the one string of the original's command line, the
-            # quotation mark begins a quoted field and swallows the rest.
+            # A list, because in a string, as on the original's command line,
+            # the quotation mark would start a quoted field.
             user_defined_symbols=["(", ")", '"', "-", ".", "–", "£", "€"],
-            input_sentence_size=0,  # All of the sample.
+            input_sentence_size=0,  # Use the whole sample.
             shuffle_input_sentence=False,
-            num_threads=num_threads,
-            minloglevel=0 if verbose else 2,  # Errors, which are raised too.
+            num_threads=config.num_threads,
+            minloglevel=2,  # Log only errors, which are also raised.
         )
     except RuntimeError as error:
-        raise _explained(error, vocab_size, character_coverage) from error
+        raise _explained(error, config) from error
     return _write(model.getvalue(), prefix)
 
 
 def _make_folder(prefix: pathlib.Path) -> None:
-    """Makes the folder of the output files, or says why it cannot be."""
+    """Creates the folder of the output files."""
     reason = None
     try:
         prefix.parent.mkdir(parents=True, exist_ok=True)
@@ -128,7 +139,7 @@ def _make_folder(prefix: pathlib.Path) -> None:
         reason = "no permission to write there"
     if reason is not None or not prefix.name:
         raise InputError(
-            f"output_prefix={str(prefix)!r}: cannot be written: "
+            f"output={str(prefix)!r}: cannot be written: "
             f"{reason or 'no file name'}; give another prefix."
         )
 
@@ -136,7 +147,7 @@ def _make_folder(prefix: pathlib.Path) -> None:
 def _sample(
     sentences: Iterable[str], max_sentences: int, seed: int
 ) -> list[str]:
-    """Draws sentences without bias in one pass (reservoir sampling)."""
+    """Draws a random sample in one pass (reservoir sampling)."""
     generator = random.Random(seed)
     sample: list[str] = []
     seen = 0
@@ -147,14 +158,14 @@ def _sample(
         if len(sample) < max_sentences:
             sample.append(sentence)
         else:
-            place = generator.randrange(seen)
-            if place < max_sentences:
-                sample[place] = sentence
+            index = generator.randrange(seen)
+            if index < max_sentences:
+                sample[index] = sentence
     return sample
 
 
 def _consume(sample: list[str], normalizer: Normalizer) -> Iterator[str]:
-    """Yields normalized sentences, and frees them: SentencePiece copies."""
+    """Yields normalized sentences, freeing those SentencePiece has copied."""
     sample.reverse()
     while sample:
         text = normalizer(sample.pop())
@@ -167,31 +178,29 @@ def _consume(sample: list[str], normalizer: Normalizer) -> Iterator[str]:
             yield text
 
 
-def _explained(
-    error: RuntimeError, vocab_size: int, character_coverage: float
-) -> Exception:
-    """Returns the input error that SentencePiece's error means, if it does."""
+def _explained(error: RuntimeError, config: VocabularyConfig) -> Exception:
+    """Returns an `InputError` for an error of SentencePiece if it is one."""
     message = str(error)
     if match := re.search(r"too high.*<= (\d+)", message):
         return InputError(
-            f"vocab_size={vocab_size} is too large for this text, which gives "
-            f"at most {match[1]} pieces; give more text, or "
+            f"vocab_size={config.vocab_size} is too large for this text, which "
+            f"gives at most {match[1]} pieces; use more text, or "
             f"vocab_size={match[1]} or less."
         )
     if match := re.search(r"required_chars\. \d+ vs (\d+)", message):
         return InputError(
-            f"vocab_size={vocab_size} is too small: the text's characters and "
-            f"the special pieces are {match[1]}; give at least that, or lower "
-            f"character_coverage={character_coverage}."
+            f"vocab_size={config.vocab_size} is too small for the characters "
+            f"of the text and the special pieces; use at least {match[1]}, or "
+            f"lower character_coverage={config.character_coverage}."
         )
     return RuntimeError(f"SentencePiece could not train: {message}")
 
 
 def _write(model: bytes, prefix: pathlib.Path) -> pathlib.Path:
-    """Writes PREFIX.model and PREFIX.vocab, each whole or not at all."""
+    """Writes PREFIX.model and PREFIX.vocab, each atomically."""
     processor = sentencepiece.SentencePieceProcessor()
     processor.LoadFromSerializedProto(model)
-    # As SentencePiece's own command writes it.
+    # The format of SentencePiece's own command.
     listing = "".join(
         f"{processor.id_to_piece(i)}\t{processor.get_score(i):g}\n"
         for i in range(processor.get_piece_size())

@@ -1,4 +1,4 @@
-"""BERT's way from a text to the words that WordPiece is given."""
+"""Word splitter of BERT, the step before WordPiece."""
 
 import dataclasses
 import functools
@@ -10,7 +10,7 @@ from albert_tf.text.code_points import lower_characters
 
 WordRules = Literal["google", "hugging_face"]
 
-# What BERT calls a Chinese character: the blocks of ideographs.
+# Blocks of ideographs that BERT treats as Chinese characters.
 _IDEOGRAPHS = (
     range(0x4E00, 0xA000),
     range(0x3400, 0x4DC0),
@@ -21,57 +21,58 @@ _IDEOGRAPHS = (
     range(0xF900, 0xFB00),
     range(0x2F800, 0x2FA20),
 )
-# Vowels and finals of Hangul, which compose with the letter before them.
+# Vowels and finals of Hangul, which compose with the preceding letter.
 _JAMO = range(0x1160, 0x1200)
 
 
 class Word(NamedTuple):
-    """A word, and where each of its characters comes from.
+    """A normalized word with offsets into the original text.
 
     Attributes:
-      text: the word, normalized.
-      starts: for each of its characters, where its source begins in the
-        original text, in characters.
-      limits: where its source ends. What is dropped (an accent, a control
+      text: the normalized word.
+      starts: start of the source of each character in the original text, in
+        characters.
+      ends: end of the source. A dropped character (an accent, a control
         character) belongs to the character before it.
     """
 
     text: str
     starts: list[int]
-    limits: list[int]
+    ends: list[int]
 
 
 class _Source(NamedTuple):
-    """A stretch of the original text and what has become of it so far."""
+    """A span of the original text and its image so far."""
 
     image: str
     start: int
-    limit: int
+    end: int
 
 
 @dataclasses.dataclass(frozen=True)
 class WordSplitter:
-    """BERT's `BasicTokenizer`: what comes before WordPiece.
+    """BERT's `BasicTokenizer`, the step before WordPiece.
 
     In this order: drop control and format characters (Cc, Cf) and U+FFFD; put
     blanks around ideographs; lower-case; decompose (NFD) and drop nonspacing
-    marks (Mn); split at whitespace and around every punctuation mark, which is
-    what Unicode calls so and all ASCII symbols.
+    marks (Mn); split at whitespace and around punctuation, which is Unicode's
+    and all symbols of ASCII.
 
-    So does the original, by the rules `google`. By `hugging_face`, as in the
-    slow `BertTokenizer` of transformers 4, each character is lower-cased by
-    itself before all else, so that a capital sigma never becomes a final one;
-    characters that are private or not assigned (Co, Cn) are dropped, too; and
-    text is composed (NFC) before it is lower-cased, which matters only where
-    accents stay.
+    These are the original's rules, `google`. With `hugging_face`, as in the
+    slow `BertTokenizer` of transformers 4, each character is lower-cased on its
+    own before everything else, so that a capital sigma never becomes a final
+    one; private and unassigned characters (Co, Cn) are dropped, too; and text
+    is composed (NFC) before lower-casing, which matters only if accents are
+    kept.
 
-    A lone surrogate, which UTF-8 cannot hold, counts as U+FFFD.
+    A lone surrogate, which UTF-8 cannot encode, is treated as U+FFFD.
 
     Attributes:
-      do_lower_case: lower-case.
-      strip_accents: decompose and drop marks; None: if lower-casing.
-      tokenize_chinese_chars: make every ideograph a word.
-      rules: whose rules these are: `google` or `hugging_face`.
+      do_lower_case: whether to lower-case.
+      strip_accents: whether to decompose and drop marks; None for the value of
+        `do_lower_case`.
+      tokenize_chinese_chars: whether every ideograph is a word.
+      rules: `google` or `hugging_face`.
     """
 
     do_lower_case: bool = True
@@ -87,19 +88,19 @@ class WordSplitter:
 
     @property
     def strips_accents(self) -> bool:
-        """Whether accents go, all settings considered."""
+        """Whether accents are dropped."""
         if self.strip_accents is None:
             return self.do_lower_case
         return self.strip_accents
 
     @property
     def lowers_characters_first(self) -> bool:
-        """Whether each character is lower-cased by itself before all else."""
+        """Whether characters are lower-cased on their own, before all else."""
         return self.do_lower_case and self.rules == "hugging_face"
 
     @property
     def composes(self) -> bool:
-        """Whether text is composed, and that matters."""
+        """Whether text is composed with an effect on the result."""
         return self.rules == "hugging_face" and not self.strips_accents
 
     def __call__(self, text: str) -> list[str]:
@@ -116,14 +117,14 @@ class WordSplitter:
         return text.translate(_spaced(self.strips_accents)).split()
 
     def align(self, text: str) -> list[Word]:
-        """Returns the words of a text, and where they come from."""
+        """Returns the words of a text with offsets into it."""
         sources = list(self._clean_sources(text))
         if self.composes:
             sources = _compose(sources)
         images = [source.image for source in sources]
         if self.do_lower_case:
-            # A sigma's context decides on its form, never on its length, so
-            # lengths may be counted source by source.
+            # The context of a sigma changes its form but not its length, so
+            # lengths can be computed source by source.
             lowered = "".join(images).lower()
             end = 0
             for i, image in enumerate(images):
@@ -137,7 +138,7 @@ class WordSplitter:
             characters = [
                 (c, i) for c, i in characters if unicodedata.category(c) != "Mn"
             ]
-        limits = _limits(sources, {i for _, i in characters}, len(text))
+        ends = _ends(sources, {i for _, i in characters}, len(text))
         words = [Word("", [], [])]
         for c, i in characters:
             spaced = is_punctuation(c)
@@ -147,7 +148,7 @@ class WordSplitter:
                 continue
             word = words[-1]
             word.starts.append(sources[i].start)
-            word.limits.append(limits[i])
+            word.ends.append(ends[i])
             words[-1] = word._replace(text=word.text + c)
             if spaced:
                 words.append(Word("", [], []))
@@ -162,17 +163,17 @@ class WordSplitter:
 
 
 def clean(text: str, rules: WordRules) -> str:
-    """Drops control characters and the like; makes whitespace blanks."""
+    """Drops control characters and replaces whitespace by blanks."""
     return text.translate(_cleaned(rules, False))
 
 
 def is_ideograph(character: str) -> bool:
-    """Whether BERT puts blanks around a character."""
+    """Returns whether BERT treats a character as an ideograph."""
     return any(ord(character) in block for block in _IDEOGRAPHS)
 
 
 def is_punctuation(character: str) -> bool:
-    """Whether BERT makes a character a word; symbols of ASCII are, too."""
+    """Returns whether BERT treats a character as punctuation."""
     if character.isascii():
         return character.isprintable() and not (
             character.isalnum() or character == " "
@@ -181,13 +182,13 @@ def is_punctuation(character: str) -> bool:
 
 
 class _Cleaned(dict):
-    """What `str.translate` makes of each code point at first."""
+    """First table for `str.translate`: cleaning and ideographs."""
 
     def __init__(self, rules: WordRules, spaces_ideographs: bool):
         super().__init__()
         self._dropped = ("Cc", "Cf", "Cs")
         if rules == "hugging_face":
-            self._dropped += ("Cn", "Co")
+            self._dropped = (*self._dropped, "Cn", "Co")
         self._spaces_ideographs = spaces_ideographs
 
     def __missing__(self, code_point: int) -> str:
@@ -206,7 +207,7 @@ class _Cleaned(dict):
 
 
 class _Spaced(dict):
-    """What `str.translate` makes of each code point at last."""
+    """Last table for `str.translate`: punctuation and marks."""
 
     def __init__(self, drops_marks: bool):
         super().__init__()
@@ -222,13 +223,13 @@ class _Spaced(dict):
         return image
 
 
-# Tables that fill as they are used: texts have few of the code points.
+# The tables are filled on demand, as texts use few of the code points.
 _cleaned = functools.cache(_Cleaned)
 _spaced = functools.cache(_Spaced)
 
 
 def _compose(sources: list[_Source]) -> list[_Source]:
-    """Joins sources whose images compose with each other."""
+    """Merges sources whose images compose with each other."""
     composed: list[_Source] = []
     group: list[_Source] = []
 
@@ -242,7 +243,7 @@ def _compose(sources: list[_Source]) -> list[_Source]:
                 for source, part in zip(group, parts, strict=True)
             )
         else:
-            composed.append(_Source(together, group[0].start, group[-1].limit))
+            composed.append(_Source(together, group[0].start, group[-1].end))
         group.clear()
 
     for source in sources:
@@ -255,7 +256,7 @@ def _compose(sources: list[_Source]) -> list[_Source]:
 
 
 def _composes(character: str) -> bool:
-    """Whether a character may change with what is before it."""
+    """Returns whether a character may compose with preceding ones."""
     return (
         unicodedata.category(character).startswith("M")
         or ord(character) in _JAMO
@@ -263,7 +264,7 @@ def _composes(character: str) -> bool:
 
 
 def _reorder(characters: list[tuple[str, int]]) -> list[tuple[str, int]]:
-    """Sorts marks by their combining class, as a normal form has them."""
+    """Sorts marks by their combining class, as in a normal form."""
     keys, starter = [], 0
     for c, _ in characters:
         combining = unicodedata.combining(c)
@@ -273,11 +274,11 @@ def _reorder(characters: list[tuple[str, int]]) -> list[tuple[str, int]]:
     return [characters[i] for i in order]
 
 
-def _limits(sources: list[_Source], kept: set[int], length: int) -> list[int]:
-    """Returns where each source ends, with what is dropped after it."""
-    limits = [0] * len(sources)
+def _ends(sources: list[_Source], kept: set[int], length: int) -> list[int]:
+    """Returns the end of each source, including dropped ones after it."""
+    ends = [0] * len(sources)
     for i in reversed(range(len(sources))):
-        limits[i] = length
+        ends[i] = length
         if i in kept:
             length = sources[i].start
-    return limits
+    return ends

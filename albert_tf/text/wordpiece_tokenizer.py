@@ -1,40 +1,238 @@
-"""The tokenizer of checkpoints with a `vocab.txt`, such as the Chinese ones."""
+"""WordPiece tokenizer, for checkpoints with a `vocab.txt`."""
+
+from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, get_args
 
-from albert_tf.text.base_tokenizer import Tokenizer
-from albert_tf.text.model_file import read_model
-from albert_tf.text.token_offsets import Token
+from albert_tf.errors import InputError
+from albert_tf.text.added_tokens import content_of
+from albert_tf.text.base_tokenizer import Tokenizer, read_model
+from albert_tf.text.tokens import Token
 from albert_tf.text.word_splitter import WordRules, WordSplitter
-from albert_tf.text.wordpiece import (
-    CONTINUATION,
-    SPECIAL_PIECES,
-    WordPieces,
-    read_pieces,
-)
 
-# Of a word, by whose rules it is.
+CONTINUATION = "##"  # prefix of pieces inside a word
+SPECIAL_PIECES = ("[PAD]", "[CLS]", "[SEP]", "[MASK]", "[UNK]")
+_CACHED_WORDS = 1 << 16
+
+
+def is_wordpiece(content: bytes) -> bool:
+    """Returns whether a file is a `vocab.txt`, by BERT's special pieces."""
+    try:
+        return not set(_lines(content)).isdisjoint(SPECIAL_PIECES)
+    except UnicodeDecodeError:
+        return False
+
+
+def read_pieces(content: bytes, name: str) -> list[str]:
+    """Returns the pieces of a `vocab.txt`, in the order of their ids.
+
+    Args:
+      content: one piece per line, in UTF-8.
+      name: name of the file in error messages, such as its path.
+
+    Raises:
+      InputError: the file is not such a vocabulary, or a special piece of BERT
+        is missing.
+    """
+    try:
+        pieces = _lines(content)
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{name}: not a WordPiece vocabulary (vocab.txt): byte "
+            f"{error.start} is not UTF-8."
+        ) from None
+    missing = sorted(set(SPECIAL_PIECES) - set(pieces))
+    if missing:
+        raise InputError(
+            f"{name}: the WordPiece vocabulary has no line "
+            f"{' '.join(missing)}; ALBERT needs {' '.join(SPECIAL_PIECES)}: "
+            "give the vocab.txt of the checkpoint."
+        )
+    return pieces
+
+
+class WordPieces:
+    """Greedy longest-match segmentation of words into pieces.
+
+    A word that cannot be segmented, or is too long, is unknown as a whole.
+    """
+
+    def __init__(
+        self, pieces: Sequence[str], unk_id: int, max_characters_per_word: int
+    ):
+        """Initializes the vocabulary.
+
+        Args:
+          pieces: pieces in the order of their ids; of duplicates the last one
+            is used.
+          unk_id: id of unknown words.
+          max_characters_per_word: maximum length; longer words are unknown.
+        """
+        self._ids = {piece: i for i, piece in enumerate(pieces)}
+        self._longest = max(map(len, pieces))
+        self._unknown = (unk_id,)
+        self._max_characters = max_characters_per_word
+        self._cache: dict[str, tuple[int, ...]] = {}
+
+    def __call__(self, word: str) -> tuple[int, ...]:
+        """Returns the ids of the pieces of a word."""
+        ids = self._cache.get(word)
+        if ids is None:
+            ids = self._find(word)
+            if len(self._cache) >= _CACHED_WORDS:
+                self._cache.clear()
+            self._cache[word] = ids
+        return ids
+
+    def _find(self, word: str) -> tuple[int, ...]:
+        if len(word) > self._max_characters:
+            return self._unknown
+        ids: list[int] = []
+        start, mark = 0, ""
+        while start < len(word):
+            # `_longest` may include the prefix; extra look-ups are harmless.
+            for end in range(min(len(word), start + self._longest), start, -1):
+                piece_id = self._ids.get(mark + word[start:end])
+                if piece_id is not None:
+                    break
+            else:
+                return self._unknown
+            ids.append(piece_id)
+            start, mark = end, CONTINUATION
+        return tuple(ids)
+
+
+def _lines(content: bytes) -> list[str]:
+    text = content.decode("utf-8-sig")
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return lines if lines[-1] else lines[:-1]
+
+
+# Arguments of `WordPieceTokenizer` that give the ids of Hugging Face's slow
+# `BertTokenizer` (transformers up to 4.57) with its default options. One
+# difference: in cased text it matches "[MA\u00adSK]" as [MASK], as it looks for
+# special tokens again after dropping the soft hyphen.
+HUGGING_FACE_SLOW_WORDPIECE = {
+    "do_lower_case": True,
+    "strip_accents": None,
+    "tokenize_chinese_chars": True,
+    "rules": "hugging_face",
+    "match_special_tokens": True,
+}
+
+# Community checkpoints of ALBERT with a `vocab.txt` have any of these.
+_TOKENIZER_CLASSES = (
+    "BertTokenizer",
+    "BertTokenizerFast",
+    "AlbertTokenizer",
+    "AlbertTokenizerFast",
+)
+_SPECIAL_TOKENS = {
+    "unk_token": "[UNK]",
+    "sep_token": "[SEP]",
+    "pad_token": "[PAD]",
+    "cls_token": "[CLS]",
+    "mask_token": "[MASK]",
+}
+_OUR_RULES = "word_rules"  # only in files of albert_tf
+
+
+def describe_wordpiece(tokenizer: WordPieceTokenizer) -> dict[str, Any]:
+    """Returns the `tokenizer_config.json` of a tokenizer.
+
+    transformers 4 gives the same ids if the settings are
+    `HUGGING_FACE_SLOW_WORDPIECE`, with any values of the first three.
+    """
+    settings = dict(tokenizer.settings)
+    return {
+        "tokenizer_class": "BertTokenizer",
+        "do_basic_tokenize": True,
+        _OUR_RULES: settings.pop("rules"),
+        **settings,
+        "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
+        **_SPECIAL_TOKENS,
+    }
+
+
+def wordpiece_settings(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the tokenizer's arguments for a `tokenizer_config.json`.
+
+    Args:
+      config: content of the file. A file of Hugging Face gives the settings
+        of its slow tokenizer.
+
+    Raises:
+      ValueError: an option is not supported.
+    """
+    if not isinstance(config, Mapping):
+        raise TypeError("not a JSON object")
+    name = config.get("tokenizer_class") or "BertTokenizer"
+    if name not in _TOKENIZER_CLASSES:
+        raise ValueError(
+            f"tokenizer_class={name} is not supported with vocab.txt, only "
+            f"{', '.join(_TOKENIZER_CLASSES)}"
+        )
+    if not config.get("do_basic_tokenize", True):
+        raise ValueError(
+            "do_basic_tokenize=false (no splitting at punctuation) is not "
+            "supported"
+        )
+    if config.get("never_split"):
+        raise ValueError(
+            f"never_split={config['never_split']} is not supported"
+        )
+    for role, piece in _SPECIAL_TOKENS.items():
+        token = content_of(config.get(role) or piece)
+        if token != piece:
+            raise ValueError(
+                f"{role}={token!r} is not supported with vocab.txt, only "
+                f"{piece}"
+            )
+    strip_accents = config.get("strip_accents")
+    settings = {
+        **HUGGING_FACE_SLOW_WORDPIECE,
+        "do_lower_case": bool(config.get("do_lower_case", True)),
+        "strip_accents": None if strip_accents is None else bool(strip_accents),
+        "tokenize_chinese_chars": bool(
+            config.get("tokenize_chinese_chars", True)
+        ),
+    }
+    if _OUR_RULES in config:
+        rules = config[_OUR_RULES]
+        if rules not in get_args(WordRules):
+            raise ValueError(
+                f"{_OUR_RULES} must be one of "
+                f"{', '.join(get_args(WordRules))}, not {rules}"
+            )
+        settings["rules"] = rules
+        settings["match_special_tokens"] = bool(
+            config.get("match_special_tokens", False)
+        )
+    return settings
+
+
+# Maximum length of a word, by rules.
 _MAX_CHARACTERS = {"google": 200, "hugging_face": 100}
 
 
 class WordPieceTokenizer(Tokenizer):
-    """Turns text into ids by BERT's WordPiece, as Google's Chinese ALBERTs do.
+    """WordPiece tokenizer of BERT and of Google's Chinese ALBERT models.
 
     Text is split into words (`WordSplitter`), and each word into the longest
-    pieces of the vocabulary (`WordPieces`). Special pieces such as `[MASK]`
-    never come from text, unless `match_special_tokens` is set.
-    `HUGGING_FACE_SLOW_WORDPIECE`, in `wordpiece_files.py`, are the settings
-    with which it does as Hugging Face's slow `BertTokenizer`.
+    pieces of the vocabulary (`WordPieces`). Special tokens such as `[MASK]` in
+    a text are treated as text, unless `match_special_tokens` is set.
+    `HUGGING_FACE_SLOW_WORDPIECE` has the settings that give the ids of Hugging
+    Face's slow `BertTokenizer`.
 
         tokenizer = AlbertTokenizer.from_file("vocab.txt")
         tokenizer.tokenize("unaffable 中文")  # un ##aff ##able 中 文
 
     Attributes:
       normalizer: the `WordSplitter` of the texts.
-      max_characters_per_word: longer words are unknown.
+      max_characters_per_word: maximum length; longer words are unknown.
     """
 
     file_name = "vocab.txt"
@@ -50,23 +248,23 @@ class WordPieceTokenizer(Tokenizer):
         match_special_tokens: bool = False,
         name: str = "WordPiece vocabulary",
     ):
-        """Reads a vocabulary; see `from_file` for a path.
+        """Initializes the tokenizer from the content of a `vocab.txt`.
 
         Args:
-          model_bytes: the content of a `vocab.txt`: a piece a line.
+          model_bytes: one piece per line. `from_file` takes a path.
           do_lower_case: see `WordSplitter`.
           strip_accents: see `WordSplitter`.
           tokenize_chinese_chars: see `WordSplitter`.
-          rules: see `WordSplitter`. Besides, a word is unknown if it has more
-            than 200 characters by the rules `google`, which is what the
-            released weights saw, and more than 100 by `hugging_face`.
-          match_special_tokens: let `[MASK]`, `[CLS]`, `[SEP]`, `[PAD]` and
-            `[UNK]` in a text stand for themselves.
-          name: what error messages call the vocabulary, such as its path.
+          rules: see `WordSplitter`. They also set the maximum length of a
+            word: 200 characters with `google`, as used for the released
+            weights, and 100 with `hugging_face`.
+          match_special_tokens: whether `[MASK]`, `[CLS]`, `[SEP]`, `[PAD]` and
+            `[UNK]` in a text become their ids.
+          name: name of the vocabulary in error messages, such as its path.
 
         Raises:
-          InputError: if it is no such file, or lacks one of BERT's special
-            pieces.
+          InputError: the vocabulary is invalid, or a special piece of BERT is
+            missing.
         """
         self.normalizer = WordSplitter(
             do_lower_case, strip_accents, tokenize_chinese_chars, rules
@@ -87,23 +285,23 @@ class WordPieceTokenizer(Tokenizer):
 
     @classmethod
     def from_file(
-        cls, path: str | os.PathLike, **settings: Any
-    ) -> "WordPieceTokenizer":
+        cls, path: str | os.PathLike[str], **settings: Any
+    ) -> WordPieceTokenizer:
         """Loads a `vocab.txt` from a local or remote path.
 
         Args:
           path: such as `vocab.txt`, or `gs://bucket/vocab.txt`.
-          **settings: `do_lower_case` and so on, as of the constructor.
+          **settings: arguments of the constructor, such as `do_lower_case`.
 
         Raises:
-          InputError: there is no such file, it is no such vocabulary, or that
-            lacks one of BERT's special pieces.
+          InputError: the file cannot be read, is not such a vocabulary, or a
+            special piece of BERT is missing.
         """
         return cls(read_model(path), name=os.fspath(path), **settings)
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The keyword arguments that make this tokenizer from its model."""
+        """Keyword arguments of the constructor, without the vocabulary."""
         return {
             **dataclasses.asdict(self.normalizer),
             "match_special_tokens": self.match_special_tokens,
@@ -112,7 +310,7 @@ class WordPieceTokenizer(Tokenizer):
     def _encode_plain(
         self, texts: list[str], num_threads: int
     ) -> list[list[int]]:
-        del num_threads  # It is Python.
+        del num_threads  # Words are split in Python, in one thread.
         return [
             [i for word in self.normalizer(text) for i in self._pieces_of(word)]
             for text in texts
@@ -127,7 +325,7 @@ class WordPieceTokenizer(Tokenizer):
                 end = begin + len(piece) - bool(begin) * len(CONTINUATION)
                 if ids == (self.unk_id,):
                     end = len(word.text)
-                yield Token(piece, i, word.starts[begin], word.limits[end - 1])
+                yield Token(piece, i, word.starts[begin], word.ends[end - 1])
                 begin = end
 
     def _decode(self, ids: list[int]) -> str:

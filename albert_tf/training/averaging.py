@@ -18,13 +18,13 @@ class WeightAverages:
     """Exponential moving averages of weights, updated on the device.
 
     After update k (from 0): `average += (1 - d) * (weight - average)` with
-    `d = min(decay, (1 + k) / (10 + k))`, as `tf.train.ExponentialMovingAverage`
-    has it: the averages begin as the initial weights, which so have next to no
-    share in them after a few steps. Create it under the strategy's scope, when
-    the weights have their initial values.
+    `d = min(decay, (1 + k) / (10 + k))`, as in
+    `tf.train.ExponentialMovingAverage`: the averages begin as the initial
+    weights, which lose almost all influence within a few steps. Create it under
+    the strategy's scope, when the weights have their initial values.
 
     Args:
-      variables: what to average.
+      variables: the weights to average.
       decay: in (0, 1).
     """
 
@@ -41,7 +41,7 @@ class WeightAverages:
 
     @property
     def variables(self) -> dict[str, tf.Variable]:
-        """The averages by the names of their weights."""
+        """The averages, by the names of the weights."""
         return dict(self._averages)
 
     def decay_at(self, step: tf.Tensor | int) -> tf.Tensor:
@@ -55,8 +55,8 @@ class WeightAverages:
         """Updates the averages after the weights; call it in a replica.
 
         Args:
-          decay: what `decay_at` gives for this step.
-          condition: bool scalar; where given and false, nothing changes.
+          decay: the result of `decay_at` for this step.
+          condition: bool scalar; if given and false, nothing changes.
         """
         kept = 1.0 - decay
         if condition is not None:
@@ -74,9 +74,9 @@ class WeightAverages:
 
     @contextlib.contextmanager
     def in_use(self) -> Iterator[None]:
-        """Gives the model the averages; afterwards, its weights to the bit.
+        """Swaps the averages into the model, and its exact weights back.
 
-        In between, `variables` hold the weights.
+        Inside the block, `variables` hold the weights.
         """
         self._swap()
         try:
@@ -85,7 +85,7 @@ class WeightAverages:
             self._swap()
 
     def applied(self, evaluate: Callable[[], T]) -> Callable[[], T]:
-        """Returns `evaluate`, but of the averages instead of the weights."""
+        """Returns `evaluate`, applied to the averages of the weights."""
 
         def evaluate_averages():
             with self.in_use():

@@ -1,4 +1,4 @@
-"""Which checkpoint of a run scored best, and how that is kept on record."""
+"""The best evaluation of a run, recorded beside its checkpoints."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import dataclasses
 import json
 import math
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.training.files import read_text, write_atomically
+from albert_tf.files import read_text, write_atomically
+from albert_tf.training.config import TrainingConfig
 
 FILE = "best.json"
 
@@ -22,9 +23,9 @@ class Best:
     """The best evaluation so far.
 
     Attributes:
-      step: updates done then.
-      metric: what it was judged by.
-      value: of the metric.
+      step: updates done before it.
+      metric: name of the metric that decides.
+      value: value of the metric.
     """
 
     step: int
@@ -32,9 +33,9 @@ class Best:
     value: float
 
     def is_beaten_by(self, value: float) -> bool:
-        """Whether a value is better: a lower loss, or a higher anything else.
+        """Returns whether a value is better: a lower loss, or a higher score.
 
-        Equal ones are not, so the earlier of two stays; neither is NaN.
+        Equal values and NaN are not, so the earlier of two equal ones stays.
         """
         if lower_is_better(self.metric):
             return value < self.value
@@ -42,7 +43,7 @@ class Best:
 
 
 def lower_is_better(metric: str) -> bool:
-    """Whether a metric is a loss, by its name."""
+    """Returns whether a metric is a loss, by its name."""
     return "loss" in metric
 
 
@@ -52,16 +53,16 @@ def best_of(
     """Finds the best evaluation in the log of a run.
 
     Args:
-      lines: of `metrics.jsonl`.
-      metric: what to judge by.
-      steps: those that count: whose checkpoints are there.
+      lines: lines of `metrics.jsonl`.
+      metric: name of the metric that decides.
+      steps: the steps to consider: those with a checkpoint.
     """
     best = None
     for line in lines:
         value = line["values"].get(metric)
         if line["split"] != "eval" or line["step"] not in steps:
             continue
-        # In the log, a value that is not finite is null.
+        # The log has null for a value that is not finite.
         if value is None or not math.isfinite(value):
             continue
         if best is None or best.is_beaten_by(value):
@@ -72,11 +73,12 @@ def best_of(
 def evaluations_since_best(
     lines: Iterable[Mapping[str, Any]], metric: str
 ) -> int:
-    """Counts the evaluations behind the best one, whether that is kept or not.
+    """Counts the evaluations since the best one, whether it was kept or not.
 
     Args:
-      lines: of `metrics.jsonl`.
-      metric: what to judge by; a value that is not finite is never the best.
+      lines: lines of `metrics.jsonl`.
+      metric: name of the metric that decides; a value that is not finite is
+        never the best.
     """
     lines = list(lines)
     steps = [line["step"] for line in lines if line["split"] == "eval"]
@@ -87,10 +89,10 @@ def evaluations_since_best(
 def better(
     best: Best | None, step: int, metric: str, values: Mapping[str, float]
 ) -> Best | None:
-    """Returns the evaluation of a step if it is the best one so far.
+    """Returns the evaluation of a step if it is the best so far, else None.
 
     Raises:
-      InputError: it has no such metric.
+      InputError: the evaluation does not have the metric.
     """
     if metric not in values:
         raise InputError(
@@ -103,11 +105,11 @@ def better(
     return Best(step, metric, value)
 
 
-def read_best(folder: str | os.PathLike) -> Best | None:
-    """Reads the record in a folder of checkpoints; None where there is none.
+def read_best(folder: str | os.PathLike[str]) -> Best | None:
+    """Reads the record in a folder of checkpoints; None if there is none.
 
     Raises:
-      InputError: the file is no such record.
+      InputError: the file cannot be parsed.
     """
     path = os.path.join(os.fspath(folder), FILE)
     if not tf.io.gfile.exists(path):
@@ -116,16 +118,35 @@ def read_best(folder: str | os.PathLike) -> Best | None:
         return Best(**json.loads(read_text(path)))
     except (ValueError, TypeError) as error:
         raise InputError(
-            f"{path} is not the record of a best checkpoint ({error}); remove "
-            "it, and the run makes another when it resumes"
+            f"{path} is not a valid record of the best checkpoint ({error}); "
+            "remove it, and a resumed run will write a new one"
         ) from error
 
 
-def write_best(folder: str | os.PathLike, best: Best | None) -> None:
-    """Puts a record into a folder of checkpoints; None removes it."""
+def write_best(folder: str | os.PathLike[str], best: Best | None) -> None:
+    """Writes the record into a folder of checkpoints; None removes it."""
     path = os.path.join(os.fspath(folder), FILE)
     if best is not None:
         text = json.dumps(dataclasses.asdict(best), indent=2) + "\n"
         write_atomically(path, text)
     elif tf.io.gfile.exists(path):
         tf.io.gfile.remove(path)
+
+
+def stops_early(
+    config: TrainingConfig, step: int, lines: Sequence[Mapping[str, Any]]
+) -> bool:
+    """Returns whether a run ends before its last step.
+
+    This depends on the evaluations up to a checkpoint alone, so a run that is
+    killed and resumed stops where it would have stopped.
+
+    Args:
+      config: settings of the run.
+      step: updates done.
+      lines: the evaluations so far, as in `metrics.jsonl`.
+    """
+    patience = config.early_stopping_patience
+    if not patience or step >= config.num_train_steps:
+        return False
+    return evaluations_since_best(lines, config.best_metric) >= patience

@@ -1,22 +1,16 @@
-"""Checkpoints as files: named, listed, read, written and removed.
-
-A checkpoint is a TensorFlow checkpoint, `step-00001000.*`, with the entries
-`model/<variable>`, `optimizer/<variable>/adam_m` and `.../adam_v`, `step` and
-`seed`, and what else a run has: `average/...`, `loss_scale/...`, `rollbacks`.
-The names come from `variable.path`, not from Keras' object graph, so no change
-inside of Keras orphans them.
-"""
+"""Files of checkpoints: listing, finding, reading and writing them."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+from albert_tf.files import split_patterns
 from albert_tf.training.best_checkpoint import read_best
 
 FOLDER = "checkpoints"
@@ -32,12 +26,12 @@ def checkpoint_path(folder: str, step: int) -> str:
     return os.path.join(folder, f"step-{step:08d}")
 
 
-def list_checkpoints(folder: str | os.PathLike) -> dict[int, str]:
-    """Returns the complete checkpoints of a folder, step -> path, in order."""
+def list_checkpoints(folder: str | os.PathLike[str]) -> dict[int, str]:
+    """Returns the complete checkpoints of a folder, step -> path, by step."""
     folder = os.fspath(folder)
     if not tf.io.gfile.isdir(folder):
         return {}
-    # The index comes last, so where it is, the data are.
+    # The index is written last: if it exists, the data are complete.
     names = (
         re.fullmatch(r"(step-(\d+))\.index", name)
         for name in tf.io.gfile.listdir(folder)
@@ -46,28 +40,28 @@ def list_checkpoints(folder: str | os.PathLike) -> dict[int, str]:
     return dict(sorted(found.items()))
 
 
-def read_checkpoint(prefix: str | os.PathLike) -> dict[str, np.ndarray]:
+def read_checkpoint(prefix: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     """Reads a whole checkpoint into memory, checksums verified.
 
     Args:
-      prefix: its path without extension.
+      prefix: path of the checkpoint, without extension.
 
     Returns:
       The arrays by name: `model/<variable>`, ..., `step`, `seed`.
 
     Raises:
-      InputError: it is damaged or not there.
+      InputError: the checkpoint is damaged or does not exist.
     """
     prefix = os.fspath(prefix)
     try:
-        # `tf.train.load_checkpoint` would also take it for a folder.
+        # `tf.train.load_checkpoint` would also accept a folder.
         reader = tf.compat.v1.train.NewCheckpointReader(prefix)
         return {
             key.removesuffix(_SUFFIX): reader.get_tensor(key)
             for key in reader.get_variable_to_shape_map()
             if key.endswith(_SUFFIX)
         }
-    # IndexError is what the reader makes of "out of range": a file cut short.
+    # The reader raises IndexError for a truncated file ("out of range").
     except (tf.errors.OpError, IndexError) as error:
         reason = str(error).splitlines()[0]
         raise InputError(
@@ -75,19 +69,19 @@ def read_checkpoint(prefix: str | os.PathLike) -> dict[str, np.ndarray]:
         ) from error
 
 
-def find_checkpoint(path: str | os.PathLike) -> str:
+def find_checkpoint(path: str | os.PathLike[str]) -> str:
     """Finds one checkpoint of a run.
 
     Args:
-      path: the run's folder, or the folder of its checkpoints, for the newest;
-        either with `/best` for the one that scored best; or a checkpoint's path
+      path: the run's folder or the folder of its checkpoints, for the newest;
+        either with `/best` appended, for the best one; or a checkpoint's path
         without extension.
 
     Returns:
-      Its path without extension.
+      Path of the checkpoint, without extension.
 
     Raises:
-      InputError: there is none.
+      InputError: there is no checkpoint.
     """
     path = os.fspath(path)
     if tf.io.gfile.exists(path + ".index"):
@@ -103,9 +97,9 @@ def find_checkpoint(path: str | os.PathLike) -> str:
             if best is not None:
                 return checkpoint_path(folder, best.step)
     raise InputError(
-        f"{path}: no checkpoint there; give the folder of a run, or that "
-        f"folder/{BEST} where it has --best_metric, or a checkpoint's path "
-        "without extension"
+        f"{path}: no checkpoint there; pass the folder of a run, "
+        f"FOLDER/{BEST} if the run has --best_metric, or the path of a "
+        "checkpoint without extension"
     )
 
 
@@ -115,11 +109,11 @@ def write_checkpoint(
     """Writes the checkpoint of a step; it is listed once it is complete.
 
     Raises:
-      OSError: it cannot be written. What is there already stays.
+      OSError: it cannot be written. Existing checkpoints are kept.
     """
     prefix = checkpoint_path(folder, step)
-    # TensorFlow writes the index in place, so one that is there may still be
-    # incomplete; under its final name it must not be.
+    # TensorFlow writes the index in place, so an index may be incomplete; under
+    # its final name it must not be.
     unfinished = os.path.join(folder, _UNFINISHED + str(step))
     try:
         tf.io.gfile.makedirs(folder)
@@ -138,20 +132,20 @@ def write_checkpoint(
         remove_unfinished(folder)
         reason = str(error).splitlines()[0]
         raise OSError(
-            f"checkpoint {prefix} cannot be written ({reason}); what was saved "
-            "before is intact, and the same command resumes from there"
+            f"checkpoint {prefix} cannot be written ({reason}); earlier ones "
+            "are intact, and the same command resumes from them"
         ) from error
 
 
 def remove_checkpoint(prefix: str) -> None:
-    """Removes a checkpoint, if there is one, from the listing first."""
+    """Removes a checkpoint, if it exists; first its index."""
     for pattern in (prefix + ".index", prefix + ".data-*"):
         for path in tf.io.gfile.glob(pattern):
             tf.io.gfile.remove(path)
 
 
 def remove_unfinished(folder: str) -> None:
-    """Removes what a process that died while writing has left."""
+    """Removes the files that a process killed while writing has left."""
     if not tf.io.gfile.isdir(folder):
         return
     complete = set(list_checkpoints(folder).values())
@@ -162,3 +156,61 @@ def remove_unfinished(folder: str) -> None:
             tf.io.gfile.rmtree(path)
         elif name.startswith(_UNFINISHED) or (data and data[1] not in complete):
             tf.io.gfile.remove(path)
+
+
+def match_checkpoints(
+    patterns: str | Sequence[str | os.PathLike[str]],
+) -> list[str]:
+    """Finds all complete checkpoints that match patterns.
+
+    Args:
+      patterns: globs, separated by commas or as a list. They may match files of
+        checkpoints (`run/checkpoints/step-*`), or folders of checkpoints or
+        runs, for all checkpoints in them; or be the path of a checkpoint
+        without extension.
+
+    Returns:
+      Paths without extension: each once, folder by folder, in the order of
+      their steps.
+
+    Raises:
+      InputError: no checkpoint matches a pattern.
+    """
+    found = {}
+    for pattern in split_patterns(patterns):
+        matches = [
+            match
+            for path in _paths(pattern)
+            for match in _checkpoints_of(path).items()
+        ]
+        if not matches:
+            raise InputError(
+                f"checkpoints {pattern!r}: no complete checkpoint there; pass "
+                "a pattern such as 'run/checkpoints/step-*'"
+            )
+        found |= {path: step for step, path in matches}
+    return sorted(found, key=lambda path: (os.path.dirname(path), found[path]))
+
+
+def _paths(pattern: str) -> list[str]:
+    if tf.io.gfile.exists(pattern):
+        return [pattern]  # Its name may contain characters of a glob.
+    # A path without extension is not a file.
+    for candidate in (pattern, f"{pattern}.index"):
+        paths = tf.io.gfile.glob(candidate) if pattern else []
+        if paths:
+            return paths
+    return []
+
+
+def _checkpoints_of(path: str) -> dict[int, str]:
+    """Returns step -> checkpoint, of one of its files or of a folder."""
+    path = path.rstrip("/")
+    if tf.io.gfile.isdir(path):
+        return list_checkpoints(os.path.join(path, FOLDER)) or list_checkpoints(
+            path
+        )
+    match = re.fullmatch(r"(.*step-(\d+))\.(index|data-.*)", path)
+    if match and tf.io.gfile.exists(f"{match[1]}.index"):
+        return {int(match[2]): match[1]}
+    return {}

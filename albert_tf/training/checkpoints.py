@@ -1,55 +1,71 @@
-"""The checkpoints of a run: written while it goes on, restored, pruned."""
+"""Checkpoints of a run: written in the background, restored, pruned."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import Any
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
 from albert_tf.errors import InputError
-from albert_tf.training.background_writer import BackgroundWriter
 from albert_tf.training.best_checkpoint import Best, read_best, write_best
 from albert_tf.training.checkpoint_files import (
+    find_checkpoint,
     list_checkpoints,
     read_checkpoint,
     remove_checkpoint,
     remove_unfinished,
     write_checkpoint,
 )
-from albert_tf.training.rollbacks import Rollback
-from albert_tf.training.saved_values import assign_values
 from albert_tf.training.variables import by_name
 
 _ROLLBACKS = "rollbacks"
 
 
+class Rollback(NamedTuple):
+    """One rollback: the update that diverged, and the batches it skipped.
+
+    Attributes:
+      step: the update that diverged, counted from 1.
+      first_batch: the first skipped batch of the data, counted from 0.
+      last_batch: the last one: the batch of the update that diverged.
+    """
+
+    step: int
+    first_batch: int
+    last_batch: int
+
+
 class Checkpoints:
     """The checkpoints of one run: writes, lists, restores and prunes them.
 
-    Writing takes place in the background; as a context manager this waits for
-    it at the end, however that comes. In a run of several workers every one
-    restores, from the same folder, and only the chief writes.
+    Checkpoints are written by a thread, one at a time, so that at most one copy
+    of the values is held. As a context manager, this waits for the thread at
+    the end, however the block ends. In a run of several workers all of them
+    restore, from the same folder, and only the chief writes.
 
     Args:
-      folder: where they are; created by the first save.
-      variables: what to save, by stable name; see `training_variables`.
+      folder: folder of the checkpoints; created by the first save.
+      variables: the variables to save, by stable name; see
+        `training_variables`.
       seed: the seed of the run; a checkpoint of another seed is refused.
-      keep: how many of the newest checkpoints stay. The best one stays too.
-      reach: where given, the newest checkpoint that lies at least so many
-        steps back stays as well.
+      keep: number of the newest checkpoints to keep, besides the best one.
+      reach: if given, the newest checkpoint that is at least this many steps
+        old is kept as well.
       writes: whether this process writes.
 
     Attributes:
-      rollbacks: those of the run so far; saved and restored with the variables.
+      rollbacks: the rollbacks of the run so far; saved and restored with the
+        variables.
     """
 
     def __init__(
         self,
-        folder: str | os.PathLike,
+        folder: str | os.PathLike[str],
         variables: Mapping[str, tf.Variable],
         *,
         seed: int = 0,
@@ -65,26 +81,27 @@ class Checkpoints:
         self._writes = writes
         self._best = read_best(self._folder)
         self._step = 0  # of the variables, when last saved or restored
-        self._writer = BackgroundWriter()
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="checkpoints")
+        self._pending: Future | None = None
         self.rollbacks: tuple[Rollback, ...] = ()
         if writes:
             remove_unfinished(self._folder)
 
     def save(self, step: int) -> None:
-        """Starts to write the checkpoint of `step`, with the values of now.
+        """Starts to write the checkpoint of `step`, with the current values.
 
-        It is listed once it is complete. Then those are removed that are not to
-        stay, and those of later steps: a run that went back behind them is
-        rewriting that history.
+        It is listed once it is complete. Then checkpoints that are not to be
+        kept are removed, and those of later steps: a run that went back to
+        before them is rewriting that history.
 
         Raises:
-          OSError: the checkpoint that was being written before cannot be; this
-            one's trouble is raised by the next `save` or by `wait`.
+          OSError: the previous checkpoint could not be written; an error of
+            this one is raised by the next `save` or by `wait`.
         """
         if not self._writes:
             return
         # One copy of the values at a time.
-        self._writer.wait()
+        self.wait()
         self._step = step
         values = self._snapshot(step)
 
@@ -93,27 +110,36 @@ class Checkpoints:
             self._remove(lambda other: other > step)
             self._prune(step)
 
-        self._writer.submit(write)
+        self._submit(write)
+
+    def _submit(self, write: Callable[[], None]) -> None:
+        self.wait()
+        self._pending = self._writer.submit(write)
 
     def wait(self) -> None:
-        """Waits until all is written.
+        """Waits until everything is written.
 
         Raises:
-          OSError: it cannot be.
+          OSError: it could not be written; raised once.
         """
-        self._writer.wait()
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            pending.result()
 
     def __enter__(self) -> Checkpoints:
         return self
 
     def __exit__(self, *exception) -> None:
-        self._writer.__exit__(*exception)
+        try:
+            self.wait()
+        finally:
+            self._writer.shutdown()
 
     def keep_best(self, best: Best | None) -> None:
-        """Records which checkpoint is the best, and lets go of that before.
+        """Records the best checkpoint; the previous best may be removed.
 
         Args:
-          best: of a step that `save` was called for; None: there is none.
+          best: evaluation at a step that `save` was called for; None for none.
         """
         if best == self._best or not self._writes:
             return
@@ -123,14 +149,14 @@ class Checkpoints:
             write_best(self._folder, best)
             self._prune(self._step)
 
-        self._writer.submit(write)
+        self._submit(write)
 
     def steps(self) -> list[int]:
-        """Returns the steps whose checkpoints are there, readable or not."""
+        """Returns the steps of all checkpoints, readable or not."""
         return list(list_checkpoints(self._folder))
 
     def is_finite(self) -> bool:
-        """Whether no variable has a value that is NaN or infinite."""
+        """Returns whether all values of all variables are finite."""
         return all(
             bool(tf.reduce_all(tf.math.is_finite(variable.read_value())))
             for variable in self._variables.values()
@@ -138,25 +164,25 @@ class Checkpoints:
         )
 
     def rewrite(self, step: int, rollbacks: tuple[Rollback, ...]) -> None:
-        """Makes the checkpoint that was restored the newest, with rollbacks.
+        """Rewrites the restored checkpoint with rollbacks, as the newest one.
 
         Raises:
-          OSError: it cannot be written.
+          OSError: it could not be written.
         """
         self.rollbacks = rollbacks
         if not self._writes:
             return
-        # Those after it first: killed in between, the run must not find them
-        # without the one that it was to go back to.
+        # Later ones are removed first: a run that is killed in between must not
+        # resume from one of them.
         self._remove(lambda other: other > step)
         self.save(step)
         self.wait()
 
     def _snapshot(self, step: int) -> dict[str, tf.Tensor]:
-        """Returns the values as they are, in host memory.
+        """Returns the current values, in host memory.
 
-        Tensors do not change: where a variable's memory is the tensor's, the
-        next update of the variable gets memory of its own.
+        Tensors are immutable: if a variable shares its memory with a tensor,
+        its next update allocates new memory.
         """
         with tf.device("CPU:0"):
             values = {
@@ -170,14 +196,14 @@ class Checkpoints:
         return values
 
     def _prune(self, step: int) -> None:
-        """Removes, up to `step`, what is not to stay."""
+        """Removes the checkpoints up to `step` that are not to be kept."""
         past = [s for s in list_checkpoints(self._folder) if s <= step]
-        stay = set(past[-self._keep :])
+        kept = set(past[-self._keep :])
         if self._best:
-            stay.add(self._best.step)
+            kept.add(self._best.step)
         if self._reach is not None:
-            stay.update([s for s in past if s <= step - self._reach][-1:])
-        self._remove(lambda other: other <= step and other not in stay)
+            kept.update([s for s in past if s <= step - self._reach][-1:])
+        self._remove(lambda other: other <= step and other not in kept)
 
     def _remove(self, is_stale: Callable[[int], bool]) -> None:
         for step, path in list_checkpoints(self._folder).items():
@@ -187,17 +213,17 @@ class Checkpoints:
     def restore_latest(self, at_most: int | None = None) -> int | None:
         """Restores the newest checkpoint that can be read.
 
-        A damaged one is passed over, with a warning, for the one before.
+        A damaged one is skipped, with a warning.
 
         Args:
           at_most: the last step that may be restored.
 
         Returns:
-          Its step, or None where there is no checkpoint yet.
+          Its step, or None if there is no checkpoint yet.
 
         Raises:
-          InputError: the checkpoint is of another model, optimizer or seed, or
-            none of those that are there can be read. Nothing is restored.
+          InputError: the checkpoint belongs to another model, optimizer or
+            seed, or none of the checkpoints can be read. Nothing is restored.
         """
         found = {
             step: path
@@ -235,7 +261,7 @@ class Checkpoints:
                 f"{source} holds {unknown[0]}, which this run does not have; "
                 "resume with the settings it was written with"
             )
-        assign_values(self._variables, values, source)
+        _assign(self._variables, values, source)
         self.rollbacks = tuple(Rollback(*map(int, row)) for row in rollbacks)
 
 
@@ -252,3 +278,69 @@ def training_variables(
         scale = loss_scale.variables
         named |= {f"loss_scale/{n}": v for n, v in scale.items()}
     return named
+
+
+def load_model_variables(model: Any, path: str | os.PathLike[str]) -> int:
+    """Loads the weights of a model, and nothing else, from a run.
+
+    If the run averages its weights, these are the averages, which it evaluates.
+
+    Args:
+      model: a Keras model whose variables have the names of the run's model.
+      path: see `find_checkpoint`; the run's folder for its newest checkpoint.
+
+    Returns:
+      The step of the checkpoint.
+
+    Raises:
+      InputError: there is no checkpoint, it cannot be read, or a variable is
+        missing, unused or of another shape. The model is then unchanged.
+    """
+    prefix = find_checkpoint(path)
+    values = read_checkpoint(prefix)
+    for name in [n for n in values if n.startswith("average/")]:
+        values["model/" + name.removeprefix("average/")] = values[name]
+    variables = {f"model/{n}": v for n, v in by_name(model.weights).items()}
+    unused = sorted(
+        name
+        for name in values.keys() - variables.keys()
+        if name.startswith("model/")
+    )
+    if unused:
+        raise InputError(
+            f"{prefix} holds {unused[0]}, which the model does not have; load "
+            "it into the model it was trained as"
+        )
+    _assign(variables, values, prefix)
+    return int(values["step"])
+
+
+def _assign(
+    variables: Mapping[str, tf.Variable],
+    values: Mapping[str, np.ndarray],
+    source: str,
+) -> None:
+    """Assigns a value to every variable, or to none if one does not fit.
+
+    Args:
+      variables: variables by name.
+      values: arrays by the same names; others are ignored.
+      source: the checkpoint, for error messages.
+
+    Raises:
+      InputError: a value is missing or of another shape.
+    """
+    for name, variable in variables.items():
+        if name not in values:
+            raise InputError(
+                f"{source} has no {name}; it was written for another model or "
+                "optimizer"
+            )
+        if values[name].shape != tuple(variable.shape):
+            raise InputError(
+                f"{source}: {name} has shape {list(values[name].shape)}, but "
+                f"{variable.shape.as_list()} is needed; it was written for "
+                "another model"
+            )
+    for name, variable in variables.items():
+        variable.assign(values[name])

@@ -1,19 +1,217 @@
-"""Where the replicas run and in what precision they compute."""
+"""Distribution strategies and precision."""
 
 from __future__ import annotations
 
 import functools
 import json
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, get_args
 
 import keras
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.training.choices import DISTRIBUTIONS, PRECISIONS
-from albert_tf.training.tpu import tpu_strategy
+from albert_tf.files import split_patterns
+from albert_tf.training.config import (
+    Distribution,
+    Precision,
+    TrainingConfig,
+)
+from albert_tf.training.variables import name_of, tf_variable
+
+
+def is_chief(strategy: tf.distribute.Strategy) -> bool:
+    """Returns whether this process writes the files of the run."""
+    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        return True
+    # Without a "chief" in TF_CONFIG, worker 0 is the chief.
+    resolver = strategy.cluster_resolver
+    task = (resolver.task_type, resolver.task_id)
+    return task[0] in (None, "chief") or (
+        task == ("worker", 0)
+        and not resolver.cluster_spec().as_dict().get("chief")
+    )
+
+
+def sum_over_replicas(
+    strategy: tf.distribute.Strategy,
+) -> Callable[[float], float]:
+    """Returns a function that sums a number over all replicas.
+
+    Its argument is the number of each replica of this process. All processes
+    must call it at the same point; it waits for the last one.
+    """
+    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        return lambda value: value * strategy.num_replicas_in_sync
+
+    @tf.function(autograph=False)
+    def total(mine):
+        def on_replica():
+            replica = tf.distribute.get_replica_context()
+            # The copy has a device, which the sum needs.
+            return replica.all_reduce(
+                tf.distribute.ReduceOp.SUM, tf.identity(mine)
+            )
+
+        result = strategy.run(on_replica)
+        return strategy.experimental_local_results(result)[0]
+
+    return lambda value: float(total(tf.constant(value, tf.float64)))
+
+
+def any_worker(
+    strategy: tf.distribute.Strategy, flag: Callable[[], bool]
+) -> Callable[[], bool]:
+    """Returns a function that returns whether `flag()` is true in any process.
+
+    All processes must call it at the same step: one that left the loop alone
+    would leave the others waiting for its gradients.
+    """
+    total = sum_over_replicas(strategy)
+    return lambda: total(float(flag())) > 0
+
+
+def check_same_step(strategy: tf.distribute.Strategy, step: int | None) -> None:
+    """Checks that all workers resume from the same step.
+
+    All processes must call it.
+
+    Args:
+      strategy: the strategy of the workers.
+      step: the step that this process has restored; None without a checkpoint.
+
+    Raises:
+      InputError: the steps differ; raised in all processes.
+    """
+    mine = -1 if step is None else step
+    total = sum_over_replicas(strategy)(mine)
+    mean = total / strategy.num_replicas_in_sync
+    if any_worker(strategy, lambda: mine != mean)():
+        found = "no checkpoint" if step is None else f"that of step {step}"
+        raise InputError(
+            f"the workers found different checkpoints, this one {found}; all "
+            "must see the same run folder"
+        )
+
+
+def check_model(
+    config: TrainingConfig, strategy: tf.distribute.Strategy, model: Any
+) -> None:
+    """Checks that a model can be trained with a strategy and settings.
+
+    Raises:
+      InputError: the model has nothing to train, or requires other settings.
+      ValueError: the model was created outside of the strategy.
+    """
+    if not model.trainable_variables:
+        raise InputError(
+            "the model has no trainable variable; unfreeze some of its layers"
+        )
+    if model.compute_dtype == "float16" and not config.dynamic_loss_scale:
+        raise InputError(
+            "a model in float16 requires dynamic_loss_scale=True, or most of "
+            "its gradients are zero; mixed_bfloat16 does not"
+        )
+    replicas = strategy.num_replicas_in_sync
+    if config.jit_compile and replicas > 1:
+        raise InputError(
+            f"jit_compile=True works on one replica, not {replicas}; leave it "
+            "out (a TPU compiles anyway)"
+        )
+    for variable in model.weights:
+        if not strategy.extended.variable_created_in_scope(
+            tf_variable(variable)
+        ):
+            raise ValueError(
+                f"variable {name_of(variable)!r} was not created under the "
+                "strategy; create the model under strategy.scope()"
+            )
+
+
+# Name of the TPU of the machine that this process runs on.
+LOCAL = "local"
+
+
+def check_tpu_run(
+    tpu: str | None,
+    paths: Mapping[str, str | os.PathLike[str] | Sequence[str]],
+    *,
+    precision: str = "float32",
+    jit_compile: bool = False,
+) -> None:
+    """Checks settings that a TPU does not support.
+
+    A TPU given by name or address is attached to other machines, which read the
+    records and write the checkpoints, so all paths must be in a bucket. "local"
+    is this machine, with any path.
+
+    Args:
+      tpu: see `make_strategy`; None: nothing is checked.
+      paths: name of the setting -> path, or patterns separated by commas or in
+        a list.
+      precision: see `set_precision`.
+      jit_compile: see `TrainingConfig`.
+
+    Raises:
+      InputError: a setting is not supported.
+    """
+    if tpu is None:
+        return
+    if precision == "mixed_float16":
+        raise InputError(
+            f"precision={precision!r} with tpu={tpu!r}: TPUs compute in "
+            "bfloat16; use mixed_bfloat16"
+        )
+    if jit_compile:
+        raise InputError(
+            f"jit_compile=True with tpu={tpu!r}: a TPU compiles anyway; remove "
+            "it"
+        )
+    if tpu == LOCAL:
+        return
+    for name, value in paths.items():
+        for path in split_patterns(value):
+            if not path.startswith("gs://"):
+                raise InputError(
+                    f"{name}={path!r} is a local path, which the machines of "
+                    f"tpu={tpu!r} cannot see; copy it to a bucket and pass "
+                    "gs://BUCKET/..., or use --tpu=local on a TPU VM with one "
+                    "host"
+                )
+
+
+def tpu_strategy(
+    tpu: str, zone: str | None = None, project: str | None = None
+) -> tf.distribute.TPUStrategy:
+    """Connects to a TPU, initializes it and returns its strategy.
+
+    Args:
+      tpu: "local", the name of a TPU, or the address `grpc://...` of its first
+        host.
+      zone: of a TPU given by name; default: this machine's.
+      project: likewise.
+
+    Raises:
+      InputError: there is no such TPU, or it cannot be reached.
+    """
+    try:
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(
+            tpu=tpu, zone=zone, project=project
+        )
+        # On a TPU VM the devices already belong to this process.
+        if tpu != LOCAL:
+            tf.config.experimental_connect_to_cluster(resolver)
+        tf.tpu.experimental.initialize_tpu_system(resolver)
+    # Any exception: the resolver uses Google's API client, which is not a
+    # dependency, over HTTP; the rest is TensorFlow over gRPC.
+    except Exception as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise InputError(
+            f"tpu={tpu!r} cannot be reached ({reason}); check the name, the "
+            "zone and that this TensorFlow is tensorflow-tpu (docs/tpu.md)"
+        ) from error
+    return tf.distribute.TPUStrategy(resolver)
 
 
 def make_strategy(
@@ -27,7 +225,7 @@ def make_strategy(
     """Creates the strategy; call it before any other TensorFlow operation.
 
     Args:
-      distribution: one of `DISTRIBUTIONS`. "auto" is the TPU where one is
+      distribution: see `Distribution`. "auto" is the TPU where one is
         named, several workers where TF_CONFIG lists them, all GPUs where there
         are several, and one device otherwise.
       tpu: name or address of the TPU; "local" on a TPU VM.
@@ -39,17 +237,17 @@ def make_strategy(
     Raises:
       InputError: the arguments contradict each other or the machine.
     """
-    if distribution not in DISTRIBUTIONS:
+    if distribution not in get_args(Distribution):
         raise InputError(
             f"distribution={distribution!r}: choose one of "
-            + ", ".join(DISTRIBUTIONS)
+            + ", ".join(get_args(Distribution))
         )
     workers = _workers_of_tf_config()
     devices = list(devices or ())
     if distribution == "auto":
         distribution = _detect(tpu, workers, devices)
     _check(distribution, tpu, tpu_zone, gcp_project, workers, devices)
-    if distribution == "tpu":
+    if distribution == "tpu" and tpu is not None:
         return tpu_strategy(tpu, tpu_zone, gcp_project)
     if distribution == "multi_worker":
         return tf.distribute.MultiWorkerMirroredStrategy()
@@ -68,10 +266,10 @@ def make_strategy(
 
 
 def strategy_of_this_machine() -> tf.distribute.Strategy:
-    """Creates a strategy for work of one process, such as an evaluation.
+    """Creates a strategy for one process, such as an evaluation.
 
-    All GPUs of this machine if there are several, else one device, whatever
-    workers TF_CONFIG lists.
+    It uses all GPUs of this machine if there are several, else one device, and
+    ignores the workers in TF_CONFIG.
     """
     several = len(_logical_devices("GPU")) > 1
     return make_strategy("mirrored" if several else "one_device")
@@ -79,8 +277,8 @@ def strategy_of_this_machine() -> tf.distribute.Strategy:
 
 @functools.cache
 def _mirrored(devices: tuple[str, ...]) -> tf.distribute.MirroredStrategy:
-    # One a process: the collectives of a second strategy over the same devices
-    # get the keys of the first one's, and TensorFlow aborts both.
+    # One per process: collectives of a second strategy over the same devices
+    # get the keys of the first one, and TensorFlow aborts both.
     return tf.distribute.MirroredStrategy(devices)
 
 
@@ -91,14 +289,15 @@ def set_precision(precision: str) -> None:
     `TrainingConfig(dynamic_loss_scale=True)`.
 
     Args:
-      precision: one of `PRECISIONS`.
+      precision: see `Precision`.
 
     Raises:
-      InputError: another word.
+      InputError: an unknown precision.
     """
-    if precision not in PRECISIONS:
+    if precision not in get_args(Precision):
         raise InputError(
-            f"precision={precision!r}: choose one of {', '.join(PRECISIONS)}"
+            f"precision={precision!r}: choose one of "
+            + ", ".join(get_args(Precision))
         )
     keras.config.set_dtype_policy(precision)
 
@@ -118,8 +317,10 @@ def _workers_of_tf_config() -> list[str]:
         ) from error
 
 
-def _logical_devices(kind: str) -> list[str]:
-    return [device.name for device in tf.config.list_logical_devices(kind)]
+def _logical_devices(device_type: str) -> list[str]:
+    return [
+        device.name for device in tf.config.list_logical_devices(device_type)
+    ]
 
 
 def _detect(tpu, workers, devices) -> str:
@@ -135,8 +336,8 @@ def _check(distribution, tpu, tpu_zone, gcp_project, workers, devices) -> None:
     if distribution == "tpu":
         if not tpu:
             raise InputError(
-                "distribution='tpu' needs tpu: its name or address, or 'local' "
-                "on a TPU VM"
+                "distribution='tpu' requires tpu: its name or address, or "
+                "'local' on a TPU VM"
             )
         if workers:
             raise InputError(
@@ -151,23 +352,23 @@ def _check(distribution, tpu, tpu_zone, gcp_project, workers, devices) -> None:
         ):
             if value is not None:
                 raise InputError(
-                    f"{name}={value!r} means nothing with "
-                    f"distribution={distribution!r}; use distribution='tpu'"
+                    f"{name}={value!r} requires distribution='tpu', not "
+                    f"{distribution!r}"
                 )
     if distribution == "multi_worker" and not workers:
         raise InputError(
-            "distribution='multi_worker' needs the environment variable "
+            "distribution='multi_worker' requires the environment variable "
             "TF_CONFIG with the workers of the cluster"
         )
     if distribution in ("tpu", "multi_worker") and devices:
         raise InputError(
-            f"devices={','.join(devices)} cannot be chosen with "
-            f"distribution={distribution!r}; leave devices out"
+            f"devices={','.join(devices)} is not supported with "
+            f"distribution={distribution!r}; remove it"
         )
     if distribution == "one_device" and len(devices) > 1:
         raise InputError(
             f"devices={','.join(devices)} with distribution='one_device'; "
-            "name one device or use distribution='mirrored'"
+            "pass one device or use distribution='mirrored'"
         )
 
 

@@ -1,28 +1,33 @@
-"""Noticing that a run diverges, and going back to before it did."""
+"""Divergence of a run, and rolling back to before it.
+
+The batches of a run are those of its data, 0, 1, 2, ..., without the batches
+that rollbacks have skipped; so a run that was rolled back ends as one whose
+data never had those batches.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
+import tensorflow as tf
 from absl import logging
 
-from albert_tf.training.checkpoints import Checkpoints
-from albert_tf.training.rollbacks import Rollback, batch_of
-from albert_tf.training.training_config import TrainingConfig
+from albert_tf.training.checkpoints import Checkpoints, Rollback
+from albert_tf.training.config import TrainingConfig
 
-# So many rollbacks have not led to a checkpoint from behind the steps that
-# diverged; the next would not either.
+# After so many rollbacks without a checkpoint beyond the steps that diverged,
+# the next would not help either.
 _MOST_ROLLBACKS = 3
 
 
 class Divergence(Exception):
-    """A step after which training on makes no sense.
+    """A step with a loss, gradient or weight that is not acceptable.
 
     Attributes:
-      update: its number, from 0.
-      reason: what is wrong, for a sentence.
-      batch_size: examples of a batch.
+      update: number of the step, from 0.
+      reason: what is wrong, as part of a sentence.
+      batch_size: examples of a global batch.
     """
 
     def __init__(self, update: int, reason: str, batch_size: int):
@@ -38,9 +43,9 @@ def find_divergence(
     """Finds the first step whose loss or gradient norm is not acceptable.
 
     Args:
-      rows: float [steps, rows, 2], what the steps measured: the loss first, the
-        gradient norm last.
-      max_loss: the largest loss that is accepted; 0 for any that is finite.
+      rows: float [steps, rows, 2], the results of the steps: the loss first,
+        the gradient norm last.
+      max_loss: the largest acceptable loss; 0 for any that is finite.
 
     Returns:
       The offset of the step and what is wrong; None if nothing is.
@@ -61,32 +66,32 @@ def find_divergence(
     return offset, f"the loss is {loss:g}{bound}"
 
 
-def go_back(
+def roll_back(
     divergence: Divergence,
     config: TrainingConfig,
     checkpoints: Checkpoints | None,
     synchronize: Callable[[], object],
 ) -> int:
-    """Restores what was before a divergence, if the run is to go on.
+    """Restores a checkpoint from before a divergence, if configured to.
 
-    The bad window, the batch of the divergence and those before it, is left out
-    from now on: where a loss explodes, the step that shows it is rarely the one
-    that caused it (PaLM, arXiv:2204.02311, section 5.1). The newest checkpoint
-    from before the window is restored and written again with the rollback in
-    it. Which checkpoint that is does not matter to the weights: the run ends as
-    one whose data never had these batches.
+    The batch of the divergence and the `config.rollback_window - 1` batches
+    before it are skipped from now on: when a loss explodes, the step that shows
+    it is rarely the one that caused it (PaLM, arXiv:2204.02311, section 5.1).
+    The newest checkpoint from before these batches is restored and rewritten
+    with the rollback. Which checkpoint that is does not matter to the weights:
+    the run ends as one whose data never had these batches.
 
     Args:
-      divergence: what happened.
-      config: whether to go back, and how far.
-      checkpoints: those of the run.
+      divergence: the divergence.
+      config: whether to roll back, and how many batches to skip.
+      checkpoints: the checkpoints of the run, if any.
       synchronize: waits for the other workers.
 
     Returns:
-      The step to go on from.
+      The step to continue from.
 
     Raises:
-      FloatingPointError: the run is to stop, or going back is of no use.
+      FloatingPointError: the run is to stop, or rolling back would not help.
     """
     update, size = divergence.update, divergence.batch_size
     rollbacks = () if checkpoints is None else checkpoints.rollbacks
@@ -97,11 +102,11 @@ def go_back(
     )
     if config.on_divergence == "stop" or checkpoints is None:
         raise FloatingPointError(
-            f"{what}; what is saved is from before. Lower the learning rate, "
-            "look at that batch, or use on_divergence=rollback"
+            f"{what}; the last checkpoint is from before. Lower the learning "
+            "rate, inspect that batch, or use on_divergence=rollback"
         ) from None
     first = max(0, update + 1 - config.rollback_window)
-    # The chief may still be writing what all are to list and read.
+    # The chief may still be writing the files that all workers list and read.
     checkpoints.wait()
     synchronize()
     newest = max(checkpoints.steps(), default=0)
@@ -114,18 +119,59 @@ def go_back(
     step = checkpoints.restore_latest(at_most=first)
     if step is None:
         raise FloatingPointError(
-            f"{what}; there is no checkpoint of step {first} or before to roll "
-            "back to"
+            f"{what}; there is no checkpoint of step {first} or earlier to "
+            "roll back to"
         ) from None
-    # All have read it before the chief writes it again.
+    # The chief rewrites it only after all workers have read it.
     synchronize()
     rollback = Rollback(update + 1, batch_of(first, rollbacks), batch)
     checkpoints.rewrite(step, (*rollbacks, rollback))
     logging.warning(
-        "%s; going back to step %d and leaving out batches %d to %d",
+        "%s; going back to step %d and skipping batches %d to %d",
         what,
         step,
         rollback.first_batch,
         rollback.last_batch,
     )
     return step
+
+
+def batch_of(update: int, rollbacks: Iterable[Rollback]) -> int:
+    """Returns the batch of the data that an update has, both from 0."""
+    skipped = {
+        batch
+        for rollback in rollbacks
+        for batch in range(rollback.first_batch, rollback.last_batch + 1)
+    }
+    batch = update
+    for other in sorted(skipped):
+        batch += other <= batch
+    return batch
+
+
+def batches_from(
+    dataset_fn: Callable[[int], tf.data.Dataset],
+    update: int,
+    rollbacks: Iterable[Rollback],
+) -> tf.data.Dataset:
+    """Returns the batches of the updates from `update` (from 0) on.
+
+    Args:
+      dataset_fn: returns the batches of the data from a given number on.
+      update: the first update to do.
+      rollbacks: the rollbacks of the run.
+    """
+    first = batch_of(update, rollbacks)
+    dataset = dataset_fn(first)
+    later = [(r.first_batch, r.last_batch) for r in rollbacks]
+    later = [(begin, end) for begin, end in later if end >= first]
+    if not later:
+        return dataset
+    begins, ends = np.array(later, np.int64).T
+
+    def is_kept(number, _):
+        inside = (begins <= number) & (number <= ends)
+        return ~tf.reduce_any(inside)
+
+    numbered = dataset.enumerate(first).filter(is_kept)
+    return numbered.map(lambda _, batch: batch)

@@ -1,4 +1,4 @@
-"""Metrics over a whole dataset."""
+"""Evaluation of a model over a whole dataset."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.training.input_slices import distribute
-from albert_tf.training.task import TOKENS, Task
+from albert_tf.training.input import distribute
+from albert_tf.training.loss import TOKENS, Loss
 
 
 class Evaluator:
-    """Evaluates a model; keeps what was traced for the next time.
+    """Evaluates a model; traced once for all calls.
 
     Args:
       strategy: the strategy of the model.
       model: the Keras model.
-      task: loss and metrics.
+      loss: the loss and its metrics.
     """
 
     def __init__(
-        self, strategy: tf.distribute.Strategy, model: Any, task: Task
+        self, strategy: tf.distribute.Strategy, model: Any, loss: Loss
     ):
         self._strategy = strategy
         self._model = model
-        self._task = task
+        self._loss = loss
         self._names: dict[str, list[str]] = {}
         self._sum_normalizers = tf.function(
             self._run_normalizers, autograph=False
@@ -45,10 +45,10 @@ class Evaluator:
 
         Args:
           dataset: global batches; the last one may be smaller.
-          max_steps: evaluate only on so many batches.
+          max_steps: largest number of batches to evaluate; None for all.
 
         Returns:
-          `loss` and the task's metrics; NaN for one whose weight is zero.
+          `loss` and the metrics of the loss; NaN for one with zero weight.
 
         Raises:
           InputError: the dataset is empty.
@@ -66,12 +66,13 @@ class Evaluator:
             for name, total in normalizers.items()
         }
         sums = self._sum(self._sum_metrics, "metrics", distributed, normalizers)
+        assert sums is not None  # The same batches as above.
         loss = sums.pop("loss")[0]
         sums.pop(TOKENS, None)
         return {"loss": float(loss)} | means(sums)
 
-    def _sum(self, function, kind, distributed, *arguments):
-        """Returns name -> sum over all batches, or None without a batch."""
+    def _sum(self, function, group, distributed, *arguments):
+        """Returns name -> sum over all batches; None if there is no batch."""
         iterator = iter(distributed)
         results = []
         while True:
@@ -82,20 +83,18 @@ class Evaluator:
         if not results:
             return None
         # Converted at the end: each conversion waits for the device.
-        totals = np.sum([r.numpy() for r in results], axis=0, dtype=np.float64)
-        return dict(zip(self._names[kind], totals, strict=True))
+        totals = np.array([r.numpy() for r in results], np.float64).sum(0)
+        return dict(zip(self._names[group], totals, strict=True))
 
     def _run_normalizers(self, iterator):
         def on_replica(batch):
-            return self._reduce("normalizers", self._task.normalizers(batch))
+            return self._reduce("normalizers", self._loss.normalizers(batch))
 
         return self._run(on_replica, iterator)
 
     def _run_metrics(self, iterator, normalizers):
         def on_replica(batch):
-            loss, metrics = self._task.loss(
-                self._model, batch, normalizers, None
-            )
+            loss, metrics = self._loss(self._model, batch, normalizers, None)
             return self._reduce(
                 "metrics", {**metrics, "loss": tf.stack([loss, 1.0])}
             )
@@ -106,24 +105,13 @@ class Evaluator:
         result = self._strategy.run(on_replica, args=(iterator.get_next(),))
         return self._strategy.experimental_local_results(result)[0]
 
-    def _reduce(self, kind, values):
-        self._names[kind] = sorted(values)
+    def _reduce(self, group, values):
+        self._names[group] = sorted(values)
         if not values:
             return tf.zeros([0])
-        stacked = tf.stack([values[name] for name in self._names[kind]])
+        stacked = tf.stack([values[name] for name in self._names[group]])
         replica = tf.distribute.get_replica_context()
         return replica.all_reduce(tf.distribute.ReduceOp.SUM, stacked)
-
-
-def evaluate(
-    strategy: tf.distribute.Strategy,
-    model: Any,
-    task: Task,
-    dataset: tf.data.Dataset,
-    max_steps: int | None = None,
-) -> dict[str, float]:
-    """Evaluates once; see `Evaluator`."""
-    return Evaluator(strategy, model, task)(dataset, max_steps)
 
 
 def means(sums: Mapping[str, np.ndarray]) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Stopping a run between two steps when the user or the machine asks to."""
+"""Graceful stop of a run on SIGINT and SIGTERM."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 @contextlib.contextmanager
 def graceful_stop() -> Iterator[threading.Event]:
-    """Turns the first SIGINT or SIGTERM into a flag; the second ends at once.
+    """Turns the first SIGINT or SIGTERM into an event; the second exits.
 
-    A Python signal handler waits while TensorFlow runs a window of steps, so
-    the signals are read by a thread of their own, from the pipe that the
-    interpreter writes to. Outside the main thread, where Python receives no
-    signals, the flag just never rises.
+    A Python signal handler is delayed while TensorFlow runs a loop of steps, so
+    a separate thread reads the signals, from the pipe that the interpreter
+    writes to. Outside the main thread, where Python receives no signals, the
+    event is never set.
 
     Yields:
-      An event that is set when a stop was asked for.
+      An event that is set when a stop is requested.
     """
     stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():
@@ -55,7 +55,7 @@ def _watch(read_end: int, stop: threading.Event) -> None:
         if number not in _SIGNALS:
             continue
         if stop.is_set():
-            # Nothing needs cleaning up: every file is written atomically.
+            # Nothing needs to be cleaned up: all files are written atomically.
             os._exit(128 + number)
         stop.set()
         print(

@@ -6,13 +6,15 @@ import functools
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import tensorflow as tf
 
+from albert_tf.config import AlbertConfig
+from albert_tf.models.base import AlbertModel
+from albert_tf.training.config import RunConfig
 from albert_tf.training.variables import Variable, by_name
 
-# Searched for in variable names, as regular expressions.
+# Regular expressions of the variables without decay and adaptation.
 EXCLUDED = ("LayerNorm", "layer_norm", "bias")
 
 
@@ -30,9 +32,9 @@ class AdamW:
       epsilon: added to the root of the second moment.
       exclude: regular expressions; a variable whose name contains a match of
         any of them is not decayed (and not adapted, in LAMB).
-      rate_multipliers: variable name -> what the learning rate is multiplied
-        by for that variable; 1 for those that are not in it. The decay is part
-        of the update, so it is multiplied too.
+      rate_multipliers: variable name -> factor on its learning rate; 1 for
+        other variables. The decay is part of the update, so the factor applies
+        to it as well.
     """
 
     def __init__(
@@ -53,18 +55,6 @@ class AdamW:
         self._variables: dict[str, tf.Variable] = {}
         self._slots: dict[str, tf.Variable] = {}
 
-    def to_dict(self) -> dict[str, Any]:
-        """Returns name and arguments, for the record of a run."""
-        return {
-            "name": type(self).__name__.lower(),
-            "weight_decay": self._weight_decay,
-            "beta_1": self._beta_1,
-            "beta_2": self._beta_2,
-            "epsilon": self._epsilon,
-            "exclude": list(self._exclude),
-            "rate_multipliers": dict(self._rate_multipliers),
-        }
-
     @property
     def slots(self) -> dict[str, tf.Variable]:
         """The moments by name, `<variable name>/adam_m` and `.../adam_v`."""
@@ -78,7 +68,7 @@ class AdamW:
 
         Raises:
           ValueError: a variable is not float32, two share a name, or a rate
-            multiplier is of no variable or not a finite number from 0 on.
+            multiplier names no variable, is negative or not finite.
         """
         self._variables = by_name(variables)
         self._check_rate_multipliers()
@@ -99,7 +89,7 @@ class AdamW:
         for name, multiplier in self._rate_multipliers.items():
             if name not in self._variables:
                 raise ValueError(
-                    f"rate_multipliers names {name!r}, which is no variable"
+                    f"rate_multipliers names {name!r}, which is not a variable"
                 )
             if not (multiplier >= 0 and math.isfinite(multiplier)):
                 raise ValueError(
@@ -108,7 +98,7 @@ class AdamW:
                 )
 
     def is_excluded(self, name: str) -> bool:
-        """Whether the variable of this name is neither decayed nor adapted."""
+        """Returns whether a variable is neither decayed nor adapted."""
         return any(re.search(pattern, name) for pattern in self._exclude)
 
     def apply(
@@ -122,15 +112,15 @@ class AdamW:
         Args:
           gradients: final gradients, dense, in the order of `build`: already
             summed over all replicas and clipped. A variable whose gradient is
-            None is left alone: no decay either.
+            None does not change, not even by decay.
           learning_rate: scalar.
-          condition: bool scalar; where given and false, nothing changes.
+          condition: bool scalar; if given and false, nothing changes.
 
         Returns:
-          What is worth a look, float32 scalars, the same on every replica.
+          Details by name, float32 scalars, the same on every replica.
           `update_norm/<variable>`: the norm of the update, decay included,
           before trust ratio and learning rate. `trust_ratio/<variable>`, of
-          adapted variables: the ratio that the update was multiplied by.
+          adapted variables: the factor on the update.
         """
         pairs = zip(self._variables, gradients, strict=True)
         present = {name: g for name, g in pairs if g is not None}
@@ -147,11 +137,7 @@ class AdamW:
         for name, gradient in gradients.items():
             found = strategy.extended.update(
                 self._variables[name],
-                functools.partial(
-                    self._update,
-                    self.is_excluded(name),
-                    self._rate_multipliers.get(name, 1.0),
-                ),
+                functools.partial(self._update, name),
                 args=(
                     gradient,
                     self._slots[f"{name}/adam_m"],
@@ -161,20 +147,20 @@ class AdamW:
                 ),
                 group=False,
             )
-            # One value for each device here, and all of them equal.
-            kinds = ("update_norm", "trust_ratio")
-            for kind, value in zip(kinds, tf.unstack(found[0]), strict=False):
-                details[f"{kind}/{name}"] = value
+            # One value for each local device, all of them equal.
+            names = ("update_norm", "trust_ratio")
+            for detail, value in zip(names, tf.unstack(found[0]), strict=False):
+                details[f"{detail}/{name}"] = value
         return details
 
-    def _update(
-        self, excluded, multiplier, variable, gradient, m, v, rate, condition
-    ):
+    def _update(self, name, variable, gradient, m, v, rate, condition):
         """Updates one device's copy of one variable; returns its details.
 
-        They are one tensor, [norm] or [norm, ratio]: the strategies differ in
-        what they make of other structures. What nobody reads is not computed.
+        They are one tensor, [norm] or [norm, ratio]: strategies differ in their
+        handling of other structures. TensorFlow prunes unused ones.
         """
+        excluded = self.is_excluded(name)
+        multiplier = self._rate_multipliers.get(name, 1.0)
         next_m = self._beta_1 * m + (1.0 - self._beta_1) * gradient
         next_v = self._beta_2 * v + (1.0 - self._beta_2) * tf.square(gradient)
         update = next_m / (tf.sqrt(next_v) + self._epsilon)
@@ -190,8 +176,8 @@ class AdamW:
                 rate *= ratio
         change = rate * update
         if condition is not None:
-            # Selecting keeps the decision on the device; a tf.cond would wait
-            # for it on the host, once a variable.
+            # Selection stays on the device; a tf.cond would wait for the host,
+            # once for each variable.
             next_m = tf.where(condition, next_m, m)
             next_v = tf.where(condition, next_v, v)
             change = tf.where(condition, change, 0.0)
@@ -201,7 +187,7 @@ class AdamW:
         return tf.stack(details)
 
     def _trust_ratio(self, weight, update_norm):
-        """Returns what the update is multiplied by; None for no adaptation."""
+        """Returns the factor on the update; None for no adaptation."""
         del weight, update_norm
 
 
@@ -223,3 +209,68 @@ class Lamb(AdamW):
 def _norm(x: tf.Tensor | tf.Variable) -> tf.Tensor:
     """Returns the Euclidean norm, a float32 scalar."""
     return tf.sqrt(2.0 * tf.nn.l2_loss(x))
+
+
+def make_optimizer(config: RunConfig, model: AlbertModel) -> AdamW:
+    """Returns the optimizer of a run, not built yet."""
+    multipliers = None
+    if config.layerwise_lr_decay != 1.0:
+        multipliers = layerwise_rates(
+            model.config,
+            by_name(model.trainable_variables),
+            config.layerwise_lr_decay,
+        )
+    return {"lamb": Lamb, "adamw": AdamW}[config.optimizer](
+        weight_decay=config.weight_decay, rate_multipliers=multipliers
+    )
+
+
+_EMBEDDINGS = re.compile(r"encoder/(embeddings|embedding_projection)/")
+_LAYERS = re.compile(r"encoder/transformer/(group|layer)_(\d+)/")
+
+
+def layerwise_rates(
+    config: AlbertConfig, names: Iterable[str], decay: float
+) -> dict[str, float]:
+    """Returns the factor on the learning rate of each variable.
+
+    A variable `d` levels below the top has `decay ** d`, as in BEiT
+    (arXiv:2106.08254) and, numbered differently at the top, in ELECTRA's
+    fine-tuning (arXiv:2003.10555). The top, with 1, is everything above the
+    stack: pooler and heads. Below it are the levels of the stack, and last the
+    embeddings with their projection. The word embeddings that the MLM head
+    shares are embeddings.
+
+    Weights that layers share have one rate. If `config.sharing` is "all", a
+    level is a group: with one group, the block is one level below the top and
+    the embeddings two. Otherwise a level is a layer, and the weights that a
+    group shares have the level of its last layer. Inner blocks are one level.
+
+    Args:
+      config: the architecture.
+      names: names of variables, such as `encoder/pooler/kernel`.
+      decay: in (0, 1].
+    """
+    levels = _stack_levels(config)
+    top = 1 + max(levels.values())
+
+    def level(name: str) -> int:
+        if _EMBEDDINGS.match(name):
+            return 0
+        scope = _LAYERS.match(name)
+        return levels[f"{scope[1]}_{scope[2]}"] if scope else top
+
+    return {name: decay ** (top - level(name)) for name in names}
+
+
+def _stack_levels(config: AlbertConfig) -> dict[str, int]:
+    """Returns the level, from 1, of each outer scope of the stack."""
+    attention, ffn = (config.block_scopes(h) for h in ("attention", "ffn"))
+    pairs = [(a, f) for (a, _), (f, _) in zip(attention, ffn, strict=True)]
+    # One entry per layer or, if all is shared, per group, in order; a scope of
+    # several layers keeps the last of its levels.
+    return {
+        scope: number
+        for number, pair in enumerate(dict.fromkeys(pairs), start=1)
+        for scope in pair
+    }

@@ -1,4 +1,4 @@
-"""The folder of a run: one run, its settings written down first."""
+"""The folder of a run, with a record of its settings in `run.json`."""
 
 from __future__ import annotations
 
@@ -12,38 +12,37 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.training.files import PARTIAL, read_text, write_atomically
+from albert_tf.files import PARTIAL, read_text, write_atomically
+from albert_tf.training.config import RENAMED_SETTINGS
 
 FILE = "run.json"
 
 
 def prepare_run_folder(
-    path: str | os.PathLike,
+    path: str | os.PathLike[str],
     settings: Mapping[str, Any],
     *,
     may_change: Collection[str] = (),
     defaults: Mapping[str, Any] | None = None,
     files: Mapping[str, str | bytes] | None = None,
-    resume: bool = True,
     writes: bool = True,
 ) -> bool:
     """Claims a folder for a run before its first step.
 
     A new or empty folder gets `files` and then `run.json`: the settings, the
-    time and the versions. A folder that holds the same run is taken to resume
-    it; where settings of `may_change` are new, they are written down.
+    time and the versions. A folder that holds the same run is resumed; changed
+    settings of `may_change` are recorded.
 
     Args:
-      path: the folder; created where there is none.
-      settings: all that decides the numbers of the run, as JSON values.
+      path: the folder; created if necessary.
+      settings: all settings that decide the results of the run, as JSON values.
       may_change: names of settings that may differ on resume.
-      defaults: settings that count where the folder's run has none of that
-        name, for it was begun before they existed.
+      defaults: values of settings that an older run may not have recorded.
       files: further files to write: name -> content.
-      resume: whether a folder that holds this run already is accepted.
-      writes: whether this process writes; in a run of several workers, the
-        chief only (`workers.is_chief`).
+      writes: whether this process writes; in a run of several workers, only the
+        chief does (see `is_chief`).
 
     Returns:
       Whether the folder holds a run to resume.
@@ -56,7 +55,7 @@ def prepare_run_folder(
     settings, defaults = json.loads(json.dumps([settings, defaults or {}]))
     run_file = os.path.join(path, FILE)
     if tf.io.gfile.exists(run_file):
-        _check_same_run(path, settings, may_change, defaults, resume)
+        _check_same_run(path, settings, may_change, defaults)
         if writes and _read_settings(path) != settings:
             record = json.loads(read_text(run_file))
             _write_record(run_file, record | {"settings": settings})
@@ -67,7 +66,7 @@ def prepare_run_folder(
     tf.io.gfile.makedirs(path)
     for name, content in files.items():
         write_atomically(os.path.join(path, name), content)
-    # Last: where it is, the folder is complete.
+    # Written last: if it exists, the folder is complete.
     _write_record(
         run_file,
         {
@@ -83,7 +82,7 @@ def prepare_run_folder(
     return False
 
 
-def read_settings(path: str | os.PathLike) -> dict[str, Any]:
+def read_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Reads the settings of the run in a folder.
 
     Raises:
@@ -91,17 +90,32 @@ def read_settings(path: str | os.PathLike) -> dict[str, Any]:
     """
     path = os.fspath(path)
     if not tf.io.gfile.exists(os.path.join(path, FILE)):
-        raise InputError(f"{path} holds no run: it has no {FILE}")
+        raise InputError(f"{path} is not the folder of a run: no {FILE} there")
     return _read_settings(path)
+
+
+def load_run_config(path: str | os.PathLike[str]) -> AlbertConfig:
+    """Returns the architecture of the run in a folder.
+
+    Raises:
+      InputError: the folder holds no run.
+    """
+    return AlbertConfig.from_dict(
+        read_settings(path)["model"], source=f"run {os.fspath(path)}"
+    )
 
 
 def _read_settings(path: str) -> dict[str, Any]:
     try:
-        return json.loads(read_text(os.path.join(path, FILE)))["settings"]
+        settings = json.loads(read_text(os.path.join(path, FILE)))["settings"]
+        return {
+            RENAMED_SETTINGS.get(name, name): value
+            for name, value in settings.items()
+        }
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(
             f"{os.path.join(path, FILE)} is not the record of a run ({error}); "
-            "choose another folder"
+            "use another folder"
         ) from error
 
 
@@ -109,11 +123,7 @@ def _write_record(run_file: str, record: Mapping[str, Any]) -> None:
     write_atomically(run_file, json.dumps(record, indent=2) + "\n")
 
 
-def _check_same_run(path, settings, may_change, defaults, resume) -> None:
-    if not resume:
-        raise InputError(
-            f"{path} already holds a run; choose another folder or resume it"
-        )
+def _check_same_run(path, settings, may_change, defaults) -> None:
     old = defaults | _read_settings(path)
     settings = defaults | settings
     for name in sorted(old.keys() | settings.keys()):
@@ -130,11 +140,11 @@ def _check_empty(path: str, files: Collection[str]) -> None:
         return
     if not tf.io.gfile.isdir(path):
         raise InputError(f"{path} is not a folder; choose another")
-    # A start that was killed has left some of these and no record.
+    # A run killed at its start has left some of these and no record.
     ours = {*files, FILE}
     for name in sorted(tf.io.gfile.listdir(path)):
         if name.rstrip("/").removesuffix(PARTIAL) not in ours:
             raise InputError(
-                f"{path} is no folder of a run, but holds {name}; choose a new "
-                "or empty folder"
+                f"{path} is not the folder of a run: it contains {name}; use a "
+                "new or empty folder"
             )

@@ -3,8 +3,8 @@
 A schedule gives the rate of an update: called with the step, an integer scalar
 (the first update of a run is step 0) or a tensor of steps, it returns float32
 of the same shape. All have a linear warm-up of W `warmup_steps`: update k < W
-has the rate `base_rate * k / W`. All reach their end at `total_steps`, that is,
-after the last update, and stay there.
+has the rate `base_rate * k / W`. All reach their end at `num_train_steps`, that
+is, after the last update, and stay there.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import abc
 import dataclasses
 import math
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -22,22 +21,24 @@ from albert_tf.errors import InputError
 
 @dataclasses.dataclass(frozen=True)
 class Schedule(abc.ABC):
-    """What all schedules have.
+    """Base class of schedules.
 
     Attributes:
-      base_rate: the highest rate, which the warm-up climbs to.
-      total_steps: the step at which the schedule ends.
+      base_rate: the highest rate, reached by the warm-up.
+      num_train_steps: the step at which the schedule ends.
       warmup_steps: steps of linear warm-up; 0 for none.
     """
 
     base_rate: float
-    total_steps: int
+    num_train_steps: int
     warmup_steps: int = 0
 
     def __post_init__(self):
         self._require("base_rate", math.isfinite(self.base_rate), "finite")
         self._require("base_rate", self.base_rate >= 0, "at least 0")
-        self._require("total_steps", self.total_steps >= 1, "at least 1")
+        self._require(
+            "num_train_steps", self.num_train_steps >= 1, "at least 1"
+        )
         self._require("warmup_steps", self.warmup_steps >= 0, "at least 0")
 
     def _require(self, name: str, condition: bool, rule: str) -> None:
@@ -48,8 +49,8 @@ class Schedule(abc.ABC):
     def _require_steps_after_warmup(self) -> None:
         self._require(
             "warmup_steps",
-            self.warmup_steps < self.total_steps,
-            f"below total_steps={self.total_steps}",
+            self.warmup_steps < self.num_train_steps,
+            f"below num_train_steps={self.num_train_steps}",
         )
 
     def __call__(self, step: tf.Tensor | int) -> tf.Tensor:
@@ -72,11 +73,7 @@ class Schedule(abc.ABC):
 
     @abc.abstractmethod
     def _after_warmup(self, step: tf.Tensor) -> tf.Tensor:
-        """Returns the rate where the warm-up does not hold."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the arguments, for the record of a run."""
-        return dataclasses.asdict(self)
+        """Returns the rate outside of the warm-up."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,10 +81,9 @@ class PolynomialDecay(Schedule):
     """Linear warm-up, then polynomial decay to zero.
 
     The original's schedule (google-research/albert, `optimization.py`). The
-    decay runs over the absolute step, so the rate drops a little where the
-    warm-up hands over: the decay has already been falling by then. A
-    `start_warmup_step` in the future gives negative rates before it, as in the
-    original.
+    decay runs over the absolute step, so the rate drops a little at the end of
+    the warm-up, when the decay is already under way. A `start_warmup_step` in
+    the future gives negative rates before it, as in the original.
 
     Attributes:
       power: exponent of the decay; 1 is linear.
@@ -106,8 +102,8 @@ class PolynomialDecay(Schedule):
 
     def _after_warmup(self, step):
         done = tf.minimum(
-            tf.cast(step, tf.float32), np.float32(self.total_steps)
-        ) * (np.float32(1) / np.float32(self.total_steps))
+            tf.cast(step, tf.float32), np.float32(self.num_train_steps)
+        ) * (np.float32(1) / np.float32(self.num_train_steps))
         return np.float32(self.base_rate) * tf.pow(1.0 - done, self.power)
 
 
@@ -115,8 +111,8 @@ class PolynomialDecay(Schedule):
 class LinearDecay(Schedule):
     """Linear warm-up, then linear decay from the peak to zero, without a jump.
 
-    The first update after the warm-up has `base_rate`, the one of `total_steps`
-    would have zero.
+    The first update after the warm-up has `base_rate`, the one of
+    `num_train_steps` would have zero.
     """
 
     def __post_init__(self):
@@ -132,7 +128,7 @@ class CosineDecay(Schedule):
     """Linear warm-up, then half a cosine from the peak down (arXiv:1608.03983).
 
     Attributes:
-      final_fraction: of the peak, what is left at `total_steps`.
+      final_fraction: rate at `num_train_steps`, as a fraction of the peak.
     """
 
     final_fraction: float = 0.0
@@ -152,17 +148,17 @@ class CosineDecay(Schedule):
 
 @dataclasses.dataclass(frozen=True)
 class WarmupStableDecay(Schedule):
-    """Linear warm-up, the peak for as long as one likes, then down to zero.
+    """Linear warm-up, a constant phase of any length, then decay to zero.
 
-    Until the decay begins, no rate depends on `total_steps`: a run in its
+    Until the decay begins, no rate depends on `num_train_steps`: a run in its
     constant phase can be made longer, or be decayed from any checkpoint, and
     has had the right rates all along (arXiv:2404.06395). The decay has the
     shape `1 - sqrt(x)`, the best of those compared in arXiv:2405.18392, where
     it takes 10 to 20 % of the steps.
 
     Attributes:
-      decay_steps: the last steps, in which the rate falls to zero; 0: it is
-        constant to the end.
+      decay_steps: the last steps, in which the rate falls to zero; 0: the rate
+        is constant to the end.
     """
 
     decay_steps: int = 0
@@ -173,8 +169,8 @@ class WarmupStableDecay(Schedule):
         self._require_steps_after_warmup()
         self._require(
             "decay_steps",
-            self.decay_steps <= self.total_steps - self.warmup_steps,
-            f"at most total_steps={self.total_steps} less "
+            self.decay_steps <= self.num_train_steps - self.warmup_steps,
+            f"at most num_train_steps={self.num_train_steps} less "
             f"warmup_steps={self.warmup_steps}",
         )
 
@@ -182,7 +178,7 @@ class WarmupStableDecay(Schedule):
         base = np.float32(self.base_rate)
         if not self.decay_steps:
             return tf.fill(tf.shape(step), base)
-        since = tf.maximum(step - (self.total_steps - self.decay_steps), 0)
+        since = tf.maximum(step - (self.num_train_steps - self.decay_steps), 0)
         since = tf.minimum(since, self.decay_steps)
         done = tf.cast(since, tf.float32) / np.float32(self.decay_steps)
         return base * (1.0 - tf.sqrt(done))
@@ -190,7 +186,15 @@ class WarmupStableDecay(Schedule):
 
 def _done(schedule: Schedule, step: tf.Tensor) -> tf.Tensor:
     """Returns the share of the steps after the warm-up that are done."""
-    steps = schedule.total_steps - schedule.warmup_steps
+    steps = schedule.num_train_steps - schedule.warmup_steps
     since = tf.clip_by_value(step - schedule.warmup_steps, 0, steps)
     # Subtracted as integers: exactly 0 and 1 at the ends.
     return tf.cast(since, tf.float32) / np.float32(steps)
+
+
+SCHEDULES: dict[str, type[Schedule]] = {
+    "polynomial": PolynomialDecay,
+    "linear": LinearDecay,
+    "cosine": CosineDecay,
+    "warmup_stable_decay": WarmupStableDecay,
+}

@@ -1,4 +1,4 @@
-"""Keras variables and bare TensorFlow variables under one view."""
+"""Stable names of variables."""
 
 from __future__ import annotations
 

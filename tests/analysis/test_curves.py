@@ -3,7 +3,7 @@ import json
 import pytest
 
 from albert_tf.analysis.curves import plot_runs
-from albert_tf.analysis.run_log import read_runs
+from albert_tf.analysis.runs import read_runs
 from albert_tf.errors import InputError
 
 pytest.importorskip("matplotlib", reason="pip install .[plots]")

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from albert_tf.analysis.run_log import read_runs
+from albert_tf.analysis.runs import read_runs
 from albert_tf.errors import InputError
 
 
@@ -28,7 +28,7 @@ def read(folder):
 
 
 RATES = {"examples_per_second": 16.0, "tokens_per_second": 1600.0}
-SETTINGS = {"train_batch_size": 32, "total_steps": 100}
+SETTINGS = {"train_batch_size": 32, "num_train_steps": 100}
 
 
 def test_time_and_tokens_begin_with_the_first_step(tmp_path):
@@ -44,7 +44,7 @@ def test_time_and_tokens_begin_with_the_first_step(tmp_path):
     assert [x.seconds for x in run.lines] == [20.0, 40.0, 45.0, 55.0, 65.0]
     thousands = [line.tokens / 1000 for line in run.lines]
     assert thousands == [32.0, 64.0, 64.0, 80.0, 80.0]
-    assert run.total_steps == 100
+    assert run.num_train_steps == 100
     assert run.points("eval", "loss", "tokens") == [(64e3, 1.0), (80e3, 1.0)]
 
 
@@ -68,7 +68,7 @@ def test_a_log_alone_is_enough(tmp_path):
     assert run.points("train", "loss", "tokens") == []
     assert run.points("train", "accuracy", "step") == []
     assert run.points("eval", "loss", "step") == []
-    assert run.total_steps is None
+    assert run.num_train_steps is None
 
 
 def test_line_that_is_still_being_written(tmp_path):

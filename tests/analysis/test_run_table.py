@@ -1,5 +1,4 @@
-from albert_tf.analysis.run_log import LogLine, RunLog
-from albert_tf.analysis.run_table import run_table
+from albert_tf.analysis.runs import LogLine, RunLog, run_table
 
 TRAIN = {"loss": 2.0, "mlm_accuracy": 0.3, "tokens_per_second": 1500.0}
 RUN = RunLog(

@@ -6,10 +6,10 @@ import keras
 import pytest
 
 from albert_tf.config import AlbertConfig
-from albert_tf.demo.python_docs import python_documents
+from albert_tf.demo.corpora import python_documents
 from albert_tf.models.pretrainer import AlbertPretrainer
-from albert_tf.text.tokenizer import AlbertTokenizer
-from albert_tf.text.vocabulary import train_vocabulary
+from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
+from albert_tf.text.vocabulary import VocabularyConfig, train_vocabulary
 
 
 @pytest.fixture(scope="session")
@@ -41,7 +41,7 @@ def folder(python_lines, tmp_path_factory):
     """A folder with `start`, a small model that has learnt nothing."""
     folder = tmp_path_factory.mktemp("user")
     vocabulary = train_vocabulary(
-        python_lines, folder / "spiece", vocab_size=400
+        python_lines, folder / "spiece", VocabularyConfig(vocab_size=400)
     )
     config = AlbertConfig(
         vocab_size=400,

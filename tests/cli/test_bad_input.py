@@ -4,11 +4,11 @@ import pathlib
 
 import pytest
 
-from albert_tf.data.pretraining_data import create_pretraining_data
-from albert_tf.data.pretraining_data_config import PretrainingDataConfig
-from albert_tf.demo.python_docs import python_documents
-from albert_tf.text.tokenizer import AlbertTokenizer
-from albert_tf.text.vocabulary import train_vocabulary
+from albert_tf.demo.corpora import python_documents
+from albert_tf.pretraining.create_data import create_pretraining_data
+from albert_tf.pretraining.data_config import PretrainingDataConfig
+from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
+from albert_tf.text.vocabulary import VocabularyConfig, train_vocabulary
 
 
 @pytest.fixture(scope="module")
@@ -24,13 +24,15 @@ def folder(tmp_path_factory):
     (folder / "text.txt").write_text("\n".join(sentences), "utf-8")
     (folder / "empty.txt").write_text("")
     (folder / "config.json").write_text("{not json")
-    model = train_vocabulary(sentences, folder / "spiece", vocab_size=400)
+    model = train_vocabulary(
+        sentences, folder / "spiece", VocabularyConfig(vocab_size=400)
+    )
     _write_without_mask(model.read_bytes(), folder / "no_mask.model")
     (folder / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n")
     create_pretraining_data(
         PretrainingDataConfig(
-            input_patterns=str(folder / "text.txt"),
-            output_folder=folder / "data",
+            input=str(folder / "text.txt"),
+            output=folder / "data",
             tokenizer=AlbertTokenizer.from_file(model),
             max_seq_length=32,
             max_predictions_per_seq=5,

@@ -6,7 +6,7 @@ import tarfile
 
 import pytest
 
-from albert_tf.interop.opening import open_checkpoint
+from albert_tf.interop.open_checkpoint import open_checkpoint
 
 STORED = pathlib.Path(__file__).parents[1] / "interop" / "data" / "stored"
 
@@ -46,10 +46,10 @@ def test_google_to_keras_hub(convert, folder):
     )
     assert result.returncode == 0, result.stderr
     assert result.stdout.splitlines() == [
-        "read 80 tensors of google_tf1/model.ckpt-best (Google TF1)",
-        "parts: encoder, pooler, mlm_head, sop_head",
+        "loaded 80 tensors from google_tf1/model.ckpt-best (Google TF1)",
+        "components: encoder, pooler, mlm_head, sop_head",
         "tokenizer: 40 pieces",
-        "left 1 (step counter): global_step",
+        "skipped 1 (step counter): global_step",
         "dropped: sop_head",
         "dropped: mlm_head",
         "wrote new (keras_hub)",
@@ -73,10 +73,10 @@ def test_google_to_keras_hub(convert, folder):
             "bad_google_tf1",
             "bad_google_tf1/model.ckpt-best is not a TensorFlow",
         ),
-        ("outside.tar", "names ../page.safetensors, outside of itself"),
+        ("outside.tar", "not safe to unpack: ../page.safetensors is"),
         (
             "huggingface --to=keras_hub",
-            "no place for the sop_head; drop it with --drop=sop_head",
+            "has no sop_head; drop it with --drop=sop_head",
         ),
         (
             "google_tf1 --config_overrides=layers=3",

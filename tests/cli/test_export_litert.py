@@ -35,12 +35,12 @@ def test_int8_from_text(albert, folder):
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ("--quantization=int8", "int8 needs calibration_input"),
+        ("--quantization=int8", "int8 requires calibration_input"),
         (
             "--quantization=int8 --calibration_input=absent.txt",
             "absent.txt: no such file",
         ),
-        ("--calibration_input=texts.txt", "no use for calibration_input"),
+        ("--calibration_input=texts.txt", "does not support calibration_input"),
         ("--seq_length=33", "seq_length=33 must be at least 2"),
         ("--quantization=int4", "should be one of"),
     ],

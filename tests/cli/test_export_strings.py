@@ -8,10 +8,13 @@ import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401
 
+from albert_tf.finetuning.model_folder import save_model
+from albert_tf.finetuning.registry import (
+    known_task,
+    make_task_type,
+    with_settings,
+)
 from albert_tf.models.encoder import AlbertEncoder
-from albert_tf.tasks.finetuning.kinds.by_name import make_kind
-from albert_tf.tasks.finetuning.known_tasks import KNOWN_TASKS, with_settings
-from albert_tf.tasks.finetuning.model_folder import save_model
 
 TEXT = "A good caf\u00e9 film, 1,000 times"
 
@@ -19,12 +22,12 @@ TEXT = "A good caf\u00e9 film, 1,000 times"
 @pytest.fixture(scope="module")
 def folder(folder):
     """A folder with an encoder, and a model of SST-2."""
-    description = with_settings(KNOWN_TASKS["sst2"], {"max_seq_length": 32})
+    task_config = with_settings(known_task("sst2"), {"max_seq_length": 32})
     start = AlbertEncoder.from_pretrained(folder / "start")
-    kind = make_kind(description, start.tokenizer)
+    kind = make_task_type(task_config, start.tokenizer)
     keras.utils.set_random_seed(0)
     model = kind.model_class(start.config, **kind.model_arguments())
-    save_model(folder / "sst2", model, kind, description)
+    save_model(folder / "sst2", model, kind, task_config)
     return folder
 
 

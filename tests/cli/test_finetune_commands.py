@@ -43,7 +43,7 @@ def test_from_a_table_to_predictions(albert, folder):
     assert result.returncode == 0, result.stderr
     assert "accuracy 1.0000" in result.stdout
     assert "wrote run in" in result.stdout
-    assert "task      text: classes bad, good" in result.stderr
+    assert "task      text: text_classification bad, good" in result.stderr
 
     lines = "a good value\nthe list is bad\n"
     result = albert(folder, "predict --model=run --format=jsonl", lines)
@@ -141,25 +141,25 @@ def test_a_data_set_of_a_library(albert, folder):
         (f"{FINETUNE} --output=new --task=sst2", "train.csv"),
         (
             f"{FINETUNE} --output=new --task=sst2 --classes=a,b",
-            "--classes goes with --task=text",
+            "--classes requires --task=text",
         ),
         (f"{FINETUNE} --output=new --max_seq_length=64", "takes 32 tokens"),
         (f"{FINETUNE} --output=new --from=tfds", "has known tasks only"),
         (
             f"{FINETUNE} --output=new --from=tfds --task=dream",
-            "task='dream' cannot be had by --from=tfds",
+            "from='tfds' does not have task='dream'",
         ),
         ("predict --model=start --text=a", "no fine-tuned model"),
         ("predict --model=start --text=a --input=b", "either --input or"),
-        ("predict --model=start --pair=a", "--pair goes with --text"),
-        ("predict --model=start --text=a --from=tfds", "goes with --glue_s"),
+        ("predict --model=start --pair=a", "--pair requires --text"),
+        ("predict --model=start --text=a --from=tfds", "requires --glue_s"),
         (
             "predict --model=start --glue_submission=new",
-            "with --data or --from",
+            "requires --data or --from",
         ),
         ("evaluate --model=start --input=train.csv", "no fine-tuned model"),
         ("evaluate --input=train.csv", "one of --run, --checkpoints and"),
-        ("evaluate --run=start --from=tfds", "--from goes with --model"),
+        ("evaluate --run=start --from=tfds", "--from requires --model"),
     ],
 )
 def test_what_is_wrong_is_said_in_a_line(albert, folder, command, message):

@@ -1,4 +1,4 @@
-from albert_tf.cli.score_table import print_score_table
+from albert_tf.cli.evaluate import print_score_table
 
 KNOWN = {"mlm_unigram_accuracy": 0.05, "sop_chance": 0.5}
 

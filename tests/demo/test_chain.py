@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from albert_tf.demo.python_docs import python_documents
+from albert_tf.demo.corpora import python_documents
 
 
 @pytest.fixture

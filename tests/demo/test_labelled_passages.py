@@ -1,6 +1,6 @@
 import pytest
 
-from albert_tf.demo.labelled_passages import label_passages
+from albert_tf.demo.corpora import label_passages
 
 
 @pytest.fixture

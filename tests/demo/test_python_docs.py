@@ -1,4 +1,4 @@
-from albert_tf.demo.python_docs import prose_paragraphs, python_documents
+from albert_tf.demo.corpora import prose_paragraphs, python_documents
 
 
 def test_keeps_prose_and_drops_the_rest():

@@ -1,3 +1,5 @@
+import dataclasses
+import json
 import os
 import pathlib
 import shutil
@@ -7,94 +9,79 @@ import sys
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
+from albert_tf.export import check_program
+from albert_tf.export.check import read_export, source_cases, write_cases
+from albert_tf.export.check_program import (
+    Failed,
+    LiteRtModel,
+    SavedModel,
+    same_as_source,
+)
+from albert_tf.export.config import KINDS, ExportConfig
 from albert_tf.export.encoder import export_encoder
+from albert_tf.export.export import export
 from albert_tf.export.preprocessor import export_preprocessor
+from albert_tf.finetuning.model_folder import save_model
+from albert_tf.finetuning.registry import (
+    known_task,
+    make_task_type,
+    with_settings,
+)
 from albert_tf.models.pretrainer import AlbertPretrainer
-from albert_tf.text.preprocessor import AlbertPreprocessor
-from albert_tf.text.tokenizer import AlbertTokenizer
-from albert_tf.text.vocabulary import train_vocabulary
+from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
+from albert_tf.text.vocabulary import VocabularyConfig, train_vocabulary
 
-CONSUMERS = pathlib.Path(__file__).parent / "consumers"
+PROGRAMS = pathlib.Path(__file__).parent / "programs"
 LONGEST = 40
 VOCAB_SIZE = 90
-TEXTS = [
-    "The movie was not bad.",
-    "A good film: 12, 1,000 and 99,999, seen 7 times, twice.",
-    "",
-    "   \t\u3000 ",
-    # Accents, a ligature, dotted I, sharp s, and sigmas.
-    "\u00c9tude na\u00efve \ufb01lm \u0130stanbul Stra\u00dfe",
-    "\u039f\u0394\u039f\u03a3 \u03a3\u0391\u03a3 \u03a3",
-    "e\u0301 a\u030a\u0323 \u1e9b\u0323 \u00bd \u2460 \uff21\uff22",
-    "[CLS] [MASK] <pad> [SEP] <unk> \u2581the",
-    "``good'' \u201cbad\u201d 'film'",
-    "\U0001f600 \u4e2d\u6587 \u0939\u093f\u0928\u094d\u0926\u0940 \ud55c\uad6d",
-    "zero\u200bwidth\u00a0no-break \ufeff mark\u2028line",
-    "nul\0tab\tend\n",
-    "movie " * 60,
-]
-
-
-def run_consumer(
-    name: str, *args, python=sys.executable, **environment: str
-) -> None:
-    """Runs a program of `consumers/` in a fresh process, by any interpreter."""
-    result = subprocess.run(
-        [python, CONSUMERS / name, *map(str, args)],
-        env={**os.environ, **environment},
-        # Elsewhere than in the repository: nothing of it can be imported.
-        cwd=pathlib.Path(sys.executable).anchor,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if result.returncode:
-        pytest.fail(f"{name} failed:\n{result.stderr[-4000:]}", pytrace=False)
 
 
 @pytest.fixture(scope="session")
-def consumer():
-    return run_consumer
+def run_program():
+    """Returns `run(name, *arguments)`: runs a program in a fresh process."""
 
-
-def expectations(model, **options):
-    """Returns what a preprocessor with seq_length=20 must make of TEXTS."""
-    tokenizer = AlbertTokenizer.from_file(model, **options)
-    reversed_texts = TEXTS[::-1]
-
-    def packed(length, pairs=None):
-        arrays = tokenizer(
-            TEXTS, pairs, max_length=length, padding="max_length"
+    def run(name, *arguments, python=sys.executable, **environment):
+        result = subprocess.run(
+            [python, PROGRAMS / name, *map(str, arguments)],
+            env={**os.environ, **environment},
+            # Outside of the repository: nothing in it can be imported.
+            cwd=pathlib.Path(sys.executable).anchor,
+            capture_output=True,
+            text=True,
+            check=False,
         )
-        return {name: array.tolist() for name, array in arrays.items()}
+        if result.returncode:
+            pytest.fail(
+                f"{name} failed:\n{result.stderr[-4000:]}", pytrace=False
+            )
 
-    preprocessor = AlbertPreprocessor(model, **options)
-    with_offsets = preprocessor.tokenize_with_offsets(tf.constant(TEXTS))
-    return {
-        "texts": TEXTS,
-        "seq_length": 20,
-        "ids": tokenizer.encode(TEXTS),
-        "with_offsets": [part.to_list() for part in with_offsets],
-        "special": {
-            "padding_id": 0,
-            "start_of_sequence_id": 2,
-            "end_of_segment_id": 3,
-            "mask_id": 4,
-            "vocab_size": tokenizer.vocab_size,
-        },
-        "default": packed(20),
-        "7": packed(7),
-        "pairs": packed(20, reversed_texts),
-        "pairs_7": packed(7, reversed_texts),
-    }
+    return run
 
 
-@pytest.fixture(scope="session")
-def preprocessor_expectations():
-    return expectations
+@pytest.fixture
+def run_in_tensorflow(run_program, tmp_path):
+    """Returns `run(pairs of a source and its export)`.
+
+    Compares them in a process without albert_tf, see the program.
+    """
+
+    def run(pairs, **options):
+        arguments = []
+        for number, (source, folder) in enumerate(pairs):
+            cases = tmp_path / f"{number}.npz"
+            write_cases(cases, source_cases(source, read_export(folder)))
+            arguments += [folder, cases]
+        run_program(
+            "exports_in_tensorflow.py",
+            check_program.__file__,
+            tmp_path / "saved_again",
+            *arguments,
+            **options,
+        )
+
+    return run
 
 
 @pytest.fixture(scope="session")
@@ -106,7 +93,14 @@ def tokenizer_model(tmp_path_factory):
         for n in range(300)
     ]
     prefix = tmp_path_factory.mktemp("a-private-place") / "spiece"
-    return train_vocabulary(lines, prefix, vocab_size=VOCAB_SIZE)
+    return train_vocabulary(
+        lines, prefix, VocabularyConfig(vocab_size=VOCAB_SIZE)
+    )
+
+
+@pytest.fixture(scope="session")
+def tokenizer(tokenizer_model):
+    return AlbertTokenizer.from_file(tokenizer_model)
 
 
 @pytest.fixture(scope="session")
@@ -121,6 +115,7 @@ def config():
         max_position_embeddings=LONGEST,
         hidden_dropout_prob=0.1,
         attention_probs_dropout_prob=0.1,
+        initializer_range=0.2,
     )
 
 
@@ -144,27 +139,6 @@ def inputs():
         "input_mask": mask,
         "input_type_ids": (np.arange(12) > 4).astype("int32") * mask,
     }
-
-
-@pytest.fixture(scope="session")
-def expected(pretrainer, inputs, tmp_path_factory):
-    """A file of inputs and of what the source model makes of them."""
-    positions = np.array([[1, 11, 4], [2, 0, 0], [0, 0, 0], [7, 3, 0]], "int32")
-    encoder = pretrainer.encoder(inputs)
-    heads = pretrainer({**inputs, "masked_lm_positions": positions})
-    path = tmp_path_factory.mktemp("expected") / "expected.npz"
-    np.savez(
-        path,
-        **inputs,
-        masked_lm_positions=positions,
-        sequence_output=encoder["sequence_output"],
-        pooled_output=encoder["pooled_output"],
-        encoder_outputs=np.stack(encoder["encoder_outputs"]),
-        mlm_logits=heads["mlm_logits"],
-        sop_logits=heads["sop_logits"],
-        encoder_weights=len(pretrainer.encoder.weights),
-    )
-    return path
 
 
 @pytest.fixture(scope="session")
@@ -205,3 +179,123 @@ def preprocessor_path(tokenizer_model, tmp_path_factory):
 @pytest.fixture(autouse=True)
 def _fixed_seed():
     keras.utils.set_random_seed(0)
+
+
+@pytest.fixture(scope="session")
+def make_pretrained(config, tokenizer, tmp_path_factory):
+    """Returns `make(seed)`: a folder of `save_pretrained`."""
+
+    def make(seed):
+        keras.utils.set_random_seed(seed)
+        folder = tmp_path_factory.mktemp("a-private-place") / f"seed-{seed}"
+        AlbertPretrainer(config).save_pretrained(folder, tokenizer)
+        return folder
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def pretrained(make_pretrained):
+    return make_pretrained(1)
+
+
+@pytest.fixture(scope="session")
+def make_finetuned(config, tokenizer, tmp_path_factory):
+    """Returns `make(task, **settings)`: a folder, as fine-tuning leaves it.
+
+    Settings that the task does not have are left out.
+    """
+
+    def make(name, **settings):
+        task_config = known_task(name)
+        if name == "ner":
+            task_config = dataclasses.replace(
+                task_config, labels=("B-X", "B-Y", "O")
+            )
+        known = dict(task_config.settings)
+        known |= {n: x for n, x in settings.items() if n in known}
+        task_config = dataclasses.replace(task_config, settings=known)
+        kind = make_task_type(task_config, tokenizer)
+        keras.utils.set_random_seed(4)
+        model = kind.model_class(config, **kind.model_arguments())
+        for weight in model.weights:
+            # Without zeros: scores that no two answers share.
+            weight.assign(
+                weight + keras.random.normal(weight.shape, stddev=0.1)
+            )
+        folder = tmp_path_factory.mktemp("a-private-place") / name
+        save_model(folder, model, kind, task_config)
+        return folder
+
+    return make
+
+
+def opened(folder):
+    """Opens an export in this process."""
+    manifest = read_export(folder)
+    is_litert = manifest["kind"] == "litert"
+    model = (LiteRtModel if is_litert else SavedModel)(str(folder), manifest)
+    return manifest, model
+
+
+@pytest.fixture(scope="session")
+def open_export():
+    return opened
+
+
+@pytest.fixture(scope="session")
+def assert_same_as_source():
+    """Returns `check(source, folder)`, of the export of a task.
+
+    `albert export --check --model` has to find the outputs equal, and to fail
+    where one of them is another.
+    """
+
+    def check(source, folder):
+        manifest, model = opened(folder)
+        for case in source_cases(source, manifest):
+            case = dataclasses.asdict(case)
+            assert case["outputs"]
+            figure = same_as_source(model, case)
+            for name, values in case["outputs"].items():
+                assert name in figure
+                other = values.copy()
+                other[0] = b"other" if values.dtype.kind == "S" else 1e3
+                outputs = {**case["outputs"], name: other}
+                with pytest.raises(Failed, match=name):
+                    same_as_source(model, {**case, "outputs": outputs})
+
+    return check
+
+
+@pytest.fixture(scope="session")
+def fine_tuned_run(config, tokenizer, tmp_path_factory):
+    """The folder of a run of pairs of texts, as fine-tuning leaves it."""
+    run = tmp_path_factory.mktemp("a-private-place") / "reviews"
+    task_config = with_settings(known_task("mrpc"), {"max_seq_length": 24})
+    values = json.loads(task_config.to_json())
+    values["scores"] = {"f1": 0.75, "accuracy": 0.5}
+    task_config = type(task_config).from_json(json.dumps(values), "test")
+    kind = make_task_type(task_config, tokenizer)
+    keras.utils.set_random_seed(2)
+    model = kind.model_class(config, **kind.model_arguments())
+    save_model(run / "model", model, kind, task_config)
+    (run / "flags.txt").write_text(
+        "--alsologtostderr\n--nodebug\n--task=mrpc\n--norematerialize\n"
+        "--learning_rate=2e-05\n--cache_dir=\n--init_from=albert/albert-base-v2"
+        f"\n--train={run}/train.tsv,../more/more.tsv\n--output={run}\n"
+        "--log_dir=\n--tpu=grpc://10.0.0.2:8470\n--data=~/glue\n"
+    )
+    return run
+
+
+@pytest.fixture(scope="session")
+def exports(pretrained, fine_tuned_run, tmp_path_factory):
+    """Kind -> (what it was made of, the export)."""
+    folder = tmp_path_factory.mktemp("exports")
+    sources = dict.fromkeys(KINDS, pretrained) | {"task": fine_tuned_run}
+    made = {}
+    for kind, source in sources.items():
+        made[kind] = source, folder / kind
+        export(source, folder / kind, kind, ExportConfig())
+    return made

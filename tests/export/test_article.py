@@ -108,7 +108,7 @@ def change(code, line, new_line):
 @pytest.mark.parametrize("trainable", [False, True])
 @pytest.mark.parametrize("library", ["tensorflow_hub", "albert_tf"])
 def test_code_of_the_article(
-    consumer, article, exports, reviews, library, trainable, tmp_path
+    run_program, article, exports, reviews, library, trainable, tmp_path
 ):
     keras_3 = library == "albert_tf"
     environment = {}
@@ -118,6 +118,6 @@ def test_code_of_the_article(
     code = code_of(article, exports, trainable, keras_3)
     assert len(code.splitlines()) == 20
     (tmp_path / "code.py").write_text(code, "utf-8")
-    consumer(
+    run_program(
         "article.py", library, tmp_path / "code.py", reviews, **environment
     )

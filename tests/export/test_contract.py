@@ -1,7 +1,7 @@
 """TF-Hub's contract of encoders, on a published kind of export and on ours.
 
-What holds of Model Garden's export must hold of ours; what users of it stumble
-over, ours mends. Preprocessors: test_preprocessor.py.
+What holds for Model Garden's export must hold for ours, which also fixes what
+users of the former stumble over. Preprocessors: test_preprocessor.py.
 """
 
 import numpy as np
@@ -70,6 +70,36 @@ def test_training_switches_dropout_on(encoder):
     assert spread() < 1e-6
     assert spread(training=False) < 1e-6
     assert spread(training=True) > 1e-3
+
+
+def test_dropout_of_heads_and_of_the_endpoint_for_training(ours):
+    def spread(function):
+        draws = [function()["sequence_output"] for _ in range(2)]
+        return np.max(np.ptp(draws, axis=0))
+
+    positions = np.zeros([2, 1], "int32")
+    mlm = batch(masked_lm_positions=positions)
+    assert spread(lambda: ours.mlm(mlm)) < 1e-6
+    assert spread(lambda: ours.mlm(mlm, training=True)) > 1e-3
+    assert spread(lambda: ours.sop(batch(), training=True)) > 1e-3
+    assert spread(lambda: ours.call_training(batch())) > 1e-3
+
+
+@pytest.mark.parametrize("head", ["mlm", "sop"])
+def test_gradients_reach_all_variables(ours, head):
+    endpoint = getattr(ours, head)
+    more = {"masked_lm_positions": np.ones([2, 2], "int32")}
+    inputs = batch(**(more if head == "mlm" else {}))
+    with tf.GradientTape() as tape:
+        logits = endpoint(inputs, training=True)[f"{head}_logits"]
+        loss = tf.reduce_sum(logits**2)
+    gradients = tape.gradient(loss, endpoint.trainable_variables)
+    for variable, gradient in zip(
+        endpoint.trainable_variables, gradients, strict=True
+    ):
+        # The masked language model does not use the pooler.
+        unused = head == "mlm" and "pooler" in variable.name
+        assert gradient is not None or unused, variable.name
 
 
 def test_variables(encoder):

@@ -8,7 +8,7 @@ pytestmark = pytest.mark.long
 
 
 def test_keras_layer_of_tensorflow_hub_is_saved_and_reloaded(
-    consumer, encoder_path, preprocessor_path, tmp_path
+    run_program, encoder_path, preprocessor_path, tmp_path
 ):
     for package in ("tensorflow_hub", "tf_keras"):
         pytest.importorskip(package)
@@ -18,7 +18,9 @@ def test_keras_layer_of_tensorflow_hub_is_saved_and_reloaded(
     paths = (exports / "preprocessor", exports / "encoder")
 
     def run(*arguments):
-        consumer("keras_layer_saving.py", *arguments, TF_USE_LEGACY_KERAS="1")
+        run_program(
+            "keras_layer_saving.py", *arguments, TF_USE_LEGACY_KERAS="1"
+        )
 
     run("save", *paths, tmp_path)
     run("load", tmp_path)
@@ -26,6 +28,6 @@ def test_keras_layer_of_tensorflow_hub_is_saved_and_reloaded(
     run("load_saved_model", tmp_path)
 
 
-def test_keras_layer_of_tensorflow_hub_in_keras_3(consumer, encoder_path):
+def test_keras_layer_of_tensorflow_hub_in_keras_3(run_program, encoder_path):
     pytest.importorskip("tensorflow_hub")
-    consumer("keras_layer_in_keras_3.py", encoder_path)
+    run_program("keras_layer_in_keras_3.py", encoder_path)

@@ -7,9 +7,9 @@ pytestmark = pytest.mark.long
 
 @pytest.mark.parametrize("layer", ["tfsm", "hub"])
 def test_layers_of_keras_3(
-    consumer, encoder_path, preprocessor_path, layer, tmp_path
+    run_program, encoder_path, preprocessor_path, layer, tmp_path
 ):
-    consumer(
+    run_program(
         "layers_of_keras_3.py",
         layer,
         "save",
@@ -17,4 +17,4 @@ def test_layers_of_keras_3(
         encoder_path,
         tmp_path,
     )
-    consumer("layers_of_keras_3.py", layer, "load", tmp_path)
+    run_program("layers_of_keras_3.py", layer, "load", tmp_path)

@@ -7,8 +7,9 @@ import sys
 
 import pytest
 
+from albert_tf.export.config import KINDS
+from albert_tf.export.manifest import Origin
 from albert_tf.export.model_card import model_card
-from albert_tf.export.origin import Origin
 
 MANIFEST = {
     "settings": {"text_format": "prose", "language": "de", "ngram": 3},
@@ -113,16 +114,17 @@ def blocks(folder):
     return re.findall(r"With ([^\n]*):\n\n```python\n(.*?)```", card, re.DOTALL)
 
 
-@pytest.mark.parametrize("kind", ["encoder", "preprocessor"])
-def test_code_runs_in_a_fresh_process(kind, request, tmp_path):
-    path = request.getfixturevalue(f"{kind}_path")
-    folder = shutil.copytree(path, tmp_path / "elsewhere")
+LAYERS = {"encoder", "preprocessor"}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", KINDS)
+def test_code_runs_in_a_fresh_process(kind, exports, tmp_path):
+    folder = shutil.copytree(exports[kind][1], tmp_path / "elsewhere")
     programs = blocks(folder)
-    assert [title for title, _ in programs] == [
-        "TensorFlow",
-        "tf_keras",
-        "Keras 3",
-    ]
+    first = "LiteRT" if kind == "litert" else "TensorFlow"
+    layers = ["tf_keras", "Keras 3"] if kind in LAYERS else []
+    assert [title for title, _ in programs] == [first, *layers]
     processes = [
         subprocess.Popen(
             [sys.executable, "-c", code],

@@ -6,12 +6,12 @@ pytestmark = pytest.mark.long
 
 
 def test_tutorial_in_tf_keras_and_tensorflow_hub(
-    consumer, encoder_path, preprocessor_path, tmp_path
+    run_program, encoder_path, preprocessor_path, tmp_path
 ):
     for package in ("tensorflow_hub", "tf_keras"):
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"{package} is not installed: pip install .[hub]")
-    consumer(
+    run_program(
         "movie_reviews.py",
         preprocessor_path,
         encoder_path,

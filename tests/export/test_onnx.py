@@ -7,8 +7,8 @@ import keras
 import numpy as np
 import pytest
 
-from albert_tf.models.classifier import AlbertClassifier
-from albert_tf.models.inputs import ENCODER_INPUTS
+from albert_tf.finetuning.text_classification.model import AlbertClassifier
+from albert_tf.models.base import ENCODER_INPUTS
 
 pytestmark = pytest.mark.peer
 

@@ -13,7 +13,7 @@ import tensorflow_text  # noqa: F401
 
 from albert_tf.export.hub_layer import HubLayer
 from albert_tf.export.preprocessor import export_preprocessor
-from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 
 LENGTH = 12
 INPUTS = {"input_word_ids", "input_mask", "input_type_ids"}

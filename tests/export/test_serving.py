@@ -17,9 +17,11 @@ import tensorflow_text  # noqa: F401
 from tensorflow.core.protobuf import saved_model_pb2
 
 from albert_tf.export.task import export_task
-from albert_tf.export.task_graphs.texts import classes_graph
-from albert_tf.models.classifier import AlbertClassifier
-from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.finetuning.text_classification.model import AlbertClassifier
+from albert_tf.finetuning.text_classification.serving import (
+    text_classification_graph,
+)
+from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "serving.md"
 TEXTS = ["a good movie", "", "I have seen it 12,000 times; the plot was bad"]
@@ -37,7 +39,7 @@ def task_path(config, tokenizer_model, tmp_path_factory):
     # Around the mean of the texts, so that they get both labels.
     rows = tokenizer(TEXTS, max_length=20)
     bias.assign(bias - np.mean(model(rows), axis=0))
-    graph = classes_graph(
+    graph = text_classification_graph(
         model,
         tokenizer,
         labels=["bad", "good"],
@@ -62,7 +64,7 @@ def answers(task_path):
     return outputs
 
 
-def check_in_cpp_runtime(consumer, export, arrays, folder):
+def check_in_cpp_runtime(run_program, export, arrays, folder):
     saved_model = saved_model_pb2.SavedModel.FromString(
         (export / "saved_model.pb").read_bytes()
     )
@@ -78,7 +80,7 @@ def check_in_cpp_runtime(consumer, export, arrays, folder):
     assert set(request["outputs"]) <= set(arrays)
     (folder / "request.json").write_text(json.dumps(request))
     np.savez(folder / "expected.npz", **arrays)
-    consumer(
+    run_program(
         "signature_in_cpp_runtime.py",
         export,
         folder / "request.json",
@@ -90,13 +92,15 @@ def check_in_cpp_runtime(consumer, export, arrays, folder):
     sys.platform != "linux", reason="libraries have other names elsewhere"
 )
 class TestCppRuntime:
-    def test_ids(self, consumer, encoder_path, expected, tmp_path):
-        arrays = dict(np.load(expected))
-        check_in_cpp_runtime(consumer, encoder_path, arrays, tmp_path)
+    def test_ids(self, run_program, encoder_path, pretrainer, inputs, tmp_path):
+        outputs = pretrainer.encoder(inputs)
+        names = ("sequence_output", "pooled_output")
+        arrays = {**inputs, **{name: outputs[name] for name in names}}
+        check_in_cpp_runtime(run_program, encoder_path, arrays, tmp_path)
 
-    def test_strings(self, consumer, task_path, answers, tmp_path):
+    def test_strings(self, run_program, task_path, answers, tmp_path):
         arrays = {"text": np.array(TEXTS), **answers}
-        check_in_cpp_runtime(consumer, task_path, arrays, tmp_path)
+        check_in_cpp_runtime(run_program, task_path, arrays, tmp_path)
 
 
 @contextlib.contextmanager

@@ -8,10 +8,12 @@ import tensorflow as tf
 from albert_tf.errors import InputError
 from albert_tf.export.hub_layer import HubLayer
 from albert_tf.export.task import export_task
-from albert_tf.export.task_graphs.texts import classes_graph
 from albert_tf.export.text_encoder import export_text_encoder
-from albert_tf.models.classifier import AlbertClassifier
-from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.finetuning.text_classification.model import AlbertClassifier
+from albert_tf.finetuning.text_classification.serving import (
+    text_classification_graph,
+)
+from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
 
 LABELS = ("no", "yes")
@@ -26,7 +28,7 @@ def make_graph(config):
     """Returns `make(tokenizer)`: the graph of a task of pairs."""
 
     def make(tokenizer):
-        return classes_graph(
+        return text_classification_graph(
             AlbertClassifier(config, len(LABELS)),
             tokenizer,
             labels=LABELS,
@@ -46,12 +48,14 @@ def path(make_graph, tokenizer_model, tmp_path_factory):
 
 
 @pytest.mark.long
-def test_in_keras_layer(consumer, path, pretrainer, tokenizer_model, tmp_path):
+def test_in_keras_layer(
+    run_program, path, pretrainer, tokenizer_model, tmp_path
+):
     text_encoder = tmp_path / "text_encoder"
     export_text_encoder(
         pretrainer, text_encoder, tokenizer_model=tokenizer_model
     )
-    consumer(
+    run_program(
         "strings_in_keras_layer.py",
         text_encoder,
         path,

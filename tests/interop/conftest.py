@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from albert_tf.config import AlbertConfig
-from albert_tf.interop.accounting import account_for
 from albert_tf.interop.checkpoint import Checkpoint, HeadSettings, LazyArrays
-from albert_tf.interop.files.tensor_file import TensorFile
+from albert_tf.interop.files.file_types import TensorFile
+from albert_tf.interop.matching import match_tensors
 from albert_tf.interop.names import tensors_of
 
 
@@ -52,7 +52,7 @@ def make_checkpoint():
         }
         return Checkpoint(
             config=config,
-            parts=parts,
+            components=parts,
             arrays=LazyArrays({k: lambda v=v: v for k, v in arrays.items()}),
             head=HeadSettings(num_labels),
             **fields,
@@ -68,10 +68,10 @@ class Tensors(dict):
         super().__init__(arrays)
         self.system = system
 
-    def account(self, config, **arguments):
+    def match(self, config, **arguments):
         shapes = {name: array.shape for name, array in self.items()}
         file = TensorFile(shapes, self.__getitem__, "the file")
-        return account_for(self.system, file, config, **arguments)
+        return match_tensors(self.system, file, config, **arguments)
 
     def renamed(self, rename):
         renamed = {rename(name): array for name, array in self.items()}
@@ -100,7 +100,7 @@ def assert_equal():
     """Two checkpoints hold the same, bit for bit."""
 
     def check(actual, expected):
-        assert actual.parts == expected.parts
+        assert actual.components == expected.components
         assert set(actual.arrays) == set(expected.arrays)
         for path in expected.arrays:
             value = actual.arrays[path]

@@ -132,8 +132,8 @@ def test_layer_norms_of_each_layer_are_no_albert():
     assert re.fullmatch(
         r"the file: each layer has LayerNorms of its own \(bert/.*group_0_0/"
         r"layer_0/inner_group_0/layer_normalization_1/gamma, ...\) while the "
-        "layers share their matrices: a fork's model, which is no ALBERT and "
-        "is not supported",
+        "layers share their matrices; such models of forks are not ALBERTs and "
+        "are not supported",
         str(error.value),
     )
 

@@ -5,7 +5,7 @@ import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.interop.convert import convert
-from albert_tf.interop.opening import open_checkpoint
+from albert_tf.interop.open_checkpoint import open_checkpoint
 
 
 def files(folder):
@@ -47,12 +47,12 @@ def test_everything_into_everything(stored, tmp_path, assert_equal, source, to):
         drop=drop or (),
         config_overrides=overrides,
     )
-    assert read.parts == held.parts
+    assert read.components == held.components
     opened = open_checkpoint(tmp_path / "new")
     # Which KerasHub does not know of.
     spread = read.config.initializer_range
     assert opened.config.replace(initializer_range=spread) == read.config
-    assert opened.parts == held.parts - set(drop or ())
+    assert opened.components == held.components - set(drop or ())
     for path, array in opened.arrays.items():
         np.testing.assert_array_equal(array, held.arrays[path])
     assert (opened.tokenizer is None) == (held.tokenizer is None)
@@ -97,7 +97,7 @@ def test_drop(stored, tmp_path, drop, left):
     convert(stored / "huggingface", tmp_path / "new", drop=drop)
     opened = open_checkpoint(tmp_path / "new")
     assert set(opened.heads) == left
-    assert ("pooler" in opened.parts) == ("pooler" not in drop)
+    assert ("pooler" in opened.components) == ("pooler" not in drop)
 
 
 def test_drop_the_tokenizer(stored, tmp_path):
@@ -121,7 +121,7 @@ def test_what_cannot_be_dropped(stored, tmp_path, drop, match):
 
 
 def test_no_head_can_vanish(stored, tmp_path):
-    message = "no place for the sop_head; drop it with --drop=sop_head, or wri"
+    message = "has no sop_head; drop it with --drop=sop_head, or wri"
     with pytest.raises(InputError, match=message):
         convert(stored / "huggingface", tmp_path / "new", to="keras_hub")
     assert not list(tmp_path.iterdir())
@@ -197,7 +197,7 @@ def test_head(stored, tmp_path):
     values = json.loads((source / "config.json").read_text())
     del values["architectures"]
     (source / "config.json").write_text(json.dumps(values))
-    with pytest.raises(InputError, match="say which with head=..., or on the"):
+    with pytest.raises(InputError, match="choose one with head=..., or"):
         convert(source, tmp_path / "new")
     convert(source, tmp_path / "new", head="token_head")
     assert open_checkpoint(tmp_path / "new").heads == ("token_head",)

@@ -176,6 +176,6 @@ def test_what_cannot_grow_is_named(make_checkpoint, field, value):
 )
 def test_no_weights_are_lost(make_checkpoint, before, after, homeless):
     checkpoint = make_checkpoint(ONE.replace(**before))
-    message = f"has encoder/transformer/{homeless}.*do not shrink"
+    message = f"unused tensor encoder/transformer/{homeless}.*cannot shrink"
     with pytest.raises(InputError, match=message):
         grow(checkpoint, checkpoint.config.replace(**after))

@@ -1,19 +1,23 @@
+import numpy as np
 import pytest
 
 from albert_tf.config import AlbertConfig
+from albert_tf.finetuning.multiple_choice.model import AlbertMultipleChoice
+from albert_tf.finetuning.question_answering.model import AlbertSpanLabeler
+from albert_tf.finetuning.text_classification.model import AlbertClassifier
+from albert_tf.finetuning.token_classification.model import (
+    AlbertTokenClassifier,
+)
 from albert_tf.interop.names import (
+    COMPONENTS,
     FORMATS,
     HEADS,
     OURS,
-    PARTS,
-    part_of,
+    Transform,
+    component_of,
     tensors_of,
 )
-from albert_tf.models.classifier import AlbertClassifier
-from albert_tf.models.multiple_choice import AlbertMultipleChoice
 from albert_tf.models.pretrainer import AlbertPretrainer
-from albert_tf.models.span_labeler import AlbertSpanLabeler
-from albert_tf.models.token_classifier import AlbertTokenClassifier
 
 CONFIGS = {
     "groups": {},
@@ -37,40 +41,40 @@ MODELS = {
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_rows_are_the_variables_of_the_model(config, name):
+def test_tensors_are_the_variables_of_the_model(config, name):
     config = config.replace(**CONFIGS[name])
     model = AlbertPretrainer(config)
-    parts = {part_of(variable.path) for variable in model.weights}
-    assert {t.path: t.shape for t in tensors_of(config, parts)} == {
+    components = {component_of(variable.path) for variable in model.weights}
+    assert {t.path: t.shape for t in tensors_of(config, components)} == {
         variable.path: tuple(variable.shape) for variable in model.weights
     }
 
 
 @pytest.mark.parametrize("heads", MODELS)
-def test_rows_are_the_variables_of_every_head(config, heads):
+def test_tensors_are_the_variables_of_every_head(config, heads):
     model = MODELS[heads](config)
-    parts = {part_of(variable.path) for variable in model.weights}
-    assert {part for part in parts if part in HEADS} == set(heads.split())
-    rows = {t.path: t.shape for t in tensors_of(config, parts, 3)}
+    components = {component_of(variable.path) for variable in model.weights}
+    assert components & set(HEADS) == set(heads.split())
+    rows = {t.path: t.shape for t in tensors_of(config, components, 3)}
     assert rows == {v.path: tuple(v.shape) for v in model.weights}
 
 
-def test_every_part_has_rows(config):
-    for part in PARTS:
-        tensors = list(tensors_of(config, {part}))
+def test_every_component_has_tensors(config):
+    for name in COMPONENTS:
+        tensors = list(tensors_of(config, {name}))
         assert tensors
-        assert {part_of(tensor.path) for tensor in tensors} == {part}
+        assert {component_of(tensor.path) for tensor in tensors} == {name}
 
 
 @pytest.mark.parametrize("system", FORMATS)
 def test_names_of_a_system_are_its_own(config, system):
     one_name = {"classifier_head", "choice_head", "token_head"}
-    parts = set(PARTS) - one_name
+    components = set(COMPONENTS) - one_name
     if system == "model_garden":  # which has one group of one block
         config = config.replace(num_hidden_groups=1, inner_group_num=1)
     names = [
         tensor.names[system].name
-        for tensor in tensors_of(config, parts)
+        for tensor in tensors_of(config, components)
         if system in tensor.names
     ]
     assert len(set(names)) == len(names)
@@ -78,7 +82,7 @@ def test_names_of_a_system_are_its_own(config, system):
 
 def test_names_of_other_systems(config):
     # From google-research/albert, transformers, KerasHub and Model Garden.
-    rows = {t.path: t for t in tensors_of(config, set(PARTS))}
+    rows = {t.path: t for t in tensors_of(config, set(COMPONENTS))}
     key = "encoder/transformer/group_2/inner_1/attention/key/kernel"
     names = {system: n.name for system, n in rows[key].names.items()}
     assert names == {
@@ -120,3 +124,30 @@ def test_shapes_of_other_systems():
     assert shapes["attention/output/kernel", "model_garden"] == (2, 3, 6)
     assert shapes["attention/output/bias", "model_garden"] == (6,)
     assert shapes["sop_head/kernel", "google"] == (2, 6)
+
+
+@pytest.mark.parametrize(
+    ("transform", "theirs"),
+    [
+        (Transform(), (4, 6)),
+        (Transform("transpose"), (6, 4)),
+        (Transform("split_last", 3), (4, 3, 2)),
+        (Transform("split_first", 2), (2, 2, 6)),
+    ],
+)
+def test_transforms_have_inverses(transform, theirs):
+    array = np.arange(24, dtype=np.float32).reshape(4, 6)
+    assert transform.shape(array.shape) == theirs
+    there = transform.to_theirs(array)
+    assert there.shape == theirs
+    back = transform.to_ours(there, array.shape)
+    np.testing.assert_array_equal(back, array)
+
+
+def test_heads_lie_side_by_side():
+    query = np.arange(12).reshape(2, 6)
+    split = Transform("split_last", 3).to_theirs(query)
+    np.testing.assert_array_equal(split[:, 1], query[:, 2:4])
+    output = np.arange(12).reshape(6, 2)
+    split = Transform("split_first", 3).to_theirs(output)
+    np.testing.assert_array_equal(split[1], output[2:4])

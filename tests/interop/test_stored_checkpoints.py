@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from albert_tf.config import AlbertConfig
-from albert_tf.interop.opening import open_checkpoint
-from albert_tf.models.classifier import AlbertClassifier
+from albert_tf.finetuning.text_classification.model import AlbertClassifier
+from albert_tf.interop.open_checkpoint import open_checkpoint
+from albert_tf.models.base import ENCODER_INPUTS
 from albert_tf.models.encoder import AlbertEncoder
-from albert_tf.models.inputs import ENCODER_INPUTS
 from albert_tf.models.pretrainer import AlbertPretrainer
 
 SIZES = {
@@ -118,9 +118,9 @@ def test_opens_whole(stored, name):
     _, config, parts, pieces, left = STORED[name]
     checkpoint = open_checkpoint(stored / name)
     assert checkpoint.config == config
-    assert checkpoint.parts == parts
-    assert all(re.fullmatch(left, tensor) for tensor in checkpoint.left)
-    assert bool(checkpoint.left) == bool(left)
+    assert checkpoint.components == parts
+    assert all(re.fullmatch(left, tensor) for tensor in checkpoint.skipped)
+    assert bool(checkpoint.skipped) == bool(left)
     tokenizer = checkpoint.tokenizer
     assert (tokenizer and tokenizer.vocab_size) == pieces
     assert checkpoint.source.startswith(str(stored / name))

@@ -2,7 +2,6 @@ import dataclasses
 import pathlib
 import re
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -116,41 +115,3 @@ def google_head(shared):
         )
 
     return find
-
-
-@pytest.fixture(scope="session")
-def config():
-    return AlbertConfig(
-        vocab_size=50,
-        embedding_size=8,
-        hidden_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        intermediate_size=24,
-        max_position_embeddings=20,
-        # Far from zero, so that every part matters in a comparison.
-        initializer_range=0.3,
-    )
-
-
-@pytest.fixture
-def batch():
-    """The encoder's dict `[4, 12]`, ragged."""
-    rng = np.random.default_rng(0)
-    mask = (np.arange(12) < np.array([7, 8, 12, 9])[:, None]).astype("int32")
-    return {
-        "input_word_ids": rng.integers(5, 50, mask.shape, "int32") * mask,
-        "input_mask": mask,
-        "input_type_ids": (np.arange(12) >= 3).astype("int32") * mask,
-    }
-
-
-@pytest.fixture
-def round_trip(tmp_path):
-    """Saves a model as `.keras` and loads it."""
-
-    def run(model):
-        model.save(tmp_path / "model.keras")
-        return keras.saving.load_model(tmp_path / "model.keras")
-
-    return run

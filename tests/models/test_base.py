@@ -5,12 +5,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.models.classifier import AlbertClassifier
+from albert_tf.errors import InputError
+from albert_tf.finetuning.multiple_choice.model import AlbertMultipleChoice
+from albert_tf.finetuning.question_answering.model import AlbertSpanLabeler
+from albert_tf.finetuning.text_classification.model import AlbertClassifier
+from albert_tf.finetuning.token_classification.model import (
+    AlbertTokenClassifier,
+)
 from albert_tf.models.encoder import AlbertEncoder
-from albert_tf.models.multiple_choice import AlbertMultipleChoice
 from albert_tf.models.pretrainer import AlbertPretrainer
-from albert_tf.models.span_labeler import AlbertSpanLabeler
-from albert_tf.models.token_classifier import AlbertTokenClassifier
 
 MODELS = {
     "encoder": AlbertEncoder,
@@ -111,3 +114,12 @@ def test_is_a_layer_of_a_functional_model(name, config, inputs):
         strict=True,
     ):
         np.testing.assert_allclose(x, y, atol=1e-5)
+
+
+def test_a_name_instead_of_a_config_is_answered(name):
+    with pytest.raises(
+        InputError, match=r"from_official\('albert_base_v2'\).*from_pretrained"
+    ):
+        MODELS[name]("albert_base_v2")
+    with pytest.raises(InputError, match="config=768 must be an AlbertConfig"):
+        MODELS[name](768)

@@ -90,10 +90,10 @@ def test_caches_are_used_without_a_network(tmp_path):
     whole, old_name, kaggle, absent = json.loads(
         process.stdout.splitlines()[-1]
     )
-    assert "parts: encoder, pooler, mlm_head, sop_head" in whole
+    assert "components: encoder, pooler, mlm_head, sop_head" in whole
     assert _COMMIT in whole
-    assert "not part of this model: mlm_head, sop_head" in old_name
+    assert "(unused by this model): mlm_head, sop_head" in old_name
     assert "(KerasHub)" in kaggle
     assert "classifier_head" in kaggle
-    assert absent.startswith("InputError: albert/albert-large-v2 is neither")
+    assert absent.startswith("InputError: albert/albert-large-v2 at rev")
     assert "\n" not in absent

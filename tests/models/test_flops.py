@@ -8,7 +8,7 @@ from albert_tf.models.flops import (
     pretraining_step_flops,
 )
 from albert_tf.models.pretrainer import AlbertPretrainer
-from albert_tf.tasks.pretraining import PretrainingTask
+from albert_tf.pretraining.loss import PretrainingLoss
 
 BATCH, LENGTH, PREDICTIONS = 3, 24, 5
 SMALL = AlbertConfig(
@@ -88,12 +88,12 @@ def test_formula_counts_what_the_graph_computes(changes, sentence_order):
     model = AlbertPretrainer(
         config, sop_head=sentence_order, pooler=sentence_order
     )
-    task = PretrainingTask(sentence_order)
+    loss_fn = PretrainingLoss(sentence_order)
     examples = batch()
 
     def loss():
-        normalizers = task.normalizers(examples)
-        return task.loss(model, examples, normalizers, tf.constant([1, 2]))[0]
+        normalizers = loss_fn.normalizers(examples)
+        return loss_fn(model, examples, normalizers, tf.constant([1, 2]))[0]
 
     def gradients():
         with tf.GradientTape() as tape:

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.models.classifier import AlbertClassifier
-from albert_tf.models.multiple_choice import AlbertMultipleChoice
-from albert_tf.models.span_labeler import AlbertSpanLabeler
+from albert_tf.finetuning.multiple_choice.model import AlbertMultipleChoice
+from albert_tf.finetuning.question_answering.model import AlbertSpanLabeler
+from albert_tf.finetuning.text_classification.model import AlbertClassifier
 
 # As in test_google_parity.py.
 TOLERANCE = 2e-5

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.models.pretrainer import AlbertPretrainer
-from albert_tf.tasks.pretraining import PretrainingTask
+from albert_tf.pretraining.loss import PretrainingLoss
 
 CASES = ["a_base", "b_groups2_inner2", "c_no_projection", "d_relu"]
 
@@ -82,14 +82,14 @@ def test_head_outputs(case):
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_losses_metrics_and_gradients(case, google_weights, packed):
-    task = PretrainingTask()
+    loss_fn = PretrainingLoss()
     case.model.encoder.packed = packed
 
     @tf.function
     def run(batch):
         with tf.GradientTape() as tape:
-            loss, metrics = task.loss(
-                case.model, batch, task.normalizers(batch), None
+            loss, metrics = loss_fn(
+                case.model, batch, loss_fn.normalizers(batch), None
             )
         variables = [v.value for v in case.model.trainable_variables]
         return loss, metrics, tape.gradient(loss, variables)

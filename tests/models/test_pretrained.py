@@ -9,13 +9,15 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.models.classifier import AlbertClassifier
+from albert_tf.finetuning.multiple_choice.model import AlbertMultipleChoice
+from albert_tf.finetuning.question_answering.model import AlbertSpanLabeler
+from albert_tf.finetuning.text_classification.model import AlbertClassifier
+from albert_tf.finetuning.token_classification.model import (
+    AlbertTokenClassifier,
+)
 from albert_tf.models.encoder import AlbertEncoder
-from albert_tf.models.multiple_choice import AlbertMultipleChoice
 from albert_tf.models.pretrainer import AlbertPretrainer
-from albert_tf.models.span_labeler import AlbertSpanLabeler
-from albert_tf.models.token_classifier import AlbertTokenClassifier
-from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 
 STORED = pathlib.Path(__file__).parents[1] / "interop" / "data" / "stored"
 GOOGLE = STORED / "google_tf1"  # with both pretraining heads
@@ -70,25 +72,27 @@ def test_a_sop_head_cannot_vanish_or_appear():
     with pytest.raises(InputError) as error:
         AlbertPretrainer.from_pretrained(MASKED_LM)
     assert str(error.value) == (
-        f"{MASKED_LM} (TF-Hub SavedModel of Model Garden) holds mlm_head and "
-        "lacks the sop_head of an AlbertPretrainer; new_head=True makes a new "
-        "one, sop_head=False does without"
+        f"{MASKED_LM} (TF-Hub SavedModel of Model Garden) has mlm_head and "
+        "lacks the sop_head of an AlbertPretrainer; new_head=True initializes "
+        "a new one, sop_head=False does without"
     )
     model = AlbertPretrainer.from_pretrained(MASKED_LM, sop_head=False)
     assert model.sop_head is None
     model = AlbertPretrainer.from_pretrained(MASKED_LM, new_head=True)
-    assert "new: sop_head/bias, sop_head/kernel" in model.load_report
+    assert (
+        "newly initialized: sop_head/bias, sop_head/kernel" in model.load_report
+    )
     with pytest.raises(InputError, match="lacks the mlm_head"):
         AlbertPretrainer.from_pretrained(BACKBONE, sop_head=False)
 
 
 def test_what_a_model_does_without_is_reported():
     report = AlbertEncoder.from_pretrained(GOOGLE).load_report
-    assert "not part of this model: mlm_head, sop_head" in report
-    assert "left 1 (step counter): global_step" in report
+    assert "(unused by this model): mlm_head, sop_head" in report
+    assert "skipped 1 (step counter): global_step" in report
     report = AlbertPretrainer.from_pretrained(GOOGLE).load_report
-    assert "not part of this model" not in report
-    assert "new:" not in report
+    assert "unused by" not in report
+    assert "newly initialized" not in report
 
 
 def test_heads_that_are_not_there():
@@ -101,7 +105,10 @@ def test_heads_that_are_not_there():
     with pytest.raises(InputError, match="lacks the choice_head"):
         AlbertMultipleChoice.from_pretrained(LABELLED)
     model = AlbertClassifier.from_pretrained(GOOGLE, num_labels=5)
-    assert "new: classifier_head/bias, classifier_head/ker" in model.load_report
+    assert (
+        "newly initialized: classifier_head/bias, classifier_head/ker"
+        in model.load_report
+    )
     assert model.num_labels == 5
 
 
@@ -114,7 +121,7 @@ def test_labels_of_a_checkpoint():
     )
     assert model.labels == ("x", "y", "z")
     assert model.head_dropout == 0.4
-    assert "new:" not in model.load_report
+    assert "newly initialized" not in model.load_report
 
 
 def test_another_number_of_labels():
@@ -122,7 +129,7 @@ def test_another_number_of_labels():
         AlbertClassifier.from_pretrained(LABELLED, num_labels=2)
     assert str(error.value) == (
         f"{LABELLED} has classifier_head/kernel of shape [8, 3], but "
-        "AlbertClassifier needs [8, 2]; new_head=True makes a new head"
+        "AlbertClassifier needs [8, 2]; new_head=True initializes a new head"
     )
     model = AlbertClassifier.from_pretrained(
         LABELLED, num_labels=2, new_head=True
@@ -159,7 +166,7 @@ def test_whose_head_it_is_does_not_matter_without_one(tmp_path, model):
     del config["architectures"]
     (tmp_path / "config.json").write_text(json.dumps(config))
     model = model.from_pretrained(tmp_path, new_head=True)
-    assert "not part of this model: classifier_head" in model.load_report
+    assert "(unused by this model): classifier_head" in model.load_report
     tokens = AlbertTokenClassifier.from_pretrained(
         tmp_path, num_labels=4, new_head=True
     )

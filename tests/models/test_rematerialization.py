@@ -12,13 +12,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.finetuning.multiple_choice.model import AlbertMultipleChoice
+from albert_tf.finetuning.question_answering.model import AlbertSpanLabeler
+from albert_tf.finetuning.text_classification.model import AlbertClassifier
+from albert_tf.finetuning.token_classification.model import (
+    AlbertTokenClassifier,
+)
 from albert_tf.layers.dropout import dropout_seeds
-from albert_tf.models.classifier import AlbertClassifier
 from albert_tf.models.encoder import AlbertEncoder
-from albert_tf.models.multiple_choice import AlbertMultipleChoice
 from albert_tf.models.pretrainer import AlbertPretrainer
-from albert_tf.models.span_labeler import AlbertSpanLabeler
-from albert_tf.models.token_classifier import AlbertTokenClassifier
 
 SCRIPT = (
     pathlib.Path(__file__).parent / "scripts" / "rematerialized_gradients.py"

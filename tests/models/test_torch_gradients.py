@@ -12,18 +12,20 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.interop.names import part_of, tensors_of
-from albert_tf.models.classifier import AlbertClassifier
-from albert_tf.models.multiple_choice import AlbertMultipleChoice
-from albert_tf.models.span_labeler import AlbertSpanLabeler
-from albert_tf.models.token_classifier import AlbertTokenClassifier
-from albert_tf.tasks.finetuning.losses import (
-    LabelTask,
-    NumberTask,
-    TokenLabelTask,
+from albert_tf.finetuning.losses import CrossEntropyLoss
+from albert_tf.finetuning.multiple_choice.model import AlbertMultipleChoice
+from albert_tf.finetuning.question_answering.losses import SpanLoss
+from albert_tf.finetuning.question_answering.model import AlbertSpanLabeler
+from albert_tf.finetuning.text_classification.model import (
+    AlbertClassifier,
+    RegressionLoss,
 )
-from albert_tf.tasks.finetuning.span_losses import SpanTask
-from albert_tf.training.task import Task
+from albert_tf.finetuning.token_classification.model import (
+    AlbertTokenClassifier,
+    TokenClassificationLoss,
+)
+from albert_tf.interop.names import component_of, tensors_of
+from albert_tf.training.loss import Loss
 
 pytestmark = pytest.mark.peer
 
@@ -66,7 +68,7 @@ class Case:
     Attributes:
       ours: our class.
       theirs: name of the class of transformers.
-      task: our loss; theirs is the class's own.
+      loss: our loss; theirs is the class's own.
       labels: of a batch of six rows, under the names that both have for them.
       arguments: of our class.
       config: the architecture.
@@ -76,7 +78,7 @@ class Case:
 
     ours: type
     theirs: str
-    task: Task
+    loss: Loss
     labels: dict
     arguments: dict = dataclasses.field(default_factory=dict)
     config: AlbertConfig = SHARED
@@ -87,14 +89,14 @@ CASES = {
     "classifier_of_2": Case(
         AlbertClassifier,
         "AlbertForSequenceClassification",
-        LabelTask(),
+        CrossEntropyLoss(),
         {"labels": [1, 0, 0, 1, 1, 0]},
         {"num_labels": 2},
     ),
     "classifier_of_3": Case(
         AlbertClassifier,
         "AlbertForSequenceClassification",
-        LabelTask(),
+        CrossEntropyLoss(),
         {"labels": [2, 0, 1, 2, 0, 1]},
         {"num_labels": 3},
         GROUPS,
@@ -102,14 +104,14 @@ CASES = {
     "regression": Case(
         AlbertClassifier,
         "AlbertForSequenceClassification",
-        NumberTask(),
+        RegressionLoss(),
         {"labels": [0.5, -1.0, 3.0, 2.0, 5.0, 4.25]},
         {"num_labels": 1},
     ),
     "multiple_choice": Case(
         AlbertMultipleChoice,
         "AlbertForMultipleChoice",
-        LabelTask(),
+        CrossEntropyLoss(),
         {"labels": [2, 0]},
         config=GROUPS,
         zero=("key.bias", "classifier.bias"),
@@ -117,7 +119,7 @@ CASES = {
     "token_classifier": Case(
         AlbertTokenClassifier,
         "AlbertForTokenClassification",
-        TokenLabelTask(),
+        TokenClassificationLoss(),
         # Tokens without a label, and a row of them; padding has none.
         {
             "labels": [
@@ -134,7 +136,7 @@ CASES = {
     "span_labeler": Case(
         AlbertSpanLabeler,
         "AlbertForQuestionAnswering",
-        SpanTask(),
+        SpanLoss(),
         # In real tokens: no row has fewer than six.
         {
             "start_positions": [1, 0, 3, 2, 5, 4],
@@ -168,7 +170,7 @@ def compare(tmp_path):
             change(theirs, inputs)
         their_loss = theirs(**inputs).loss
         their_loss.backward()
-        loss, gradients = our_gradients(ours, case.task, batch)
+        loss, gradients = our_gradients(ours, case.loss, batch)
         assert loss == pytest.approx(their_loss.item(), rel=LOSS_TOLERANCE)
         expected = {n: p.grad.numpy() for n, p in theirs.named_parameters()}
         assert_same_gradients(gradients, expected, case.zero)
@@ -235,21 +237,21 @@ def random_model(case, packed):
     return model
 
 
-def our_gradients(model, task, batch):
+def our_gradients(model, loss_fn, batch):
     """Returns the loss, and the gradients in their names and shapes."""
 
     @tf.function(autograph=False)
     def step(batch):
         with tf.GradientTape() as tape:
             # The seed switches training on; there is no dropout to be seen.
-            loss, _ = task.loss(
-                model, batch, task.normalizers(batch), tf.constant([1, 2])
+            loss, _ = loss_fn(
+                model, batch, loss_fn.normalizers(batch), tf.constant([1, 2])
             )
         variables = [v.value for v in model.trainable_variables]
         return loss, tape.gradient(loss, variables)
 
     loss, found = step({name: tf.constant(x) for name, x in batch.items()})
-    parts = {part_of(v.path) for v in model.trainable_variables}
+    parts = {component_of(v.path) for v in model.trainable_variables}
     num_labels = getattr(model, "num_labels", 1)
     names = {
         tensor.path: tensor.names["huggingface"]

@@ -10,8 +10,8 @@ import pytest
 
 from albert_tf.config import AlbertConfig
 from albert_tf.models.pretrainer import AlbertPretrainer
-from albert_tf.text.tokenizer import AlbertTokenizer
-from albert_tf.text.vocabulary import train_vocabulary
+from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
+from albert_tf.text.vocabulary import VocabularyConfig, train_vocabulary
 
 pytestmark = pytest.mark.long
 
@@ -48,7 +48,9 @@ def settings(tmp_path_factory):
     """The notebook's variables: a small model, and texts in a folder."""
     folder = tmp_path_factory.mktemp("reader")
     texts = reviews(folder / "reviews")
-    vocabulary = train_vocabulary(texts, folder / "spiece", vocab_size=38)
+    vocabulary = train_vocabulary(
+        texts, folder / "spiece", VocabularyConfig(vocab_size=38)
+    )
     config = AlbertConfig(
         vocab_size=38,
         embedding_size=8,

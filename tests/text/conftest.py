@@ -11,7 +11,7 @@ import pytest
 import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
 
-from albert_tf.text.vocabulary import train_vocabulary
+from albert_tf.text.vocabulary import VocabularyConfig, train_vocabulary
 from albert_tf.text.word_splitter import WordSplitter
 
 
@@ -32,7 +32,7 @@ def comma_model(tmp_path_factory):
     path = train_vocabulary(
         ["one two three four five six seven eight nine ten"],
         folder / "plain",
-        vocab_size=30,
+        VocabularyConfig(vocab_size=30),
     )
     model = sentencepiece_model_pb2.ModelProto.FromString(path.read_bytes())
     del model.pieces[13:]

@@ -3,6 +3,7 @@ import sys
 import pytest
 import tensorflow as tf
 
+from albert_tf.text.graph_normalizer import GraphNormalizer
 from albert_tf.text.normalizer import Normalizer
 
 OPTIONS = [
@@ -13,7 +14,10 @@ OPTIONS = [
 
 
 def in_graph(normalizer, texts):
-    return [text.decode() for text in normalizer.graph(texts).numpy().tolist()]
+    return [
+        text.decode()
+        for text in GraphNormalizer(normalizer)(texts).numpy().tolist()
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -94,14 +98,14 @@ def test_invalid_utf8_reads_as_python_replaces_it(raw):
 
 def test_keeps_shapes():
     normalizer = Normalizer()
-    assert normalizer.graph(tf.constant(" A")).numpy() == b"a"
-    grid = normalizer.graph([[" A", "B "], ["", "É"]])
+    assert GraphNormalizer(normalizer)(tf.constant(" A")).numpy() == b"a"
+    grid = GraphNormalizer(normalizer)([[" A", "B "], ["", "É"]])
     assert grid.numpy().tolist() == [[b"a", b"b"], [b"", b"e"]]
     for options in ((), (True, True, True, True)):
-        empty = Normalizer(*options).graph(tf.zeros([0], tf.string))
+        empty = GraphNormalizer(Normalizer(*options))(tf.zeros([0], tf.string))
         assert empty.shape == [0]
 
-    traced = tf.function(normalizer.graph).get_concrete_function(
+    traced = tf.function(GraphNormalizer(normalizer)).get_concrete_function(
         tf.TensorSpec([None, 3], tf.string)
     )
     assert traced.output_shapes.as_list() == [None, 3]

@@ -57,7 +57,7 @@ def test_offsets_are_those_of_python(
             (
                 token.id,
                 len(text[: token.start].encode()),
-                len(text[: token.limit].encode()),
+                len(text[: token.end].encode()),
             )
             for token in tokenizer.tokenize_with_offsets(text)
         ]
@@ -105,9 +105,9 @@ def test_nothing(odd_vocabulary, texts):
     texts_tensor = tf.constant(texts, tf.string)
     expected = tokenizer.encode(texts)
     assert preprocessor.tokenize(texts_tensor).to_list() == expected
-    ids, starts, limits = preprocessor.tokenize_with_offsets(texts_tensor)
+    ids, starts, ends = preprocessor.tokenize_with_offsets(texts_tensor)
     assert ids.to_list() == expected
-    assert starts.shape == limits.shape == ids.shape
+    assert starts.shape == ends.shape == ids.shape
 
 
 def test_invalid_utf8_is_dropped(odd_vocabulary):

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.tokenizer_files import (
     HUGGING_FACE_SLOW,
     load_tokenizer,

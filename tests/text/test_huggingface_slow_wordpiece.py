@@ -6,8 +6,10 @@ import json
 import pytest
 
 from albert_tf.text.tokenizer_files import load_tokenizer, tokenizer_files
-from albert_tf.text.wordpiece_files import HUGGING_FACE_SLOW_WORDPIECE
-from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
+from albert_tf.text.wordpiece_tokenizer import (
+    HUGGING_FACE_SLOW_WORDPIECE,
+    WordPieceTokenizer,
+)
 
 pytestmark = pytest.mark.peer
 
@@ -94,7 +96,8 @@ def test_the_stored_pieces(wordpiece_golden, slow_tokenizer):
         pieces = case.pop("pieces")
         if case.pop("rules") == "hugging_face":
             slow = slow_tokenizer(content, **case)
-            assert [slow.tokenize(text) for text in golden["texts"]] == pieces
+            found = [" ".join(slow.tokenize(text)) for text in golden["texts"]]
+            assert found == pieces
 
 
 def test_pairs_and_text(odd_vocabulary, slow_tokenizer):

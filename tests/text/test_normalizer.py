@@ -106,7 +106,7 @@ def test_alignment_spells_the_normalized_text(odd_texts, quoted_texts):
         for text in [*odd_texts, *quoted_texts]:
             aligned = normalizer.align(text)
             assert aligned.text == normalizer(text)
-            assert len(aligned.starts) == len(aligned.limits)
+            assert len(aligned.starts) == len(aligned.ends)
             assert len(aligned.starts) == len(aligned.text)
             for c, start, limit in zip(*aligned, strict=True):
                 # The source of a character, alone, has it in its image.
@@ -118,14 +118,14 @@ def test_alignment_of_whitespace_accents_and_expansions():
     aligned = Normalizer().align("  E\u0301 \t ﬁ\u0301½ \n")
     assert aligned.text == "e fi1⁄2"
     sources = [(2, 4), (4, 7), (7, 9), (7, 9), (9, 10), (9, 10), (9, 10)]
-    assert list(zip(aligned.starts, aligned.limits, strict=True)) == sources
+    assert list(zip(aligned.starts, aligned.ends, strict=True)) == sources
 
 
 def test_alignment_of_latex_quotes():
     aligned = Normalizer(replace_latex_quotes=True).align(" ``A'''\u0301 `")
     assert aligned.text == '"a"\' `'
     sources = [(1, 3), (3, 4), (4, 6), (6, 8), (8, 9), (9, 10)]
-    assert list(zip(aligned.starts, aligned.limits, strict=True)) == sources
+    assert list(zip(aligned.starts, aligned.ends, strict=True)) == sources
 
 
 def test_is_a_value():

@@ -10,7 +10,7 @@ from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf.errors import InputError
 from albert_tf.text.preprocessor import AlbertPreprocessor
-from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.tokenizer_files import HUGGING_FACE_SLOW
 
 OPTIONS = [
@@ -150,7 +150,7 @@ def test_offsets_are_those_of_python_in_bytes(
                 (
                     token.id,
                     len(text[: token.start].encode()),
-                    len(text[: token.limit].encode()),
+                    len(text[: token.end].encode()),
                 )
                 for token in preprocessor.tokenizer.tokenize_with_offsets(text)
             ]
@@ -159,13 +159,11 @@ def test_offsets_are_those_of_python_in_bytes(
 
 def test_offsets_cut_the_original_text(preprocessor):
     text = "Cafe\u0301  ﬁne: in 92000, Ünï"
-    ids, starts, limits = preprocessor.tokenize_with_offsets([text])
+    ids, starts, ends = preprocessor.tokenize_with_offsets([text])
     assert ids.to_list() == preprocessor.tokenize([text]).to_list()
     cuts = [
         text.encode()[start:limit].decode()
-        for start, limit in zip(
-            starts[0].numpy(), limits[0].numpy(), strict=True
-        )
+        for start, limit in zip(starts[0].numpy(), ends[0].numpy(), strict=True)
     ]
     assert cuts == [
         *["Cafe\u0301", "  ﬁne", ":", " in", " 9", "2000", ",", " Ünï"]

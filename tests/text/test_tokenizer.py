@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.tokenizer_files import HUGGING_FACE_SLOW
 
 
@@ -49,7 +49,7 @@ def test_golden_ids_cased_and_corrected(clean_model, golden):
     corrected = AlbertTokenizer.from_file(clean_model, digit_comma="corrected")
     for case in golden:
         assert cased.encode(case["text"]) == case["cased_ids"]
-        # On this vocabulary the rules agree (test_digit_comma.py).
+        # On this vocabulary the rules agree (test_sentencepiece_model.py).
         assert corrected.encode(case["text"]) == case["ids"]
 
 
@@ -135,7 +135,7 @@ def test_special_tokens_only_when_asked(tokenizer, slow, clean_model):
 def test_offsets_of_special_tokens(slow):
     text = "Thé [MASK] ``x''<PAD>"
     spans = [
-        (t.piece, text[t.start : t.limit])
+        (t.piece, text[t.start : t.end])
         for t in slow.tokenize_with_offsets(text)
     ]
     assert spans == [
@@ -156,7 +156,7 @@ def test_cuts_at_user_defined_pieces(tokenizer, cutting):
         *["▁", "–", "▁of", "▁", "£", "5", "."],
     ]
     spans = [
-        (t.piece, text[t.start : t.limit])
+        (t.piece, text[t.start : t.end])
         for t in cutting.tokenize_with_offsets(text)
     ]
     assert spans == [
@@ -192,9 +192,9 @@ def test_pieces_with_offsets_are_what_is_encoded(name, request, special_texts):
         assert slow.tokenize(text) == [token.piece for token in tokens]
         limit = 0
         for token in tokens:
-            assert 0 <= token.start <= token.limit <= len(text)
-            assert token.limit >= limit
-            limit = token.limit
+            assert 0 <= token.start <= token.end <= len(text)
+            assert token.end >= limit
+            limit = token.end
 
 
 def test_decode(tokenizer):
@@ -226,10 +226,10 @@ def test_offsets_of_every_case(tokenizer, golden):
         end = 0
         for token in tokens:
             # In order, without overlap but for expansions such as ½.
-            assert 0 <= token.start <= token.limit <= len(text)
-            assert token.limit >= end
-            end = token.limit
-            source = tokenizer.normalizer(text[token.start : token.limit])
+            assert 0 <= token.start <= token.end <= len(text)
+            assert token.end >= end
+            end = token.end
+            source = tokenizer.normalizer(text[token.start : token.end])
             plain = token.piece.replace("▁", " ").strip()
             if token.id != tokenizer.unk_id and plain.isalnum():
                 assert plain in source
@@ -238,7 +238,7 @@ def test_offsets_of_every_case(tokenizer, golden):
 def test_offsets(tokenizer, comma_model):
     text = "Cafe\u0301  ﬁne: in 92000, Ünï"
     spans = [
-        (t.piece, text[t.start : t.limit])
+        (t.piece, text[t.start : t.end])
         for t in tokenizer.tokenize_with_offsets(text)
     ]
     assert spans == [
@@ -302,7 +302,8 @@ def test_survives_pickling_and_worker_processes(comma_model):
 
 def test_needs_no_tensorflow(comma_model):
     program = (
-        "import sys; from albert_tf.text.tokenizer import AlbertTokenizer;"
+        "import sys;"
+        "from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer;"
         f"AlbertTokenizer.from_file({str(comma_model)!r})('a 2,');"
         "sys.exit('tensorflow' in sys.modules)"
     )

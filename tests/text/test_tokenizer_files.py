@@ -1,16 +1,21 @@
 import json
+from typing import NamedTuple
 
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.tokenizer_files import (
     HUGGING_FACE_SLOW,
     load_tokenizer,
     tokenizer_files,
 )
+from albert_tf.text.wordpiece_tokenizer import (
+    HUGGING_FACE_SLOW_WORDPIECE,
+    WordPieceTokenizer,
+)
 
-GOOGLE = {
+GOOGLE_SENTENCEPIECE = {
     "do_lower_case": True,
     "strip_accents": True,
     "replace_latex_quotes": False,
@@ -20,45 +25,100 @@ GOOGLE = {
     "cut_at_user_defined_pieces": False,
 }
 
+GOOGLE_WORDPIECE = {
+    "do_lower_case": True,
+    "strip_accents": None,
+    "tokenize_chinese_chars": True,
+    "rules": "google",
+    "match_special_tokens": False,
+}
+
+
+class Format(NamedTuple):
+    """A tokenizer class with its default and Hugging Face's settings."""
+
+    tokenizer_class: type
+    defaults: dict
+    hugging_face: dict
+
+
+FORMATS = {
+    "spiece.model": Format(
+        AlbertTokenizer, GOOGLE_SENTENCEPIECE, HUGGING_FACE_SLOW
+    ),
+    "vocab.txt": Format(
+        WordPieceTokenizer, GOOGLE_WORDPIECE, HUGGING_FACE_SLOW_WORDPIECE
+    ),
+}
+
+
+def cases(sentencepiece, wordpiece):
+    """Returns cases of both formats, each with the name of its model file."""
+    return [
+        (name, *(case if isinstance(case, tuple) else (case,)))
+        for name, table in (
+            ("spiece.model", sentencepiece),
+            ("vocab.txt", wordpiece),
+        )
+        for case in table
+    ]
+
 
 @pytest.fixture
-def folder(comma_model, tmp_path):
-    """Returns `folder(files)`, of a model and some JSON files."""
+def model_path(comma_model, wordpiece_golden):
+    """Returns the path of a model by the name of its file in folders."""
+    vocab = wordpiece_golden / "vocab.txt"
+    return {"spiece.model": comma_model, "vocab.txt": vocab}.__getitem__
 
-    def make(**files):
-        (tmp_path / "spiece.model").write_bytes(comma_model.read_bytes())
-        for name, content in files.items():
+
+@pytest.fixture
+def folder(model_path, tmp_path):
+    """Returns `folder(name, **files)`, of a model and some JSON files."""
+
+    def make(name, **files):
+        (tmp_path / name).write_bytes(model_path(name).read_bytes())
+        for stem, content in files.items():
             text = content if isinstance(content, str) else json.dumps(content)
-            (tmp_path / f"{name}.json").write_text(text)
+            (tmp_path / f"{stem}.json").write_text(text)
         return tmp_path
 
     return make
 
 
 @pytest.mark.parametrize(
-    "changes",
-    [
-        {},
-        HUGGING_FACE_SLOW,
-        {"do_lower_case": False, "digit_comma": "off"},
-        {"strip_accents": False, "match_special_tokens": True},
-        {"replace_latex_quotes": True},
-        {"cut_at_user_defined_pieces": True},
-        {"lower_characters_first": True, "digit_comma": "corrected"},
-    ],
+    ("name", "changes"),
+    cases(
+        [
+            {},
+            HUGGING_FACE_SLOW,
+            {"do_lower_case": False, "digit_comma": "off"},
+            {"strip_accents": False, "match_special_tokens": True},
+            {"replace_latex_quotes": True},
+            {"cut_at_user_defined_pieces": True},
+            {"lower_characters_first": True, "digit_comma": "corrected"},
+        ],
+        [
+            {},
+            HUGGING_FACE_SLOW_WORDPIECE,
+            {"do_lower_case": False, "match_special_tokens": True},
+            {"strip_accents": False, "rules": "hugging_face"},
+            {"strip_accents": True, "tokenize_chinese_chars": False},
+        ],
+    ),
 )
-def test_settings_travel(comma_model, tmp_path, changes):
-    tokenizer = AlbertTokenizer.from_file(comma_model, **changes)
-    for name, content in tokenizer_files(tokenizer).items():
-        (tmp_path / name).write_bytes(content)
+def test_settings_travel(model_path, tmp_path, name, changes):
+    tokenizer = AlbertTokenizer.from_file(model_path(name), **changes)
+    for file_name, content in tokenizer_files(tokenizer).items():
+        (tmp_path / file_name).write_bytes(content)
     loaded = load_tokenizer(tmp_path)
-    assert loaded.settings == {**GOOGLE, **changes}
+    assert isinstance(loaded, FORMATS[name].tokenizer_class)
+    assert loaded.settings == {**FORMATS[name].defaults, **changes}
     assert loaded.fingerprint == tokenizer.fingerprint
-    texts = ["``ÉA2,b'' ΑΣ <PAD>[MASK] x"]
+    texts = ["``ÉA2,b'' ΑΣ <PAD>[MASK] x", "É 中 ΑΣ[MASK]"]
     assert loaded.encode(texts) == tokenizer.encode(texts)
 
 
-def test_says_what_transformers_must_know(comma_model):
+def test_says_what_transformers_must_know_of_sentencepiece(comma_model):
     tokenizer = AlbertTokenizer.from_file(
         comma_model, strip_accents=False, do_lower_case=False
     )
@@ -86,72 +146,157 @@ def test_says_what_transformers_must_know(comma_model):
     }
 
 
+def test_says_what_transformers_must_know_of_wordpiece(wordpiece_golden):
+    tokenizer = WordPieceTokenizer.from_file(
+        wordpiece_golden / "vocab.txt", do_lower_case=False
+    )
+    files = tokenizer_files(tokenizer, max_length=512)
+    assert files.keys() == {"vocab.txt", "tokenizer_config.json"}
+    assert json.loads(files["tokenizer_config.json"]) == {
+        "tokenizer_class": "BertTokenizer",
+        "do_basic_tokenize": True,
+        "do_lower_case": False,
+        "strip_accents": None,
+        "tokenize_chinese_chars": True,
+        "word_rules": "google",
+        "match_special_tokens": False,
+        "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
+        "unk_token": "[UNK]",
+        "sep_token": "[SEP]",
+        "pad_token": "[PAD]",
+        "cls_token": "[CLS]",
+        "mask_token": "[MASK]",
+        "model_max_length": 512,
+    }
+
+
 def test_settings_written_by_0_1_0(folder):
     path = folder(
+        "spiece.model",
         tokenizer_config={
             "tokenizer_class": "AlbertTokenizer",
             "do_lower_case": False,
             "keep_accents": False,
             "digit_comma": "google",
-        }
+        },
     )
-    assert load_tokenizer(path).settings == {**GOOGLE, "do_lower_case": False}
+    assert load_tokenizer(path).settings == {
+        **GOOGLE_SENTENCEPIECE,
+        "do_lower_case": False,
+    }
 
 
 @pytest.mark.parametrize(
-    ("written", "changes"),
-    [
-        ({}, {}),
-        ({"model_max_length": 512}, {}),
-        ({"do_lower_case": False}, {"do_lower_case": False}),
-        (
-            {"keep_accents": True, "remove_space": True},
-            {"strip_accents": False},
-        ),
-        (
-            {
-                "mask_token": {"content": "[MASK]", "lstrip": True},
-                "unk_token": "<unk>",
-                "added_tokens_decoder": {
-                    "0": {"content": "<pad>"},
-                    "4": {"content": "[MASK]"},
+    ("name", "written", "changes"),
+    cases(
+        [
+            ({}, {}),
+            ({"model_max_length": 512}, {}),
+            ({"do_lower_case": False}, {"do_lower_case": False}),
+            (
+                {"keep_accents": True, "remove_space": True},
+                {"strip_accents": False},
+            ),
+            (
+                {
+                    "mask_token": {"content": "[MASK]", "lstrip": True},
+                    "unk_token": "<unk>",
+                    "added_tokens_decoder": {
+                        "0": {"content": "<pad>"},
+                        "4": {"content": "[MASK]"},
+                    },
                 },
-            },
-            {},
-        ),
-    ],
+                {},
+            ),
+        ],
+        [
+            ({}, {}),
+            ({"tokenizer_class": "BertTokenizerFast"}, {}),
+            ({"tokenizer_class": "AlbertTokenizer"}, {}),
+            (
+                {"do_lower_case": False, "strip_accents": None},
+                {"do_lower_case": False},
+            ),
+            (
+                {"strip_accents": False, "tokenize_chinese_chars": False},
+                {"strip_accents": False, "tokenize_chinese_chars": False},
+            ),
+            (
+                {
+                    "mask_token": {"content": "[MASK]", "lstrip": False},
+                    "never_split": None,
+                    "do_basic_tokenize": True,
+                    "added_tokens_decoder": {"0": {"content": "[PAD]"}},
+                },
+                {},
+            ),
+        ],
+    ),
 )
-def test_folders_of_hugging_face(folder, written, changes):
-    path = folder(tokenizer_config=written, config={"model_type": "albert"})
-    assert load_tokenizer(path).settings == {**HUGGING_FACE_SLOW, **changes}
+def test_folders_of_hugging_face(folder, name, written, changes):
+    config = {"model_type": "albert"}
+    path = folder(name, tokenizer_config=written, config=config)
+    expected = {**FORMATS[name].hugging_face, **changes}
+    assert load_tokenizer(path).settings == expected
 
 
-def test_old_folder_of_hugging_face(folder):
-    path = folder(config={"model_type": "albert"})
+def test_a_model_without_settings(folder):
+    path = folder("spiece.model", config={"model_type": "albert"})
     assert load_tokenizer(path).settings == HUGGING_FACE_SLOW
 
 
+def test_a_vocabulary_without_settings(folder):
+    config = {"model_type": "albert"}
+    path = folder("vocab.txt", config=config, tokenizer="{}")
+    assert load_tokenizer(path).settings == HUGGING_FACE_SLOW_WORDPIECE
+
+
 @pytest.mark.parametrize(
-    ("written", "message"),
-    [
-        ({"remove_space": False}, "remove_space=false .* is not supported"),
-        (
-            {"added_tokens_decoder": {"30000": {"content": "<entity>"}}},
-            "added token '<entity>' is not supported",
-        ),
-        ({"mask_token": "<mask>"}, "mask_token='<mask>' is not supported"),
-        ({"tokenizer_class": "BertTokenizer"}, "tokenizer_class=BertTokenizer"),
-        ({"digit_comma": "google"}, "'do_lower_case'"),
-        (
-            {"digit_comma": 7, "do_lower_case": True, "keep_accents": False},
-            "digit_comma must be .* not 7",
-        ),
-        ([], "no JSON object"),
-        ("{", "property name"),
-    ],
+    ("name", "written", "message"),
+    cases(
+        [
+            ({"remove_space": False}, "remove_space=false .* is not supported"),
+            (
+                {"added_tokens_decoder": {"30000": {"content": "<entity>"}}},
+                "added token '<entity>' is not supported",
+            ),
+            ({"mask_token": "<mask>"}, "mask_token='<mask>' is not supported"),
+            (
+                {"tokenizer_class": "BertTokenizer"},
+                "tokenizer_class=BertTokenizer",
+            ),
+            ({"digit_comma": "google"}, "'do_lower_case'"),
+            (
+                {
+                    "digit_comma": 7,
+                    "do_lower_case": True,
+                    "keep_accents": False,
+                },
+                "digit_comma must be .* not 7",
+            ),
+            ([], "not a JSON object"),
+            ("{", "property name"),
+        ],
+        [
+            (
+                {"tokenizer_class": "BertJapaneseTokenizer"},
+                "BertJapanese.* is not",
+            ),
+            ({"do_basic_tokenize": False}, "do_basic_tokenize=false"),
+            ({"never_split": ["x"]}, "never_split="),
+            ({"unk_token": "<unk>"}, "unk_token='<unk>' is not supported"),
+            (
+                {"added_tokens_decoder": {"30000": {"content": "<entity>"}}},
+                "added token '<entity>' is not supported",
+            ),
+            ({"word_rules": "mine"}, "word_rules must be .* not mine"),
+            ([], "not a JSON object"),
+            ("{", "property name"),
+        ],
+    ),
 )
-def test_settings_that_cannot_be_used(folder, written, message):
-    path = folder(tokenizer_config=written)
+def test_settings_that_cannot_be_used(folder, name, written, message):
+    path = folder(name, tokenizer_config=written)
     with pytest.raises(InputError, match=message) as error:
         load_tokenizer(path)
     assert str(error.value).startswith(str(path))
@@ -162,7 +307,14 @@ def test_missing_files(folder, tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="no tokenizer_config.json"):
         load_tokenizer(tmp_path / "empty")
-    path = folder(tokenizer_config={})
+    path = folder("spiece.model", tokenizer_config={})
     (path / "spiece.model").unlink()
     with pytest.raises(InputError, match=r"spiece\.model: cannot be read"):
+        load_tokenizer(path)
+
+
+def test_a_file_that_is_no_vocabulary(folder):
+    path = folder("vocab.txt", tokenizer_config={})
+    (path / "vocab.txt").write_bytes(b"hello")
+    with pytest.raises(InputError, match=r"vocab\.txt: .* no line \[CLS\]"):
         load_tokenizer(path)

@@ -5,7 +5,7 @@ The vectors are those of golden/google and data/oracles, 302 texts.
 
 import pytest
 
-from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.tokenizer_files import HUGGING_FACE_SLOW, tokenizer_files
 from albert_tf.text.tokenizer_json import TOKENIZER_JSON, tokenizer_json
 

@@ -15,9 +15,9 @@ import tensorflow as tf
 from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf.errors import InputError
-from albert_tf.interop.vocabularies import Vocabulary, folder_vocabulary
+from albert_tf.interop.checkpoint import Vocabulary, folder_vocabulary
 from albert_tf.text.preprocessor import AlbertPreprocessor
-from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.tokenizer_files import (
     HUGGING_FACE_SLOW,
     load_tokenizer,
@@ -198,13 +198,13 @@ USER_DEFINED = {
         ),
         (
             {"added_tokens_decoder": {"5": {"content": "("}}},
-            "'\"' is no added token",
+            "'\"' is not an added token",
         ),
         (
             {"added_tokens_decoder": USER_DEFINED | {"19": "the"}},
             "'the' is an added token",
         ),
-        ([], "no JSON object"),
+        ([], "not a JSON object"),
     ],
 )
 def test_settings_that_contradict(folder, config, message):

@@ -14,12 +14,13 @@ from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf.errors import InputError
 from albert_tf.text.preprocessor import AlbertPreprocessor
-from albert_tf.text.tokenizer import AlbertTokenizer
-from albert_tf.text.tokenizer_files import (
-    HUGGING_FACE_SLOW,
+from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
+from albert_tf.text.tokenizer_files import HUGGING_FACE_SLOW
+from albert_tf.text.tokenizer_json import (
+    TOKENIZER_JSON,
+    read_tokenizer_json,
+    tokenizer_json,
 )
-from albert_tf.text.tokenizer_json import TOKENIZER_JSON, tokenizer_json
-from albert_tf.text.tokenizer_json_model import read_tokenizer_json
 
 DATA = pathlib.Path(__file__).parent / "data" / "tokenizer_json"
 TINY = DATA / "spiece.model"
@@ -199,12 +200,12 @@ ADDED = {"content": "<entity>", "special": True}
         (b"", "Expecting value"),
         (b'{"\xff": 0}', "codec can't decode"),
         (b"[" * 100_000, "recursion"),
-        ([], "no tokenizer is described"),
-        ({}, "no tokenizer is described"),
+        ([], "no tokenizer in the file"),
+        ({}, "no tokenizer in the file"),
         ({"model": []}, "is damaged"),
-        ({"model": {"type": "BPE", "vocab": {}}}, "the type BPE, not Unigram"),
-        ({"model": {"type": "WordPiece", "vocab": {}}}, "type WordPiece"),
-        ({"model": {"vocab": {"a": 0}}}, "type BPE or WordPiece"),
+        ({"model": {"type": "BPE", "vocab": {}}}, "type is BPE, not Unigram"),
+        ({"model": {"type": "WordPiece", "vocab": {}}}, "type is WordPiece"),
+        ({"model": {"vocab": {"a": 0}}}, "type is BPE or WordPiece"),
         (changed([*MODEL, "byte_fallback"], True), "byte_fallback"),
         (changed([*MODEL, "unk_id"], None), "unk_id=None"),
         (changed([*MODEL, "unk_id"], 60), "unk_id=60 is not .* of 60"),
@@ -234,7 +235,7 @@ ADDED = {"content": "<entity>", "special": True}
         ),
         (
             changed(["added_tokens", 5], None),
-            "at others, such as '\\(', are not",
+            "'\\(' is not an added token",
         ),
         (changed(["normalizer"], {"type": "NFC"}), "the normalizer NFC is not"),
         (changed([*STEPS, 2], {"type": "NFC"}), "NFC is not supported"),
@@ -251,7 +252,7 @@ ADDED = {"content": "<entity>", "special": True}
         (changed(["pre_tokenizer"], None), "pre-tokenizer is absent"),
         (changed(["pre_tokenizer"], {"type": "Whitespace"}), "is Whitespace"),
         (changed([*WORDS, 0], {"type": "Digits"}), "is Digits Metaspace"),
-        (changed([*WORDS, 1, "replacement"], "_"), "mark of words is '_'"),
+        (changed([*WORDS, 1, "replacement"], "_"), "word mark is '_'"),
         (changed([*WORDS, 1, "prepend_scheme"], "never"), "'never' with White"),
     ],
 )
@@ -259,7 +260,9 @@ def test_refused(values, message):
     with pytest.raises(InputError, match=message) as error:
         read(values)
     text = str(error.value)
-    assert text.startswith("tokenizer.json: not a tokenizer of ALBERT")
+    assert text.startswith(
+        "tokenizer.json: not a supported tokenizer of ALBERT"
+    )
     assert "\n" not in text
     assert len(text) < 400
 

@@ -6,8 +6,8 @@ import sentencepiece
 
 from albert_tf.errors import InputError
 from albert_tf.text.normalizer import Normalizer
-from albert_tf.text.tokenizer import AlbertTokenizer
-from albert_tf.text.vocabulary import train_vocabulary
+from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
+from albert_tf.text.vocabulary import VocabularyConfig, train_vocabulary
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +18,9 @@ def corpus(sentences):
 @pytest.fixture(scope="module")
 def trained(corpus, tmp_path_factory):
     prefix = tmp_path_factory.mktemp("trained") / "new" / "en"
-    return train_vocabulary(iter(corpus), prefix, vocab_size=600)
+    return train_vocabulary(
+        iter(corpus), prefix, VocabularyConfig(vocab_size=600)
+    )
 
 
 def test_has_alberts_layout(trained):
@@ -72,7 +74,7 @@ def test_is_sentencepieces_own_model(trained, corpus, tmp_path):
 def test_same_input_and_seed_give_the_same_bytes(corpus, tmp_path):
     def train(name, **options):
         return train_vocabulary(
-            corpus, tmp_path / name, vocab_size=200, **options
+            corpus, tmp_path / name, VocabularyConfig(vocab_size=200, **options)
         ).read_bytes()
 
     drawn = train("a", max_sentences=700, seed=1)
@@ -91,14 +93,18 @@ def test_too_large_vocabulary_names_the_largest(corpus, tmp_path):
     assert not list(tmp_path.iterdir())
     assert "\n" not in str(raised.value)
     largest = int(str(raised.value).split("at most ")[1].split()[0])
-    path = train_vocabulary(corpus[:50], tmp_path / "x", vocab_size=largest)
+    path = train_vocabulary(
+        corpus[:50], tmp_path / "x", VocabularyConfig(vocab_size=largest)
+    )
     assert AlbertTokenizer.from_file(path).vocab_size == largest
 
 
 def test_too_small_vocabulary_names_the_smallest(corpus, tmp_path):
     with pytest.raises(InputError, match="vocab_size=20 is too small") as e:
-        train_vocabulary(corpus, tmp_path / "x", vocab_size=20)
-    least = int(str(e.value).split("pieces are ")[1].split(";")[0])
+        train_vocabulary(
+            corpus, tmp_path / "x", VocabularyConfig(vocab_size=20)
+        )
+    least = int(str(e.value).split("at least ")[1].split(",")[0])
     assert 60 < least < 200
 
 
@@ -107,12 +113,16 @@ def test_too_small_vocabulary_names_the_smallest(corpus, tmp_path):
 )
 def test_no_text(sentences, tmp_path):
     with pytest.raises(InputError, match="no text to train a vocabulary on"):
-        train_vocabulary(sentences, tmp_path / "x", vocab_size=50)
+        train_vocabulary(
+            sentences, tmp_path / "x", VocabularyConfig(vocab_size=50)
+        )
 
 
 def test_long_sentences_are_used(tmp_path):
     text = ["qua " * 3000 + "zz" * 3000, "ab ba"]
-    path = train_vocabulary(text, tmp_path / "x", vocab_size=20)
+    path = train_vocabulary(
+        text, tmp_path / "x", VocabularyConfig(vocab_size=20)
+    )
     assert "z" in path.with_suffix(".vocab").read_text()
 
 
@@ -128,10 +138,14 @@ def test_reading_errors_pass_through(corpus, tmp_path):
 
 
 def test_wrong_arguments(corpus, tmp_path):
-    with pytest.raises(ValueError, match="character_coverage .* not 99.5"):
-        train_vocabulary(corpus, tmp_path / "x", character_coverage=99.5)
-    with pytest.raises(ValueError, match="max_sentences .* not 0"):
-        train_vocabulary(corpus, tmp_path / "x", max_sentences=0)
+    with pytest.raises(ValueError, match="character_coverage=99.5 must be in"):
+        train_vocabulary(
+            corpus, tmp_path / "x", VocabularyConfig(character_coverage=99.5)
+        )
+    with pytest.raises(ValueError, match="max_sentences=0 must be"):
+        train_vocabulary(
+            corpus, tmp_path / "x", VocabularyConfig(max_sentences=0)
+        )
 
 
 def test_output_is_checked_before_the_corpus_is_read(tmp_path):
@@ -141,16 +155,17 @@ def test_output_is_checked_before_the_corpus_is_read(tmp_path):
 
     (tmp_path / "file").write_text("")
     for prefix in (tmp_path / "file" / "x", "", "/proc/absent/x"):
-        with pytest.raises(InputError, match="output_prefix=.*cannot be wri"):
+        with pytest.raises(InputError, match="output=.*cannot be wri"):
             train_vocabulary(unread(), prefix)
-    with pytest.raises(InputError, match="output_prefix='gs://b/x'.*local"):
+    with pytest.raises(InputError, match="output='gs://b/x'.*local"):
         train_vocabulary(unread(), "gs://b/x")
 
 
 def test_is_quiet(tmp_path):
     program = (
-        "from albert_tf.text.vocabulary import train_vocabulary as train;"
-        f"train(['ab ba cd'] * 9, {str(tmp_path / 'x')!r}, vocab_size=18)"
+        "from albert_tf.text.vocabulary import *;"
+        f"train_vocabulary(['ab ba cd'] * 9, {str(tmp_path / 'x')!r}, "
+        "VocabularyConfig(vocab_size=18))"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True

@@ -71,8 +71,8 @@ def test_alignment_has_the_words(
         words = splitter.align(text)
         assert [word.text for word in words] == splitter(text), ascii(text)
         for word in words:
-            assert len(word.text) == len(word.starts) == len(word.limits)
-            for start, limit in zip(word.starts, word.limits, strict=True):
+            assert len(word.text) == len(word.starts) == len(word.ends)
+            for start, limit in zip(word.starts, word.ends, strict=True):
                 assert 0 <= start < limit <= len(text)
 
 
@@ -83,7 +83,7 @@ def test_where_characters_come_from():
         *("ee", "!", "中", "ﬃ", "\u1112\u1161\u11ab")
     ]
     sources = [
-        [text[s:e] for s, e in zip(w.starts, w.limits, strict=True)]
+        [text[s:e] for s, e in zip(w.starts, w.ends, strict=True)]
         for w in words
     ]
     assert sources == [

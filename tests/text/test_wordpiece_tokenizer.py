@@ -4,8 +4,13 @@ import pickle
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.text.tokenizer import AlbertTokenizer
-from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
+from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
+from albert_tf.text.wordpiece_tokenizer import (
+    WordPieces,
+    WordPieceTokenizer,
+    is_wordpiece,
+    read_pieces,
+)
 
 PIECES = [
     *("[PAD]", "[unused1]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"),
@@ -32,7 +37,7 @@ def test_golden_pieces(wordpiece_golden):
     assert len(golden["tokenizers"]) == 7
     pieces = path.read_text("utf-8").splitlines()
     for case in golden["tokenizers"]:
-        expected = case.pop("pieces")
+        expected = [row.split(" ") if row else [] for row in case.pop("pieces")]
         tokenizer = WordPieceTokenizer.from_file(
             path, match_special_tokens=case["rules"] == "hugging_face", **case
         )
@@ -70,7 +75,7 @@ def test_settings_of_the_other_kind(vocab):
 def test_pieces_and_where_they_come_from(tokenizer):
     text = "Unaffable中文 x\u200dy! E\u0301"
     tokens = tokenizer.tokenize_with_offsets(text)
-    assert [(t.piece, text[t.start : t.limit]) for t in tokens] == [
+    assert [(t.piece, text[t.start : t.end]) for t in tokens] == [
         *[("un", "Un"), ("##aff", "aff"), ("##able", "able")],
         *[("中", "中"), ("文", "文"), ("[UNK]", "x\u200dy"), ("!", "!")],
         ("e", "E\u0301"),
@@ -92,7 +97,7 @@ def test_special_tokens(tokenizer, vocab):
     ]
     matching = AlbertTokenizer.from_file(vocab, match_special_tokens=True)
     tokens = matching.tokenize_with_offsets(text)
-    assert [(t.piece, t.start, t.limit) for t in tokens] == [
+    assert [(t.piece, t.start, t.end) for t in tokens] == [
         *[("un", 0, 2), ("[MASK]", 2, 8)],
         *[("[", 9, 10), ("mask", 10, 14), ("]", 14, 15)],
     ]
@@ -127,3 +132,67 @@ def test_is_picklable(vocab):
     assert copy.settings == tokenizer.settings
     assert copy.fingerprint == tokenizer.fingerprint
     assert copy.encode("É un") == tokenizer.encode("É un") == [12, 6]
+
+
+SPECIAL = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "pieces"),
+    [
+        (SPECIAL + b"a\n##b\n", ["a", "##b"]),
+        (SPECIAL + b"a\n##b", ["a", "##b"]),
+        (SPECIAL + b"a\n\n b\n", ["a", "", " b"]),
+        (b"\xef\xbb\xbf" + SPECIAL + b"a\n", ["a"]),
+        (SPECIAL.replace(b"\n", b"\r\n") + b"a\r\n", ["a"]),
+        (SPECIAL + "\u2028\n".encode(), ["\u2028"]),
+    ],
+)
+def test_a_piece_a_line(content, pieces):
+    assert is_wordpiece(content)
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    assert read_pieces(content, "vocab.txt") == [*special, *pieces]
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"hello", b"<pad>\t0\n[CLS]\t0\n", b"[PAD]\n\xff\n"]
+)
+def test_what_is_none(content):
+    assert not is_wordpiece(content)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"[PAD]\n[UNK]\n", r"no line \[CLS\] \[MASK\] \[SEP\]; .*vocab.txt"),
+        (SPECIAL + b"\xff", "byte 31 is not UTF-8"),
+    ],
+)
+def test_says_what_is_wrong(content, message):
+    with pytest.raises(InputError, match=f"^here: .*{message}") as raised:
+        read_pieces(content, "here")
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("word", "ids"),
+    [
+        ("unaffable", (1, 2, 3)),
+        ("unwanted", (4, 5, 6)),
+        ("able", (0,)),  # it only continues words
+        ("unx", (0,)),
+        ("x", (0,)),
+        ("un", (1,)),
+        ("twice", (9,)),
+    ],
+)
+def test_longest_match(word, ids):
+    pieces = ["[UNK]", "un", "##aff", "##able", "unw", "##ant", "##ed", ""]
+    assert WordPieces([*pieces, "twice", "twice"], 0, 20)(word) == ids
+
+
+def test_long_words_are_unknown():
+    pieces = WordPieces(["[UNK]", "a", "##a"], 0, 5)
+    assert pieces("a" * 5) == (1, 2, 2, 2, 2)
+    assert pieces("a" * 6) == (0,)
+    assert pieces("a" * 5) == (1, 2, 2, 2, 2)

@@ -18,7 +18,7 @@ tf.distribute.Server(cluster, job_name="worker", task_index=0).join()
 def read(address):
     import tensorflow as tf
 
-    from albert_tf.training.input_slices import slices_of_host
+    from albert_tf.training.input import slices_of_host
 
     # Waits for the server.
     tf.config.experimental_connect_to_cluster(

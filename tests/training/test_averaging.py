@@ -2,13 +2,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.training import optimizers
 from albert_tf.training.averaging import WeightAverages
 from albert_tf.training.checkpoint_files import read_checkpoint
-from albert_tf.training.loop import train
-from albert_tf.training.saved_values import load_model_variables
+from albert_tf.training.checkpoints import load_model_variables
 from albert_tf.training.schedules import WarmupStableDecay
-from albert_tf.training.training_config import TrainingConfig
 
 DECAY = 0.6
 
@@ -67,12 +64,8 @@ def test_weights_come_back_to_the_bit(two_replicas):
     assert values(averages.variables["weight"]) == averaged
 
 
-def run(toy, strategy, run_dir, *, total_steps=12, decay_steps=4, **settings):
+def run(toy, strategy, run_dir, *, steps=12, decay_steps=4, **settings):
     """Trains a toy; returns model, last checkpoint and weights evaluated."""
-    config = TrainingConfig(
-        **{"ema_decay": DECAY, "save_steps": 4, "eval_steps": 6, **settings},
-        total_steps=total_steps,
-    )
     with strategy.scope():
         model = toy.Toy()
 
@@ -81,20 +74,21 @@ def run(toy, strategy, run_dir, *, total_steps=12, decay_steps=4, **settings):
         return {}
 
     evaluated = []
-    train(
-        config,
+    toy.run(
         strategy,
-        model,
-        toy.ToyTask(),
-        optimizers.Lamb(),
-        WarmupStableDecay(0.02, total_steps, 3, decay_steps),
-        toy.batches,
+        model=model,
+        schedule=WarmupStableDecay(0.02, steps, 3, decay_steps),
         run_dir=run_dir,
         evaluate=evaluate,
+        **{
+            "num_train_steps": steps,
+            "ema_decay": DECAY,
+            "save_checkpoints_steps": 4,
+            "eval_steps": 6,
+            **settings,
+        },
     )
-    values = read_checkpoint(
-        run_dir / "checkpoints" / f"step-{total_steps:08d}"
-    )
+    values = read_checkpoint(run_dir / "checkpoints" / f"step-{steps:08d}")
     return model, values, evaluated
 
 
@@ -103,7 +97,7 @@ def undisturbed(toy, tmp_path_factory):
     """A run with a checkpoint at each step."""
     folder = tmp_path_factory.mktemp("run")
     strategy = tf.distribute.OneDeviceStrategy("CPU:0")
-    settings = {"save_steps": 1, "keep_checkpoints": 20}
+    settings = {"save_checkpoints_steps": 1, "keep_checkpoint_max": 20}
     return folder, *run(toy, strategy, folder, **settings)
 
 
@@ -138,7 +132,7 @@ def test_evaluations_and_readers_get_the_averages(toy, undisturbed):
 def test_a_run_made_longer_and_decayed_ends_bit_equal(
     toy, undisturbed, one_device, tmp_path
 ):
-    run(toy, one_device, tmp_path, total_steps=8, decay_steps=0)
+    run(toy, one_device, tmp_path, steps=8, decay_steps=0)
     *_, values, _ = run(toy, one_device, tmp_path)
     assert values.keys() == undisturbed[2].keys()
     for name, value in values.items():

@@ -1,13 +1,15 @@
+"""The best checkpoint of a run, and stopping when nothing improves."""
+
+import numpy as np
 import pytest
-import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.training import optimizers, schedules
 from albert_tf.training.best_checkpoint import (
     FILE,
     Best,
     best_of,
     better,
+    evaluations_since_best,
     read_best,
     write_best,
 )
@@ -16,9 +18,8 @@ from albert_tf.training.checkpoint_files import (
     list_checkpoints,
     read_checkpoint,
 )
-from albert_tf.training.loop import train
-from albert_tf.training.metrics_log import read_metrics
-from albert_tf.training.training_config import TrainingConfig
+from albert_tf.training.config import TrainingConfig
+from albert_tf.training.logging import read_metrics
 
 
 @pytest.mark.parametrize(
@@ -57,48 +58,17 @@ def test_record_is_written_and_removed(tmp_path):
     write_best(tmp_path, None)
     assert read_best(tmp_path) is None
     (tmp_path / FILE).write_text("[]")
-    with pytest.raises(InputError, match="not the record of a best"):
+    with pytest.raises(InputError, match="not a valid record of the best"):
         read_best(tmp_path)
 
 
-def train_scored(toy, run_dir, scores, **settings):
-    """Trains; `scores` are those of the evaluations at 4, 8, ..., by step."""
-    strategy = tf.distribute.OneDeviceStrategy("/CPU:0")
-    with strategy.scope():
-        model = toy.Toy()
-    settings = {
-        "total_steps": 16,
-        "eval_steps": 4,
-        "save_steps": 6,
-        "log_steps": 6,
-        "keep_checkpoints": 1,
-        "best_metric": "accuracy",
-        **settings,
-    }
-
-    def evaluate():
-        step = read_metrics(run_dir)[-1]["step"]
-        if scores[step] is None:
-            raise KeyboardInterrupt
-        return {"accuracy": scores[step]}
-
-    train(
-        TrainingConfig(**settings),
-        strategy,
-        model,
-        toy.ToyTask(),
-        optimizers.Lamb(),
-        schedules.PolynomialDecay(0.01, 16),
-        toy.batches,
-        run_dir=run_dir,
-        evaluate=evaluate,
-    )
+SHORT = {"num_train_steps": 16, "log_steps": 6, "keep_checkpoint_max": 1}
 
 
 def test_best_checkpoint_stays_beside_the_newest(toy, tmp_path):
     folder = tmp_path / "checkpoints"
     with pytest.raises(KeyboardInterrupt):
-        train_scored(toy, tmp_path, {4: 0.4, 8: 0.8, 12: 0.6, 16: None})
+        toy.train_scored(tmp_path, {4: 0.4, 8: 0.8, 12: 0.6, 16: None}, **SHORT)
     assert read_best(folder) == Best(8, "accuracy", 0.8)
     assert list(list_checkpoints(folder)) == [8, 16]
     best = find_checkpoint(tmp_path / "best")
@@ -106,22 +76,118 @@ def test_best_checkpoint_stays_beside_the_newest(toy, tmp_path):
     assert read_checkpoint(best)["step"] == 8
     assert read_checkpoint(find_checkpoint(tmp_path))["step"] == 16
     # What was evaluated is logged; the stop came in between.
-    train_scored(toy, tmp_path, {16: 0.7})
+    toy.train_scored(tmp_path, {16: 0.7}, **SHORT)
     assert read_best(folder).step == 8
 
 
 def test_record_follows_the_step_that_a_run_resumes_from(toy, tmp_path):
     folder = tmp_path / "checkpoints"
     scores = {4: 0.4, 8: 0.5, 12: 0.6, 16: 0.9}
-    train_scored(toy, tmp_path, scores, keep_checkpoints=5)
+    settings = SHORT | {"keep_checkpoint_max": 5}
+    toy.train_scored(tmp_path, scores, **settings)
     assert read_best(folder).step == 16
     # The newest two are lost; the best of what is left is that of 8.
     for step in (12, 16):
         (folder / f"step-{step:08d}.index").write_bytes(b"")
     with pytest.raises(KeyboardInterrupt):
-        train_scored(toy, tmp_path, {12: None}, keep_checkpoints=5)
+        toy.train_scored(tmp_path, {12: None}, **settings)
     assert read_best(folder).step == 8
     # As if it had been killed before it wrote the record.
     (folder / FILE).unlink()
-    train_scored(toy, tmp_path, {12: 0.1, 16: 0.2}, keep_checkpoints=5)
+    toy.train_scored(tmp_path, {12: 0.1, 16: 0.2}, **settings)
     assert read_best(folder) == Best(8, "accuracy", 0.5)
+
+
+@pytest.mark.parametrize(
+    ("metric", "values", "since"),
+    [
+        ("accuracy", [], 0),
+        ("accuracy", [0.5], 0),
+        ("accuracy", [0.5, 0.4, 0.5], 2),  # equal is not better
+        ("accuracy", [0.5, 0.4, 0.6], 0),
+        ("loss", [2.0, 1.0, 3.0], 1),
+        ("accuracy", [None, float("nan")], 2),
+        ("accuracy", [None, 0.1, float("nan")], 1),
+    ],
+)
+def test_evaluations_behind_the_best_are_counted(metric, values, since):
+    lines = [
+        {"split": "eval", "step": n, "values": {metric: value}}
+        for n, value in enumerate(values, 1)
+    ]
+    lines.append({"split": "train", "step": 9, "values": {metric: 9.0}})
+    assert evaluations_since_best(lines, metric) == since
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"early_stopping_patience": -1},
+        {"early_stopping_patience": 2, "eval_steps": 4},
+        {"early_stopping_patience": 2, "best_metric": "accuracy"},
+    ],
+)
+def test_patience_needs_something_to_wait_for(settings):
+    with pytest.raises(InputError, match="early_stopping_patience=-?[12] must"):
+        TrainingConfig(num_train_steps=8, **settings)
+
+
+# The best is that of step 8; with a patience of 2 the run ends at step 16.
+SCORES = {4: 0.4, 8: 0.6, 12: 0.5, 16: 0.6, 20: 0.9, 24: 0.9}
+PATIENT = {"early_stopping_patience": 2, "keep_checkpoint_max": 9}
+
+
+def test_run_stops_when_nothing_improves(toy, tmp_path, capfd):
+    result, weight, _ = toy.train_scored(tmp_path, SCORES, **PATIENT)
+    assert result.stopped_early
+    assert not result.interrupted
+    assert result.steps == 16
+    assert result.evaluation == {"accuracy": 0.6}
+    line = "Stopped early after step 16 of 24: accuracy was not better in the"
+    assert line in capfd.readouterr().err
+    # 16 is no multiple of save_checkpoints_steps, and saved all the same.
+    assert max(list_checkpoints(tmp_path / "checkpoints")) == 16
+    assert read_best(tmp_path / "checkpoints").step == 8
+    # Started again, it does nothing but say so.
+    log = read_metrics(tmp_path)
+    again, same, evaluated = toy.train_scored(tmp_path, SCORES, **PATIENT)
+    assert again.stopped_early
+    assert again.steps == 16
+    assert evaluated == []
+    assert line in capfd.readouterr().err
+    assert read_metrics(tmp_path) == log
+    np.testing.assert_array_equal(same, weight)
+    # More patience takes it further.
+    more = {**PATIENT, "early_stopping_patience": 4}
+    result, *_ = toy.train_scored(tmp_path, SCORES, **more)
+    assert not result.stopped_early
+    assert result.steps == 24
+
+
+def test_patience_that_lasts_to_the_end_stops_nothing(toy, tmp_path, capfd):
+    scores = {4: 0.1, 8: 0.2, 12: 0.3, 16: 0.4, 20: 0.3, 24: 0.2}
+    result, *_ = toy.train_scored(tmp_path, scores, **PATIENT)
+    assert result.steps == 24
+    assert not result.stopped_early
+    assert "Stopped early" not in capfd.readouterr().err
+
+
+def evaluations(folder):
+    lines = read_metrics(folder)
+    return [(x["step"], x["values"]) for x in lines if x["split"] == "eval"]
+
+
+@pytest.mark.parametrize("keep", [1, 9])
+def test_killed_run_stops_where_it_would_have(toy, tmp_path, keep):
+    settings = PATIENT | {"keep_checkpoint_max": keep}
+    whole = tmp_path / "whole"
+    _, weight, _ = toy.train_scored(whole, SCORES, **settings)
+    for kill_at in (4, 12, 16):
+        run_dir = tmp_path / f"killed-{kill_at}"
+        with pytest.raises(KeyboardInterrupt):
+            toy.train_scored(run_dir, SCORES | {kill_at: None}, **settings)
+        result, same, _ = toy.train_scored(run_dir, SCORES, **settings)
+        assert result.stopped_early
+        assert result.steps == 16
+        np.testing.assert_array_equal(same, weight)
+        assert evaluations(run_dir) == evaluations(whole)

@@ -12,7 +12,11 @@ from albert_tf.training.checkpoint_files import (
     list_checkpoints,
     read_checkpoint,
 )
-from albert_tf.training.checkpoints import Checkpoints, training_variables
+from albert_tf.training.checkpoints import (
+    Checkpoints,
+    load_model_variables,
+    training_variables,
+)
 
 
 def make(folder, seed=0, keep=5, reach=None, **values):
@@ -47,7 +51,7 @@ def test_restores_what_was_saved(tmp_path):
 
 def test_names_in_the_file_are_the_public_ones(tmp_path, toy):
     model, optimizer, _ = toy.run(
-        tf.distribute.get_strategy(), total_steps=2, run_dir=tmp_path
+        tf.distribute.get_strategy(), num_train_steps=2, run_dir=tmp_path
     )
     values = read_checkpoint(tmp_path / "checkpoints" / "step-00000002")
     assert set(values) == {"step", "seed"} | {
@@ -138,6 +142,15 @@ def test_folder_that_cannot_be_written_is_named(tmp_path):
     _, checkpoints = make(tmp_path / "file" / "checkpoints", a=1.0)
     with pytest.raises(OSError, match="cannot be written"), checkpoints:
         checkpoints.save(1)
+
+
+def test_error_of_the_background_is_raised_once_by_the_next_save(tmp_path):
+    (tmp_path / "file").write_text("")
+    _, checkpoints = make(tmp_path / "file" / "checkpoints", a=1.0)
+    checkpoints.save(1)
+    with pytest.raises(OSError, match="cannot be written"):
+        checkpoints.save(2)
+    checkpoints.wait()
 
 
 def test_replicas_restore_what_one_device_saved(tmp_path, toy, two_replicas):
@@ -306,6 +319,54 @@ def test_only_the_writer_writes(tmp_path):
 
 
 def test_training_variables_cover_model_and_optimizer(toy):
-    model, optimizer, _ = toy.run(tf.distribute.get_strategy(), total_steps=1)
+    model, optimizer, _ = toy.run(
+        tf.distribute.get_strategy(), num_train_steps=1
+    )
     names = training_variables(model, optimizer)
     assert len(names) == 3 * len(model.weights)
+
+
+@pytest.fixture(scope="module")
+def run(toy, tmp_path_factory):
+    """Folder and final weights of a run."""
+    folder = tmp_path_factory.mktemp("run")
+    model, *_ = toy.run(
+        tf.distribute.get_strategy(),
+        num_train_steps=4,
+        save_checkpoints_steps=2,
+        run_dir=folder,
+    )
+    return folder, toy.weights(model)
+
+
+@pytest.mark.parametrize(
+    "part", ["", "checkpoints", "checkpoints/step-00000004"]
+)
+def test_weights_of_the_newest(toy, run, part):
+    folder, weights = run
+    model = toy.Toy(seed=9)
+    assert load_model_variables(model, folder / part) == 4
+    for name, value in toy.weights(model).items():
+        np.testing.assert_array_equal(value, weights[name])
+
+
+def test_one_checkpoint_by_name(toy, run):
+    model = toy.Toy(seed=9)
+    path = run[0] / "checkpoints" / "step-00000002"
+    assert load_model_variables(model, path) == 2
+
+
+def test_part_of_the_model_is_refused(toy, run):
+    part = PartOf(toy.Toy(seed=9), "table")
+    with pytest.raises(InputError, match="holds model/dense"):
+        load_model_variables(part, run[0])
+
+
+def test_folder_without_checkpoint_is_named(toy, tmp_path):
+    with pytest.raises(InputError, match="no checkpoint there"):
+        load_model_variables(toy.Toy(), tmp_path)
+
+
+class PartOf:
+    def __init__(self, model, name):
+        self.weights = [v for v in model.weights if name in v.path]

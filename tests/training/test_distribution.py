@@ -6,14 +6,12 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.training.distribution import (
-    make_strategy,
-    set_precision,
-    strategy_of_this_machine,
-)
-from albert_tf.training.workers import (
     any_worker,
     check_same_step,
     is_chief,
+    make_strategy,
+    set_precision,
+    strategy_of_this_machine,
     sum_over_replicas,
 )
 
@@ -68,14 +66,17 @@ def test_one_device_can_be_chosen():
     ("arguments", "message"),
     [
         ({"distribution": "horovod"}, "distribution='horovod': choose one of"),
-        ({"distribution": "tpu"}, "needs tpu"),
-        ({"distribution": "mirrored", "tpu": "x"}, "tpu='x' means nothing"),
-        ({"tpu_zone": "us-1"}, "tpu_zone='us-1' means nothing"),
-        ({"gcp_project": "p"}, "gcp_project='p' means nothing"),
-        ({"tpu": "x", "devices": TWO_CPUS}, "devices=CPU:0,CPU:1 cannot"),
+        ({"distribution": "tpu"}, "requires tpu"),
+        (
+            {"distribution": "mirrored", "tpu": "x"},
+            "tpu='x' requires distribution='tpu'",
+        ),
+        ({"tpu_zone": "us-1"}, "tpu_zone='us-1' requires distribution='tpu'"),
+        ({"gcp_project": "p"}, "gcp_project='p' requires distribution='tpu'"),
+        ({"tpu": "x", "devices": TWO_CPUS}, "devices=CPU:0,CPU:1 is not"),
         (
             {"distribution": "one_device", "devices": TWO_CPUS},
-            "name one device",
+            "pass one device",
         ),
         ({"distribution": "multi_worker"}, "TF_CONFIG"),
         ({"devices": ["CPU:0", "GPU:7"]}, "GPU:7 is not on this machine"),

@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.training.evaluation import Evaluator, evaluate
+from albert_tf.training.evaluation import Evaluator
 
 
 @pytest.fixture(scope="module")
@@ -13,43 +13,43 @@ def examples(toy):
     return tf.data.Dataset.from_tensor_slices(batch)
 
 
-def expected(toy, examples, task):
-    """Computed at once, without strategy, batches or sums."""
+@pytest.fixture(scope="module")
+def evaluators(toy):
+    """Evaluators of a toy with dropout, by number of replicas."""
+    found = {}
+    for name, replicas in (("one_device", 1), ("mirrored", 2)):
+        strategy = toy.make_strategy(name)
+        with strategy.scope():
+            model = toy.Toy()
+        found[replicas] = Evaluator(strategy, model, toy.ToyLoss(rate=0.5))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("replicas", "batch_size"),
+    [*((r, size) for r in (1, 2) for size in (8, 14, 29)), (2, 28)],
+)
+def test_result_is_that_of_one_batch(
+    toy, evaluators, examples, replicas, batch_size
+):
+    # Of the last batch of 28, one replica has no example.
+    result = evaluators[replicas](examples.batch(batch_size))
+    # Computed at once, without strategy, batches or sums.
     (batch,) = examples.batch(29)
-    loss, metrics = task.loss(toy.Toy(), batch, task.normalizers(batch), None)
+    loss_fn = toy.ToyLoss(rate=0.5)
+    loss, metrics = loss_fn(toy.Toy(), batch, loss_fn.normalizers(batch), None)
     means = {name: float(m[0] / m[1]) for name, m in metrics.items()}
     del means["tokens"]
-    return {"loss": float(loss)} | means
-
-
-@pytest.mark.parametrize("batch_size", [8, 14, 29])
-@pytest.mark.parametrize("replicas", [1, 2])
-def test_result_is_that_of_one_batch(
-    toy, examples, one_device, two_replicas, replicas, batch_size
-):
-    strategy = one_device if replicas == 1 else two_replicas
-    with strategy.scope():
-        model = toy.Toy()
-    task = toy.ToyTask(rate=0.5)
-    result = evaluate(strategy, model, task, examples.batch(batch_size))
-    assert result == pytest.approx(expected(toy, examples, task), rel=1e-5)
-
-
-def test_a_replica_may_have_no_example(toy, examples, two_replicas):
-    with two_replicas.scope():
-        model = toy.Toy()
-    task = toy.ToyTask()
-    result = evaluate(two_replicas, model, task, examples.batch(28))
-    assert result == pytest.approx(expected(toy, examples, task), rel=1e-5)
+    assert result == pytest.approx({"loss": float(loss)} | means, rel=1e-5)
 
 
 def test_the_model_is_traced_once(toy, examples, one_device):
-    class Counting(toy.ToyTask):
+    class Counting(toy.ToyLoss):
         traces = 0
 
-        def loss(self, *arguments):
+        def __call__(self, *arguments):
             Counting.traces += 1
-            return super().loss(*arguments)
+            return super().__call__(*arguments)
 
     with one_device.scope():
         model = toy.Toy()
@@ -62,29 +62,20 @@ def test_the_model_is_traced_once(toy, examples, one_device):
     assert second["loss"] != first["loss"]
 
 
-def test_max_steps_limits_the_batches(toy, examples, one_device):
-    with one_device.scope():
-        model = toy.Toy()
-    task = toy.ToyTask()
-    limited = evaluate(one_device, model, task, examples.batch(8), max_steps=2)
-    assert limited == evaluate(
-        one_device, model, task, examples.take(16).batch(8)
-    )
+def test_max_steps_limits_the_batches(evaluators, examples):
+    limited = evaluators[1](examples.batch(8), max_steps=2)
+    assert limited == evaluators[1](examples.take(16).batch(8))
 
 
-def test_metric_of_no_weight_is_not_a_number(toy, examples, one_device):
-    with one_device.scope():
-        model = toy.Toy()
+def test_metric_of_no_weight_is_not_a_number(evaluators, examples):
     unweighted = examples.map(
         lambda x: x | {"weights": tf.zeros_like(x["weights"])}
     )
-    result = evaluate(one_device, model, toy.ToyTask(), unweighted.batch(8))
+    result = evaluators[1](unweighted.batch(8))
     assert np.isnan(result["token_loss"])
     assert np.isfinite(result["parity_loss"])
 
 
-def test_empty_dataset_is_refused(toy, examples, one_device):
-    with one_device.scope():
-        model = toy.Toy()
+def test_empty_dataset_is_refused(evaluators, examples):
     with pytest.raises(InputError, match="holds no batch"):
-        evaluate(one_device, model, toy.ToyTask(), examples.take(0).batch(8))
+        evaluators[1](examples.take(0).batch(8))

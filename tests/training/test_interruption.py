@@ -42,7 +42,7 @@ def test_thread_without_signals_goes_on():
 
 
 # Blocked in C, where Python's own handlers would not run: the lock of a
-# C function that does not return, as TensorFlow in a long window of steps.
+# C function that does not return, as TensorFlow in a long loop of steps.
 STUCK = """
 import ctypes, sys
 from albert_tf.training.interruption import graceful_stop

@@ -13,8 +13,8 @@ from albert_tf.training.checkpoint_files import (
     list_checkpoints,
     read_checkpoint,
 )
-from albert_tf.training.evaluation import evaluate
-from albert_tf.training.metrics_log import read_metrics
+from albert_tf.training.evaluation import Evaluator
+from albert_tf.training.logging import read_metrics
 
 PROGRAM = pathlib.Path(__file__).with_name("toy.py")
 
@@ -54,7 +54,11 @@ def start(tmp_path, worker_environments):
 def test_two_workers_are_one_device_with_two_micro_batches(
     toy, one_device, tmp_path, start
 ):
-    flags = {"total_steps": 20, "save_steps": 10, "log_steps": 5}
+    flags = {
+        "num_train_steps": 20,
+        "save_checkpoints_steps": 10,
+        "log_steps": 5,
+    }
     flags["ema_decay"] = 0.9
     workers = start(steps_per_loop=7, **flags)
     outputs = [worker.communicate(timeout=300) for worker in workers]
@@ -82,14 +86,17 @@ def test_two_workers_are_one_device_with_two_micro_batches(
     )
     # Batches of 5, and an evaluation that counts each example once.
     data = toy.batches(batch_size=5, seed=1).take(3)
-    loss = evaluate(one_device, model, toy.ToyTask(), data)["loss"]
+    loss = Evaluator(one_device, model, toy.ToyLoss())(data)["loss"]
     for output, _ in outputs:
         assert float(output.split()[-1]) == pytest.approx(loss, rel=1e-5)
 
 
 def test_signal_to_one_worker_stops_both_at_the_same_step(tmp_path, start):
     workers = start(
-        total_steps=10**6, save_steps=20, log_steps=20, steps_per_loop=5
+        num_train_steps=10**6,
+        save_checkpoints_steps=20,
+        log_steps=20,
+        steps_per_loop=5,
     )
     deadline = time.monotonic() + 300
     while not list_checkpoints(tmp_path / "run" / "checkpoints"):
@@ -108,8 +115,8 @@ def test_signal_to_one_worker_stops_both_at_the_same_step(tmp_path, start):
 def test_workers_with_folders_of_their_own_are_refused(
     toy, one_device, tmp_path, start
 ):
-    toy.run(one_device, total_steps=3, run_dir=tmp_path / "other")
-    workers = start(folders=("run", "other"), total_steps=6)
+    toy.run(one_device, num_train_steps=3, run_dir=tmp_path / "other")
+    workers = start(folders=("run", "other"), num_train_steps=6)
     for worker, found in zip(workers, ("no", "that of step 3"), strict=True):
         _, errors = worker.communicate(timeout=300)
         assert worker.returncode != 0

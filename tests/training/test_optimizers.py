@@ -3,8 +3,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.training.gradients import clip_by_global_norm
-from albert_tf.training.optimizers import AdamW, Lamb
+from albert_tf.config import AlbertConfig
+from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.training.optimizers import AdamW, Lamb, layerwise_rates
+from albert_tf.training.train_step import clip_by_global_norm
 
 GOLDEN = {
     "lamb_plain": Lamb,
@@ -153,12 +155,6 @@ def test_names_must_differ():
         AdamW().build(twins)
 
 
-def test_settings_are_recorded():
-    settings = Lamb(weight_decay=0.1).to_dict()
-    assert settings.pop("name") == "lamb"
-    assert Lamb(**settings).to_dict() == settings | {"name": "lamb"}
-
-
 def dense_and_bias():
     return [
         tf.Variable([[1.0, -2.0], [0.5, 3.0]], name="dense/kernel"),
@@ -195,7 +191,10 @@ def test_rate_multipliers_scale_the_whole_change(kind):
 
 @pytest.mark.parametrize(
     ("name", "multiplier", "message"),
-    [("dens/kernel", 0.5, "no variable"), ("dense/bias", -1.0, "=-1.0 must")],
+    [
+        ("dens/kernel", 0.5, "not a variable"),
+        ("dense/bias", -1.0, "=-1.0 must"),
+    ],
 )
 def test_bad_rate_multipliers_are_named(name, multiplier, message):
     optimizer = Lamb(rate_multipliers={name: multiplier})
@@ -232,3 +231,77 @@ def test_details_are_norms_and_ratios():
         "update_norm/dense/kernel",
         "update_norm/dense/bias",
     }
+
+
+SMALL = AlbertConfig(
+    vocab_size=20,
+    embedding_size=4,
+    hidden_size=8,
+    num_hidden_layers=4,
+    num_attention_heads=2,
+    intermediate_size=8,
+    max_position_embeddings=8,
+)
+HEADS = {
+    "encoder/pooler/kernel": 1,
+    "mlm_head/dense/kernel": 1,
+    "mlm_head/output_bias": 1,
+    "sop_head/bias": 1,
+}
+
+
+def scope(outer, half="attention/query", inner=0):
+    return f"encoder/transformer/{outer}/inner_{inner}/{half}/kernel"
+
+
+FFN = "feed_forward/output"
+
+
+@pytest.mark.parametrize(
+    ("changes", "embeddings", "stack"),
+    [
+        ({}, 1 / 4, {scope("group_0"): 1 / 2, scope("group_0", FFN): 1 / 2}),
+        (
+            {"num_hidden_groups": 2, "inner_group_num": 2},
+            1 / 8,
+            {
+                scope("group_0"): 1 / 4,
+                scope("group_0", FFN, inner=1): 1 / 4,
+                scope("group_1", inner=1): 1 / 2,
+            },
+        ),
+        (
+            {"sharing": "none"},
+            1 / 32,
+            {scope("layer_0"): 1 / 16, scope("layer_3", FFN): 1 / 2},
+        ),
+        (
+            {"sharing": "attention", "num_hidden_groups": 2},
+            1 / 32,
+            {
+                scope("group_0"): 1 / 8,
+                scope("layer_0", FFN): 1 / 16,
+                scope("layer_1", FFN): 1 / 8,
+                scope("group_1"): 1 / 2,
+                scope("layer_3", FFN): 1 / 2,
+            },
+        ),
+    ],
+)
+def test_rates_halve_from_level_to_level(changes, embeddings, stack):
+    config = SMALL.replace(**changes)
+    names = [v.path for v in AlbertPretrainer(config).trainable_variables]
+    found = layerwise_rates(config, names, 0.5)
+    assert list(found) == names
+    expected = {
+        "encoder/embeddings/word_embeddings": embeddings,
+        "encoder/embeddings/layer_norm/gamma": embeddings,
+        "encoder/embedding_projection/kernel": embeddings,
+        **stack,
+        **HEADS,
+    }
+    assert {name: found[name] for name in expected} == expected
+    lowest_of_stack = 2 * embeddings
+    assert min(
+        rate for name, rate in found.items() if "/transformer/" in name
+    ) == pytest.approx(lowest_of_stack)

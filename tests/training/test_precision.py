@@ -7,44 +7,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.config import AlbertConfig
 from albert_tf.models.pretrainer import AlbertPretrainer
-from albert_tf.tasks.pretraining import PretrainingTask
-from albert_tf.training.loss_scale import DynamicLossScale
+from albert_tf.pretraining.loss import PretrainingLoss
+from albert_tf.training.config import TrainingConfig
 from albert_tf.training.optimizers import AdamW
-from albert_tf.training.replica_step import ReplicaStep
-from albert_tf.training.window import build_window
-
-HALVES = {"mixed_bfloat16": tf.bfloat16, "mixed_float16": tf.float16}
-CONFIG = AlbertConfig(
-    vocab_size=40,
-    embedding_size=8,
-    hidden_size=16,
-    num_hidden_layers=2,
-    num_attention_heads=2,
-    intermediate_size=32,
-    max_position_embeddings=16,
-    initializer_range=0.1,
-    hidden_dropout_prob=0.1,
-    attention_probs_dropout_prob=0.1,
+from albert_tf.training.train_step import (
+    DynamicLossScale,
+    TrainStep,
+    make_train_loop,
 )
 
-
-def batch():
-    rng = np.random.default_rng(0)
-
-    def ids(*shape, high=40):
-        return tf.constant(rng.integers(5, high, shape), tf.int32)
-
-    return {
-        "input_word_ids": ids(8, 12),
-        "input_mask": tf.ones([8, 12], tf.int32),
-        "input_type_ids": tf.zeros([8, 12], tf.int32),
-        "masked_lm_positions": ids(8, 2, high=12),
-        "masked_lm_ids": ids(8, 2),
-        "masked_lm_weights": tf.ones([8, 2]),
-        "sentence_order_labels": ids(8) % 2,
-    }
+HALVES = {"mixed_bfloat16": tf.bfloat16, "mixed_float16": tf.float16}
 
 
 @pytest.fixture
@@ -55,20 +28,21 @@ def policy(request):
     keras.config.set_dtype_policy(before)
 
 
-def dtypes_of_a_step():
+def dtypes_of_a_step(config, batch):
     """Operation type -> dtypes of its results, forward and backward."""
-    model, task = AlbertPretrainer(CONFIG), PretrainingTask()
+    model, loss_fn = AlbertPretrainer(config), PretrainingLoss()
 
     @tf.function
     def step(inputs, seed):
-        normalizers = task.normalizers(inputs)
+        normalizers = loss_fn.normalizers(inputs)
         with tf.GradientTape() as tape:
-            loss, metrics = task.loss(model, inputs, normalizers, seed)
+            loss, metrics = loss_fn(model, inputs, normalizers, seed)
         assert {x.dtype for x in metrics.values()} == {tf.float32}
         return loss, tape.gradient(loss, model.trainable_variables)
 
     found = collections.defaultdict(collections.Counter)
-    arguments = (batch(), tf.constant([1, 2]))
+    batch = {name: tf.constant(x) for name, x in batch.items()}
+    arguments = (batch, tf.constant([1, 2]))
     graph = step.get_concrete_function(*arguments).graph
     for op in graph.get_operations():
         for output in op.outputs:
@@ -77,9 +51,11 @@ def dtypes_of_a_step():
 
 
 @pytest.mark.parametrize("policy", HALVES, indirect=True)
-def test_float32_islands(policy):
+def test_float32_islands(policy, small_config, pretraining_batch):
     half = HALVES[policy]
-    found, (loss, gradients), model = dtypes_of_a_step()
+    found, (loss, gradients), model = dtypes_of_a_step(
+        small_config, pretraining_batch
+    )
     # LayerNorm, softmax of attention and of the loss, and their gradients.
     for kind in ("Rsqrt", "RsqrtGrad", "Mean", "Square", "Softmax", "Log"):
         assert set(found[kind]) == {tf.float32}, kind
@@ -100,35 +76,38 @@ def test_float32_islands(policy):
 
 
 @pytest.mark.parametrize("policy", ["float32"], indirect=True)
-def test_float32_computes_nothing_in_half(policy):
-    found, _, _ = dtypes_of_a_step()
+def test_float32_computes_nothing_in_half(
+    policy, small_config, pretraining_batch
+):
+    found, _, _ = dtypes_of_a_step(small_config, pretraining_batch)
     for kind, dtypes in found.items():
         assert not set(dtypes) & set(HALVES.values()), kind
 
 
 @pytest.mark.parametrize("policy", ["mixed_float16"], indirect=True)
-def test_loss_scale_recovers_from_an_overflow(policy, one_device):
+def test_loss_scale_recovers_from_an_overflow(
+    policy, one_device, small_config, pretraining_batch
+):
     """A scale far too high is halved until steps count; then it grows."""
     start = 2.0**30
     with one_device.scope():
-        model = AlbertPretrainer(CONFIG)
+        model = AlbertPretrainer(small_config)
         optimizer = AdamW()
         optimizer.build(model.trainable_variables)
         loss_scale = DynamicLossScale(initial_scale=start, growth_steps=5)
-    run = build_window(
+    run = make_train_loop(
         one_device,
-        ReplicaStep(
+        TrainStep(
+            TrainingConfig(num_train_steps=40, seed=1),
             model,
-            PretrainingTask(),
+            PretrainingLoss(),
             optimizer,
-            slice_size=8,
-            skip_overflow=True,
+            micro_batch_size=8,
+            loss_scale=loss_scale,
         ),
         lambda step: tf.constant(1e-2),
-        seed=1,
-        loss_scale=loss_scale,
     )
-    iterator = iter(tf.data.Dataset.from_tensors(batch()).repeat())
+    iterator = iter(tf.data.Dataset.from_tensors(pretraining_batch).repeat())
     bias = model.mlm_head.output_bias
     scales, losses, moved = [start], [], []
     for step in range(40):

@@ -14,23 +14,23 @@ from albert_tf.training.checkpoint_files import (
     list_checkpoints,
     read_checkpoint,
 )
-from albert_tf.training.metrics_log import read_metrics
+from albert_tf.training.logging import read_metrics
 
 PROGRAM = pathlib.Path(__file__).with_name("toy.py")
 ENDLESS = 10**6
 LOG_STEPS = 50
 
 
-def start(folder, total_steps, steps_per_loop):
+def start(folder, num_train_steps, steps_per_loop):
     return subprocess.Popen(
         [
             sys.executable,
             str(PROGRAM),
             str(folder),
-            f"--total_steps={total_steps}",
+            f"--num_train_steps={num_train_steps}",
             f"--steps_per_loop={steps_per_loop}",
             f"--log_steps={LOG_STEPS}",
-            "--save_steps=150",
+            "--save_checkpoints_steps=150",
             "--decay_steps=10000",
         ],
         stdout=subprocess.PIPE,

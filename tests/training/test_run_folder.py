@@ -5,7 +5,7 @@ import pytest
 from albert_tf.errors import InputError
 from albert_tf.training.run_folder import prepare_run_folder, read_settings
 
-SETTINGS = {"learning_rate": 0.1, "layers": (1, 2), "total_steps": 10}
+SETTINGS = {"learning_rate": 0.1, "layers": (1, 2), "num_train_steps": 10}
 
 
 def test_new_folder_records_the_run(tmp_path):
@@ -49,17 +49,17 @@ def test_settings_that_an_older_run_had_not_are_their_defaults(tmp_path):
 
 def test_some_settings_may_change(tmp_path):
     prepare_run_folder(tmp_path, SETTINGS)
-    longer = SETTINGS | {"total_steps": 20}
-    with pytest.raises(InputError, match="total_steps=10, not 20"):
+    longer = SETTINGS | {"num_train_steps": 20}
+    with pytest.raises(InputError, match="num_train_steps=10, not 20"):
         prepare_run_folder(tmp_path, longer)
-    assert prepare_run_folder(tmp_path, longer, may_change=["total_steps"])
-    assert read_settings(tmp_path)["total_steps"] == 20
+    assert prepare_run_folder(tmp_path, longer, may_change=["num_train_steps"])
+    assert read_settings(tmp_path)["num_train_steps"] == 20
     assert "started" in (tmp_path / "run.json").read_text()
 
 
 def test_foreign_folder_is_left_alone(tmp_path):
     (tmp_path / "thesis.tex").write_text("x")
-    with pytest.raises(InputError, match="holds thesis.tex"):
+    with pytest.raises(InputError, match="contains thesis.tex"):
         prepare_run_folder(tmp_path, SETTINGS)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
@@ -70,12 +70,6 @@ def test_start_that_was_killed_is_no_obstacle(tmp_path):
     assert not prepare_run_folder(tmp_path, SETTINGS, files={"a.flags": "x"})
     assert (tmp_path / "a.flags").read_text() == "x"
     assert not (tmp_path / "run.json.partial").exists()
-
-
-def test_resume_can_be_forbidden(tmp_path):
-    prepare_run_folder(tmp_path, SETTINGS, resume=False)
-    with pytest.raises(InputError, match="already holds a run"):
-        prepare_run_folder(tmp_path, SETTINGS, resume=False)
 
 
 def test_file_in_the_way_is_named(tmp_path):
@@ -91,7 +85,7 @@ def test_damaged_record_is_named(tmp_path):
 
 
 def test_settings_of_no_run(tmp_path):
-    with pytest.raises(InputError, match="holds no run"):
+    with pytest.raises(InputError, match="not the folder of a run"):
         read_settings(tmp_path)
 
 

@@ -52,23 +52,18 @@ def test_rate_drops_where_the_warmup_hands_over():
     assert float(schedule(11)) == pytest.approx(0.89)
 
 
-def test_arguments_are_recorded():
-    schedule = PolynomialDecay(0.1, 100, warmup_steps=10)
-    assert PolynomialDecay(**schedule.to_dict()) == schedule
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [
         ("base_rate", -1.0),
         ("base_rate", float("nan")),
-        ("total_steps", 0),
+        ("num_train_steps", 0),
         ("warmup_steps", -1),
         ("power", 0.0),
     ],
 )
 def test_bad_values_are_named(name, value):
-    arguments = {"base_rate": 0.1, "total_steps": 10} | {name: value}
+    arguments = {"base_rate": 0.1, "num_train_steps": 10} | {name: value}
     with pytest.raises(InputError, match=f"{name}={value}"):
         PolynomialDecay(**arguments)
 
@@ -124,9 +119,8 @@ def test_rates_before_the_decay_know_no_end():
 
 
 @pytest.mark.parametrize("kind", [LinearDecay, CosineDecay, WarmupStableDecay])
-def test_schedules_agree_in_graphs_and_in_their_records(kind):
+def test_schedules_agree_in_graphs(kind):
     schedule = kind(0.3, 100, 7)
-    assert kind(**schedule.to_dict()) == schedule
     one_by_one = [
         tf.function(schedule)(tf.constant(step, tf.int64)) for step in range(9)
     ]
@@ -148,4 +142,4 @@ def test_schedules_agree_in_graphs_and_in_their_records(kind):
 )
 def test_what_does_not_fit_the_steps_is_named(kind, name, values):
     with pytest.raises(InputError, match=f"{name}={values[name]}"):
-        kind(**({"base_rate": 0.1, "total_steps": 10} | values))
+        kind(**({"base_rate": 0.1, "num_train_steps": 10} | values))

@@ -11,10 +11,11 @@ import keras
 import tensorflow as tf
 
 from albert_tf.training import optimizers, schedules
+from albert_tf.training.config import TrainingConfig
 from albert_tf.training.distribution import make_strategy
-from albert_tf.training.evaluation import evaluate
-from albert_tf.training.loop import train
-from albert_tf.training.training_config import TrainingConfig
+from albert_tf.training.evaluation import Evaluator
+from albert_tf.training.logging import read_metrics
+from albert_tf.training.trainer import Trainer
 
 VOCABULARY, WIDTH, LENGTH, BATCH = 40, 8, 6, 12
 
@@ -47,7 +48,7 @@ class Toy(keras.Model):
         return tf.cast(self.dense(hidden), tf.float32)
 
 
-class ToyTask:
+class ToyLoss:
     """Predicts each token's successor id, and the first token's parity."""
 
     def __init__(self, rate=0.0):
@@ -59,7 +60,7 @@ class ToyTask:
             "examples": tf.cast(tf.shape(batch["ids"])[0], tf.float32),
         }
 
-    def loss(self, model, batch, normalizers, seed):
+    def __call__(self, model, batch, normalizers, seed):
         logits = model(batch["ids"], seed=seed, rate=self.rate)
         weights = batch["weights"]
         token_loss = tf.nn.sparse_softmax_cross_entropy_with_logits(
@@ -83,6 +84,86 @@ class ToyTask:
         }
 
 
+class OneWeight(keras.Model):
+    """The smallest model, for runs whose numbers do not matter."""
+
+    def __init__(self, shape=(3,)):
+        super().__init__(name="one_weight")
+        self.weight = self.add_weight(
+            shape=shape, initializer="ones", name="weight"
+        )
+        self.built = True
+
+
+class NoisyLoss:
+    """A loss that depends on the batch and on the seed of the step.
+
+    Args:
+      half: add a term whose gradient overflows in float16 for a large batch.
+    """
+
+    def __init__(self, half=False):
+        self.half = half
+
+    def normalizers(self, batch):
+        return {"examples": tf.cast(tf.shape(batch["x"])[0], tf.float32)}
+
+    def __call__(self, model, batch, normalizers, seed):
+        noise = tf.random.stateless_uniform([3], seed)
+        error = model.weight * noise - batch["x"][:, tf.newaxis]
+        loss = tf.reduce_sum(error**2) / normalizers["examples"]
+        if self.half:
+            big = tf.reduce_max(tf.abs(batch["x"]))
+            half = tf.cast(model.weight, tf.float16) * tf.cast(1.0, tf.float16)
+            loss += big * tf.reduce_sum(tf.cast(half, tf.float32))
+        return loss, {}
+
+
+def train_scored(run_dir, scores, **settings):
+    """Trains one weight for 24 steps, evaluated every 4.
+
+    Args:
+      scores: step -> accuracy; None ends the run as a kill would.
+
+    Returns:
+      The result, the weight and the steps that were evaluated now.
+    """
+    strategy = make_strategy("one_device")
+    with strategy.scope():
+        model = OneWeight()
+    settings = {
+        "num_train_steps": 24,
+        "eval_steps": 4,
+        "save_checkpoints_steps": 6,
+        "log_steps": 2,
+        "best_metric": "accuracy",
+        **settings,
+    }
+    evaluated = []
+
+    def evaluate():
+        step = read_metrics(run_dir)[-1]["step"]
+        if scores[step] is None:
+            raise KeyboardInterrupt
+        evaluated.append(step)
+        return {"accuracy": scores[step]}
+
+    def data(first):
+        numbers = tf.data.Dataset.range(first, 100)
+        return numbers.map(lambda n: {"x": tf.sin([tf.cast(n, tf.float32)])})
+
+    result = Trainer(
+        TrainingConfig(**settings),
+        strategy,
+        model,
+        NoisyLoss(),
+        optimizers.AdamW(),
+        schedules.PolynomialDecay(0.01, 24),
+        run_dir=run_dir,
+    ).fit(data, evaluate=evaluate)
+    return result, model.weight.numpy(), evaluated
+
+
 def batches(start_step=0, batch_size=BATCH, seed=0):
     """Endless batches; each a function of the seed and its step alone."""
 
@@ -104,29 +185,38 @@ def batches(start_step=0, batch_size=BATCH, seed=0):
 def run(
     strategy,
     *,
+    model=None,
     rate=0.0,
     optimizer=None,
-    run_dir=None,
+    schedule=None,
     decay_steps=40,
+    run_dir=None,
+    evaluate=None,
+    flops_per_example=None,
     **settings,
 ):
-    """Trains a fresh toy; returns model, optimizer and the loop's result."""
-    settings = {"total_steps": 20, "steps_per_loop": 7, "seed": 3} | settings
-    config = TrainingConfig(**settings)
-    with strategy.scope():
-        model = Toy()
+    """Trains a toy; returns model, optimizer and the result."""
+    settings = {
+        "num_train_steps": 20,
+        "steps_per_loop": 7,
+        "seed": 3,
+    } | settings
+    if model is None:
+        with strategy.scope():
+            model = Toy()
     optimizer = optimizer or optimizers.Lamb()
-    schedule = schedules.PolynomialDecay(0.02, decay_steps, warmup_steps=5)
-    result = train(
-        config,
+    schedule = schedule or schedules.PolynomialDecay(
+        0.02, decay_steps, warmup_steps=5
+    )
+    result = Trainer(
+        TrainingConfig(**settings),
         strategy,
         model,
-        ToyTask(rate),
+        ToyLoss(rate),
         optimizer,
         schedule,
-        batches,
         run_dir=run_dir,
-    )
+    ).fit(batches, evaluate=evaluate, flops_per_example=flops_per_example)
     return model, optimizer, result
 
 
@@ -138,7 +228,8 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("run_dir")
     for name in (
-        "total_steps save_steps log_steps steps_per_loop decay_steps"
+        "num_train_steps save_checkpoints_steps log_steps steps_per_loop "
+        "decay_steps"
     ).split():
         parser.add_argument(f"--{name}", type=int)
     parser.add_argument("--ema_decay", type=float)
@@ -147,7 +238,7 @@ def main():
     model, _, result = run(strategy, rate=0.3, **flags)
     print("steps", result.steps, "interrupted", result.interrupted)
     data = batches(batch_size=5, seed=1).take(3)
-    print("loss", evaluate(strategy, model, ToyTask(), data)["loss"])
+    print("loss", Evaluator(strategy, model, ToyLoss())(data)["loss"])
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""The files that tensors are in, whatever their names mean."""
+"""Files of tensors, whatever the tensors mean."""

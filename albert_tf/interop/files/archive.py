@@ -6,7 +6,6 @@ import contextlib
 import gzip
 import os
 import pathlib
-import shutil
 import tarfile
 import tempfile
 import zlib
@@ -23,17 +22,22 @@ class UnpackedArchive:
     """
 
     def __init__(self, path: str | os.PathLike[str]):
-        """Unpacks regular files; links, devices and paths upwards are refused.
+        """Unpacks an archive with tarfile's `data` filter.
 
         Raises:
-          InputError: the archive is damaged, or names a path outside of it.
+          InputError: the archive is damaged, or holds devices or anything
+            that would lie outside of the folder.
         """
         self._temporary = tempfile.TemporaryDirectory(prefix="albert_tf-")
         root = pathlib.Path(self._temporary.name)
         try:
             with tarfile.open(path) as archive:
-                for member in archive:
-                    _unpack(archive, member, root, path)
+                archive.extractall(root, filter=_filter)
+        except tarfile.FilterError as error:
+            raise InputError(
+                f"{path} is not safe to unpack: {error.tarinfo.name} is a "
+                "device, or would lie outside of its folder"
+            ) from None
         except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as e:
             raise InputError(
                 f"{path} is a damaged or incomplete archive ({e}); download "
@@ -50,7 +54,7 @@ class UnpackedArchive:
 
     @contextlib.contextmanager
     def named(self) -> Iterator[None]:
-        """Lets errors name the archive instead of the temporary folder."""
+        """Names the archive instead of the temporary folder in errors."""
         try:
             yield
         except InputError as error:
@@ -58,19 +62,7 @@ class UnpackedArchive:
             raise InputError(text) from None
 
 
-def _unpack(archive, member, root, source) -> None:
+def _filter(member: tarfile.TarInfo, root: str) -> tarfile.TarInfo | None:
     if pathlib.PurePath(member.name).name.startswith("._"):
-        return  # what macOS adds to each file
-    target = (root / member.name).resolve()
-    if not target.is_relative_to(root.resolve()):
-        raise InputError(f"{source} names {member.name}, outside of itself")
-    if member.isdir():
-        target.mkdir(parents=True, exist_ok=True)
-    elif member.isfile():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with archive.extractfile(member) as packed, target.open("wb") as file:
-            shutil.copyfileobj(packed, file, 1 << 20)
-    else:
-        raise InputError(
-            f"{source} holds {member.name}, which is neither file nor folder"
-        )
+        return None  # macOS adds these to each file
+    return tarfile.data_filter(member, root)

@@ -1,4 +1,4 @@
-"""TensorFlow checkpoints as tensor files: by name, and by object."""
+"""TensorFlow checkpoints, by variable names or object paths."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import tensorflow as tf
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from albert_tf.errors import InputError
-from albert_tf.interop.files.tensor_file import TensorFile
+from albert_tf.interop.files.file_types import TensorFile
 
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _SUFFIX = "/.ATTRIBUTES/VARIABLE_VALUE"
@@ -92,5 +92,5 @@ def _keys_by_variable_name(
 def _damaged(prefix: str, error: Exception) -> InputError:
     reason = " ".join(str(error).split())[:200]
     return InputError(
-        f"{prefix} is not a TensorFlow checkpoint, or a damaged one: {reason}"
+        f"{prefix} is not a TensorFlow checkpoint, or is damaged: {reason}"
     )

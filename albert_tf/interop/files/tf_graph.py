@@ -1,4 +1,4 @@
-"""What a stored TensorFlow graph tells about the model that it computes.
+"""Architectures read from stored TensorFlow graphs.
 
 Weights do not show the depth of a model that shares them, nor, in 2-D kernels,
 the number of heads; the graph that was saved with them does.
@@ -77,7 +77,7 @@ def facts_of_saved_model(saved_model) -> GraphFacts:
 
 
 def lower_cases_text(saved_model) -> bool | None:
-    """Returns what a TF1 module says of its tokenizer, if it says anything."""
+    """Returns a TF1 module's `do_lower_case`, if it has one."""
     for meta in saved_model.meta_graphs:
         outputs = meta.signature_def["tokenization_info"].outputs
         tensor = outputs["do_lower_case"].name.removesuffix(":0")

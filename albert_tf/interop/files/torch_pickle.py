@@ -1,21 +1,21 @@
-"""A machine for the pickles of PyTorch's weights files: it runs no code.
+"""Pickles of `torch.save`, read without running any of their code.
 
-It carries out the few instructions that tensors in dictionaries need, knows the
-names that they need, and refuses all others. Python's own unpickler would not
-do: even where it is kept from importing anything, a file of some bytes makes it
-exhaust the memory or the C stack.
+Python's own `Unpickler` reads them, restricted as its documentation
+recommends: `find_class` knows the few names that dense tensors need, and
+returns stand-ins for them.
 """
 
 from __future__ import annotations
 
-import dataclasses
+import io
 import math
+import pickle
 import pickletools
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-BFLOAT16 = "bfloat16"  # which NumPy does not know: the upper half of a float32
+BFLOAT16 = "bfloat16"  # unknown to NumPy: the upper half of a float32
 _STORAGES = {
     "DoubleStorage": "f8",
     "FloatStorage": "f4",
@@ -45,45 +45,26 @@ _DTYPES = {
     "uint64": "u8",
     "bool": "b1",
 }
-_GLOBALS = frozenset(
-    {
-        "collections.OrderedDict",
-        "torch._utils._rebuild_tensor",
-        "torch._utils._rebuild_tensor_v2",
-        "torch._utils._rebuild_tensor_v3",
-        "torch._utils._rebuild_parameter",
-        "torch._utils._rebuild_parameter_with_state",
-    }
-    | {f"torch.{name}" for name in _DTYPES}
-    | {
-        f"{module}.{name}"
-        for module in ("torch", "torch.cuda", "torch.storage")
-        for name in _STORAGES
-    }
-)
-MAX_PICKLE = 1 << 24  # bytes; that of an ALBERT model takes some thousands
+_ITEMSIZES = {
+    code: 2 if code == BFLOAT16 else np.dtype(code).itemsize
+    for code in (*_STORAGES.values(), *_DTYPES.values())
+}
+
+# Limits against files that would exhaust the machine; those of an ALBERT are
+# a thousand times smaller.
+MAX_PICKLE = 1 << 24  # bytes
+_MAX_TUPLES = 10_000  # hashing a deeper tuple could overflow the C stack
+_MAX_PAIRS = 1_000_000  # entries copied into dictionaries
 _MAX_RANK = 32  # of NumPy 1
-_MAX_ITEMS = 1 << 60  # of which NumPy can still count the bytes
+_MAX_ITEMS = 1 << 34  # elements of a tensor, also where strides are 0
 
 
 class RefusedError(Exception):
-    """A pickle holds what `torch.save` does not write for plain tensors."""
+    """A pickle asks for something that a state dict does not need."""
 
 
-@dataclasses.dataclass(frozen=True)
-class _Global:
-    """A name that a pickle asks for; never the thing it names."""
-
-    path: str
-
-    @property
-    def name(self) -> str:
-        return self.path.rpartition(".")[2]
-
-
-@dataclasses.dataclass(frozen=True)
-class Storage:
-    """`nbytes` bytes from byte `start` of what the file holds under `key`."""
+class Storage(NamedTuple):
+    """Bytes `start` to `start + nbytes` of the data stored under `key`."""
 
     key: str
     dtype: str
@@ -91,9 +72,11 @@ class Storage:
     nbytes: int
 
 
-@dataclasses.dataclass(frozen=True)
-class StoredTensor:
-    """A view of a storage; the offset and the strides count items."""
+class StoredTensor(NamedTuple):
+    """A view of a storage; the offset and the strides count items.
+
+    An immutable tuple: a pickle cannot change it after it was checked.
+    """
 
     storage: Storage
     dtype: str
@@ -103,7 +86,7 @@ class StoredTensor:
 
     @property
     def span(self) -> int:
-        """How many items lie from the tensor's first to its last."""
+        """Number of items from the tensor's first to its last."""
         if 0 in self.shape:
             return 0
         pairs = zip(self.shape, self.strides, strict=True)
@@ -111,219 +94,111 @@ class StoredTensor:
 
     @property
     def start(self) -> int:
-        """Where it begins, in bytes from the start of the key's data."""
-        return self.storage.start + self.offset * itemsize_of(self.dtype)
+        """First byte, counted from the start of the key's data."""
+        return self.storage.start + self.offset * _ITEMSIZES[self.dtype]
 
     @property
     def stop(self) -> int:
-        """Where it ends, in bytes from the start of the key's data."""
-        return self.start + self.span * itemsize_of(self.dtype)
+        """Byte after the last, counted from the start of the key's data."""
+        return self.start + self.span * _ITEMSIZES[self.dtype]
 
 
-class PickleMachine:
-    """Carries out the pickle instructions that dictionaries of tensors need.
+class _Dict(dict):
+    """Stand-in for `collections.OrderedDict`, without its attributes."""
+
+    __slots__ = ()
+
+    def __setstate__(self, state):
+        """Ignores attributes, such as `_metadata` of a module's state."""
+
+
+class _Function:
+    """Stand-in for a function that a pickle calls by name."""
+
+    def __init__(self, function):
+        self._function = function
+
+    def __call__(self, *arguments):
+        return self._function(*arguments)
+
+    def __setstate__(self, state):
+        raise ValueError("attributes of a function are set")
+
+
+class TensorUnpickler(pickle.Unpickler):
+    """Unpickles dictionaries, numbers, text and dense tensors.
 
     Attributes:
-      itemsizes: storage key -> bytes of an item, of all storages met so far.
+      itemsizes: storage key -> bytes of an item.
     """
 
-    def __init__(self):
+    def __init__(self, file: BinaryIO):
+        super().__init__(file, encoding="utf-8")
         self.itemsizes: dict[str, int] = {}
+        self._pairs = 0
+        self._functions = {
+            "collections.OrderedDict": self._make_dict,
+            "torch._utils._rebuild_tensor": _make_tensor,
+            "torch._utils._rebuild_tensor_v2": _make_tensor_v2,
+            "torch._utils._rebuild_tensor_v3": _make_tensor_v3,
+            "torch._utils._rebuild_parameter": _make_parameter,
+            "torch._utils._rebuild_parameter_with_state": _make_parameter,
+        }
 
-    def run(self, stream: BinaryIO) -> Any:
-        """Reads one pickle, and leaves the stream behind it.
+    def find_class(self, module: str, name: str) -> Any:
+        """Returns a stand-in for one of the allowed names."""
+        path = f"{module}.{name}"
+        if path in self._functions:
+            return _Function(self._functions[path])
+        if module in ("torch", "torch.cuda", "torch.storage"):
+            if name in _STORAGES:
+                return _STORAGES[name]
+        if module == "torch" and name in _DTYPES:
+            return _DTYPES[name]
+        shown = path[:80] if path[:80].isprintable() else repr(path[:80])
+        raise RefusedError(
+            f"its pickle asks for {shown}, which dense tensors of numbers do "
+            "not need (no code was executed)"
+        )
 
-        Raises:
-          RefusedError: an instruction or a name that is not needed.
-          ValueError, LookupError: the pickle is damaged.
-        """
-        stack: list[Any] = []
-        outer: list[list[Any]] = []  # the stacks below the marks
-        memo: dict[int, Any] = {}
-        for opcode, argument, _ in pickletools.genops(stream):
-            match opcode.name:
-                case "PROTO" | "FRAME":
-                    pass
-                case "STOP":
-                    return stack.pop()
-                case "MARK":
-                    outer.append(stack)
-                    stack = []
-                case "NONE":
-                    stack.append(None)
-                case "NEWTRUE" | "NEWFALSE":
-                    stack.append(opcode.name == "NEWTRUE")
-                case (
-                    "BININT" | "BININT1" | "BININT2" | "LONG1" | "BINFLOAT"
-                    | "BINUNICODE" | "SHORT_BINUNICODE" | "SHORT_BINSTRING"
-                ):  # fmt: skip
-                    stack.append(argument)
-                case "EMPTY_DICT":
-                    stack.append({})
-                case "EMPTY_LIST":
-                    stack.append([])
-                case "EMPTY_TUPLE":
-                    stack.append(())
-                case "TUPLE1" | "TUPLE2" | "TUPLE3":
-                    size = int(opcode.name[-1])
-                    stack.append(tuple(stack.pop() for _ in range(size))[::-1])
-                case "TUPLE":
-                    items = tuple(stack)
-                    stack = outer.pop()
-                    stack.append(items)
-                case "APPEND":
-                    item = stack.pop()
-                    _extend_list(stack[-1], [item])
-                case "APPENDS":
-                    items, stack = stack, outer.pop()
-                    _extend_list(stack[-1], items)
-                case "SETITEM":
-                    value, key = stack.pop(), stack.pop()
-                    _extend_dict(stack[-1], [key, value])
-                case "SETITEMS":
-                    items, stack = stack, outer.pop()
-                    _extend_dict(stack[-1], items)
-                case "BINPUT" | "LONG_BINPUT":
-                    memo[argument] = stack[-1]
-                case "MEMOIZE":
-                    memo[len(memo)] = stack[-1]
-                case "BINGET" | "LONG_BINGET":
-                    stack.append(memo[argument])
-                case "GLOBAL":
-                    stack.append(_find_global(*argument.split(" ", 1)))
-                case "STACK_GLOBAL":
-                    name, module = stack.pop(), stack.pop()
-                    stack.append(_find_global(module, name))
-                case "REDUCE":
-                    arguments, function = stack.pop(), stack.pop()
-                    stack.append(_call(function, arguments))
-                case "BUILD":
-                    stack.pop()
-                    # The `_metadata` of a state dict, its modules' versions.
-                    if not isinstance(stack[-1], dict):
-                        raise RefusedError("its pickle holds other objects")
-                case "BINPERSID":
-                    stack.append(self._find_storage(stack.pop()))
-                case name:
-                    raise RefusedError(
-                        f"its pickle has the instruction {name}, which tensors "
-                        "do not need (no code was executed)"
-                    )
-        raise ValueError("the pickle is cut off")
-
-    def _find_storage(self, identity: Any) -> Storage:
-        """Resolves ("storage", type, key, device, items[, view])."""
-        match identity:
-            case ("storage", _Global() as kind, str(key), _, int(size), *view):
-                start = 0
+    def persistent_load(self, pid: Any) -> Storage:
+        """Returns the storage that a tensor refers to."""
+        match pid:
+            case ("storage", str(dtype), str(key), _, int(size)):
+                view = None
+            case ("storage", str(dtype), str(key), _, int(size), view):
+                pass
             case ("module", *_):
                 raise RefusedError("a whole model, not its tensors")
             case _:
-                raise ValueError("a storage is not told as torch tells it")
-        if kind.name not in _STORAGES:
-            raise ValueError(f"{kind.path} is no kind of storage")
-        match view:
-            case [(_, int(start), int(view_size))]:
-                if not 0 <= start <= start + view_size <= size:
-                    raise ValueError(f"a view reaches beyond storage {key}")
-                size = view_size
-            case [] | [None]:
-                pass
-            case _:
-                raise ValueError("a storage is not told as torch tells it")
-        if size < 0:
-            raise ValueError(f"storage {key} has {size} items")
-        dtype = _STORAGES[kind.name]
-        itemsize = itemsize_of(dtype)
+                raise ValueError("a storage is not described as torch does")
+        if dtype not in _ITEMSIZES:
+            raise ValueError(f"{dtype!r} is not a type of storage")
+        itemsize = _ITEMSIZES[dtype]
         if self.itemsizes.setdefault(key, itemsize) != itemsize:
             raise ValueError(f"storage {key} has two types")
+        start = 0
+        if view is not None:
+            match view:
+                case (_, int(start), int(length)) if (
+                    0 <= start and 0 <= length and start + length <= size
+                ):
+                    size = length
+                case _:
+                    raise ValueError(f"a view reaches beyond storage {key}")
+        if size < 0:
+            raise ValueError(f"storage {key} has {size} items")
         return Storage(key, dtype, start * itemsize, size * itemsize)
 
-
-def _find_global(module: Any, name: Any) -> _Global:
-    path = f"{module}.{name}" if type(module) is type(name) is str else ""
-    if path not in _GLOBALS:
-        raise RefusedError(
-            f"its pickle asks for {_printable(path)}, which dense tensors of "
-            "numbers do not need (no code was executed)"
-        )
-    return _Global(path)
+    def _make_dict(self, pairs=()) -> _Dict:
+        # Python 2 wrote the pairs as a list of lists.
+        self._pairs += len(pairs)
+        if self._pairs > _MAX_PAIRS:
+            raise RefusedError("its dictionaries are too large")
+        return _Dict(pairs)
 
 
-def _printable(text: str) -> str:
-    return text[:80] if text[:80].isprintable() else repr(text[:80])
-
-
-def _extend_list(target: Any, items: list[Any]) -> None:
-    if type(target) is not list:
-        raise ValueError("items are appended to what is no list")
-    target.extend(items)
-
-
-def _extend_dict(target: Any, items: list[Any]) -> None:
-    if type(target) is not dict or len(items) % 2:
-        raise ValueError("entries are added to what is no dictionary")
-    keys = items[::2]
-    for key in keys:
-        # Nothing nested: hashing a deep tuple would exhaust the C stack.
-        if key is not None and type(key) not in (str, int, float, bool):
-            raise RefusedError("a dictionary has keys that are no texts")
-    target.update(zip(keys, items[1::2], strict=True))
-
-
-def _call(function: Any, arguments: Any) -> Any:
-    """Does what the function of that name would do, with stand-ins."""
-    if not isinstance(function, _Global) or type(arguments) is not tuple:
-        raise ValueError("something is called that is no function")
-    match function.name, arguments:
-        case "OrderedDict", ():
-            return {}
-        case "OrderedDict", (list(pairs),):
-            entries: dict = {}
-            for pair in pairs:  # lists of two, as Python 2 wrote them
-                if type(pair) not in (list, tuple):
-                    raise ValueError("a dictionary is made of no pairs")
-                _extend_dict(entries, list(pair))
-            return entries
-        case "_rebuild_tensor", (_, _, _, _):
-            return _make_tensor(*arguments)
-        case "_rebuild_tensor_v2", (_, _, _, _, _, _, *metadata):
-            _check_no_metadata(metadata)
-            return _make_tensor(*arguments[:4])
-        case "_rebuild_tensor_v3", (_, _, _, _, _, _, _Global() as dtype,
-                                    *metadata):  # fmt: skip
-            _check_no_metadata(metadata)
-            return _make_tensor(*arguments[:4], _DTYPES[dtype.name])
-        case "_rebuild_parameter", (StoredTensor() as tensor, _, _):
-            return tensor
-        case "_rebuild_parameter_with_state", (
-            StoredTensor() as tensor,
-            _,
-            _,
-            _,
-        ):
-            return tensor
-    raise ValueError(f"{function.path} is called with wrong arguments")
-
-
-def _check_no_metadata(metadata: list[Any]) -> None:
-    """Refuses tensors whose stored numbers are to be negated."""
-    match metadata:
-        case [] | [None]:
-            pass
-        case [dict(flags)] if not any(flags.values()):
-            pass
-        case _:
-            raise RefusedError("a tensor is a negated or conjugated view")
-
-
-def _make_tensor(
-    storage: Any,
-    offset: Any,
-    shape: Any,
-    strides: Any,
-    dtype: str | None = None,
-) -> StoredTensor:
+def _make_tensor(storage, offset, shape, strides, dtype=None) -> StoredTensor:
     if not (
         isinstance(storage, Storage)
         and type(shape) is type(strides) is tuple
@@ -331,7 +206,7 @@ def _make_tensor(
         and all(type(n) is int and n >= 0 for n in (offset, *shape, *strides))
         and math.prod(max(1, n) for n in shape) <= _MAX_ITEMS
     ):
-        raise ValueError("a tensor's shape is not told as torch tells it")
+        raise ValueError("a tensor is not described as torch does")
     tensor = StoredTensor(
         storage, dtype or storage.dtype, offset, shape, strides
     )
@@ -342,6 +217,54 @@ def _make_tensor(
     return tensor
 
 
-def itemsize_of(dtype: str) -> int:
-    """Returns the bytes of a number, bfloat16 included."""
-    return 2 if dtype == BFLOAT16 else np.dtype(dtype).itemsize
+def _make_tensor_v2(
+    storage, offset, shape, strides, requires_grad, hooks, metadata=None
+) -> StoredTensor:
+    _check_metadata(metadata)
+    return _make_tensor(storage, offset, shape, strides)
+
+
+def _make_tensor_v3(
+    storage, offset, shape, strides, requires_grad, hooks, dtype, metadata=None
+) -> StoredTensor:
+    _check_metadata(metadata)
+    if dtype not in _ITEMSIZES:
+        raise ValueError(f"{dtype!r} is not a type of tensor")
+    return _make_tensor(storage, offset, shape, strides, dtype)
+
+
+def _check_metadata(metadata: dict[str, bool] | None) -> None:
+    """Refuses tensors whose stored numbers are to be negated."""
+    if metadata and any(metadata.values()):
+        raise RefusedError("a tensor is a negated or conjugated view")
+
+
+def _make_parameter(tensor, requires_grad, hooks, state=None) -> StoredTensor:
+    if not isinstance(tensor, StoredTensor):
+        raise ValueError("a parameter is not made of a tensor")
+    return tensor
+
+
+def _check_limits(stream: io.BytesIO) -> None:
+    """Refuses a pickle that would exhaust memory; the position stays."""
+    start, tuples = stream.tell(), 0
+    size = len(stream.getbuffer())
+    for opcode, argument, _ in pickletools.genops(stream):
+        name = opcode.name
+        tuples += name.startswith("TUPLE")
+        # The unpickler allocates what these announce before it reads on.
+        is_put = name in ("PUT", "BINPUT", "LONG_BINPUT")
+        if is_put and (argument or 0) > size:
+            raise ValueError("its memo is larger than the pickle")
+        if name == "BYTEARRAY8":
+            raise RefusedError("its pickle holds a bytearray")
+    if tuples > _MAX_TUPLES:
+        raise RefusedError(f"its pickle holds {tuples} tuples")
+    stream.seek(start)
+
+
+def unpickle(stream: io.BytesIO) -> tuple[Any, TensorUnpickler]:
+    """Returns the next object of a stream, and the unpickler that read it."""
+    _check_limits(stream)
+    unpickler = TensorUnpickler(stream)
+    return unpickler.load(), unpickler

@@ -1,1 +1,1 @@
-"""One module a system: how it lays a checkpoint out."""
+"""Layouts of checkpoints, one module for each system."""

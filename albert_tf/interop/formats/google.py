@@ -1,7 +1,8 @@
-"""The TF1 checkpoints of google-research/albert, read and written."""
+"""TensorFlow checkpoints of google-research/albert and Model Garden."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -12,12 +13,11 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.interop.accounting import account_for
-from albert_tf.interop.checkpoint import Checkpoint, HeadSettings
+from albert_tf.interop.checkpoint import Checkpoint, folder_vocabulary
 from albert_tf.interop.config_files import config_to_google
-from albert_tf.interop.files.tensor_file import TensorFile
+from albert_tf.interop.files.file_types import TensorFile
+from albert_tf.interop.matching import match_tensors
 from albert_tf.interop.names import tensors_of
-from albert_tf.interop.vocabularies import folder_vocabulary
 from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
 
 CONFIG_FILE = "albert_config.json"
@@ -27,7 +27,7 @@ _NO_GOOGLE_HEAD = {"token_head": "token classifier"}
 
 
 def find_checkpoint(folder: str | os.PathLike[str]) -> pathlib.Path | None:
-    """Returns the prefix of a folder's checkpoint, if there is any.
+    """Returns the prefix of the checkpoint in a folder, if there is one.
 
     `model.ckpt-best` comes first, then the one that the `checkpoint` file
     names, then the only one.
@@ -73,24 +73,17 @@ def open_google(
       overrides: fields of the config to replace.
 
     Raises:
-      InputError: see `account_for`; or a file is missing or damaged.
+      InputError: see `match_tensors`; or a file is missing or damaged.
     """
     prefix = pathlib.Path(prefix)
     if config is None:
         config = AlbertConfig.from_json(find_config(prefix.parent, prefix))
     config, notes = _with_graph(config, prefix.with_name(prefix.name + ".meta"))
     config = config.replace(**overrides or {})
-    account = account_for("google", file, config, head=head)
-    vocabulary = folder_vocabulary(prefix.parent, "google")
-    return Checkpoint(
-        config=account.config,
-        parts=account.parts,
-        arrays=account.arrays,
-        head=HeadSettings(account.num_labels),
-        vocabulary=vocabulary,
-        source=str(prefix),
+    return dataclasses.replace(
+        match_tensors("google", file, config, head=head),
+        vocabulary=folder_vocabulary(prefix.parent, "google"),
         format="Google TF1",
-        left=account.left,
         notes=notes,
     )
 
@@ -117,7 +110,7 @@ def find_config(folder: pathlib.Path, source: object) -> pathlib.Path:
 def _with_graph(
     config: AlbertConfig, meta: pathlib.Path
 ) -> tuple[AlbertConfig, tuple[str, ...]]:
-    """Believes the graph beside the checkpoint where it shows other sizes.
+    """Corrects the config by the graph beside the checkpoint.
 
     The published xlarge configs do not agree on the number of heads
     (google-research/albert#180).
@@ -154,8 +147,8 @@ def write_google(
     """
     folder = pathlib.Path(folder)
     values = config_to_google(checkpoint.config)
-    for part, words in _NO_GOOGLE_HEAD.items():
-        if part in checkpoint.parts:
+    for head, words in _NO_GOOGLE_HEAD.items():
+        if head in checkpoint.components:
             raise InputError(f"Google's code has no {words}")
     _write_tensors(checkpoint, folder / CHECKPOINT, tick)
     tokenizer = checkpoint.tokenizer
@@ -170,10 +163,10 @@ def write_google(
 
 
 def _write_tensors(checkpoint: Checkpoint, prefix: pathlib.Path, tick) -> None:
-    """Writes the checkpoint in parts of `_SHARD_BYTES`, and one index.
+    """Writes the checkpoint in shards of `_SHARD_BYTES`, then merges these.
 
-    TensorFlow writes what it is given at once; so a model of any size needs the
-    memory of one part.
+    TensorFlow writes all tensors at once, so this takes the memory of one
+    shard.
     """
     import tensorflow as tf
 
@@ -194,7 +187,7 @@ def _write_tensors(checkpoint: Checkpoint, prefix: pathlib.Path, tick) -> None:
         waiting.clear()
 
     for tensor in tensors_of(
-        checkpoint.config, checkpoint.parts, checkpoint.head.num_labels
+        checkpoint.config, checkpoint.components, checkpoint.head.num_labels
     ):
         theirs = tensor.names["google"]
         array = theirs.transform.to_theirs(checkpoint.arrays[tensor.path])
@@ -214,8 +207,42 @@ def _write_tensors(checkpoint: Checkpoint, prefix: pathlib.Path, tick) -> None:
 
 
 def _listing(tokenizer) -> str:
-    """The pieces and scores of a vocabulary, as SentencePiece lists them."""
+    """Returns the pieces and scores of a vocabulary, as SentencePiece does."""
     from sentencepiece import sentencepiece_model_pb2
 
     proto = sentencepiece_model_pb2.ModelProto.FromString(tokenizer.model_bytes)
     return "".join(f"{p.piece}\t{p.score:g}\n" for p in proto.pieces)
+
+
+def is_model_garden(file: TensorFile) -> bool:
+    """Returns whether the names are those of Model Garden's encoder."""
+    return any("transformer/self_attention/" in name for name in file.shapes)
+
+
+def open_model_garden(
+    prefix: str | os.PathLike[str],
+    file: TensorFile,
+    *,
+    config: AlbertConfig | None = None,
+    overrides: dict[str, Any] | None = None,
+) -> Checkpoint:
+    """Opens a TF2 checkpoint of Model Garden, with a config of Google's.
+
+    Args:
+      prefix: its path without ".index".
+      file: its tensors.
+      config: the architecture, where no file is beside.
+      overrides: fields of the config to replace.
+
+    Raises:
+      InputError: see `match_tensors`; or there is no config.
+    """
+    prefix = pathlib.Path(prefix)
+    if config is None:
+        config = AlbertConfig.from_json(find_config(prefix.parent, prefix))
+    config = config.replace(**overrides or {})
+    return dataclasses.replace(
+        match_tensors("model_garden", file, config),
+        vocabulary=folder_vocabulary(prefix.parent, "google"),
+        format="Model Garden TF2",
+    )

@@ -1,18 +1,21 @@
-"""Hugging Face's layout: read, and written by `save_pretrained`."""
+"""Hugging Face's layout, which is also that of `save_pretrained`."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import pathlib
 from typing import Any
 
+import ml_dtypes  # noqa: F401  (registers bfloat16 with NumPy)
 import numpy as np
+import safetensors
+import safetensors.numpy
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.interop.accounting import account_for
-from albert_tf.interop.checkpoint import Checkpoint
+from albert_tf.interop.checkpoint import Checkpoint, folder_vocabulary
 from albert_tf.interop.config_files import (
     HF_ARCHITECTURES,
     OUR_MODEL_TYPE,
@@ -21,28 +24,27 @@ from albert_tf.interop.config_files import (
     head_from_huggingface,
     read_json,
 )
-from albert_tf.interop.files.file_kinds import explain_bad_file, file_kind
-from albert_tf.interop.files.safetensors_file import (
-    LazyTensor,
-    SafetensorsFile,
-    write_safetensors,
+from albert_tf.interop.files.file_types import (
+    TensorFile,
+    explain_bad_file,
+    file_kind,
 )
-from albert_tf.interop.files.tensor_file import TensorFile
-from albert_tf.interop.files.torch_file import read_torch_file
-from albert_tf.interop.names import tensors_of
-from albert_tf.interop.transforms import identity
-from albert_tf.interop.vocabularies import folder_vocabulary
+from albert_tf.interop.files.torch_file import open_torch_file
+from albert_tf.interop.matching import match_tensors
+from albert_tf.interop.names import identity, tensors_of
 
 CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.safetensors"
 TORCH_FILE = "pytorch_model.bin"
 _INDEX = ".index.json"  # of weights in several files
+_DTYPES = "F64 F32 F16 BF16 I64 I32 I16 I8 U64 U32 U16 U8 BOOL".split()
+_SAFETENSORS_ERRORS = (safetensors.SafetensorError, OSError, ValueError)
 
 
 def find_weights(folder: str | os.PathLike[str]) -> pathlib.Path | None:
-    """Returns the weights of a folder in this layout; safetensors come first.
+    """Returns the weights file of a folder; safetensors are preferred.
 
-    A file of another name is taken where it is the only one.
+    A file of another name is used if it is the only one.
     """
     folder = pathlib.Path(folder)
     for name in (WEIGHTS_FILE, TORCH_FILE):
@@ -68,7 +70,7 @@ def open_huggingface(
       overrides: fields of the config to replace.
 
     Raises:
-      InputError: see `account_for`; or a file is missing or damaged.
+      InputError: see `match_tensors`; or a file is missing or damaged.
     """
     path = pathlib.Path(path)
     folder = path if path.is_dir() else path.parent
@@ -89,22 +91,19 @@ def open_huggingface(
     config = config.replace(**overrides or {})
     declared, settings = head_from_huggingface(values, str(config_file))
     file = _tensors(weights)
-    account = account_for("huggingface", file, config, head=declared or head)
-    vocabulary = folder_vocabulary(folder, "huggingface")
-    if account.num_labels != len(settings.labels or ()):
+    matched = match_tensors("huggingface", file, config, head=declared or head)
+    num_labels, labels = matched.head.num_labels, settings.labels
+    if num_labels != len(labels or ()):
         labels = None
-    else:
-        labels = settings.labels
-    return Checkpoint(
-        config=account.config,
-        parts=account.parts,
-        arrays=account.arrays,
-        head=type(settings)(account.num_labels, labels, settings.dropout),
-        vocabulary=vocabulary,
+    return dataclasses.replace(
+        matched,
+        head=dataclasses.replace(
+            settings, num_labels=num_labels, labels=labels
+        ),
+        vocabulary=folder_vocabulary(folder, "huggingface"),
         source=str(path),
         format="Hugging Face, " + file_kind(_first_file(weights)),
-        left=account.left,
-        missing_head=declared if declared not in account.parts else None,
+        missing_head=declared if declared not in matched.components else None,
     )
 
 
@@ -114,7 +113,8 @@ def write_huggingface(
     """Writes the files of a folder that transformers opens.
 
     What transformers' ALBERT cannot express (`sharing`, the joint span head) is
-    written in the same scheme; of `sharing`, in a way that it refuses.
+    written in the same scheme; models with another `sharing` so that it
+    refuses them.
 
     Args:
       checkpoint: what to write.
@@ -124,7 +124,7 @@ def write_huggingface(
     folder = pathlib.Path(folder)
     config, tokenizer = checkpoint.config, checkpoint.tokenizer
     values = {
-        "architectures": [architecture(checkpoint.parts)],
+        "architectures": [architecture(checkpoint.components)],
         **config_to_huggingface(config),
         "classifier_dropout_prob": checkpoint.head.dropout,
         "pad_token_id": tokenizer.pad_id if tokenizer else 0,
@@ -133,7 +133,7 @@ def write_huggingface(
         "tie_word_embeddings": True,
         "dtype": "float32",
     }
-    if {"classifier_head", "token_head"} & checkpoint.parts:
+    if {"classifier_head", "token_head"} & checkpoint.components:
         labels = checkpoint.head.labels or tuple(
             f"LABEL_{i}" for i in range(checkpoint.head.num_labels)
         )
@@ -146,9 +146,9 @@ def write_huggingface(
     for name, content in vocabulary.items():
         (folder / name).write_bytes(content)
     ours_only = values["model_type"] == OUR_MODEL_TYPE
-    write_safetensors(
-        folder / WEIGHTS_FILE,
+    safetensors.numpy.save_file(
         _named_tensors(checkpoint, tick),
+        folder / WEIGHTS_FILE,
         # transformers 4 refuses a file of another format than its own.
         {"format": OUR_MODEL_TYPE if ours_only else "pt"},
     )
@@ -156,41 +156,36 @@ def write_huggingface(
     (folder / CONFIG_FILE).write_text(text, encoding="utf-8")
 
 
-def architecture(parts: frozenset[str]) -> str:
-    """Returns the class of transformers that has these parts."""
+def architecture(components: frozenset[str]) -> str:
+    """Returns the class of transformers that has these components."""
     for name, head in HF_ARCHITECTURES.items():
-        if head in parts:
+        if head in components:
             return name
     return "AlbertModel"
 
 
-def _named_tensors(checkpoint: Checkpoint, tick) -> dict[str, LazyTensor]:
-    """Returns Hugging Face's name -> a tensor that is made when written."""
-    prefix = (
-        "" if architecture(checkpoint.parts) == "AlbertModel" else "albert."
-    )
-    config, parts = checkpoint.config, set(checkpoint.parts)
-    arrays = checkpoint.arrays
+def _named_tensors(checkpoint: Checkpoint, tick) -> dict[str, np.ndarray]:
+    """Returns Hugging Face's name -> array."""
+    is_encoder = architecture(checkpoint.components) == "AlbertModel"
+    prefix = "" if is_encoder else "albert."
+    config, components = checkpoint.config, set(checkpoint.components)
     if config.embedding_size == config.hidden_size:
         config = config.replace(project_equal_sizes=True)
-        parts.add("projection")
+        components.add("projection")
     tensors = {}
-    for tensor in tensors_of(config, parts, checkpoint.head.num_labels):
+    for tensor in tensors_of(config, components, checkpoint.head.num_labels):
         theirs = tensor.names["huggingface"]
-
-        def read(tensor=tensor, theirs=theirs):
-            if tensor.path not in arrays:
-                return theirs.transform.to_theirs(identity(tensor.shape))
-            array = arrays[tensor.path]
-            if tick:
-                tick()
-            return theirs.transform.to_theirs(array)
-
         name = theirs.name
         if name.startswith("albert."):
             name = prefix + name.removeprefix("albert.")
-        shape = theirs.transform.shape(tensor.shape)
-        tensors[name] = LazyTensor(shape, np.dtype(np.float32), read)
+        if tensor.path in checkpoint.arrays:
+            array = checkpoint.arrays[tensor.path]
+            if tick:
+                tick()
+        else:
+            array = identity(tensor.shape)
+        # The library writes the memory as it is.
+        tensors[name] = np.ascontiguousarray(theirs.transform.to_theirs(array))
     return tensors
 
 
@@ -199,16 +194,46 @@ def _tensors(weights: pathlib.Path) -> TensorFile:
         return _sharded(weights)
     kind = file_kind(weights)
     if kind == "safetensors":
-        opened = SafetensorsFile(weights)
-    elif kind in ("torch_zip", "torch_legacy"):
-        opened = read_torch_file(weights)
-    else:
-        expected = "safetensors"
-        if weights.suffix in (".bin", ".pt", ".pth"):
-            expected = "torch_zip"
-        explain_bad_file(weights, expected)
-    shapes = {name: tuple(opened.shape(name)) for name in opened}
-    return TensorFile(shapes, opened.__getitem__, str(weights))
+        return open_safetensors(weights)
+    if kind in ("torch_zip", "torch_legacy"):
+        return open_torch_file(weights)
+    is_torch = weights.suffix in (".bin", ".pt", ".pth")
+    explain_bad_file(weights, "torch_zip" if is_torch else "safetensors")
+
+
+def open_safetensors(path: str | os.PathLike[str]) -> TensorFile:
+    """Opens a safetensors file; its arrays are read when they are asked for.
+
+    Raises:
+      InputError: it is not a safetensors file, or is damaged.
+    """
+
+    def read(name: str) -> np.ndarray:
+        try:
+            with safetensors.safe_open(path, framework="numpy") as file:
+                array = file.get_tensor(name)
+        except _SAFETENSORS_ERRORS as error:
+            explain_bad_file(path, "safetensors", str(error))
+        if array.dtype.name in ("bfloat16", "float16"):
+            return array.astype(np.float32)  # which holds them exactly
+        return array
+
+    if file_kind(path) != "safetensors":
+        explain_bad_file(path, "safetensors")
+    try:
+        with safetensors.safe_open(path, framework="numpy") as file:
+            tensors = {name: file.get_slice(name) for name in file.keys()}
+            shapes = {k: tuple(v.get_shape()) for k, v in tensors.items()}
+            dtypes = {k: v.get_dtype() for k, v in tensors.items()}
+    except _SAFETENSORS_ERRORS as error:
+        explain_bad_file(path, "safetensors", str(error))
+    for name, dtype in dtypes.items():
+        if dtype not in _DTYPES:
+            raise InputError(
+                f"{path}: {name} holds {dtype} numbers, which are not "
+                "supported; save it as F32."
+            )
+    return TensorFile(shapes, read, str(path))
 
 
 def _sharded(index: pathlib.Path) -> TensorFile:

@@ -1,7 +1,8 @@
-"""KerasHub's presets, read and written without KerasHub."""
+"""KerasHub's presets (KerasHub itself is not needed)."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -10,19 +11,24 @@ from typing import Any
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.interop.accounting import account_for
-from albert_tf.interop.checkpoint import Checkpoint, HeadSettings
+from albert_tf.interop.checkpoint import (
+    Checkpoint,
+    HeadSettings,
+    Vocabulary,
+)
 from albert_tf.interop.config_files import (
     config_from_keras_hub,
     config_to_keras_hub,
     read_json,
 )
-from albert_tf.interop.files.file_kinds import explain_bad_file, file_kind
-from albert_tf.interop.files.tensor_file import TensorFile
-from albert_tf.interop.names import tensors_of
-from albert_tf.interop.transforms import identity
-from albert_tf.interop.vocabularies import Vocabulary
-from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.interop.files.file_types import (
+    TensorFile,
+    explain_bad_file,
+    file_kind,
+)
+from albert_tf.interop.matching import match_tensors
+from albert_tf.interop.names import identity, tensors_of
+from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
 
 CONFIG_FILE = "config.json"
@@ -53,7 +59,7 @@ _METADATA = {"keras_version": "3.15.1", "keras_hub_version": "0.32.0"}
 
 
 def is_keras_hub_config(values: dict[str, Any]) -> bool:
-    """Whether a `config.json` is that of an ALBERT preset of KerasHub."""
+    """Returns whether a `config.json` is that of a preset of ALBERT."""
     return values.get("class_name") == "AlbertBackbone"
 
 
@@ -63,7 +69,7 @@ def open_keras_hub(
     """Opens the folder of a preset: a backbone, with or without a task.
 
     Raises:
-      InputError: see `account_for`; or a file is missing or damaged.
+      InputError: see `match_tensors`; or a file is missing or damaged.
     """
     folder = pathlib.Path(folder)
     config_file = folder / CONFIG_FILE
@@ -84,29 +90,27 @@ def open_keras_hub(
         settings = HeadSettings(dropout=0.1 if dropout is None else dropout)
     file = _tensors(folder, bool(task))
     file, copies = _without_copies(file)
-    account = account_for("keras_hub", file, config, head="classifier_head")
+    matched = match_tensors("keras_hub", file, config, head="classifier_head")
     vocabulary = _vocabulary(folder)
     notes = ()
     if (
         vocabulary.tokenizer
-        and not vocabulary.tokenizer.normalizer.do_lower_case
+        and not vocabulary.tokenizer.settings["do_lower_case"]
     ):
         notes = (_CASED,)
     activation = task.get("activation")
     if activation not in (None, "linear"):
         notes += (
-            f"left: the classifier's activation, {activation!r}; models here "
-            "return logits",
+            f"skipped: the classifier's activation, {activation!r}; models "
+            "here return logits",
         )
-    return Checkpoint(
-        config=account.config,
-        parts=account.parts,
-        arrays=account.arrays,
-        head=HeadSettings(account.num_labels, None, settings.dropout),
+    return dataclasses.replace(
+        matched,
+        head=dataclasses.replace(settings, num_labels=matched.head.num_labels),
         vocabulary=vocabulary,
         source=str(folder),
         format="KerasHub",
-        left=account.left | copies,
+        skipped={**matched.skipped, **copies},
         notes=notes,
     )
 
@@ -129,13 +133,14 @@ def write_keras_hub(
 
     folder = pathlib.Path(folder)
     arguments = config_to_keras_hub(checkpoint.config)
-    if "pooler" not in checkpoint.parts:
+    if "pooler" not in checkpoint.components:
         raise InputError(
-            "KerasHub's AlbertBackbone has a pooler, and the checkpoint none"
+            "KerasHub's AlbertBackbone needs a pooler, which the checkpoint "
+            "lacks"
         )
     if isinstance(checkpoint.tokenizer, WordPieceTokenizer):
         raise InputError(
-            "KerasHub's AlbertTokenizer has no WordPiece (vocab.txt); drop the "
+            "KerasHub's AlbertTokenizer does not support WordPiece; drop the "
             "tokenizer with --drop=tokenizer, or write another format"
         )
     heads = checkpoint.heads
@@ -143,7 +148,7 @@ def write_keras_hub(
     for head in heads:
         if head not in known:
             raise InputError(
-                f"KerasHub's ALBERT has no place for the {head}; drop it with "
+                f"KerasHub's ALBERT has no {head}; drop it with "
                 f"--drop={head}, or write another format"
             )
     if len(heads) > 1:
@@ -151,7 +156,7 @@ def write_keras_hub(
             f"a preset of KerasHub holds one head, not {' and '.join(heads)}"
         )
     config = checkpoint.config
-    parts = set(checkpoint.parts) | {"projection"}
+    components = set(checkpoint.components) | {"projection"}
     if config.embedding_size == config.hidden_size:
         config = config.replace(project_equal_sizes=True)
     files = {"": h5py.File(folder / BACKBONE_FILE, "w")}
@@ -159,7 +164,9 @@ def write_keras_hub(
     try:
         if heads:
             files[_TASK] = h5py.File(folder / TASK_FILE, "w")
-        for tensor in tensors_of(config, parts, checkpoint.head.num_labels):
+        for tensor in tensors_of(
+            config, components, checkpoint.head.num_labels
+        ):
             theirs = tensor.names["keras_hub"]
             if tensor.path in checkpoint.arrays:
                 array = checkpoint.arrays[tensor.path]
@@ -221,7 +228,7 @@ def _write_descriptions(checkpoint, folder, arguments, heads, count) -> None:
 
 
 def _described(class_name, module, arguments, dtype="float32") -> dict:
-    """How Keras serializes an object of KerasHub; a task has no `dtype`."""
+    """Returns an object as Keras serializes it; a task has no `dtype`."""
     policy = {
         "trainable": True,
         "dtype": {
@@ -242,8 +249,8 @@ def _described(class_name, module, arguments, dtype="float32") -> dict:
 def _vocabulary(folder: pathlib.Path) -> Vocabulary:
     """Reads the preset's tokenizer.
 
-    With the settings that `write_keras_hub` left in the metadata; without, it
-    does what KerasHub does: nothing to the text but SentencePiece.
+    The settings are those that `write_keras_hub` wrote to the metadata, or
+    else KerasHub's, which does not normalize text.
     """
     path = folder / _VOCABULARY
     if not path.exists():
@@ -294,7 +301,7 @@ def _without_copies(file: TensorFile) -> tuple[TensorFile, dict[str, str]]:
         if not np.array_equal(file.read(name), file.read(original)):
             raise InputError(
                 f"{file.source}: {original} differs between {BACKBONE_FILE} "
-                f"and {TASK_FILE}; they are of two models"
+                f"and {TASK_FILE}; they belong to different models"
             )
         copies[name] = "copy of the backbone"
     rest = {k: v for k, v in file.shapes.items() if k not in copies}

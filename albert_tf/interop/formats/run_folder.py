@@ -1,7 +1,8 @@
-"""The folder of a training run of ours."""
+"""Folders of this library's training runs."""
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import pathlib
 from collections.abc import Collection
@@ -9,41 +10,38 @@ from typing import Any
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.interop.accounting import account_for
-from albert_tf.interop.checkpoint import Checkpoint, HeadSettings
+from albert_tf.interop.checkpoint import Checkpoint, folder_vocabulary
 from albert_tf.interop.config_files import read_json
-from albert_tf.interop.files.tensor_file import TensorFile
-from albert_tf.interop.files.tf_checkpoint import open_tf_checkpoint
+from albert_tf.interop.files.file_types import TensorFile
+from albert_tf.interop.matching import match_tensors
 from albert_tf.interop.names import OURS
-from albert_tf.interop.vocabularies import folder_vocabulary
 
 CHECKPOINTS = "checkpoints"
-# What fine-tuning leaves: in the folder of a run the model, in the model's what
-# it is for, and beside several runs which of them is the best.
+# Written by fine-tuning: the best weights of a run, their task, and the record
+# of several runs.
 MODEL_FOLDER = "model"
 TASK_FILE = "task.json"
 RUNS_FILE = "runs.json"
 _CONFIG = "config.json"
-# Prefixes of the model's variables, and of their averages if a run has these;
-# the rest is training's.
+# Prefixes of the model's variables, and of their averages if a run has these.
 _MODEL = "model/"
 _AVERAGE = "average/"
 
 
 def is_run_folder(folder: str | os.PathLike[str]) -> bool:
-    """Whether a folder is a training run's."""
+    """Returns whether a folder is that of a training run."""
     folder = pathlib.Path(folder)
     return (folder / "run.json").exists() and (folder / _CONFIG).exists()
 
 
 def fine_tuned_model(folder: str | os.PathLike[str]) -> pathlib.Path | None:
-    """Returns where the best weights of a fine-tuning run are, if it is one.
+    """Returns the folder of a fine-tuning run's best weights, if it is one.
 
     The newest checkpoint of such a run is seldom its best.
 
     Args:
-      folder: the model's own, or that of the run; of several runs, the best
-        one's is taken.
+      folder: that of the model, of the run, or of several runs, of which
+        the best is taken.
 
     Raises:
       InputError: the record of several runs cannot be read.
@@ -61,24 +59,27 @@ def fine_tuned_model(folder: str | os.PathLike[str]) -> pathlib.Path | None:
 def open_run(
     path: str | os.PathLike[str], *, overrides: dict[str, Any] | None = None
 ) -> Checkpoint:
-    """Opens the newest checkpoint of a run, or the one that is given.
+    """Opens a checkpoint of a run, by default the newest.
 
-    Where there are averages of the weights they are read, as the run's
-    evaluations are of them.
+    Averages of the weights are loaded if there are any, since the run's
+    evaluations use them.
 
     Args:
       path: the run's folder, or a checkpoint's path without ".index".
       overrides: fields of the config to replace.
 
     Raises:
-      InputError: see `account_for`; or there is no checkpoint yet.
+      InputError: see `match_tensors`; or the run has no checkpoint yet.
     """
+    # Not above: under other backends, models work without TensorFlow.
+    from albert_tf.interop.files.tf_checkpoint import open_tf_checkpoint
+
     path = pathlib.Path(path)
     folder, prefix = path, path
     if path.is_dir():
         found = sorted((folder / CHECKPOINTS).glob("step-*.index"))
         if not found:
-            raise InputError(f"{folder} is a run without a checkpoint yet")
+            raise InputError(f"{folder} is a run that has no checkpoint yet")
         prefix = found[-1].with_suffix("")
     else:
         folder = path.parent.parent
@@ -90,22 +91,15 @@ def open_run(
         lambda short: opened.read(names[short]),
         str(prefix),
     )
-    account = account_for(OURS, file, config)
-    vocabulary = folder_vocabulary(folder, "huggingface")
-    return Checkpoint(
-        config=account.config,
-        parts=account.parts,
-        arrays=account.arrays,
-        head=HeadSettings(account.num_labels),
-        vocabulary=vocabulary,
-        source=str(prefix),
+    return dataclasses.replace(
+        match_tensors(OURS, file, config),
+        vocabulary=folder_vocabulary(folder, "huggingface"),
         format="training run of albert_tf",
-        left=account.left,
     )
 
 
 def _short_names(names: Collection[str]) -> dict[str, str]:
-    """Returns short name -> name; the model's variables go by their paths."""
+    """Returns short name -> name; those of the model's variables are paths."""
     short = {}
     for name in names:
         path = name.removeprefix(_MODEL)

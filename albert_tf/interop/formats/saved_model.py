@@ -1,18 +1,18 @@
-"""TF-Hub's SavedModels: modules of TF1, Model Garden's encoders, and ours."""
+"""SavedModels: TF-Hub's TF1 modules, Model Garden's encoders, our exports."""
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import pathlib
 from typing import Any
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.interop.accounting import account_for
 from albert_tf.interop.canonical_names import canonical_names
-from albert_tf.interop.checkpoint import Checkpoint, HeadSettings
+from albert_tf.interop.checkpoint import Checkpoint, folder_vocabulary
 from albert_tf.interop.config_files import read_json
-from albert_tf.interop.files.tensor_file import TensorFile
+from albert_tf.interop.files.file_types import TensorFile
 from albert_tf.interop.files.tf_checkpoint import open_tf_checkpoint
 from albert_tf.interop.files.tf_graph import (
     GraphFacts,
@@ -21,8 +21,8 @@ from albert_tf.interop.files.tf_graph import (
     read_saved_model,
 )
 from albert_tf.interop.formats.google import CONFIG_FILE
+from albert_tf.interop.matching import match_tensors
 from albert_tf.interop.names import OURS
-from albert_tf.interop.vocabularies import folder_vocabulary
 
 SAVED_MODEL = "saved_model.pb"
 _OUR_MANIFEST = "export.json"
@@ -37,31 +37,31 @@ def open_saved_model(
 ) -> Checkpoint:
     """Opens the folder of a SavedModel.
 
-    The architecture is what `albert_config.json` among its assets or our
-    `export.json` says; where there is neither, sizes come from the weights, and
+    The architecture is read from `albert_config.json` among its assets or from
+    our `export.json`; without these, sizes are taken from the weights, and
     depth, heads, activation and dropout from the graph.
 
     Args:
       folder: with `saved_model.pb`, `variables/` and perhaps `assets/`.
-      head: see `account_for`.
-      config: the architecture, instead of all that.
+      head: see `match_tensors`.
+      config: the architecture, in place of that.
       overrides: fields of the config to replace.
 
     Raises:
-      InputError: see `account_for`; or a file is missing or damaged, or the
-        graph does not tell the depth.
+      InputError: see `match_tensors`; or a file is missing or damaged, or the
+        graph does not show the depth.
     """
     folder = pathlib.Path(folder)
     variables = folder / "variables" / "variables"
     if not variables.with_suffix(".index").exists():
         raise InputError(
-            f"{folder} is a SavedModel without variables/variables.index: a "
-            "preprocessor, or a damaged copy"
+            f"{folder} is a SavedModel without variables/variables.index: "
+            "either a preprocessor or a damaged copy"
         )
     file = open_tf_checkpoint(variables)
     file = TensorFile(file.shapes, file.read, str(folder))
     saved_model = read_saved_model(folder)
-    system, words = _whose(folder, file)
+    system, description = _recognize(folder, file)
     notes: tuple[str, ...] = ()
     overrides = dict(overrides or {})
     lower_cases = lower_cases_text(saved_model)
@@ -75,19 +75,15 @@ def open_saved_model(
     if config is None:
         facts = facts_of_saved_model(saved_model)
         config, notes = _config(system, folder, file, facts, overrides)
-    account = account_for(system, file, config.replace(**overrides), head=head)
-    vocabulary = folder_vocabulary(
-        folder / "assets", "google", lower_cases is not False
+    matched = match_tensors(
+        system, file, config.replace(**overrides), head=head
     )
-    return Checkpoint(
-        config=account.config,
-        parts=account.parts,
-        arrays=account.arrays,
-        head=HeadSettings(account.num_labels),
-        vocabulary=vocabulary,
-        source=str(folder),
-        format=words,
-        left=account.left,
+    return dataclasses.replace(
+        matched,
+        vocabulary=folder_vocabulary(
+            folder / "assets", "google", lower_cases is not False
+        ),
+        format=description,
         notes=notes,
     )
 
@@ -96,12 +92,12 @@ def _our_manifest(folder: pathlib.Path) -> dict[str, Any]:
     path = folder / _OUR_MANIFEST
     manifest = read_json(path)
     if not isinstance(manifest.get("config"), dict):
-        raise InputError(f"{path}: expected a config in it")
+        raise InputError(f"{path}: key 'config' is missing")
     return manifest
 
 
-def _whose(folder: pathlib.Path, file: TensorFile) -> tuple[str, str]:
-    """Returns the system whose names the variables have, and words for it."""
+def _recognize(folder: pathlib.Path, file: TensorFile) -> tuple[str, str]:
+    """Returns the system whose names the variables have, and its format."""
     names = file.shapes
     if any(name.startswith("encoder/embeddings/") for name in names):
         if (folder / _OUR_MANIFEST).exists():
@@ -111,8 +107,8 @@ def _whose(folder: pathlib.Path, file: TensorFile) -> tuple[str, str]:
     if any("word_embeddings/embeddings" in name for name in names):
         return "model_garden", "TF-Hub SavedModel of Model Garden"
     raise InputError(
-        f"{folder} is a SavedModel, but of no ALBERT that is known here: its "
-        f"variables are {', '.join(list(names)[:3]) or 'none'}, ..."
+        f"{folder} is a SavedModel, but not of a known ALBERT: its variables "
+        f"are {', '.join(list(names)[:3]) or 'none'}, ..."
     )
 
 
@@ -147,7 +143,7 @@ def _config(
     try:
         sizes = read_sizes(shapes)
     except KeyError as error:
-        raise InputError(f"{folder} lacks the tensor {error}") from None
+        raise InputError(f"{folder}: missing tensor {error}") from None
     values = {
         # Without dropout there is nothing in the graph.
         "hidden_dropout_prob": 0.0,
@@ -159,8 +155,8 @@ def _config(
     for field in ("num_hidden_layers", "num_attention_heads"):
         if field not in values:
             raise InputError(
-                f"{folder}: neither weights nor graph tell {field}; give it, "
-                f"as in --config_overrides={field}=12"
+                f"{folder}: neither the weights nor the graph show {field}; "
+                f"give it, as in --config_overrides={field}=12"
             )
     config = AlbertConfig.from_dict(values, str(folder))
     return config, ("config: read from the weights' shapes and the graph",)

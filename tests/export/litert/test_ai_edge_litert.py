@@ -3,19 +3,25 @@
 import numpy as np
 import pytest
 
-from albert_tf.export.litert.conversion import QUANTIZATIONS, convert
-from albert_tf.export.litert.interpreter import signature_runner
-from albert_tf.export.litert.program import ConstantGraph, encoder_program
+from albert_tf.export.litert_conversion import (
+    QUANTIZATIONS,
+    ConstantGraph,
+    convert,
+    encoder_program,
+    signature_runner,
+)
 
 pytestmark = pytest.mark.peer
 
 
 @pytest.fixture(scope="module")
-def consumer_of_models(consumer):
+def run_models(run_program):
     pytest.importorskip(
         "ai_edge_litert", reason="ai-edge-litert is not installed"
     )
-    return lambda *files: consumer("litert_models.py", "ai_edge_litert", *files)
+    return lambda *files: run_program(
+        "litert_models.py", "ai_edge_litert", *files
+    )
 
 
 def write(folder, name, model, inputs):
@@ -29,7 +35,7 @@ def write(folder, name, model, inputs):
 
 @pytest.mark.parametrize("resizable", [False, True])
 def test_same_numbers(
-    consumer_of_models, encoder, make_rows, length, tmp_path, resizable
+    run_models, encoder, make_rows, length, tmp_path, resizable
 ):
     graph = ConstantGraph(
         encoder_program(encoder, seq_length=length, resizable=resizable)
@@ -46,4 +52,4 @@ def test_same_numbers(
         calibration = rows if name == "int8" else None
         model = convert(graph, name, calibration)
         files += write(tmp_path, name, model, inputs)
-    consumer_of_models(*files)
+    run_models(*files)

@@ -6,11 +6,15 @@ import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.export.litert.conversion import QUANTIZATIONS, convert
-from albert_tf.export.litert.interpreter import signature_runner
-from albert_tf.export.litert.program import ConstantGraph, encoder_program
+from albert_tf.export.litert_conversion import (
+    QUANTIZATIONS,
+    ConstantGraph,
+    convert,
+    encoder_program,
+    signature_runner,
+)
+from albert_tf.models.base import ENCODER_INPUTS
 from albert_tf.models.encoder import AlbertEncoder
-from albert_tf.models.inputs import ENCODER_INPUTS
 
 OUTPUTS = {"sequence_output", "pooled_output"}
 
@@ -195,8 +199,8 @@ def test_calibration_is_deterministic(models, encoder, length, make_rows):
     ("quantization", "rows", "message"),
     [
         ("int4", 0, "'int4' must be one of none, float16, dynamic, int8"),
-        ("int8", 0, "quantization=int8 needs calibration_input"),
-        ("dynamic", 1, "dynamic has no use for calibration_input"),
+        ("int8", 0, "quantization=int8 requires calibration_input"),
+        ("dynamic", 1, "dynamic does not support calibration_input"),
     ],
 )
 def test_quantizations_that_cannot_be(

@@ -1,6 +1,6 @@
 import pytest
 
-from albert_tf.export.litert.layer_errors import layer_errors
+from albert_tf.export.litert_conversion import layer_errors
 
 
 @pytest.fixture(scope="module")

@@ -9,11 +9,11 @@ import sys
 import tensorflow as tf
 
 from albert_tf.export import export_encoder, export_preprocessor
-from albert_tf.export.litert.program import encoder_program
-from albert_tf.export.litert.writer import export_litert
+from albert_tf.export.litert import export_litert
+from albert_tf.export.litert_conversion import encoder_program
 from albert_tf.export.text_encoder import export_text_encoder
 from albert_tf.models.pretrainer import AlbertPretrainer
-from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 
 LITERT_LENGTH = 12
 

@@ -46,22 +46,32 @@ def test_what_macos_adds(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "match"),
+    ("name", "content"),
     [
-        ("../x", b"1", r"names \.\./x, outside of itself"),
-        ("a/../../x", b"1", "outside of itself"),
-        ("/etc/x", b"1", "names /etc/x, outside of itself"),
-        ("x", (tarfile.SYMTYPE, "/etc/passwd"), "x, which is neither file"),
-        ("x", (tarfile.LNKTYPE, "y"), "x, which is neither file nor folder"),
-        ("x", (tarfile.FIFOTYPE, ""), "x, which is neither file nor folder"),
-        ("x", (tarfile.CHRTYPE, ""), "x, which is neither file nor folder"),
+        ("../x", b"1"),
+        ("a/../../x", b"1"),
+        ("x", (tarfile.SYMTYPE, "/etc/passwd")),
+        ("x", (tarfile.SYMTYPE, "../y")),
+        ("x", (tarfile.LNKTYPE, "../y")),
+        ("x", (tarfile.FIFOTYPE, "")),
+        ("x", (tarfile.CHRTYPE, "")),
     ],
 )
-def test_nothing_outside(tmp_path, name, content, match):
+def test_nothing_outside(tmp_path, name, content):
     path = pack(tmp_path / "b.tar", {"fine": b"1", name: content})
-    with pytest.raises(InputError, match=f"^{path} .*{match}"):
+    with pytest.raises(
+        InputError, match=f"^{path} is not safe to unpack: {name} "
+    ):
         UnpackedArchive(path)
     assert [p.name for p in tmp_path.iterdir()] == ["b.tar"]
+
+
+def test_absolute_paths_stay_inside(tmp_path):
+    outside = tmp_path / "x"
+    path = pack(tmp_path / "b.tar", {str(outside): b"1", "y": b"2"})
+    archive = UnpackedArchive(path)
+    assert not outside.exists()
+    assert (archive.folder / "y").read_bytes() == b"2"
 
 
 @pytest.mark.parametrize("mode", ["w", "w:gz", "w:bz2", "w:xz"])

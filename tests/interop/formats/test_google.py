@@ -9,7 +9,7 @@ from tensorflow.core.protobuf import meta_graph_pb2
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.interop.formats.google import find_checkpoint, write_google
-from albert_tf.interop.opening import open_checkpoint
+from albert_tf.interop.open_checkpoint import open_checkpoint
 
 CASES = ["a_base", "b_groups2_inner2", "c_no_projection", "d_relu"]
 HEADS = {
@@ -40,7 +40,7 @@ def test_golden_to_ours_to_google(golden, case, tmp_path):
     folder = golden(case)
     checkpoint = open_checkpoint(folder / "model.ckpt-best")
     assert checkpoint.format == "Google TF1"
-    assert checkpoint.left == {"global_step": "step counter"}
+    assert checkpoint.skipped == {"global_step": "step counter"}
     assert checkpoint.heads == ("mlm_head", "sop_head")
     config = AlbertConfig.from_json(folder / "albert_config.json")
     assert checkpoint.config == config
@@ -91,10 +91,10 @@ def test_training_checkpoints_have_slots_that_are_left(golden):
         checkpoint.arrays["sop_head/kernel"],
         trained["lamb/step6/cls/seq_relationship/output_weights"].T,
     )
-    slots = [name for name in checkpoint.left if name != "global_step"]
+    slots = [name for name in checkpoint.skipped if name != "global_step"]
     assert len(slots) == 2 * len(checkpoint.arrays)
     assert all(name.endswith(("/adam_m", "/adam_v")) for name in slots)
-    assert "left 64 (optimizer state): " in checkpoint.report()
+    assert "skipped 64 (optimizer state): " in checkpoint.report()
 
 
 @pytest.mark.parametrize("task", HEADS)
@@ -119,7 +119,7 @@ def test_one_row_may_be_two_heads(shared, golden):
     config = AlbertConfig.from_json(golden("a_base") / "albert_config.json")
     for task in ("stsb", "race"):
         folder = shared("golden", "google", "heads", task)
-        with pytest.raises(InputError, match="say which with head=..., or"):
+        with pytest.raises(InputError, match="choose one with head=..., or"):
             open_checkpoint(folder / "model.ckpt", config=config)
 
 
@@ -155,8 +155,11 @@ def test_config_that_is_not_json(folder):
 def test_config_of_another_model(folder):
     config = json.loads((folder / "albert_config.json").read_text())
     for changes, match in [
-        ({"num_hidden_groups": 1}, "has .*group_1/.*, which has no place"),
-        ({"intermediate_size": 13}, r"of shape \[8, 12\], expected \[8, 13\]"),
+        ({"num_hidden_groups": 1}, "unexpected tensor .*group_1/"),
+        (
+            {"intermediate_size": 13},
+            r"misshapen .*: \[8, 12\], expected \[8, 1",
+        ),
         ({"net_structure_type": 3}, "net_structure_type=3 asks for a variant"),
         ({"hidden_sice": 3}, "unknown key 'hidden_sice'; did you mean"),
     ]:

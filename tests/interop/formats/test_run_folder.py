@@ -5,7 +5,7 @@ import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.interop.formats.run_folder import is_run_folder
-from albert_tf.interop.opening import open_checkpoint
+from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.training.checkpoint_files import read_checkpoint
 
 
@@ -29,7 +29,7 @@ def test_the_model_of_the_run(run):
     assert {f"model/{path}" for path in checkpoint.arrays} == set(model)
     for path, value in checkpoint.arrays.items():
         np.testing.assert_array_equal(value, model[f"model/{path}"])
-    assert set(checkpoint.left) == set(saved) - set(model)
+    assert set(checkpoint.skipped) == set(saved) - set(model)
     assert "optimizer state" in checkpoint.report()
 
 
@@ -46,7 +46,7 @@ def test_one_of_its_checkpoints(run, suffix):
 
 def test_no_checkpoint_yet(run):
     shutil.rmtree(run / "checkpoints")
-    with pytest.raises(InputError, match=f"{run} is a run without a checkpoin"):
+    with pytest.raises(InputError, match=f"{run} is a run that has no check"):
         open_checkpoint(run)
 
 

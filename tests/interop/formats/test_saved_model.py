@@ -9,7 +9,7 @@ from albert_tf.export.encoder import export_encoder
 from albert_tf.export.preprocessor import export_preprocessor
 from albert_tf.interop.files.archive import UnpackedArchive
 from albert_tf.interop.formats.saved_model import open_saved_model
-from albert_tf.interop.opening import open_checkpoint
+from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.models.encoder import AlbertEncoder
 
 
@@ -105,7 +105,7 @@ def test_another_model(tmp_path):
     module = tf.Module()
     module.kernel = tf.Variable([1.0], name="dense/kernel")
     tf.saved_model.save(module, str(tmp_path / "other"))
-    message = "of no ALBERT that is known here: its variables are dense/kernel"
+    message = "not of a known ALBERT: its variables are dense/kernel"
     with pytest.raises(InputError, match=message):
         open_checkpoint(tmp_path / "other")
 

@@ -17,11 +17,11 @@ import tensorflow as tf
 from albert_tf.errors import InputError
 from albert_tf.interop.convert import convert
 from albert_tf.interop.files.tf_graph import read_saved_model
-from albert_tf.interop.opening import open_checkpoint
+from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrainer import AlbertPretrainer
-from albert_tf.text.tokenizer import AlbertTokenizer
-from albert_tf.text.vocabulary import train_vocabulary
+from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
+from albert_tf.text.vocabulary import VocabularyConfig, train_vocabulary
 
 pytestmark = pytest.mark.model_garden
 
@@ -90,7 +90,7 @@ def vocabulary(tmp_path_factory):
     rng = np.random.default_rng(0)
     lines = [f"{' '.join(rng.choice(words, 8))} {n}" for n in range(200)]
     prefix = tmp_path_factory.mktemp("vocabulary") / "spiece"
-    return train_vocabulary(lines, prefix, vocab_size=60)
+    return train_vocabulary(lines, prefix, VocabularyConfig(vocab_size=60))
 
 
 @pytest.fixture(scope="module")
@@ -209,7 +209,7 @@ def test_their_training_checkpoint_here(checkpoint, theirs, all_configs):
         theirs["base"] / checkpoint, config=all_configs["base"]
     )
     assert opened.heads == ("mlm_head",)
-    slots = [k for k, v in opened.left.items() if v == "optimizer state"]
+    slots = [k for k, v in opened.skipped.items() if v == "optimizer state"]
     # Two moments of all but the pooler, which has no part in the loss.
     assert len(slots) >= 2 * (len(opened.arrays) - 2)
 

@@ -12,11 +12,13 @@ import keras
 import numpy as np
 
 from albert_tf.config import AlbertConfig
-from albert_tf.models.classifier import AlbertClassifier
-from albert_tf.models.multiple_choice import AlbertMultipleChoice
+from albert_tf.finetuning.multiple_choice.model import AlbertMultipleChoice
+from albert_tf.finetuning.question_answering.model import AlbertSpanLabeler
+from albert_tf.finetuning.text_classification.model import AlbertClassifier
+from albert_tf.finetuning.token_classification.model import (
+    AlbertTokenClassifier,
+)
 from albert_tf.models.pretrainer import AlbertPretrainer
-from albert_tf.models.span_labeler import AlbertSpanLabeler
-from albert_tf.models.token_classifier import AlbertTokenClassifier
 
 data = np.load(sys.argv[1])
 config = AlbertConfig.from_dict(json.loads(str(data["config"])))

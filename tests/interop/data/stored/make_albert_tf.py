@@ -18,14 +18,13 @@ from example import (
 )
 
 from albert_tf.config import AlbertConfig
-from albert_tf.data.pretraining_data import create_pretraining_data
-from albert_tf.data.pretraining_data_config import PretrainingDataConfig
 from albert_tf.export.encoder import export_encoder
 from albert_tf.models.pretrainer import AlbertPretrainer
-from albert_tf.tasks.pretrain import pretrain
-from albert_tf.tasks.pretrain_config import PretrainConfig
-from albert_tf.text.tokenizer import AlbertTokenizer
-from albert_tf.training.training_config import TrainingConfig
+from albert_tf.pretraining.config import PretrainConfig
+from albert_tf.pretraining.create_data import create_pretraining_data
+from albert_tf.pretraining.data_config import PretrainingDataConfig
+from albert_tf.pretraining.train import pretrain
+from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 
 CONFIG = AlbertConfig(
     **SIZES, hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1
@@ -73,8 +72,8 @@ def run():
         text.write_text("\n".join(lines * 10) + "\n\n" + "\n".join(lines * 9))
         create_pretraining_data(
             PretrainingDataConfig(
-                input_patterns=str(text),
-                output_folder=temporary / "data",
+                input=str(text),
+                output=temporary / "data",
                 tokenizer=TOKENIZER,
                 max_seq_length=16,
                 max_predictions_per_seq=3,
@@ -83,10 +82,11 @@ def run():
         )
         pretrain(
             PretrainConfig(
-                input_patterns=str(temporary / "data"),
-                output_dir=temporary / "run",
+                input=str(temporary / "data"),
+                output=temporary / "run",
                 model=CONFIG.replace(initializer_range=0.3),
-                training=TrainingConfig(total_steps=2, log_steps=1),
+                num_train_steps=2,
+                log_steps=1,
                 train_batch_size=2,
                 num_warmup_steps=0,
             )

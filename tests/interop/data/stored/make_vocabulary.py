@@ -9,7 +9,7 @@ import tempfile
 from example import VOCABULARY
 from sentencepiece import sentencepiece_model_pb2
 
-from albert_tf.text.vocabulary import train_vocabulary
+from albert_tf.text.vocabulary import VocabularyConfig, train_vocabulary
 
 with tempfile.TemporaryDirectory() as folder:
     path = train_vocabulary(
@@ -20,8 +20,7 @@ with tempfile.TemporaryDirectory() as folder:
         ]
         * 20,
         f"{folder}/spiece",
-        vocab_size=40,
-        num_threads=1,
+        VocabularyConfig(vocab_size=40, num_threads=1),
     )
     model = sentencepiece_model_pb2.ModelProto.FromString(path.read_bytes())
 model.normalizer_spec.precompiled_charsmap = b""

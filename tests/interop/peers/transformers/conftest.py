@@ -7,12 +7,14 @@ import warnings
 import numpy as np
 import pytest
 
-from albert_tf.models.classifier import AlbertClassifier
+from albert_tf.finetuning.multiple_choice.model import AlbertMultipleChoice
+from albert_tf.finetuning.question_answering.model import AlbertSpanLabeler
+from albert_tf.finetuning.text_classification.model import AlbertClassifier
+from albert_tf.finetuning.token_classification.model import (
+    AlbertTokenClassifier,
+)
 from albert_tf.models.encoder import AlbertEncoder
-from albert_tf.models.multiple_choice import AlbertMultipleChoice
 from albert_tf.models.pretrainer import AlbertPretrainer
-from albert_tf.models.span_labeler import AlbertSpanLabeler
-from albert_tf.models.token_classifier import AlbertTokenClassifier
 
 # Of outputs, absolute; the largest difference seen is 4.2e-6, after 12 blocks.
 TOLERANCE = 2e-5

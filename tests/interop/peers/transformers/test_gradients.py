@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.tasks.pretraining import PretrainingTask
+from albert_tf.pretraining.loss import PretrainingLoss
 
 pytestmark = pytest.mark.peer
 
@@ -107,10 +107,10 @@ def test_pretraining(
     ours.encoder.packed = packed
     batch = predictions(config, random_batch(config))
     expected = pretraining_loss(theirs(**hf.inputs(batch)), batch)
-    task = PretrainingTask()
+    loss_fn = PretrainingLoss()
     batch = {name: tf.constant(value) for name, value in batch.items()}
     gradients = gradients_of(
-        ours, lambda: task.loss(ours, batch, task.normalizers(batch), None)[0]
+        ours, lambda: loss_fn(ours, batch, loss_fn.normalizers(batch), None)[0]
     )
     assert_same(gradients, theirs, expected)
 

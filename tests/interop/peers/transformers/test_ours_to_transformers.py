@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from albert_tf.finetuning.question_answering.model import AlbertSpanLabeler
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrainer import AlbertPretrainer
-from albert_tf.models.span_labeler import AlbertSpanLabeler
 
 pytestmark = pytest.mark.peer
 

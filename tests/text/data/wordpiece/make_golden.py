@@ -75,12 +75,12 @@ def main():
     golden = []
     for options in HUGGING_FACE:
         tokenizer = BertTokenizer(str(path), **options)
-        pieces = [tokenizer.tokenize(text) for text in texts]
+        pieces = [" ".join(tokenizer.tokenize(text)) for text in texts]
         golden.append({"rules": "hugging_face", **options, "pieces": pieces})
     original = load_original(sys.argv[1])
     for options in ORIGINAL:
         tokenizer = original.FullTokenizer(str(path), **options)
-        pieces = [tokenizer.tokenize(text) for text in texts]
+        pieces = [" ".join(tokenizer.tokenize(text)) for text in texts]
         golden.append({"rules": "google", **options, "pieces": pieces})
     described = {"texts": texts, "tokenizers": golden}
     (FOLDER / "golden.json").write_text(json.dumps(described, indent=0) + "\n")

@@ -1,1 +1,0 @@
-"""Data: documents, sentence pairs, masking, records, input pipeline."""

@@ -1,1 +1,0 @@
-"""Examples of tasks: what is read from files, before any tokenizer."""

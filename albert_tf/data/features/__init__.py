@@ -1,1 +1,0 @@
-"""Examples as token IDs, labels and masks, and batches of them."""

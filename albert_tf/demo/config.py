@@ -1,0 +1,37 @@
+"""Settings of the demo."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+
+from albert_tf.pretraining.data_config import TextFormat
+from albert_tf.settings import check_settings, setting
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DemoConfig:
+    """Settings of the demo: the flags of `albert demo`."""
+
+    input: str | None = setting(
+        None, "Your text files: glob patterns separated by commas."
+    )
+    text_format: TextFormat = setting(
+        "prose", "How they are written; see `albert create-data --help`."
+    )
+    language: str = setting("en", "ISO 639 code of its language.")
+    output: str | os.PathLike[str] = setting(
+        "",
+        "Folder to make; default: runs/demo, or with a number after it.",
+    )
+    vocab_size: int = setting(4000, "Number of pieces.")
+    num_train_steps: int = setting(
+        3000, "Steps of the pretraining.", bounds="[1, inf)"
+    )
+    classifier_examples: int = setting(
+        1200, "Passages that the classifier trains on.", bounds="[1, inf)"
+    )
+    seed: int = setting(1, "Seed of everything random.")
+
+    def __post_init__(self) -> None:
+        check_settings(self)

@@ -1,0 +1,213 @@
+"""Labelled examples out of any text: which source is a passage from?"""
+
+from __future__ import annotations
+
+import ast
+import collections
+import dataclasses
+import importlib.util
+import pathlib
+import re
+import sysconfig
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from albert_tf.pretraining.documents import find_text_files, read_documents
+
+# Some books are one document. Cut into pieces, some of them can be held out.
+_MAX_SENTENCES = 60
+
+
+def write_default_text(folder: pathlib.Path) -> list[pathlib.Path]:
+    """Writes the English text that the installed packages contain.
+
+    Returns:
+      One file for each source, in the format "lines".
+    """
+    # A file as "prose", for the library that splits sentences to read.
+    prose: dict[str, list[str]] = collections.defaultdict(list)
+    for source, paragraphs in python_documents():
+        prose[source].append("\n\n".join(paragraphs) + "\n\n\n")
+    files = []
+    for source, documents in prose.items():
+        path = folder / f"{source}.prose"
+        path.write_text("".join(documents), "utf-8")
+        files.append(_write(folder, source, read_documents(path, "prose")))
+        path.unlink()
+    return files
+
+
+def write_user_text(
+    folder: pathlib.Path, patterns: str, text_format: str, language: str
+) -> list[pathlib.Path]:
+    """Writes the user's text as one file of lines for each of their files."""
+    files = []
+    for number, path in enumerate(find_text_files(patterns)):
+        documents = read_documents(path, text_format, language)
+        files.append(_write(folder, f"{number:03}", documents))
+    return files
+
+
+def _write(
+    folder: pathlib.Path, name: str, documents: Iterable[list[str]]
+) -> pathlib.Path:
+    path = folder / f"{name}.txt"
+    with open(path, "w", encoding="utf-8") as file:
+        for document in documents:
+            for start in range(0, len(document), _MAX_SENTENCES):
+                lines = document[start : start + _MAX_SENTENCES]
+                file.write("\n".join(lines) + "\n\n")
+    return path
+
+
+# Required dependencies whose docstrings are prose, largest first.
+PACKAGES = ("tensorflow", "numpy", "keras", "absl", "tf_keras", "matplotlib")
+
+# A paragraph that is not one of these is code, a table, a heading or a list of
+# arguments. Sentences want a capital, words, and an end mark.
+_PROSE = re.compile(r"[A-Z\"'`*(][^\n]*[.!?:)\"']$")
+_MARKUP = re.compile(r"``?|\*\*?|:[a-z]+:(?=`)|(?<!\w)_(?=\w)|\|")
+_CODE_SIGNS = re.compile(r"Args:|>>>|\.\. |::|==|[{}\\<>=;@#]|\w\(\w*\)|://")
+_MIN_WORDS = 8
+_MIN_LETTERS = 0.75  # share of letters among the characters of a paragraph
+
+
+def python_documents(
+    packages: Iterable[str] = PACKAGES,
+) -> Iterator[tuple[str, list[str]]]:
+    """Yields documents as (source, paragraphs of English prose).
+
+    A document is one topic of the language reference, or the docstrings of one
+    module in source order; the source is "python" or the package. A paragraph
+    comes once in the whole corpus: copied docstrings are common, and a held-out
+    document must not repeat what the model was trained on.
+
+    Args:
+      packages: importable names; those that are not installed are left out.
+    """
+    seen: set[str] = set()
+    for source, text in _texts(packages):
+        paragraphs = []
+        for paragraph in prose_paragraphs(text):
+            key = paragraph.lower()
+            if key not in seen:
+                seen.add(key)
+                paragraphs.append(paragraph)
+        if len(paragraphs) > 1:
+            yield source, paragraphs
+
+
+def prose_paragraphs(text: str) -> list[str]:
+    """Returns the paragraphs of a docstring that are running English prose."""
+    found = []
+    for block in re.split(r"\n\s*\n", text):
+        paragraph = _MARKUP.sub("", " ".join(block.split()))
+        words = paragraph.split()
+        letters = sum(c.isalpha() or c == " " for c in paragraph)
+        if (
+            len(words) >= _MIN_WORDS
+            and _PROSE.match(paragraph)
+            and not _CODE_SIGNS.search(paragraph)
+            and letters >= _MIN_LETTERS * len(paragraph)
+        ):
+            found.append(paragraph)
+    return found
+
+
+def _texts(packages: Iterable[str]) -> Iterator[tuple[str, str]]:
+    from pydoc_data import topics
+
+    for name in sorted(topics.topics):
+        yield "python", topics.topics[name]
+    standard_library = pathlib.Path(sysconfig.get_paths()["stdlib"])
+    for file in sorted(standard_library.glob("*.py")):
+        yield "python", "\n\n".join(_docstrings(file))
+    for name in packages:
+        spec = importlib.util.find_spec(name)
+        if spec and spec.origin:
+            folder = pathlib.Path(spec.origin).parent
+            for file in sorted(folder.rglob("*.py")):
+                yield name, "\n\n".join(_docstrings(file))
+
+
+def _docstrings(file: pathlib.Path) -> Iterator[str]:
+    source = file.read_bytes()
+    if b'"""' not in source:
+        return
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # other people's escapes
+            tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return  # a template or a test of the parser
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    for node in ast.walk(tree):
+        if isinstance(node, kinds):
+            docstring = ast.get_docstring(node)
+            if docstring:
+                yield docstring
+
+
+_SENTENCES = 2  # of a passage
+
+
+@dataclasses.dataclass(frozen=True)
+class LabelledPassages:
+    """Passages of two sources, in two disjoint sets of documents.
+
+    Attributes:
+      sources: what label 0 and label 1 mean.
+      train, test: (label, passage); both labels equally often.
+    """
+
+    sources: tuple[str, str]
+    train: list[tuple[int, str]]
+    test: list[tuple[int, str]]
+
+
+def label_passages(
+    files: Sequence[pathlib.Path], train_size: int, test_size: int, seed: int
+) -> LabelledPassages:
+    """Draws passages of the two largest files, or of the halves of one.
+
+    Args:
+      files: text files in the format "lines".
+      train_size, test_size: most passages of each set.
+      seed: of the draw.
+    """
+    largest = sorted(files, key=lambda path: -path.stat().st_size)[:2]
+    if len(largest) == 2:
+        names = (largest[0].stem, largest[1].stem)
+        sources = [list(read_documents(path)) for path in largest]
+    else:
+        names = ("first half", "second half")
+        documents = list(read_documents(largest[0]))
+        middle = len(documents) // 2
+        sources = [documents[:middle], documents[middle:]]
+    rng = np.random.default_rng(seed)
+    sets = {"train": [], "test": []}
+    for name, size in (("test", test_size), ("train", train_size)):
+        drawn = [_draw(source, name, rng) for source in sources]
+        count = min(size // 2, *map(len, drawn))
+        for label, passages in enumerate(drawn):
+            sets[name] += [(label, text) for text in passages[:count]]
+        rng.shuffle(sets[name])
+    return LabelledPassages(
+        sources=names,
+        train=[(int(label), str(text)) for label, text in sets["train"]],
+        test=[(int(label), str(text)) for label, text in sets["test"]],
+    )
+
+
+def _draw(documents, name, rng) -> list[str]:
+    """Returns the passages of a source's test (every fourth) or other ones."""
+    passages = [
+        " ".join(document[start : start + _SENTENCES])
+        for number, document in enumerate(documents)
+        if (number % 4 == 0) == (name == "test")
+        for start in range(0, len(document) - 1, _SENTENCES)
+    ]
+    rng.shuffle(passages)
+    return passages

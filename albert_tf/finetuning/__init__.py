@@ -1,0 +1,1 @@
+"""Fine-tuning: task types, runs, predictions and scores."""

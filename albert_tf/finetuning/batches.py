@@ -1,0 +1,215 @@
+"""Batches of features; a training batch depends on (seed, step) alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.finetuning.features import Features
+from albert_tf.training.input import shuffle
+
+Batch = dict[str, tf.Tensor]
+
+
+def training_batches(
+    data: Features,
+    *,
+    batch_size: int,
+    seed: int,
+    start_step: int = 0,
+    fixed_length: int | None = None,
+    window_batches: int = 50,
+) -> tf.data.Dataset:
+    """Returns endless batches of like length.
+
+    Each epoch has every example once, in an order made from (seed, epoch): all
+    are shuffled; within windows of `window_batches` batches they are sorted by
+    length, and the batches of a window shuffled. Epochs follow each other
+    without a gap: the batch at the border has examples of both. Batch k is thus
+    the same whether a run began at step 0 or resumed at k, and whether batches
+    have a fixed length or not. It does not depend on the global random seed.
+
+    All is done by TensorFlow's operations, so that other hosts of a cluster can
+    read it.
+
+    Args:
+      data: what to train on; without columns of strings.
+      batch_size: examples of a batch, over all replicas.
+      seed: order of the examples.
+      start_step: number of batches to skip; they are not made.
+      fixed_length: tokens that all sequences are padded to, for static shapes
+        (TPU, XLA); None: the longest sequence of the batch.
+      window_batches: batches that are sorted by length at a time; 1 for none.
+
+    Returns:
+      Dataset of dicts; see `Features.pad`. The batch size is static.
+
+    Raises:
+      InputError: there is no example, or one is longer than `fixed_length`.
+    """
+    for name, value, least in (
+        ("batch_size", batch_size, 1),
+        ("start_step", start_step, 0),
+        ("window_batches", window_batches, 1),
+    ):
+        if value < least:
+            raise InputError(f"{name}={value} must be at least {least}")
+    if not data.num_examples:
+        raise InputError("training data: no example; give some")
+    _check_length(data, fixed_length)
+    first_epoch, offset = divmod(start_step * batch_size, data.num_examples)
+    order = _epoch_order(data.example_lengths, batch_size, seed, window_batches)
+
+    def examples_of(epoch: tf.Tensor) -> tf.Tensor:
+        return order(epoch)[tf.where(epoch == first_epoch, offset, 0) :]
+
+    options = tf.data.Options()
+    options.deterministic = True
+    # Workers divide batches among them, and each reads all batches.
+    options.experimental_distribute.auto_shard_policy = (
+        tf.data.experimental.AutoShardPolicy.OFF
+    )
+    return (
+        tf.data.Dataset.counter(first_epoch)
+        .map(examples_of)
+        .prefetch(1)
+        .rebatch(batch_size, drop_remainder=True)
+        .map(_padding(data, fixed_length), num_parallel_calls=tf.data.AUTOTUNE)
+        .prefetch(tf.data.AUTOTUNE)
+        .with_options(options)
+    )
+
+
+def prediction_batches(
+    data: Features, *, batch_size: int, fixed_length: int | None = None
+) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
+    """Yields every example once, in batches of like length, the longest first.
+
+    Files of any size are read in parts, each of which is sorted here.
+
+    Args:
+      data: what to predict.
+      batch_size: examples of a batch; the last may have fewer.
+      fixed_length: tokens that all sequences are padded to; None: the longest
+        sequence of the batch.
+
+    Yields:
+      The numbers of the examples, int64 `[batch]`, which restore the order:
+      `outputs[indices] = model(batch)`; and the batch, see `Features.pad`.
+
+    Raises:
+      InputError: a sequence is longer than `fixed_length`.
+    """
+    if batch_size < 1:
+        raise InputError(f"batch_size={batch_size} must be at least 1")
+    _check_length(data, fixed_length)
+    order = np.argsort(-data.example_lengths, kind="stable")
+    for first in range(0, len(order), batch_size):
+        indices = order[first : first + batch_size]
+        yield indices, data.pad(indices, length=fixed_length)
+
+
+def _check_length(data: Features, fixed_length: int | None) -> None:
+    longest = int(data.lengths.max(initial=0))
+    if fixed_length is not None and longest > fixed_length:
+        raise InputError(
+            f"fixed_length={fixed_length}: a sequence has {longest} tokens; "
+            "use at least as many, or a smaller max_seq_length"
+        )
+
+
+def _epoch_order(
+    lengths: np.ndarray, batch_size: int, seed: int, window_batches: int
+) -> Callable[[tf.Tensor], tf.Tensor]:
+    """Returns a function: epoch -> the numbers of all examples, in order.
+
+    Args:
+      lengths: of the examples.
+      batch_size: see `training_batches`.
+      seed: see `training_batches`.
+      window_batches: see `training_batches`.
+    """
+    count, longest = len(lengths), int(lengths.max())
+    lengths = _constant(lengths)
+    seed = tf.constant([seed, 0], tf.int64)
+
+    def order(epoch: tf.Tensor) -> tf.Tensor:
+        epoch_seed = tf.random.experimental.stateless_fold_in(seed, epoch)
+        examples = shuffle(tf.range(count, dtype=tf.int64), epoch_seed, 0)
+        # The first examples complete the last batch of the epoch before, and
+        # what is left at the end begins a batch that the next one completes.
+        begin = tf.minimum(-epoch * count % batch_size, count)
+        batches = (count - begin) // batch_size
+        end = begin + batches * batch_size
+        whole = examples[begin:end]
+        window = tf.range(end - begin) // (batch_size * window_batches)
+        keys = window * (longest + 1) + tf.gather(lengths, whole)
+        whole = tf.gather(whole, tf.argsort(keys, stable=True))
+        # Batches in random order, then by window: so at random in each.
+        numbers = shuffle(tf.range(batches), epoch_seed, 1)
+        by_window = tf.argsort(numbers // window_batches, stable=True)
+        whole = tf.reshape(whole, [-1, batch_size])
+        whole = tf.gather(whole, tf.gather(numbers, by_window))
+        whole = tf.reshape(whole, [-1])
+        return tf.concat([examples[:begin], whole, examples[end:]], 0)
+
+    return order
+
+
+def _padding(
+    data: Features, fixed_length: int | None
+) -> Callable[[tf.Tensor], Batch]:
+    """Returns `Features.pad` as a function in a graph."""
+    starts, ids, types = map(_constant, (data.starts, data.ids, data.types))
+    columns = {name: _constant(x) for name, x in data.columns.items()}
+    token_columns = {
+        name: (_constant(x), data.token_padding[name])
+        for name, x in data.token_columns.items()
+    }
+    last_token = max(len(data.ids) - 1, 0)
+    count = data.sequences_per_example
+
+    def pad(examples: tf.Tensor) -> Batch:
+        sequences = examples
+        if count > 1:
+            sequences = sequences[:, None] * count + tf.range(
+                count, dtype=tf.int64
+            )
+        begins = tf.gather(starts, sequences)
+        lengths = tf.gather(starts, sequences + 1) - begins
+        length = fixed_length
+        if length is None:
+            length = tf.reduce_max(lengths)
+        offsets = tf.range(length, dtype=tf.int64)
+        mask = offsets < lengths[..., None]
+        # Positions behind a sequence are looked up too, and then overwritten.
+        tokens = tf.minimum(begins[..., None] + offsets, last_token)
+
+        def padded(values, padding):
+            values = _as_batch_values(tf.gather(values, tokens))
+            return tf.where(mask, values, tf.cast(padding, values.dtype))
+
+        batch = {
+            "input_word_ids": padded(ids, data.pad_id),
+            "input_mask": tf.cast(mask, tf.int32),
+            "input_type_ids": padded(types, 0),
+        }
+        for name, (values, padding) in token_columns.items():
+            batch[name] = padded(values, padding)
+        for name, values in columns.items():
+            batch[name] = _as_batch_values(tf.gather(values, examples))
+        return batch
+
+    return pad
+
+
+def _constant(values: np.ndarray) -> tf.Tensor:
+    with tf.device("CPU:0"):  # Where pipelines run, whatever trains.
+        return tf.constant(values)
+
+
+def _as_batch_values(values: tf.Tensor) -> tf.Tensor:
+    return tf.cast(values, tf.float32 if values.dtype.is_floating else tf.int32)

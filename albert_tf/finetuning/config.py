@@ -1,0 +1,146 @@
+"""Settings of a fine-tuning run."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+from typing import Literal
+
+from albert_tf.errors import InputError
+from albert_tf.settings import (
+    EVALUATION,
+    EXAMPLES,
+    LEARNING_RATE,
+    LENGTH,
+    MODEL,
+    described,
+    require,
+    setting,
+)
+from albert_tf.training.config import RunConfig
+
+# Pretraining has more, which have settings of their own.
+Schedule = Literal["polynomial", "linear", "cosine"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FinetuneConfig(RunConfig):
+    """Settings of a fine-tuning run.
+
+    What to train on belongs to the task, see `TaskFiles`. Every field is a
+    flag of `albert finetune`, whose help describes it.
+    """
+
+    init_from: str | os.PathLike[str] = dataclasses.field(
+        metadata=described(
+            "Checkpoint of any kind to start from, or the folder of another "
+            "fine-tuning run, such as one on mnli for rte; required.",
+            group=MODEL,
+        )
+    )
+    head_dropout: float = setting(
+        0.1, "Dropout before the task's head.", group=MODEL, bounds="[0, 1)"
+    )
+    cache_dir: str | os.PathLike[str] | None = setting(
+        None,
+        "Folder where tokenized examples are kept for other runs.",
+        group=EXAMPLES,
+        on_resume="may_change",
+    )
+    num_train_epochs: float | None = setting(
+        None,
+        "Passes over the examples (default: 3, unless --num_train_steps is "
+        "given).",
+        group=LENGTH,
+        bounds="(0, inf)",
+    )
+    num_train_steps: int = setting(
+        0,
+        "Steps of the whole run, instead of epochs; 0: as --num_train_epochs "
+        "says.",
+        group=LENGTH,
+        bounds="[0, inf)",
+    )
+    num_warmup_steps: int | None = setting(
+        None,
+        "First steps, in which the rate grows.",
+        group=LEARNING_RATE,
+        bounds="[0, inf)",
+    )
+    warmup_proportion: float = setting(
+        0.1,
+        "The same, as a share of all steps.",
+        group=LEARNING_RATE,
+        bounds="[0, 1)",
+    )
+    schedule: Schedule = setting(
+        "polynomial",
+        "After the warm-up: the original's line down, with a jump; a line, or "
+        "a cosine.",
+        group=LEARNING_RATE,
+    )
+    # These two decide which weights are the result.
+    eval_steps: int = setting(
+        0,
+        "Steps between two evaluations; 0: an epoch.",
+        group=EVALUATION,
+        bounds="[0, inf)",
+    )
+    best_metric: str = setting(
+        "", "Metric of the best checkpoint: the task's first.", flag=None
+    )
+    keep_checkpoint_max: int = 1
+    log_update_norms: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.num_train_epochs is not None and self.num_train_steps:
+            raise InputError(
+                "give either num_train_epochs or num_train_steps, not both"
+            )
+
+    def _check_early_stopping(self) -> None:
+        """Does nothing: `resolved` knows what a task is scored on."""
+
+    @property
+    def fixed_length(self) -> bool:
+        """Whether all batches have one shape, which XLA requires."""
+        return self.tpu is not None or self.jit_compile
+
+    @property
+    def warmup_steps(self) -> int:
+        """The steps of warm-up."""
+        if self.num_warmup_steps is not None:
+            return self.num_warmup_steps
+        return int(self.num_train_steps * self.warmup_proportion)
+
+    def resolved(self, examples: int, best_metric: str) -> FinetuneConfig:
+        """Returns the settings with those that depend on the data.
+
+        Args:
+          examples: number of training examples.
+          best_metric: metric that decides which checkpoint is the best; "" if
+            there is nothing to evaluate on.
+
+        Raises:
+          InputError: early stopping without an evaluation.
+        """
+        require(
+            self,
+            "early_stopping_patience",
+            not self.early_stopping_patience or best_metric,
+            "0 without best_metric and eval_steps",
+        )
+        an_epoch = examples / self.train_batch_size
+        num_train_steps = self.num_train_steps
+        if not num_train_steps:
+            epochs = self.num_train_epochs or 3.0
+            num_train_steps = max(1, round(epochs * an_epoch))
+        return dataclasses.replace(
+            self,
+            num_train_epochs=None,
+            num_train_steps=num_train_steps,
+            eval_steps=self.eval_steps or math.ceil(an_epoch),
+            best_metric=best_metric,
+        )

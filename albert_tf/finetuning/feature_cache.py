@@ -1,0 +1,245 @@
+"""Cache of features on disk, keyed by everything that they depend on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pathlib
+import struct
+import sys
+import types
+import uuid
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from albert_tf.errors import InputError
+from albert_tf.files import sha256
+from albert_tf.finetuning.features import Features
+from albert_tf.text.base_tokenizer import Tokenizer
+
+_NOTHING: Mapping[str, Any] = types.MappingProxyType({})
+_HEADER = "header"
+_COLUMN, _TOKEN_COLUMN = "column/", "token_column/"
+
+
+def write_features(
+    features: Features,
+    path: str | os.PathLike[str],
+    *,
+    origin: Mapping[str, Any] = _NOTHING,
+    remarks: str = "",
+) -> None:
+    """Writes one file: an uncompressed `.npz`, without pickles.
+
+    Args:
+      features: any.
+      path: the file, whose name stays as it is.
+      origin: what the features were made from, as JSON values.
+      remarks: what is to be said whenever they are used.
+    """
+    header = {
+        "pad_id": features.pad_id,
+        "sequences_per_example": features.sequences_per_example,
+        "token_padding": dict(features.token_padding),
+        "origin": dict(origin),
+        "remarks": remarks,
+    }
+    arrays: dict[str, Any] = {
+        "ids": features.ids,
+        "types": features.types,
+        "starts": features.starts,
+    }
+    arrays |= {_COLUMN + k: v for k, v in features.columns.items()}
+    arrays |= {_TOKEN_COLUMN + k: v for k, v in features.token_columns.items()}
+    with open(path, "wb") as file:
+        arrays[_HEADER] = np.array(json.dumps(header))
+        np.savez(file, **arrays)
+
+
+def read_features(
+    path: str | os.PathLike[str],
+    *,
+    origin: Mapping[str, Any] | None = None,
+) -> tuple[Features, str]:
+    """Reads what `write_features` has written.
+
+    Args:
+      path: the file.
+      origin: what the features must have been made from; None: anything.
+
+    Returns:
+      The features and the remarks.
+
+    Raises:
+      InputError: the file cannot be read, is damaged, has another origin or
+        is something else.
+    """
+    try:
+        # NumPy checks no sum of an array that a damaged header makes shorter.
+        with zipfile.ZipFile(path) as file:
+            damaged = file.testzip()
+        if damaged:
+            raise zipfile.BadZipFile(f"wrong checksum of {damaged}")
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        header = json.loads(str(arrays.pop(_HEADER)))
+        its_origin = header.pop("origin")
+        remarks = header.pop("remarks")
+        features = Features(
+            ids=arrays.pop("ids"),
+            types=arrays.pop("types"),
+            starts=arrays.pop("starts"),
+            columns=_named(arrays, _COLUMN),
+            token_columns=_named(arrays, _TOKEN_COLUMN),
+            **header,
+        )
+    # zipfile raises all of these for damaged files.
+    except (
+        OSError,
+        EOFError,
+        LookupError,
+        NotImplementedError,
+        OverflowError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        struct.error,
+        zipfile.BadZipFile,
+        zlib.error,
+    ) as error:
+        raise InputError(
+            f"{path}: damaged, or no file of features ({error}); remove it"
+        ) from None
+    if origin is not None and its_origin != origin:
+        raise InputError(f"{path}: features of something else; remove it")
+    return features, remarks
+
+
+def _named(
+    arrays: Mapping[str, np.ndarray], prefix: str
+) -> dict[str, np.ndarray]:
+    """Returns the arrays whose names have a prefix, by what follows it."""
+    return {
+        name.removeprefix(prefix): values
+        for name, values in arrays.items()
+        if name.startswith(prefix)
+    }
+
+
+# Version of the features: one more when the same examples give others.
+VERSION = 1
+
+
+def cache_key(
+    *,
+    task: str,
+    tokenizer: Tokenizer,
+    settings: Mapping[str, Any],
+    files: Sequence[str | os.PathLike[str]],
+) -> dict[str, Any]:
+    """Returns all that features depend on, as JSON values.
+
+    Args:
+      task: name of the task.
+      tokenizer: its vocabulary and its settings count.
+      settings: all others that decide the features: lengths, labels, columns,
+        what is done with bad examples.
+      files: what the examples are read from, in this order; their content
+        counts and not their names.
+
+    Raises:
+      InputError: a file cannot be read.
+    """
+    digests = []
+    for path in files:
+        try:
+            digests.append(sha256(path))
+        except OSError as error:
+            raise InputError(
+                f"{path}: cannot be read: {error.strerror or error}"
+            ) from None
+    return {
+        "version": VERSION,
+        "task": task,
+        "tokenizer": {
+            "file": tokenizer.file_name,
+            "fingerprint": tokenizer.fingerprint,
+            **tokenizer.settings,
+        },
+        "settings": dict(settings),
+        "files": digests,
+    }
+
+
+def cached(
+    folder: str | os.PathLike[str] | None,
+    key: Mapping[str, Any],
+    make: Callable[[], tuple[Features, str]],
+) -> tuple[Features, str]:
+    """Reads features that were made before, or makes and stores them.
+
+    Each key has a file of its own, named after its sha256, that appears when it
+    is complete: processes may share a folder. A file that is damaged, or is of
+    another key, is made again, which stderr is told, as it is if the features
+    cannot be stored.
+
+    Args:
+      folder: where the files are, made if there is none; None: nothing is read
+        or stored.
+      key: JSON values; see `cache_key`.
+      make: makes the features, and what is to be said whenever they are used,
+        such as which examples were left out; "": nothing.
+
+    Returns:
+      What `make` returns.
+
+    Raises:
+      InputError: the folder is not local or cannot be made.
+    """
+    if folder is None:
+        return make()
+    if "://" in os.fspath(folder):
+        raise InputError(f"cache {folder}: must be a local folder")
+    folder = pathlib.Path(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"cache {folder}: the folder cannot be made: {error.strerror}"
+        ) from None
+    # As it is read back: a tuple is a list, say.
+    key = json.loads(json.dumps(key))
+    canonical = json.dumps(key, sort_keys=True).encode()
+    path = folder / f"{hashlib.sha256(canonical).hexdigest()}.npz"
+    if path.exists():
+        try:
+            return read_features(path, origin=key)
+        except InputError as error:
+            _say(f"{error} (replaced now)")
+    features, remarks = make()
+    try:
+        _write(features, remarks, key, path)
+    except OSError as error:
+        _say(f"cache {folder}: features are not stored: {error.strerror}")
+    return features, remarks
+
+
+def _write(
+    features: Features, remarks: str, key: Mapping[str, Any], path: pathlib.Path
+) -> None:
+    temporary = path.with_name(f".{path.stem}.{uuid.uuid4().hex}.tmp")
+    try:
+        write_features(features, temporary, origin=key, remarks=remarks)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

@@ -1,0 +1,259 @@
+"""Features: tokenized examples without padding."""
+
+from __future__ import annotations
+
+import array
+import dataclasses
+import functools
+import types
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
+
+_none = functools.partial(dataclasses.field, default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Features:
+    """Token sequences without padding, and columns of further values.
+
+    Sequence i is `ids[starts[i] : starts[i + 1]]`. An example is one sequence,
+    or `sequences_per_example` consecutive ones, such as the options of a
+    question. `FeaturesBuilder` makes them from lists.
+
+    Attributes:
+      ids: int32 `[tokens]`.
+      types: uint8 `[tokens]`: 0 or 1.
+      starts: int64 `[sequences + 1]`: 0, the end of each sequence.
+      pad_id: what follows the ids of a sequence in a batch.
+      sequences_per_example: sequences of each example.
+      columns: arrays `[examples, ...]` by name: labels, positions, numbers.
+      token_columns: arrays `[tokens]` by name: masks, labels of tokens.
+      token_padding: padding of each token column.
+      metadata: what a task type needs besides the model's outputs to make
+        predictions, an item for each example that was read; kept in memory and
+        not part of batches.
+    """
+
+    ids: np.ndarray
+    types: np.ndarray
+    starts: np.ndarray
+    pad_id: int = 0
+    sequences_per_example: int = 1
+    columns: Mapping[str, np.ndarray] = _none()
+    token_columns: Mapping[str, np.ndarray] = _none()
+    token_padding: Mapping[str, int] = _none()
+    metadata: Sequence[Any] = ()
+
+    def __post_init__(self):
+        per_token = {"types": self.types, **self.token_columns}
+        for name, values in per_token.items():
+            if values.shape != self.ids.shape:
+                raise ValueError(
+                    f"{name} must have the shape of ids, {self.ids.shape}, "
+                    f"not {values.shape}"
+                )
+        if self.token_columns.keys() != self.token_padding.keys():
+            raise ValueError(
+                f"token_padding must name {sorted(self.token_columns)}, the "
+                f"token columns, not {sorted(self.token_padding)}"
+            )
+        starts, tokens = self.starts, len(self.ids)
+        if starts[0] or starts[-1] != tokens or (np.diff(starts) < 0).any():
+            raise ValueError(f"starts must rise from 0 to {tokens}")
+        if len(self) % self.sequences_per_example:
+            raise ValueError(
+                f"{len(self)} sequences are no whole number of examples of "
+                f"{self.sequences_per_example}"
+            )
+        for name, values in self.columns.items():
+            if values.dtype == object:  # It would be stored as a pickle.
+                raise ValueError(f"column {name} must not hold objects")
+            if len(values) != self.num_examples:
+                raise ValueError(
+                    f"column {name} must have a value for each of "
+                    f"{self.num_examples} examples, not {len(values)}"
+                )
+        names = [*INPUTS, *self.columns, *self.token_columns]
+        if len(set(names)) != len(names):
+            raise ValueError(f"columns need names of their own, not {names}")
+
+    def __len__(self) -> int:
+        """Returns the number of sequences."""
+        return len(self.starts) - 1
+
+    @property
+    def num_examples(self) -> int:
+        """Number of examples."""
+        return len(self) // self.sequences_per_example
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Tokens of each sequence, int64 `[sequences]`."""
+        return np.diff(self.starts)
+
+    @property
+    def example_lengths(self) -> np.ndarray:
+        """Tokens of each example's longest sequence, int64 `[examples]`."""
+        lengths = self.lengths.reshape(-1, self.sequences_per_example)
+        return lengths.max(axis=1, initial=0)
+
+    def pad(
+        self,
+        examples: np.ndarray | Sequence[int],
+        *,
+        length: int | None = None,
+    ) -> dict[str, np.ndarray]:
+        """Returns a batch of some examples, with all columns.
+
+        Args:
+          examples: their numbers, int `[batch]`.
+          length: length of the batch in tokens; None: that of the longest.
+
+        Returns:
+          int32 `input_word_ids`, `input_mask`, `input_type_ids` and the token
+          columns `[batch, seq]`, or `[batch, sequences_per_example, seq]` if
+          that is not 1; columns `[batch, ...]`. Integers are int32 and other
+          numbers float32.
+
+        Raises:
+          ValueError: a sequence is longer than `length`.
+        """
+        examples = np.asarray(examples, np.int64)
+        sequences = self._sequences_of(examples)
+        if self.sequences_per_example == 1:
+            sequences = sequences[:, 0]
+        begins, lengths = self.starts[sequences], self.lengths[sequences]
+        longest = int(lengths.max(initial=0))
+        if length is None:
+            length = longest
+        elif longest > length:
+            raise ValueError(
+                f"a sequence has {longest} tokens, more than length={length}"
+            )
+        offsets = np.arange(length)
+        mask = offsets < lengths[..., None]
+        tokens = (begins[..., None] + offsets)[mask]
+
+        def padded(values, padding):
+            values = as_batch_values(values[tokens])
+            batch = np.full(mask.shape, padding, values.dtype)
+            batch[mask] = values
+            return batch
+
+        batch = {
+            "input_word_ids": padded(self.ids, self.pad_id),
+            "input_mask": mask.astype(np.int32),
+            "input_type_ids": padded(self.types, 0),
+        }
+        for name, values in self.token_columns.items():
+            batch[name] = padded(values, self.token_padding[name])
+        for name, values in self.columns.items():
+            batch[name] = as_batch_values(values[examples])
+        return batch
+
+    def _sequences_of(self, examples: np.ndarray) -> np.ndarray:
+        """Returns the sequences of examples, `[examples, per example]`."""
+        count = self.sequences_per_example
+        return examples[:, None] * count + np.arange(count)
+
+
+def as_batch_values(values: np.ndarray) -> np.ndarray:
+    """Returns integers as int32 and other numbers as float32."""
+    kind = values.dtype.kind
+    if kind in "iub":
+        return values.astype(np.int32)
+    return values.astype(np.float32) if kind == "f" else values
+
+
+_NO_COLUMNS: Mapping[str, int] = types.MappingProxyType({})
+
+
+class FeaturesBuilder:
+    """Collects sequences one by one; 5 bytes a token, and 4 a token column.
+
+    Args:
+      pad_id: see `Features`.
+      sequences_per_example: see `Features`.
+      token_padding: names of the token columns, and what pads each.
+    """
+
+    def __init__(
+        self,
+        *,
+        pad_id: int = 0,
+        sequences_per_example: int = 1,
+        token_padding: Mapping[str, int] = _NO_COLUMNS,
+    ):
+        self._pad_id = pad_id
+        self._sequences_per_example = sequences_per_example
+        self._token_padding = dict(token_padding)
+        self._ids = array.array("i")
+        self._types = array.array("B")
+        self._starts = array.array("q", [0])
+        self._token_columns = {name: array.array("i") for name in token_padding}
+
+    def append(
+        self,
+        ids: Sequence[int] | np.ndarray,
+        types: Sequence[int] | np.ndarray,
+        **token_values: Sequence[int] | np.ndarray,
+    ) -> None:
+        """Adds a sequence.
+
+        Args:
+          ids: of its tokens, `[CLS]` and `[SEP]` included.
+          types: 0 or 1 for each.
+          **token_values: an integer for each, for every token column.
+
+        Raises:
+          ValueError: the lengths or the names do not fit.
+        """
+        if token_values.keys() != self._token_columns.keys():
+            raise ValueError(
+                f"the token columns are {sorted(self._token_columns)}, not "
+                f"{sorted(token_values)}"
+            )
+        for name, values in {"types": types, **token_values}.items():
+            if len(values) != len(ids):
+                raise ValueError(
+                    f"{name} must have {len(ids)} values as ids has, not "
+                    f"{len(values)}"
+                )
+        _extend(self._ids, ids, np.int32)
+        _extend(self._types, types, np.uint8)
+        for name, values in token_values.items():
+            _extend(self._token_columns[name], values, np.int32)
+        self._starts.append(len(self._ids))
+
+    def build(
+        self, metadata: Sequence[Any] = (), /, **columns: Any
+    ) -> Features:
+        """Returns the sequences.
+
+        Args:
+          metadata: see `Features`.
+          **columns: arrays `[examples, ...]`, or lists of numbers or strings.
+        """
+        return Features(
+            ids=np.array(self._ids, np.int32),
+            types=np.array(self._types, np.uint8),
+            starts=np.array(self._starts, np.int64),
+            pad_id=self._pad_id,
+            sequences_per_example=self._sequences_per_example,
+            columns={name: np.asarray(x) for name, x in columns.items()},
+            token_columns={
+                name: np.array(x, np.int32)
+                for name, x in self._token_columns.items()
+            },
+            token_padding=self._token_padding,
+            metadata=metadata,
+        )
+
+
+def _extend(target: array.array, values: Any, dtype: type) -> None:
+    # Bytes are faster than one number after the other, above all from arrays.
+    target.frombytes(np.asarray(values, dtype).tobytes())

@@ -1,0 +1,120 @@
+"""Base classes of models with one dense layer behind the encoder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from albert_tf.config import AlbertConfig
+from albert_tf.layers.dense import dense
+from albert_tf.layers.dropout import Dropout
+from albert_tf.models.base import (
+    AlbertModel,
+    check_dropout,
+    check_labels,
+    label_arguments,
+)
+from albert_tf.models.encoder import AlbertEncoder
+
+
+class HeadModel(AlbertModel):
+    """The encoder, dropout and a dense layer, which is the attribute `HEAD`.
+
+    Args:
+      config: the architecture.
+      num_outputs: size of the dense layer.
+      pooler: whether the encoder has one.
+      dropout: before the dense layer.
+      packed: see `AlbertEncoder`.
+      rematerialize: see `AlbertEncoder`.
+      **kwargs: `name`, `dtype` and `trainable` of `keras.Model`.
+
+    Raises:
+      InputError: a bad `dropout`.
+    """
+
+    HEAD: ClassVar[str]
+
+    def __init__(
+        self,
+        config: AlbertConfig,
+        num_outputs: int,
+        *,
+        pooler: bool = True,
+        dropout: float = 0.1,
+        packed: bool = False,
+        rematerialize: bool = False,
+        **kwargs,
+    ):
+        dropout = check_dropout(type(self).__name__, dropout)
+        super().__init__(config, **kwargs)
+        self.head_dropout = dropout
+        self.encoder = AlbertEncoder(
+            config,
+            packed,
+            pooler=pooler,
+            rematerialize=rematerialize,
+            dtype=self.dtype_policy,
+        )
+        self.dropout = Dropout(dropout, dtype=self.dtype_policy)
+        head = dense(config, num_outputs, self.HEAD, "float32")
+        head.build((None, config.hidden_size))
+        setattr(self, self.HEAD, head)
+        self.built = True
+
+    @classmethod
+    def _arguments_from(cls, checkpoint, new_head, given):
+        if new_head or cls.HEAD not in checkpoint.components:
+            return {}
+        return {"dropout": checkpoint.head.dropout}
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns what `from_config` needs."""
+        return {
+            **super().get_config(),
+            "dropout": self.dropout.rate,
+            "packed": self.encoder.packed,
+            "rematerialize": self.encoder.rematerialize,
+        }
+
+
+class LabelHeadModel(HeadModel):
+    """A `HeadModel` whose outputs are the logits of labels.
+
+    Args:
+      config: the architecture.
+      num_labels: size of the dense layer.
+      labels: names of the labels in the order of the logits, kept with the
+        model.
+      **kwargs: see `HeadModel`.
+
+    Raises:
+      InputError: a bad `num_labels`, `labels` or `dropout`.
+    """
+
+    HEAD_ARGUMENTS = ("num_labels",)
+
+    def __init__(
+        self,
+        config: AlbertConfig,
+        num_labels: int,
+        *,
+        labels: Sequence[str] | None = None,
+        **kwargs,
+    ):
+        labels = check_labels(type(self).__name__, num_labels, labels)
+        super().__init__(config, num_labels, **kwargs)
+        self.num_labels = num_labels
+        self.labels = labels
+
+    @classmethod
+    def _arguments_from(cls, checkpoint, new_head, given):
+        return label_arguments(cls, checkpoint, new_head, given)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns what `from_config` needs."""
+        return {
+            **super().get_config(),
+            "num_labels": self.num_labels,
+            "labels": self.labels and list(self.labels),
+        }

@@ -1,0 +1,122 @@
+"""Folders of fine-tuned models: `save_pretrained` and `task.json`."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+from albert_tf.errors import InputError
+from albert_tf.files import read_text, write_atomically
+from albert_tf.finetuning.registry import make_task_type, with_settings
+from albert_tf.finetuning.task_config import TaskConfig
+from albert_tf.finetuning.task_type import TaskType
+from albert_tf.interop.formats.run_folder import TASK_FILE, fine_tuned_model
+from albert_tf.interop.open_checkpoint import open_checkpoint
+from albert_tf.models.base import AlbertModel
+
+Path = str | os.PathLike[str]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ModelFolder:
+    """The folder of a fine-tuned model, whose weights are not loaded yet.
+
+    Attributes:
+      path: the folder.
+      task_config: the model's task.
+    """
+
+    path: pathlib.Path
+    task_config: TaskConfig
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FinetunedModel:
+    """A fine-tuned model and its task.
+
+    Attributes:
+      folder: the folder that it was loaded from.
+      task_type: the task, with the model's tokenizer.
+      model: the model.
+    """
+
+    folder: ModelFolder
+    task_type: TaskType
+    model: AlbertModel
+
+
+def save_model(
+    folder: Path, model: AlbertModel, task_type: TaskType, task: TaskConfig
+) -> None:
+    """Writes what `load_model`, `from_pretrained` and `albert export` take.
+
+    Args:
+      folder: the folder; may exist.
+      model: the model.
+      task_type: its task, with its tokenizer.
+      task: the task with the scores.
+
+    Raises:
+      InputError: the folder cannot be written to.
+    """
+    model.save_pretrained(folder, task_type.tokenizer)
+    # Last: where it is, the folder is complete.
+    write_atomically(os.path.join(folder, TASK_FILE), task.to_json())
+
+
+def open_model_folder(path: Path | ModelFolder) -> ModelFolder:
+    """Finds a fine-tuned model and reads its task, unless that was done before.
+
+    Args:
+      path: the model's folder, or its run's; of several runs, the best one is
+        taken. A `ModelFolder` is returned as it is.
+
+    Raises:
+      InputError: there is no fine-tuned model, or its task cannot be read.
+    """
+    if isinstance(path, ModelFolder):
+        return path
+    folder = fine_tuned_model(path)
+    if folder is None:
+        raise InputError(
+            f"{os.fspath(path)}: no fine-tuned model (no {TASK_FILE}); give "
+            "the folder of a finished `albert finetune`"
+        )
+    file = folder / TASK_FILE
+    task_config = TaskConfig.from_json(read_text(file), os.fspath(file))
+    return ModelFolder(path=folder, task_config=task_config)
+
+
+def load_model(
+    path: Path | ModelFolder,
+    changes: Mapping[str, Any] | None = None,
+    *,
+    packed: bool = True,
+) -> FinetunedModel:
+    """Loads a fine-tuned model; call it under the strategy's scope.
+
+    Args:
+      path: see `open_model_folder`.
+      changes: settings of the task to change, see `with_settings`.
+      packed: see `AlbertEncoder`.
+
+    Raises:
+      InputError: there is no fine-tuned model, or it has no tokenizer.
+    """
+    folder = open_model_folder(path)
+    task_config = with_settings(folder.task_config, changes or {})
+    checkpoint = open_checkpoint(folder.path)
+    if checkpoint.tokenizer is None:
+        raise InputError(
+            f"{folder.path} holds no tokenizer that can be used"
+            f"{checkpoint.vocabulary.problem and ': '}"
+            f"{checkpoint.vocabulary.problem}"
+        )
+    task_type = make_task_type(task_config, checkpoint.tokenizer)
+    model = task_type.model_class.from_checkpoint(
+        checkpoint, packed=packed, **task_type.model_arguments()
+    )
+    return FinetunedModel(folder=folder, task_type=task_type, model=model)

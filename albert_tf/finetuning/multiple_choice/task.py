@@ -1,0 +1,354 @@
+"""Multiple choice: questions about a passage with several options."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+
+from albert_tf.errors import InputError
+from albert_tf.finetuning.ensembles import average_probabilities
+from albert_tf.finetuning.features import FeaturesBuilder
+from albert_tf.finetuning.library_datasets import (
+    DatasetRows,
+    field,
+    numbered_rows,
+)
+from albert_tf.finetuning.multiple_choice.examples import (
+    GROUPS,
+    MultipleChoiceExample,
+    race_examples,
+    read_dream,
+    read_race,
+)
+from albert_tf.finetuning.task_config import TaskConfig
+from albert_tf.finetuning.task_type import TaskType
+from albert_tf.finetuning.text_classification.features import LABELS
+from albert_tf.finetuning.text_classification.metrics import (
+    classification_metrics,
+)
+from albert_tf.finetuning.text_classification.task import (
+    label_scores,
+    softmax,
+)
+from albert_tf.text.base_tokenizer import Tokenizer
+
+# Questions that are tokenized at a time, so that a passage that consecutive
+# ones share is tokenized once.
+_CHUNK = 256
+
+# What Unicode's compatibility decomposition, part of the tokenizer's
+# normalization, makes a low line: the original looks for that after it.
+_BLANKS = {
+    code: "_" for code in (0xFE33, 0xFE34, 0xFE4D, 0xFE4E, 0xFE4F, 0xFF3F)
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class ChoiceFeatures:
+    """`[CLS] passage [SEP] question and option [SEP]` for each option.
+
+    Attributes:
+      ids: of each option, the tokens of its sequence, without padding.
+      types: of each option, 0 up to the first `[SEP]` and 1 after it.
+      label: the right option, from 0; None if it is not known.
+    """
+
+    ids: list[list[int]]
+    types: list[list[int]]
+    label: int | None
+
+
+def choice_features(
+    examples: Iterable[MultipleChoiceExample],
+    tokenizer: Tokenizer,
+    *,
+    max_seq_length: int = 512,
+    max_qa_length: int = 128,
+    num_threads: int = -1,
+) -> Iterator[ChoiceFeatures]:
+    """Makes the sequences of questions as the original does (race_utils.py).
+
+    If there is a `_` in the question, every one is replaced by the option;
+    otherwise the option follows the question and a blank. Of the pieces of
+    that, the last `max_qa_length` are kept; of the passage, as many from its
+    beginning as then fit.
+
+    Args:
+      examples: read a chunk at a time.
+      tokenizer: of the model.
+      max_seq_length: most tokens of a sequence.
+      max_qa_length: most pieces of question and option.
+      num_threads: see `Tokenizer.encode`.
+
+    Yields:
+      The features of each example, in order.
+
+    Raises:
+      InputError: the two lengths do not fit together.
+    """
+    if not 1 <= max_qa_length <= max_seq_length - 3:
+        raise InputError(
+            f"max_qa_length={max_qa_length} must be at least 1, and with "
+            "[CLS], [SEP] and [SEP] at most max_seq_length="
+            f"{max_seq_length}"
+        )
+    examples = iter(examples)
+    while chunk := list(itertools.islice(examples, _CHUNK)):
+        questions = [
+            [
+                _question_with(example.question, option)
+                for option in example.options
+            ]
+            for example in chunk
+        ]
+        texts = dict.fromkeys(
+            [
+                *(example.passage for example in chunk),
+                *itertools.chain.from_iterable(questions),
+            ]
+        )
+        encoded = tokenizer.encode(list(texts), num_threads=num_threads)
+        pieces = dict(zip(texts, encoded, strict=True))
+        for example, texts_of_options in zip(chunk, questions, strict=True):
+            passage = pieces[example.passage]
+            ids, types = [], []
+            for text in texts_of_options:
+                second = pieces[text][-max_qa_length:]
+                first = passage[: max_seq_length - 3 - len(second)]
+                ids.append(
+                    [
+                        tokenizer.cls_id,
+                        *first,
+                        tokenizer.sep_id,
+                        *second,
+                        tokenizer.sep_id,
+                    ]
+                )
+                types.append([0] * (len(first) + 2) + [1] * (len(second) + 1))
+            yield ChoiceFeatures(ids=ids, types=types, label=example.label)
+
+
+def _question_with(question: str, option: str) -> str:
+    question, option = question.strip(), option.strip()
+    filled = question.translate(_BLANKS)
+    if "_" in filled:
+        return filled.replace("_", option)
+    return f"{question} {option}"
+
+
+class MultipleChoice(TaskType):
+    """Questions with options; a prediction is float64 probabilities of them.
+
+    Settings: `max_seq_length` and `max_qa_length`, see `choice_features`.
+    """
+
+    name = "multiple_choice"
+    default_settings: ClassVar = {"max_seq_length": 512, "max_qa_length": 128}
+    custom_metrics = False
+
+    @classmethod
+    def known_tasks(cls):
+        """Returns RACE and DREAM."""
+        splits = ("train", "dev", "test")
+        return (
+            cls._known_task("race", "RACE", {name: name for name in splits}),
+            cls._known_task(
+                "dream", "dream", {name: f"{name}.json" for name in splits}
+            ),
+        )
+
+    @classmethod
+    def _known_task(
+        cls, name: str, folder: str, files: dict[str, str]
+    ) -> TaskConfig:
+        return TaskConfig(
+            name=name,
+            task_type=cls.name,
+            metrics=("accuracy",),
+            settings=cls.default_settings,
+            source={"reader": name, "folder": folder, "files": files},
+        )
+
+    def read_examples(self, path, *, bad, labelled, training=False):
+        """Reads the questions of a file or folder of RACE or DREAM."""
+        readers = {"race": read_race, "dream": read_dream}
+        read = readers[self.task_config.source["reader"]]
+        return read(path, bad=bad, labelled=labelled)
+
+    def read_dataset(self, parts, *, bad, labelled, training=False):
+        """Reads the rows of RACE's data sets, one for each group."""
+        passages = (
+            (location, group, row)
+            for group, part in zip(GROUPS, parts, strict=True)
+            for location, row in _race_rows(part)
+        )
+        return race_examples(passages, "race", bad=bad, labelled=labelled)
+
+    @property
+    def model_class(self):
+        """Class of the models."""
+        from albert_tf.finetuning.multiple_choice.model import (
+            AlbertMultipleChoice,
+        )
+
+        return AlbertMultipleChoice
+
+    def model_arguments(self):
+        """Returns nothing: no weight depends on the number of options."""
+        return {}
+
+    def make_loss(self):
+        """Returns the cross-entropy of the options."""
+        from albert_tf.finetuning.losses import CrossEntropyLoss
+
+        return CrossEntropyLoss()
+
+    def training_features(self, examples):
+        """Returns a sequence for each option; see the base class.
+
+        Raises:
+          InputError: questions have different numbers of options, too.
+        """
+        builder, labels, count = None, [], 0
+        examples = list(examples)
+        for example, features in zip(
+            examples, self._features(examples), strict=True
+        ):
+            if builder is None:
+                count = len(features.ids)
+                builder = FeaturesBuilder(
+                    pad_id=self.tokenizer.pad_id, sequences_per_example=count
+                )
+            if len(features.ids) != count:
+                raise InputError(
+                    f"{example.location}: {len(features.ids)} options, but the "
+                    f"questions before have {count}; train on one number only"
+                )
+            if features.label is None:
+                raise InputError(f"{example.location}: no label")
+            for ids, types in zip(features.ids, features.types, strict=True):
+                builder.append(ids, types)
+            labels.append(features.label)
+        builder = builder or FeaturesBuilder(pad_id=self.tokenizer.pad_id)
+        return builder.build(**{LABELS: np.array(labels, np.int32)})
+
+    def prediction_features(self, examples):
+        """Returns a sequence for each option.
+
+        Questions may differ in their number of options: each sequence is an
+        example of the features, and can be sorted by length.
+        """
+        builder = FeaturesBuilder(pad_id=self.tokenizer.pad_id)
+        for features in self._features(examples):
+            for ids, types in zip(features.ids, features.types, strict=True):
+                builder.append(ids, types)
+        return builder.build()
+
+    def forward(self, model, batch):
+        """Returns `logits` `[batch]` of options, each by itself."""
+        inputs = {name: batch[name][:, None] for name in self.model_inputs}
+        return {"logits": model(inputs)[:, 0]}
+
+    def predictions(self, examples, features, outputs):
+        """Returns the probabilities of the options, float64 `[options]`."""
+        logits = iter([output["logits"] for output in outputs])
+        return [
+            softmax(np.array([next(logits) for _ in example.options]))
+            for example in examples
+        ]
+
+    def average(self, members):
+        """Returns the means of the probabilities."""
+        names = list(members)
+        return [
+            average_probabilities(dict(zip(names, group, strict=True)))
+            for group in zip(*members.values(), strict=True)
+        ]
+
+    def scores(self, examples, predictions):
+        """Returns the accuracy, of each group too, and the cross-entropy."""
+        labels = [example.label for example in examples]
+        scores = label_scores(self.task_config.metrics, predictions, labels)
+        groups = defaultdict(list)
+        for place, example in enumerate(examples):
+            if example.group is not None:
+                groups[example.group].append(place)
+        for group, places in sorted(groups.items()):
+            part = label_scores(
+                ("accuracy",),
+                [predictions[place] for place in places],
+                [labels[place] for place in places],
+            )
+            scores[f"accuracy_{group}"] = part["accuracy"]
+        return scores
+
+    def check_scores(self, examples):
+        """Scores the labels themselves; see the base class."""
+        labels = [example.label for example in examples]
+        classification_metrics(self.task_config.metrics, labels, labels)
+
+    def record(self, example, prediction):
+        """Returns the best option, from 0, its text, and all probabilities."""
+        best = int(np.argmax(prediction))
+        return {
+            "id": example.id,
+            "label": best,
+            "option": example.options[best],
+            "probabilities": [float(x) for x in prediction],
+        }
+
+    def serving_graph(self, model, *, packed=True):
+        """Returns `multiple_choice_graph` of the task."""
+        from albert_tf.finetuning.multiple_choice import serving
+
+        return serving.multiple_choice_graph(
+            model,
+            self.tokenizer,
+            max_seq_length=self.max_seq_length,
+            max_qa_length=self.task_config.settings["max_qa_length"],
+            packed=packed,
+        )
+
+    def sample_examples(self, texts):
+        """Returns a question with three options about each text."""
+        return [
+            MultipleChoiceExample(
+                id=str(i),
+                location="",
+                passage=text,
+                question=texts[i - 1],
+                options=(texts[i - 2], texts[i - 3], "_"),
+            )
+            for i, text in enumerate(texts)
+        ]
+
+    def serving_arrays(self, examples, predictions):
+        """Returns the questions and the probabilities of their options."""
+        inputs = {
+            "context": [x.passage for x in examples],
+            "question": [x.question for x in examples],
+            "options": [list(x.options) for x in examples],
+        }
+        return inputs, {"probabilities": np.array(predictions)}
+
+    def _features(self, examples):
+        return choice_features(
+            examples,
+            self.tokenizer,
+            max_seq_length=self.max_seq_length,
+            max_qa_length=self.task_config.settings["max_qa_length"],
+        )
+
+
+def _race_rows(part: DatasetRows) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields locations and rows, with the numbers of single questions."""
+    questions: Counter[str] = Counter()
+    for location, row in numbered_rows(part):
+        name = field(part, row, "example_id")
+        yield location, {"question_id": questions[name], **row}
+        questions[name] += 1

@@ -1,0 +1,398 @@
+"""Predictions of a fine-tuned model, or of an ensemble."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import os
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from typing import Any, TextIO
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.finetuning.batches import prediction_batches
+from albert_tf.finetuning.features import Features
+from albert_tf.finetuning.model_folder import (
+    ModelFolder,
+    Path,
+    load_model,
+    open_model_folder,
+)
+from albert_tf.finetuning.registry import make_task_type
+from albert_tf.finetuning.task_type import TaskType
+from albert_tf.models.base import AlbertModel
+from albert_tf.training.distribution import strategy_of_this_machine
+
+Tensors = Mapping[str, tf.Tensor]
+Outputs = dict[str, np.ndarray]
+
+
+class BatchPredictor:
+    """Runs a model on features, in batches of like length; traced once.
+
+    On several replicas, each computes its share of every batch. Of several
+    workers, all get all outputs.
+
+    Args:
+      strategy: the strategy of the model.
+      model: any model.
+      forward: maps the model and a batch, see `Features.pad`, to outputs by
+        name, each `[batch, ...]`; runs in a graph.
+      token_outputs: the outputs that are `[batch, seq, ...]`.
+      batch_size: examples of a batch.
+      fixed_length: what all batches are padded to, the last one to
+        `batch_size`, too, as XLA wants it; None: each to its longest
+        sequence.
+    """
+
+    def __init__(
+        self,
+        strategy: tf.distribute.Strategy,
+        model: AlbertModel,
+        forward: Callable[[AlbertModel, Tensors], Tensors],
+        *,
+        token_outputs: Collection[str] = (),
+        batch_size: int = 32,
+        fixed_length: int | None = None,
+    ):
+        self._strategy = strategy
+        self._model = model
+        self._forward = forward
+        self._token_outputs = frozenset(token_outputs)
+        self._batch_size = batch_size
+        self._fixed_length = fixed_length
+        self._step: Callable | None = None
+
+    def __call__(self, features: Features) -> list[Outputs]:
+        """Returns the outputs of each example, in order.
+
+        Args:
+          features: without columns, except for the model's inputs.
+
+        Returns:
+          The outputs of each example by name; those of tokens end with the
+          example's longest sequence.
+        """
+        results: list[Outputs] = [{}] * features.num_examples
+        lengths = features.example_lengths
+        for examples, batch in prediction_batches(
+            features,
+            batch_size=self._batch_size,
+            fixed_length=self._fixed_length,
+        ):
+            outputs = self._outputs(self._fill_up(batch))
+            for offset, example in enumerate(examples):
+                results[example] = {
+                    name: value[offset, : lengths[example]]
+                    if name in self._token_outputs
+                    else value[offset]
+                    for name, value in outputs.items()
+                }
+        return results
+
+    def _fill_up(self, batch: Outputs) -> Outputs:
+        """Repeats the first example until the replicas have equal shares."""
+        multiple = self._strategy.num_replicas_in_sync
+        if self._fixed_length is not None:
+            multiple *= -(-self._batch_size // multiple)
+        size = len(batch["input_mask"])
+        places = np.zeros(size + -size % multiple, np.int64)
+        places[:size] = np.arange(size)
+        return {name: values[places] for name, values in batch.items()}
+
+    def _outputs(self, batch: Outputs) -> Outputs:
+        if self._step is None:
+            self._step = self._make_step(batch)
+        tensors = {name: tf.constant(x) for name, x in batch.items()}
+        return {name: x.numpy() for name, x in self._step(tensors).items()}
+
+    def _make_step(self, batch: Outputs) -> Callable[[Tensors], Tensors]:
+        """Returns a function of batches like one, of any size and length."""
+        fixed = self._fixed_length is not None
+        signature = {
+            name: tf.TensorSpec(x.shape if fixed else [None] * x.ndim, x.dtype)
+            for name, x in batch.items()
+        }
+        replicas = self._strategy.num_replicas_in_sync
+
+        def on_replica(batch):
+            if replicas == 1:
+                return self._forward(self._model, batch)
+            replica = tf.distribute.get_replica_context()
+            number = replica.replica_id_in_sync_group
+
+            def share(x):
+                return tf.reshape(
+                    x, tf.concat([[replicas, -1], tf.shape(x)[1:]], 0)
+                )[number]
+
+            outputs = self._forward(
+                self._model, {name: share(x) for name, x in batch.items()}
+            )
+            return {n: replica.all_gather(x, 0) for n, x in outputs.items()}
+
+        def step(batch):
+            results = self._strategy.run(on_replica, args=(batch,))
+            return {
+                name: self._strategy.experimental_local_results(x)[0]
+                for name, x in results.items()
+            }
+
+        return tf.function(step, input_signature=[signature], autograph=False)
+
+
+def make_batch_predictor(
+    strategy: tf.distribute.Strategy,
+    model: AlbertModel,
+    task_type: TaskType,
+    *,
+    batch_size: int,
+    fixed_length: bool = False,
+) -> BatchPredictor:
+    """Returns a function that runs a model on features of a task.
+
+    Args:
+      strategy: the strategy of the model.
+      model: the model.
+      task_type: the task.
+      batch_size: sequences of a batch.
+      fixed_length: whether all batches have one shape, as XLA wants it.
+    """
+    return BatchPredictor(
+        strategy,
+        model,
+        task_type.forward,
+        token_outputs=task_type.token_outputs,
+        batch_size=batch_size,
+        fixed_length=task_type.max_seq_length if fixed_length else None,
+    )
+
+
+# Examples that are held, sorted by length and predicted at a time.
+CHUNK = 2048
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Predictions:
+    """Predictions of some examples, in their order.
+
+    Attributes:
+      examples: the examples.
+      predictions: of the model, or of the ensemble.
+      members: the predictions of each model, by its path.
+    """
+
+    examples: Sequence[Any]
+    predictions: Sequence[Any]
+    members: Mapping[str, Sequence[Any]]
+
+
+class Predictor:
+    """Predictions of a fine-tuned model, or of several as an ensemble.
+
+    For example, with a model of one text:
+
+        predictor = Predictor("runs/sst2")
+        predictor.predict(["A good film."])[0]["label"]
+
+    Args:
+      paths: the folder of a run or of its model; several are an ensemble.
+      changes: settings of the task to change, such as `max_seq_length`.
+      batch_size: sequences of a batch.
+
+    Attributes:
+      task_type: the task, with the settings of the first model; of several, see
+        `TaskType.ensemble_config`.
+
+    Raises:
+      InputError: there is no model, or the models are of different tasks.
+    """
+
+    def __init__(
+        self,
+        paths: Path | ModelFolder | Sequence[Path | ModelFolder],
+        changes: Mapping[str, Any] | None = None,
+        *,
+        batch_size: int = 32,
+    ):
+        if isinstance(paths, (str, os.PathLike, ModelFolder)):
+            paths = [paths]
+        folders = open_model_folders(paths)
+        strategy = strategy_of_this_machine()
+        self._members: dict[str, tuple[TaskType, BatchPredictor]] = {}
+        for name, folder in folders.items():
+            with strategy.scope():
+                loaded = load_model(folder, changes)
+            self._members[name] = (
+                loaded.task_type,
+                make_batch_predictor(
+                    strategy,
+                    loaded.model,
+                    loaded.task_type,
+                    batch_size=batch_size,
+                ),
+            )
+        task_types = [task_type for task_type, _ in self._members.values()]
+        self.task_type = task_types[0]
+        if len(task_types) > 1:
+            self.task_type = make_task_type(
+                task_types[0].ensemble_config(
+                    [each.task_config for each in task_types]
+                ),
+                task_types[0].tokenizer,
+            )
+
+    def __call__(self, examples: Sequence[Any]) -> Predictions:
+        """Predicts some examples of the task type at once."""
+        members = {}
+        for name, (task_type, predict) in self._members.items():
+            features = task_type.prediction_features(examples)
+            members[name] = task_type.predictions(
+                examples, features, predict(features)
+            )
+        predictions = next(iter(members.values()))
+        if len(members) > 1:
+            predictions = self.task_type.average(members)
+        return Predictions(
+            examples=examples, predictions=predictions, members=members
+        )
+
+    def predict(
+        self, inputs: Sequence[str | Mapping[str, str]]
+    ) -> list[dict[str, Any]]:
+        """Returns predictions as JSON values, as `albert predict` writes them.
+
+        Args:
+          inputs: a text each, or texts by name, such as `{"text": ...,
+            "pair": ...}` or `{"question": ..., "context": ...}`; see
+            `TaskType.input_fields`.
+
+        Raises:
+          InputError: an input is not an example of the task.
+        """
+        found = self(
+            [
+                self.task_type.example_from_fields(
+                    {"text": x} if isinstance(x, str) else x, str(number)
+                )
+                for number, x in enumerate(inputs)
+            ]
+        )
+        return [
+            self.task_type.record(example, prediction)
+            for example, prediction in zip(
+                found.examples, found.predictions, strict=True
+            )
+        ]
+
+    def chunks(
+        self, examples: Iterable[Any], size: int = CHUNK
+    ) -> Iterator[Predictions]:
+        """Predicts any number of examples, in constant memory.
+
+        Args:
+          examples: the examples; read a chunk at a time.
+          size: examples that are sorted by length and predicted at a time.
+
+        Yields:
+          The predictions of each chunk.
+        """
+        examples = iter(examples)
+        while chunk := list(itertools.islice(examples, size)):
+            yield self(chunk)
+
+
+def predict(
+    model: Path | Sequence[Path],
+    inputs: Sequence[str | Mapping[str, str]],
+    *,
+    batch_size: int = 32,
+) -> list[dict[str, Any]]:
+    """Predicts texts with a fine-tuned model, or with several as an ensemble.
+
+    To predict several times, keep a `Predictor`: this function loads the model.
+
+    Args:
+      model: folder of a fine-tuning run, or of its model; or several.
+      inputs: see `Predictor.predict`.
+      batch_size: examples of a batch.
+
+    Returns:
+      A prediction for each input as JSON values.
+
+    Raises:
+      InputError: there is no fine-tuned model, or an input is not an example
+        of its task.
+    """
+    return Predictor(model, batch_size=batch_size).predict(inputs)
+
+
+def open_model_folders(
+    paths: Sequence[Path | ModelFolder],
+) -> dict[str, ModelFolder]:
+    """Opens the folders of an ensemble, without loading the models.
+
+    Returns:
+      The folders by the paths that were given.
+
+    Raises:
+      InputError: there is no model, one is named twice, or they are of
+        different tasks.
+    """
+    names = [
+        os.fspath(x.path if isinstance(x, ModelFolder) else x) for x in paths
+    ]
+    if len(set(names)) != len(names):
+        raise InputError(f"model={','.join(names)}: a model is named twice")
+    folders = dict(zip(names, map(open_model_folder, paths), strict=True))
+    first, *others = folders.items()
+    for name, folder in others:
+        for field in ("task_type", "labels"):
+            ours = getattr(first[1].task_config, field)
+            theirs = getattr(folder.task_config, field)
+            if ours != theirs:
+                raise InputError(
+                    f"model={name}: its task has {field}={theirs}, that of "
+                    f"{first[0]} {field}={ours}; only models of one task can "
+                    "predict together"
+                )
+    return folders
+
+
+class PredictionWriter:
+    """Writes predictions one by one.
+
+    Args:
+      file: the file to write to.
+      task_type: the task.
+      format: "jsonl": a JSON object a line; "tsv": see `TaskType.tsv_lines`.
+    """
+
+    def __init__(self, file: TextIO, task_type: TaskType, format: str):
+        self._file = file
+        self._task_type = task_type
+        self._format = format
+        self._is_first = True
+
+    def write(
+        self, examples: Sequence[Any], predictions: Sequence[Any]
+    ) -> None:
+        """Writes the predictions of some examples."""
+        for example, prediction in zip(examples, predictions, strict=True):
+            record = self._task_type.record(example, prediction)
+            if self._format == "jsonl":
+                lines = [json.dumps(record, ensure_ascii=False)]
+            else:
+                lines = self._task_type.tsv_lines(record, first=self._is_first)
+            self._is_first = False
+            self._file.writelines(f"{line}\n" for line in lines)

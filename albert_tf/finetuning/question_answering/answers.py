@@ -1,0 +1,196 @@
+"""Answers to questions, and the files that the original writes of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+
+import numpy as np
+
+from albert_tf.errors import InputError
+
+if TYPE_CHECKING:
+    from albert_tf.finetuning.question_answering.features import SpanWindow
+
+# The outputs of the model for one window, see `AlbertSpanLabeler`.
+Outputs = Mapping[str, np.ndarray]
+
+# The original's text, and its scores of start and end, if no span is allowed,
+# as in a context without pieces.
+NO_SPAN = {"v1": ("empty", 0.0), "joint": ("", -1e6)}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AnswerText:
+    """One of the best answers to a question.
+
+    Attributes:
+      text: Text of the context, without surrounding white space.
+      start: Where it begins in the context, in characters; None, like `end`,
+        if it is not part of the context.
+      end: Where it ends.
+      probability: Softmax over the best answers to the question.
+      start_score: Score of the first piece: a logit of the v1 head, a
+        log-probability of the joint head.
+      end_score: Score of the last piece.
+    """
+
+    text: str
+    start: int | None
+    end: int | None
+    probability: float
+    start_score: float
+    end_score: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class QuestionAnswers:
+    """The answers of one or several models to a question.
+
+    Attributes:
+      id: Question ID.
+      best: At least one answer, best first; their texts are different.
+      null_score: The higher, the less likely the context has the answer; None
+        without a joint head.
+    """
+
+    id: str
+    best: tuple[AnswerText, ...]
+    null_score: float | None
+
+    def text(self, threshold: float | None = None) -> str:
+        """Returns the best answer, or "" if the null score is too high.
+
+        Args:
+          threshold: Highest null score of a question that is answered; None to
+            answer always.
+
+        Raises:
+          InputError: If a threshold is given and there is no null score.
+        """
+        if threshold is None:
+            return self.best[0].text
+        if self.null_score is None:
+            raise InputError(
+                f"threshold={threshold} requires the joint head; the v1 head "
+                "does not predict whether there is an answer"
+            )
+        return "" if self.null_score > threshold else self.best[0].text
+
+    def n_best(self) -> list[dict[str, Any]]:
+        """Returns the best answers as in `nbest_predictions.json`."""
+        return [
+            {
+                "text": answer.text,
+                "probability": answer.probability,
+                "start_log_prob": answer.start_score,
+                "end_log_prob": answer.end_score,
+            }
+            for answer in self.best
+        ]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class QuestionScores:
+    """The outputs of one or several models for the windows of a question.
+
+    Attributes:
+      id: Question ID.
+      context: Text that answers are taken from.
+      windows: All windows of the question.
+      members: For each model, its outputs for each window; they may be padded.
+    """
+
+    id: str
+    context: str
+    windows: Sequence[SpanWindow]
+    members: Sequence[Sequence[Outputs]]
+
+
+class AnswerPrediction(NamedTuple):
+    """Scores of the windows of a question, and the answers decoded from them.
+
+    Attributes:
+      scores: Scores of one or several models.
+      answers: The best answers.
+    """
+
+    scores: QuestionScores
+    answers: QuestionAnswers
+
+
+def combine_scores(
+    members: Mapping[str, Sequence[QuestionScores]],
+) -> list[QuestionScores]:
+    """Returns the scores of an ensemble: those of all members, side by side.
+
+    Args:
+      members: Scores of each model for the same questions, by its path.
+
+    Raises:
+      InputError: If the models have different heads, tokenizers or lengths.
+    """
+    first_name, *names = members
+    combined = []
+    for first, *others in zip(*members.values(), strict=True):
+        for name, other in zip(names, others, strict=True):
+            models = f"ensemble: {first_name} and {name}"
+            if not _same_windows(first.windows, other.windows):
+                raise InputError(
+                    f"{models} cut question {first.id} into different windows; "
+                    "models that answer together need the same vocabulary, "
+                    "max_seq_length, doc_stride and max_query_length"
+                )
+            if first.members[0][0].keys() != other.members[0][0].keys():
+                raise InputError(
+                    f"{models} have different heads; models that answer "
+                    "together need the same"
+                )
+        outputs = [rows for each in (first, *others) for rows in each.members]
+        combined.append(dataclasses.replace(first, members=outputs))
+    return combined
+
+
+def _same_windows(
+    ours: Sequence[SpanWindow], theirs: Sequence[SpanWindow]
+) -> bool:
+    return len(ours) == len(theirs) and all(
+        np.array_equal(a.ids, b.ids) for a, b in zip(ours, theirs, strict=True)
+    )
+
+
+def write_answers(
+    answers: Iterable[QuestionAnswers],
+    *,
+    predictions: TextIO,
+    nbest: TextIO,
+    null_odds: TextIO | None = None,
+    threshold: float | None = None,
+) -> int:
+    """Writes the original's files, one question at a time.
+
+    Args:
+      answers: Any number.
+      predictions: File of the answers (`predictions.json`).
+      nbest: File of the best answers (`nbest_predictions.json`).
+      null_odds: File of the null scores (`null_odds.json`); joint head only.
+      threshold: See `QuestionAnswers.text`.
+
+    Returns:
+      The number of questions.
+    """
+    count = 0
+    files = [file for file in (predictions, nbest, null_odds) if file]
+    for each in answers:
+        contents = [each.text(threshold), each.n_best(), each.null_score]
+        for file, content in zip(files, contents, strict=False):
+            file.write(",\n" if count else "{\n")
+            # The members of an object, without its braces.
+            text = json.dumps({each.id: content}, indent=4)
+            file.write(text[len("{\n") : -len("\n}")])
+        count += 1
+    for file in files:
+        file.write("\n}\n" if count else "{}\n")
+    return count

@@ -1,0 +1,200 @@
+"""Contexts as tensors: their windows and their characters."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import NamedTuple
+
+import tensorflow as tf
+
+
+class Windows(NamedTuple):
+    """Windows of a batch of questions, ordered by question.
+
+    Attributes:
+      question_of: int64 `[windows]`, the question each window belongs to.
+      starts: int64 `[windows]`, the first piece of the context in each window.
+      ends: int64 `[windows]`, the piece after the last one.
+      max_context: ragged bool `[windows, (pieces)]`, whether no other window
+        has more context around the piece. Answers start only at such pieces,
+        so that no span is scored twice.
+    """
+
+    question_of: tf.Tensor
+    starts: tf.Tensor
+    ends: tf.Tensor
+    max_context: tf.RaggedTensor
+
+
+def cut_windows(
+    question_lengths: tf.Tensor,
+    context_lengths: tf.Tensor,
+    *,
+    max_seq_length: int,
+    doc_stride: int,
+) -> Windows:
+    """Cuts contexts into the original's windows; works in graphs, too.
+
+    Every question has at least one window, even if its context is empty.
+
+    Args:
+      question_lengths: int64 `[questions]`, in pieces.
+      context_lengths: int64 `[questions]`, in pieces.
+      max_seq_length: See `WindowSettings`.
+      doc_stride: Likewise.
+    """
+    room = max_seq_length - 3 - question_lengths
+    stride = tf.minimum(room, doc_stride)
+    missing = tf.maximum(context_lengths - room, 0)
+    counts = 1 + (missing + stride - 1) // stride
+    question_of = tf.repeat(tf.range(tf.size(counts, tf.int64)), counts)
+    starts = tf.ragged.range(counts).values * tf.gather(stride, question_of)
+    ends = tf.minimum(
+        starts + tf.gather(room, question_of),
+        tf.gather(context_lengths, question_of),
+    )
+    return Windows(
+        question_of=question_of,
+        starts=starts,
+        ends=ends,
+        max_context=_max_context(starts, ends, question_of, context_lengths),
+    )
+
+
+def _max_context(
+    starts: tf.Tensor,
+    ends: tf.Tensor,
+    question_of: tf.Tensor,
+    context_lengths: tf.Tensor,
+) -> tf.RaggedTensor:
+    """Returns whether a window is the first with most context of a piece.
+
+    The context of a piece is the smaller of what is before and after it, plus
+    a little for the length of the window.
+    """
+    pieces = tf.ragged.range(starts, ends)
+    window_of = pieces.value_rowids()
+
+    def of_piece(x):
+        return tf.gather(x, window_of)
+
+    sides = tf.minimum(
+        pieces.values - of_piece(starts), of_piece(ends) - 1 - pieces.values
+    )
+    # In float64, as in the original, so that ties are broken as there.
+    bonus = 0.01 * tf.cast(ends - starts, tf.float64)
+    context = tf.cast(sides, tf.float64) + of_piece(bonus)
+
+    offsets = tf.cumsum(context_lengths, exclusive=True)
+    piece_of = of_piece(tf.gather(offsets, question_of)) + pieces.values
+    count = tf.reduce_sum(context_lengths)
+    most = tf.math.unsorted_segment_max(context, piece_of, count)
+    has_most = context == tf.gather(most, piece_of)
+    none = tf.size(question_of, tf.int64)
+    first = tf.math.unsorted_segment_min(
+        tf.where(has_most, window_of, none), piece_of, count
+    )
+    return pieces.with_values(window_of == tf.gather(first, piece_of))
+
+
+class Contexts:
+    """Characters of contexts, laid end to end.
+
+    Attributes:
+      offsets: int64 `[contexts]`, number of characters before each context.
+
+    Args:
+      texts: Strings `[contexts]`, in UTF-8.
+    """
+
+    def __init__(self, texts: tf.Tensor):
+        characters, byte_offsets = tf.strings.unicode_decode_with_offsets(
+            texts, "UTF-8"
+        )
+        sizes = tf.cast(tf.strings.length(texts, "BYTE"), tf.int64)
+        self._byte_offsets = tf.cumsum(sizes, exclusive=True)
+        self._bytes = tf.concat(
+            [
+                tf.gather(self._byte_offsets, byte_offsets.value_rowids())
+                + byte_offsets.values,
+                tf.reduce_sum(sizes, keepdims=True),
+            ],
+            0,
+        )
+        self._characters = characters
+        self.offsets = characters.row_starts()
+
+    def to_characters(
+        self, contexts: tf.Tensor, byte_positions: tf.Tensor
+    ) -> tf.Tensor:
+        """Returns positions in characters of positions in bytes.
+
+        Args:
+          contexts: int64 `[positions]`, the context of each.
+          byte_positions: int64 `[positions]`, counted from its start.
+        """
+        found = tf.searchsorted(
+            self._bytes,
+            tf.gather(self._byte_offsets, contexts) + byte_positions,
+            out_type=tf.int64,
+        )
+        return found - tf.gather(self.offsets, contexts)
+
+    def to_bytes(self, contexts: tf.Tensor, characters: tf.Tensor) -> tf.Tensor:
+        """Returns positions in bytes; the inverse of `to_characters`."""
+        found = tf.gather(
+            self._bytes, tf.gather(self.offsets, contexts) + characters
+        )
+        return found - tf.gather(self._byte_offsets, contexts)
+
+    def strip(
+        self, starts: tf.Tensor, ends: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Removes white space around spans, as `str.strip` does.
+
+        Args:
+          starts: int64 `[spans]`, characters of all contexts.
+          ends: int64 `[spans]`, likewise.
+
+        Returns:
+          The new starts and ends; both are the old end if only white space is
+          there, or nothing.
+        """
+        spaces = tf.constant([*_spaces(), -1])
+        characters = self._characters.values
+        solid = tf.where(
+            tf.gather(spaces, tf.searchsorted(spaces[:-1], characters))
+            != characters
+        )[:, 0]
+        last = tf.size(characters, tf.int64)
+        # Unicode normalization may reorder marks, and so their offsets.
+        ends = tf.maximum(ends, starts)
+        next_solid = tf.gather(
+            tf.concat([solid, [last]], 0), tf.searchsorted(solid, starts)
+        )
+        after_solid = tf.gather(
+            tf.concat([[0], solid + 1], 0), tf.searchsorted(solid, ends)
+        )
+        starts = tf.minimum(next_solid, ends)
+        return starts, tf.maximum(after_solid, starts)
+
+    def spell(self, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
+        """Returns strings `[spans]` of characters of all contexts.
+
+        They are encoded anew: `tf.strings.substr` would need a copy of a whole
+        context for each span.
+        """
+        positions = tf.ragged.range(starts, ends)
+        return tf.strings.unicode_encode(
+            positions.with_values(
+                tf.gather(self._characters.values, positions.values)
+            ),
+            "UTF-8",
+        )
+
+
+@functools.cache
+def _spaces() -> tuple[int, ...]:
+    """Returns the code points that `str.strip` removes."""
+    return tuple(c for c in range(sys.maxunicode + 1) if chr(c).isspace())

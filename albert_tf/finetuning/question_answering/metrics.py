@@ -1,0 +1,346 @@
+"""Scores by the official rules of SQuAD 1.1 and 2.0 and of CMRC 2018."""
+
+from __future__ import annotations
+
+import re
+import string
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+from albert_tf.errors import InputError
+
+# Question ID -> its right answers; none if the question has no answer.
+Answers = Mapping[str, Sequence[str]]
+
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+def squad_v1(
+    answers: Answers, predictions: Mapping[str, str]
+) -> dict[str, float]:
+    """Scores predictions by the rules of SQuAD 1.1.
+
+    Args:
+      answers: At least one for each question.
+      predictions: Question ID -> answer. Questions that are not in `answers`
+        are ignored; questions without a prediction score 0.
+
+    Returns:
+      `exact_match` and `f1` in percent, the number of questions `total`, and
+      of those without a prediction `missing`.
+
+    Raises:
+      InputError: If there is no question, or one has no answer.
+    """
+    _check(answers, "SQuAD 1.1", "score by the rules of SQuAD 2.0")
+    exact, f1 = _scores(
+        answers, predictions, normalize_answer, _words_of_answer, _word_f1
+    )
+    return {
+        "exact_match": 100.0 * sum(exact.values()) / len(answers),
+        "f1": 100.0 * sum(f1.values()) / len(answers),
+        "total": len(answers),
+        "missing": len(answers) - len(exact),
+    }
+
+
+def squad_v2(
+    answers: Answers, predictions: Mapping[str, str]
+) -> dict[str, float]:
+    """Scores predictions by the rules of SQuAD 2.0.
+
+    The official script stops at a missing prediction; here it scores 0, as by
+    the rules of 1.1.
+
+    Args:
+      answers: Empty where the right answer is "".
+      predictions: Question ID -> answer, "" for none.
+
+    Returns:
+      `exact` and `f1` in percent, `total` and `missing` as of `squad_v1`, and
+      `HasAns_exact`, `HasAns_f1`, `HasAns_total`, `NoAns_exact` and so on of
+      the questions with and without an answer, if there are any.
+
+    Raises:
+      InputError: If there is no question.
+    """
+    _check(answers)
+    exact, f1 = question_scores(answers, predictions)
+    groups = {
+        "": list(answers),
+        "HasAns_": [question for question, right in answers.items() if right],
+        "NoAns_": [question for question in answers if not answers[question]],
+    }
+    scores = {}
+    for name, questions in groups.items():
+        total = len(questions)
+        if not total:
+            continue
+        for metric, values in (("exact", exact), ("f1", f1)):
+            scored = sum(values.get(question, 0) for question in questions)
+            scores[name + metric] = 100.0 * scored / total
+        scores[name + "total"] = total
+    return {**scores, "missing": len(answers) - len(exact)}
+
+
+def question_scores(
+    answers: Answers, predictions: Mapping[str, str]
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Returns exact match and F1, 0 to 1, of each question of SQuAD 2.0.
+
+    Questions without a prediction are skipped.
+    """
+    # Answers of which normalization leaves nothing, such as "the", are none.
+    right = {
+        question: [text for text in texts if normalize_answer(text)] or [""]
+        for question, texts in answers.items()
+    }
+
+    def f1(predicted, right):
+        if not predicted or not right:
+            return float(predicted == right)
+        return _word_f1(predicted, right)
+
+    return _scores(right, predictions, normalize_answer, _words_of_answer, f1)
+
+
+def normalize_answer(text: str) -> str:
+    """Removes case, ASCII punctuation, articles and redundant white space."""
+    text = text.lower().translate(_NO_PUNCTUATION)
+    return " ".join(_ARTICLES.sub(" ", text).split())
+
+
+def _check(
+    answers: Answers, rules: str | None = None, advice: str = ""
+) -> None:
+    """Raises an `InputError` if there is no question, or no answer to one.
+
+    Args:
+      answers: The right answers.
+      rules: Whose rules; None if questions may have no answer.
+      advice: What to do otherwise.
+    """
+    if not answers:
+        raise InputError("there is no question to score")
+    for question, right in answers.items():
+        if rules and not right:
+            raise InputError(
+                f"question {question}: {rules} has no questions without an "
+                f"answer; {advice}"
+            )
+
+
+def _scores(
+    answers: Answers,
+    predictions: Mapping[str, str],
+    normalize: Callable[[str], str],
+    split: Callable[[str], list[str]],
+    f1_of: Callable[[list[str], list[str]], float],
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Returns exact match and F1 of predicted questions, 0 to 1.
+
+    Args:
+      answers: The right answers, of which the best one counts.
+      predictions: Question ID -> answer.
+      normalize: Equal normalized texts are an exact match.
+      split: Splits texts into the units of F1.
+      f1_of: F1 of a prediction and an answer, both split.
+    """
+    exact, f1 = {}, {}
+    for question, right in answers.items():
+        if question not in predictions:
+            continue
+        predicted = predictions[question]
+        exact[question] = float(normalize(predicted) in map(normalize, right))
+        units = split(predicted)
+        f1[question] = max(f1_of(units, split(text)) for text in right)
+    return exact, f1
+
+
+def _words_of_answer(text: str) -> list[str]:
+    return normalize_answer(text).split()
+
+
+def _word_f1(predicted: list[str], right: list[str]) -> float:
+    common = sum((Counter(predicted) & Counter(right)).values())
+    return _f1(common, predicted, right)
+
+
+def _f1(common: int, predicted: list[str], right: list[str]) -> float:
+    if not common:
+        return 0.0
+    precision, recall = common / len(predicted), common / len(right)
+    return 2 * precision * recall / (precision + recall)
+
+
+# The script's list, in which "……" has two characters and so never counts.
+_DROPPED = frozenset("-:_*^/\\~`+=，。：？！“”；’《》·、「」（）－～『』")
+_IDEOGRAPH = re.compile("[\u4e00-\u9fa5]")
+
+# How NLTK's `word_tokenize` splits text between ideographs.
+_OPENING_QUOTE = re.compile(r"(?:^|(?<=[ (\[{<]))\"")
+_MARKS = re.compile(r"\.{2,}|''|`+|[;@#$%&?!<>\[\](){}‘„«»]|,(?=\D|$)")
+_FINAL_PERIOD = re.compile(r"(?<=[^.])\.(?=[\])}>\"'» ]*$)")
+_CLITICS = re.compile(r"(?<=[^' ])('(?:s|m|d|ll|re|ve)?|n't)(?=\s|$)")
+
+
+def cmrc(answers: Answers, predictions: Mapping[str, str]) -> dict[str, float]:
+    """Scores predictions by the rules of CMRC 2018.
+
+    F1 is that of the longest common run of segments: ideographs, and words
+    between them, without punctuation. Exact match compares lower-cased
+    characters without punctuation. The best right answer counts.
+
+    The script splits text between ideographs with NLTK's `word_tokenize`; its
+    rules that matter in answers are written out here.
+
+    Args:
+      answers: At least one for each question.
+      predictions: Question ID -> answer; a question without scores 0.
+
+    Returns:
+      `f1`, `exact_match` and their mean `average` in percent, `total` and
+      `missing` as of `squad_v1`.
+
+    Raises:
+      InputError: If there is no question, or one has no answer.
+    """
+    _check(answers, "CMRC 2018", "give one")
+    matches, f1s = _scores(
+        answers, predictions, _solid, _segments, _longest_run_f1
+    )
+    f1, exact = (
+        100.0 * sum(values.values()) / len(answers) for values in (f1s, matches)
+    )
+    return {
+        "f1": f1,
+        "exact_match": exact,
+        "average": (exact + f1) * 0.5,
+        "total": len(answers),
+        "missing": len(answers) - len(f1s),
+    }
+
+
+def _solid(text: str) -> str:
+    return "".join(c for c in text.lower().strip() if c not in _DROPPED)
+
+
+def _segments(text: str) -> list[str]:
+    segments = []
+    for part in re.split("([\u4e00-\u9fa5])", _solid(text)):
+        segments += [part] if _IDEOGRAPH.match(part) else _words(part)
+    return segments
+
+
+def _words(text: str) -> list[str]:
+    text = _OPENING_QUOTE.sub(" `` ", text).replace('"', " '' ")
+    text = _MARKS.sub(r" \g<0> ", text)
+    text = _FINAL_PERIOD.sub(" .", text)
+    return _CLITICS.sub(r" \1", text).split()
+
+
+def _longest_run_f1(predicted: list[str], right: list[str]) -> float:
+    """Returns the F1 of the longest run of segments that both have."""
+    longest = 0
+    before = [0] * (len(right) + 1)
+    for a in predicted:
+        row = [0] * (len(right) + 1)
+        for j, b in enumerate(right):
+            if a == b:
+                row[j + 1] = before[j] + 1
+        longest = max(longest, *row)
+        before = row
+    return _f1(longest, predicted, right)
+
+
+# Scoring functions by the name of the rules.
+RULES = {"squad1.1": squad_v1, "squad2.0": squad_v2, "cmrc": cmrc}
+
+
+def best_thresholds(
+    answers: Answers,
+    predictions: Mapping[str, str],
+    null_scores: Mapping[str, float | None],
+) -> dict[str, float]:
+    """Finds the null thresholds with the best scores by SQuAD 2.0's rules.
+
+    A question is answered if its null score is at most the threshold. The
+    official script differs in three ways: it does not apply the threshold in
+    this way to what it reports, it separates questions with equal null scores,
+    and it cannot leave all questions unanswered.
+
+    Args:
+      answers: The right answers.
+      predictions: Question ID -> answer, if it has one.
+      null_scores: Question ID -> the higher, the less likely it has one.
+
+    Returns:
+      `best_exact` and `best_f1` in percent, and `best_exact_thresh` and
+      `best_f1_thresh`, with which `apply_threshold` gives predictions with
+      these scores; the lowest of equally good thresholds.
+
+    Raises:
+      InputError: If a predicted question has no null score.
+    """
+    found = {}
+    answered = question_scores(answers, predictions)
+    nothing = question_scores(answers, dict.fromkeys(predictions, ""))
+    for name, if_answered, if_not in zip(
+        ("exact", "f1"), answered, nothing, strict=True
+    ):
+        gains = {
+            question: if_answered[question] - if_not[question]
+            for question in if_answered
+        }
+        threshold = _best(gains, null_scores)
+        scores = squad_v2(
+            answers, apply_threshold(predictions, null_scores, threshold)
+        )
+        found[f"best_{name}"] = scores[name]
+        found[f"best_{name}_thresh"] = threshold
+    return found
+
+
+def apply_threshold(
+    predictions: Mapping[str, str],
+    null_scores: Mapping[str, float | None],
+    threshold: float,
+) -> dict[str, str]:
+    """Returns the predictions, "" where the null score is above the threshold.
+
+    Raises:
+      InputError: If a question has no null score.
+    """
+    return {
+        question: "" if _score(null_scores, question) > threshold else text
+        for question, text in predictions.items()
+    }
+
+
+def _best(
+    gains: Mapping[str, float], null_scores: Mapping[str, float | None]
+) -> float:
+    """Returns the threshold up to which the sum of the gains is highest."""
+    at: dict[float, float] = {}
+    for question, gain in gains.items():
+        score = _score(null_scores, question)
+        at[score] = at.get(score, 0.0) + gain
+    # Below all of them, but finite: JSON has no infinity.
+    threshold = min(at, default=0.0) - 1.0
+    best = total = 0.0
+    for score in sorted(at):
+        total += at[score]
+        if total > best:
+            best, threshold = total, score
+    return threshold
+
+
+def _score(null_scores: Mapping[str, float | None], question: str) -> float:
+    score = null_scores.get(question)
+    if score is None:
+        raise InputError(
+            f"question {question}: a prediction but no null score; give those "
+            "of a model with a joint head"
+        )
+    return score

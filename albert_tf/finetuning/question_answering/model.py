@@ -1,0 +1,341 @@
+"""The model of question answering, and its head for SQuAD 2.0."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.finetuning.question_answering.features import (
+    P_MASK,
+    START_POSITIONS,
+)
+from albert_tf.layers.dense import dense
+from albert_tf.layers.dropout import Dropout
+from albert_tf.layers.layer_norm import LayerNorm
+from albert_tf.models.base import (
+    ENCODER_INPUTS,
+    AlbertModel,
+    check_dropout,
+    check_inputs,
+    check_positive,
+)
+from albert_tf.models.encoder import AlbertEncoder
+
+HEADS = ("v1", "joint")
+
+# Score of positions where no answer can be, as in the original.
+_MASKED_SCORE = -1e30
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class AlbertSpanLabeler(AlbertModel):
+    """Encoder with one of the original's two heads for question answering.
+
+    `head="v1"` (SQuAD 1.1): one dense layer. Inputs are the encoder's dict.
+    Outputs are `start_logits` and `end_logits` `[batch, seq]`. As in the
+    original, there is no dropout before the layer, and question and padding are
+    not masked.
+
+    `head="joint"` (SQuAD 2.0, after XLNet): predicts the end given the start,
+    and whether there is an answer. Inputs are the encoder's dict, `p_mask`
+    `[batch, seq]` (1 where no answer can start or end; 0 for the context and
+    `[CLS]`), and for training `start_positions` `[batch]`, the true starts.
+    With K = `start_n_top` and M = `end_n_top` the outputs are
+
+    - `start_log_probs` `[batch, seq]`
+    - `start_top_log_probs`, `start_top_index` `[batch, K]`: the best starts
+    - `end_log_probs` `[batch, K, seq]`: given each of them
+    - `end_top_log_probs`, `end_top_index` `[batch, K * M]`: the best ends of
+      the first start, of the second, and so on
+    - `is_impossible_logits` `[batch]`: the higher, the less likely an answer
+
+    and with `start_positions` only `start_log_probs`, `end_log_probs`
+    `[batch, seq]` and `is_impossible_logits`. Log-probabilities are -1e30 where
+    `p_mask` is 1.
+
+    All but the indices are float32 whatever the precision. The encoder has no
+    pooler.
+
+    Args:
+      config: The architecture.
+      head: "v1" or "joint".
+      dropout: Dropout rate before the last layer of the joint head's
+        answerability.
+      start_n_top: K, at most the length of the sequences; joint head only.
+      end_n_top: M, likewise.
+      packed: See `AlbertEncoder`. The v1 logits of padding are then those of
+        zero states.
+      rematerialize: See `AlbertEncoder`.
+      **kwargs: `name`, `dtype` and `trainable` of `keras.Model`.
+
+    Raises:
+      InputError: If `head`, `dropout`, `start_n_top` or `end_n_top` is invalid.
+    """
+
+    HEAD_ARGUMENTS = ("head",)
+
+    def __init__(
+        self,
+        config: AlbertConfig,
+        head: str,
+        *,
+        dropout: float = 0.1,
+        start_n_top: int = 5,
+        end_n_top: int = 5,
+        packed: bool = False,
+        rematerialize: bool = False,
+        **kwargs,
+    ):
+        if head not in HEADS:
+            raise InputError(
+                f"AlbertSpanLabeler: head={head!r} must be one of "
+                f"{', '.join(HEADS)}"
+            )
+        dropout = check_dropout("AlbertSpanLabeler", dropout)
+        check_positive("AlbertSpanLabeler", "start_n_top", start_n_top)
+        check_positive("AlbertSpanLabeler", "end_n_top", end_n_top)
+        super().__init__(config, **{"name": "span_labeler", **kwargs})
+        self.head = head
+        self.head_dropout = dropout
+        self.start_n_top = start_n_top
+        self.end_n_top = end_n_top
+        self.encoder = AlbertEncoder(
+            config,
+            packed,
+            pooler=False,
+            rematerialize=rematerialize,
+            dtype=self.dtype_policy,
+        )
+        if head == "v1":
+            self.span_head = dense(config, 2, "span_head", "float32")
+            self.span_head.build((None, config.hidden_size))
+        else:
+            self.joint_span_head = JointSpanHead(
+                config,
+                start_n_top,
+                end_n_top,
+                dropout,
+                name="joint_span_head",
+                dtype=self.dtype_policy,
+            )
+            self.joint_span_head.build()
+        self.built = True
+
+    def call(self, inputs, training=False):
+        """Maps the input dict to the output dict (see the class)."""
+        if self.head == "v1":
+            check_inputs(inputs, ENCODER_INPUTS)
+        else:
+            check_inputs(inputs, (*ENCODER_INPUTS, P_MASK), (START_POSITIONS,))
+        states = self.encoder(
+            {name: inputs[name] for name in ENCODER_INPUTS}, training=training
+        )["sequence_output"]
+        if self.head == "v1":
+            logits = self.span_head(states)
+            return {
+                "start_logits": logits[..., 0],
+                "end_logits": logits[..., 1],
+            }
+        return self.joint_span_head(
+            states,
+            inputs[P_MASK],
+            inputs.get(START_POSITIONS),
+            training=training,
+        )
+
+    @classmethod
+    def _arguments_from(cls, checkpoint, new_head, given):
+        heads = {"span_head": "v1", "joint_span_head": "joint"}
+        found = [
+            kind
+            for part, kind in heads.items()
+            if part in checkpoint.components
+        ]
+        if new_head or len(found) != 1:
+            return {}
+        return {"head": found[0], "dropout": checkpoint.head.dropout}
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns what `from_config` needs."""
+        return {
+            **super().get_config(),
+            "head": self.head,
+            "dropout": self.head_dropout,
+            "start_n_top": self.start_n_top,
+            "end_n_top": self.end_n_top,
+            "packed": self.encoder.packed,
+            "rematerialize": self.encoder.rematerialize,
+        }
+
+
+class JointSpanHead(keras.layers.Layer):
+    """Start, end given the start, and answerability of a span (after XLNet).
+
+    The original's head for SQuAD 2.0, with one dropout before the last layer.
+
+    Args:
+      config: The architecture.
+      start_n_top: K, the number of starts predicted without the true ones.
+      end_n_top: M, the number of ends predicted for each start.
+      dropout: Dropout rate before the last layer of the answerability.
+      **kwargs: `name` and `dtype` of `keras.layers.Layer`.
+    """
+
+    def __init__(
+        self,
+        config: AlbertConfig,
+        start_n_top: int,
+        end_n_top: int,
+        dropout: float,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.config = config
+        self.start_n_top = start_n_top
+        self.end_n_top = end_n_top
+        self.start = dense(config, 1, "start", "float32")
+        self.end = _EndScores(config, name="end", dtype=self.dtype_policy)
+        self.answerability = _Answerability(
+            config, dropout, name="answerability", dtype=self.dtype_policy
+        )
+
+    def build(self, input_shape=None):
+        """Makes the weights; sizes come from the config."""
+        self.start.build((None, self.config.hidden_size))
+        self.end.build()
+        self.answerability.build()
+
+    def call(self, states, p_mask, start_positions=None, training=False):
+        """Applies the head.
+
+        Args:
+          states: `[batch, seq, hidden]`; the first token is `[CLS]`.
+          p_mask: `[batch, seq]`, 1 where no answer can start or end.
+          start_positions: None, or the true starts `[batch]`.
+          training: whether dropout is on.
+
+        Returns:
+          The dict that `AlbertSpanLabeler` describes.
+        """
+        p_mask = ops.cast(p_mask, "bool")
+        start_scores = ops.squeeze(self.start(states), -1)
+        start_log_probs = _log_softmax(start_scores, p_mask)
+        outputs = {
+            "start_log_probs": start_log_probs,
+            "is_impossible_logits": self.answerability(
+                states, ops.exp(start_log_probs), training=training
+            ),
+        }
+        if start_positions is not None:
+            start_positions = ops.convert_to_tensor(start_positions)
+            end_log_probs = self._end(states, start_positions[:, None], p_mask)
+            return {**outputs, "end_log_probs": end_log_probs[:, 0]}
+        self._check_length(ops.shape(states)[1])
+        start_top, start_index = ops.top_k(start_log_probs, self.start_n_top)
+        end_log_probs = self._end(states, start_index, p_mask)
+        end_top, end_index = ops.top_k(end_log_probs, self.end_n_top)
+        flat = (-1, self.start_n_top * self.end_n_top)
+        return {
+            **outputs,
+            "start_top_log_probs": start_top,
+            "start_top_index": ops.cast(start_index, "int32"),
+            "end_log_probs": end_log_probs,
+            "end_top_log_probs": ops.reshape(end_top, flat),
+            "end_top_index": ops.reshape(ops.cast(end_index, "int32"), flat),
+        }
+
+    def _end(self, states, starts, p_mask):
+        """Log-probabilities `[batch, K, seq]` for `starts` `[batch, K]`."""
+        start_states = ops.take_along_axis(
+            states, ops.cast(starts, "int32")[:, :, None], axis=1
+        )
+        return _log_softmax(self.end(states, start_states), p_mask[:, None])
+
+    def _check_length(self, length) -> None:
+        for name in ("start_n_top", "end_n_top"):
+            wanted = getattr(self, name)
+            if isinstance(length, int) and length < wanted:
+                raise ValueError(
+                    f"input_word_ids has length {length}, but {name}={wanted} "
+                    "positions are to be found in it; pad the inputs"
+                )
+
+
+class _EndScores(keras.layers.Layer):
+    """Scores of the ends for some starts: dense 2H -> H, LayerNorm, dense 1."""
+
+    def __init__(self, config: AlbertConfig, **kwargs):
+        super().__init__(**kwargs)
+        self.config = config
+        self.dense = dense(
+            config, config.hidden_size, "dense", self.dtype_policy
+        )
+        self.layer_norm = LayerNorm(
+            config.layer_norm_eps, name="layer_norm", dtype=self.dtype_policy
+        )
+        self.output_dense = dense(config, 1, "output", "float32")
+
+    def build(self, input_shape=None):
+        """Makes the weights; sizes come from the config."""
+        hidden = self.config.hidden_size
+        self.dense.build((None, 2 * hidden))
+        self.layer_norm.build((None, hidden))
+        self.output_dense.build((None, hidden))
+
+    def call(self, states, start_states):
+        """`[batch, seq, H]`, `[batch, K, H]` -> float32 `[batch, K, seq]`."""
+        hidden = self.config.hidden_size
+        batch, length = ops.shape(states)[:2]
+        picks = ops.shape(start_states)[1]
+        # The product with concat(state, start state) is the sum of two, of
+        # which neither is repeated for each pair.
+        kernel = ops.convert_to_tensor(self.dense.kernel)
+        of_end = ops.matmul(ops.reshape(states, (-1, hidden)), kernel[:hidden])
+        of_start = ops.matmul(
+            ops.reshape(start_states, (-1, hidden)), kernel[hidden:]
+        )
+        x = ops.reshape(of_end, (batch, 1, length, hidden))
+        x = x + ops.reshape(of_start, (batch, picks, 1, hidden))
+        x = self.layer_norm(ops.tanh(x + self.dense.bias))
+        # Rows, as everywhere: Keras 3.12's product of four axes with a matrix
+        # is wrong on CPUs, and writes where it should not.
+        scores = self.output_dense(ops.reshape(x, (-1, hidden)))
+        return ops.reshape(scores, (batch, picks, length))
+
+
+class _Answerability(keras.layers.Layer):
+    """Dense 2H -> H of the expected start and `[CLS]`, dropout, dense 1."""
+
+    def __init__(self, config: AlbertConfig, dropout: float, **kwargs):
+        super().__init__(**kwargs)
+        self.config = config
+        self.dense = dense(
+            config, config.hidden_size, "dense", self.dtype_policy, "tanh"
+        )
+        self.dropout = Dropout(dropout, dtype=self.dtype_policy)
+        self.output_dense = dense(
+            config, 1, "output", "float32", use_bias=False
+        )
+
+    def build(self, input_shape=None):
+        """Makes the weights; sizes come from the config."""
+        self.dense.build((None, 2 * self.config.hidden_size))
+        self.output_dense.build((None, self.config.hidden_size))
+
+    def call(self, states, start_probs, training=False):
+        """`[batch, seq, H]`, `[batch, seq]` -> float32 logits `[batch]`."""
+        probs = ops.cast(start_probs, self.compute_dtype)
+        expected = ops.matmul(probs[:, None], states)[:, 0]
+        x = ops.concatenate([expected, states[:, 0]], axis=-1)
+        x = self.dropout(self.dense(x), training=training)
+        return ops.squeeze(self.output_dense(x), -1)
+
+
+def _log_softmax(scores, p_mask):
+    """Log-probabilities over the last axis; -1e30 where masked."""
+    scores = ops.where(p_mask, _MASKED_SCORE, scores)
+    return ops.log_softmax(scores, axis=-1)

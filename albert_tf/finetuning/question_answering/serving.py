@@ -1,0 +1,341 @@
+"""The exported graph of question answering: from strings to answers."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.finetuning.question_answering.answers import NO_SPAN
+from albert_tf.finetuning.question_answering.contexts import (
+    Contexts,
+    Windows,
+    cut_windows,
+)
+from albert_tf.finetuning.question_answering.decoder import (
+    END_INDEX,
+    END_SCORE,
+    NULL_SCORE,
+    START_INDEX,
+    START_SCORE,
+    BestAnswers,
+    WindowPieces,
+    best_answers,
+    best_positions,
+    null_scores,
+)
+from albert_tf.finetuning.question_answering.features import (
+    P_MASK,
+    WindowSettings,
+)
+from albert_tf.finetuning.question_answering.model import AlbertSpanLabeler
+from albert_tf.finetuning.serving import TEXTS, ServingGraph
+from albert_tf.models.model_graph import ModelGraph, Tensors
+from albert_tf.text.base_tokenizer import Tokenizer
+from albert_tf.text.preprocessor import AlbertPreprocessor
+
+QUESTION = "question"
+CONTEXT = "context"
+
+
+def question_answering_graph(
+    model: AlbertSpanLabeler,
+    tokenizer: Tokenizer,
+    *,
+    settings: WindowSettings,
+    n_best: int = 20,
+    max_answer_length: int = 30,
+    null_threshold: float | None = None,
+    packed: bool = True,
+    windows_per_call: int = 32,
+) -> ServingGraph:
+    """Makes the graph of a question answering model.
+
+    Inputs: `question` and `context`, strings `[batch]`. Outputs, all `[batch]`,
+    are those of `answer_questions`:
+
+    - `answer`, strings: cut from the context; "" if there is none
+    - `start`, `end`, int32: where it begins and ends in the context, in
+      characters; -1 without an answer
+    - `start_byte`, `end_byte`, int32: the same in bytes of UTF-8
+    - `score`, float32: sum of the best answer's start and end scores, logits of
+      the v1 head, log-probabilities of the joint head
+    - `probability`, float32: softmax over the `n_best` answers
+    - `null_odds`, float32, joint head only: the higher, the less likely an
+      answer. Above `null_threshold` there is none; score and probability are
+      still those of the best one.
+
+    Contexts of any length are cut into windows, which go through the encoder in
+    groups of similar length, so that the memory for activations does not grow
+    with the contexts.
+
+    Args:
+      model: The fine-tuned model.
+      tokenizer: Tokenizer of the model.
+      settings: Lengths of the windows.
+      n_best: See `answer_questions`.
+      max_answer_length: Likewise.
+      null_threshold: See `QuestionAnswers.text`; joint head only.
+      packed: See `AlbertEncoder`.
+      windows_per_call: Windows that go through the encoder at once.
+
+    Raises:
+      InputError: If a number is below 1, `max_seq_length` is more than the
+        model's, or the v1 head is given a threshold.
+    """
+    for name, value in {
+        "n_best": n_best,
+        "max_answer_length": max_answer_length,
+        "windows_per_call": windows_per_call,
+    }.items():
+        if value < 1:
+            raise InputError(f"{name}={value} must be at least 1")
+    if null_threshold is not None and model.head != "joint":
+        raise InputError(
+            f"null_threshold={null_threshold} requires the joint head; the "
+            f"{model.head} head does not predict whether there is an answer"
+        )
+    preprocessor = AlbertPreprocessor.from_tokenizer(
+        tokenizer, settings.max_seq_length
+    )
+    graph = ModelGraph(model, packed)
+    scorer = _WindowScorer(
+        model,
+        graph,
+        preprocessor,
+        # No row has more positions.
+        min(n_best, settings.max_seq_length),
+        windows_per_call,
+    )
+
+    def call(inputs: Tensors, training: bool) -> Tensors:
+        check = tf.debugging.assert_equal(
+            tf.size(inputs[QUESTION]),
+            tf.size(inputs[CONTEXT]),
+            "There must be as many questions as contexts",
+        )
+        with tf.control_dependencies([check]):
+            # Questions about the same context are often asked together.
+            texts, context_of = tf.unique(inputs[CONTEXT], tf.int64)
+        contexts = Contexts(texts)
+        ids, starts, ends = preprocessor.tokenize_with_offsets(texts)
+        starts, ends = (
+            contexts.to_characters(ids.value_rowids(), x.values)
+            for x in (starts, ends)
+        )
+        questions = preprocessor.tokenize(inputs[QUESTION])
+        questions = questions[:, : settings.max_query_length]
+        windows = cut_windows(
+            questions.row_lengths(),
+            tf.gather(ids.row_lengths(), context_of),
+            max_seq_length=settings.max_seq_length,
+            doc_stride=settings.doc_stride,
+        )
+        # Numbers of the windows' pieces among those of all contexts.
+        first_piece = tf.gather(
+            tf.gather(ids.row_starts(), context_of), windows.question_of
+        )
+        pieces = tf.ragged.range(
+            windows.starts + first_piece, windows.ends + first_piece
+        )
+        scores = scorer(
+            questions,
+            windows,
+            pieces.with_values(tf.gather(ids.values, pieces.values)),
+            training,
+        )
+        # [CLS] and [SEP] are around the question.
+        window_pieces = WindowPieces(
+            question_of=windows.question_of,
+            first_context_token=tf.gather(
+                questions.row_lengths() + 2, windows.question_of
+            ),
+            lengths=pieces.row_lengths(),
+            starts=tf.gather(starts, pieces.values),
+            ends=tf.gather(ends, pieces.values),
+            max_context=windows.max_context.values,
+        )
+        best = best_answers(
+            window_pieces,
+            [scores],
+            contexts,
+            context_of,
+            n_best=n_best,
+            max_answer_length=max_answer_length,
+        )
+        null_odds = null_scores(
+            window_pieces, [scores], tf.size(context_of, tf.int64)
+        )
+        return _outputs(
+            model.head,
+            inputs[CONTEXT],
+            contexts,
+            context_of,
+            best,
+            null_odds,
+            null_threshold,
+        )
+
+    return ServingGraph(
+        model=graph,
+        preprocessor=preprocessor,
+        inputs={QUESTION: TEXTS, CONTEXT: TEXTS},
+        call=call,
+        max_seq_length=settings.max_seq_length,
+    )
+
+
+class _WindowScorer:
+    """Runs the model on windows; returns their `best_positions`."""
+
+    def __init__(
+        self,
+        model: AlbertSpanLabeler,
+        graph: ModelGraph,
+        preprocessor: AlbertPreprocessor,
+        n_best: int,
+        windows_per_call: int,
+    ):
+        self._graph = graph
+        self._preprocessor = preprocessor
+        self._n_best = n_best
+        self._windows_per_call = windows_per_call
+        self._is_joint = model.head == "joint"
+        self._min_length = 0
+        starts, shape = n_best, [None, 1, n_best]
+        if self._is_joint:
+            starts, ends = model.start_n_top, model.end_n_top
+            shape = [None, starts, ends]
+            self._min_length = max(starts, ends)
+        self._specs = {
+            START_INDEX: tf.TensorSpec([None, starts], tf.int32),
+            START_SCORE: tf.TensorSpec([None, starts], tf.float32),
+            END_INDEX: tf.TensorSpec(shape, tf.int32),
+            END_SCORE: tf.TensorSpec(shape, tf.float32),
+        }
+        if self._is_joint:
+            self._specs[NULL_SCORE] = tf.TensorSpec([None], tf.float32)
+
+    def __call__(
+        self,
+        questions: tf.RaggedTensor,
+        windows: Windows,
+        pieces: tf.RaggedTensor,
+        training: bool,
+    ) -> Tensors:
+        """Returns the scores of all windows, computed group by group.
+
+        Args:
+          questions: Ids `[questions, (pieces)]`.
+          windows: Windows of the questions.
+          pieces: Ids of the context `[windows, (pieces)]`.
+          training: Whether dropout is on.
+        """
+        # Windows of similar length go together.
+        order = tf.argsort(pieces.row_lengths(), stable=True)
+
+        def group(start, outputs):
+            members = order[start : start + self._windows_per_call]
+            found = self._score(
+                tf.gather(questions, tf.gather(windows.question_of, members)),
+                tf.gather(pieces, members),
+                training,
+            )
+            return start + self._windows_per_call, {
+                name: tf.concat([outputs[name], found[name]], 0)
+                for name in outputs
+            }
+
+        count = tf.size(order)
+        _, outputs = tf.while_loop(
+            lambda start, _: start < count,
+            group,
+            (
+                tf.constant(0),
+                {
+                    name: tf.zeros([0, *spec.shape[1:]], spec.dtype)
+                    for name, spec in self._specs.items()
+                },
+            ),
+            (
+                tf.TensorShape([]),
+                {name: spec.shape for name, spec in self._specs.items()},
+            ),
+            # Two groups at a time would take the memory of two.
+            parallel_iterations=1,
+        )
+        inverse = tf.math.invert_permutation(order)
+        return {name: tf.gather(x, inverse) for name, x in outputs.items()}
+
+    def _score(
+        self,
+        questions: tf.RaggedTensor,
+        pieces: tf.RaggedTensor,
+        training: bool,
+    ) -> Tensors:
+        longest = tf.reduce_max(
+            questions.row_lengths() + pieces.row_lengths() + 3
+        )
+        batch = self._preprocessor.bert_pack_inputs(
+            [questions, pieces],
+            tf.maximum(tf.cast(longest, tf.int32), self._min_length),
+        )
+        mask = batch["input_mask"]
+        if self._is_joint:
+            # As `SpanWindow.p_mask`: the context is the second segment without
+            # its [SEP], the last real token.
+            is_last = mask - tf.pad(mask[:, 1:], [[0, 0], [0, 1]])
+            is_first = tf.one_hot(0, tf.shape(mask)[1], dtype=tf.int32)
+            may_answer = batch["input_type_ids"] - is_last + is_first
+            batch = {**batch, P_MASK: 1 - may_answer}
+        return best_positions(self._graph(batch, training), mask, self._n_best)
+
+
+def _outputs(
+    head: str,
+    texts: tf.Tensor,
+    contexts: Contexts,
+    context_of: tf.Tensor,
+    best: BestAnswers,
+    null_odds: tf.Tensor | None,
+    null_threshold: float | None,
+) -> Tensors:
+    """Returns the outputs of the task, of the first of the best answers."""
+    is_found = best.starts.row_lengths() > 0
+    # 0, where there is no span.
+    start, end, start_score, end_score, probability = (
+        values[:, :1].to_tensor(shape=[None, 1])[:, 0] for values in best
+    )
+    start_byte, end_byte = (
+        contexts.to_bytes(context_of, x) for x in (start, end)
+    )
+    no_span, no_score = NO_SPAN[head]
+    answer = tf.where(
+        is_found,
+        tf.strings.substr(texts, start_byte, end_byte - start_byte),
+        no_span,
+    )
+    has_answer = is_found
+    outputs = {
+        "score": tf.where(is_found, start_score + end_score, 2 * no_score),
+        "probability": tf.where(is_found, probability, 1.0),
+    }
+    if null_odds is not None:
+        outputs["null_odds"] = null_odds
+        if null_threshold is not None:
+            is_null = null_odds > null_threshold
+            answer = tf.where(is_null, "", answer)
+            has_answer &= ~is_null
+    positions = {
+        "start": start,
+        "end": end,
+        "start_byte": start_byte,
+        "end_byte": end_byte,
+    }
+    return {
+        "answer": answer,
+        **{
+            name: tf.where(has_answer, tf.cast(x, tf.int32), -1)
+            for name, x in positions.items()
+        },
+        **{name: tf.cast(x, tf.float32) for name, x in outputs.items()},
+    }

@@ -1,0 +1,400 @@
+"""Question answering: answers are spans of a context."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+from typing import ClassVar
+
+import numpy as np
+
+from albert_tf.errors import InputError
+from albert_tf.finetuning.features import INPUTS
+from albert_tf.finetuning.question_answering.answers import (
+    AnswerPrediction,
+    QuestionScores,
+    combine_scores,
+)
+from albert_tf.finetuning.question_answering.examples import (
+    QuestionAnsweringExample,
+    read_squad,
+    read_squad_rows,
+)
+from albert_tf.finetuning.question_answering.features import (
+    P_MASK,
+    WindowSettings,
+    question_windows,
+    window_features,
+)
+from albert_tf.finetuning.question_answering.metrics import (
+    RULES,
+    best_thresholds,
+)
+from albert_tf.finetuning.task_config import TaskConfig
+from albert_tf.finetuning.task_type import TaskType
+
+
+class QuestionAnswering(TaskType):
+    """Answers as spans of a context; predictions are `AnswerPrediction`s.
+
+    Settings: those of `WindowSettings`; `head`, `start_n_top` and `end_n_top`
+    of `AlbertSpanLabeler`; `n_best` and `max_answer_length` of
+    `answer_questions`; `rules`, a key of `RULES`; and `null_threshold`, see
+    `QuestionAnswers.text`.
+    """
+
+    name = "question_answering"
+    default_settings: ClassVar = {
+        **dataclasses.asdict(WindowSettings()),
+        "head": "v1",
+        "start_n_top": 5,
+        "end_n_top": 5,
+        "n_best": 20,
+        "max_answer_length": 30,
+        "rules": "squad1.1",
+        "null_threshold": None,
+    }
+    custom_metrics = False
+    input_fields = ("question", "context")
+
+    @classmethod
+    def known_tasks(cls):
+        """Returns SQuAD 1.1 and 2.0 and CMRC 2018."""
+
+        def task(name, reader, metric, files, **settings):
+            return TaskConfig(
+                name=name,
+                task_type=cls.name,
+                metrics=("f1", metric),
+                settings={**cls.default_settings, **settings},
+                source={
+                    "reader": reader,
+                    "folder": "squad" if reader == "squad" else name,
+                    "files": files,
+                },
+            )
+
+        def squad_files(version):
+            splits = ("train", "dev")
+            return {split: f"{split}-v{version}.json" for split in splits}
+
+        return (
+            task("squad1.1", "squad", "exact_match", squad_files("1.1")),
+            task(
+                "squad2.0",
+                "squad",
+                "exact",
+                squad_files("2.0"),
+                head="joint",
+                rules="squad2.0",
+            ),
+            task(
+                "cmrc2018",
+                "cmrc",
+                "exact_match",
+                {
+                    "train": "cmrc2018_train.json",
+                    "dev": "cmrc2018_dev.json",
+                    "test": "cmrc2018_trial.json",
+                },
+                max_seq_length=512,
+                rules="cmrc",
+            ),
+        )
+
+    def check_settings(self):
+        """Checks that SQuAD 2.0 has a head that predicts missing answers."""
+        if self._rules == "squad2.0" and not self._joint:
+            raise InputError(
+                f"the task {self.task_config.name} requires head=joint; "
+                f"head={self._head} does not predict whether there is an answer"
+            )
+
+    def read_examples(self, path, *, bad, labelled, training=False):
+        """Reads the questions of a file; see `read_squad`."""
+        return read_squad(
+            path,
+            bad=bad,
+            labelled=labelled,
+            need_positions=training,
+            # 200 of CMRC's answers are not at their offset.
+            repair_offsets=self.task_config.source["reader"] == "cmrc",
+        )
+
+    def read_dataset(self, parts, *, bad, labelled, training=False):
+        """Reads the rows of SQuAD's data set."""
+        [part] = parts
+        return read_squad_rows(
+            part,
+            impossible=self._rules == "squad2.0",
+            bad=bad,
+            labelled=labelled,
+            need_positions=training,
+        )
+
+    def example_from_fields(self, fields, id):
+        """Makes an example of `question` and `context`."""
+        if set(fields) != {"question", "context"}:
+            return super().example_from_fields(fields, id)
+        for name, text in fields.items():
+            if not text.strip():
+                raise InputError(f"--{name} is empty")
+        return QuestionAnsweringExample(id=id, location="--question", **fields)
+
+    @property
+    def model_class(self):
+        """Class of the models."""
+        from albert_tf.finetuning.question_answering.model import (
+            AlbertSpanLabeler,
+        )
+
+        return AlbertSpanLabeler
+
+    @property
+    def token_outputs(self):
+        """The v1 head's logits."""
+        return () if self._joint else ("start_logits", "end_logits")
+
+    def model_arguments(self):
+        """Returns the head and the number of its candidates."""
+        names = ("head", "start_n_top", "end_n_top")
+        return {name: self.task_config.settings[name] for name in names}
+
+    def make_loss(self):
+        """Returns the loss of the head."""
+        from albert_tf.finetuning.question_answering.losses import (
+            JointSpanLoss,
+            SpanLoss,
+        )
+
+        return JointSpanLoss() if self._joint else SpanLoss()
+
+    def training_features(self, examples):
+        """Returns the windows with the positions of the first answers."""
+        return self._features(self._windows(examples, labelled=True), True)
+
+    def prediction_features(self, examples):
+        """Returns all windows; `metadata` has those of each question."""
+        questions = list(self._windows(examples, labelled=False))
+        features = self._features(questions, False)
+        return dataclasses.replace(features, metadata=questions)
+
+    @property
+    def model_inputs(self):
+        """Inputs of the encoder, and `p_mask` for the joint head."""
+        return (*INPUTS, P_MASK) if self._joint else INPUTS
+
+    def forward(self, model, batch):
+        """Returns the model's outputs that answers are decoded from."""
+        inputs = {name: batch[name] for name in self.model_inputs}
+        if not self._joint:
+            return model(inputs)
+        outputs = model(self._long_enough(inputs))
+        return {
+            name: value
+            for name, value in outputs.items()
+            if name not in ("start_log_probs", "end_log_probs")
+        }
+
+    def predictions(self, examples, features, outputs):
+        """Returns the answers of the model to each question."""
+        rows = iter(outputs)
+        return self._decode(
+            [
+                QuestionScores(
+                    id=example.id,
+                    context=example.context,
+                    windows=windows,
+                    members=[[next(rows) for _ in windows]],
+                )
+                for example, windows in zip(
+                    examples, features.metadata, strict=True
+                )
+            ]
+        )
+
+    def average(self, members):
+        """Returns the answers of all models together.
+
+        Raises:
+          InputError: If the models have different heads, tokenizers or lengths.
+        """
+        averages = combine_scores(
+            {
+                name: [prediction.scores for prediction in predictions]
+                for name, predictions in members.items()
+            }
+        )
+        return self._decode(averages)
+
+    def _decode(self, questions):
+        from albert_tf.finetuning.question_answering.predictions import (
+            answer_questions,
+        )
+
+        settings = self.task_config.settings
+        answers = answer_questions(
+            questions,
+            n_best=settings["n_best"],
+            max_answer_length=settings["max_answer_length"],
+        )
+        return list(map(AnswerPrediction, questions, answers))
+
+    def scores(self, examples, predictions):
+        """Returns exact match and F1 in percent, by the rules of the task.
+
+        By SQuAD 2.0's rules also the null threshold that is best for these
+        examples, with which they are scored.
+        """
+        right = _right_answers(examples)
+        answers = [prediction.answers for prediction in predictions]
+        threshold = None
+        if self._rules == "squad2.0":
+            threshold = best_thresholds(
+                right,
+                {x.id: x.text() for x in answers},
+                {x.id: x.null_score for x in answers},
+            )["best_f1_thresh"]
+        scores = RULES[self._rules](
+            right, {x.id: x.text(threshold) for x in answers}
+        )
+        scores = {"f1": scores["f1"], **scores}
+        if threshold is not None:
+            scores["null_threshold"] = threshold
+        return scores
+
+    def check_scores(self, examples):
+        """Scores no predictions at all; see the base class."""
+        RULES[self._rules](_right_answers(examples), {})
+
+    def with_scores(self, scores):
+        """Returns the task with the null threshold, for SQuAD 2.0."""
+        settings = dict(self.task_config.settings)
+        if self._rules == "squad2.0":
+            settings["null_threshold"] = scores["null_threshold"]
+        return dataclasses.replace(self.task_config, settings=settings)
+
+    def ensemble_config(self, members):
+        """Returns this task with the mean of the null thresholds.
+
+        Null scores are averaged, too, and the order must not matter.
+        """
+        thresholds = {x.settings["null_threshold"] for x in members}
+        if len(thresholds) == 1 or None in thresholds:
+            return self.task_config
+        mean = statistics.fmean(x.settings["null_threshold"] for x in members)
+        return dataclasses.replace(
+            self.task_config,
+            settings={**self.task_config.settings, "null_threshold": mean},
+        )
+
+    def record(self, example, prediction):
+        """Returns the answer, "" for none, and the best ones."""
+        answers = prediction.answers
+        answer = answers.text(self.null_threshold)
+        record = {"id": example.id, "answer": answer}
+        if answers.null_score is not None:
+            record["null_score"] = answers.null_score
+        return record | {"best": answers.n_best()}
+
+    def has_label(self, example):
+        """Returns whether an example can be scored."""
+        return bool(example.answers or example.is_impossible)
+
+    def serving_graph(self, model, *, packed=True):
+        """Returns `question_answering_graph` of the task."""
+        from albert_tf.finetuning.question_answering.serving import (
+            question_answering_graph,
+        )
+
+        settings = self.task_config.settings
+        names = ("n_best", "max_answer_length", "null_threshold")
+        return question_answering_graph(
+            model,
+            self.tokenizer,
+            settings=self._window_settings,
+            packed=packed,
+            **{name: settings[name] for name in names},
+        )
+
+    def sample_examples(self, texts):
+        """Returns a question about each text that is not empty."""
+        contexts = [text for text in texts if text]
+        return [
+            QuestionAnsweringExample(
+                id=str(i), location="", question=contexts[i - 1], context=text
+            )
+            for i, text in enumerate(contexts)
+        ]
+
+    def serving_arrays(self, examples, predictions):
+        """Returns the questions, the answers and their probabilities."""
+        answers = [prediction.answers for prediction in predictions]
+        inputs = {
+            "question": [x.question for x in examples],
+            "context": [x.context for x in examples],
+        }
+        texts = [x.text(self.null_threshold) for x in answers]
+        outputs = {
+            "answer": np.char.encode(np.array(texts, str), "utf-8"),
+            "probability": np.array([x.best[0].probability for x in answers]),
+        }
+        if self._joint:
+            outputs["null_odds"] = np.array([x.null_score for x in answers])
+        return inputs, outputs
+
+    @property
+    def null_threshold(self) -> float | None:
+        """Highest null score of an answered question; None if all are."""
+        return self.task_config.settings["null_threshold"]
+
+    @property
+    def _rules(self) -> str:
+        return self.task_config.settings["rules"]
+
+    @property
+    def _head(self) -> str:
+        return self.task_config.settings["head"]
+
+    @property
+    def _joint(self) -> bool:
+        return self._head == "joint"
+
+    @property
+    def _window_settings(self) -> WindowSettings:
+        fields = dataclasses.fields(WindowSettings)
+        settings = self.task_config.settings
+        return WindowSettings(**{x.name: settings[x.name] for x in fields})
+
+    def _windows(self, examples, labelled):
+        return question_windows(
+            examples, self.tokenizer, self._window_settings, labelled=labelled
+        )
+
+    def _features(self, questions, labelled):
+        return window_features(
+            questions,
+            pad_id=self.tokenizer.pad_id,
+            head=self._head,
+            labelled=labelled,
+        )
+
+    def _long_enough(self, batch):
+        """Pads a batch to the number of starts and ends that the head needs."""
+        import tensorflow as tf
+
+        settings = self.task_config.settings
+        least = max(settings["start_n_top"], settings["end_n_top"])
+        missing = tf.maximum(least - tf.shape(batch["input_mask"])[1], 0)
+        padding = [[0, 0], [0, missing]]
+        return {
+            name: tf.pad(x, padding, constant_values=int(name == P_MASK))
+            for name, x in batch.items()
+        }
+
+
+def _right_answers(examples) -> dict[str, list[str]]:
+    return {
+        example.id: [answer.text for answer in example.answers]
+        for example in examples
+    }

@@ -1,0 +1,203 @@
+"""Registry of task types and of the tasks that are known by name."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import os
+import pathlib
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from albert_tf.errors import InputError
+from albert_tf.finetuning.multiple_choice.task import MultipleChoice
+from albert_tf.finetuning.question_answering.task import QuestionAnswering
+from albert_tf.finetuning.task_config import TaskConfig
+from albert_tf.finetuning.task_type import TaskType
+from albert_tf.finetuning.text_classification.task import (
+    Regression,
+    TextClassification,
+)
+from albert_tf.finetuning.token_classification.task import TokenClassification
+
+if TYPE_CHECKING:
+    from albert_tf.text.base_tokenizer import Tokenizer
+
+_TaskTypeClass = TypeVar("_TaskTypeClass", bound=type[TaskType])
+
+_TASK_TYPES: dict[str, type[TaskType]] = {
+    cls.name: cls
+    for cls in (
+        TextClassification,
+        Regression,
+        MultipleChoice,
+        QuestionAnswering,
+        TokenClassification,
+    )
+}
+# Task type -> absolute path of the module that has registered it.
+_TASK_MODULES: dict[str, str] = {}
+
+
+def register_task_type(cls: _TaskTypeClass) -> _TaskTypeClass:
+    """Registers a task type under its name; also usable as a decorator.
+
+    Raises:
+      InputError: another class of this name is registered.
+    """
+    known = _TASK_TYPES.setdefault(cls.name, cls)
+    if known is not cls:
+        raise InputError(
+            f"task type {cls.name!r} is defined by {known.__module__} already; "
+            "give the new one another name"
+        )
+    return cls
+
+
+def load_task_module(path: str | os.PathLike[str]) -> str:
+    """Runs a Python file that registers task types, unless it was run before.
+
+    Args:
+      path: the file.
+
+    Returns:
+      Its absolute path.
+
+    Raises:
+      InputError: the file does not exist, cannot be imported or registers no
+        task type.
+    """
+    file = pathlib.Path(path).resolve()
+    if str(file) in _TASK_MODULES.values():
+        return str(file)
+    if not file.is_file():
+        raise InputError(f"task_module={os.fspath(path)}: no such file")
+    before = set(_TASK_TYPES)
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    if spec is None or spec.loader is None:
+        raise InputError(
+            f"task_module={os.fspath(path)}: name a Python file (.py)"
+        )
+    module = importlib.util.module_from_spec(spec)
+    # Keras and pickle find classes by the names of their modules.
+    sys.modules.setdefault(file.stem, module)
+    try:
+        spec.loader.exec_module(module)
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(
+            f"task_module={os.fspath(path)}: cannot be imported "
+            f"({type(error).__name__}: {error})"
+        ) from error
+    registered = set(_TASK_TYPES) - before
+    if not registered:
+        raise InputError(
+            f"task_module={os.fspath(path)}: registers no task type; decorate "
+            "its class with @register_task_type"
+        )
+    _TASK_MODULES.update(dict.fromkeys(registered, str(file)))
+    return str(file)
+
+
+def task_type_class(task_config: TaskConfig) -> type[TaskType]:
+    """Returns the class of a task's type; runs its module if need be.
+
+    Raises:
+      InputError: the task type is unknown, or its module is missing.
+    """
+    name, module = task_config.task_type, task_config.task_module
+    if name not in _TASK_TYPES and module is not None:
+        if not os.path.isfile(module):
+            raise InputError(
+                f"task type {name!r} is defined in {module}, which does not "
+                "exist; restore the file"
+            )
+        load_task_module(module)
+    if name not in _TASK_TYPES:
+        raise InputError(
+            f"task_type={name!r} must be one of {', '.join(_TASK_TYPES)}, or "
+            "be defined by --task_module"
+        )
+    return _TASK_TYPES[name]
+
+
+def make_task_type(
+    task_config: TaskConfig, tokenizer: Tokenizer | None = None
+) -> TaskType:
+    """Returns the task type of a task.
+
+    Args:
+      task_config: the task.
+      tokenizer: the model's tokenizer; needed for features.
+
+    Raises:
+      InputError: the task type is unknown, or the settings contradict each
+        other.
+    """
+    return task_type_class(task_config)(task_config, tokenizer)
+
+
+def known_tasks() -> dict[str, TaskConfig]:
+    """Returns the tasks of all registered task types by name."""
+    return {
+        task.name: dataclasses.replace(
+            task, task_module=_TASK_MODULES.get(cls.name)
+        )
+        for cls in _TASK_TYPES.values()
+        for task in cls.known_tasks()
+    }
+
+
+def known_task(name: str) -> TaskConfig:
+    """Returns the task with a name.
+
+    Raises:
+      InputError: no task has this name.
+    """
+    tasks = known_tasks()
+    if name not in tasks:
+        raise InputError(f"task={name!r} must be one of {', '.join(tasks)}")
+    return tasks[name]
+
+
+def with_metrics(task_config: TaskConfig, metrics: Sequence[str]) -> TaskConfig:
+    """Returns a task with other metrics, the key metric first.
+
+    Raises:
+      InputError: the metrics of the task type are fixed.
+    """
+    if not task_type_class(task_config).custom_metrics:
+        raise InputError(
+            f"metrics={','.join(metrics)}: those of the task "
+            f"{task_config.name} are {', '.join(task_config.metrics)}"
+        )
+    return dataclasses.replace(task_config, metrics=tuple(metrics))
+
+
+def with_settings(
+    task_config: TaskConfig, changes: Mapping[str, Any]
+) -> TaskConfig:
+    """Returns a task with other settings.
+
+    Args:
+      task_config: the task.
+      changes: values by name; None keeps the setting.
+
+    Raises:
+      InputError: the task has no such setting, or the settings contradict each
+        other.
+    """
+    changes = {name: x for name, x in changes.items() if x is not None}
+    for name, value in changes.items():
+        if name not in task_config.settings:
+            raise InputError(
+                f"{name}={value}: the task {task_config.name} has no such "
+                f"setting, only {', '.join(task_config.settings)}"
+            )
+    changed = dataclasses.replace(
+        task_config, settings={**task_config.settings, **changes}
+    )
+    make_task_type(changed)  # Checks the settings.
+    return changed

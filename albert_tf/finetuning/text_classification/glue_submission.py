@@ -1,0 +1,182 @@
+"""Predictions of GLUE's test sets, as the benchmark's site takes them."""
+
+from __future__ import annotations
+
+import collections
+import os
+import pathlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from albert_tf.errors import InputError
+from albert_tf.finetuning.data import (
+    FILES,
+    Source,
+    files_below,
+    find_split,
+    read_examples,
+)
+from albert_tf.finetuning.examples import BadExamples
+from albert_tf.finetuning.predictor import Predictor
+from albert_tf.finetuning.registry import make_task_type
+from albert_tf.finetuning.task_config import TaskConfig
+from albert_tf.finetuning.task_type import TaskType
+from albert_tf.finetuning.text_classification.glue import GLUE
+from albert_tf.finetuning.text_classification.task import text_task_config
+
+
+def write_submission(
+    path: str | os.PathLike[str],
+    ids: Iterable[str],
+    predictions: Iterable[int | float],
+    labels: Sequence[str] | None = None,
+) -> int:
+    """Writes the predictions for one test file.
+
+    The site wants a zip file of all tasks' files, each with its name
+    (gluebenchmark.com, FAQ): a header `index<TAB>prediction`, then a line for
+    each example in the order of the test file.
+
+    Args:
+      path: the file to write, such as `MNLI-mm.tsv`; its folder must exist. It
+        appears when it is complete.
+      ids: what the test file has in its column `index`.
+      predictions: class numbers, or numbers where `labels` is None; written
+        with six decimals then.
+      labels: what the site calls the classes.
+
+    Returns:
+      The number of predictions written.
+
+    Raises:
+      InputError: as many ids as predictions are not there; an id is there
+        twice; a class has no label; or the file cannot be written.
+    """
+    path = pathlib.Path(path)
+    ids, predictions = list(ids), list(predictions)
+    if len(ids) != len(predictions):
+        raise InputError(
+            f"{path}: {len(predictions)} predictions for {len(ids)} examples; "
+            "predict every example of the test file once"
+        )
+    twice = [i for i, count in collections.Counter(ids).items() if count > 1]
+    if twice:
+        raise InputError(
+            f"{path}: there are two predictions for index {twice[0]!r}; "
+            "predict every example of the test file once"
+        )
+    lines = [
+        f"{i}\t{_written(prediction, labels, path)}\n"
+        for i, prediction in zip(ids, predictions, strict=True)
+    ]
+    partial = path.with_name(path.name + ".partial")
+    try:
+        with open(partial, "w", encoding="utf-8", newline="\n") as file:
+            file.write("index\tprediction\n")
+            file.writelines(lines)
+        os.replace(partial, path)
+    except OSError as error:
+        raise InputError(
+            f"{path}: cannot be written: {error.strerror}"
+        ) from None
+    return len(lines)
+
+
+def _written(
+    prediction: int | float, labels: Sequence[str] | None, path: pathlib.Path
+) -> str:
+    if labels is None:
+        return f"{prediction:.6f}"
+    if not 0 <= prediction < len(labels):
+        raise InputError(
+            f"{path}: class {prediction} has no label; there are "
+            f"{len(labels)}: {', '.join(labels)}"
+        )
+    return labels[int(prediction)]
+
+
+def write_submissions(
+    predictor: Predictor,
+    task_config: TaskConfig,
+    folder: str | os.PathLike[str],
+    bad: BadExamples,
+    *,
+    source: str = FILES,
+    data: str | os.PathLike[str] | None = None,
+) -> Iterator[pathlib.Path]:
+    """Writes the files that the site wants of a task.
+
+    A model of MNLI also predicts the diagnostic sentences, where they are.
+
+    Args:
+      predictor: one model, or several.
+      task_config: its task.
+      folder: where to write; it must exist.
+      bad: collects examples that cannot be read.
+      source, data: where the test sets are, see `find_split`.
+
+    Yields:
+      The path of each file when it is written.
+
+    Raises:
+      InputError: the task is none of GLUE's, or a test set is not there.
+    """
+    task = GLUE.get(task_config.name)
+    if task is None or not task.submissions:
+        raise InputError(
+            f"glue_submission: the task {task_config.name} is none of GLUE's"
+        )
+    found = [
+        (name, _test_set(task.name, split, source, data))
+        for split, name in task.submissions.items()
+    ]
+    if task.name == "mnli":
+        diagnostic = GLUE["ax"]
+        try:
+            found += [
+                (name, _test_set(diagnostic.name, split, source, data))
+                for split, name in diagnostic.submissions.items()
+            ]
+        except InputError:
+            pass  # Not every download has it.
+    for name, (task_type, test_set) in found:
+        target = pathlib.Path(folder) / name
+        examples = read_examples(task_type, test_set, bad=bad, labelled=False)
+        _write(predictor, task_type.task_config.labels, examples, target)
+        yield target
+
+
+def _test_set(
+    task: str,
+    split: str,
+    source: str,
+    data: str | os.PathLike[str] | None,
+) -> tuple[TaskType, Source]:
+    """Returns how a test set is read, and what from.
+
+    Raises:
+      InputError: it is not there.
+    """
+    # That of a model may name the columns of other tables.
+    task_type = make_task_type(text_task_config(GLUE[task]))
+    found = find_split(task_type, split, source=source, data=data)
+    files_below([found])  # Says so where it is not there.
+    return task_type, found
+
+
+def _write(
+    predictor: Predictor,
+    labels: Sequence[str] | None,
+    examples: Iterator[Any],
+    target: pathlib.Path,
+) -> None:
+    ids, predictions = [], []
+    for chunk in predictor.chunks(examples):
+        ids += [example.id for example in chunk.examples]
+        predictions += [
+            prediction if labels is None else int(np.argmax(prediction))
+            for prediction in chunk.predictions
+        ]
+    write_submission(target, ids, predictions, labels)

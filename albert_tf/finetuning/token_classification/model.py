@@ -1,0 +1,77 @@
+"""Model and loss of token classification."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import keras
+import tensorflow as tf
+
+from albert_tf.config import AlbertConfig
+from albert_tf.finetuning.head_model import LabelHeadModel
+from albert_tf.finetuning.losses import CrossEntropyLoss
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class AlbertTokenClassifier(LabelHeadModel):
+    """Sequence output -> dropout -> dense. The original has no such model.
+
+    Inputs are the encoder's dict. The output is float32 logits
+    `[batch, seq, num_labels]` whatever the precision; on padding they are
+    meaningless, so `fit` needs sample weights `[batch, seq]` that are 0 there.
+
+    Args:
+      config: the architecture.
+      num_labels: size of the output at each token.
+      dropout: of the sequence output.
+      labels: names of the labels in the order of the logits, kept with the
+        model.
+      packed: see `AlbertEncoder`.
+      rematerialize: see `AlbertEncoder`.
+      **kwargs: `name`, `dtype` and `trainable` of `keras.Model`.
+
+    Raises:
+      InputError: a bad `num_labels`, `dropout` or `labels`.
+    """
+
+    HEAD = "token_head"
+
+    def __init__(
+        self,
+        config: AlbertConfig,
+        num_labels: int,
+        *,
+        dropout: float = 0.1,
+        labels: Sequence[str] | None = None,
+        packed: bool = False,
+        rematerialize: bool = False,
+        **kwargs,
+    ):
+        super().__init__(
+            config,
+            num_labels,
+            pooler=False,
+            dropout=dropout,
+            labels=labels,
+            packed=packed,
+            rematerialize=rematerialize,
+            **{"name": "token_classifier", **kwargs},
+        )
+
+    def call(self, inputs, training=False):
+        """Maps the input dict to logits `[batch, seq, num_labels]`."""
+        outputs = self.encoder(inputs, training=training)
+        states = self.dropout(outputs["sequence_output"], training=training)
+        return self.token_head(states)
+
+
+class TokenClassificationLoss(CrossEntropyLoss):
+    """Cross-entropy of tokens with labels, int32 `[batch, seq]`; -1 is none."""
+
+    def weights(self, labels):
+        """Returns 1 where a token has a label."""
+        return tf.cast(labels >= 0, tf.float32)
+
+    def losses(self, labels, outputs):
+        """Returns cross-entropies and hits; see the base class."""
+        return super().losses(tf.maximum(labels, 0), outputs)

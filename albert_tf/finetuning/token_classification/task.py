@@ -1,0 +1,381 @@
+"""Token classification: a label for each word of a sentence."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from albert_tf.errors import InputError
+from albert_tf.finetuning.ensembles import average_probabilities
+from albert_tf.finetuning.features import FeaturesBuilder
+from albert_tf.finetuning.task_config import TaskConfig
+from albert_tf.finetuning.task_type import TaskType
+from albert_tf.finetuning.text_classification.features import LABELS
+from albert_tf.finetuning.text_classification.task import softmax
+from albert_tf.finetuning.token_classification.examples import (
+    TokenClassificationExample,
+    read_conll,
+)
+from albert_tf.finetuning.token_classification.metrics import sequence_metrics
+from albert_tf.text.base_tokenizer import Tokenizer
+
+# The label of tokens that have none.
+IGNORED = -1
+
+# Sentences that are tokenized at a time, so that each word of theirs is
+# tokenized once.
+_CHUNK = 1024
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class WordSequence:
+    """`[CLS] pieces of words [SEP]`: a sentence, or as much of it as fits.
+
+    Attributes:
+      ids: of the tokens, without padding.
+      labels: of the tokens: the label of a word at its first piece, `IGNORED`
+        elsewhere; empty if labels were not asked for.
+      first_pieces: where in the sequence each of its words begins.
+    """
+
+    ids: list[int]
+    labels: list[int]
+    first_pieces: list[int]
+
+    @property
+    def types(self) -> list[int]:
+        """Segments: 0 for every token."""
+        return [0] * len(self.ids)
+
+
+def word_features(
+    examples: Iterable[TokenClassificationExample],
+    tokenizer: Tokenizer,
+    *,
+    max_seq_length: int,
+    labels: Sequence[str] | None = None,
+    num_threads: int = -1,
+) -> Iterator[list[WordSequence]]:
+    """Makes the sequences of sentences; every word is in one of them.
+
+    Each word is tokenized on its own, as if blanks were around it. One that
+    normalizes to nothing, such as a lone control character, is the unknown
+    piece. One with more pieces than a sequence has room for loses its last
+    ones. A long sentence continues in a further sequence with its next word.
+
+    Args:
+      examples: read a chunk at a time.
+      tokenizer: of the model.
+      max_seq_length: most tokens of a sequence.
+      labels: the names of the labels, in the order of the model's outputs; None
+        for sequences without labels.
+      num_threads: see `Tokenizer.encode`.
+
+    Yields:
+      The sequences of each sentence, in order; none without words.
+
+    Raises:
+      InputError: labels are missing or not among `labels`, or
+        `max_seq_length` is below 3.
+    """
+    if max_seq_length < 3:
+        raise InputError(
+            f"max_seq_length={max_seq_length} must be at least 3, to hold "
+            "[CLS], [SEP] and a piece"
+        )
+    places = None if labels is None else {x: i for i, x in enumerate(labels)}
+    room = max_seq_length - 2
+    examples = iter(examples)
+    while chunk := list(itertools.islice(examples, _CHUNK)):
+        words = dict.fromkeys(
+            itertools.chain.from_iterable(example.words for example in chunk)
+        )
+        encoded = tokenizer.encode(list(words), num_threads=num_threads)
+        pieces = {
+            word: ids[:room] or [tokenizer.unk_id]
+            for word, ids in zip(words, encoded, strict=True)
+        }
+        for example in chunk:
+            label_ids = None if places is None else _label_ids(example, places)
+            yield _sequences(
+                [pieces[word] for word in example.words],
+                label_ids,
+                room,
+                tokenizer,
+            )
+
+
+def values_of_words(
+    sequences: Sequence[WordSequence], values: Sequence[np.ndarray]
+) -> np.ndarray:
+    """Returns what was predicted for the words of a sentence, in order.
+
+    Args:
+      sequences: all sequences of the sentence.
+      values: predictions for each sequence, `[tokens, ...]`: labels, or
+        probabilities; what is after the sequence's last token is ignored.
+
+    Returns:
+      The prediction at each word's first piece, `[words, ...]`.
+    """
+    if not sequences:
+        return np.zeros([0])
+    return np.concatenate(
+        [
+            np.asarray(predicted)[sequence.first_pieces]
+            for sequence, predicted in zip(sequences, values, strict=True)
+        ]
+    )
+
+
+def _sequences(
+    words: list[list[int]],
+    label_ids: list[int] | None,
+    room: int,
+    tokenizer: Tokenizer,
+) -> list[WordSequence]:
+    sequences = []
+    begin = 0
+    while begin < len(words):
+        ids, first_pieces = [tokenizer.cls_id], []
+        end = begin
+        while end < len(words) and len(ids) + len(words[end]) <= room + 1:
+            first_pieces.append(len(ids))
+            ids += words[end]
+            end += 1
+        ids.append(tokenizer.sep_id)
+        token_labels: list[int] = []
+        if label_ids is not None:
+            token_labels = [IGNORED] * len(ids)
+            for place, label in zip(
+                first_pieces, label_ids[begin:end], strict=True
+            ):
+                token_labels[place] = label
+        sequences.append(
+            WordSequence(
+                ids=ids, labels=token_labels, first_pieces=first_pieces
+            )
+        )
+        begin = end
+    return sequences
+
+
+def _label_ids(
+    example: TokenClassificationExample, places: dict[str, int]
+) -> list[int]:
+    if example.labels is None:
+        raise InputError(f"{example.location}: no labels")
+    for label in example.labels:
+        if label not in places:
+            raise InputError(
+                f"{example.location}: label {label!r} is not one of "
+                f"{', '.join(places)}"
+            )
+    return [places[label] for label in example.labels]
+
+
+class TokenClassification(TaskType):
+    """Sentences of words; a prediction is float64 `[words, labels]`."""
+
+    name = "token_classification"
+    reads_lines = True
+    input_fields = ("text",)
+    token_outputs = ("logits",)
+
+    @classmethod
+    def known_tasks(cls):
+        """Returns `ner`, files in the layout of CoNLL's shared tasks."""
+        splits = ("train", "dev", "test")
+        files = {name: f"{name}.txt" for name in splits}
+        return (
+            TaskConfig(
+                name="ner",
+                task_type=cls.name,
+                metrics=("f1", "precision", "recall", "accuracy"),
+                settings=cls.default_settings,
+                source={"reader": "conll", "folder": "ner", "files": files},
+            ),
+        )
+
+    def learn_labels(self, examples):
+        """Returns the task with the labels of the training sentences."""
+        labels = {label for x in examples for label in x.labels or ()}
+        return dataclasses.replace(
+            self.task_config, labels=tuple(sorted(labels))
+        )
+
+    def read_examples(self, path, *, bad, labelled, training=False):
+        """Reads the sentences of a file; see `read_conll`."""
+        return read_conll(path, bad=bad, labelled=labelled)
+
+    def example_from_line(self, line, id, location):
+        """Makes an example of words with blanks between them."""
+        return TokenClassificationExample(
+            id=id, words=tuple(line.split()), location=location
+        )
+
+    def example_from_fields(self, fields, id):
+        """Makes an example of the words of `text`."""
+        if set(fields) != {"text"}:
+            return super().example_from_fields(fields, id)
+        return self.example_from_line(fields["text"], id, "--text")
+
+    @property
+    def model_class(self):
+        """Class of the models."""
+        from albert_tf.finetuning.token_classification.model import (
+            AlbertTokenClassifier,
+        )
+
+        return AlbertTokenClassifier
+
+    def model_arguments(self):
+        """Returns the number of labels and their names."""
+        labels = self.labels
+        return {"num_labels": len(labels), "labels": labels}
+
+    def make_loss(self):
+        """Returns the cross-entropy of the words' first pieces."""
+        from albert_tf.finetuning.token_classification.model import (
+            TokenClassificationLoss,
+        )
+
+        return TokenClassificationLoss()
+
+    def training_features(self, examples):
+        """Returns sequences whose first pieces of words have labels."""
+        builder = FeaturesBuilder(
+            pad_id=self.tokenizer.pad_id, token_padding={LABELS: IGNORED}
+        )
+        for sequences in self._sequences(examples, self.labels):
+            for sequence in sequences:
+                builder.append(
+                    sequence.ids, sequence.types, **{LABELS: sequence.labels}
+                )
+        return builder.build()
+
+    def prediction_features(self, examples):
+        """Returns the sequences of sentences, several of a long one.
+
+        `metadata` has the sequences of each sentence.
+        """
+        sentences = list(self._sequences(examples, None))
+        builder = FeaturesBuilder(pad_id=self.tokenizer.pad_id)
+        for sequences in sentences:
+            for sequence in sequences:
+                builder.append(sequence.ids, sequence.types)
+        return builder.build(sentences)
+
+    def predictions(self, examples, features, outputs):
+        """Returns the probabilities of the labels of each word."""
+        logits = iter([output["logits"] for output in outputs])
+        empty = np.zeros([0, len(self.labels)])
+        return [
+            softmax(
+                values_of_words(sequences, [next(logits) for _ in sequences])
+            )
+            if sequences
+            else empty
+            for sequences in features.metadata
+        ]
+
+    def average(self, members):
+        """Returns the means of the probabilities."""
+        return [
+            average_probabilities(dict(zip(members, sentences, strict=True)))
+            for sentences in zip(*members.values(), strict=True)
+        ]
+
+    def scores(self, examples, predictions):
+        """Returns the task's metrics, and the mean cross-entropy of words."""
+        labels = self.labels
+        places = {label: i for i, label in enumerate(labels)}
+        losses = [
+            -np.log(p[places[label]])
+            for example, words in zip(examples, predictions, strict=True)
+            for label, p in zip(example.labels, words, strict=True)
+        ]
+        scores = sequence_metrics(
+            self.task_config.metrics,
+            [self._best(words) for words in predictions],
+            [list(example.labels) for example in examples],
+        )
+        return scores | {"loss": float(np.mean(losses))}
+
+    def check_scores(self, examples):
+        """Scores the labels themselves; see the base class.
+
+        Raises:
+          InputError: a label is not one of the task's, too.
+        """
+        for example in examples:
+            for label in example.labels:
+                if label not in self.labels:
+                    raise InputError(
+                        f"{example.location}: label {label!r} is not one of "
+                        f"{', '.join(self.labels)}, which are "
+                        "those of the training files"
+                    )
+        labels = [list(example.labels) for example in examples]
+        sequence_metrics(self.task_config.metrics, labels, labels)
+
+    def record(self, example, prediction):
+        """Returns the words and the most likely label of each."""
+        return {
+            "id": example.id,
+            "words": list(example.words),
+            "labels": self._best(prediction),
+        }
+
+    def tsv_lines(self, record, *, first):
+        """Returns a line a word and a blank line, as in CoNLL's files."""
+        pairs = zip(record["words"], record["labels"], strict=True)
+        return [*(f"{word}\t{label}" for word, label in pairs), ""]
+
+    def has_label(self, example):
+        """Returns whether an example can be scored."""
+        return example.labels is not None
+
+    def serving_graph(self, model, *, packed=True):
+        """Returns `token_classification_graph` of the task."""
+        from albert_tf.finetuning.token_classification import serving
+
+        return serving.token_classification_graph(
+            model,
+            self.tokenizer,
+            labels=self.labels,
+            max_seq_length=self.max_seq_length,
+            packed=packed,
+        )
+
+    def sample_examples(self, texts):
+        """Returns a sentence of the words of each text."""
+        return [
+            self.example_from_line(text, str(i), "")
+            for i, text in enumerate(texts)
+        ]
+
+    def serving_arrays(self, examples, predictions):
+        """Returns the sentences and the probabilities, padded with zeros."""
+        longest = max(len(x.words) for x in examples)
+        probabilities = [
+            np.pad(words, [(0, longest - len(words)), (0, 0)])
+            for words in predictions
+        ]
+        inputs = {"text": [" ".join(x.words) for x in examples]}
+        return inputs, {"probabilities": np.array(probabilities)}
+
+    def _best(self, probabilities: np.ndarray) -> list[str]:
+        labels = self.labels
+        return [labels[place] for place in probabilities.argmax(axis=-1)]
+
+    def _sequences(self, examples, labels):
+        return word_features(
+            examples,
+            self.tokenizer,
+            max_seq_length=self.max_seq_length,
+            labels=labels,
+        )

@@ -1,0 +1,200 @@
+"""Types of files, recognized by their content."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+import re
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping
+from typing import NoReturn
+
+import numpy as np
+
+from albert_tf.errors import InputError
+
+
+@dataclasses.dataclass(frozen=True)
+class TensorFile:
+    """The tensors of a file under their own names.
+
+    Attributes:
+      shapes: name -> shape, of all tensors.
+      read: returns the array of a name.
+      source: the file's name in error messages.
+    """
+
+    shapes: Mapping[str, tuple[int, ...]]
+    read: Callable[[str], np.ndarray]
+    source: str
+
+
+# Kind -> a noun for error messages.
+_NOUNS = {
+    "safetensors": "a safetensors file",
+    "torch_zip": "a PyTorch weights file",
+    "torch_legacy": "a PyTorch weights file",
+    "hdf5": "an HDF5 weights file",
+    "tf_index": "the index of a TensorFlow checkpoint",
+    "tar": "a tar archive",
+    "tar_gz": "a tar.gz archive",
+    "gzip": "a gzip file",
+    "zip": "a zip archive",
+    "html": "an HTML or XML page",
+    "git_lfs": "a Git LFS pointer",
+    "text": "a text file",
+    "empty": "an empty file",
+    "folder": "a folder",
+    "missing": "missing",
+    "unknown": "of an unknown kind",
+}
+KINDS = frozenset(_NOUNS)
+
+# Kind -> what to do where another kind was expected.
+_ADVICE = {
+    "git_lfs": "fetch the file it stands for with `git lfs pull`",
+    "html": "the download went wrong: check the address, or log in",
+    "empty": "copy or download it again",
+    "tf_index": "give the checkpoint's prefix, the path without .index",
+}
+
+_HEAD = 4096
+_MAX_SAFETENSORS_HEADER = 100_000_000  # the library's own limit
+# The pickle of 0x1950a86a20f9469cfc6c, framed from protocol 4 on.
+_TORCH_LEGACY = re.compile(
+    rb"\x80[\x02-\x05](\x95.{8})?\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19\.", re.DOTALL
+)
+_LEVELDB_MAGIC = (0xDB4775248B80FB57).to_bytes(8, "little")
+
+
+def file_kind(path: str | os.PathLike[str]) -> str:
+    """Returns the type of a file, by its content and not by its name.
+
+    Args:
+      path: any path.
+
+    Returns:
+      One of `KINDS`. A damaged file keeps its kind as long as its first bytes
+      (of a `tf_index`, its last) are intact.
+
+    Raises:
+      InputError: the file exists, but cannot be read.
+    """
+    path = pathlib.Path(path)
+    try:
+        if not path.exists():
+            return "missing"
+        if path.is_dir():
+            return "folder"
+        with path.open("rb") as file:
+            head = file.read(_HEAD)
+            size = os.fstat(file.fileno()).st_size
+            file.seek(max(0, size - len(_LEVELDB_MAGIC)))
+            tail = file.read(len(_LEVELDB_MAGIC))
+    except OSError as error:
+        raise InputError(
+            f"{path}: cannot be read: {error.strerror}; check its permissions."
+        ) from error
+    if not head:
+        return "empty"
+    return _binary_kind(path, head, tail) or _text_kind(head) or "unknown"
+
+
+def explain_bad_file(
+    path: str | os.PathLike[str],
+    expected: str | tuple[str, ...],
+    detail: str = "",
+) -> NoReturn:
+    """Raises an error that says why a file is not of the expected kind.
+
+    Args:
+      path: the file that could not be used.
+      expected: the kind, or kinds, that could have been used.
+      detail: a reader's message, shown if the file is of an expected kind.
+
+    Raises:
+      InputError: always; one line with the path, what it is, what was expected
+        and what to do.
+    """
+    expected = (expected,) if isinstance(expected, str) else tuple(expected)
+    *others, last = dict.fromkeys(_NOUNS[kind] for kind in expected)
+    wanted = f"{', '.join(others)} or {last}" if others else last
+    path = pathlib.Path(path)
+    kind = file_kind(path)
+    if kind == "missing":
+        raise InputError(f"{path}: no such file; give the path of {wanted}.")
+    if kind in expected:
+        reason = " ".join(detail.split())
+        raise InputError(
+            f"{path}: {_NOUNS[kind]} that is damaged or incomplete"
+            f"{f' ({reason})' if reason else ''}; copy or download it again."
+        )
+    what, advice = _NOUNS[kind], _ADVICE.get(kind, f"give {wanted}")
+    if kind == "text":  # such as a server's message
+        start = path.read_bytes()[:_HEAD].decode("utf-8", errors="ignore")
+        what += f', "{" ".join(start.split())[:80]}"'
+    raise InputError(f"{path}: {what}, not {wanted}; {advice}.")
+
+
+def _binary_kind(path: pathlib.Path, head: bytes, tail: bytes) -> str | None:
+    if head.startswith(b"\x89HDF\r\n\x1a\n"):
+        return "hdf5"
+    if head.startswith(b"PK\x03\x04"):
+        return "torch_zip" if _has_torch_pickle(path, head) else "zip"
+    if head.startswith(b"\x1f\x8b"):
+        return "tar_gz" if _is_tar(_gunzip(head)) else "gzip"
+    if _TORCH_LEGACY.match(head):
+        return "torch_legacy"
+    if tail == _LEVELDB_MAGIC:
+        return "tf_index"
+    if _is_tar(head):
+        return "tar"
+    header_bytes = int.from_bytes(head[:8], "little")
+    if head[8:9] == b"{" and header_bytes <= _MAX_SAFETENSORS_HEADER:
+        return "safetensors"
+    return None
+
+
+def _text_kind(head: bytes) -> str | None:
+    start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+    if start.startswith(b"version https://git-lfs"):
+        return "git_lfs"
+    if start.startswith(b"<"):
+        return "html"
+    # The last character may be cut in two.
+    text = head.decode("utf-8", errors="ignore")
+    is_text = len(text.encode()) > len(head) - 4 and not re.search(
+        r"[\x00-\x08\x0e-\x1f\x7f]", text
+    )
+    return "text" if is_text else None
+
+
+def _has_torch_pickle(path: pathlib.Path, head: bytes) -> bool:
+    """Recognizes torch's zip files, also if their end is cut off."""
+    first = head[30 : 30 + int.from_bytes(head[26:28], "little")]
+    if first.endswith(b"/data.pkl"):
+        return True
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return any(n.endswith("/data.pkl") for n in archive.namelist())
+    except (zipfile.BadZipFile, ValueError, NotImplementedError):
+        return False
+
+
+def _gunzip(head: bytes) -> bytes:
+    try:
+        return zlib.decompressobj(wbits=31).decompress(head, tarfile.BLOCKSIZE)
+    except zlib.error:
+        return b""
+
+
+def _is_tar(head: bytes) -> bool:
+    block = head[: tarfile.BLOCKSIZE]
+    try:  # which verifies the checksum of the first member's header
+        tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
+    except tarfile.HeaderError:
+        return False
+    return True

@@ -1,1 +1,0 @@
-"""Checkpoints by name: the hubs' own libraries and their caches."""

@@ -1,0 +1,198 @@
+"""Opening checkpoints of every system, recognized by their content."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import os
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.interop.checkpoint import Checkpoint
+from albert_tf.interop.config_files import read_json
+from albert_tf.interop.files.archive import UnpackedArchive
+from albert_tf.interop.files.file_types import explain_bad_file, file_kind
+from albert_tf.interop.formats import google, huggingface, keras_hub, run_folder
+from albert_tf.interop.hubs import resolve
+
+_HF_CONFIG = huggingface.CONFIG_FILE
+# Formats that always have a config.
+_WITH_CONFIG = ("Hugging Face", "KerasHub", "training run")
+
+
+def open_checkpoint(
+    path: str | os.PathLike[str],
+    *,
+    head: str | None = None,
+    config: AlbertConfig | None = None,
+    config_overrides: Mapping[str, Any] | None = None,
+    revision: str | None = None,
+) -> Checkpoint:
+    """Opens an ALBERT checkpoint of any system.
+
+    Nothing in a checkpoint is executed: no pickle, no graph.
+
+    Args:
+      path: a folder (of transformers or `save_pretrained`, of a training run, a
+        KerasHub preset, a SavedModel, or with a TF1 or TF2 checkpoint); one
+        file with its config beside it; a checkpoint's path without ".index"; an
+        archive of any of these; or a name, such as "albert/albert-base-v2" or
+        "kaggle://keras/albert/keras/albert_base_en_uncased".
+      head: the task head it has, one of `interop.names.HEADS`, for
+        checkpoints whose names do not tell.
+      config: the architecture, for a TensorFlow checkpoint without a config.
+      config_overrides: fields of its config to replace.
+      revision: of a name on the Hugging Face hub.
+
+    Returns:
+      The checkpoint. Its arrays are read on access.
+
+    Raises:
+      InputError: it cannot be opened, or a tensor is missing, misshapen or
+        unexpected.
+    """
+    local = pathlib.Path(resolve(os.fspath(path), revision=revision))
+    overrides = dict(config_overrides or {})
+    _check_fields(overrides)
+    if local.is_dir():
+        checkpoint = _open_folder(local, head, config, overrides)
+    elif local.exists():
+        checkpoint = _open_file(local, head, config, overrides)
+    else:  # A checkpoint's path without ".index".
+        checkpoint = _open_prefix(local, head, config, overrides)
+    if config is not None and checkpoint.format.startswith(_WITH_CONFIG):
+        raise InputError(
+            "config=... is only for TensorFlow checkpoints, but "
+            f"{checkpoint.source} has a {_HF_CONFIG}; change fields of it with "
+            "config_overrides=..."
+        )
+    return checkpoint
+
+
+def _check_fields(overrides: Mapping[str, Any]) -> None:
+    fields = {field.name for field in dataclasses.fields(AlbertConfig)}
+    for key in overrides:
+        if key not in fields:
+            close = difflib.get_close_matches(key, fields, 1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise InputError(f"config_overrides: unknown key {key!r}{hint}")
+
+
+def _open_folder(folder: pathlib.Path, head, config, overrides) -> Checkpoint:
+    folder = run_folder.fine_tuned_model(folder) or folder
+    if (folder / "saved_model.pb").exists():
+        from albert_tf.interop.formats.saved_model import open_saved_model
+
+        return open_saved_model(
+            folder, head=head, config=config, overrides=overrides
+        )
+    if run_folder.is_run_folder(folder):
+        return run_folder.open_run(folder, overrides=overrides)
+    config_file = folder / _HF_CONFIG
+    if config_file.exists():
+        values = read_json(config_file)
+        if keras_hub.is_keras_hub_config(values):
+            return keras_hub.open_keras_hub(folder, overrides=overrides)
+        if huggingface.find_weights(folder) is not None:
+            return huggingface.open_huggingface(
+                folder, head=head, overrides=overrides
+            )
+    prefix = google.find_checkpoint(folder)
+    if prefix is not None:
+        return _open_prefix(prefix, head, config, overrides)
+    if huggingface.find_weights(folder) is not None:
+        return huggingface.open_huggingface(folder, head=head)
+    held = sorted(entry.name for entry in folder.iterdir())
+    shown = ", ".join(held[:6]) + (", ..." if held[6:] else "")
+    raise InputError(
+        f"{folder} holds no checkpoint of a known format ({shown or 'empty'}); "
+        "expected model.safetensors or pytorch_model.bin with config.json, a "
+        "TensorFlow checkpoint with albert_config.json, saved_model.pb, or a "
+        "preset of KerasHub"
+    )
+
+
+def _open_file(path: pathlib.Path, head, config, overrides) -> Checkpoint:
+    if path.name.endswith(".index.json"):
+        return huggingface.open_huggingface(
+            path, head=head, overrides=overrides
+        )
+    kind = file_kind(path)
+    if kind in ("tar", "tar_gz", "gzip"):
+        archive = UnpackedArchive(path)
+        with archive.named():
+            checkpoint = _open_folder(archive.folder, head, config, overrides)
+        # The arrays are read later, from the files of the archive.
+        return dataclasses.replace(
+            checkpoint,
+            source=str(path),
+            arrays=_ArchivedArrays(checkpoint.arrays, archive),
+        )
+    if kind in ("safetensors", "torch_zip", "torch_legacy"):
+        return huggingface.open_huggingface(
+            path, head=head, overrides=overrides
+        )
+    if kind == "hdf5" and path.name in (
+        keras_hub.BACKBONE_FILE,
+        keras_hub.TASK_FILE,
+    ):
+        return keras_hub.open_keras_hub(path.parent, overrides=overrides)
+    if path.name == "saved_model.pb":
+        return _open_folder(path.parent, head, config, overrides)
+    if kind == "tf_index" or path.suffix == ".meta":
+        return _open_prefix(path.with_suffix(""), head, config, overrides)
+    if ".data-" in path.name:
+        prefix = path.with_name(path.name.split(".data-")[0])
+        return _open_prefix(prefix, head, config, overrides)
+    explain_bad_file(path, _expected(path))
+
+
+def _expected(path: pathlib.Path) -> str | tuple[str, ...]:
+    """Returns the kind of file that a name suggests, or the common ones."""
+    return {
+        ".safetensors": "safetensors",
+        ".bin": "torch_zip",
+        ".h5": "hdf5",
+        ".index": "tf_index",
+        ".tar": "tar",
+        ".gz": "tar_gz",
+        ".tgz": "tar_gz",
+    }.get(path.suffix, ("safetensors", "torch_zip", "tf_index", "tar_gz"))
+
+
+def _open_prefix(prefix: pathlib.Path, head, config, overrides) -> Checkpoint:
+    from albert_tf.interop.files.tf_checkpoint import open_tf_checkpoint
+
+    folder = prefix.parent
+    if folder.name == run_folder.CHECKPOINTS and run_folder.is_run_folder(
+        folder.parent
+    ):
+        return run_folder.open_run(prefix, overrides=overrides)
+    file = open_tf_checkpoint(prefix)
+    if google.is_model_garden(file):
+        return google.open_model_garden(
+            prefix, file, config=config, overrides=overrides
+        )
+    return google.open_google(
+        prefix, file, head=head, config=config, overrides=overrides
+    )
+
+
+class _ArchivedArrays(Mapping):
+    """Arrays that keep the files of their archive."""
+
+    def __init__(self, arrays, archive):
+        self._arrays, self._archive = arrays, archive
+
+    def __getitem__(self, path):
+        with self._archive.named():
+            return self._arrays[path]
+
+    def __iter__(self):
+        return iter(self._arrays)
+
+    def __len__(self):
+        return len(self._arrays)

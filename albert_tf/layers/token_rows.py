@@ -1,0 +1,102 @@
+"""Layouts of token rows: padded, and packed (ModernBERT's "unpadding").
+
+Inside the encoder, activations are rows `[tokens, hidden]`, so that each
+projection is one 2-D matrix product, which TensorFlow fuses with bias and GELU
+on CPUs. Two layouts say which rows there are:
+
+- `PaddedRows`: every position of the batch, padding included. A reshape: static
+  shapes, for XLA, TPUs and all backends.
+- `PackedRows`: the real tokens only. Padding costs nothing in the projections;
+  shapes depend on the mask, so it is for graphs on CPUs and GPUs.
+
+Blocks do not know which one they run in; only attention, which needs to see
+sequences, asks.
+"""
+
+from __future__ import annotations
+
+import keras
+from keras import ops
+
+# The original's additive mask; exp(-10000) is 0 in float32.
+_MASKED_SCORE = -10000.0
+
+
+class PaddedRows:
+    """Rows are all positions: `[batch * seq, size]`.
+
+    Args:
+      mask: `[batch, seq]`, 1 for real tokens and 0 for padding.
+    """
+
+    def __init__(self, mask):
+        self.mask = mask
+        self.batch, self.length = ops.shape(mask)
+        bias = (1.0 - ops.cast(mask, "float32")) * _MASKED_SCORE
+        # [batch, 1, 1, seq]: added to the scores of every head and query.
+        # Not bias[:, None, None]: TensorFlow Lite's converter cannot cut slices
+        # of tensors of which two sizes are unknown.
+        self.attention_bias = ops.expand_dims(ops.expand_dims(bias, 1), 1)
+
+    def to_rows(self, inputs):
+        """`[batch, seq, size]` -> rows."""
+        return ops.reshape(inputs, (-1, inputs.shape[-1]))
+
+    def to_batch(self, rows):
+        """Rows -> `[batch, seq, size]`; padding positions as they come."""
+        return ops.reshape(rows, (self.batch, self.length, rows.shape[-1]))
+
+    def restore(self, rows):
+        """Rows -> `[batch, seq, size]` for the caller of the model."""
+        return self.to_batch(rows)
+
+    def take(self, rows, positions):
+        """Rows at `positions [batch, picks]` -> `[batch * picks, size]`.
+
+        A position that is padding (an unused slot of the masked positions is
+        position 0, which never is) gives a row without meaning.
+        """
+        return ops.take(rows, self._flat(positions), axis=0)
+
+    def _flat(self, positions):
+        starts = ops.arange(self.batch, dtype="int32") * self.length
+        return ops.reshape(
+            ops.cast(positions, "int32") + starts[:, None], (-1,)
+        )
+
+
+class PackedRows(PaddedRows):
+    """Rows are the real tokens: `[sum of mask, size]`; TensorFlow only."""
+
+    def __init__(self, mask):
+        super().__init__(mask)
+        if keras.backend.backend() != "tensorflow":
+            raise ValueError(
+                "packed=True needs shapes that depend on the mask, which the "
+                f"backend {keras.backend.backend()!r} cannot compile; use "
+                "packed=False"
+            )
+        flat = ops.reshape(ops.cast(mask, "int32"), (-1,))
+        self._real = ops.cast(ops.nonzero(flat)[0], "int32")
+        # Position -> row. Padding points at some row; attention masks it as a
+        # key and drops it as a query.
+        self._row_of = ops.maximum(ops.cumsum(flat) - 1, 0)
+
+    def to_rows(self, inputs):
+        """`[batch, seq, size]` -> rows of the real tokens."""
+        return ops.take(super().to_rows(inputs), self._real, axis=0)
+
+    def to_batch(self, rows):
+        """Rows -> `[batch, seq, size]`; padding repeats other rows."""
+        return super().to_batch(ops.take(rows, self._row_of, axis=0))
+
+    def restore(self, rows):
+        """Rows -> `[batch, seq, size]` with zeros on padding."""
+        mask = ops.cast(self.mask, rows.dtype)
+        return self.to_batch(rows) * mask[:, :, None]
+
+    def take(self, rows, positions):
+        """Rows at `positions [batch, picks]` -> `[batch * picks, size]`."""
+        return ops.take(
+            rows, ops.take(self._row_of, self._flat(positions)), axis=0
+        )

@@ -1,1 +1,0 @@
-"""Scores of predictions, from arrays and strings."""

@@ -1,0 +1,158 @@
+"""Models as TensorFlow functions of plain variables, for exports."""
+
+from __future__ import annotations
+
+import os
+from typing import TypeVar
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import ops
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.layers.dropout import dropout_seeds
+from albert_tf.models.base import AlbertModel
+from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.text.base_tokenizer import Tokenizer
+
+Model = TypeVar("Model", bound=keras.Model)
+
+Tensors = dict[str, tf.Tensor]
+
+
+def float32_copy(model: Model, packed: bool) -> Model:
+    """Returns a copy with the same weights, in float32 and trainable.
+
+    Its precision, frozen layers, rematerialization and distribution strategy
+    do not depend on how the original was trained.
+
+    Args:
+      model: any model whose class takes `packed`.
+      packed: whether padding is removed inside; see `AlbertEncoder`.
+    """
+    copy = model.__class__.from_config(
+        {
+            **model.get_config(),
+            "packed": packed,
+            "rematerialize": False,
+            "trainable": True,
+            "dtype": "float32",
+        }
+    )
+    for ours, theirs in zip(copy.weights, model.weights, strict=True):
+        ours.assign(ops.cast(theirs, "float32"))
+    return copy
+
+
+def draw_dropout_seed() -> tf.Tensor:
+    """Returns a new dropout seed, int32 `[2]`, in every call of a graph.
+
+    A generator's variable, as Keras has it, would repeat itself in every
+    process that loads the export, and on every replica.
+    """
+    # The raw operation, since the seeds of `tf.random.uniform` would come from
+    # the exporting program's `tf.random.set_seed`.
+    return tf.raw_ops.RandomUniformInt(
+        shape=[2], minval=0, maxval=tf.int32.max, seed=0, seed2=0
+    )
+
+
+def check_backend() -> None:
+    """Raises an `InputError` unless Keras computes with TensorFlow."""
+    if keras.backend.backend() != "tensorflow":
+        raise InputError(
+            "exporting a SavedModel needs KERAS_BACKEND=tensorflow, not "
+            f"{keras.backend.backend()!r}"
+        )
+
+
+def check_encoder(model: AlbertModel) -> AlbertEncoder:
+    """Returns the encoder of a model that is exported as one.
+
+    Raises:
+      InputError: it has no pooler; or see `check_backend`.
+      TypeError: `model` is neither a pretrainer nor an encoder.
+    """
+    # Exactly these, as the changes of a subclass would be lost silently.
+    if type(model) not in (AlbertPretrainer, AlbertEncoder):
+        raise TypeError(
+            "model must be an AlbertPretrainer or AlbertEncoder, not "
+            f"{type(model).__name__}; another model's encoder is its .encoder"
+        )
+    check_backend()
+    encoder = model.encoder if isinstance(model, AlbertPretrainer) else model
+    if encoder.pooler is None:
+        raise InputError(
+            f"{model.name} was made with pooler=False, but an exported encoder "
+            "promises pooled_output; export a model with a pooler"
+        )
+    return encoder
+
+
+def check_vocabulary(
+    tokenizer: Tokenizer, path: str | os.PathLike[str], config: AlbertConfig
+) -> None:
+    """Raises an `InputError` if a tokenizer has more ids than a model.
+
+    Args:
+      tokenizer: the tokenizer.
+      path: its file, for the error.
+      config: of the model.
+    """
+    if tokenizer.vocab_size > config.vocab_size:
+        raise InputError(
+            f"{os.fspath(path)} has {tokenizer.vocab_size} pieces, but the "
+            f"model's vocab_size is {config.vocab_size}; give the tokenizer "
+            "that the model was trained with"
+        )
+
+
+class ModelGraph:
+    """A `tf.function` of a model, in float32.
+
+    It is traced from a copy of the model, see `float32_copy`.
+
+    Attributes:
+      config: the architecture.
+      packed: whether padding is removed inside.
+      variables: `tf.Variable`s of the copy, named by their public path.
+
+    Args:
+      model: any model whose class takes `packed`.
+      packed: whether padding is removed inside; see `AlbertEncoder`.
+
+    Raises:
+      InputError: Keras computes with another backend.
+    """
+
+    def __init__(self, model: AlbertModel, packed: bool):
+        check_backend()
+        self.config = model.config
+        self.packed = packed
+        self._copy = float32_copy(model, packed)
+        self.variables = [weight.value for weight in self._copy.weights]
+        self._function = tf.function(self._call, autograph=False)
+
+    def __call__(self, inputs: Tensors, training: bool) -> tf.Tensor | Tensors:
+        """Returns the outputs of the model; called, not inlined, in a graph.
+
+        Args:
+          inputs: what the model takes. Rows longer than the config's
+            `max_position_embeddings` are the caller's error.
+          training: whether dropout is on, with new masks in every call.
+        """
+        return self._function(inputs, training)
+
+    def weights(self) -> dict[str, np.ndarray]:
+        """Returns public path -> value."""
+        return {
+            variable.name.removesuffix(":0"): variable.numpy()
+            for variable in self.variables
+        }
+
+    def _call(self, inputs: Tensors, training: bool) -> tf.Tensor | Tensors:
+        with dropout_seeds(draw_dropout_seed() if training else None):
+            return self._copy(inputs, training=training)

@@ -1,0 +1,187 @@
+"""Serialized records of blocks of text, made in worker processes.
+
+Nothing here imports TensorFlow, so that workers start fast and stay small.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import multiprocessing
+import os
+import signal
+import threading
+
+import numpy as np
+
+from albert_tf.pretraining.data_config import PretrainingDataConfig
+from albert_tf.pretraining.documents import TextBlock
+from albert_tf.pretraining.masking import MaskedTokens, mask_words
+from albert_tf.pretraining.record_writer import serialize_examples
+from albert_tf.pretraining.sentence_pairs import (
+    PackedPairs,
+    SentencePairs,
+    draw_sentence_pairs,
+    pack_pairs,
+)
+from albert_tf.pretraining.tokenized_documents import (
+    TokenizedDocuments,
+    VocabularyTable,
+)
+
+# Pairs that are masked side by side: enough to hide NumPy's cost per call, few
+# enough that the arrays stay in the megabytes.
+_CHUNK_PAIRS = 2048
+
+# Tags that keep the generators of different steps apart.
+SPLIT_TAGS = {"train": 0, "heldout": 1}
+
+
+@dataclasses.dataclass
+class BlockRecords:
+    """The records of one block, by shard, and statistics.
+
+    Attributes:
+      split: "train" or "heldout".
+      num_bytes: size of the text.
+      counts: name -> number, to be added over blocks.
+      label_counts: int64 `[vocab_size]`, how often each id is a label.
+      shards: of each shard, the lengths of its records, and the records joined.
+    """
+
+    split: str
+    num_bytes: int
+    counts: collections.Counter[str]
+    label_counts: np.ndarray
+    shards: list[tuple[np.ndarray, bytes]]
+
+
+class BlockWorker:
+    """Makes the records of text blocks."""
+
+    def __init__(self, config: PretrainingDataConfig):
+        self.config = config
+        self.table = VocabularyTable.from_tokenizer(config.tokenizer)
+
+    def __call__(self, block: TextBlock) -> BlockRecords:
+        """Makes all passes' records of a block.
+
+        Randomness comes from (seed, split, block, pass) alone.
+        """
+        config = self.config
+        num_shards = config.shards_of_splits()[block.split]
+        documents = TokenizedDocuments.from_text(
+            block.documents, config.tokenizer
+        )
+        seed = (config.seed, SPLIT_TAGS[block.split], block.index)
+        counts = collections.Counter(
+            documents=documents.num_documents,
+            sentences=documents.num_sentences,
+            tokens=len(documents.tokens),
+        )
+        label_counts = np.zeros(len(self.table.word_starts), np.int64)
+        shards: list[list[bytes]] = [[] for _ in range(num_shards)]
+        for number in range(config.passes(block.split)):
+            rng = np.random.default_rng((*seed, number))
+            pairs, pair_counts = draw_sentence_pairs(
+                documents,
+                rng,
+                max_seq_length=config.max_seq_length,
+                short_seq_prob=config.short_seq_prob,
+                sentence_order=config.sentence_order,
+                one_sentence_chunks=config.one_sentence_chunks,
+            )
+            counts.update(pair_counts)
+            for first in range(0, len(pairs), _CHUNK_PAIRS):
+                chunk = pairs[first : first + _CHUNK_PAIRS]
+                packed, masked = self._mask(documents.tokens, chunk, rng)
+                records = serialize_examples(_features(chunk, packed, masked))
+                shard_of = rng.integers(num_shards, size=len(chunk))
+                for shard, record in zip(shard_of, records, strict=True):
+                    shards[shard].append(record)
+                counts.update(_count(chunk, packed, masked))
+                label_counts += np.bincount(
+                    masked.ids[masked.weights > 0], minlength=len(label_counts)
+                )
+        return BlockRecords(
+            block.split,
+            block.num_bytes,
+            counts,
+            label_counts,
+            [
+                (
+                    np.array([len(r) for r in records], np.uint32),
+                    b"".join(records),
+                )
+                for records in shards
+            ],
+        )
+
+    def _mask(
+        self, tokens: np.ndarray, pairs: SentencePairs, rng: np.random.Generator
+    ) -> tuple[PackedPairs, MaskedTokens]:
+        config = self.config
+        packed = pack_pairs(tokens, pairs, self.table, config.max_seq_length)
+        masked = mask_words(
+            packed,
+            self.table,
+            rng,
+            max_predictions_per_seq=config.max_predictions_per_seq,
+            masked_lm_prob=config.masked_lm_prob,
+            ngram=config.ngram,
+            favor_shorter_ngram=config.favor_shorter_ngram,
+            do_whole_word_mask=config.do_whole_word_mask,
+        )
+        return packed, masked
+
+
+def _features(
+    pairs: SentencePairs, packed: PackedPairs, masked: MaskedTokens
+) -> dict[str, np.ndarray]:
+    return {
+        "input_ids": masked.input_ids,
+        "input_mask": packed.input_mask.astype(np.int32),
+        "segment_ids": packed.segment_ids.astype(np.int32),
+        "token_boundary": packed.token_boundary.astype(np.int32),
+        "masked_lm_positions": masked.positions,
+        "masked_lm_ids": masked.ids,
+        "masked_lm_weights": masked.weights,
+        "next_sentence_labels": pairs.labels[:, None],
+    }
+
+
+def _count(
+    pairs: SentencePairs, packed: PackedPairs, masked: MaskedTokens
+) -> collections.Counter[str]:
+    return collections.Counter(
+        instances=len(pairs),
+        label_1=int(pairs.labels.sum()),
+        input_tokens=int(packed.input_mask.sum()),
+        predictions=int(masked.weights.sum()),
+    )
+
+
+_worker: BlockWorker | None = None
+
+
+def start_worker(config: PretrainingDataConfig) -> None:
+    """Prepares this process for `run_block`."""
+    global _worker
+    # Interrupts are the parent's to answer. And when it is killed, nobody else
+    # would end this process.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
+    _worker = BlockWorker(config)
+
+
+def _exit_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+    os._exit(1)
+
+
+def run_block(block: TextBlock) -> BlockRecords:
+    """Makes the records of a block in a process that has been prepared."""
+    assert _worker is not None  # See `start_worker`.
+    return _worker(block)

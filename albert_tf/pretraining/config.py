@@ -1,0 +1,207 @@
+"""Settings of a pretraining run."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from albert_tf.config import AlbertConfig, named_config
+from albert_tf.settings import (
+    EVALUATION,
+    LEARNING_RATE,
+    MODEL,
+    described,
+    require,
+    setting,
+)
+from albert_tf.training.config import Optimizer, RunConfig
+
+Schedule = Literal["polynomial", "linear", "cosine", "warmup_stable_decay"]
+# "" for none. Records without pairs have no metrics of the sentence order.
+Metric = Literal[
+    "", "loss", "mlm_loss", "mlm_accuracy", "sop_loss", "sop_accuracy"
+]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PretrainConfig(RunConfig):
+    """Settings of a pretraining run.
+
+    The defaults are the original's (paper, section 4.1). Every field is a flag
+    of `albert pretrain`, whose help describes it.
+    """
+
+    input: str | Sequence[str] = dataclasses.field(
+        metadata=described(
+            "Records: a folder made by create-data, or globs separated by "
+            "commas; required.",
+            group=MODEL,
+            on_resume="not_recorded",
+        )
+    )
+    model: AlbertConfig | None = setting(
+        None,
+        "Architecture: an official name (`albert analyze parameters` lists "
+        "them) or a JSON file, ours or Google's. The default is that of "
+        "--init_from or, without it, albert_base_v2.",
+        group=MODEL,
+        flag="config",
+        parse=named_config,
+    )
+    init_from: str | os.PathLike[str] | None = setting(
+        None,
+        "Checkpoint of any kind that a new run takes its weights from. Its "
+        "model may be deeper, have more groups or share less than the "
+        "checkpoint.",
+        group=MODEL,
+    )
+    num_train_steps: int = 125_000
+    train_batch_size: int = 4096
+    eval_batch_size: int = 64
+    max_eval_steps: int = setting(
+        100,
+        "Most batches of an evaluation; 0 for all.",
+        group=EVALUATION,
+        bounds="[0, inf)",
+        on_resume="may_change",
+    )
+    eval_steps: int = 1000
+    best_metric: Metric = ""
+    optimizer: Optimizer = "lamb"
+    learning_rate: float = 0.00176
+    num_warmup_steps: int = setting(
+        3125,
+        "First steps, in which the rate grows to --learning_rate.",
+        group=LEARNING_RATE,
+        bounds="[0, inf)",
+    )
+    schedule: Schedule = setting(
+        "polynomial",
+        "After the warm-up: the original's decay, with a jump; a line or a "
+        "cosine down; or constant, to be made longer or ended by --decay_steps "
+        "on resume.",
+        group=LEARNING_RATE,
+    )
+    start_warmup_step: int = setting(
+        0,
+        "polynomial: step at which the warm-up begins.",
+        group=LEARNING_RATE,
+    )
+    poly_power: float = setting(
+        1.0,
+        "polynomial: power of the decay to 0 at the last step.",
+        group=LEARNING_RATE,
+        bounds="(0, inf)",
+    )
+    final_lr_fraction: float = setting(
+        0.0,
+        "cosine: rate at the last step, as a fraction of the highest.",
+        group=LEARNING_RATE,
+        bounds="[0, 1]",
+    )
+    decay_steps: int = setting(
+        0,
+        "warmup_stable_decay: last steps, in which the rate falls to 0; 0: it "
+        "stays constant.",
+        group=LEARNING_RATE,
+    )
+    # LAMB's paper (arXiv:1904.00962), table 4; the defaults are its row for
+    # 4096.
+    scale_lr_with_batch: bool = setting(
+        False,
+        "Learning rate and warm-up are for --reference_batch_size: scale the "
+        "rate with the root of the batch size, the warm-up's share of the run "
+        "with it.",
+        group=LEARNING_RATE,
+    )
+    reference_batch_size: int = setting(
+        4096,
+        "See --scale_lr_with_batch.",
+        group=LEARNING_RATE,
+        bounds="[1, inf)",
+    )
+
+    def __post_init__(self) -> None:
+        if self.model is None and self.init_from is None:
+            object.__setattr__(
+                self, "model", AlbertConfig.from_official("albert_base_v2")
+            )
+        if self.model is not None and self.config_overrides:
+            changed = self.model.replace(**self.config_overrides)
+            object.__setattr__(self, "model", changed)
+            object.__setattr__(self, "config_overrides", {})
+        super().__post_init__()
+        for name, schedule, default in (
+            ("poly_power", "polynomial", 1.0),
+            ("start_warmup_step", "polynomial", 0),
+            ("final_lr_fraction", "cosine", 0.0),
+            ("decay_steps", "warmup_stable_decay", 0),
+        ):
+            require(
+                self,
+                name,
+                self.schedule == schedule or getattr(self, name) == default,
+                f"{default} unless schedule={schedule}",
+            )
+        require(
+            self,
+            "num_warmup_steps",
+            not self.scale_lr_with_batch
+            or self.resolved_warmup_steps <= self.num_train_steps,
+            f"lower: scaled with the batch it is {self.resolved_warmup_steps}, "
+            f"more than num_train_steps={self.num_train_steps}",
+        )
+
+    @property
+    def architecture(self) -> AlbertConfig:
+        """The architecture, once it is known.
+
+        Raises:
+          ValueError: it is that of `init_from`, which was not opened yet.
+        """
+        if self.model is None:
+            raise ValueError("model=None: see `resolve_start`")
+        return self.model
+
+    @property
+    def resolved_learning_rate(self) -> float:
+        """The highest rate, scaled with the batch size if requested."""
+        if not self.scale_lr_with_batch:
+            return self.learning_rate
+        growth = self.train_batch_size / self.reference_batch_size
+        return self.learning_rate * math.sqrt(growth)
+
+    @property
+    def resolved_warmup_steps(self) -> int:
+        """The steps of warm-up, scaled with the batch size if requested."""
+        if not self.scale_lr_with_batch:
+            return self.num_warmup_steps
+        growth = self.train_batch_size / self.reference_batch_size
+        return round(self.num_warmup_steps * growth)
+
+    @property
+    def free_on_resume(self) -> tuple[str, ...]:
+        """Settings that a resumed run may change.
+
+        Those of the learning rate are subject to `check_rates_so_far`.
+        """
+        free = super().free_on_resume
+        if self.schedule == "warmup_stable_decay":
+            return (*free, "num_train_steps", "decay_steps")
+        return free
+
+    def settings(self) -> dict[str, Any]:
+        """Returns the recorded settings, flat and as JSON values."""
+        recorded = super().settings()
+        if self.model is not None:
+            recorded["model"] = self.model.to_dict()
+        if self.scale_lr_with_batch:
+            # For the record: they follow from the others.
+            recorded |= {
+                "resolved_learning_rate": self.resolved_learning_rate,
+                "resolved_warmup_steps": self.resolved_warmup_steps,
+            }
+        return recorded

@@ -1,0 +1,242 @@
+"""Pretraining records from text files."""
+
+from __future__ import annotations
+
+import collections
+import itertools
+import multiprocessing
+import os
+import pathlib
+from collections.abc import Iterator
+from concurrent import futures
+from concurrent.futures import process
+from typing import Any
+
+import numpy as np
+import tqdm
+
+from albert_tf.errors import InputError
+from albert_tf.files import local_path, sha256, temporary_folder
+from albert_tf.pretraining.block_worker import (
+    SPLIT_TAGS,
+    BlockRecords,
+    BlockWorker,
+    run_block,
+    start_worker,
+)
+from albert_tf.pretraining.data_config import PretrainingDataConfig
+from albert_tf.pretraining.documents import find_text_files, read_blocks
+from albert_tf.pretraining.manifest import (
+    build_manifest,
+    describe_split,
+    shard_names,
+)
+from albert_tf.pretraining.output_folder import (
+    check_output_folder,
+    publish,
+)
+from albert_tf.pretraining.record_writer import ShardWriter
+from albert_tf.text.tokenizer_files import tokenizer_files
+
+# One block's records of all passes are in memory at once, about twice the
+# bytes of text and passes. Random next sentences come from the same block, so
+# it should hold many documents: 256 KiB are 70 articles of Wikipedia.
+_BLOCK_PASS_BYTES = 16 << 20
+_MAX_BLOCK_BYTES = 1 << 20
+_MIN_BLOCK_BYTES = 1 << 18
+
+_SHUFFLE_TAG = 2  # beside the split tags 0 and 1 of the blocks' generators
+
+
+def create_pretraining_data(
+    config: PretrainingDataConfig, progress: bool = False
+) -> dict[str, Any]:
+    """Makes the output folder: TFRecord files, tokenizer and `manifest.json`.
+
+    Text is streamed, so memory does not grow with it: each worker holds a block
+    of about a megabyte and its records, and at the end a shard to shuffle.
+    Equal settings, inputs and seeds give equal bytes for any number of workers.
+    The folder appears when it is complete; a run that fails or is killed leaves
+    no data set.
+
+    Args:
+      config: the settings.
+      progress: show a progress bar on stderr.
+
+    Returns:
+      The manifest: settings, tokenizer, inputs, per split the files, counts,
+      label counts, padding and effective masking rate, and the accuracy of
+      always guessing the most frequent training label.
+
+    Raises:
+      InputError: an input or the output folder cannot be used, or a split
+        would be empty.
+    """
+    files = find_text_files(config.input)
+    folder = local_path(config.output).absolute()
+    shards = {
+        split: shard_names(split, number, config.compress)
+        for split, number in config.shards_of_splits().items()
+    }
+    tokenizer = tokenizer_files(config.tokenizer)
+    new_files = itertools.chain(tokenizer, *shards.values())
+    check_output_folder(folder, new_files, config.overwrite)
+    with temporary_folder(folder) as temporary:
+        paths = {
+            split: [temporary / name for name in names]
+            for split, names in shards.items()
+        }
+        splits, label_counts = _write_splits(config, files, paths, progress)
+        manifest = build_manifest(
+            settings=config.settings(),
+            tokenizer=config.tokenizer,
+            inputs=_describe_inputs(files, config.num_workers),
+            splits=splits,
+            label_counts=label_counts,
+        )
+        for name, content in tokenizer.items():
+            (temporary / name).write_bytes(content)
+        publish(temporary, folder, manifest)
+    return manifest
+
+
+def _write_splits(
+    config: PretrainingDataConfig,
+    files: list[pathlib.Path],
+    paths: dict[str, list[pathlib.Path]],
+    progress: bool,
+) -> tuple[dict[str, dict[str, Any]], dict[str, np.ndarray]]:
+    """Writes all record files.
+
+    Returns:
+      By split its description for the manifest, and how often each id is a
+      label, int64 `[vocab_size]`.
+    """
+    counts = {split: collections.Counter() for split in paths}
+    label_counts = {
+        split: np.zeros(config.tokenizer.vocab_size, np.int64)
+        for split in paths
+    }
+    writers = {
+        split: ShardWriter(
+            paths[split],
+            config.compress,
+            (config.seed, _SHUFFLE_TAG, SPLIT_TAGS[split]),
+        )
+        for split in paths
+    }
+    with _progress_bar(files, progress) as bar:
+        for block in _make_records(config, files):
+            counts[block.split].update(block.counts)
+            label_counts[block.split] += block.label_counts
+            for shard, (lengths, records) in enumerate(block.shards):
+                writers[block.split].add(shard, lengths, records)
+            bar.update(block.num_bytes)
+    _check_counts(config, counts)
+    descriptions = {}
+    for split, writer in writers.items():
+        shards = tqdm.tqdm(
+            writer.finish(config.num_workers),
+            f"{split} files",
+            len(paths[split]),
+            disable=not progress,
+        )
+        descriptions[split] = describe_split(
+            list(shards),
+            counts[split],
+            config.passes(split),
+            config.max_seq_length,
+        )
+    return descriptions, label_counts
+
+
+def _make_records(
+    config: PretrainingDataConfig, files: list[pathlib.Path]
+) -> Iterator[BlockRecords]:
+    """Yields the records of all blocks, in the order of the blocks."""
+    block_bytes = _BLOCK_PASS_BYTES // config.dupe_factor
+    blocks = read_blocks(
+        files,
+        max(_MIN_BLOCK_BYTES, min(_MAX_BLOCK_BYTES, block_bytes)),
+        text_format=config.text_format,
+        language=config.language,
+        heldout_fraction=config.heldout_fraction,
+        seed=config.seed,
+    )
+    if config.num_workers == 1:
+        yield from map(BlockWorker(config), blocks)
+        return
+    pool = futures.ProcessPoolExecutor(
+        config.num_workers,
+        # This process may have TensorFlow's threads, which do not survive fork.
+        mp_context=multiprocessing.get_context("spawn"),
+        initializer=start_worker,
+        initargs=(config,),
+    )
+    pending: collections.deque[futures.Future] = collections.deque()
+    try:
+        for block in blocks:
+            pending.append(pool.submit(run_block, block))
+            # Not all at once: blocks that wait, or whose records do, are held
+            # in memory.
+            if len(pending) > config.num_workers + 2:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+    except process.BrokenProcessPool:
+        raise RuntimeError(
+            "a worker process died: it ran out of memory, was killed, or the "
+            'script that started it lacks `if __name__ == "__main__":`'
+        ) from None
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _check_counts(
+    config: PretrainingDataConfig,
+    counts: dict[str, collections.Counter[str]],
+) -> None:
+    """Checks that each split has records; the error says why one has none."""
+    num_documents = sum(count["documents"] for count in counts.values())
+    for split, count in counts.items():
+        if count["instances"]:
+            continue
+        if num_documents == 0:
+            raise InputError("input: no sentence has a token")
+        if count["documents"] == 0:
+            raise InputError(
+                f"heldout_fraction={config.heldout_fraction} leaves none of "
+                f"{num_documents} documents for the split {split}; change it, "
+                "or random_seed"
+            )
+        raise InputError(
+            f"the split {split} has no record: all {count['chunks']} chunks of "
+            "its text are single sentences; give one sentence a line, use "
+            "text_format=prose, or one_sentence_chunks=random_next"
+        )
+
+
+def _describe_inputs(
+    files: list[pathlib.Path], num_threads: int
+) -> list[dict[str, object]]:
+    """Returns name (below the common folder), bytes and sha256 of each file."""
+    base = os.path.commonpath([path.absolute().parent for path in files])
+    with futures.ThreadPoolExecutor(num_threads) as pool:
+        digests = list(pool.map(sha256, files))
+    return [
+        {
+            "name": path.absolute().relative_to(base).as_posix(),
+            "bytes": path.stat().st_size,
+            "sha256": digest,
+        }
+        for path, digest in zip(files, digests, strict=True)
+    ]
+
+
+def _progress_bar(files: list[pathlib.Path], show: bool) -> tqdm.tqdm:
+    """Returns a bar of bytes; the total is known if no file is compressed."""
+    compressed = any(path.suffix == ".gz" for path in files)
+    total = None if compressed else sum(path.stat().st_size for path in files)
+    return tqdm.tqdm(
+        total=total, unit="B", unit_scale=True, disable=not show, desc="text"
+    )

@@ -1,0 +1,161 @@
+"""Settings of pretraining data."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from albert_tf.settings import (
+    check_settings,
+    described,
+    require,
+    setting,
+    settings_of,
+)
+
+if TYPE_CHECKING:
+    from albert_tf.text.base_tokenizer import Tokenizer
+
+TextFormat = Literal["lines", "prose", "wikiextractor"]
+SentenceOrder = Literal["sop", "nsp", "none"]
+OneSentenceChunks = Literal["drop", "random_next"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TextConfig:
+    """Text files, and how they are read; see `read_documents`."""
+
+    input: str | os.PathLike[str] | Sequence[str] = dataclasses.field(
+        metadata=described(
+            "Text files: glob patterns separated by commas; .gz is read "
+            "directly.",
+            on_resume="not_recorded",
+        )
+    )
+    text_format: TextFormat = setting(
+        "lines",
+        "lines: a sentence a line, a blank line ends a document. prose: blank "
+        "lines between paragraphs, two between documents. wikiextractor: its "
+        "<doc> files.",
+    )
+    language: str = setting(
+        "en",
+        "ISO 639 code of the language, for splitting prose into sentences.",
+    )
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PretrainingDataConfig(TextConfig):
+    """Settings of pretraining data.
+
+    Defaults are the original's unless the help says otherwise. Every field but
+    the tokenizer is a flag of `albert create-data`, whose help describes it.
+
+    Attributes:
+      tokenizer: turns sentences into ids.
+    """
+
+    tokenizer: Tokenizer
+    output: str | os.PathLike[str] = dataclasses.field(
+        metadata=described("Folder to make.", on_resume="not_recorded")
+    )
+    max_seq_length: int = setting(
+        512,
+        "Tokens of a record, special tokens included.",
+        bounds="[5, inf)",  # [CLS] A [SEP] B [SEP], a token each
+    )
+    max_predictions_per_seq: int = setting(
+        20,
+        "Most predictions of a record; the original's 20 are 3.9 % of 512 "
+        "tokens.",
+        bounds="[1, inf)",
+    )
+    masked_lm_prob: float = setting(
+        0.15,
+        "Share of the tokens to predict, up to that.",
+        bounds="[0, 1]",
+    )
+    short_seq_prob: float = setting(
+        0.1, "Share of documents cut into shorter records.", bounds="[0, 1]"
+    )
+    ngram: int = setting(3, "Most words masked together.", bounds="[1, inf)")
+    favor_shorter_ngram: bool = setting(
+        True, "Draw n words with probability ~ 1/n."
+    )
+    do_whole_word_mask: bool = setting(
+        True, "Mask all pieces of a word or none."
+    )
+    sentence_order: SentenceOrder = setting(
+        "sop",
+        "sop: half of the pairs are swapped (ALBERT). nsp: half have a random "
+        "second segment (BERT). none: always in order.",
+    )
+    one_sentence_chunks: OneSentenceChunks = setting(
+        "drop",
+        "What becomes of a chunk that has no second sentence to swap with; "
+        "random_next is the original's way, which mixes NSP into SOP.",
+    )
+    # 10 is BERT's; the original ALBERT made 40, at four times the disk space.
+    dupe_factor: int = setting(
+        10,
+        "Passes over the text, each with its own masks.",
+        bounds="[1, inf)",
+    )
+    # Chosen by a hash of seed and text, so repeats of a text stay together.
+    heldout_fraction: float = setting(
+        0.0, "Share of documents kept for evaluation.", bounds="[0, 1)"
+    )
+    seed: int = setting(
+        12345,
+        "Equal settings and seeds give equal bytes.",
+        bounds="[0, inf)",
+    )
+    # A worker holds one file in memory at a time.
+    num_shards: int = setting(8, "Record files.", bounds="[1, inf)")
+    compress: bool = setting(False, "Write .tfrecord.gz.")
+    # With more than one, a script must guard its start with
+    # `if __name__ == "__main__":`.
+    num_workers: int = setting(
+        1,
+        "Processes; the output is the same.",
+        bounds="[1, inf)",
+        on_resume="not_recorded",
+    )
+    overwrite: bool = setting(
+        False,
+        "Replace finished data in the output folder.",
+        on_resume="not_recorded",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(
+            self,
+            "max_predictions_per_seq",
+            self.max_predictions_per_seq < self.max_seq_length,
+            f"below max_seq_length={self.max_seq_length}",
+        )
+
+    def shards_of_splits(self) -> dict[str, int]:
+        """Returns split -> number of files, which are of about equal size."""
+        if self.heldout_fraction == 0:
+            return {"train": self.num_shards}
+        num_heldout = max(1, round(self.num_shards * self.heldout_fraction))
+        return {"train": self.num_shards, "heldout": num_heldout}
+
+    def passes(self, split: str) -> int:
+        """Returns the number of passes over the text of a split."""
+        return self.dupe_factor if split == "train" else 1
+
+    def settings(self) -> dict[str, Any]:
+        """Returns the settings that decide the records, as JSON values."""
+        return {
+            x.name: getattr(self, x.name)
+            for x in settings_of(type(self))
+            if x.description.on_resume != "not_recorded"
+        }

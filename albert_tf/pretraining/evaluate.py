@@ -1,0 +1,159 @@
+"""Scores of pretraining checkpoints on records."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.files import PathPatterns
+from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.pretraining.loss import PretrainingLoss
+from albert_tf.pretraining.records import Records, open_records
+from albert_tf.training.checkpoint_files import (
+    BEST,
+    FOLDER,
+    checkpoint_path,
+    find_checkpoint,
+)
+from albert_tf.training.checkpoints import load_model_variables
+from albert_tf.training.distribution import (
+    set_precision,
+    strategy_of_this_machine,
+)
+from albert_tf.training.evaluation import Evaluator
+from albert_tf.training.run_folder import load_run_config, read_settings
+
+NEWEST = "newest"
+
+
+def evaluate_pretraining(
+    run_dir: str | os.PathLike[str],
+    input_patterns: PathPatterns,
+    *,
+    checkpoint: str | int = NEWEST,
+    split: str = "heldout",
+    batch_size: int = 64,
+    max_steps: int = 0,
+) -> dict[str, float]:
+    """Scores one checkpoint of a run on records it was not trained on.
+
+    Args:
+      run_dir: the folder of the run.
+      input_patterns: a folder of records, or globs.
+      checkpoint: "newest", "best" (of a run with `best_metric`) or a step.
+      split: "heldout" or "train", for a folder.
+      batch_size: examples of a batch.
+      max_steps: maximum number of batches; 0 for all.
+
+    Returns:
+      `step`, the metrics by name and, for records with a manifest, the
+      baselines of `Records.baselines`.
+
+    Raises:
+      InputError: there is no such checkpoint, it cannot be read, or the records
+        do not fit the model.
+    """
+    read_settings(run_dir)  # Says so where there is no run at all.
+    path = find_checkpoint(_path(os.fspath(run_dir), str(checkpoint)))
+    records = open_records(input_patterns, split)
+    ((_, scores),) = evaluate_checkpoints(
+        [path], records, batch_size=batch_size, max_steps=max_steps
+    )
+    return scores
+
+
+def evaluate_checkpoints(
+    checkpoints: Sequence[str],
+    records: Records,
+    *,
+    batch_size: int = 64,
+    max_steps: int = 0,
+) -> Iterator[tuple[str, dict[str, float]]]:
+    """Scores checkpoints of one or several runs, in their order.
+
+    Checkpoints of one architecture share a model, built and traced once.
+
+    Args:
+      checkpoints: paths without extension, as `match_checkpoints` finds them,
+        in the folders of their runs.
+      records: what to score them on.
+      batch_size: examples of a batch.
+      max_steps: maximum number of batches; 0 for all.
+
+    Yields:
+      A path, and what `evaluate_pretraining` returns.
+
+    Raises:
+      InputError: a run has no record of its settings, or the records do not fit
+        its model; before the first one is scored. Or checkpoints cannot be
+        read; after all others were scored.
+    """
+    models = {path: _architecture(path) for path in checkpoints}
+    for config, _ in models.values():
+        records.check_model(config)
+    scorers: dict[tuple[AlbertConfig, str], _Scorer] = {}
+    damaged = []
+    for path, model in models.items():
+        if model not in scorers:
+            scorers[model] = _Scorer(*model, records, batch_size)
+        try:
+            step = scorers[model].load(path)
+        except InputError as error:
+            damaged.append(str(error))
+            continue
+        scores = scorers[model].score(max_steps)
+        yield path, {"step": step} | scores | records.baselines()
+    if damaged:
+        others = len(models) - len(damaged)
+        text = f"; the other {others} were scored" if others else ""
+        raise InputError("; ".join(damaged) + text)
+
+
+class _Scorer:
+    """A model of one architecture and precision, scored on records."""
+
+    def __init__(
+        self,
+        config: AlbertConfig,
+        precision: str,
+        records: Records,
+        batch_size: int,
+    ):
+        set_precision(precision)
+        strategy = strategy_of_this_machine()
+        with strategy.scope():
+            self._model = AlbertPretrainer(config)
+        loss = PretrainingLoss(records.sentence_order)
+        self._evaluator = Evaluator(strategy, self._model, loss)
+        self._dataset = records.dataset(batch_size, training=False)
+
+    def load(self, path: str) -> int:
+        """Loads the weights of a checkpoint; returns its step."""
+        return load_model_variables(self._model, path)
+
+    def score(self, max_steps: int) -> dict[str, float]:
+        """Returns the metrics of the weights that were loaded last."""
+        return self._evaluator(self._dataset, max_steps or None)
+
+
+def _architecture(checkpoint: str) -> tuple[AlbertConfig, str]:
+    """Returns architecture and precision of a checkpoint's run."""
+    if "://" not in checkpoint:
+        checkpoint = os.path.abspath(checkpoint)  # It may be "step-00000100".
+    run_dir = os.path.dirname(os.path.dirname(checkpoint))
+    return load_run_config(run_dir), read_settings(run_dir)["precision"]
+
+
+def _path(run_dir: str, checkpoint: str) -> str:
+    """Returns the argument of `find_checkpoint` for a name or a step."""
+    if checkpoint == NEWEST:
+        return run_dir
+    if checkpoint == BEST:
+        return os.path.join(run_dir, BEST)
+    if not checkpoint.isdecimal():
+        raise InputError(
+            f"checkpoint={checkpoint!r} must be {NEWEST!r}, {BEST!r} or a step"
+        )
+    return checkpoint_path(os.path.join(run_dir, FOLDER), int(checkpoint))

@@ -1,0 +1,135 @@
+"""Loss of masked language modeling and sentence-order prediction."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import tensorflow as tf
+
+from albert_tf.layers.dropout import dropout_seeds
+from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.training.loss import TOKENS, sparse_cross_entropy
+
+# The original's guard for a batch without predictions.
+_EPSILON = 1e-5
+
+
+@dataclasses.dataclass(frozen=True)
+class PretrainingLoss:
+    """Loss and metrics of ALBERT's pretraining (paper, section 3.1).
+
+    loss = sum(weight * nll) / (sum(weight) + 1e-5) over the masked tokens of
+    the GLOBAL batch + mean cross-entropy of the sentence order, unweighted.
+    The original divides by the weights of each replica's batch instead, so
+    there the result depends on how many replicas share a batch.
+
+    Attributes:
+      sentence_order: whether the sentence-order loss is part of the loss;
+        False for data made with `sentence_order="none"`.
+    """
+
+    sentence_order: bool = True
+
+    def normalizers(
+        self, batch: Mapping[str, tf.Tensor]
+    ) -> dict[str, tf.Tensor]:
+        """Returns the sums that the loss is divided by, as float32 scalars."""
+        size = tf.shape(batch["sentence_order_labels"])[0]
+        return {
+            "predictions": tf.reduce_sum(batch["masked_lm_weights"]),
+            "examples": tf.cast(size, tf.float32),
+        }
+
+    def __call__(
+        self,
+        model: AlbertPretrainer,
+        batch: Mapping[str, tf.Tensor],
+        normalizers: Mapping[str, tf.Tensor],
+        seed: tf.Tensor | None,
+    ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+        """Returns one micro-batch's share of the loss, and its metrics.
+
+        Args:
+          model: the pretrainer.
+          batch: a batch of `pretraining_dataset`.
+          normalizers: sums over the global batch of what `normalizers` gives.
+          seed: int `[2]` for dropout, or None in evaluation.
+
+        Returns:
+          A float32 scalar; adding the shares of all micro-batches and replicas
+          gives the loss. And metric name -> float32 `[2]`: weighted sum and
+          weight; `"tokens"` counts the real tokens.
+        """
+        with dropout_seeds(seed):
+            outputs = model(
+                {name: batch[name] for name in model.INPUTS},
+                training=seed is not None,
+            )
+        mask = tf.cast(batch["input_mask"], tf.float32)
+        weights = batch["masked_lm_weights"]
+        mlm_nll, mlm_hits = sparse_cross_entropy(
+            batch["masked_lm_ids"], outputs["mlm_logits"]
+        )
+        mlm_sum = tf.reduce_sum(weights * mlm_nll)
+        predictions = tf.reduce_sum(weights)
+        loss = mlm_sum / (normalizers["predictions"] + _EPSILON)
+        metrics = {
+            "mlm_loss": tf.stack([mlm_sum, predictions]),
+            "mlm_accuracy": tf.stack(
+                [tf.reduce_sum(weights * mlm_hits), predictions]
+            ),
+            TOKENS: tf.stack([tf.reduce_sum(mask), 1.0]),
+        }
+        if self.sentence_order:
+            sop_nll, sop_hits = sparse_cross_entropy(
+                batch["sentence_order_labels"], outputs["sop_logits"]
+            )
+            examples = tf.cast(tf.shape(sop_nll)[0], tf.float32)
+            loss += tf.reduce_sum(sop_nll) / normalizers["examples"]
+            metrics["sop_loss"] = tf.stack([tf.reduce_sum(sop_nll), examples])
+            metrics["sop_accuracy"] = tf.stack(
+                [tf.reduce_sum(sop_hits), examples]
+            )
+        return loss, metrics
+
+
+Tensors = dict[str, tf.Tensor]
+
+
+def fit_examples(
+    batch: Mapping[str, tf.Tensor], sentence_order: bool = True
+) -> tuple[Tensors, Tensors, Tensors]:
+    """Returns inputs, labels and weights: what `fit` and `evaluate` take.
+
+    Give it to `map` of a `pretraining_dataset`. With losses whose reduction is
+    "mean_with_sample_weight", the loss is that of `PretrainingLoss`:
+
+        loss = keras.losses.SparseCategoricalCrossentropy(
+            from_logits=True, reduction="mean_with_sample_weight"
+        )
+        model.compile(
+            optimizer, loss={"mlm_logits": loss, "sop_logits": loss}
+        )
+
+    Args:
+      batch: a batch of `pretraining_dataset`.
+      sentence_order: whether there are labels for `sop_logits`; False for
+        records and pretrainers without sentence order.
+
+    Returns:
+      The inputs of `AlbertPretrainer`; labels by its outputs' names, int32
+      `mlm_logits` `[batch, predictions]` and `sop_logits` `[batch]`; and their
+      float32 weights in the same shapes.
+    """
+    labels = {"mlm_logits": batch["masked_lm_ids"]}
+    weights = {"mlm_logits": batch["masked_lm_weights"]}
+    if sentence_order:
+        orders = batch["sentence_order_labels"]
+        labels["sop_logits"] = orders
+        weights["sop_logits"] = tf.ones_like(orders, tf.float32)
+    return (
+        {name: batch[name] for name in AlbertPretrainer.INPUTS},
+        labels,
+        weights,
+    )

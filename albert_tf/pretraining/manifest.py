@@ -1,0 +1,187 @@
+"""`manifest.json`: settings, inputs, files and statistics of records."""
+
+from __future__ import annotations
+
+import collections
+import importlib.metadata
+import json
+import os
+import platform
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.text.base_tokenizer import Tokenizer
+from albert_tf.text.tokenizer_files import (
+    MODEL_FILE,
+    SETTINGS_FILE,
+    WORDPIECE_FILE,
+)
+
+MANIFEST_NAME = "manifest.json"
+SPLITS = {"train": "pretraining", "heldout": "heldout"}  # -> file name prefix
+
+_FORMAT = "albert_tf pretraining data"
+_VERSION = 1
+_SHARD_NAME = re.compile(
+    rf"({'|'.join(SPLITS.values())})-\d+-of-\d+\.tfrecord(\.gz)?"
+)
+_MODEL_FILES = (MODEL_FILE, WORDPIECE_FILE)
+_PACKAGES = ("albert-tf", "numpy", "protobuf", "sentencepiece", "sentencex")
+
+
+def read_manifest(folder: str | os.PathLike[str]) -> dict[str, Any]:
+    """Reads the manifest of a folder that `create_pretraining_data` made.
+
+    The folder may be on any file system TensorFlow knows.
+
+    Raises:
+      InputError: there is none, or it is of another program or version.
+    """
+    manifest = find_manifest(folder)
+    if manifest is None:
+        raise InputError(
+            f"{folder}: no {MANIFEST_NAME}, so no finished pretraining data; "
+            "make them with create-data, or name the record files"
+        )
+    return manifest
+
+
+def find_manifest(folder: str | os.PathLike[str]) -> dict[str, Any] | None:
+    """Reads the manifest in a folder; returns None where there is none."""
+    path = os.path.join(os.fspath(folder), MANIFEST_NAME)
+    if not tf.io.gfile.exists(path):
+        return None
+    try:
+        with tf.io.gfile.GFile(path) as file:
+            manifest = json.loads(file.read())
+    except ValueError:
+        manifest = None
+    if not isinstance(manifest, dict) or manifest.get("format") != _FORMAT:
+        raise InputError(f"{path}: not a manifest of pretraining data")
+    if manifest.get("version") != _VERSION:
+        raise InputError(
+            f"{path}: version {manifest.get('version')} is not supported, only "
+            f"{_VERSION}; make the data again"
+        )
+    return manifest
+
+
+def shard_names(split: str, num_shards: int, compress: bool) -> list[str]:
+    """Returns the names of a split's record files."""
+    suffix = ".tfrecord.gz" if compress else ".tfrecord"
+    return [
+        f"{SPLITS[split]}-{shard:05d}-of-{num_shards:05d}{suffix}"
+        for shard in range(num_shards)
+    ]
+
+
+def data_files(manifest: Mapping[str, Any]) -> list[str]:
+    """Returns the names of the tokenizer's and record files of a manifest."""
+    names = [
+        file["name"]
+        for split in manifest["splits"].values()
+        for file in split["files"]
+        # This list decides which files may be replaced: only shards.
+        if _SHARD_NAME.fullmatch(file["name"])
+    ]
+    # 0.1.0 did not write it, and had one kind of tokenizer.
+    model = manifest.get("tokenizer", {}).get("file")
+    model = model if model in _MODEL_FILES else MODEL_FILE
+    return [model, SETTINGS_FILE, *names]
+
+
+def build_manifest(
+    *,
+    settings: Mapping[str, object],
+    tokenizer: Tokenizer,
+    inputs: list[dict[str, object]],
+    splits: Mapping[str, dict[str, Any]],
+    label_counts: Mapping[str, np.ndarray],
+) -> dict[str, Any]:
+    """Returns a manifest of plain JSON values, without paths of this machine.
+
+    Args:
+      settings: the settings that decide the records.
+      tokenizer: the tokenizer of the text.
+      inputs: name, bytes and sha256 of each text file.
+      splits: "train" and perhaps "heldout" -> result of `describe_split`.
+      label_counts: split -> int64 `[vocab_size]`, how often each id is a label.
+    """
+    # The best constant guess, chosen on training labels alone, is what a
+    # masked language model must beat.
+    guess = int(np.argmax(label_counts["train"]))
+    splits = {
+        name: description
+        | {
+            "constant_guess_accuracy": _ratio(
+                int(label_counts[name][guess]), int(label_counts[name].sum())
+            )
+        }
+        for name, description in splits.items()
+    }
+    return {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "settings": dict(settings),
+        "tokenizer": {
+            "file": tokenizer.file_name,
+            "fingerprint": tokenizer.fingerprint,
+            "vocab_size": tokenizer.vocab_size,
+            **tokenizer.settings,
+        },
+        "inputs": inputs,
+        "constant_guess": {"id": guess, "piece": tokenizer.id_to_piece(guess)},
+        "splits": splits,
+        "versions": {"python": platform.python_version()}
+        | {name: importlib.metadata.version(name) for name in _PACKAGES},
+    }
+
+
+def describe_split(
+    files: list[dict[str, object]],
+    counts: collections.Counter[str],
+    passes: int,
+    max_seq_length: int,
+) -> dict[str, Any]:
+    """Returns a split's entry in the manifest.
+
+    Args:
+      files: name, records, bytes and sha256 of each record file.
+      counts: sums over its blocks; those of chunks and records are also sums
+        over the passes.
+      passes: number of passes over the text.
+      max_seq_length: tokens of a record.
+    """
+    names = (
+        "documents",
+        "sentences",
+        "tokens",
+        "chunks",
+        "one_sentence_chunks",
+        "dropped_chunks",
+        "dropped_identical_pairs",
+        "truncated_pairs",
+        "instances",
+        "input_tokens",
+        "predictions",
+    )
+    instances, ones = counts["instances"], counts["label_1"]
+    return {
+        "files": files,
+        "passes": passes,
+        "counts": {name: counts[name] for name in names},
+        "labels": {"0": instances - ones, "1": ones},
+        "padding_fraction": 1
+        - _ratio(counts["input_tokens"], instances * max_seq_length),
+        # Effective: predictions over tokens, [CLS] and [SEP] included.
+        "masking_rate": _ratio(counts["predictions"], counts["input_tokens"]),
+    }
+
+
+def _ratio(part: int, whole: int) -> float:
+    return part / whole if whole else 0.0

@@ -1,0 +1,198 @@
+"""Masking of whole words in n-grams for the masked language model."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from albert_tf.pretraining.sentence_pairs import PackedPairs
+from albert_tf.pretraining.tokenized_documents import VocabularyTable
+
+# Share of masked tokens that become [MASK], and of those that stay. The rest
+# become a random token (BERT; Devlin et al. 2019, 3.1).
+MASK_SHARE = 0.8
+KEEP_SHARE = 0.1
+
+
+@dataclasses.dataclass(frozen=True)
+class MaskedTokens:
+    """Inputs and labels of the masked language model.
+
+    Attributes:
+      input_ids: int32 `[pairs, seq]`, the ids after masking.
+      positions: int32 `[pairs, predictions]`, ascending; 0 where unused.
+      ids: int32 `[pairs, predictions]`, the ids before masking; 0 where unused.
+      weights: float32 `[pairs, predictions]`, 1 or, where unused, 0.
+    """
+
+    input_ids: np.ndarray
+    positions: np.ndarray
+    ids: np.ndarray
+    weights: np.ndarray
+
+
+def mask_words(
+    packed: PackedPairs,
+    table: VocabularyTable,
+    rng: np.random.Generator,
+    *,
+    max_predictions_per_seq: int,
+    masked_lm_prob: float = 0.15,
+    ngram: int = 3,
+    favor_shorter_ngram: bool = True,
+    do_whole_word_mask: bool = True,
+) -> MaskedTokens:
+    """Masks n-grams of whole words, as the original does.
+
+    A row of n tokens (specials counted) gets round(n * masked_lm_prob)
+    predictions, at least 1 and at most `max_predictions_per_seq`. Words are
+    visited in random order; at each one an n-gram that begins there is drawn,
+    shortened to the predictions that remain, and taken if none of its words
+    was taken before. An n-gram may reach across the [SEP], and so may a word:
+    pieces at the start of B whose word start was cut off belong to the last
+    word of A.
+
+    Each token of a taken n-gram becomes [MASK] with probability 0.8, stays with
+    0.1, else becomes a random token of text. (The original draws that from the
+    whole vocabulary, [MASK] and padding included: 1 in 7500 of its draws.)
+
+    Args:
+      packed: rows of tokens, `[pairs, seq]`.
+      table: special ids and word starts.
+      rng: source of all randomness.
+      max_predictions_per_seq: most predictions of a row.
+      masked_lm_prob: share of the tokens to predict; 0 masks nothing.
+      ngram: most words of an n-gram.
+      favor_shorter_ngram: p(n) is proportional to 1/n (paper, 4.1), or, if
+        False, to 1/(ngram + 1 - n).
+      do_whole_word_mask: if False every piece is a word of its own.
+    """
+    word_of_token, word_sizes = _words(packed, do_whole_word_mask)
+    lengths = packed.input_mask.sum(1)
+    quotas = np.minimum(
+        max_predictions_per_seq,
+        np.maximum(1, np.rint(lengths * masked_lm_prob).astype(np.int64)),
+    )
+    if masked_lm_prob == 0:
+        quotas[:] = 0
+    probabilities = ngram_probabilities(ngram, favor_shorter_ngram)
+    taken = _take_words(word_sizes, quotas, probabilities, rng)
+    masked = packed.is_text & np.take_along_axis(taken, word_of_token, axis=1)
+    return _replace(
+        packed.input_ids, masked, max_predictions_per_seq, table, rng
+    )
+
+
+def ngram_probabilities(ngram: int, favor_shorter_ngram: bool) -> np.ndarray:
+    """Returns the probabilities of n = 1..ngram, `[ngram]`."""
+    weights = 1.0 / np.arange(1, ngram + 1)
+    if not favor_shorter_ngram:
+        weights = weights[::-1]
+    return weights / weights.sum()
+
+
+def _words(
+    packed: PackedPairs, do_whole_word_mask: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Groups text tokens to words.
+
+    Returns:
+      `[pairs, seq]`, the number of each token's word (meaningless where there
+      is no text), and `[pairs, words]`, the tokens of each word, 0 beyond the
+      last.
+    """
+    begins = packed.is_text.copy()
+    if do_whole_word_mask:
+        begins &= packed.token_boundary
+        # A may begin inside of a word that truncation has cut.
+        begins[:, 1] = packed.is_text[:, 1]
+    word_of_token = np.maximum(np.cumsum(begins, axis=1) - 1, 0)
+    num_rows, num_words = len(begins), word_of_token.max(initial=0) + 1
+    cells = word_of_token + num_words * np.arange(num_rows)[:, None]
+    sizes = np.bincount(cells[packed.is_text], minlength=num_rows * num_words)
+    return word_of_token, sizes.reshape(num_rows, num_words)
+
+
+def _take_words(
+    sizes: np.ndarray,
+    quotas: np.ndarray,
+    probabilities: np.ndarray,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Takes n-grams until the quotas are met; all rows side by side.
+
+    Args:
+      sizes: `[rows, words]`, tokens of each word, 0 where there is no word.
+      quotas: `[rows]`, tokens to take.
+      probabilities: `[ngram]` of each length in words.
+      rng: source of all randomness.
+
+    Returns:
+      Bool `[rows, words]`, True on the words that are taken.
+    """
+    ngram = len(probabilities)
+    offsets = np.arange(ngram)
+    # first_token[row, word + n] - first_token[row, word] is the size of an
+    # n-gram. The last entries repeat, so n-grams end with the text.
+    first_token = np.pad(np.cumsum(sizes, axis=1), ((0, 0), (1, 0)))
+    first_token = np.pad(first_token, ((0, 0), (0, ngram)), mode="edge")
+    num_words = np.count_nonzero(sizes, axis=1)
+    keys = rng.random(sizes.shape, dtype=np.float32)
+    order = np.argsort(np.where(sizes > 0, keys, 2.0), axis=1, kind="stable")
+    lengths = 1 + np.searchsorted(
+        np.cumsum(probabilities)[:-1], rng.random(sizes.shape), side="right"
+    )
+    taken = np.zeros((sizes.shape[0], sizes.shape[1] + ngram), bool)
+    remaining = quotas.copy()
+    rows = np.arange(len(sizes))
+    for turn in range(sizes.shape[1]):
+        rows = rows[(remaining[rows] > 0) & (turn < num_words[rows])]
+        if not rows.size:
+            break
+        word, length = order[rows, turn], lengths[rows, turn]
+        first, room = first_token[rows, word], remaining[rows]
+        size = first_token[rows, word + length] - first
+        for _ in range(ngram - 1):
+            length = length - ((size > room) & (length > 1))
+            size = first_token[rows, word + length] - first
+        words = word[:, None] + offsets
+        inside = offsets < length[:, None]
+        free = ~(taken[rows[:, None], words] & inside).any(axis=1)
+        take = free & (size <= room)
+        taken[rows[take, None], words[take]] |= inside[take]
+        remaining[rows[take]] -= size[take]
+    return taken[:, : sizes.shape[1]]
+
+
+def _replace(
+    input_ids: np.ndarray,
+    masked: np.ndarray,
+    max_predictions_per_seq: int,
+    table: VocabularyTable,
+    rng: np.random.Generator,
+) -> MaskedTokens:
+    """Replaces the masked tokens and returns them as labels."""
+    rows, columns = np.nonzero(masked)
+    labels = input_ids[rows, columns]
+    per_row = np.bincount(rows, minlength=len(masked))
+    slots = np.arange(len(rows)) - np.repeat(
+        np.cumsum(per_row) - per_row, per_row
+    )
+    shape = (len(masked), max_predictions_per_seq)
+    positions, ids = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
+    weights = np.zeros(shape, np.float32)
+    positions[rows, slots] = columns
+    ids[rows, slots] = labels
+    weights[rows, slots] = 1.0
+
+    text_ids = table.text_ids
+    random_ids = text_ids[rng.integers(len(text_ids), size=len(rows))]
+    fate = rng.random(len(rows))
+    inputs = input_ids.copy()
+    inputs[rows, columns] = np.select(
+        [fate < MASK_SHARE, fate < MASK_SHARE + KEEP_SHARE],
+        [np.int32(table.mask_id), labels],
+        random_ids,
+    )
+    return MaskedTokens(inputs, positions, ids, weights)

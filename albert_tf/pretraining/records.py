@@ -1,0 +1,394 @@
+"""Pretraining records: found and checked once, then read as batches."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import itertools
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.files import PathPatterns, split_patterns
+from albert_tf.pretraining.manifest import SPLITS, find_manifest
+from albert_tf.pretraining.record_files import (
+    RecordFile,
+    Sample,
+    count_records,
+    find_record_files,
+    read_records,
+    sample_records,
+)
+from albert_tf.text.base_tokenizer import Tokenizer
+from albert_tf.text.tokenizer_files import load_tokenizer
+from albert_tf.training.input import shuffle
+
+# Training shuffles records in buffers of this many, 17 MB at 128 tokens and 52
+# MB at 512; `create_pretraining_data` has shuffled each file as a whole before.
+SHUFFLE_BUFFER = 16384
+
+# Files read at the same time, one record of each in turn.
+_INTERLEAVED_FILES = 16
+
+
+@dataclasses.dataclass(frozen=True)
+class Records:
+    """Pretraining records of one size, made by `open_records`.
+
+    Attributes:
+      split: the split to read, "train" or "heldout".
+      files: split -> its files, each once.
+      samples: path -> sizes and largest id of each file that was inspected.
+      max_seq_length: tokens of a record.
+      max_predictions_per_seq: predictions of a record.
+      manifest: manifest of the first file; None for records of other origin.
+    """
+
+    split: str
+    files: Mapping[str, tuple[RecordFile, ...]]
+    samples: Mapping[str, Sample]
+    max_seq_length: int
+    max_predictions_per_seq: int
+    manifest: Mapping[str, Any] | None = None
+
+    @property
+    def has_heldout(self) -> bool:
+        """Whether the held-out split was opened."""
+        return "heldout" in self.files
+
+    @property
+    def sentence_order(self) -> bool:
+        """Whether records have labels of sentence order.
+
+        Records without a manifest are assumed to have them, as Google's do.
+        """
+        if self.manifest is None:
+            return True
+        return self.manifest["settings"]["sentence_order"] != "none"
+
+    @functools.cached_property
+    def tokenizer(self) -> Tokenizer | None:
+        """The tokenizer saved with the records; None without a manifest."""
+        if self.manifest is None:
+            return None
+        return load_tokenizer(os.path.dirname(self.files[self.split][0].path))
+
+    @functools.cached_property
+    def identity(self) -> str:
+        """A hash that tells data sets apart, wherever they are stored."""
+        contents = [
+            file.manifest or os.path.basename(file.path)
+            for file in self.files[self.split]
+        ]
+        text = json.dumps(contents, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def check_model(self, model: AlbertConfig) -> None:
+        """Checks that a model can read the records.
+
+        Raises:
+          InputError: the vocabulary or the positions of the model are too few.
+        """
+        for file in itertools.chain(*self.files.values()):
+            if file.manifest is None:
+                continue
+            pieces = file.manifest["tokenizer"]["vocab_size"]
+            if pieces > model.vocab_size:
+                raise InputError(
+                    f"records {file.path}: made with a vocabulary of {pieces} "
+                    f"pieces, more than vocab_size={model.vocab_size}; use "
+                    "records and a model of one vocabulary"
+                )
+        for path, sample in self.samples.items():
+            if sample.largest_id >= model.vocab_size:
+                raise InputError(
+                    f"records {path}: token id {sample.largest_id} is not "
+                    f"below vocab_size={model.vocab_size}; use the vocabulary "
+                    "of the data"
+                )
+        if self.max_seq_length > model.max_position_embeddings:
+            raise InputError(
+                f"records {self.files[self.split][0].path}: "
+                f"{self.max_seq_length} tokens a record, more than the model's "
+                f"max_position_embeddings={model.max_position_embeddings}"
+            )
+
+    def baselines(self, split: str | None = None) -> dict[str, float]:
+        """Returns what a model that has learned nothing scores on a split.
+
+        Args:
+          split: "train" or "heldout"; None for `self.split`.
+
+        Returns:
+          `mlm_unigram_accuracy` (always the most frequent training label) and,
+          for records with sentence order, `sop_chance` (always the more
+          frequent order); nothing without a manifest that has the split.
+        """
+        if self.manifest is None:
+            return {}
+        statistics = self.manifest["splits"].get(split or self.split)
+        if statistics is None:
+            return {}
+        scores = {"mlm_unigram_accuracy": statistics["constant_guess_accuracy"]}
+        if self.sentence_order:
+            labels = statistics["labels"]
+            scores["sop_chance"] = max(labels.values()) / sum(labels.values())
+        return scores
+
+    def dataset(
+        self,
+        global_batch_size: int,
+        *,
+        seed: int = 0,
+        start_step: int = 0,
+        training: bool = True,
+        split: str | None = None,
+    ) -> tf.data.Dataset:
+        """Returns batches; see `pretraining_dataset`."""
+        for name, value, least in (
+            ("global_batch_size", global_batch_size, 1),
+            ("start_step", start_step, 0),
+        ):
+            if value < least:
+                raise InputError(f"{name}={value} must be at least {least}")
+        files = self.files[split or self.split]
+        first_record = start_step * global_batch_size
+        if training:
+            records = _endless(files, seed, first_record)
+            batches = records.rebatch(global_batch_size, drop_remainder=True)
+        else:
+            records = _in_order(files).skip(first_record)
+            batches = records.batch(global_batch_size)
+        spec = _feature_spec(self.max_seq_length, self.max_predictions_per_seq)
+
+        def parse(batch: tf.Tensor) -> dict[str, tf.Tensor]:
+            return _to_batch(tf.io.parse_example(batch, spec))
+
+        options = tf.data.Options()
+        options.deterministic = True
+        # Workers share the rows of batches, not the files.
+        options.experimental_distribute.auto_shard_policy = (
+            tf.data.experimental.AutoShardPolicy.OFF
+        )
+        return (
+            batches.map(parse, num_parallel_calls=tf.data.AUTOTUNE)
+            .prefetch(tf.data.AUTOTUNE)
+            .with_options(options)
+        )
+
+    def verify(self) -> int:
+        """Reads all files to their ends and verifies their checksums.
+
+        TensorFlow does not say which file a `DataLossError` of a running
+        dataset is about; this does.
+
+        Returns:
+          The number of records.
+
+        Raises:
+          InputError: names the first file that is damaged.
+        """
+        files = itertools.chain(*self.files.values())
+        return sum(count_records(file.path) for file in files)
+
+
+def open_records(
+    patterns: PathPatterns, split: str = "train", *, heldout: bool = False
+) -> Records:
+    """Finds record files and checks that they can be read together.
+
+    Files that a manifest lists have the size that it says, and are alike: one
+    of them is inspected. Of all others, each is.
+
+    Args:
+      patterns: folders of `create_pretraining_data`, record files or glob
+        patterns, separated by commas or as a list.
+      split: the split of folders to read, "train" or "heldout".
+      heldout: open the held-out split of the folders as well, if the first of
+        them has one.
+
+    Raises:
+      InputError: nothing matches; a folder has no manifest or no such split; a
+        file is missing, damaged, or has another size than its manifest says;
+        there is no record; or records differ in size.
+    """
+    if split not in SPLITS:
+        raise InputError(f"split={split!r} must be one of {', '.join(SPLITS)}")
+    patterns = split_patterns(patterns)
+    manifest_in = functools.cache(find_manifest)  # Each is read once.
+    files = {split: find_record_files(patterns, split, manifest_in)}
+    manifest = files[split][0].manifest
+    if heldout and manifest and "heldout" in manifest["splits"]:
+        # Patterns of files have no split: they all are for training.
+        folders = [path for path in patterns if tf.io.gfile.isdir(path)]
+        if folders:
+            files["heldout"] = find_record_files(
+                folders, "heldout", manifest_in
+            )
+    samples: dict[str, Sample] = {}
+    for split_files in files.values():
+        samples |= _inspect(split_files)
+    lengths = _common_lengths(samples)
+    return Records(split, files, samples, *lengths, manifest)
+
+
+def _inspect(files: Sequence[RecordFile]) -> dict[str, Sample]:
+    """Samples one file of each manifest, and each file without one."""
+    samples: dict[str, Sample] = {}
+    manifests: list[dict[str, Any] | None] = []
+    for file in files:
+        if file.manifest and file.manifest in manifests:
+            continue
+        sample = sample_records(file.path)
+        if sample is not None:
+            samples[file.path] = sample
+            manifests.append(file.manifest)
+    if not samples:
+        raise InputError(
+            f"records {files[0].path} (first of {len(files)} files): the files "
+            "hold no record"
+        )
+    return samples
+
+
+def _common_lengths(samples: Mapping[str, Sample]) -> tuple[int, int]:
+    """Returns tokens and predictions, which must be those of all samples."""
+    first = next(iter(samples.values()))
+    for path, sample in samples.items():
+        for field, name in (
+            ("max_seq_length", "tokens"),
+            ("max_predictions_per_seq", "predictions"),
+        ):
+            size, expected = getattr(sample, field), getattr(first, field)
+            if size != expected:
+                raise InputError(
+                    f"records {path}: {size} {name} a record, not {expected} "
+                    "like the others; make all data with the same settings"
+                )
+    return first.max_seq_length, first.max_predictions_per_seq
+
+
+def pretraining_dataset(
+    patterns: PathPatterns,
+    *,
+    global_batch_size: int,
+    seed: int = 0,
+    start_step: int = 0,
+    training: bool = True,
+    split: str = "train",
+) -> tf.data.Dataset:
+    """Reads batches of pretraining records.
+
+    Training is endless. Each epoch has every record once, in an order that
+    follows from (seed, epoch): files are shuffled and interleaved, and buffers
+    of `SHUFFLE_BUFFER` records are shuffled. Epochs follow each other without a
+    gap: the batch at the end of one has records of the next, so none is
+    skipped. Batch k is thus the same whether a run began at step 0 or resumed
+    at k. The global random seed has no influence.
+
+    Evaluation is one pass in the order of files and records; the last batch may
+    be smaller.
+
+    Args:
+      patterns: files or folders of `create_pretraining_data`; see
+        `open_records`. Google's own records are read too.
+      global_batch_size: rows of a batch, over all replicas.
+      seed: order of the records in training.
+      start_step: number of batches to skip. They are not parsed, and whole
+        epochs are not even read.
+      training: endless and shuffled, or one pass in order.
+      split: "train" or "heldout", where `patterns` names a folder.
+
+    Returns:
+      Dataset of dicts: int32 `input_word_ids`, `input_mask`, `input_type_ids`
+      `[batch, seq]`, `masked_lm_positions`, `masked_lm_ids` `[batch,
+      predictions]`, `sentence_order_labels` `[batch]` (1 = swapped), float32
+      `masked_lm_weights` `[batch, predictions]`; all shapes are static in
+      training.
+
+    Raises:
+      InputError: see `open_records`.
+    """
+    return open_records(patterns, split).dataset(
+        global_batch_size, seed=seed, start_step=start_step, training=training
+    )
+
+
+def _in_order(files: Sequence[RecordFile]) -> tf.data.Dataset:
+    paths = tf.data.Dataset.from_tensor_slices([file.path for file in files])
+    return paths.flat_map(read_records)
+
+
+def _endless(
+    files: Sequence[RecordFile], seed: int, first_record: int
+) -> tf.data.Dataset:
+    """Returns the records of all epochs from `first_record` on, in buffers."""
+    paths = tf.constant([file.path for file in files])
+    num_records = sum(file.num_records for file in files)
+    first_epoch, offset = divmod(first_record, num_records)
+    first_buffer, rest = divmod(offset, SHUFFLE_BUFFER)
+    seed = tf.constant([seed, 0], tf.int64)
+
+    def epoch_buffers(epoch: tf.Tensor) -> tf.data.Dataset:
+        epoch_seed = tf.random.experimental.stateless_fold_in(seed, epoch)
+
+        resumes = tf.cast(epoch == first_epoch, tf.int64)
+        skipped = resumes * first_buffer
+
+        def shuffled(number: tf.Tensor, buffer: tf.Tensor) -> tf.Tensor:
+            first = tf.where(number == first_buffer, resumes * rest, 0)
+            return shuffle(buffer, epoch_seed, number)[first:]
+
+        return (
+            tf.data.Dataset.from_tensor_slices(shuffle(paths, epoch_seed, -1))
+            .interleave(read_records, cycle_length=_INTERLEAVED_FILES)
+            .skip(skipped * SHUFFLE_BUFFER)
+            .batch(SHUFFLE_BUFFER)
+            .enumerate(skipped)
+            .map(shuffled)
+            .prefetch(1)
+        )
+
+    epochs = tf.data.Dataset.counter(first_epoch)
+    return epochs.flat_map(epoch_buffers)
+
+
+def _feature_spec(
+    max_seq_length: int, max_predictions_per_seq: int
+) -> dict[str, tf.io.FixedLenFeature]:
+    tokens = tf.io.FixedLenFeature([max_seq_length], tf.int64)
+    predictions = tf.io.FixedLenFeature([max_predictions_per_seq], tf.int64)
+    return {
+        "input_ids": tokens,
+        "input_mask": tokens,
+        "segment_ids": tokens,
+        "masked_lm_positions": predictions,
+        "masked_lm_ids": predictions,
+        "masked_lm_weights": tf.io.FixedLenFeature(
+            [max_predictions_per_seq], tf.float32
+        ),
+        "next_sentence_labels": tf.io.FixedLenFeature([], tf.int64),
+    }
+
+
+def _to_batch(parsed: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """Renames Google's features to the models' inputs; int64 to int32."""
+    names = {
+        "input_word_ids": "input_ids",
+        "input_mask": "input_mask",
+        "input_type_ids": "segment_ids",
+        "masked_lm_positions": "masked_lm_positions",
+        "masked_lm_ids": "masked_lm_ids",
+        "sentence_order_labels": "next_sentence_labels",
+    }
+    batch = {
+        ours: tf.cast(parsed[theirs], tf.int32)
+        for ours, theirs in names.items()
+    }
+    return batch | {"masked_lm_weights": parsed["masked_lm_weights"]}

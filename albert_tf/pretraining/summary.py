@@ -1,0 +1,109 @@
+"""Printed summaries of the start and the end of a pretraining run."""
+
+from __future__ import annotations
+
+import os
+
+import tensorflow as tf
+
+from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.pretraining.config import PretrainConfig
+from albert_tf.pretraining.records import Records
+from albert_tf.training.trainer import TrainingResult
+
+# Metric -> its baseline, and the words printed for that.
+_BASELINES = {
+    "mlm_accuracy": ("mlm_unigram_accuracy", "most frequent token"),
+    "sop_accuracy": ("sop_chance", "chance"),
+}
+
+
+def start_summary(
+    config: PretrainConfig,
+    records: Records,
+    model: AlbertPretrainer,
+    strategy: tf.distribute.Strategy,
+    resumes: bool,
+) -> str:
+    """Returns lines that describe model, records, training and machine.
+
+    Args:
+      config: the settings.
+      records: training and held-out records.
+      model: the model with its heads.
+      strategy: the devices.
+      resumes: whether the run's folder holds the run already.
+    """
+    sizes = config.architecture
+    layers = f"{sizes.num_hidden_layers} layers"
+    if sizes.sharing != "all":
+        layers += f" that share {sizes.sharing}"
+    elif sizes.num_hidden_groups > 1:
+        layers += f" in {sizes.num_hidden_groups} groups"
+    replicas = strategy.num_replicas_in_sync
+    # Such as /job:localhost/replica:0/task:0/device:GPU:0.
+    device = strategy.extended.worker_devices[0].split("device:")[-1]
+    micro_batches = config.gradient_accumulation_steps
+    batch = f"{config.train_batch_size:,} examples"
+    if replicas > 1:
+        batch += f" on {replicas} replicas"
+    if micro_batches > 1:
+        batch += f" in {micro_batches} micro-batches"
+    compiled = " with XLA" if config.jit_compile else ""
+    rows = {
+        "model": f"{model.count_params():,} parameters with heads; {layers}, "
+        f"H {sizes.hidden_size}, E {sizes.embedding_size}, "
+        f"vocabulary {sizes.vocab_size:,}",
+        "records": _describe_records(records),
+        "batch": batch,
+        "training": f"{config.num_train_steps:,} steps of {config.optimizer}, "
+        f"{config.schedule} schedule, highest rate "
+        f"{config.resolved_learning_rate:.3g} after "
+        f"{config.resolved_warmup_steps:,} steps",
+        "computes": f"{config.precision} on {replicas} x {device.split(':')[0]}"
+        f"{compiled}",
+        "writes": f"{os.fspath(config.output)}, "
+        + ("which holds this run already" if resumes else "a new run"),
+    }
+    return "\n".join(f"{name:9} {text}" for name, text in rows.items())
+
+
+def _describe_records(records: Records) -> str:
+    text = f"{records.max_seq_length} tokens, "
+    text += f"{records.max_predictions_per_seq} predictions at most"
+    if records.manifest is None:
+        return f"{text}; no manifest, so no baselines and no held-out split"
+    splits = records.manifest["splits"]
+    train = splits["train"]
+    text = f"{train['counts']['instances']:,} of {text}; "
+    text += f"{train['masking_rate']:.1%} of tokens masked, "
+    text += f"{train['padding_fraction']:.1%} padding; "
+    if "heldout" not in splits:
+        return f"{text}none held out"
+    return f"{text}{splits['heldout']['counts']['instances']:,} held out"
+
+
+def end_summary(result: TrainingResult, seconds: float) -> str:
+    """Returns lines on what was done, and the scores beside their baselines.
+
+    Args:
+      result: what `pretrain` returned.
+      seconds: time that it took.
+    """
+    done = f"{result.steps:,} steps done, {seconds / 60:.1f} minutes this time"
+    if "tokens_per_second" in result.metrics:
+        done += f", {result.metrics['tokens_per_second']:,.0f} tokens/s"
+    if "matmul_share" in result.metrics:
+        done += f" ({result.metrics['matmul_share']:.0%} of matmul peak)"
+    scores = []
+    baselines = {key for key, _ in _BASELINES.values()}
+    for name, value in result.evaluation.items():
+        if name in baselines:
+            continue
+        scores.append(f"{name} {value:.4f}")
+        key, word = _BASELINES.get(name, ("", ""))
+        if key in result.evaluation:
+            scores[-1] += f" ({word}: {result.evaluation[key]:.4f})"
+    if scores:
+        done += f"\nheld out: {', '.join(scores)}"
+    return done

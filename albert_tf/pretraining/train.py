@@ -1,0 +1,215 @@
+"""A pretraining run, from settings to the last checkpoint."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Mapping
+from typing import get_args
+
+import keras
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.models.flops import pretraining_step_flops
+from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.pretraining.config import Metric, PretrainConfig
+from albert_tf.pretraining.initial_weights import (
+    REPORT_FILE,
+    InitialWeights,
+    resolve_initial_weights,
+)
+from albert_tf.pretraining.learning_rate import (
+    check_rates_so_far,
+    describe_scaling,
+    make_schedule,
+)
+from albert_tf.pretraining.loss import PretrainingLoss
+from albert_tf.pretraining.records import Records, open_records
+from albert_tf.pretraining.summary import start_summary
+from albert_tf.text.tokenizer_files import tokenizer_files
+from albert_tf.training.distribution import (
+    check_tpu_run,
+    is_chief,
+    make_strategy,
+    set_precision,
+)
+from albert_tf.training.evaluation import Evaluator
+from albert_tf.training.optimizers import make_optimizer
+from albert_tf.training.run_folder import prepare_run_folder
+from albert_tf.training.schedules import Schedule
+from albert_tf.training.trainer import Trainer, TrainingResult
+
+MODEL_CONFIG_FILE = "config.json"
+DATA_FILE = "data_manifest.json"
+
+
+def pretrain(
+    config: PretrainConfig, files: Mapping[str, str] | None = None
+) -> TrainingResult:
+    """Runs, or resumes, a pretraining run.
+
+    Before the first step the run's folder gets `run.json` (settings and
+    versions), `config.json`, the tokenizer and `data_manifest.json` (the
+    manifest of the records), then checkpoints, `metrics.jsonl` and
+    TensorBoard's events. A run that starts from a checkpoint (`init_from`) also
+    has `init.txt`, a report of the weights that were loaded, skipped and newly
+    initialized.
+
+    Args:
+      config: the settings.
+      files: further text files for the run's folder, name -> content.
+
+    Returns:
+      The result of training. Its `evaluation` has the metrics of the held-out
+      split and the baselines of `Records.baselines`; it is empty without one.
+
+    Raises:
+      InputError: records, architecture and folder do not fit together. Nothing
+        was trained or written then.
+    """
+    check_tpu_run(
+        config.tpu,
+        {"input": config.input, "output": config.output},
+        precision=config.precision,
+        jit_compile=config.jit_compile,
+    )
+    # Several workers must find each other before anything else of TensorFlow.
+    strategy = make_strategy(
+        config.distribution,
+        tpu=config.tpu,
+        tpu_zone=config.tpu_zone,
+        gcp_project=config.gcp_project,
+    )
+    config, initial = resolve_initial_weights(config)
+    records = open_records(config.input, heldout=True)
+    _check_records(config, records, initial)
+    schedule = make_schedule(config)
+    check_rates_so_far(config)
+    resumes = prepare_run_folder(
+        config.output,
+        config.settings() | {"records": records.identity},
+        may_change=config.free_on_resume,
+        defaults=config.default_settings(),
+        files=_run_files(config, records, initial) | dict(files or {}),
+        writes=is_chief(strategy),
+    )
+    set_precision(config.precision)
+    keras.utils.set_random_seed(config.seed)
+    with strategy.scope():
+        model = AlbertPretrainer(
+            config.architecture, rematerialize=config.rematerialize
+        )
+        if initial:
+            initial.assign(model)
+    if is_chief(strategy):
+        if config.scale_lr_with_batch:
+            print(describe_scaling(config), file=sys.stderr)
+        if initial:
+            print(initial.report, file=sys.stderr)
+        summary = start_summary(config, records, model, strategy, resumes)
+        print(summary, file=sys.stderr, flush=True)
+    result = _train(config, records, model, schedule, strategy)
+    if not result.evaluation:
+        return result
+    evaluation = {**result.evaluation, **records.baselines("heldout")}
+    return dataclasses.replace(result, evaluation=evaluation)
+
+
+def _check_records(
+    config: PretrainConfig, records: Records, initial: InitialWeights | None
+) -> None:
+    """Checks that records fit the model, its start and its evaluation."""
+    tokenizer = records.tokenizer
+    if initial:
+        initial.check_tokenizer(tokenizer)
+        initial.check_unchanged(config.output)
+    if tokenizer and tokenizer.vocab_size != config.architecture.vocab_size:
+        raise InputError(
+            f"records {config.input}: made with a vocabulary of "
+            f"{tokenizer.vocab_size} pieces, but the model has vocab_size="
+            f"{config.architecture.vocab_size}; add "
+            "--config_overrides=vocab_size="
+            f"{tokenizer.vocab_size} or use the right records"
+        )
+    records.check_model(config.architecture)
+    best_metric = config.best_metric
+    known = [
+        name
+        for name in filter(None, get_args(Metric))
+        if records.has_heldout and (records.sentence_order or "sop" not in name)
+    ]
+    if best_metric and best_metric not in known:
+        raise InputError(
+            f"best_metric={best_metric!r}: the evaluation on records "
+            f"{config.input} has "
+            f"{', '.join(known) or 'no held-out split'}"
+        )
+
+
+def _run_files(
+    config: PretrainConfig, records: Records, initial: InitialWeights | None
+) -> dict[str, str | bytes]:
+    """Returns the files that a new run's folder holds from the start."""
+    files: dict[str, str | bytes] = {
+        MODEL_CONFIG_FILE: config.architecture.to_json()
+    }
+    if records.tokenizer:
+        files |= tokenizer_files(records.tokenizer)
+    if records.manifest:
+        files[DATA_FILE] = json.dumps(records.manifest, indent=2) + "\n"
+    if initial:
+        files[REPORT_FILE] = initial.report + "\n"
+    return files
+
+
+def _train(
+    config: PretrainConfig,
+    records: Records,
+    model: AlbertPretrainer,
+    schedule: Schedule,
+    strategy: tf.distribute.Strategy,
+) -> TrainingResult:
+    """Trains the model from its last checkpoint, if any, to the last step."""
+    loss = PretrainingLoss(records.sentence_order)
+
+    def batches(start_step: int) -> tf.data.Dataset:
+        return records.dataset(
+            config.train_batch_size,
+            seed=config.seed,
+            start_step=start_step,
+        )
+
+    evaluate = None
+    if records.has_heldout:
+        evaluator = Evaluator(strategy, model, loss)
+        heldout = records.dataset(
+            config.eval_batch_size, training=False, split="heldout"
+        )
+
+        def evaluate():
+            return evaluator(heldout, config.max_eval_steps or None)
+
+    try:
+        return Trainer(
+            config,
+            strategy,
+            model,
+            loss,
+            make_optimizer(config, model),
+            schedule,
+            run_dir=config.output,
+        ).fit(
+            batches,
+            evaluate=evaluate,
+            flops_per_example=pretraining_step_flops(
+                config.architecture,
+                records.max_seq_length,
+                records.max_predictions_per_seq,
+                records.sentence_order,
+            ),
+        )
+    except tf.errors.DataLossError:
+        records.verify()  # Names the damaged file; TensorFlow does not.
+        raise

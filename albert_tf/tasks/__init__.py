@@ -1,1 +1,0 @@
-"""What a task is: a model's loss and metrics on its data."""

@@ -1,1 +1,0 @@
-"""From the scores of span heads to answers in words."""

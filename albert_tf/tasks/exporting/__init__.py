@@ -1,1 +1,0 @@
-"""Checkpoints and fine-tuned models as what other programs load."""

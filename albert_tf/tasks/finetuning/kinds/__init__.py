@@ -1,1 +1,0 @@
-"""Kinds of tasks: labels of texts, options, answers in a context, words."""

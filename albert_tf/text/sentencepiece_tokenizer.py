@@ -1,0 +1,273 @@
+"""SentencePiece tokenizer with the original's rules."""
+
+import dataclasses
+import itertools
+import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar
+
+import sentencepiece
+from sentencepiece import sentencepiece_pb2
+
+from albert_tf.errors import InputError
+from albert_tf.text.base_tokenizer import Tokenizer, read_model
+from albert_tf.text.normalizer import Normalizer
+from albert_tf.text.sentencepiece_model import (
+    SPECIAL_PIECES,
+    DigitComma,
+    SplitPiece,
+    load_processor,
+    replace_pieces,
+    split_digit_commas,
+    user_defined_pieces,
+)
+from albert_tf.text.tokens import Token
+from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer, is_wordpiece
+
+# Arguments of the constructor that WordPiece does not have.
+_ONLY_SENTENCEPIECE = (
+    "digit_comma",
+    "replace_latex_quotes",
+    "cut_at_user_defined_pieces",
+)
+
+
+class AlbertTokenizer(Tokenizer):
+    """SentencePiece tokenizer with the rules of Google's ALBERT.
+
+    Text is normalized and segmented by SentencePiece, and pieces that end in a
+    digit and a comma are split (`split_digit_commas`). Special tokens such as
+    `[MASK]` in a text are treated as text, unless `match_special_tokens` is
+    set. `HUGGING_FACE_SLOW` in `tokenizer_files.py` has the settings that give
+    the ids of Hugging Face's slow tokenizer.
+
+        tokenizer = AlbertTokenizer.from_file("spiece.model")
+        tokenizer.encode("Hello, world!")
+        batch = tokenizer(["Who?", "Where?"], ["He.", "There."])
+
+    Tokenizers are picklable and do not need TensorFlow. `AlbertPreprocessor`
+    gives the same ids in a graph.
+
+    Attributes:
+      normalizer: the `Normalizer` of the texts.
+      digit_comma: the rule for pieces that end in a digit and a comma.
+      splits: id -> pieces that replace it under that rule.
+      cut_at_user_defined_pieces: whether texts are split at these pieces.
+    """
+
+    file_name = "spiece.model"
+    # Set by interop/tokenizers.py: text/ does not know the checkpoints of other
+    # systems, which are built upon it.
+    checkpoint_loader: ClassVar[Callable[..., Tokenizer] | None] = None
+
+    def __init__(
+        self,
+        model_bytes: bytes,
+        *,
+        do_lower_case: bool = True,
+        strip_accents: bool = True,
+        digit_comma: DigitComma = "google",
+        replace_latex_quotes: bool = False,
+        lower_characters_first: bool = False,
+        match_special_tokens: bool = False,
+        cut_at_user_defined_pieces: bool = False,
+        name: str = "SentencePiece model",
+    ):
+        """Initializes the tokenizer from a serialized SentencePiece model.
+
+        Args:
+          model_bytes: the serialized model. `from_file` takes a path.
+          do_lower_case: see `Normalizer`.
+          strip_accents: see `Normalizer`.
+          digit_comma: see `split_digit_commas`.
+          replace_latex_quotes: see `Normalizer`.
+          lower_characters_first: see `Normalizer`.
+          match_special_tokens: whether `[MASK]`, `[CLS]`, `[SEP]`, `<pad>` and
+            `<unk>` in a text become their ids. The text is split at them
+            first, and the rest is encoded piece by piece, so the blank before
+            `[MASK]` is dropped, as in Hugging Face.
+          cut_at_user_defined_pieces: whether to split texts at the vocabulary's
+            user-defined pieces as if they were special tokens, as transformers
+            5 does. In Google's English vocabulary these are ( ) " - . – £ and
+            €. Then "well-known" ends in "▁known"; by default, as in the
+            original, in "known".
+          name: name of the model in error messages, such as its path.
+
+        Raises:
+          InputError: the model is invalid, or a special piece of ALBERT is
+            missing.
+        """
+        self.normalizer = Normalizer(
+            do_lower_case,
+            strip_accents,
+            replace_latex_quotes,
+            lower_characters_first,
+        )
+        self.digit_comma = digit_comma
+        self.cut_at_user_defined_pieces = cut_at_user_defined_pieces
+        self._processor = load_processor(model_bytes, name)
+        self.splits = split_digit_commas(self._processor, digit_comma)
+
+        unknown = self._piece(self._processor.unk_id())
+        super().__init__(
+            model_bytes,
+            self._processor.get_piece_size(),
+            {
+                piece: self._processor.piece_to_id(piece)
+                for piece in (*SPECIAL_PIECES, unknown)
+            },
+            match_special_tokens=match_special_tokens,
+            lower_characters_first=do_lower_case and lower_characters_first,
+            other_ids=user_defined_pieces(model_bytes)
+            if cut_at_user_defined_pieces
+            else {},
+        )
+
+    @classmethod
+    def from_pretrained(
+        cls, path: str | os.PathLike[str], *, revision: str | None = None
+    ) -> Tokenizer:
+        """Loads the tokenizer of a checkpoint of any system.
+
+        The same as `albert_tf.load_tokenizer`.
+
+        Args:
+          path: what `from_pretrained` of the models takes, a folder with a
+            tokenizer's files only, or a file.
+          revision: a branch, tag or commit on the Hugging Face hub.
+
+        Returns:
+          An `AlbertTokenizer`, or for a `vocab.txt` a `WordPieceTokenizer`.
+
+        Raises:
+          InputError: there is no tokenizer, or it cannot be used.
+        """
+        if cls.checkpoint_loader is None:
+            raise InputError(
+                f"{os.fspath(path)}: use albert_tf.load_tokenizer, or import "
+                "AlbertTokenizer from albert_tf"
+            )
+        return cls.checkpoint_loader(path, revision)
+
+    @classmethod
+    def from_file(
+        cls, path: str | os.PathLike[str], **settings: Any
+    ) -> Tokenizer:
+        """Loads a SentencePiece model or a WordPiece vocabulary.
+
+        The format is detected from the content.
+
+        Args:
+          path: local or remote path, such as `spiece.model`, `vocab.txt` or
+            `gs://bucket/30k-clean.model`.
+          **settings: arguments of the constructor, or of that of
+            `WordPieceTokenizer`, such as `do_lower_case`.
+
+        Returns:
+          An `AlbertTokenizer`, or for a `vocab.txt` a `WordPieceTokenizer`.
+
+        Raises:
+          InputError: the file cannot be read, is in neither format, a special
+            piece of ALBERT is missing, or a setting is not supported for the
+            format.
+        """
+        content, name = read_model(path), os.fspath(path)
+        if not is_wordpiece(content):
+            return cls(content, name=name, **settings)
+        for setting in _ONLY_SENTENCEPIECE:
+            if setting in settings:
+                raise InputError(
+                    f"{name}: {setting}={settings[setting]!r} is for "
+                    "SentencePiece models, not for WordPiece vocabularies; "
+                    "remove it."
+                )
+        return WordPieceTokenizer(content, name=name, **settings)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Keyword arguments of the constructor, without the model."""
+        return {
+            **dataclasses.asdict(self.normalizer),
+            "digit_comma": self.digit_comma,
+            "match_special_tokens": self.match_special_tokens,
+            "cut_at_user_defined_pieces": self.cut_at_user_defined_pieces,
+        }
+
+    def _encode_plain(
+        self, texts: list[str], num_threads: int
+    ) -> list[list[int]]:
+        normalized = [self.normalizer(text) for text in texts]
+        if len(texts) == 1:  # Avoids starting SentencePiece's threads.
+            batch = [self._processor.encode(normalized[0], out_type=int)]
+        else:
+            batch = self._processor.encode(
+                normalized, out_type=int, num_threads=num_threads
+            )
+        return [replace_pieces(ids, self.splits) for ids in batch]
+
+    def _tokens_plain(self, text: str) -> Iterator[Token]:
+        return _tokens_with_offsets(
+            text, self.normalizer, self._processor, self.splits
+        )
+
+    def _decode(self, ids: list[int]) -> str:
+        return self._processor.decode(ids)
+
+    def _piece(self, piece_id: int) -> str:
+        return self._processor.id_to_piece(piece_id)
+
+
+def _tokens_with_offsets(
+    text: str,
+    normalizer: Normalizer,
+    processor: sentencepiece.SentencePieceProcessor,
+    splits: Mapping[int, tuple[SplitPiece, ...]],
+) -> Iterator[Token]:
+    """Yields the tokens of a text without special tokens.
+
+    Args:
+      text: the original text, to which the offsets refer.
+      normalizer: the normalizer to apply first.
+      processor: the SentencePiece model.
+      splits: id -> pieces that replace it.
+    """
+    normalized, starts, ends = normalizer.align(text)
+    # An empty token (of the blank added before the first word) may end at the
+    # start of the next character.
+    starts = [*starts, len(text)]
+
+    def token(piece: str, piece_id: int, first: int, last: int) -> Token:
+        end = ends[last - 1] if last > first else starts[first]
+        return Token(piece, piece_id, starts[first], end)
+
+    for piece, piece_id, begin, end in _segment(normalized, processor):
+        split = splits.get(piece_id)
+        if split is None:
+            yield token(piece, piece_id, begin, end)
+            continue
+        for i, part in enumerate(split):
+            first = max(begin, end - part.start) if i else begin
+            last = max(begin, end - part.end)
+            yield token(part.piece, part.id, first, last)
+
+
+def _segment(
+    text: str, processor: sentencepiece.SentencePieceProcessor
+) -> Iterator[Token]:
+    """Yields SentencePiece's pieces of a normalized text."""
+    proto = sentencepiece_pb2.SentencePieceText.FromString(
+        processor.encode(text, out_type="serialized_proto")
+    )
+    if text.isascii():
+        character_at = range(len(text) + 1)
+    else:  # SentencePiece counts bytes.
+        sizes = [len(character.encode()) for character in text]
+        offsets = itertools.accumulate(sizes, initial=0)
+        character_at = {byte: i for i, byte in enumerate(offsets)}
+    for token in proto.pieces:
+        yield Token(
+            token.piece,
+            token.id,
+            character_at[token.begin],
+            character_at[token.end],
+        )

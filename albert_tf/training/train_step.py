@@ -1,0 +1,368 @@
+"""A training step, and loops of steps that run on the device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.training.averaging import WeightAverages
+from albert_tf.training.config import TrainingConfig
+from albert_tf.training.loss import Loss
+from albert_tf.training.optimizers import AdamW
+from albert_tf.training.variables import by_name
+
+
+def step_seed(seed: int, step: tf.Tensor) -> tf.Tensor:
+    """Returns the seed of one step, int32 [2].
+
+    Args:
+      seed: the seed of the run, in [0, 2**31).
+      step: integer scalar.
+    """
+    return _fold_in(tf.constant([seed, 0], tf.int32), step)
+
+
+def slice_seed(seed_of_step: tf.Tensor, slice_index: tf.Tensor) -> tf.Tensor:
+    """Returns the seed of one slice of the global batch, int32 [2].
+
+    The slices of a step are numbered over replicas and, within a replica, over
+    micro-batches. So the same global batch cut into the same number of slices
+    gets the same seeds, whether by replicas or by accumulation.
+    """
+    return _fold_in(seed_of_step, slice_index)
+
+
+def _fold_in(seed: tf.Tensor, data: tf.Tensor) -> tf.Tensor:
+    return tf.random.experimental.stateless_fold_in(
+        seed, tf.cast(data, tf.int32), alg="philox"
+    )
+
+
+Gradient = tf.Tensor | tf.IndexedSlices | None
+
+
+def densify(gradients: Sequence[Gradient]) -> list[tf.Tensor | None]:
+    """Returns dense gradients: slices of the same row are added up.
+
+    Otherwise the norm of a lookup's gradient would be that of its unsummed
+    slices, which the original clips by except on TPUs; there it looks up with
+    one-hot products, whose gradient is this one.
+    """
+    return [
+        None if gradient is None else tf.convert_to_tensor(gradient)
+        for gradient in gradients
+    ]
+
+
+def clip_by_global_norm(
+    gradients: Sequence[Gradient], clip_norm: float
+) -> tuple[list[tf.Tensor | None], tf.Tensor]:
+    """Scales all gradients down together so that their norm is bounded.
+
+    Args:
+      gradients: one entry per variable; None for a variable without gradient.
+      clip_norm: the largest norm; 0 leaves the gradients as they are.
+
+    Returns:
+      The dense clipped gradients, and the norm before clipping. If the norm is
+      not finite, every gradient is NaN.
+    """
+    dense = densify(gradients)
+    norm = tf.linalg.global_norm(dense)
+    if clip_norm:
+        dense, _ = tf.clip_by_global_norm(dense, clip_norm, use_norm=norm)
+    return dense, norm
+
+
+class DynamicLossScale:
+    """A loss factor that keeps float16 gradients in range.
+
+    It is halved after every step whose gradients are not finite (that step
+    changes no weight) and doubled after `growth_steps` finite steps in a row
+    (arXiv:1710.03740). Create it under the strategy's scope.
+
+    Args:
+      initial_scale: the first factor.
+      growth_steps: consecutive finite steps before the factor is doubled.
+    """
+
+    def __init__(
+        self, initial_scale: float = 2.0**15, growth_steps: int = 2000
+    ):
+        self._growth_steps = growth_steps
+        self._scale = tf.Variable(
+            initial_scale, trainable=False, dtype=tf.float32, name="scale"
+        )
+        self._good_steps = tf.Variable(
+            0, trainable=False, dtype=tf.int64, name="good_steps"
+        )
+
+    @property
+    def scale(self) -> tf.Tensor:
+        """The current factor, float32 scalar."""
+        return self._scale.read_value()
+
+    @property
+    def variables(self) -> dict[str, tf.Variable]:
+        """The state by name."""
+        return {"scale": self._scale, "good_steps": self._good_steps}
+
+    def update(self, finite: tf.Tensor) -> None:
+        """Adjusts the factor after a step; call it outside of replicas.
+
+        Args:
+          finite: bool scalar, whether the gradients of the step were finite.
+        """
+        good_steps = tf.where(finite, self._good_steps + 1, 0)
+        grow = good_steps >= self._growth_steps
+        factor = tf.where(finite, tf.where(grow, 2.0, 1.0), 0.5)
+        self._scale.assign(tf.maximum(1.0, self._scale * factor))
+        self._good_steps.assign(
+            tf.where(grow, tf.zeros_like(good_steps), good_steps)
+        )
+
+
+class TrainStep:
+    """One update of the weights: gradients, reduction, clipping, update.
+
+    Gradients are summed over micro-batches and replicas, and then clipped once.
+    All sums over replicas are taken at the top level of the step: TensorFlow
+    cannot merge replicas inside a conditional or a loop.
+
+    Args:
+      config: gradient accumulation, clipping, logging of update norms, seed,
+        compilation.
+      model: the Keras model; its trainable variables are the optimizer's.
+      loss: the loss and its metrics.
+      optimizer: built on the model's trainable variables.
+      micro_batch_size: examples of a micro-batch.
+      loss_scale: for float16; then a step whose gradients are not finite
+        changes nothing but the scale.
+      averages: moving averages of the weights to update.
+
+    Attributes:
+      row_names: names of the rows of the result; empty before the first trace.
+      detail_names: those rows that are details of the optimizer.
+    """
+
+    def __init__(
+        self,
+        config: TrainingConfig,
+        model: Any,
+        loss: Loss,
+        optimizer: AdamW,
+        *,
+        micro_batch_size: int,
+        loss_scale: DynamicLossScale | None = None,
+        averages: WeightAverages | None = None,
+    ):
+        self.config = config
+        self.loss_scale = loss_scale
+        self.averages = averages
+        self._model = model
+        self._loss = loss
+        self._optimizer = optimizer
+        self._micro_batches = config.gradient_accumulation_steps
+        self._micro_batch_size = micro_batch_size
+        self._variables = by_name(model.trainable_variables)
+        self._metric_names: tuple[str, ...] = ()
+        self.row_names: tuple[str, ...] = ()
+        self.detail_names: tuple[str, ...] = ()
+
+    def __call__(
+        self,
+        batch: Any,
+        learning_rate: tf.Tensor,
+        seed: tf.Tensor,
+        scale: tf.Tensor,
+        average_decay: tf.Tensor | None = None,
+    ) -> tf.Tensor:
+        """Runs one step; call it through `strategy.run`.
+
+        Args:
+          batch: this replica's slice of the global batch, nested tensors
+            `[micro_batches * micro_batch_size, ...]`.
+          learning_rate: float32 scalar.
+          seed: int32 [2], the seed of the step.
+          scale: float32 scalar, the loss scale; 1 without one.
+          average_decay: float32 scalar, the decay of the averages, if any.
+
+        Returns:
+          float32 [rows, 2], the same on every replica: weighted sum and weight
+          of each of `row_names` over the global batch. The gradient norm
+          (before clipping), which comes last, and the details of the optimizer
+          have weight 0 if the step was skipped and the scale is to be halved.
+        """
+        replica = tf.distribute.get_replica_context()
+        batch = _with_batch_axes(
+            batch, self._micro_batches * self._micro_batch_size
+        )
+        normalizers = dict(self._loss.normalizers(batch))
+        if normalizers:
+            normalizers = replica.all_reduce(
+                tf.distribute.ReduceOp.SUM, normalizers
+            )
+        first_slice = replica.replica_id_in_sync_group * self._micro_batches
+
+        def micro_step(micro_batch, index):
+            return self._micro_step(
+                micro_batch,
+                normalizers,
+                slice_seed(seed, first_slice + index),
+                scale,
+            )
+
+        if self._micro_batches == 1:
+            gradients, rows = micro_step(batch, 0)
+        else:
+            gradients, rows = self._accumulate(micro_step, batch)
+        # Without the variables that the loss does not depend on.
+        gradients = {n: g for n, g in gradients.items() if g is not None}
+        gradients, rows = replica.all_reduce(
+            tf.distribute.ReduceOp.SUM, (gradients, rows)
+        )
+        updates = self._update(gradients, learning_rate, scale, average_decay)
+        loss = rows[:1] + [[0.0, 1.0]]
+        return tf.concat([loss, rows[1:], updates], axis=0)
+
+    def _micro_step(self, batch, normalizers, seed, scale):
+        """Returns gradients by variable name, and rows [rows - 1, 2]."""
+        with tf.GradientTape() as tape:
+            loss, metrics = self._loss(self._model, batch, normalizers, seed)
+            scaled_loss = loss * scale
+        gradients = tape.gradient(scaled_loss, list(self._variables.values()))
+        gradients = dict(zip(self._variables, densify(gradients), strict=True))
+        if all(gradient is None for gradient in gradients.values()):
+            raise InputError(
+                "the loss depends on no trainable variable; unfreeze the "
+                "layers that it is computed from"
+            )
+        names = sorted(metrics)
+        self._metric_names = ("loss", *names)
+        rows = [tf.stack([loss, 0.0]), *(metrics[name] for name in names)]
+        return gradients, tf.stack(rows)
+
+    def _accumulate(self, micro_step, batch):
+        """Sums the results of `micro_step` over micro-batches, in float32."""
+        batch = _with_batch_axes(
+            batch, self._micro_batches, self._micro_batch_size
+        )
+        unused = set()
+
+        def body(index, sums, rows):
+            micro_batch = tf.nest.map_structure(lambda x: x[index], batch)
+            gradients, row = micro_step(micro_batch, index)
+            unused.update(n for n, g in gradients.items() if g is None)
+            sums = {
+                name: total if name in unused else total + gradients[name]
+                for name, total in sums.items()
+            }
+            return index + 1, sums, rows.write(index, row)
+
+        zeros = {n: tf.zeros(v.shape) for n, v in self._variables.items()}
+        _, sums, rows = tf.while_loop(
+            lambda index, *_: index < self._micro_batches,
+            body,
+            (0, zeros, tf.TensorArray(tf.float32, self._micro_batches)),
+            maximum_iterations=self._micro_batches,
+            # The point is to hold the activations of one micro-batch only.
+            parallel_iterations=1,
+        )
+        sums = {n: None if n in unused else total for n, total in sums.items()}
+        return sums, tf.reduce_sum(rows.stack(), axis=0)
+
+    def _update(self, gradients, learning_rate, scale, average_decay):
+        """Clips and applies; returns the rows of details and gradient norm."""
+        condition = None
+        if self.loss_scale is not None:
+            gradients = {n: g / scale for n, g in gradients.items()}
+        ordered = [gradients.get(name) for name in self._variables]
+        clipped, norm = clip_by_global_norm(ordered, self.config.clip_norm)
+        if self.loss_scale is not None:
+            condition = tf.math.is_finite(norm)
+        details = self._optimizer.apply(clipped, learning_rate, condition)
+        if self.averages is not None:
+            self.averages.update(average_decay, condition)
+        if not self.config.log_update_norms:
+            details = {}
+        self.detail_names = tuple(details)
+        self.row_names = (*self._metric_names, *details, "gradient_norm")
+        values = tf.stack([*details.values(), norm])
+        weights = tf.ones_like(values)
+        if condition is not None:
+            # At scale 1 skipping does not help, so the values are shown.
+            shown = tf.logical_or(condition, scale <= 1.0)
+            values = tf.where(shown, values, 0.0)
+            weights *= tf.cast(shown, tf.float32)
+        return tf.stack([values, weights], axis=1)
+
+
+def _with_batch_axes(batch: Any, *axes: int) -> Any:
+    """Replaces the batch axis of all tensors by axes of static sizes."""
+    return tf.nest.map_structure(
+        lambda x: (
+            tf.reshape(x, tf.concat([axes, tf.shape(x)[1:]], 0))
+            if None in x.shape[1:]
+            else tf.reshape(x, [*axes, *x.shape[1:]])
+        ),
+        batch,
+    )
+
+
+def make_train_loop(
+    strategy: tf.distribute.Strategy,
+    train_step: TrainStep,
+    schedule: Callable[[tf.Tensor], tf.Tensor],
+) -> Callable[[Any, tf.Tensor, tf.Tensor], tf.Tensor]:
+    """Returns a function that runs consecutive steps without the host.
+
+    Args:
+      strategy: the strategy of model, optimizer and iterator.
+      train_step: the step.
+      schedule: learning rate of a step (from 0).
+
+    Returns:
+      `run(iterator, first_step, steps)` with int64 scalars, traced once for all
+      of their values. It returns float32 [steps, rows, 2]: the results of
+      `train_step`, step by step.
+    """
+    seed = train_step.config.seed
+    loss_scale, averages = train_step.loss_scale, train_step.averages
+    on_replica: Callable = train_step
+    if train_step.config.jit_compile:
+        on_replica = tf.function(train_step, jit_compile=True, autograph=False)
+
+    def one_step(iterator, step):
+        scale = tf.ones([]) if loss_scale is None else loss_scale.scale
+        arguments = (schedule(step), step_seed(seed, step), scale)
+        if averages is not None:
+            arguments += (averages.decay_at(step),)
+        result = strategy.run(
+            on_replica, args=(iterator.get_next(), *arguments)
+        )
+        row = strategy.experimental_local_results(result)[0]
+        if loss_scale is not None:
+            loss_scale.update(row[-1, 1] > 0.0)
+        return row
+
+    @tf.function(autograph=False)
+    def run(iterator, first_step, steps):
+        def body(offset, rows):
+            row = one_step(iterator, first_step + offset)
+            return offset + 1, rows.write(tf.cast(offset, tf.int32), row)
+
+        _, rows = tf.while_loop(
+            lambda offset, _: offset < steps,
+            body,
+            (
+                tf.zeros([], tf.int64),
+                tf.TensorArray(tf.float32, tf.cast(steps, tf.int32)),
+            ),
+            parallel_iterations=1,
+        )
+        return rows.stack()
+
+    return run

@@ -1,0 +1,397 @@
+"""Training of a model: steps, evaluations, checkpoints, logs and rollbacks."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.training.averaging import WeightAverages
+from albert_tf.training.best_checkpoint import (
+    Best,
+    best_of,
+    better,
+    stops_early,
+)
+from albert_tf.training.checkpoint_files import FOLDER
+from albert_tf.training.checkpoints import Checkpoints, training_variables
+from albert_tf.training.config import TrainingConfig
+from albert_tf.training.distribution import (
+    any_worker,
+    check_model,
+    check_same_step,
+    is_chief,
+)
+from albert_tf.training.divergence import (
+    Divergence,
+    batches_from,
+    find_divergence,
+    roll_back,
+)
+from albert_tf.training.input import distribute, slice_size, static_batch_size
+from albert_tf.training.interruption import graceful_stop
+from albert_tf.training.logging import (
+    Interval,
+    MetricsLog,
+    Progress,
+    print_early_stop,
+    print_interruption,
+    read_metrics,
+)
+from albert_tf.training.loss import Loss
+from albert_tf.training.matmul_peak import matmul_peak
+from albert_tf.training.optimizers import AdamW
+from albert_tf.training.train_step import (
+    DynamicLossScale,
+    TrainStep,
+    make_train_loop,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingResult:
+    """Result of `Trainer.fit`.
+
+    Attributes:
+      steps: updates done, including those before a resume.
+      interrupted: whether SIGINT or SIGTERM ended the run early.
+      metrics: the last training metrics, by name; empty without a new step.
+      evaluation: the last result of `evaluate`, by name.
+      stopped_early: whether `early_stopping_patience` ended the run.
+      evaluations: updates done -> the result of `evaluate` then, including
+        those before a resume, which have None for values that are not finite.
+    """
+
+    steps: int
+    interrupted: bool
+    metrics: Mapping[str, float]
+    evaluation: Mapping[str, float]
+    stopped_early: bool = False
+    evaluations: Mapping[int, Mapping[str, float | None]] = dataclasses.field(
+        default_factory=dict
+    )
+
+
+class Trainer:
+    """Trains a model, or resumes its training.
+
+    The resulting weights are a function of the arguments and the initial
+    weights: killing a run at any moment and starting it again changes no bit of
+    them (on hardware whose operations are deterministic). Gradients are summed
+    over micro-batches and replicas and then clipped once, so the number of
+    either does not matter beyond rounding. Update k (from 0) has the learning
+    rate `schedule(k)`.
+
+    The host launches `config.steps_per_loop` steps at a time; it logs, saves
+    and evaluates between two launches.
+
+    Args:
+      config: lengths, periods, clipping, seed.
+      strategy: the strategy to train with; see `make_strategy`.
+      model: a Keras model created under `strategy.scope()`.
+      loss: the loss and its metrics.
+      optimizer: not built yet.
+      schedule: step -> learning rate, both scalar tensors.
+      run_dir: folder for checkpoints, `metrics.jsonl` and TensorBoard; its
+        newest checkpoint is resumed. None: nothing is written.
+
+    Raises:
+      InputError: the model and the settings do not fit together.
+      ValueError: the model was created outside of the strategy.
+    """
+
+    def __init__(
+        self,
+        config: TrainingConfig,
+        strategy: tf.distribute.Strategy,
+        model: Any,
+        loss: Loss,
+        optimizer: AdamW,
+        schedule: Callable[[tf.Tensor], tf.Tensor],
+        run_dir: str | os.PathLike[str] | None = None,
+    ):
+        check_model(config, strategy, model)
+        if config.on_divergence == "rollback" and run_dir is None:
+            raise InputError(
+                "on_divergence='rollback' requires run_dir, the folder of the "
+                "checkpoints to go back to"
+            )
+        self._config, self._strategy = config, strategy
+        self._model, self._loss = model, loss
+        self._optimizer, self._schedule = optimizer, schedule
+        self._run_dir = run_dir
+        self._chief = is_chief(strategy)
+        self._loss_scale: DynamicLossScale | None = None
+        self._averages: WeightAverages | None = None
+        with strategy.scope():
+            optimizer.build(model.trainable_variables)
+            if config.dynamic_loss_scale:
+                self._loss_scale = DynamicLossScale()
+            if config.ema_decay:
+                self._averages = WeightAverages(
+                    model.trainable_variables, config.ema_decay
+                )
+        self._train_step: TrainStep | None = None
+        self._train_loop: Callable | None = None
+        self._best: Best | None = None
+        # Lines of the log, which another worker may not see at once.
+        self._evaluations: list[Mapping[str, Any]] = []
+
+    def fit(
+        self,
+        dataset_fn: Callable[[int], tf.data.Dataset],
+        *,
+        evaluate: Callable[[], Mapping[str, float]] | None = None,
+        flops_per_example: int | None = None,
+    ) -> TrainingResult:
+        """Trains to the last step; call it once.
+
+        Args:
+          dataset_fn: returns the global batches from a given number on: of a
+            fixed size, and enough of them for the run. Update k has batch k, or
+            a later one if rollbacks have skipped some.
+          evaluate: returns metrics of the current model by name; called every
+            `config.eval_steps` steps and at the end. With `config.ema_decay`
+            the model then has the averages of its weights.
+          flops_per_example: operations of the matrix products for an example,
+            forward and backward. If given, the machine is measured first, and
+            the metric `matmul_share` is the fraction of its peak.
+
+        Returns:
+          The result. On SIGINT or SIGTERM the steps in progress are finished
+          and saved first. A run that was stopped early does nothing when it is
+          resumed, unless `config.early_stopping_patience` has grown.
+
+        Raises:
+          InputError: arguments or the data do not fit together, or the
+            checkpoint belongs to another run.
+          FloatingPointError: the run diverged, and rolling back was not
+            requested or did not help. The last checkpoint is from before.
+          OSError: a checkpoint cannot be written. Earlier ones are intact.
+        """
+        config, strategy = self._config, self._strategy
+        if config.best_metric and (self._run_dir is None or evaluate is None):
+            missing = "run_dir" if self._run_dir is None else "evaluation data"
+            raise InputError(
+                f"best_metric={config.best_metric!r} requires {missing}"
+            )
+        if self._averages is not None and evaluate:
+            evaluate = self._averages.applied(evaluate)
+        self._dataset_fn, self._evaluate = dataset_fn, evaluate
+        self._checkpoints = checkpoints = self._open_checkpoints()
+        with graceful_stop() as stop, checkpoints or contextlib.nullcontext():
+            self._stop_requested = any_worker(strategy, stop.is_set)
+            step = checkpoints.restore_latest() if checkpoints else None
+            check_same_step(strategy, step)
+            # Examples per second, if all time went into products at their peak.
+            self._peak_rate = None
+            if flops_per_example and (step or 0) < config.num_train_steps:
+                peak = matmul_peak(strategy, self._model.compute_dtype)
+                self._peak_rate = peak and peak / flops_per_example
+            while True:
+                try:
+                    result = self._run(step)
+                    break
+                except Divergence as divergence:
+                    barrier = any_worker(strategy, lambda: False)
+                    step = roll_back(divergence, config, checkpoints, barrier)
+        if self._chief and result.interrupted:
+            print_interruption(result.steps, self._run_dir)
+        if self._chief and result.stopped_early:
+            print_early_stop(result.steps, config)
+        return result
+
+    def _open_checkpoints(self) -> Checkpoints | None:
+        if self._run_dir is None:
+            return None
+        config = self._config
+        rolls_back = config.on_divergence == "rollback"
+        return Checkpoints(
+            os.path.join(os.fspath(self._run_dir), FOLDER),
+            training_variables(
+                self._model, self._optimizer, self._loss_scale, self._averages
+            ),
+            seed=config.seed,
+            keep=config.keep_checkpoint_max,
+            reach=config.rollback_window - 1 if rolls_back else None,
+            writes=self._chief,
+        )
+
+    def _run(self, restored: int | None) -> TrainingResult:
+        """Trains until the end, a stop or a divergence, which is raised.
+
+        Args:
+          restored: the step of the checkpoint that the variables were restored
+            from; None if they have their initial values.
+        """
+        config = self._config
+        step, last = restored or 0, config.num_train_steps
+        metrics: Mapping[str, float] = {}
+        interrupted = False
+        with contextlib.ExitStack() as logs:
+            self._open_logs(logs, step)
+            evaluation = self._catch_up(restored)
+            stopped_early = self._stops_early(step)
+            if step < last and not stopped_early:
+                self._read_from(step)
+            while step < last and not (interrupted or stopped_early):
+                end = config.next_stop(step)
+                self._run_steps(step, end)
+                step = end
+                interrupted = self._stop_requested() and step < last
+                evaluates = config.evaluates_at(step) and not interrupted
+                periodic = step % config.save_checkpoints_steps == 0
+                save = periodic or interrupted or step == last
+                may_save = save or (config.best_metric and evaluates)
+                # Also wherever a run may resume: its next means start there.
+                if may_save or step % config.log_steps == 0:
+                    metrics = self._log_training(step)
+                if save:
+                    self._save(step)
+                if self._evaluate and evaluates:
+                    evaluation = self._evaluate_at(step, saved=save)
+                    stopped_early = self._stops_early(step)
+                    if stopped_early and not save:
+                        self._save(step)
+        return TrainingResult(
+            step,
+            interrupted,
+            metrics,
+            evaluation,
+            stopped_early,
+            {line["step"]: line["values"] for line in self._evaluations},
+        )
+
+    def _open_logs(self, logs: contextlib.ExitStack, step: int) -> None:
+        self._progress = self._log = None
+        if self._chief:
+            self._progress = Progress(self._config.num_train_steps, step)
+            logs.enter_context(contextlib.closing(self._progress))
+        if self._chief and self._run_dir is not None:
+            self._log = logs.enter_context(MetricsLog(self._run_dir, step))
+
+    def _report(self, step, split, values, details=None) -> None:
+        """Shows and writes metrics; `details` go to TensorBoard only."""
+        if self._progress is not None:
+            self._progress.report(step, split, values)
+        if self._log is not None:
+            self._log.write(step, split, values, details)
+
+    def _catch_up(self, restored: int | None) -> Mapping[str, float]:
+        """Does what a stopped run had still to do at its last checkpoint."""
+        config, step = self._config, restored or 0
+        lines = read_metrics(self._run_dir) if self._run_dir else []
+        self._evaluations = [
+            x for x in lines if x["split"] == "eval" and x["step"] <= step
+        ]
+        if config.best_metric:
+            assert self._checkpoints is not None  # A best one needs them.
+            past = [s for s in self._checkpoints.steps() if s <= step]
+            self._best = best_of(lines, config.best_metric, past)
+            self._checkpoints.keep_best(self._best)
+        if config.on_divergence == "rollback" and restored is None:
+            assert self._checkpoints is not None  # A rollback needs them.
+            self._checkpoints.save(0)
+        evaluated = any(x["step"] == step for x in self._evaluations)
+        if self._evaluate and config.evaluates_at(step) and not evaluated:
+            return self._evaluate_at(step, saved=True)
+        return {}
+
+    def _read_from(self, step: int) -> None:
+        """Reads the batches from a step on; builds the train step at first."""
+        config, strategy = self._config, self._strategy
+        rollbacks = self._checkpoints.rollbacks if self._checkpoints else ()
+        dataset = batches_from(self._dataset_fn, step, rollbacks)
+        # Traced once, however often a divergence restarts the data.
+        if self._train_step is None:
+            self._batch_size = static_batch_size(dataset)
+            self._train_step = TrainStep(
+                config,
+                self._model,
+                self._loss,
+                self._optimizer,
+                micro_batch_size=slice_size(
+                    self._batch_size,
+                    strategy.num_replicas_in_sync,
+                    config.gradient_accumulation_steps,
+                ),
+                loss_scale=self._loss_scale,
+                averages=self._averages,
+            )
+            self._train_loop = make_train_loop(
+                strategy, self._train_step, self._schedule
+            )
+        self._iterator = iter(distribute(strategy, dataset))
+        self._interval = Interval(self._batch_size)
+
+    def _run_steps(self, step: int, end: int) -> None:
+        """Runs the steps from `step` (from 0) up to, but not, `end`."""
+        started = time.perf_counter()
+        assert self._train_loop is not None
+        try:
+            rows = self._train_loop(
+                self._iterator,
+                tf.constant(step, tf.int64),
+                tf.constant(end - step, tf.int64),
+            ).numpy()
+        except tf.errors.OutOfRangeError as error:
+            raise InputError(
+                f"the training data ended between step {step} and {end}; "
+                "repeat the dataset or lower num_train_steps"
+            ) from error
+        self._interval.add(rows, time.perf_counter() - started)
+        if bad := find_divergence(rows, self._config.max_loss):
+            offset, reason = bad
+            raise Divergence(step + offset, reason, self._batch_size)
+        if self._progress is not None:
+            self._progress.advance(end - step)
+
+    def _log_training(self, step: int) -> Mapping[str, float]:
+        """Logs, and returns, the metrics of the steps since the last call."""
+        assert self._train_step is not None
+        names = self._train_step.detail_names
+        metrics = self._interval.read(self._train_step.row_names)
+        details = {name: metrics.pop(name) for name in names}
+        metrics["learning_rate"] = float(self._schedule(step - 1))
+        if self._loss_scale is not None:
+            metrics["loss_scale"] = float(self._loss_scale.scale)
+        if self._peak_rate:
+            share = metrics["examples_per_second"] / self._peak_rate
+            metrics["matmul_share"] = share
+        self._report(step, "train", metrics, details)
+        return metrics
+
+    def _save(self, step: int) -> None:
+        if self._checkpoints is None:
+            return
+        if not self._checkpoints.is_finite():
+            reason = "a weight is not finite"
+            raise Divergence(step - 1, reason, self._batch_size)
+        self._checkpoints.save(step)
+
+    def _evaluate_at(self, step: int, *, saved: bool) -> Mapping[str, float]:
+        """Evaluates, and keeps the checkpoint if it is the best so far."""
+        assert self._evaluate is not None
+        evaluation = self._evaluate()
+        self._report(step, "eval", evaluation)
+        self._evaluations.append(
+            {"step": step, "split": "eval", "values": evaluation}
+        )
+        metric = self._config.best_metric
+        best = metric and better(self._best, step, metric, evaluation)
+        if best:
+            if not saved:
+                self._save(step)
+            self._best = best
+            assert self._checkpoints is not None
+            self._checkpoints.keep_best(best)
+        return evaluation
+
+    def _stops_early(self, step: int) -> bool:
+        return stops_early(self._config, step, self._evaluations)

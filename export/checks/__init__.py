@@ -1,1 +1,0 @@
-"""What verifies finished exports; see `check_export`."""

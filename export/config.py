@@ -1,0 +1,86 @@
+"""Kinds and settings of exports."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal, get_args
+
+from albert_tf.errors import InputError
+from albert_tf.files import PathPatterns
+from albert_tf.settings import check_settings, setting
+
+Kind = Literal["encoder", "preprocessor", "text_encoder", "task", "litert"]
+Quantization = Literal["none", "float16", "dynamic", "int8"]
+KINDS = get_args(Kind)
+# Setting -> the kinds that support it; all kinds support the others.
+_SUPPORTED_BY = {
+    "seq_length": ("preprocessor", "text_encoder", "task", "litert"),
+    "packed": ("encoder", "text_encoder", "task"),
+    "quantization": ("litert",),
+    "calibration_input": ("litert",),
+    "calibration_examples": ("litert",),
+    "resizable": ("litert",),
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ExportConfig:
+    """Settings of an export: flags of `albert export`."""
+
+    seq_length: int | None = setting(
+        None,
+        "Tokens per row: a preprocessor's default, the maximum of exports that "
+        "take strings. Defaults: 128 for a preprocessor and a LiteRT encoder; "
+        "the model's maximum for a text encoder; what a task was trained with.",
+        bounds="[1, inf)",
+    )
+    packed: bool | None = setting(
+        None,
+        "Remove padding inside: for CPUs and GPUs, not for XLA. Defaults: no "
+        "for an encoder, yes for exports that take strings.",
+    )
+    quantization: Quantization = setting(
+        "none",
+        "Quantization of a LiteRT model. dynamic: weights in int8. int8: "
+        "activations as well, with ranges found by --calibration_input.",
+    )
+    calibration_input: PathPatterns | None = setting(
+        None,
+        "Text for --quantization=int8, like that of the application: files or "
+        "patterns separated by commas. A text per line, two with a tab between "
+        "them for tasks of pairs; for questions the task's own files.",
+    )
+    calibration_examples: int = setting(
+        100,
+        "Number of examples of --calibration_input to use, the first ones.",
+        bounds="[1, inf)",
+    )
+    resizable: bool = setting(
+        False, "Let a LiteRT model take batches of any size and length."
+    )
+    licence: str = setting(
+        "", "Licence of the weights, for the model card: Apache-2.0, ..."
+    )
+    overwrite: bool = setting(
+        False, "Replace a finished export in the output folder."
+    )
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+    def check_kind(self, kind: str) -> None:
+        """Checks that a kind of export supports the settings.
+
+        Raises:
+          InputError: there is no such kind, or it does not support a setting.
+        """
+        if kind not in KINDS:
+            raise InputError(f"kind={kind!r} must be one of {', '.join(KINDS)}")
+        for field in dataclasses.fields(self):
+            kinds = _SUPPORTED_BY.get(field.name, KINDS)
+            value = getattr(self, field.name)
+            if value != field.default and kind not in kinds:
+                raise InputError(
+                    f"{field.name} is not supported by kind={kind} (only by "
+                    f"{', '.join(kinds)})"
+                )

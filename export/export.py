@@ -1,0 +1,215 @@
+"""Exports of checkpoints and fine-tuned models."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import pathlib
+import tempfile
+from collections.abc import Iterator
+
+from albert_tf.errors import InputError
+from albert_tf.export.config import ExportConfig
+from albert_tf.export.encoder import export_encoder
+from albert_tf.export.litert import (
+    export_litert,
+    task_calibration,
+    task_program,
+    text_calibration,
+)
+from albert_tf.export.litert_conversion import (
+    check_quantization,
+    encoder_program,
+)
+from albert_tf.export.origin import origin_of_checkpoint, origin_of_task
+from albert_tf.export.preprocessor import export_preprocessor
+from albert_tf.export.task import export_task
+from albert_tf.export.text_encoder import export_text_encoder
+from albert_tf.finetuning.model_folder import load_model, open_model_folder
+from albert_tf.interop.checkpoint import Checkpoint
+from albert_tf.interop.formats.run_folder import fine_tuned_model
+from albert_tf.interop.open_checkpoint import open_checkpoint
+from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.text.base_tokenizer import Tokenizer
+
+Path = str | os.PathLike[str]
+
+_DEFAULT_LENGTH = 128
+
+
+def export(
+    source: Path,
+    output: Path,
+    kind: str = "encoder",
+    config: ExportConfig | None = None,
+) -> None:
+    """Writes a checkpoint as a model that runs without albert_tf.
+
+    Args:
+      source: a training run, a fine-tuned model, or any other checkpoint that
+        `open_checkpoint` opens.
+      output: the folder to make.
+      kind: "encoder", "preprocessor" and "text_encoder" take the encoder of any
+        checkpoint, "task" a fine-tuned model, and "litert" either.
+      config: the settings; None for the defaults.
+
+    Raises:
+      InputError: there is no such kind, or it does not support a setting; the
+        checkpoint cannot be opened, or has no tokenizer; `output` exists.
+    """
+    config = config or ExportConfig()
+    config.check_kind(kind)
+    check_quantization(config.quantization, config.calibration_input)
+    model = fine_tuned_model(source)
+    if kind == "task" or (kind == "litert" and model is not None):
+        _export_task(model or source, output, kind, config)
+    else:
+        _export_encoder(source, model, output, kind, config)
+
+
+def _export_task(
+    source: Path, output: Path, kind: str, config: ExportConfig
+) -> None:
+    """Exports a fine-tuned model with its head."""
+    loaded = load_model(
+        source, {"max_seq_length": config.seq_length}, packed=False
+    )
+    task_type, task = loaded.task_type, loaded.task_type.task_config
+    origin = origin_of_task(loaded.folder)
+    arguments = {
+        # Where its module is concerns this machine only.
+        "task": dataclasses.replace(task, task_module=None).to_dict(),
+        "overwrite": config.overwrite,
+        "origin": origin.with_licence(config.licence),
+    }
+    if kind == "task":
+        packed = config.packed is not False
+        graph = task_type.serving_graph(loaded.model, packed=packed)
+        export_task(graph, output, **arguments)
+    else:
+        export_litert(
+            task_program(loaded, resizable=config.resizable),
+            output,
+            tokenizer=task_type.tokenizer,
+            quantization=config.quantization,
+            calibration=task_calibration(config, task_type),
+            **arguments,
+        )
+
+
+def _export_encoder(
+    source: Path,
+    model: pathlib.Path | None,
+    output: Path,
+    kind: str,
+    config: ExportConfig,
+) -> None:
+    """Exports a checkpoint's encoder, its tokenizer, or both.
+
+    Args:
+      source: the checkpoint.
+      model: its folder, if it is a fine-tuned model.
+      output, kind, config: see `export`.
+    """
+    # A task head is dropped, so its type does not matter.
+    checkpoint = open_checkpoint(model or source, head="classifier_head")
+    tokenizer = checkpoint_tokenizer(checkpoint, source)
+    if model is not None:
+        origin = origin_of_task(open_model_folder(model))
+    else:
+        origin = origin_of_checkpoint(checkpoint, source)
+    arguments = {
+        "overwrite": config.overwrite,
+        "origin": origin.with_licence(config.licence),
+    }
+    if kind == "litert":
+        encoder = AlbertEncoder.from_checkpoint(checkpoint)
+        longest = encoder.config.max_position_embeddings
+        seq_length = config.seq_length or min(_DEFAULT_LENGTH, longest)
+        export_litert(
+            encoder_program(
+                encoder, seq_length=seq_length, resizable=config.resizable
+            ),
+            output,
+            tokenizer=tokenizer,
+            quantization=config.quantization,
+            calibration=text_calibration(config, tokenizer, seq_length),
+            **arguments,
+        )
+        return
+    if kind != "preprocessor" and "pooler" not in checkpoint.components:
+        raise InputError(
+            f"{os.fspath(source)} has no pooler, so pooled_output cannot be "
+            "computed: token classifiers, span labelers and masked language "
+            "models lose the pooler; export the checkpoint that they were "
+            "initialized from"
+        )
+    with _vocabulary_file(tokenizer) as file:
+        if kind == "encoder":
+            export_encoder(
+                pretrained_model(checkpoint),
+                output,
+                tokenizer_model=file,
+                do_lower_case=tokenizer.settings["do_lower_case"],
+                packed=bool(config.packed),
+                **arguments,
+            )
+        elif kind == "preprocessor":
+            export_preprocessor(
+                file,
+                output,
+                seq_length=config.seq_length or _DEFAULT_LENGTH,
+                **arguments,
+                **tokenizer.settings,
+            )
+        else:
+            export_text_encoder(
+                AlbertEncoder.from_checkpoint(checkpoint),
+                output,
+                tokenizer_model=file,
+                seq_length=config.seq_length,
+                packed=config.packed is not False,
+                **arguments,
+                **tokenizer.settings,
+            )
+
+
+def pretrained_model(
+    checkpoint: Checkpoint,
+) -> AlbertEncoder | AlbertPretrainer:
+    """Loads the encoder, with the pretraining heads that it has."""
+    if "mlm_head" not in checkpoint.components:
+        return AlbertEncoder.from_checkpoint(checkpoint)
+    return AlbertPretrainer.from_checkpoint(
+        checkpoint, sop_head="sop_head" in checkpoint.components
+    )
+
+
+def checkpoint_tokenizer(checkpoint: Checkpoint, source: Path) -> Tokenizer:
+    """Returns the tokenizer of a checkpoint.
+
+    Args:
+      checkpoint: the checkpoint.
+      source: its path or name, for errors.
+
+    Raises:
+      InputError: it has no tokenizer, or one that cannot be used.
+    """
+    if checkpoint.tokenizer is None:
+        problem = checkpoint.vocabulary.problem
+        raise InputError(
+            f"{os.fspath(source)} has no tokenizer, which an export requires"
+            f"{problem and ': '}{problem}"
+        )
+    return checkpoint.tokenizer
+
+
+@contextlib.contextmanager
+def _vocabulary_file(tokenizer: Tokenizer) -> Iterator[pathlib.Path]:
+    """Yields a temporary file of the vocabulary, as assets are files."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / tokenizer.file_name
+        path.write_bytes(tokenizer.model_bytes)
+        yield path

@@ -1,1 +1,0 @@
-"""Tasks from strings to answers, one module a kind; see `TaskGraph`."""

@@ -1,0 +1,93 @@
+"""Checks exports with TensorFlow and TensorFlow Text only; saves them again.
+
+Usage: exports_in_tensorflow.py CHECK_PROGRAM NEW_FOLDER [EXPORT CASES.npz]...
+
+CHECK_PROGRAM is export/check_program.py, and `write_cases` writes the cases.
+"""
+
+import importlib.util
+import json
+import pathlib
+import shutil
+import sys
+
+import numpy as np
+import tensorflow as tf
+
+
+def load_module(path):
+    spec = importlib.util.spec_from_file_location("check_program", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def check_all(program, folder, manifest, cases):
+    is_litert = manifest["kind"] == "litert"
+    model_class = program.LiteRtModel if is_litert else program.SavedModel
+    model = model_class(str(folder), manifest)
+    for check in model.checks().values():
+        try:
+            check()
+        except program.Skipped:
+            assert manifest["tokenizer"] is None
+    for case in cases:
+        if manifest.get("quantization", "none") == "none":
+            program.same_as_source(model, case)
+        else:
+            found = model.call("", case["inputs"])
+            for name, expected in case["outputs"].items():
+                error = program.relative_error(found[name], expected)
+                assert error < 0.1, (name, error)
+    return model
+
+
+def check_xla(program, model, case):
+    """A compiled encoder gives the same numbers, and can be trained."""
+
+    @tf.function(jit_compile=True, autograph=False)
+    def infer(inputs):
+        return model.root(inputs)["sequence_output"]
+
+    @tf.function(jit_compile=True, autograph=False)
+    def step(inputs):
+        with tf.GradientTape() as tape:
+            outputs = model.root(inputs, training=True)
+            loss = tf.reduce_sum(outputs["pooled_output"] ** 2)
+        return tape.gradient(loss, model.root.trainable_variables[5])
+
+    inputs = {name: tf.constant(x) for name, x in case["inputs"].items()}
+    expected = case["outputs"]["sequence_output"]
+    mask = case["inputs"]["input_mask"]
+    program.difference(infer(inputs), expected, "sequence_output", mask)
+    assert np.any(step(inputs) != 0)
+
+
+def saved_again(folder, new_folder):
+    """Saves a loaded export, and removes the first one."""
+    first, second = new_folder / "first", new_folder / "second"
+    shutil.copytree(folder, first)
+    loaded = tf.saved_model.load(first)
+    tf.saved_model.save(loaded, second, signatures=loaded.signatures)
+    shutil.rmtree(first)
+    return second
+
+
+def main(program_path, new_folder, *paths):
+    program = load_module(program_path)
+    for folder, cases_path in zip(paths[::2], paths[1::2], strict=True):
+        folder = pathlib.Path(folder)
+        manifest = json.loads((folder / "export.json").read_text("utf-8"))
+        cases = program.read_cases(cases_path)
+        assert cases, folder
+        model = check_all(program, folder, manifest, cases)
+        if manifest["kind"] == "encoder" and not manifest["packed"]:
+            check_xla(program, model, cases[0])
+        if manifest["kind"] != "litert":
+            again = saved_again(folder, pathlib.Path(new_folder, folder.name))
+            check_all(program, again, manifest, cases)
+    assert "albert_tf" not in sys.modules
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,355 @@
+"""`albert export --check`: what passes, and what each check finds."""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import pytest
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.export import check as check_module
+from albert_tf.export import check_program
+from albert_tf.export.check import (
+    Finding,
+    check_export,
+    findings_table,
+    read_export,
+    source_cases,
+    write_cases,
+)
+from albert_tf.export.check_program import (
+    Failed,
+    compare,
+    difference,
+    finding,
+    relative_error,
+)
+from albert_tf.export.config import KINDS
+from albert_tf.models.encoder import AlbertEncoder
+
+
+def albert(*arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "albert_tf", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+    )
+
+
+def check_here(folder, tmp_path, source=None):
+    """Runs the program of the check in this process; returns its findings."""
+    cases = source_cases(source, read_export(folder)) if source else []
+    write_cases(tmp_path / "cases.npz", cases)
+    findings = tmp_path / "findings"
+    check_program.main(str(folder), findings, tmp_path / "cases.npz")
+    *lines, end = map(json.loads, findings.read_text().splitlines())
+    assert end == {}
+    return {line["name"]: (line["result"], line["figure"]) for line in lines}
+
+
+COMMON = {"loads", "signatures"}
+WITH_WEIGHTS = COMMON | {"tokenizer", "weights", "training"}
+TEXT, IDS = "source model: text", "source model: random ids"
+CHECKS = {
+    "encoder": WITH_WEIGHTS | {IDS},
+    "preprocessor": COMMON | {"tokenizer", TEXT},
+    "text_encoder": WITH_WEIGHTS | {TEXT},
+    "task": WITH_WEIGHTS | {TEXT},
+    "litert": COMMON | {"sha256", IDS},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_exported_passes(exports, kind, tmp_path):
+    source, folder = exports[kind]
+    findings = check_here(folder, tmp_path, source)
+    assert {result for result, _ in findings.values()} == {"pass"}, findings
+    assert set(findings) == CHECKS[kind]
+
+
+def test_a_quantized_model_is_not_judged(pretrainer, exports, tmp_path):
+    source, folder = exports["litert"]
+    folder = shutil.copytree(folder, tmp_path / "copy")
+    change_manifest(folder, quantization="dynamic")
+    findings = check_here(folder, tmp_path, source)
+    result, figure = findings[IDS]
+    assert result == "skip"
+    assert re.match(r"dynamic quantization, relative error \S+", figure)
+
+
+def change_manifest(folder, **changes):
+    """Changes values of an `export.json`; `a__b` is b of a."""
+    manifest = json.loads((folder / "export.json").read_text())
+    for name, value in changes.items():
+        part = manifest
+        *parents, last = name.split("__")
+        for parent in parents:
+            part = part[parent]
+        part[last] = value
+    (folder / "export.json").write_text(json.dumps(manifest))
+
+
+OTHER_SIGNATURES = {"inputs": ["text"], "outputs": ["label"]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "check", "changes", "message"),
+    [
+        ("encoder", "weights", {"weights_sha256": "0"}, "sha256: found "),
+        ("encoder", "weights", {"weights": ["a"]}, "names: found "),
+        ("encoder", "tokenizer", {"tokenizer__fingerprint": "0"}, "sha256 "),
+        ("encoder", "tokenizer", {"tokenizer__file": "a.txt"}, "vocab_file is"),
+        (
+            "encoder",
+            "tokenizer",
+            {"tokenizer__do_lower_case": False},
+            "do_lower_case: found True, expected False",
+        ),
+        (
+            "preprocessor",
+            "tokenizer",
+            {"tokenizer__fingerprint": "0"},
+            "sha256",
+        ),
+        ("task", "weights", {"weights": ["a"]}, "names: found "),
+        (
+            "task",
+            "signatures",
+            {"signatures__serving_default": OTHER_SIGNATURES},
+            "inputs of serving_default",
+        ),
+        (
+            "task",
+            "signatures",
+            {"signatures__words": OTHER_SIGNATURES},
+            "signature words is missing",
+        ),
+        ("litert", "sha256", {"sha256": "0"}, "sha256: found "),
+        (
+            "litert",
+            "signatures",
+            {"signatures__serving_default__outputs": ["logits"]},
+            r"outputs: .*expected \['logits'\]",
+        ),
+    ],
+)
+def test_an_export_that_differs_from_its_manifest(
+    exports, open_export, tmp_path, kind, check, changes, message
+):
+    folder = shutil.copytree(exports[kind][1], tmp_path / "copy")
+    change_manifest(folder, **changes)
+    _, model = open_export(folder)
+    with pytest.raises(Failed, match=message):
+        model.checks()[check]()
+
+
+def test_damaged_objects(exports, open_export):
+    _, model = open_export(exports["encoder"][1])
+    root = model.root
+    root.trainable_variables = root.trainable_variables[1:]
+    with pytest.raises(Failed, match="trainable_variables: found"):
+        model.training()
+    del root.call_training
+    root.trainable_variables = root.variables
+    with pytest.raises(Failed, match="call_training is missing"):
+        model.training()
+    del root.mlm
+    for check in (model.training, model.weights):
+        with pytest.raises(Failed, match=r"\.mlm is missing"):
+            check()
+
+
+def test_three_kinds_of_damage(exports, tmp_path):
+    _, path = exports["encoder"]
+    folder = tmp_path / "e"
+    loaded = tf.saved_model.load(path)
+    weight = loaded.variables[0]
+    weight.assign(weight + 1e-6)
+    tf.saved_model.save(loaded, folder)
+    for name in ("export.json", "README.md"):
+        shutil.copy(path / name, folder)
+    (asset,) = (folder / "assets").iterdir()
+    asset.unlink()
+    findings = check_here(folder, tmp_path)
+    failed = {n: text for n, (x, text) in findings.items() if x == "FAIL"}
+    assert set(failed) == {"weights", "signatures", "tokenizer"}
+    assert failed["signatures"] == "signature serving_default is missing"
+    assert failed["tokenizer"] == f"assets/{asset.name} is missing"
+
+
+def test_a_flipped_bit_of_a_litert_model(exports, open_export, tmp_path):
+    folder = shutil.copytree(exports["litert"][1], tmp_path / "copy")
+    with open(folder / "model.tflite", "r+b") as file:
+        file.seek(2000)
+        (byte,) = file.read(1)
+        file.seek(2000)
+        file.write(bytes([byte ^ 1]))
+    _, model = open_export(folder)
+    with pytest.raises(Failed, match="sha256: found"):
+        model.sha256()
+
+
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        ([1.0, 1.0002], "x: differs by 0.0002, more than 0.0001"),
+        ([1.0, float("nan")], "x: not finite"),
+        ([1.0], r"shape of x: found \[1\], expected \[2\]"),
+        ([1, 2], "x: values differ"),
+    ],
+)
+def test_numbers_differ(found, message):
+    with pytest.raises(Failed, match=message):
+        difference(found, [1.0, 1.0], "x")
+
+
+def test_numbers_that_are_close():
+    assert difference([1.0, 9.0], [1.0, 3.0], "x", mask=[1, 0]) == 0.0
+    # Of large numbers, the relative difference counts.
+    assert difference([1000.05], [1000.0], "x") == pytest.approx(5e-5)
+    assert relative_error([3.0, 0.0], [3.0, 4.0]) == pytest.approx(0.8)
+    assert compare({"a": [1.0], "b": [2.0]}, {"a": [1.0]}) == 0.0
+    with pytest.raises(Failed, match="outputs: "):
+        compare({"a": [1.0]}, {"b": [1.0]})
+
+
+def test_any_error_is_a_finding():
+    def fail():
+        raise ValueError("a\nb" + "c" * 300)
+
+    found = finding("one", fail)
+    assert found["result"] == "FAIL"
+    assert found["figure"].startswith("ValueError: a bccc")
+    assert len(found["figure"]) == 200
+
+
+def test_in_a_fresh_process(exports):
+    """A truncated file, and one that is missing, end the check early."""
+    folder = shutil.copytree(
+        exports["preprocessor"][1], pathlib.Path(tempfile.mkdtemp()) / "p"
+    )
+    (folder / "saved_model.pb").write_bytes(b"no SavedModel")
+    (folder / "README.md").unlink()
+    findings = check_export(folder)
+    assert [(x.name, x.result) for x in findings] == [
+        ("files", "FAIL"),
+        ("source model", "skip"),
+        ("loads", "FAIL"),
+    ]
+    assert "README.md" in findings[0].figure
+
+
+def test_a_process_that_crashes(exports, monkeypatch, tmp_path):
+    (tmp_path / "program.py").write_text("raise SystemExit('killed')")
+    monkeypatch.setattr(check_module, "_PROGRAM", tmp_path / "program.py")
+    last = check_export(exports["encoder"][1])[-1]
+    assert last == Finding("finished", "FAIL", "status 1: killed")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "no export.json; expected the folder of a finished"),
+        ("{", "cannot be read"),
+        ("{}", "cannot be read"),
+        ('{"kind": "poem"}', "kind 'poem' must be one of encoder, prepro"),
+    ],
+)
+def test_no_export(tmp_path, content, message):
+    if content is not None:
+        (tmp_path / "export.json").write_text(content)
+    with pytest.raises(InputError, match=re.escape(message)):
+        read_export(tmp_path)
+
+
+def test_another_architecture_or_task(
+    exports, config, tokenizer, make_finetuned, tmp_path
+):
+    config = config.replace(num_hidden_layers=3)
+    AlbertEncoder(config).save_pretrained(tmp_path / "m", tokenizer)
+    with pytest.raises(InputError, match="has num_hidden_layers=3, but the ex"):
+        check_export(exports["encoder"][1], tmp_path / "m")
+    with pytest.raises(InputError, match="has (kind|task_type)=.*, but the ex"):
+        check_export(exports["task"][1], make_finetuned("stsb"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_file_has_a_path_of_this_machine(exports, kind):
+    source, folder = exports[kind]
+    places = {
+        str(pathlib.Path(__file__).resolve().parents[2]),
+        str(source.parent),
+        str(folder.parent),
+        str(pathlib.Path(tempfile.gettempdir()) / "pytest-of"),
+        sys.prefix,
+        os.getcwd(),
+        str(pathlib.Path.home() / ".cache"),
+    }
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert files
+    for path in files:
+        content = path.read_bytes()
+        for place in places:
+            assert place.encode() not in content, (path, place)
+
+
+@pytest.mark.long
+def test_command_against_another_model(exports, make_pretrained):
+    _, folder = exports["encoder"]
+    other = make_pretrained(9)
+    result = albert("export", f"--check={folder}", f"--model={other}")
+    assert result.returncode == 1
+    lines = result.stdout.splitlines()
+    assert lines[0].split() == ["check", "result", "figure"]
+    assert "  FAIL    sequence_output: differs by" in result.stdout
+    failed = {line.split("  ")[0] for line in lines if "  FAIL  " in line}
+    assert failed == {"source model: random ids"}
+    (line,) = result.stderr.splitlines()
+    assert re.match(
+        rf"albert: export: {folder}: 3 of 9 checks failed: source model", line
+    )
+
+
+@pytest.mark.long
+def test_command_without_a_model(exports):
+    result = albert("export", f"--check={exports['preprocessor'][1]}")
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert result.stderr == ""
+    assert re.search(r"^source model +skip +no --model", result.stdout, re.M)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--check=nowhere"], "check=nowhere: no export.json"),
+        (["--check=x", "--output=y"], "--output"),
+        (["--model=x"], "--output is required"),
+        (["--output=x"], "--model is required"),
+    ],
+)
+def test_bad_input(arguments, message):
+    result = albert("export", *arguments)
+    assert result.returncode == 2
+    (line,) = result.stderr.splitlines()
+    assert message in line
+
+
+def test_table():
+    table = findings_table(
+        [
+            Finding("loads", "pass", "TensorFlow 2"),
+            Finding("weights", "FAIL"),
+        ]
+    )
+    assert table.splitlines() == [
+        "check    result  figure",
+        "loads    pass    TensorFlow 2",
+        "weights  FAIL",
+    ]

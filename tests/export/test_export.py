@@ -1,0 +1,78 @@
+import pytest
+import tensorflow as tf
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.export.config import ExportConfig
+from albert_tf.export.export import export
+from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
+from albert_tf.text.tokenizer_files import HUGGING_FACE_SLOW
+
+TEXTS = ["``ÉA 2,000'' ΑΣ", "<PAD> [MASK], straße"]
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    return AlbertEncoder(
+        AlbertConfig(
+            vocab_size=30000,
+            embedding_size=2,
+            hidden_size=4,
+            num_hidden_layers=1,
+            num_attention_heads=1,
+            intermediate_size=4,
+            max_position_embeddings=16,
+        )
+    )
+
+
+@pytest.mark.parametrize("settings", [{}, HUGGING_FACE_SLOW])
+def test_exports_of_a_saved_model(shared, tmp_path, encoder, settings):
+    model = shared("data", "sentencepiece-30k-clean", "30k-clean.model")
+    tokenizer = AlbertTokenizer.from_file(model, **settings)
+    encoder.save_pretrained(tmp_path / "model", tokenizer)
+    export(tmp_path / "model", tmp_path / "encoder")
+    export(
+        tmp_path / "model",
+        tmp_path / "preprocessor",
+        "preprocessor",
+        ExportConfig(seq_length=16),
+    )
+    preprocess = tf.saved_model.load(tmp_path / "preprocessor")
+    ids = preprocess.tokenize(tf.constant(TEXTS)).to_list()
+    assert ids == tokenizer.encode(TEXTS)
+    # Special tokens come out of the text with the second settings only.
+    assert ({0, 4} <= set(ids[1])) == bool(settings)
+
+    inputs = preprocess(tf.constant(TEXTS))
+    exported = tf.saved_model.load(tmp_path / "encoder")(inputs)
+    tf.debugging.assert_near(
+        exported["sequence_output"],
+        encoder(inputs)["sequence_output"],
+        atol=1e-5,
+    )
+
+
+def test_a_tokenizer_is_needed(tmp_path, encoder):
+    AlbertEncoder(encoder.config).save_pretrained(tmp_path / "model")
+    with pytest.raises(InputError, match="has no tokenizer"):
+        export(tmp_path / "model", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "kinds"),
+    [
+        ("encoder", {"seq_length": 16}, "preprocessor, text_encoder"),
+        ("preprocessor", {"packed": False}, "encoder, text_encoder, task"),
+        ("task", {"quantization": "int8"}, "litert"),
+        ("litert", {"packed": True}, "encoder"),
+        ("text_encoder", {"resizable": True}, "litert"),
+    ],
+)
+def test_settings_without_meaning_are_refused(tmp_path, kind, settings, kinds):
+    (name,) = settings
+    message = rf"{name} is not supported by kind={kind} \(only by {kinds}"
+    with pytest.raises(InputError, match=message):
+        export(tmp_path, tmp_path / "out", kind, ExportConfig(**settings))

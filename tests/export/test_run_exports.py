@@ -1,0 +1,160 @@
+"""Exports of a run on two devices, of mixed precision, with averages."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.export.export import export
+from albert_tf.export.origin import origin_of_checkpoint
+from albert_tf.interop.open_checkpoint import open_checkpoint
+from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.pretraining.create_data import create_pretraining_data
+from albert_tf.pretraining.data_config import PretrainingDataConfig
+from albert_tf.pretraining.manifest import read_manifest
+from albert_tf.training.checkpoint_files import read_checkpoint
+from albert_tf.training.logging import read_metrics
+
+# Two virtual devices stand in for two accelerators.
+PRETRAIN = """
+import sys
+import tensorflow as tf
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0],
+    [tf.config.LogicalDeviceConfiguration()] * 2,
+)
+from albert_tf.cli.main import run
+run(["pretrain", *sys.argv[1:]])
+"""
+
+
+@pytest.fixture(scope="module")
+def records(tokenizer, tmp_path_factory):
+    """Pretraining records of a small text."""
+    folder = tmp_path_factory.mktemp("records")
+    text = folder / "text.txt"
+    document = "I have seen movie {}, really.\nThe plot was bad.\n" * 9
+    text.write_text(
+        "\n".join(document.replace("{}", str(n)) for n in range(40))
+    )
+    create_pretraining_data(
+        PretrainingDataConfig(
+            input=[str(text)],
+            output=folder / "data",
+            tokenizer=tokenizer,
+            max_seq_length=32,
+            max_predictions_per_seq=5,
+            heldout_fraction=0.3,
+            dupe_factor=1,
+        )
+    )
+    return folder / "data"
+
+
+@pytest.fixture(scope="module")
+def run(records, tmp_path_factory):
+    run = tmp_path_factory.mktemp("a-private-place") / "run"
+    command = [sys.executable, "-c", PRETRAIN]
+    command += [
+        f"--input={records}",
+        f"--output={run}",
+        "--config=albert_mini",
+        "--config_overrides=vocab_size=90,embedding_size=8,hidden_size=16,"
+        "num_hidden_layers=2,num_attention_heads=2,intermediate_size=32,"
+        "max_position_embeddings=32",
+        "--distribution=mirrored",
+        "--precision=mixed_bfloat16",
+        "--ema_decay=0.9",
+        "--num_train_steps=4",
+        "--train_batch_size=8",
+        "--num_warmup_steps=1",
+        "--learning_rate=0.01",
+        "--save_checkpoints_steps=2",
+        "--eval_steps=2",
+        "--max_eval_steps=1",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "mixed_bfloat16 on 2 x CPU" in done.stderr
+    return run
+
+
+def weights(folder):
+    loaded = tf.saved_model.load(folder)
+    return {
+        variable.name.removesuffix(":0"): variable.numpy()
+        for part in (loaded, loaded.mlm, loaded.sop)
+        for variable in part.variables
+    }
+
+
+def test_averages_of_the_newest_checkpoint(run, tmp_path):
+    export(run, tmp_path / "e")
+    found = weights(tmp_path / "e")
+    values = read_checkpoint(run / "checkpoints" / "step-00000004")
+    averages = {
+        name.removeprefix("average/"): value
+        for name, value in values.items()
+        if name.startswith("average/")
+    }
+    assert found.keys() == averages.keys()
+    for name, value in found.items():
+        assert value.dtype == np.float32
+        np.testing.assert_array_equal(value, averages[name], name)
+    # They are not the last weights, nor those of the checkpoint before.
+    name = "encoder/embeddings/word_embeddings"
+    name = next(x for x in found if x.startswith(name))
+    assert np.any(values[f"model/{name}"] != found[name])
+    export(run / "checkpoints" / "step-00000002", tmp_path / "f")
+    assert np.any(weights(tmp_path / "f")[name] != found[name])
+    manifest = json.loads((tmp_path / "e" / "export.json").read_text())
+    assert manifest["origin"]["source"].endswith("step 4")
+
+
+def test_numbers_are_those_of_the_model(run, tmp_path):
+    export(run, tmp_path / "e")
+    ids = np.array([[2, 70, 80, 3]], "int32")
+    inputs = {
+        "input_word_ids": ids,
+        "input_mask": np.ones_like(ids),
+        "input_type_ids": np.zeros_like(ids),
+        "masked_lm_positions": np.array([[1]], "int32"),
+    }
+    found = tf.saved_model.load(tmp_path / "e").mlm(inputs)["mlm_logits"]
+    expected = AlbertPretrainer.from_pretrained(run)(inputs)["mlm_logits"]
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("step", [2, 4])
+def test_origin(run, records, step):
+    source = run / "checkpoints" / f"step-{step:08d}" if step == 2 else run
+    origin = origin_of_checkpoint(open_checkpoint(source), source)
+    assert origin.name == "run"
+    assert origin.source == f"training run of albert_tf, step {step}"
+    assert origin.data_manifest == read_manifest(records)
+    flags = origin.training_flags
+    assert flags["ema_decay"] == "0.9"
+    assert flags["precision"] == "mixed_bfloat16"
+    assert flags["input"] == records.name
+    assert flags["output"] == "run"
+    assert not {"alsologtostderr", "verbosity", "debug"} & flags.keys()
+    (line,) = (
+        line
+        for line in read_metrics(run)
+        if line["split"] == "eval" and line["step"] == step
+    )
+    assert origin.scores == line["values"]
+    assert origin.scored_on == f"held-out documents, by the run at step {step}"
+
+
+def test_card(run, tmp_path):
+    export(run, tmp_path / "e")
+    card = (tmp_path / "e" / "README.md").read_text("utf-8")
+    manifest = json.loads((run / "data_manifest.json").read_text())
+    documents = manifest["splits"]["train"]["counts"]["documents"]
+    assert f"\n| documents | {documents:,} |\n" in card
+    assert "\n--ema_decay=0.9\n" in card
+    assert str(run.parent) not in card

@@ -1,0 +1,140 @@
+"""Exports of fine-tuned models, against `Predictor`.
+
+Those that answer questions are in test_question_answering.py.
+"""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.export.config import ExportConfig
+from albert_tf.export.export import export
+from albert_tf.models.encoder import AlbertEncoder
+
+LENGTHS = {"max_seq_length": 32, "max_qa_length": 12}
+TEXTS = [
+    "A class of functions",
+    "",
+    "\u00c9tude na\u00efve: 12,345 and 7,000 m\u00f3dules, Stra\u00dfe",
+    "The value of the object is a string of many names. " * 6,
+]
+PAIRS = [*TEXTS[1:], TEXTS[0]]
+OPTIONS = ["a name", "\u00e9 1,000", "", "the whole value of the list " * 5]
+INPUTS = {
+    "sst2": {"text": TEXTS},
+    "mrpc": {"text": TEXTS, "text_pair": PAIRS},
+    "stsb": {"text": TEXTS, "text_pair": PAIRS},
+    "dream": {
+        "context": TEXTS,
+        "question": PAIRS,
+        "options": [OPTIONS] * len(TEXTS),
+    },
+    "ner": {"text": TEXTS},
+}
+
+
+def decoded(values):
+    return np.char.decode(values.numpy().astype(bytes), "utf-8")
+
+
+def check_most_likely(task, outputs):
+    """Labels and options are those of the highest probability."""
+    best = np.argmax(outputs.get("probabilities", [[0]]), -1)
+    if "label" in outputs:
+        assert outputs["label"].numpy().tolist() == [
+            task.labels().numpy()[index] for index in best
+        ]
+    if "choice" in outputs:
+        np.testing.assert_array_equal(outputs["choice"], best)
+    if "words" in outputs:
+        for row, text in enumerate(TEXTS):
+            words = [x for x in decoded(outputs["words"][row]) if x]
+            assert words == text.split()
+            labels = decoded(outputs["labels"][row])[: len(words)].tolist()
+            names = decoded(task.labels())
+            assert labels == [names[x] for x in best[row][: len(words)]]
+
+
+def check_forms(task, inputs, outputs):
+    """Inputs by name, in order, or the only one; and an empty batch."""
+    in_order = list(inputs.values())
+    (given,) = in_order if len(in_order) == 1 else [in_order]
+    for other in (
+        task(given, training=False),
+        task.signatures["serving_default"](**inputs),
+    ):
+        for name, values in outputs.items():
+            assert values.shape[0] == len(TEXTS)
+            assert np.array_equal(other[name], values), name
+    empty = {name: x[:0] for name, x in inputs.items()}
+    for name, values in task.signatures["serving_default"](**empty).items():
+        assert values.shape[0] == 0, name
+
+
+def check_training(task, inputs, name):
+    draws = [
+        task(inputs, training=True)[name],
+        task(inputs, training=True)[name],
+        task.call_training(inputs)[name],
+    ]
+    assert np.all(np.ptp(draws, axis=0).max() > 1e-4)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(task(inputs, training=True)[name] ** 2)
+    gradients = tape.gradient(loss, task.trainable_variables)
+    assert len(gradients) > 20
+    for variable, gradient in zip(
+        task.trainable_variables, gradients, strict=True
+    ):
+        assert gradient is not None, variable.name
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", INPUTS)
+def test_predictions_are_the_predictors(
+    make_finetuned, assert_same_as_source, name, tmp_path
+):
+    source = make_finetuned(name, **LENGTHS)
+    export(source, tmp_path / name, "task")
+    assert_same_as_source(source, tmp_path / name)
+    values = json.loads((tmp_path / name / "export.json").read_text())
+    assert values["task"] == json.loads((source / "task.json").read_text())
+    assert values["packed"] is True
+
+    inputs = {key: tf.constant(x) for key, x in INPUTS[name].items()}
+    declared = values["signatures"]["serving_default"]["inputs"]
+    assert declared == list(inputs)
+    task = tf.saved_model.load(tmp_path / name)
+    assert hasattr(task, "labels") == (values["task"]["labels"] is not None)
+    outputs = task(inputs)
+    check_most_likely(task, outputs)
+    check_forms(task, inputs, outputs)
+    trained = "value" if name == "stsb" else "logits"
+    check_training(task, inputs, trained)
+
+
+@pytest.mark.long
+def test_another_length(make_finetuned, tmp_path):
+    folder = make_finetuned("sst2", **LENGTHS)
+    short = ExportConfig(seq_length=8, packed=False)
+    export(folder, tmp_path / "short", "task", short)
+    values = json.loads((tmp_path / "short" / "export.json").read_text())
+    assert values["task"]["settings"]["max_seq_length"] == 8
+    assert values["packed"] is False
+    with pytest.raises(InputError, match="max_seq_length=41 must be at most"):
+        export(folder, tmp_path / "new", "task", ExportConfig(seq_length=41))
+    assert not (tmp_path / "new").exists()
+
+
+def test_sources_that_do_not_fit(make_finetuned, tokenizer, tmp_path):
+    words = make_finetuned("ner", **LENGTHS)
+    for kind in ("encoder", "text_encoder"):
+        with pytest.raises(InputError, match="ner has no pooler"):
+            export(words, tmp_path / "new", kind)
+    model = AlbertEncoder.from_pretrained(words, new_head=True)
+    model.save_pretrained(tmp_path / "encoder", tokenizer)
+    with pytest.raises(InputError, match="encoder: no fine-tuned model"):
+        export(tmp_path / "encoder", tmp_path / "new", "task")
+    assert not (tmp_path / "new").exists()

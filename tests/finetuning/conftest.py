@@ -1,0 +1,193 @@
+"""A small checkpoint, and small files of each kind of task."""
+
+import json
+import keyword
+import random
+
+import keras
+import numpy as np
+import pytest
+
+from albert_tf.config import AlbertConfig
+from albert_tf.models.pretrainer import AlbertPretrainer
+
+# Empty, blank, accents, other scripts, digits with commas, special tokens, and
+# more than any row takes.
+TEXTS = [
+    "the good movie",
+    "",
+    " \u3000\t ",
+    "a b\u00e0d f\u0131lm, 12,345 and 7,000. I've seen it",
+    "\u65e5\u672c\u8a9e \ufb01lm STRA\u00dfE \u039f\u0394\u039f\u03a3",
+    "[CLS] not [SEP] a <pad> movie [MASK]",
+    "I have really seen the bad, bad movie 1,000 times. " * 6,
+    "x",
+]
+
+# Words that differ in their pieces, so that texts are told apart easily.
+WORDS = [*keyword.kwlist, *(name for name in dir(str) if name.isalpha())]
+
+
+@pytest.fixture(scope="session")
+def checkpoint(tokenizer, tmp_path_factory):
+    """A folder with an untrained model that is far from zero."""
+    folder = tmp_path_factory.mktemp("checkpoint") / "model"
+    config = AlbertConfig(
+        vocab_size=tokenizer.vocab_size,
+        embedding_size=32,
+        hidden_size=64,
+        num_hidden_layers=1,
+        num_attention_heads=4,
+        intermediate_size=128,
+        max_position_embeddings=64,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+        initializer_range=0.1,
+    )
+    keras.utils.set_random_seed(1)
+    AlbertPretrainer(config).save_pretrained(folder, tokenizer)
+    return folder
+
+
+def _texts(rng, count, least=3, most=9):
+    """Returns different texts of some words."""
+    texts = set()
+    while len(texts) < count:
+        texts.add(" ".join(rng.choices(WORDS, k=rng.randint(least, most))))
+    return sorted(texts)
+
+
+def _write_texts(folder, rng):
+    rows = [
+        f"{text}\t{pair}\t{rng.choice(('no', 'yes', 'maybe'))}"
+        for text, pair in zip(*[iter(_texts(rng, 64))] * 2, strict=True)
+    ]
+    path = folder / "texts.tsv"
+    path.write_text("\n".join(["text\tpair\tlabel", *rows]) + "\n")
+    return path
+
+
+def _write_numbers(folder, rng):
+    rows = [f'"{text}",{rng.uniform(0, 5):.2f}' for text in _texts(rng, 32)]
+    path = folder / "numbers.csv"
+    path.write_text("\n".join(["text,label", *rows]) + "\n")
+    return path
+
+
+def _write_choices(folder, rng):
+    path = folder / "dream.json"
+    dialogues = []
+    for number, passage in enumerate(_texts(rng, 32)):
+        options = _texts(rng, 3, 1, 3)
+        question = {
+            "question": rng.choice(("What is the name?", "Which value?")),
+            "choice": options,
+            "answer": rng.choice(options),
+        }
+        dialogues.append([[passage], [question], f"d{number}"])
+    path.write_text(json.dumps(dialogues))
+    return path
+
+
+def _write_spans(folder, rng, impossible):
+    paragraphs = []
+    for number, context in enumerate(_texts(rng, 32, 6, 9)):
+        words = context.split()
+        first = rng.randrange(len(words) - 1)
+        text = " ".join(words[first : first + 2])
+        start = len(" ".join(words[:first])) + bool(first)
+        none = impossible and number % 4 == 0
+        question = {
+            "id": f"q{number}",
+            "question": f"where is {rng.choice(WORDS)}?",
+            "answers": [] if none else [{"text": text, "answer_start": start}],
+            "is_impossible": none,
+        }
+        paragraphs.append({"context": context, "qas": [question]})
+    path = folder / f"squad{impossible:d}.json"
+    path.write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
+    return path
+
+
+def _write_words(folder, rng):
+    lines = []
+    for text in _texts(rng, 32):
+        lines += [
+            f"{word} {rng.choice(('O', 'B-X', 'B-Y'))}" for word in text.split()
+        ]
+        lines.append("")
+    path = folder / "words.txt"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture(scope="session")
+def task_files(tmp_path_factory):
+    """Name -> a file of 32 examples whose labels follow no rule."""
+    folder = tmp_path_factory.mktemp("tasks")
+    rng = random.Random(5)
+    return {
+        "classes": _write_texts(folder, rng),
+        "number": _write_numbers(folder, rng),
+        "choices": _write_choices(folder, rng),
+        "spans": _write_spans(folder, rng, False),
+        "joint spans": _write_spans(folder, rng, True),
+        "words": _write_words(folder, rng),
+    }
+
+
+@pytest.fixture(scope="session")
+def serving_config(tokenizer):
+    """A small architecture of at most 40 tokens."""
+    return AlbertConfig(
+        vocab_size=tokenizer.vocab_size,
+        embedding_size=8,
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=40,
+        hidden_dropout_prob=0.1,
+        attention_probs_dropout_prob=0.1,
+        initializer_range=0.2,
+    )
+
+
+@pytest.fixture(scope="session")
+def noisy():
+    """Returns `noisy(model)`: with weights that all show in the outputs."""
+
+    def make(model):
+        rng = np.random.default_rng(1)
+        for weight in model.weights:
+            weight.assign(weight + rng.normal(0, 0.3, weight.shape))
+        return model
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def texts():
+    return TEXTS
+
+
+@pytest.fixture(scope="session")
+def rows_as_batch():
+    """Returns `batch(ids and types of rows)`: what a model takes."""
+
+    def batch(rows, tokenizer):
+        length = max(len(ids) for ids, _ in rows)
+        inputs = {
+            "input_word_ids": np.full(
+                [len(rows), length], tokenizer.pad_id, "int32"
+            ),
+            "input_mask": np.zeros([len(rows), length], "int32"),
+            "input_type_ids": np.zeros([len(rows), length], "int32"),
+        }
+        for row, (ids, types) in enumerate(rows):
+            inputs["input_word_ids"][row, : len(ids)] = ids
+            inputs["input_mask"][row, : len(ids)] = 1
+            inputs["input_type_ids"][row, : len(ids)] = types
+        return inputs
+
+    return batch

@@ -1,0 +1,77 @@
+"""Outputs of rows, whatever the batches, replicas and lengths."""
+
+import keras
+import numpy as np
+import pytest
+
+from albert_tf.config import AlbertConfig
+from albert_tf.finetuning.features import FeaturesBuilder
+from albert_tf.finetuning.predictor import BatchPredictor
+from albert_tf.finetuning.token_classification.model import (
+    AlbertTokenClassifier,
+)
+from albert_tf.training.distribution import make_strategy
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    builder = FeaturesBuilder()
+    for length in (3, 9, 4, 4, 7, 1, 5):
+        builder.append(rng.integers(5, 30, length), [0] * length)
+    return builder.build()
+
+
+def outputs(rows, strategy, packed=True, **settings):
+    config = AlbertConfig(
+        vocab_size=30,
+        embedding_size=4,
+        hidden_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=16,
+        max_position_embeddings=16,
+        initializer_range=0.3,
+    )
+    keras.utils.set_random_seed(0)
+    with strategy.scope():
+        model = AlbertTokenClassifier(config, 3, packed=packed)
+
+    def forward(model, batch):
+        logits = model(batch)
+        return {"logits": logits, "first": logits[:, 0]}
+
+    predictor = BatchPredictor(
+        strategy, model, forward, token_outputs=["logits"], **settings
+    )
+    # Twice: as every evaluation of a run.
+    predictor(rows)
+    return predictor(rows)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"batch_size": 2},
+        {"batch_size": 4, "replicas": 2},
+        {"batch_size": 3, "fixed_length": 12, "packed": False},
+        {"batch_size": 3, "fixed_length": 12, "packed": False, "replicas": 2},
+    ],
+)
+def test_same_as_in_one_batch(settings, rows):
+    one = make_strategy("one_device")
+    expected = outputs(rows, one, batch_size=7)
+    settings = dict(settings)
+    strategy = one
+    if settings.pop("replicas", 1) == 2:
+        strategy = make_strategy("mirrored", devices=["CPU:0", "CPU:1"])
+    found = outputs(rows, strategy, **settings)
+    assert [len(x["logits"]) for x in found] == [3, 9, 4, 4, 7, 1, 5]
+    for ours, theirs in zip(expected, found, strict=True):
+        for name in ("logits", "first"):
+            np.testing.assert_allclose(ours[name], theirs[name], atol=1e-5)
+        np.testing.assert_allclose(ours["first"], ours["logits"][0], atol=1e-6)
+
+
+def test_no_rows_have_no_outputs():
+    assert outputs(FeaturesBuilder().build(), make_strategy("one_device")) == []

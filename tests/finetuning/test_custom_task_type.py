@@ -1,0 +1,150 @@
+"""The task type of docs/task_types.md: one file, used by all commands."""
+
+import json
+import pathlib
+import random
+import re
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.finetuning import registry
+from albert_tf.finetuning.registry import (
+    known_task,
+    load_task_module,
+    make_task_type,
+    register_task_type,
+)
+from albert_tf.finetuning.task_config import TaskConfig
+
+# A word for each rating.
+RATED = ("break", "import", "lambda", "raise", "while")
+PAGE = pathlib.Path(__file__).parents[2] / "docs" / "task_types.md"
+
+
+def documented_module():
+    """Returns the file that the page shows."""
+    [code] = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    return code
+
+
+@pytest.fixture
+def own_registry(monkeypatch):
+    """Lets a test register task types that others do not see."""
+    for name in ("_TASK_TYPES", "_TASK_MODULES"):
+        monkeypatch.setattr(registry, name, dict(getattr(registry, name)))
+
+
+@pytest.fixture
+def module(own_registry, tmp_path):
+    path = tmp_path / "ordinal_rating.py"
+    path.write_text(documented_module())
+    return path
+
+
+@pytest.mark.long
+def test_commands_train_use_and_export_it(checkpoint, tmp_path):
+    """Every command runs in a process of its own and finds the file again."""
+
+    def albert(command, status=0):
+        result = subprocess.run(
+            [sys.executable, "-m", "albert_tf", *shlex.split(command)],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+        )
+        assert result.returncode == status, result.stderr
+        return result.stderr if status else result.stdout
+
+    rng = random.Random(1)
+    rows = ["text\tstars"]
+    for _ in range(64):
+        stars = rng.randint(1, 5)
+        words = [RATED[stars - 1], *rng.choices(["is", "the"], k=3)]
+        rows.append(f"{' '.join(words)}\t{stars}")
+    (tmp_path / "stars.tsv").write_text("\n".join(rows) + "\n")
+    module = tmp_path / "ordinal_rating.py"
+    module.write_text(documented_module())
+
+    printed = albert(
+        "finetune --task_module=ordinal_rating.py --task=stars "
+        f"--train=stars.tsv --dev=stars.tsv --init_from={checkpoint} "
+        "--output=run --max_seq_length=16 --num_train_steps=120 "
+        "--eval_steps=60 --learning_rate=5e-3 --head_dropout=0"
+    )
+    assert "closeness" in printed
+    saved = json.loads((tmp_path / "run/model/task.json").read_text())
+    assert saved["task_type"] == "ordinal_rating"
+    assert saved["task_module"] == str(module)
+    assert saved["scores"]["closeness"] > 0.9
+
+    text = f"{RATED[4]} is the is"
+    predict = f"predict --model=run --format=jsonl --text='{text}'"
+    record = json.loads(albert(predict))
+    assert set(record) == {"id", "label", "expected"}
+    assert record["label"] == "5"
+    scores = albert("evaluate --model=run --input=stars.tsv --json")
+    assert json.loads(scores)["closeness"] == saved["scores"]["closeness"]
+
+    for kind in ("task", "litert"):
+        albert(f"export --kind={kind} --model=run --output={kind}")
+        findings = albert(f"export --check={kind} --model=run")
+        assert "FAIL" not in findings
+        exported = json.loads((tmp_path / kind / "export.json").read_text())
+        assert exported["task"]["task_type"] == "ordinal_rating"
+        assert exported["task"]["task_module"] is None
+
+    module.unlink()
+    message = albert(predict, status=2)
+    assert f"is defined in {module}, which does not exist" in message
+
+
+def test_a_module_brings_its_tasks(module):
+    assert load_task_module(module) == str(module)
+    assert load_task_module(module) == str(module)  # Not run twice.
+    task = known_task("stars")
+    assert task.task_module == str(module)
+    task_type = make_task_type(task)
+    assert type(task_type).__name__ == "OrdinalRating"
+    assert task_type.example_from_fields({"text": "x"}, "0").text == "x"
+
+
+def test_a_saved_task_finds_its_module(module):
+    load_task_module(module)
+    text = known_task("stars").to_json()
+    registry._TASK_TYPES.pop("ordinal_rating")
+    registry._TASK_MODULES.clear()
+    task = TaskConfig.from_json(text, "task.json")
+    assert make_task_type(task).name == "ordinal_rating"
+    registry._TASK_TYPES.pop("ordinal_rating")
+    module.unlink()
+    with pytest.raises(InputError, match=r"ordinal_rating.py, which does not"):
+        make_task_type(task)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "no such file"),
+        ("x = 1", "registers no task type"),
+        ("import absent_module", r"cannot be imported \(ModuleNotFoundError"),
+    ],
+)
+def test_modules_that_cannot_be_used(content, message, own_registry, tmp_path):
+    path = tmp_path / "types.of.mine.py"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(InputError, match=message):
+        load_task_module(path)
+
+
+def test_names_are_taken_once(own_registry):
+    known = registry._TASK_TYPES["regression"]
+    assert register_task_type(known) is known
+    with pytest.raises(InputError, match="'regression' is defined by .*task"):
+        register_task_type(type("Other", (known,), {}))
+    with pytest.raises(InputError, match="task='absent' must be one of cola"):
+        known_task("absent")

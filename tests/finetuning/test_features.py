@@ -1,0 +1,153 @@
+import dataclasses
+
+import numpy as np
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.finetuning.feature_cache import read_features, write_features
+from albert_tf.finetuning.features import Features, FeaturesBuilder
+
+
+def make_rows():
+    builder = FeaturesBuilder(pad_id=9, token_padding={"p_mask": 1})
+    builder.append([2, 7, 3], [0, 0, 0], p_mask=[0, 1, 1])
+    builder.append([2, 3], [0, 0], p_mask=[0, 1])
+    builder.append(np.array([2, 5, 3, 6, 3]), [0, 0, 0, 1, 1], p_mask=[0] * 5)
+    return builder.build(
+        labels=np.array([4, 5, 6], np.int64),
+        scores=[0.5, 1.5, 2.5],
+        ids_of_files=["a", "long name", "c"],
+    )
+
+
+def make_choices():
+    builder = FeaturesBuilder(sequences_per_example=2)
+    for length in (2, 4, 3, 3, 5, 1):
+        builder.append(list(range(10, 10 + length)), [0] * length)
+    return builder.build(labels=[0, 1, 0])
+
+
+def assert_equal(rows, others):
+    for field in dataclasses.fields(Features):
+        a, b = getattr(rows, field.name), getattr(others, field.name)
+        if isinstance(a, dict):
+            assert a.keys() == b.keys()
+            for name in a:
+                np.testing.assert_array_equal(a[name], b[name])
+                if isinstance(a[name], np.ndarray):
+                    assert a[name].dtype == b[name].dtype
+        else:
+            np.testing.assert_array_equal(a, b)
+
+
+def test_a_batch_is_padded_to_its_longest_row():
+    batch = make_rows().pad([0, 1])
+    expected = {
+        "input_word_ids": [[2, 7, 3], [2, 3, 9]],
+        "input_mask": [[1, 1, 1], [1, 1, 0]],
+        "input_type_ids": [[0, 0, 0], [0, 0, 0]],
+        "p_mask": [[0, 1, 1], [0, 1, 1]],
+        "labels": [4, 5],
+        "scores": [0.5, 1.5],
+        "ids_of_files": ["a", "long name"],
+    }
+    assert {name: x.tolist() for name, x in batch.items()} == expected
+    assert {name: x.dtype for name, x in batch.items()} == {
+        **dict.fromkeys(expected, np.int32),
+        "scores": np.float32,
+        "ids_of_files": np.dtype("<U9"),
+    }
+
+
+def test_a_batch_is_padded_to_a_fixed_length():
+    batch = make_rows().pad([2], length=6)
+    assert batch["input_word_ids"].tolist() == [[2, 5, 3, 6, 3, 9]]
+    assert batch["input_type_ids"].tolist() == [[0, 0, 0, 1, 1, 0]]
+    assert batch["p_mask"].tolist() == [[0, 0, 0, 0, 0, 1]]
+    with pytest.raises(ValueError, match="a sequence has 5 tokens, more than"):
+        make_rows().pad([2], length=4)
+
+
+def test_examples_of_several_rows():
+    rows = make_choices()
+    assert len(rows) == 6
+    assert rows.num_examples == 3
+    assert rows.lengths.tolist() == [2, 4, 3, 3, 5, 1]
+    assert rows.example_lengths.tolist() == [4, 3, 5]
+    batch = rows.pad([2, 1])
+    assert batch["input_mask"].tolist() == [
+        [[1, 1, 1, 1, 1], [1, 0, 0, 0, 0]],
+        [[1, 1, 1, 0, 0], [1, 1, 1, 0, 0]],
+    ]
+    assert batch["labels"].tolist() == [0, 1]
+
+
+def test_there_may_be_no_rows():
+    rows = FeaturesBuilder().build(labels=[])
+    assert rows.num_examples == 0
+    assert rows.pad([])["input_word_ids"].shape == (0, 0)
+
+
+def test_what_does_not_fit_is_refused():
+    builder = FeaturesBuilder(token_padding={"p_mask": 1})
+    with pytest.raises(ValueError, match="token columns are .*p_mask"):
+        builder.append([1], [0])
+    with pytest.raises(ValueError, match="p_mask must have 1 values"):
+        builder.append([1], [0], p_mask=[0, 0])
+    builder.append([1], [0], p_mask=[0])
+    with pytest.raises(ValueError, match="column labels must have a value"):
+        builder.build(labels=[1, 2])
+    with pytest.raises(ValueError, match="names of their own"):
+        builder.build(input_mask=[1])
+    with pytest.raises(ValueError, match="must not hold objects"):
+        builder.build(labels=np.array([None]))
+    rows = make_rows()
+    for change in (
+        {"types": rows.types[1:]},
+        {"starts": rows.starts[:-1]},
+        {"starts": rows.starts[::-1]},
+        {"sequences_per_example": 2},
+        {"token_padding": {}},
+    ):
+        with pytest.raises(ValueError, match=next(iter(change))[:4]):
+            dataclasses.replace(rows, **change)
+
+
+@pytest.mark.parametrize("rows", [make_rows(), make_choices()])
+def test_a_file_gives_the_rows_back(rows, tmp_path):
+    path = tmp_path / "rows.anything"
+    write_features(
+        rows, path, origin={"task": "x", "lengths": [1, 2]}, remarks="ä"
+    )
+    assert list(tmp_path.iterdir()) == [path]
+    read, remarks = read_features(path)
+    assert_equal(read, rows)
+    assert remarks == "ä"
+    read_features(path, origin={"lengths": [1, 2], "task": "x"})
+    with pytest.raises(InputError, match="features of something else"):
+        read_features(path, origin={"task": "y"})
+
+
+def test_no_damaged_file_is_read(tmp_path):
+    rows = make_rows()
+    path = tmp_path / "rows.npz"
+    write_features(rows, path)
+    content = path.read_bytes()
+    damaged = [content[:n] for n in range(0, len(content), 97)]
+    for place in range(0, len(content), 3):
+        flipped = bytearray(content)
+        flipped[place] ^= 1 << place % 8
+        damaged.append(bytes(flipped))
+    refusals = []
+    for each in damaged:
+        path.write_bytes(each)
+        try:
+            read, _ = read_features(path)
+        except InputError as error:
+            refusals.append(str(error))
+        else:
+            assert_equal(read, rows)  # A time stamp, say, is of no importance.
+    assert len(refusals) > len(damaged) / 2
+    assert all(str(path) in x and "\n" not in x for x in refusals)
+    with pytest.raises(InputError, match="nothing.npz"):
+        read_features(tmp_path / "nothing.npz")

@@ -1,0 +1,215 @@
+"""A run from tables to a model folder: resumed, repeated, refused."""
+
+import dataclasses
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.finetuning.config import FinetuneConfig
+from albert_tf.finetuning.data import TaskFiles, labelled_examples
+from albert_tf.finetuning.model_folder import open_model_folder
+from albert_tf.finetuning.predictor import Predictor
+from albert_tf.finetuning.registry import make_task_type, with_settings
+from albert_tf.finetuning.text_classification.examples import (
+    text_task_from_columns,
+)
+from albert_tf.finetuning.text_classification.model import AlbertClassifier
+from albert_tf.finetuning.text_classification.task import text_task_config
+from albert_tf.finetuning.train import finetune, finetune_runs
+from albert_tf.training.logging import read_metrics
+
+
+@pytest.fixture(scope="module")
+def files(task_files):
+    path = task_files["classes"]
+    return TaskFiles(train=[path], dev=[path])
+
+
+@pytest.fixture(scope="module")
+def task_config(files):
+    task = text_task_from_columns(
+        files.train, text="text", pair="pair", label="label"
+    )
+    return with_settings(text_task_config(task), {"max_seq_length": 32})
+
+
+def settings(checkpoint, folder, steps=8, **changes):
+    return FinetuneConfig(
+        **{
+            "output": folder,
+            "init_from": checkpoint,
+            "num_train_steps": steps,
+            "eval_steps": 4,
+            "save_checkpoints_steps": 4,
+            "log_steps": 4,
+            "seed": 3,
+            "train_batch_size": 8,
+            "learning_rate": 2e-3,
+            **changes,
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def run(checkpoint, files, task_config, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    result = finetune(settings(checkpoint, folder), task_config, files)
+    return folder, result
+
+
+def test_the_model_is_the_best_of_the_evaluations(run, files, task_config):
+    folder, result = run
+    scores = {
+        line["step"]: line["values"]
+        for line in read_metrics(folder)
+        if line["split"] == "eval"
+    }
+    assert set(scores) == {4, 8}
+    best = max(scores, key=lambda step: scores[step]["accuracy"])
+    assert result.step == best
+    assert result.scores == scores[best]
+    # And the model that was kept has them.
+    examples = labelled_examples(make_task_type(task_config), files.dev)
+    predictor = Predictor([folder])
+    predictions = predictor(examples).predictions
+    again = predictor.task_type.scores(examples, predictions)
+    assert again == pytest.approx(result.scores, rel=1e-5)
+    task_config = open_model_folder(folder).task_config
+    assert task_config.scores == result.scores
+    assert task_config.labels == ("maybe", "no", "yes")
+
+
+def test_the_folder_opens_as_a_model(run):
+    folder, _ = run
+    model = AlbertClassifier.from_pretrained(folder / "model")
+    assert model.labels == ("maybe", "no", "yes")
+    assert model.tokenizer is not None
+
+
+def test_a_run_that_was_stopped_ends_alike(
+    run, checkpoint, files, task_config, tmp_path
+):
+    done, result = run
+    folder = tmp_path / "run"
+    # After the first checkpoint; and what it started from is gone since.
+    shutil.copytree(done, folder)
+    shutil.rmtree(folder / "model")
+    for path in (folder / "checkpoints").glob("step-00000008*"):
+        path.unlink()
+    (folder / "checkpoints" / "best.json").unlink(missing_ok=True)
+    moved = tmp_path / "elsewhere"
+    shutil.copytree(checkpoint, moved)
+    again = finetune(settings(checkpoint, folder), task_config, files)
+    assert again.scores == result.scores
+    ours, theirs = (
+        AlbertClassifier.from_pretrained(path / "model").weights
+        for path in (done, folder)
+    )
+    for a, b in zip(ours, theirs, strict=True):
+        np.testing.assert_array_equal(np.asarray(a), np.asarray(b), a.path)
+
+
+def test_another_run_in_the_folder_is_refused(
+    run, checkpoint, files, task_config, tmp_path
+):
+    folder, _ = run
+    with pytest.raises(InputError, match="learning_rate=0.002, not 0.001"):
+        finetune(
+            settings(checkpoint, folder, learning_rate=1e-3),
+            task_config,
+            files,
+        )
+    other = with_settings(task_config, {"max_seq_length": 16})
+    with pytest.raises(InputError, match=r"data=.*max_seq_length"):
+        finetune(settings(checkpoint, folder), other, files)
+    other_dev = tmp_path / files.dev[0].name
+    lines = files.dev[0].read_text().splitlines(keepends=True)
+    other_dev.write_text("".join(lines[:-1]))
+    others = dataclasses.replace(files, dev=[other_dev])
+    with pytest.raises(InputError, match=r"data=.*dev_files"):
+        finetune(settings(checkpoint, folder), task_config, others)
+
+
+def test_several_runs_have_a_median(checkpoint, files, task_config, tmp_path):
+    result = finetune_runs(
+        settings(checkpoint, tmp_path, 4), task_config, files, runs=2
+    )
+    scores = list(result.scores.values())
+    assert list(result.results) == ["run-0", "run-1"]
+    record = json.loads((tmp_path / "runs.json").read_text())
+    assert record["median"] == pytest.approx(sum(scores) / 2)
+    best = "run-0" if scores[0] >= scores[1] else "run-1"
+    assert open_model_folder(tmp_path).path == tmp_path / best / "model"
+    seeds = [
+        json.loads((tmp_path / name / "run.json").read_text())["settings"][
+            "seed"
+        ]
+        for name in result.results
+    ]
+    assert seeds == [3, 4]
+
+
+def test_without_a_development_set_the_last_weights_are_kept(
+    checkpoint, files, task_config, tmp_path
+):
+    files = dataclasses.replace(files, dev=())
+    config = settings(checkpoint, tmp_path / "run", 2)
+    result = finetune(config, task_config, files)
+    assert result.step == 2
+    assert result.scores == {}
+    config = settings(
+        checkpoint, tmp_path / "other", 2, early_stopping_patience=1
+    )
+    with pytest.raises(InputError, match="early_stopping_patience"):
+        finetune(config, task_config, files)
+
+
+def test_bad_examples_stop_before_anything_is_written(
+    checkpoint, files, task_config, tmp_path, capsys
+):
+    good = files.train[0].read_text()
+    path = tmp_path / "bad.tsv"
+    path.write_text(good + "a\tb\tperhaps\n")
+    bad = TaskFiles(train=[path], dev=files.dev)
+    config = settings(checkpoint, tmp_path / "run", 1)
+    with pytest.raises(InputError, match=r"bad.tsv:34: label 'perhaps'"):
+        finetune(config, task_config, bad)
+    assert not (tmp_path / "run").exists()
+    skipping = dataclasses.replace(bad, on_bad_example="skip")
+    # The second run finds the rows in the cache.
+    for name in ("run", "again"):
+        config = settings(
+            checkpoint, tmp_path / name, 1, cache_dir=tmp_path / "cache"
+        )
+        finetune(config, task_config, skipping)
+        said = capsys.readouterr().err
+        assert "1 bad example left out\n" in said
+        assert "bad.tsv:34: label 'perhaps'" in said
+    assert len(list((tmp_path / "cache").iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "length", "message"),
+    [
+        ({}, 65, "max_seq_length=65: the model of .* takes 64 tokens at most"),
+        ({"output": "gs://bucket/run"}, 32, "output=gs://bucket/run"),
+        ({"tpu": "name"}, 32, "tpu='name': fine-tuning writes to a local"),
+        ({"init_from": "absent"}, 32, "absent"),
+        (
+            {"schedule": "linear", "num_warmup_steps": 8},
+            32,
+            "warmup_steps=8 must be below num_train_steps=8",
+        ),
+    ],
+)
+def test_settings_that_do_not_fit(
+    changes, length, message, checkpoint, files, task_config, tmp_path
+):
+    task_config = with_settings(task_config, {"max_seq_length": length})
+    config = settings(checkpoint, tmp_path / "run", **changes)
+    with pytest.raises(InputError, match=message):
+        finetune(config, task_config, files)
+    assert not (tmp_path / "run").exists()

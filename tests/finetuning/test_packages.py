@@ -1,0 +1,37 @@
+import subprocess
+import sys
+
+import pytest
+
+from albert_tf.errors import InputError, import_package
+from albert_tf.finetuning.text_classification.metrics import (
+    classification_metrics,
+)
+from albert_tf.finetuning.token_classification.metrics import sequence_metrics
+
+
+def test_modules_are_imported():
+    assert import_package("json").loads("[1]") == [1]
+
+
+def test_an_absent_package_is_said_with_what_installs_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "seqeval.metrics", None)
+    monkeypatch.setitem(sys.modules, "sklearn.metrics", None)
+    monkeypatch.setitem(sys.modules, "scipy.stats", None)
+    install = r"pip install 'albert-tf\[tasks\]'"
+    with pytest.raises(InputError, match=f"need sklearn, .*{install}"):
+        classification_metrics(["accuracy"], [1], [1])
+    with pytest.raises(InputError, match=f"need scipy, .*{install}"):
+        classification_metrics(["pearson"], [1, 2], [1, 2])
+    with pytest.raises(InputError, match=f"need seqeval, .*{install}"):
+        sequence_metrics(["f1"], [["O"]], [["O"]])
+
+
+def test_scores_are_imported_when_they_are_used():
+    code = (
+        "import sys, albert_tf.finetuning.text_classification.metrics\n"
+        "import albert_tf.finetuning.token_classification.metrics\n"
+        "late = {'sklearn', 'scipy', 'seqeval', 'tensorflow'}\n"
+        "assert late.isdisjoint(sys.modules), late & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

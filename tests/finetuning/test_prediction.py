@@ -1,0 +1,262 @@
+"""Predictions of models from their folders, one by one and together."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.finetuning.data import examples_from_lines, read_examples
+from albert_tf.finetuning.evaluate import score_predictions
+from albert_tf.finetuning.examples import BadExamples
+from albert_tf.finetuning.model_folder import open_model_folder, save_model
+from albert_tf.finetuning.predictor import Predictor
+from albert_tf.finetuning.question_answering.metrics import squad_v2
+from albert_tf.finetuning.registry import (
+    known_task,
+    known_tasks,
+    make_task_type,
+    with_settings,
+)
+from albert_tf.finetuning.task_config import TaskConfig
+from albert_tf.finetuning.text_classification.model import AlbertClassifier
+
+NAMES = {
+    "choices": "dream",
+    "spans": "squad1.1",
+    "joint spans": "squad2.0",
+    "words": "ner",
+    "classes": "sst2",
+    "number": "stsb",
+}
+LENGTHS = {"max_seq_length": 32, "max_query_length": 12, "max_qa_length": 12}
+
+
+def describe(kind):
+    task_config = known_task(NAMES[kind])
+    if kind == "words":
+        task_config = dataclasses.replace(
+            task_config, labels=("B-X", "B-Y", "O")
+        )
+    known = task_config.settings
+    return with_settings(
+        task_config, {n: x for n, x in LENGTHS.items() if n in known}
+    )
+
+
+@pytest.fixture(scope="module")
+def make_model(checkpoint, tmp_path_factory):
+    """Returns `make(kind, number)`: a folder with a model that is untrained."""
+
+    def make(kind, number=0):
+        import keras
+
+        from albert_tf.interop.open_checkpoint import open_checkpoint
+
+        folder = tmp_path_factory.mktemp("model") / f"{number}"
+        opened = open_checkpoint(checkpoint)
+        task = make_task_type(describe(kind), opened.tokenizer)
+        keras.utils.set_random_seed(number)
+        model = task.model_class.from_checkpoint(
+            opened, new_head=True, **task.model_arguments()
+        )
+        # A new head says nearly the same of all.
+        for variable in model.trainable_variables:
+            if "head" in variable.path:
+                variable.assign(30.0 * variable)
+        save_model(folder, model, task, task.task_config)
+        return folder
+
+    return make
+
+
+@pytest.mark.parametrize("kind", ["choices", "spans", "joint spans", "words"])
+def test_windows_and_batches_change_no_prediction(kind, make_model, task_files):
+    folder = make_model(kind)
+    examples = list(
+        read_examples(
+            make_task_type(describe(kind)),
+            task_files[kind],
+            bad=BadExamples(),
+            labelled=True,
+        )
+    )
+    whole = Predictor([folder], batch_size=7)
+    expected = whole(examples)
+    small = Predictor([folder], batch_size=1)
+    parts = list(small.chunks(iter(examples), 5))
+    assert [len(part.examples) for part in parts] == [5] * 6 + [2]
+    found = [p for part in parts for p in part.predictions]
+    records = [
+        [
+            _without_floats(whole.task_type.record(example, prediction))
+            for example, prediction in zip(examples, predictions, strict=True)
+        ]
+        for predictions in (expected.predictions, found)
+    ]
+    for (ours, floats), (theirs, others) in zip(*records, strict=True):
+        assert ours == theirs
+        np.testing.assert_allclose(floats, others, atol=1e-3)
+    assert len({ours for ours, _ in records[0]}) > 16
+    scores, gain = score_predictions(whole.task_type, [expected])
+    again, _ = score_predictions(whole.task_type, parts)
+    assert gain is None
+    for name, score in scores.items():
+        assert again[name] == pytest.approx(score, abs=1e-4)
+
+
+def _without_floats(record):
+    """Returns a record's text without numbers, and the numbers."""
+    # How likely the worst answers are hangs on bits.
+    record = {name: value for name, value in record.items() if name != "best"}
+    floats = []
+
+    def take(value):
+        floats.append(float(value))
+        return 0
+
+    return json.dumps(json.loads(json.dumps(record), parse_float=take)), floats
+
+
+def test_probabilities_are_the_models(make_model):
+    folder = make_model("classes")
+    lines = ["a short text", "", "a somewhat longer text of more words\n"]
+    predictor = Predictor([folder])
+    examples = list(examples_from_lines(predictor.task_type, lines, "stdin"))
+    assert [x.id for x in examples] == ["0", "2"]
+    found = predictor(examples).predictions
+    model = AlbertClassifier.from_pretrained(folder)
+    for example, probabilities in zip(examples, found, strict=True):
+        ids = [2, *model.tokenizer.encode(example.text), 3]
+        ids = np.array([ids])
+        logits = model(
+            {
+                "input_word_ids": ids,
+                "input_mask": np.ones_like(ids),
+                "input_type_ids": np.zeros_like(ids),
+            }
+        )
+        expected = np.exp(logits[0]) / np.exp(logits[0]).sum()
+        np.testing.assert_allclose(probabilities, expected, atol=1e-5)
+
+
+def test_an_ensemble_averages_and_says_what_it_gains(make_model, task_files):
+    folders = [make_model("choices", number) for number in (1, 2)]
+    examples = list(
+        read_examples(
+            make_task_type(describe("choices")),
+            task_files["choices"],
+            bad=BadExamples(),
+            labelled=True,
+        )
+    )
+    predictor = Predictor(folders)
+    found = predictor(examples)
+    ours, theirs = found.members.values()
+    for mean, a, b in zip(found.predictions, ours, theirs, strict=True):
+        np.testing.assert_allclose(mean, (a + b) / 2)
+    scores, gain = score_predictions(predictor.task_type, [found])
+    assert gain.metric == "accuracy"
+    assert set(gain.members) == {str(folder) for folder in folders}
+    assert gain.ensemble == scores["accuracy"]
+
+
+def test_an_ensemble_answers_with_averaged_scores(make_model, task_files):
+    folders = [make_model("spans", number) for number in (3, 4)]
+    examples = list(
+        read_examples(
+            make_task_type(describe("spans")),
+            task_files["spans"],
+            bad=BadExamples(),
+            labelled=False,
+        )
+    )[:3]
+    found = Predictor(folders)(examples)
+    for together in found.predictions:
+        assert len(together.scores.members) == 2
+        assert together.answers.best[0].text in together.scores.context
+
+
+def test_an_ensemble_has_a_null_threshold_of_its_own(make_model, task_files):
+    folders = [make_model("joint spans", number) for number in (5, 6)]
+    for folder, threshold in zip(folders, (-1.0, 4.0), strict=True):
+        task_config = open_model_folder(folder).task_config
+        settings = {**task_config.settings, "null_threshold": threshold}
+        (folder / "task.json").write_text(
+            dataclasses.replace(task_config, settings=settings).to_json()
+        )
+    for order in (folders, folders[::-1]):
+        assert Predictor(order).task_type.null_threshold == 1.5
+
+    examples = list(
+        read_examples(
+            make_task_type(describe("joint spans")),
+            task_files["joint spans"],
+            bad=BadExamples(),
+            labelled=True,
+        )
+    )
+    predictor = Predictor(folders)
+    found = predictor(examples)
+    scores, _ = score_predictions(predictor.task_type, [found])
+    nulls = [x.answers.null_score for x in found.predictions]
+    # It is one of the averaged scores, or below all.
+    best = scores["null_threshold"]
+    assert best in nulls or best < min(nulls)
+    members = found.members.values()
+    for null, *own in zip(nulls, *members, strict=True):
+        assert null == pytest.approx(
+            np.mean([each.answers.null_score for each in own])
+        )
+    # What `predict --null_threshold` then writes has these scores.
+    given = Predictor(folders, {"null_threshold": best})
+    assert given.task_type.null_threshold == best
+    answers = {
+        x.id: given.task_type.record(x, y)["answer"]
+        for x, y in zip(examples, given(examples).predictions, strict=True)
+    }
+    right = {x.id: [a.text for a in x.answers] for x in examples}
+    assert squad_v2(right, answers)["f1"] == pytest.approx(scores["f1"])
+
+
+def test_models_of_other_tasks_do_not_mix(make_model):
+    folders = [make_model("classes"), make_model("number")]
+    with pytest.raises(
+        InputError, match="task_type=regression, that of .*text_classification"
+    ):
+        Predictor(folders)
+    with pytest.raises(InputError, match="named twice"):
+        Predictor(folders[:1] * 2)
+    with pytest.raises(InputError, match=r"no task.json"):
+        Predictor([folders[0].parent])
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "pair", "message"),
+    [
+        ("classes", "a", "b", "takes one text, not two"),
+        ("number", "a", None, "takes two texts"),
+        ("classes", " ", None, "a text is empty"),
+        ("choices", "a", None, "the task dream does not take"),
+    ],
+)
+def test_texts_that_do_not_fit(kind, text, pair, message):
+    with pytest.raises(InputError, match=message):
+        make_task_type(describe(kind)).example_from_fields(
+            {"text": text} | ({"pair": pair} if pair else {}), "0"
+        )
+
+
+def test_description_survives_its_file():
+    for task_config in known_tasks().values():
+        text = task_config.to_json()
+        again = TaskConfig.from_json(text, "task.json")
+        assert again.to_json() == text
+        assert again.labels == task_config.labels
+    with pytest.raises(InputError, match="task.json does not describe a task"):
+        TaskConfig.from_json("{}", "task.json")
+    with pytest.raises(InputError, match="doc_stride=3: the task sst2 has no"):
+        with_settings(known_task("sst2"), {"doc_stride": 3})
+    with pytest.raises(InputError, match="head=v1 does not predict"):
+        with_settings(known_task("squad2.0"), {"head": "v1"})

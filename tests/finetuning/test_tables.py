@@ -1,0 +1,190 @@
+import gzip
+import json
+
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.finetuning.examples import BadExamples
+from albert_tf.finetuning.tables import read_rows
+
+
+def write(path, text):
+    path.write_text(text, "utf-8")
+    return path
+
+
+def cells(path, columns, bad=None, **settings):
+    rows = read_rows(path, columns, bad=bad or BadExamples(), **settings)
+    return [row.cells for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.tsv", "id\ttext\tlabel\n1\tone\tx\n2\ttwo\ty\n"),
+        (
+            "a.txt",
+            "\ufeffid\ttext\tlabel\r\n1\tone\tx\r\n\r\n2\ttwo\ty\r\n\r\n",
+        ),
+        ("a.csv", 'id,text,label\n1,"one",x\n\n2,two,y'),
+        (
+            "a.jsonl",
+            '{"id": 1, "text": "one", "label": "x"}\n\n'
+            '{"label": "y", "id": 2, "text": "two", "more": [3]}\n',
+        ),
+    ],
+)
+def test_columns_by_name(tmp_path, name, text):
+    path = write(tmp_path / name, text)
+    assert cells(path, ["label", "text", "id"]) == [
+        ("x", "one", "1"),
+        ("y", "two", "2"),
+    ]
+    packed = tmp_path / f"{name}.gz"
+    packed.write_bytes(gzip.compress(text.encode()))
+    assert cells(packed, ["text"]) == [("one",), ("two",)]
+
+
+def test_places_and_numbers(tmp_path):
+    path = write(tmp_path / "a.csv", 'a,b\n"1\n2",3\n\n4,5\n')
+    rows = list(read_rows(path, ["b"], bad=BadExamples()))
+    assert [row.location for row in rows] == [f"{path}:2", f"{path}:5"]
+    assert [row.number for row in rows] == [0, 1]
+
+
+def test_columns_by_number(tmp_path):
+    path = write(tmp_path / "a.tsv", "gj04\t1\t\tIt rains.\n")
+    assert cells(path, [3, 1], header=False) == [("It rains.", "1")]
+    named = write(tmp_path / "b.tsv", "x\ty\n1\t2\n")
+    assert cells(named, [1]) == [("2",)]
+    with pytest.raises(InputError, match="a.tsv:1: no column 4 among 4"):
+        cells(path, [4], header=False)
+    with pytest.raises(InputError, match="column 'text' of a table without"):
+        cells(path, ["text"], header=False)
+
+
+def test_tsv_has_no_quoting(tmp_path):
+    path = write(tmp_path / "a.tsv", 'a\tb\n"He said\t1\nno "quote"\t"2"\n')
+    assert cells(path, ["a", "b"]) == [('"He said', "1"), ('no "quote"', '"2"')]
+
+
+def test_a_table_of_one_column_has_blank_rows(tmp_path):
+    path = write(tmp_path / "a.tsv", "one\n\nthree\n")
+    assert cells(path, [0], header=False) == [("one",), ("",), ("three",)]
+
+
+def test_columns_that_are_not_there(tmp_path):
+    path = write(tmp_path / "a.csv", "x,y,x\n1,2,3\n")
+    with pytest.raises(
+        InputError, match="a.csv:1: column 'z' is not in the header, .*'x', 'y'"
+    ):
+        cells(path, ["z"])
+    with pytest.raises(InputError, match="column 'x' is there 2 times"):
+        cells(path, ["x"])
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "problem"),
+    [
+        ("a.tsv", "a\tb\n1\t2\n3\n4\t5\n", "a.tsv:3: 1 columns, not 2 as in"),
+        ("a.tsv", "a\tb\n1\t2\n3\t3\t3\n4\t5\n", "a.tsv:3: 3 columns, not 2"),
+        ("a.csv", "a,b\n1,2\n3,3,3\n4,5\n", "a.csv:3: 3 columns, not 2"),
+        ("a.csv", 'a,b\n1,2\n3,"3\n4,5\n', "a.csv:3: a quote opens a cell"),
+        (
+            "a.jsonl",
+            '{"a": 1, "b": 2}\n{"a":\n{"a": 4, "b": 5}\n',
+            "a.jsonl:2: not JSON",
+        ),
+        (
+            "a.jsonl",
+            '{"a": 1, "b": 2}\n{"a": 3}\n{"a": 4, "b": 5}\n',
+            "a.jsonl:2: the object has no key 'b'",
+        ),
+        (
+            "a.jsonl",
+            '{"a": 1, "b": 2}\n{"a": 3, "b": ' + "9" * 5000 + "}\n"
+            '{"a": 4, "b": 5}\n',
+            "a.jsonl:2: not usable as JSON .Exceeds the limit",
+        ),
+        (
+            "a.jsonl",
+            '{"a": 1, "b": 2}\n[3, 3]\n{"a": 4, "b": 5}\n',
+            "a.jsonl:2: not a JSON object",
+        ),
+        (
+            "a.jsonl",
+            '{"a": 1, "b": 2}\n{"a": 3, "b": {}}\n{"a": 4, "b": 5}\n',
+            "a.jsonl:2: 'b' is not a text or a number",
+        ),
+    ],
+)
+def test_bad_rows(tmp_path, name, text, problem):
+    path = write(tmp_path / name, text)
+    with pytest.raises(InputError, match=problem):
+        cells(path, ["a", "b"])
+    bad = BadExamples("skip")
+    rows = list(read_rows(path, ["a", "b"], bad=bad))
+    assert [row.cells for row in rows] == [("1", "2"), ("4", "5")]
+    assert [row.number for row in rows] == [0, 2]
+    assert bad.counted == 1
+
+
+def test_bad_utf8(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"a,b\n1,2\n\xff,3\n4,5\n")
+    with pytest.raises(InputError, match="a.csv:3: byte 1 of the line is not"):
+        cells(path, ["a"])
+    bad = BadExamples("skip")
+    assert cells(path, ["a"], bad) == [("1",), ("4",)]
+    assert bad.counted == 1
+
+
+def test_bad_headers(tmp_path):
+    path = tmp_path / "a.csv"
+    for header in (b"a,\xff", b'a,"b'):
+        path.write_bytes(header + b"\n1,2\n3,4\n")
+        with pytest.raises(InputError, match="a.csv:1: the header cannot be"):
+            cells(path, [0], BadExamples("skip"), header=True)
+
+
+def test_a_row_over_lines_below_a_blank_line(tmp_path):
+    path = write(tmp_path / "a.csv", '\na,b\n"1\n2",3\n')
+    assert cells(path, ["a"]) == [("1\n2",)]
+
+
+def test_json_values_are_spelt_as_in_json(tmp_path):
+    values = ["é", 1, 1.5, True, None]
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps({"a": x}) + "\n" for x in values))
+    assert [a for (a,) in cells(path, ["a"])] == ["é", "1", "1.5", "true", ""]
+    with pytest.raises(
+        InputError, match="column 0 of JSON lines must be named"
+    ):
+        cells(path, [0])
+
+
+def test_lost_headers(tmp_path):
+    names = ("index", "text", "label")
+    lost = write(tmp_path / "a.tsv", "7\tone\tx\n8\ttwo\ty\n")
+    kept = write(tmp_path / "b.tsv", "index\ttext\n7\tone\n")
+    assert cells(lost, ["text", "index"], lost_header=names) == [
+        ("one", "7"),
+        ("two", "8"),
+    ]
+    assert cells(kept, ["text"], lost_header=names) == [("one",)]
+    with pytest.raises(InputError, match="column 'text' is not in the header"):
+        cells(lost, ["text"])
+
+
+def test_other_names_and_empty_tables(tmp_path):
+    with pytest.raises(InputError, match="a.xlsx: the name must end in .csv,"):
+        cells(write(tmp_path / "a.xlsx", "x"), [0])
+    for text in ("", "a\tb\n"):
+        with pytest.raises(InputError, match="a.tsv: the table has no row"):
+            cells(write(tmp_path / "a.tsv", text), ["a"])
+
+
+def test_a_text_of_a_megabyte(tmp_path):
+    text = "word " * 250_000
+    path = write(tmp_path / "a.csv", f'text,label\n"{text}",x\n')
+    assert cells(path, ["text", "label"]) == [(text, "x")]

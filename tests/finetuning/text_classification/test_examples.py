@@ -1,0 +1,153 @@
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.finetuning.examples import BadExamples
+from albert_tf.finetuning.text_classification.examples import (
+    TextExample,
+    TextTask,
+    read_texts,
+    split_file,
+)
+
+PAIRS = TextTask(
+    name="pairs",
+    labels=("no", "yes"),
+    metrics=("accuracy",),
+    text="first",
+    pair="second",
+    label="same",
+    id="id",
+    folder="Pairs",
+    files={"train": "train.tsv", "dev": "dev.tsv"},
+    other_files={"train": "all.tsv"},
+)
+NUMBERS = TextTask(
+    name="numbers", labels=None, metrics=("pearson",), text=0, label=1,
+    header=False,
+)  # fmt: skip
+
+
+def write(path, text):
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text, "utf-8")
+    return path
+
+
+def read(task, path, bad=None, labelled=True):
+    return list(
+        read_texts(task, path, bad=bad or BadExamples(), labelled=labelled)
+    )
+
+
+def test_examples_of_pairs(tmp_path):
+    path = write(
+        tmp_path / "a.tsv",
+        "id\tsame\tfirst\tsecond\nx\tyes\t It rains. \tRain.\ny\t no \tA\tB\n",
+    )
+    assert read(PAIRS, path) == [
+        TextExample(
+            id="x",
+            text=" It rains. ",
+            pair="Rain.",
+            label="yes",
+            location=f"{path}:2",
+        ),
+        TextExample(
+            id="y", text="A", pair="B", label="no", location=f"{path}:3"
+        ),
+    ]
+    assert [each.label for each in read(PAIRS, path, labelled=False)] == [
+        None,
+        None,
+    ]
+
+
+def test_unlabelled_files_need_no_labels(tmp_path):
+    path = write(tmp_path / "a.tsv", "id\tfirst\tsecond\nx\tA\tB\nx\tC\tD\n")
+    # Ids are not kept: predictions are streamed.
+    assert [each.text for each in read(PAIRS, path, labelled=False)] == [
+        "A",
+        "C",
+    ]
+    with pytest.raises(InputError, match="a.tsv:1: column 'same' is not in"):
+        read(PAIRS, path)
+
+
+def test_numbers(tmp_path):
+    path = write(tmp_path / "a.tsv", "one\t1\ntwo\t-2.5e0\n")
+    examples = read(NUMBERS, path)
+    assert [(each.id, each.label) for each in examples] == [
+        ("0", 1.0),
+        ("1", -2.5),
+    ]
+    assert examples[0].pair is None
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        ("z\tyes\t \tB", "a.tsv:3: the text is empty"),
+        ("z\tyes\tA\t", "a.tsv:3: the second text is empty"),
+        ("z\tYES\tA\tB", "a.tsv:3: label 'YES' is not one of no, yes"),
+        ("z\t\tA\tB", "a.tsv:3: label '' is not one of"),
+        ("x\tyes\tA\tB", "a.tsv:3: id 'x' is that of .*a.tsv:2, too"),
+        ("z\tyes\tA", "a.tsv:3: 3 columns, not 4"),
+    ],
+)
+def test_bad_rows(tmp_path, row, problem):
+    path = write(
+        tmp_path / "a.tsv",
+        f"id\tsame\tfirst\tsecond\nx\tyes\tA\tB\n{row}\ny\tno\tC\tD\n",
+    )
+    with pytest.raises(InputError, match=problem) as caught:
+        read(PAIRS, path)
+    assert "\n" not in str(caught.value)
+    bad = BadExamples("skip")
+    assert [each.id for each in read(PAIRS, path, bad)] == ["x", "y"]
+    assert bad.counted == 1
+
+
+def test_half_characters(tmp_path):
+    path = write(
+        tmp_path / "a.jsonl",
+        '{"id": 1, "first": "\\ud83d\\ude00", "second": "B"}\n'
+        '{"id": 2, "first": "\\ud83d", "second": "B"}\n',
+    )
+    bad = BadExamples("skip")
+    [example] = read(PAIRS, path, bad, labelled=False)
+    assert example.text == "\U0001f600"
+    assert "a.jsonl:2: the text has half a character" in bad.lines[0]
+
+
+@pytest.mark.parametrize("cell", ["", "nan", "inf", "1,5", "high"])
+def test_labels_that_are_no_numbers(tmp_path, cell):
+    path = write(tmp_path / "a.tsv", f"one\t1\ntwo\t{cell}\n")
+    with pytest.raises(InputError, match="a.tsv:2: label .* is not a number"):
+        read(NUMBERS, path)
+
+
+def test_reading_is_lazy(tmp_path):
+    path = write(tmp_path / "a.tsv", "one\t1\ntwo\tx\n")
+    reader = read_texts(NUMBERS, path, bad=BadExamples(), labelled=True)
+    assert next(reader).text == "one"
+
+
+def test_a_text_of_a_megabyte_is_read_whole(tmp_path):
+    text = "word " * 250_000
+    path = write(tmp_path / "a.tsv", f"{text}\t1\n")
+    [example] = read(NUMBERS, path)
+    assert example.text == text
+
+
+def test_files_of_splits(tmp_path):
+    own = write(tmp_path / "Pairs" / "dev.tsv", "x")
+    assert split_file(PAIRS, tmp_path, "dev") == own
+    assert split_file(PAIRS, tmp_path / "Pairs", "dev") == own
+    other = write(tmp_path / "Pairs" / "all.tsv.gz", "x")
+    assert split_file(PAIRS, tmp_path, "train") == other
+    first = write(tmp_path / "Pairs" / "train.tsv.gz", "x")
+    assert split_file(PAIRS, tmp_path, "train") == first
+    with pytest.raises(InputError, match="split='test' of pairs must be one"):
+        split_file(PAIRS, tmp_path, "test")
+    with pytest.raises(InputError, match="pairs lacks train.tsv or all.tsv"):
+        split_file(PAIRS, tmp_path / "none", "train")

@@ -1,0 +1,152 @@
+import string
+
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.finetuning.text_classification import features as module
+from albert_tf.finetuning.text_classification.examples import TextExample
+from albert_tf.finetuning.text_classification.features import (
+    text_features,
+    truncate,
+)
+from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
+from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
+
+PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *string.ascii_lowercase]
+A = PIECES.index("a")
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return WordPieceTokenizer("\n".join(PIECES).encode())
+
+
+def example(text, pair=None, label=None):
+    return TextExample(
+        id="1", text=text, pair=pair, label=label, location="my.tsv:7"
+    )
+
+
+def test_rows_of_texts_and_pairs(tokenizer):
+    rows = text_features(
+        [
+            example("a b", label="no"),
+            example("a", "b c", "yes"),
+            example("a", "", "no"),  # As the original: no second text.
+            example("", "b", "yes"),
+            example("", None, "no"),
+        ],
+        tokenizer,
+        max_seq_length=16,
+        labels=("no", "yes"),
+    )
+    batch = rows.pad(range(5), length=7)
+    a, b, c = A, A + 1, A + 2
+    assert batch["input_word_ids"].tolist() == [
+        [2, a, b, 3, 0, 0, 0],
+        [2, a, 3, b, c, 3, 0],
+        [2, a, 3, 0, 0, 0, 0],
+        [2, 3, b, 3, 0, 0, 0],
+        [2, 3, 0, 0, 0, 0, 0],
+    ]
+    assert batch["input_type_ids"].tolist() == [
+        [0, 0, 0, 0, 0, 0, 0],
+        [0, 0, 0, 1, 1, 1, 0],
+        [0, 0, 0, 0, 0, 0, 0],
+        [0, 0, 1, 1, 0, 0, 0],
+        [0, 0, 0, 0, 0, 0, 0],
+    ]
+    assert batch["labels"].tolist() == [0, 1, 0, 1, 0]
+
+
+def popped(first, second, max_seq_length):
+    """The original's loop (BERT's _truncate_seq_pair)."""
+    first, second = list(first), list(second)
+    if not second:
+        return first[: max_seq_length - 2], second
+    while len(first) + len(second) > max_seq_length - 3:
+        (first if len(first) > len(second) else second).pop()
+    return first, second
+
+
+@pytest.mark.parametrize("max_seq_length", [4, 5, 8, 9, 30])
+def test_truncation_is_the_originals(max_seq_length):
+    for length in range(12):
+        for other in range(12):
+            first, second = list(range(length)), list(range(50, 50 + other))
+            assert truncate(first, second, max_seq_length) == popped(
+                first, second, max_seq_length
+            )
+
+
+def test_a_second_text_may_be_cut_to_nothing(tokenizer):
+    pair = example("a b c", "d e f")
+    rows = text_features([pair], tokenizer, max_seq_length=4, labelled=False)
+    # One piece has room, which is the first text's.
+    assert rows.ids.tolist() == [2, A, 3]
+    assert rows.types.tolist() == [0, 0, 0]
+    assert not rows.columns
+
+
+def test_numbers_as_labels(tokenizer):
+    numbers = [example("a", label="2.5"), example("b", label=3)]
+    rows = text_features(numbers, tokenizer, max_seq_length=8)
+    assert rows.columns["labels"].tolist() == [2.5, 3.0]
+    assert rows.columns["labels"].dtype == "float32"
+
+
+@pytest.mark.parametrize(
+    ("label", "labels", "message"),
+    [
+        ("maybe", ("no", "yes"), "'maybe' is not one of no, yes"),
+        (None, ("no", "yes"), "no label"),
+        (None, None, "no label"),
+        ("much", None, "'much' is no number"),
+        ("nan", None, "'nan' is no number"),
+    ],
+)
+def test_bad_labels_are_named_with_their_place(
+    tokenizer, label, labels, message
+):
+    with pytest.raises(InputError, match=f"my.tsv:7: .*{message}"):
+        text_features(
+            [example("a", label=label)],
+            tokenizer,
+            max_seq_length=8,
+            labels=labels,
+        )
+
+
+def test_length_must_have_room_for_a_piece(tokenizer):
+    with pytest.raises(InputError, match="max_seq_length=3 must be at least 4"):
+        text_features([], tokenizer, max_seq_length=3)
+
+
+def test_chunks_make_no_difference(tokenizer, monkeypatch):
+    letters = string.ascii_lowercase
+    examples = [
+        example(" ".join(letters[:n]), letters[n] if n % 3 else None)
+        for n in range(20)
+    ]
+    whole = text_features(
+        examples, tokenizer, max_seq_length=12, labelled=False
+    )
+    monkeypatch.setattr(module, "_CHUNK", 7)
+    chunks = text_features(
+        iter(examples), tokenizer, max_seq_length=12, labelled=False
+    )
+    assert chunks.ids.tolist() == whole.ids.tolist()
+    assert chunks.starts.tolist() == whole.starts.tolist()
+    assert len(whole) == 20
+
+
+def test_rows_are_what_the_tokenizer_makes_of_real_text(shared):
+    path = shared("data", "sentencepiece-30k-clean", "30k-clean.model")
+    tokenizer = AlbertTokenizer.from_file(path)
+    firsts = ["Hello, world!", "In 2012, 1,500 men came. " * 20, "Who? " * 40]
+    seconds = ["Who is there?", "Nobody; " * 9, "He. " * 50]
+    examples = list(map(example, firsts, seconds))
+    rows = text_features(examples, tokenizer, max_seq_length=64, labelled=False)
+    expected = tokenizer(firsts, seconds, max_length=64)
+    for name, values in rows.pad(range(3)).items():
+        assert values.tolist() == expected[name].tolist()

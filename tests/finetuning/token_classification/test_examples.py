@@ -1,0 +1,110 @@
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.finetuning.examples import BadExamples
+from albert_tf.finetuning.registry import known_task, make_task_type
+from albert_tf.finetuning.token_classification.examples import (
+    TokenClassificationExample,
+    read_conll,
+)
+
+TEXT = (
+    "-DOCSTART- -X- -X- O\n\n"
+    "EU NNP B-NP B-ORG\nrejects VBZ B-VP O\n\n\n"
+    "Peter NNP B-NP B-PER\nBlackburn NNP I-NP I-PER\n"
+)
+
+
+def write(path, text):
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def read(path, policy="stop", **settings):
+    bad = BadExamples(policy)
+    return list(read_conll(path, bad=bad, **settings)), bad
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TEXT,
+        TEXT.replace(" ", "\t"),
+        TEXT.replace(" ", "   "),
+        "\ufeff" + TEXT.replace("\n", "\r\n"),
+    ],
+)
+def test_sentences(tmp_path, text):
+    path = write(tmp_path / "train.txt", text)
+    assert read(path)[0] == [
+        TokenClassificationExample(
+            id="0",
+            words=("EU", "rejects"),
+            labels=("B-ORG", "O"),
+            location=f"{path}:3",
+        ),
+        TokenClassificationExample(
+            id="1",
+            words=("Peter", "Blackburn"),
+            labels=("B-PER", "I-PER"),
+            location=f"{path}:7",
+        ),
+    ]
+
+
+def test_other_columns_and_none(tmp_path):
+    path = write(tmp_path / "train.txt", TEXT)
+    examples, _ = read(path, label_column=1)
+    assert examples[0].labels == ("NNP", "VBZ")
+    task_type = make_task_type(known_task("ner"))
+    assert task_type.learn_labels(examples).labels == ("NNP", "VBZ")
+    path = write(tmp_path / "test.txt", "EU\nrejects\n\nPeter")
+    examples, _ = read(path, labelled=False, label_column=1)
+    assert [each.words for each in examples] == [("EU", "rejects"), ("Peter",)]
+    assert examples[0].labels is None
+
+
+def test_words_keep_other_blanks(tmp_path):
+    path = write(tmp_path / "train.txt", "10\u00a0000 O\nNew York\tB-LOC\n")
+    [example], _ = read(path)
+    assert example.words == ("10\u00a0000", "New York")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("a O\n\nb O\nc\nd O\n\ne O\n", "train.txt:4: 1 columns, not 2"),
+        ("a O\n\nb O\nc X O\n\ne O\n", "train.txt:4: 3 columns, not 2"),
+        ("a\tO\n\nb\tO\nc\t\n\ne\tO\n", "train.txt:4: the label is empty"),
+        ("a\tO\n\nb\tO\n\tO\n\ne\tO\n", "train.txt:4: the word is empty"),
+        (b"a O\n\nb O\n\xff O\n\ne O\n", "train.txt:4: byte 1 of the line"),
+    ],
+)
+def test_bad_lines_cost_their_sentence(tmp_path, text, problem):
+    path = write(tmp_path / "train.txt", text)
+    with pytest.raises(InputError, match=problem):
+        read(path)
+    examples, bad = read(path, "skip")
+    assert [(each.id, each.words) for each in examples] == [
+        ("0", ("a",)),
+        ("2", ("e",)),
+    ]
+    assert bad.counted == 1
+
+
+def test_unusable_files(tmp_path):
+    path = write(tmp_path / "train.txt", "\n-DOCSTART- O\n\n")
+    with pytest.raises(InputError, match="train.txt: the file has no sentence"):
+        read(path)
+    write(path, "a\nb\n")
+    with pytest.raises(InputError, match="train.txt:1: one column only"):
+        read(path)
+    write(path, "a X O\n")
+    with pytest.raises(InputError, match="label_column=3 must be from 1 to 2"):
+        read(path, label_column=3)
+
+
+def test_reading_is_lazy(tmp_path):
+    path = write(tmp_path / "train.txt", "a O\n\nb\n")
+    reader = read_conll(path, bad=BadExamples())
+    assert next(reader).words == ("a",)

@@ -1,0 +1,94 @@
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.finetuning.token_classification.metrics import (
+    SEQUENCE_METRICS,
+    sequence_metrics,
+)
+
+
+def test_entities_are_found_whole_or_not_at_all():
+    labels = [
+        ["B-PER", "I-PER", "O", "B-LOC"],
+        ["O", "B-ORG", "I-ORG", "I-ORG", "O"],
+    ]
+    predictions = [
+        ["B-PER", "I-PER", "O", "B-ORG"],  # one right, one of another type
+        ["B-PER", "B-ORG", "I-ORG", "O", "O"],  # one invented, one too short
+    ]
+    scores = sequence_metrics(SEQUENCE_METRICS, predictions, labels)
+    assert scores == pytest.approx(
+        {
+            "f1": 2 * 1 / (4 + 3),
+            "precision": 1 / 4,
+            "recall": 1 / 3,
+            "accuracy": 6 / 9,
+        }
+    )
+    assert all(type(score) is float for score in scores.values())
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ["O", "I-PER", "I-PER", "B-PER", "O", "I-LOC"],  # IOB1
+        ["O", "B-PER", "I-PER", "B-PER", "O", "B-LOC"],  # IOB2, BIO
+        ["O", "B-PER", "E-PER", "S-PER", "O", "S-LOC"],  # IOBES
+        ["O", "B-PER", "L-PER", "U-PER", "O", "U-LOC"],  # BILOU
+    ],
+)
+def test_schemes_are_read_without_being_told_apart(labels):
+    iob2 = ["O", "B-PER", "I-PER", "B-PER", "O", "B-LOC"]
+    assert sequence_metrics(["f1"], [iob2], [labels]) == {"f1": 1.0}
+
+
+def test_entities_end_with_their_sentence():
+    labels = [["O", "B-PER"], ["I-PER", "O"]]
+    joined = [["O", "B-PER"], ["O", "O"]]
+    assert sequence_metrics(["recall"], joined, labels) == {"recall": 0.5}
+
+
+def test_an_entity_of_another_type_begins_an_entity():
+    labels = [["B-PER", "I-LOC"]]
+    assert sequence_metrics(["f1"], [["B-PER", "B-LOC"]], labels)["f1"] == 1
+
+
+@pytest.mark.filterwarnings("error")
+def test_no_entities():
+    scores = sequence_metrics(SEQUENCE_METRICS, [["O", "O"]], [["O", "O"]])
+    assert scores == {"f1": 0, "precision": 0, "recall": 0, "accuracy": 1}
+
+
+def test_types_may_have_dashes():
+    labels = [["B-geo-loc", "I-geo-loc", "O"]]
+    assert sequence_metrics(["f1"], labels, labels) == {"f1": 1.0}
+    other = [["B-geo", "I-geo", "O"]]
+    assert sequence_metrics(["f1"], other, labels) == {"f1": 0.0}
+
+
+def test_other_labels_have_an_accuracy_only():
+    labels, predictions = [["DT", "NN", "VBZ"]], [["DT", "NN", "NN"]]
+    scores = sequence_metrics(["accuracy"], predictions, labels)
+    assert scores["accuracy"] == pytest.approx(2 / 3)
+    with pytest.raises(InputError, match="is no label of entities"):
+        sequence_metrics(["f1"], predictions, labels)
+
+
+@pytest.mark.parametrize(
+    ("names", "predictions", "labels", "message"),
+    [
+        (["em"], [["O"]], [["O"]], "metric 'em': must be one of f1, precis"),
+        (["f1"], [["O"]], [["O"], ["O"]], "of 1 sentences, labels of 2"),
+        (
+            ["f1"],
+            [["O"], ["O"]],
+            [["O"], ["O", "O"]],
+            "sentence 1: 1 predictions and 2 labels",
+        ),
+        (["accuracy"], [[]], [[]], "there are none"),
+        (["f1"], [["B"]], [["O"]], "predictions: 'B' is no label of entit"),
+    ],
+)
+def test_what_cannot_be_scored(names, predictions, labels, message):
+    with pytest.raises(InputError, match=message):
+        sequence_metrics(names, predictions, labels)

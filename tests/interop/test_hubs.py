@@ -1,0 +1,352 @@
+"""Names of checkpoints, with the hubs' libraries and caches, but no network."""
+
+import hashlib
+import importlib
+import os
+import pathlib
+import socket
+import sys
+import types
+
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.interop import hubs
+from albert_tf.interop.hubs import resolve
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+OLDER = "89abcdef0123456789abcdef0123456789abcdef"
+REPO = "albert/albert-base-v2"
+CHECKPOINT = ["config.json", "model.safetensors", "spiece.model"]
+HANDLE = "keras/albert/keras/albert_base_en_uncased"
+
+
+@pytest.fixture(autouse=True)
+def log(monkeypatch):
+    """The warnings."""
+    lines = []
+    monkeypatch.setattr(
+        hubs.logging, "warning", lambda text, *args: lines.append(text % args)
+    )
+    return lines
+
+
+@pytest.fixture
+def hub(tmp_path, monkeypatch):
+    """Hugging Face's library; its hub has the files of `hub.files`."""
+    library = pytest.importorskip("huggingface_hub")
+    hub = types.SimpleNamespace(files=None, error=None, fetched=[])
+    cache = tmp_path / "hf"
+    constants = importlib.import_module("huggingface_hub.constants")
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(cache))
+
+    def model_info(self, repo, **_):
+        if hub.error:
+            raise hub.error
+        if hub.files is None:
+            raise OSError("[Errno 111] Connection refused")
+        siblings = [types.SimpleNamespace(rfilename=f) for f in hub.files]
+        return types.SimpleNamespace(siblings=siblings)
+
+    def snapshot_download(repo, revision, allow_patterns):
+        hub.fetched = sorted(allow_patterns)
+        return hub.lay(repo, allow_patterns)
+
+    def lay(repo, files, commit=COMMIT, ref="main"):
+        """Lays out a snapshot as the library does; returns its folder."""
+        folder = cache / f"models--{repo.replace('/', '--')}"
+        for name in files:
+            blob = folder / "blobs" / hashlib.sha1(name.encode()).hexdigest()
+            blob.parent.mkdir(parents=True, exist_ok=True)
+            blob.write_text(name)
+            link = folder / "snapshots" / commit / name
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(os.path.relpath(blob, link.parent))
+        (folder / "refs").mkdir(exist_ok=True)
+        (folder / "refs" / ref).write_text(commit)
+        return str(folder / "snapshots" / commit)
+
+    monkeypatch.setattr(library.HfApi, "model_info", model_info)
+    monkeypatch.setattr(library, "snapshot_download", snapshot_download)
+    hub.lay = lay
+    hub.errors = importlib.import_module("huggingface_hub.errors")
+    return hub
+
+
+@pytest.fixture
+def kaggle(tmp_path, monkeypatch):
+    """Returns `lay(version)`; `kaggle.error` is what a download raises."""
+    library = pytest.importorskip("kagglehub")
+    monkeypatch.setenv("KAGGLEHUB_CACHE", str(tmp_path / "kaggle"))
+    monkeypatch.setattr(hubs, "_check_kaggle_answers", lambda url: None)
+    kaggle = types.SimpleNamespace(error=TimeoutError("timed out"))
+
+    def download(handle):
+        raise kaggle.error
+
+    def lay(version, complete=True):
+        folder = tmp_path / "kaggle/models" / HANDLE / str(version)
+        folder.mkdir(parents=True)
+        if complete:
+            (folder.parent / f"{version}.complete").touch()
+        return str(folder)
+
+    monkeypatch.setattr(library, "model_download", download)
+    kaggle.lay = lay
+    return kaggle
+
+
+def test_a_local_path_wins_over_any_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pathlib.Path(REPO).mkdir(parents=True)
+    pathlib.Path("albert/model.ckpt-best.index").touch()
+    for name in (REPO, "albert/model.ckpt-best"):
+        assert resolve(name) == name
+        assert resolve(pathlib.Path(name), revision="main") == name
+
+
+@pytest.mark.parametrize(
+    ("name", "match"),
+    [
+        ("", "no such file or folder"),
+        ("weights", "no such file or folder"),
+        ("no/such/folder", "no such file or folder"),
+        ("runs/model.safetensors", "no such file or folder"),
+        ("runs/model.ckpt-best", "no such file or folder"),
+        ("owner/two--dashes", "no such file or folder"),
+        ("owner/repo@v1", "no such file or folder"),
+        ("hf://owner", "no such file or folder"),
+        ("hf://owner/repo/more", "no such file or folder"),
+        (f"owner/{'x' * 96}", "kaggle://owner/model/framework/variation"),
+        ("kaggle://keras/albert", "kaggle://owner/model/framework"),
+        (f"kaggle://{HANDLE}/newest", "kaggle://owner/model/framework"),
+        ("hf://owner/repo@", "revision must follow"),
+        ("https://www.kaggle.com/models/google/albert", "one variation"),
+        ("https://huggingface.co/datasets/nyu-mll/glue", "owner/repo"),
+        ("https://huggingface.co/a/b/resolve/main/x.bin", "owner/repo"),
+        ("https://tfhub.dev/google/albert_base/3", "kaggle://owner"),
+        ("https://example.com/albert.tar.gz", "cannot download"),
+        ("gs://bucket/albert", "cannot download"),
+    ],
+)
+def test_neither_a_path_nor_a_name(name, match):
+    with pytest.raises(InputError, match=match) as error:
+        resolve(name)
+    assert name in str(error.value)
+
+
+def test_two_revisions():
+    with pytest.raises(InputError, match="differ; give one"):
+        resolve("hf://owner/repo@v1", revision="v2")
+    with pytest.raises(InputError, match="fifth part"):
+        resolve(f"kaggle://{HANDLE}", revision="v2")
+
+
+@pytest.mark.parametrize("name", [REPO, f"kaggle://{HANDLE}"])
+def test_a_missing_library_is_an_input_error(name, monkeypatch):
+    for library in ("huggingface_hub", "kagglehub"):
+        monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(InputError, match='pip install "albert-tf'):
+        resolve(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        REPO,
+        "albert-base-v2",
+        f"hf://{REPO}",
+        f"hf://{REPO}@main",
+        f"https://huggingface.co/{REPO}",
+        "https://huggingface.co/albert-base-v2?library=transformers",
+        f"https://huggingface.co/{REPO}/tree/main",
+    ],
+)
+def test_every_form_of_a_name_finds_the_cached_snapshot(hub, log, name):
+    folder = hub.lay(REPO, CHECKPOINT)
+    assert resolve(name) == folder
+    assert "the hub cannot be reached (Connection refused)" in log[0]
+
+
+def test_revisions_in_the_cache(hub, log):
+    new = hub.lay(REPO, CHECKPOINT)
+    old = hub.lay(REPO, CHECKPOINT, OLDER, ref="v1")
+    assert resolve(REPO) == new
+    assert resolve(REPO, revision="v1") == old
+    log.clear()
+    assert resolve(f"hf://{REPO}@{OLDER}") == old
+    assert not log  # a commit never changes: the hub is not asked
+    with pytest.raises(InputError, match="at revision v2 is neither a local"):
+        resolve(REPO, revision="v2")
+
+
+@pytest.mark.parametrize(
+    ("files", "match"),
+    [
+        ([], "nor in the Hugging Face cache, and the hub cannot be reached"),
+        (["config.json", "tf_model.h5"], "cache lacks weights"),
+        (["model.safetensors", "spiece.model"], "cache lacks config.json"),
+        (
+            [
+                "config.json",
+                "model.safetensors.index.json",
+                "model-00001-of-00002.safetensors",
+            ],
+            "lacks some of the files of model.safetensors.index.json",
+        ),
+    ],
+)
+def test_an_incomplete_snapshot(hub, files, match):
+    if files:
+        hub.lay(REPO, files)
+    with pytest.raises(InputError, match=match):
+        resolve(REPO)
+
+
+def test_a_link_without_its_blob_is_missing(hub):
+    folder = hub.lay(REPO, CHECKPOINT)
+    pathlib.Path(folder, "model.safetensors").resolve().unlink()
+    with pytest.raises(InputError, match="lacks weights"):
+        resolve(REPO)
+
+
+SHARDS = ["model.safetensors.index.json"] + [
+    f"model-0000{i}-of-00002.safetensors" for i in (1, 2)
+]
+TORCH_SHARDS = [
+    "pytorch_model.bin.index.json",
+    "pytorch_model-00001-of-00001.bin",
+]
+
+
+@pytest.mark.parametrize(
+    ("weights", "ignored"),
+    [
+        (["model.safetensors"], ["pytorch_model.bin"]),
+        (["pytorch_model.bin"], ["model.fp16.safetensors"]),
+        (SHARDS, TORCH_SHARDS),
+        (TORCH_SHARDS, ["model.weights.h5"]),
+        (["model.weights.h5", "task.weights.h5"], ["tf_model.h5"]),
+    ],
+)
+def test_only_what_is_needed_is_downloaded(hub, weights, ignored):
+    wanted = [
+        *weights,
+        "assets/tokenizer/vocabulary.spm",
+        "config.json",
+        "spiece.model",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "vocab.txt",
+    ]
+    others = ["README.md", "onnx/config.json", "step-5/model.safetensors"]
+    hub.files = [*wanted, *ignored, *others]
+    folder = resolve("owner/albert")
+    assert hub.fetched == sorted(wanted)
+    hub.files = None
+    assert resolve("owner/albert") == folder
+
+
+def test_a_repository_without_our_weights(hub):
+    hub.files = ["config.json", "tf_model.h5"]
+    with pytest.raises(
+        InputError, match="lacks weights .*; it has config.json, tf_model.h5$"
+    ):
+        resolve("owner/albert")
+    assert not hub.fetched
+
+
+@pytest.mark.parametrize(
+    ("name", "match"),
+    [
+        ("GatedRepoError", "access must be requested"),
+        ("RepositoryNotFoundError", "no such repository, or it is private"),
+        ("HfHubHTTPError", "the hub responded with an error"),
+        ("OfflineModeIsEnabled", "HF_HUB_OFFLINE is set; unset it"),
+    ],
+)
+def test_a_refusal_falls_back_to_the_cache(hub, log, name, match):
+    kind = getattr(hub.errors, name)
+    hub.error = kind.__new__(kind)
+    with pytest.raises(InputError, match=match):
+        resolve(REPO)
+    assert resolve(REPO) if hub.lay(REPO, CHECKPOINT) else None
+    # With HF_HUB_OFFLINE, the cache is what was asked for.
+    assert bool(log) == (name != "OfflineModeIsEnabled")
+
+
+def test_a_revision_that_the_hub_lacks(hub):
+    hub.error = hub.errors.RevisionNotFoundError.__new__(
+        hub.errors.RevisionNotFoundError
+    )
+    with pytest.raises(InputError, match="has no revision 'v9'"):
+        resolve("hf://owner/albert@v9")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        f"kaggle://{HANDLE}",
+        f"https://www.kaggle.com/models/{HANDLE}",
+        "https://kaggle.com/models/keras/albert/frameworks/keras/"
+        "variations/albert_base_en_uncased?tfhub-redirect=true",
+    ],
+)
+def test_the_newest_complete_version_of_the_cache(kaggle, log, name):
+    kaggle.lay(2)
+    newest = kaggle.lay(10)
+    kaggle.lay(11, complete=False)
+    assert resolve(name) == newest
+    assert "Kaggle cannot be reached (timed out)" in log[0]
+
+
+@pytest.mark.parametrize(
+    "form", ["kaggle://{}/2", "https://www.kaggle.com/models/{}/versions/2"]
+)
+def test_a_named_version_needs_no_network(kaggle, log, form):
+    folder = kaggle.lay(2)
+    kaggle.lay(4, complete=False)
+    assert resolve(form.format(HANDLE)) == folder
+    assert not log
+    with pytest.raises(InputError, match="not in the cache of kagglehub"):
+        resolve(f"kaggle://{HANDLE}/4")
+
+
+@pytest.mark.parametrize(
+    ("status", "match"),
+    [
+        (401, "Kaggle requires a login"),
+        (403, "Kaggle requires a login"),
+        (404, "Kaggle has no such model, variation or version"),
+        (500, "Kaggle responded with an error"),
+    ],
+)
+def test_a_refusal_of_kaggle(kaggle, log, status, match):
+    import requests
+
+    response = requests.Response()
+    response.status_code = status
+    kaggle.error = requests.HTTPError("refused", response=response)
+    with pytest.raises(InputError, match=match):
+        resolve(f"kaggle://{HANDLE}")
+    folder = kaggle.lay(1)
+    assert resolve(f"kaggle://{HANDLE}") == folder
+    assert match in log[0]
+
+
+def test_a_firewall_that_drops_packets_is_a_timeout(monkeypatch):
+    pytest.importorskip("kagglehub")
+    for key in os.environ:
+        if key.lower().endswith("_proxy"):
+            monkeypatch.delenv(key)
+
+    def time_out(address, timeout):
+        assert address == ("kaggle.example", 443)
+        raise TimeoutError("timed out")
+
+    monkeypatch.setattr(socket, "create_connection", time_out)
+    with pytest.raises(TimeoutError):
+        hubs._check_kaggle_answers("https://kaggle.example")
+    # Connections through a proxy are left to the library.
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
+    hubs._check_kaggle_answers("https://kaggle.example")

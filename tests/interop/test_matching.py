@@ -1,0 +1,401 @@
+"""Nothing is lost, added or changed in silence."""
+
+import numpy as np
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.interop.names import COMPONENTS, FORMATS, tensors_of
+
+HEADS = {
+    "google": ("mlm_head", "sop_head"),
+    "huggingface": ("mlm_head", "sop_head"),
+    "keras_hub": ("mlm_head",),
+    "model_garden": ("mlm_head",),
+}
+
+
+@pytest.fixture(params=FORMATS)
+def held(request, config, tensors):
+    """A whole checkpoint of each system, and its config."""
+    system = request.param
+    # Model Garden has one group of one block.
+    groups = 1 if system == "model_garden" else 2
+    config = config.replace(num_hidden_groups=groups, inner_group_num=1)
+    return tensors(system, config, *HEADS[system]), config
+
+
+@pytest.fixture
+def google(config, tensors):
+    return tensors("google", config, "mlm_head", "sop_head")
+
+
+@pytest.fixture
+def huggingface(config, tensors):
+    return tensors("huggingface", config, "mlm_head", "sop_head")
+
+
+def refused(held, config, match, **arguments):
+    with pytest.raises(InputError, match=match) as error:
+        held.match(config, **arguments)
+    message = str(error.value)
+    assert message.startswith("the file")
+    assert "\n" not in message
+    return message
+
+
+def test_whole(held):
+    held, config = held
+    found = held.match(config)
+    assert found.components == {
+        "encoder",
+        "projection",
+        "pooler",
+        *HEADS[held.system],
+    }
+    assert found.config == config
+    assert not found.skipped
+    rows = {t.path: t for t in tensors_of(config, found.components)}
+    assert set(found.arrays) == set(rows)
+    for path, row in rows.items():
+        theirs = row.names[held.system]
+        np.testing.assert_array_equal(
+            theirs.transform.to_theirs(found.arrays[path]),
+            held[theirs.name],
+        )
+
+
+def test_each_missing_tensor_is_named(held):
+    held, config = held
+    for name in list(held):
+        array = held.pop(name)
+        refused(held, config, "missing tensor |expected one tensor that")
+        held[name] = array
+    held.match(config)
+
+
+def test_each_other_shape_is_named(held):
+    held, config = held
+    for name in list(held):
+        array = held[name]
+        for shape in ((*array.shape, 1), (7, *array.shape[1:])):
+            held[name] = np.zeros(shape, np.float32)
+            refused(held, config, "misshapen|unexpected|missing")
+        held[name] = array
+
+
+def test_unknown_tensors_are_named(held):
+    held, config = held
+    name = "adapter.up" if held.system == "huggingface" else "adapter/up"
+    held[name] = np.zeros(3, np.float32)
+    refused(held, config, f"unexpected tensor {name}")
+
+
+def test_a_long_list_is_cut(google, config):
+    for i in range(20):
+        google[f"extra_{i}"] = np.zeros(1)
+    message = refused(google, config, "unexpected tensor extra_0; unexp")
+    assert message.endswith("; and 14 more")
+    assert "vocab_size=30, embedding_size=4, hidden_size=8" in message
+
+
+def test_no_group_can_vanish(google, huggingface, config):
+    for groups in (1, 2):
+        fewer = config.replace(num_hidden_groups=groups)
+        refused(google, fewer, f"unexpected tensor bert/.*group_{groups}/")
+        refused(huggingface, fewer, rf"albert_layer_groups\.{groups}\.")
+    fewer = config.replace(inner_group_num=1)
+    refused(google, fewer, "unexpected tensor bert/.*/inner_group_1/")
+    refused(google, config.replace(num_hidden_groups=6), "missing .*group_3/")
+    refused(
+        google,
+        config.replace(inner_group_num=3),
+        "missing tensor .*inner_group_2/",
+    )
+
+
+def test_no_block_of_keras_hub_can_vanish(config, tensors):
+    held = tensors("keras_hub", config)
+    fewer = config.replace(num_hidden_groups=2)
+    refused(held, fewer, "unexpected tensor layers/transformer_encoder_4/")
+
+
+def test_no_head_can_be_half(held):
+    held, config = held
+    for part in HEADS[held.system]:
+        names = [t.names[held.system].name for t in tensors_of(config, {part})]
+        for name in names:
+            array = held.pop(name)
+            refused(held, config, f"missing tensor {name}")
+            held[name] = array
+
+
+def test_a_head_is_there_or_not(google, config):
+    for name in [n for n in google if n.startswith("cls/seq_relationship")]:
+        del google[name]
+    assert "sop_head" not in google.match(config).components
+    for name in [n for n in google if n.startswith("cls/predictions")]:
+        del google[name]
+    assert "mlm_head" not in google.match(config).components
+    for name in [n for n in google if "pooler" in n]:
+        del google[name]
+    found = google.match(config)
+    assert found.components == {"encoder", "projection"}
+
+
+@pytest.mark.parametrize("part", sorted({*COMPONENTS[5:]} - {"token_head"}))
+def test_every_head_of_google(config, tensors, part):
+    held = tensors("google", config, part, num_labels=3)
+    head = "choice_head" if part == "choice_head" else None
+    found = held.match(config, head=head)
+    assert part in found.components
+    assert len(found.components) == 4
+    assert found.head.num_labels == (3 if part == "classifier_head" else 1)
+
+
+@pytest.mark.parametrize("part", COMPONENTS[5:])
+def test_every_head_of_hugging_face(config, tensors, part):
+    held = tensors("huggingface", config, part, num_labels=3)
+    found = held.match(config, head=part)
+    assert part in found.components
+    assert len(found.components) == 4
+
+
+def test_heads_of_one_name(config, tensors):
+    held = tensors("huggingface", config, "classifier_head", num_labels=3)
+    refused(
+        held,
+        config,
+        "classifier.weight may belong to a classifier_head or a .*token_head; "
+        "choose one with head=..., or --head=... on the command line",
+    )
+    for head in ("classifier_head", "token_head"):
+        found = held.match(config, head=head)
+        assert {head} == found.components - {
+            "encoder",
+            "projection",
+            "pooler",
+        }
+        assert found.head.num_labels == 3
+    # One row: the head of multiple choice has no more.
+    refused(
+        held,
+        config,
+        r"misshapen tensor classifier.weight: \[3, 8\], expected \[1, 8\]",
+        head="choice_head",
+    )
+
+
+def test_one_row_of_google(config, tensors):
+    held = tensors("google", config, "choice_head")
+    message = "output_weights may belong to a classifier_head or a choice_head"
+    refused(held, config, message)
+    assert "choice_head" in held.match(config, head="choice_head").components
+    found = held.match(config, head="classifier_head")
+    assert "classifier_head" in found.components
+    assert found.head.num_labels == 1
+
+
+def test_rows_of_google_are_labels(config, tensors):
+    held = tensors("google", config, "classifier_head", num_labels=4)
+    found = held.match(config)
+    assert found.head.num_labels == 4
+    refused(held, config, r"misshapen tensor .*: \[4, 8\]", head="choice_head")
+
+
+@pytest.mark.parametrize("shape", [(), (8,), (2, 8, 1), (2, 9)])
+def test_output_weights_of_no_head(config, tensors, shape):
+    held = tensors("google", config, "classifier_head", num_labels=2)
+    held["output_weights"] = np.zeros(shape, np.float32)
+    refused(held, config, "output_weights|output_bias", head="classifier_head")
+    refused(held, config, "output_weights|output_bias")
+
+
+def test_tied_copies(huggingface, config):
+    words = huggingface["albert.embeddings.word_embeddings.weight"]
+    bias = huggingface["predictions.bias"]
+    huggingface["predictions.decoder.weight"] = words.copy()
+    huggingface["predictions.decoder.bias"] = bias.copy()
+    found = huggingface.match(config)
+    assert found.skipped == {
+        "predictions.decoder.weight": "tied copy",
+        "predictions.decoder.bias": "tied copy",
+    }
+
+
+def test_the_only_copy_is_the_tensor(huggingface, config):
+    bias = huggingface.pop("predictions.bias")
+    huggingface["predictions.decoder.bias"] = bias
+    found = huggingface.match(config)
+    assert not found.skipped
+    np.testing.assert_array_equal(found.arrays["mlm_head/output_bias"], bias)
+
+
+@pytest.mark.parametrize("name", ["weight", "bias"])
+def test_tied_copies_that_differ(huggingface, config, name):
+    original = {
+        "weight": "albert.embeddings.word_embeddings.weight",
+        "bias": "predictions.bias",
+    }[name]
+    copy = huggingface[original].copy()
+    copy.flat[-1] += 1e-6
+    huggingface[f"predictions.decoder.{name}"] = copy
+    message = f"predictions.decoder.{name} differs from {original}, to which"
+    for other in (copy, copy[:-1]):
+        huggingface[f"predictions.decoder.{name}"] = other
+        found = huggingface.match(config)
+        # Only who reads the MLM head has to know which of them is right.
+        assert found.arrays["encoder/pooler/bias"].any()
+        for path in found.arrays:
+            if path.startswith("mlm_head/"):
+                with pytest.raises(InputError, match=message):
+                    found.arrays[path]
+
+
+def test_a_second_bias_of_zeros(huggingface, config):
+    bias = huggingface["predictions.bias"]
+    huggingface["predictions.decoder.bias"] = np.zeros_like(bias)
+    found = huggingface.match(config)
+    assert found.skipped == {
+        "predictions.decoder.bias": "zeros; another bias is used"
+    }
+    np.testing.assert_array_equal(found.arrays["mlm_head/output_bias"], bias)
+
+
+GOOGLE_LEFT = {
+    "bert/pooler/dense/kernel/adam_m": "optimizer state",
+    "bert/pooler/dense/kernel/adam_v": "optimizer state",
+    "bert/pooler/dense/kernel/lamb_m": "optimizer state",
+    "bert/embeddings/word_embeddings/lamb_v": "optimizer state",
+    "bert/pooler/dense/kernel/Adam": "optimizer state",
+    "bert/pooler/dense/kernel/Adam_1": "optimizer state",
+    "beta1_power": "optimizer state",
+    "beta2_power": "optimizer state",
+    "global_step": "step counter",
+    "loss_scale": "loss scaling",
+}
+
+
+@pytest.mark.parametrize("name", GOOGLE_LEFT)
+def test_what_training_adds(google, config, name):
+    google[name] = np.zeros((), np.int64)
+    assert google.match(config).skipped == {name: GOOGLE_LEFT[name]}
+
+
+@pytest.mark.parametrize(
+    "name", ["albert.embeddings.position_ids", "embeddings.position_ids"]
+)
+def test_position_ids_of_old_transformers(huggingface, config, name):
+    if not name.startswith("albert."):
+        huggingface = huggingface.renamed(lambda n: n.removeprefix("albert."))
+    huggingface[name] = np.arange(16)[None]
+    assert huggingface.match(config).skipped == {name: "constant"}
+
+
+@pytest.mark.parametrize(
+    "rename",
+    [
+        lambda name: f"module/{name}",
+        lambda name: name.removeprefix("bert/"),
+        lambda name: name.replace("LayerNorm", "layer_normalization"),
+        lambda name: (
+            name.replace("LayerNorm", "layer_normalization_7")
+            if "LayerNorm_1" not in name
+            else name.replace("LayerNorm_1", "layer_normalization_11")
+        ),
+    ],
+    ids=["module/", "no bert/", "layer_normalization", "numbered"],
+)
+def test_spellings_of_google(google, config, rename):
+    expected = google.match(config).arrays
+    found = google.renamed(rename).match(config)
+    assert set(found.arrays) == set(expected)
+    for path in expected:
+        np.testing.assert_array_equal(found.arrays[path], expected[path])
+
+
+def test_prefixes_of_hugging_face(huggingface, config):
+    expected = huggingface.match(config).arrays
+    found = huggingface.renamed(lambda n: f"module.{n}").match(config)
+    for path in expected:
+        np.testing.assert_array_equal(found.arrays[path], expected[path])
+
+
+def test_two_sets_of_word_embeddings(google, config):
+    words = "bert/embeddings/word_embeddings"
+    google[f"teacher/{words}"] = google[words]
+    refused(google, config, f"found {words}, teacher/{words}")
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float64", "bfloat16"])
+def test_other_floats_become_float32(google, config, dtype):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    dtype = ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype
+    name = "cls/predictions/output_bias"
+    google[name] = google[name].astype(dtype)
+    array = google.match(config).arrays["mlm_head/output_bias"]
+    assert array.dtype == np.float32
+    np.testing.assert_array_equal(array, google[name].astype(np.float32))
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint8", "bool"])
+def test_integers_are_no_weights(google, config, dtype):
+    google["cls/predictions/output_bias"] = np.ones(30, dtype)
+    arrays = google.match(config).arrays
+    with pytest.raises(
+        InputError,
+        match=f"the file: cls/predictions/output_bias has dtype {dtype}, not f",
+    ):
+        arrays["mlm_head/output_bias"]
+
+
+@pytest.fixture
+def equal_sizes(config):
+    return config.replace(embedding_size=8)
+
+
+@pytest.mark.parametrize("system", ["huggingface", "keras_hub"])
+class TestEqualSizes:
+    """Hugging Face and KerasHub always project."""
+
+    def test_an_identity_is_none(self, equal_sizes, tensors, system):
+        held = tensors(system, equal_sizes.replace(project_equal_sizes=True))
+        kernel, bias = names_of_projection(system)
+        held[kernel], held[bias] = np.eye(8), np.zeros(8)
+        found = held.match(equal_sizes)
+        assert "projection" not in found.components
+        assert not found.config.project_equal_sizes
+        assert set(found.skipped) == {kernel, bias}
+
+    @pytest.mark.parametrize("changed", [0, 1])
+    def test_a_projection_stays(self, equal_sizes, tensors, system, changed):
+        held = tensors(system, equal_sizes.replace(project_equal_sizes=True))
+        names = names_of_projection(system)
+        held[names[0]], held[names[1]] = np.eye(8, dtype="f4"), np.zeros(8)
+        held[names[changed]].flat[3] = 1e-30
+        found = held.match(equal_sizes)
+        assert "projection" in found.components
+        assert found.config.project_equal_sizes
+        assert not found.skipped
+
+    def test_half_a_projection(self, equal_sizes, tensors, system):
+        held = tensors(system, equal_sizes.replace(project_equal_sizes=True))
+        kernel, bias = names_of_projection(system)
+        del held[bias]
+        refused(held, equal_sizes, f"unexpected tensor {kernel}")
+
+
+def names_of_projection(system):
+    layer = {
+        "huggingface": "albert.encoder.embedding_hidden_mapping_in",
+        "keras_hub": "layers/dense",
+    }[system]
+    suffixes = {
+        "huggingface": (".weight", ".bias"),
+        "keras_hub": ("/vars/0", "/vars/1"),
+    }[system]
+    return [layer + suffix for suffix in suffixes]
+
+
+def test_google_has_no_projection_of_equal_sizes(equal_sizes, tensors):
+    found = tensors("google", equal_sizes).match(equal_sizes)
+    assert not found.config.has_embedding_projection

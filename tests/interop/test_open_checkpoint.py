@@ -1,0 +1,244 @@
+"""Any path opens; what cannot be opened is told in one line."""
+
+import shutil
+import tarfile
+
+import pytest
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.interop.open_checkpoint import open_checkpoint
+
+HTML = b"<!DOCTYPE html><html><body>Sign in</body></html>" * 9
+GIT_LFS = (
+    b"version https://git-lfs.github.com/spec/v1\n"
+    b"oid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2"
+    b"393\nsize 47372894\n"
+)
+# Each kind of weights: its folder, and the file that is damaged.
+WEIGHTS = {
+    "safetensors": ("huggingface", "model.safetensors"),
+    "pytorch_model.bin": ("torch_zip", "pytorch_model.bin"),
+    "legacy pytorch_model.bin": ("torch_legacy", "pytorch_model.bin"),
+    "KerasHub": ("keras_hub_classifier", "model.weights.h5"),
+    "KerasHub's task": ("keras_hub_classifier", "task.weights.h5"),
+    "TF1 index": ("google_tf1", "model.ckpt-best.index"),
+    "TF1 data": ("google_tf1", "model.ckpt-best.data-00000-of-00001"),
+    "TF2 index": ("model_garden", "pretrainer-1.index"),
+    "TF2 data": ("model_garden", "pretrainer-1.data-00000-of-00001"),
+    "run": ("albert_tf_run", "checkpoints/step-00000002.index"),
+}
+DAMAGE = {
+    "half": lambda content: content[: len(content) // 2],
+    "all but the end": lambda content: content[:-40],
+    "HTML": lambda content: HTML,
+    "Git LFS": lambda content: GIT_LFS,
+    "empty": lambda content: b"",
+    "noise": lambda content: bytes(range(7, 256)) * 40,
+}
+
+
+def refused(path, match=None, **arguments):
+    """Opens and reads all of it, and returns the one line that says why not."""
+    with pytest.raises(InputError, match=match) as error:
+        dict(open_checkpoint(path, **arguments).arrays)
+    message = str(error.value)
+    assert "\n" not in message
+    return message
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+@pytest.mark.parametrize("kind", WEIGHTS)
+def test_damaged_weights(stored, tmp_path, kind, damage):
+    name, file = WEIGHTS[kind]
+    folder = shutil.copytree(stored / name, tmp_path / name)
+    path = folder / file
+    path.write_bytes(DAMAGE[damage](path.read_bytes()))
+    message = refused(folder)
+    # A checkpoint of TensorFlow is known by its prefix.
+    prefix = (
+        str(path).removesuffix(".index").removesuffix(".data-00000-of-00001")
+    )
+    assert prefix in message
+    if "TF" not in kind and "run" not in kind:
+        words = {
+            "HTML": "an HTML or XML page, not",
+            "Git LFS": "git lfs pull",
+            "empty": "an empty file, not",
+        }
+        assert words.get(damage, "") in message
+        assert refused(path) in (message, message.replace("weights", ""))
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_damaged_archives(stored, tmp_path, damage):
+    path = tmp_path / "albert_tiny.tar.gz"
+    content = (stored / "google_tf1.tar.gz").read_bytes()
+    path.write_bytes(DAMAGE[damage](content))
+    assert str(path) in refused(path)
+
+
+def test_damage_inside_of_an_archive_names_the_archive(stored, tmp_path):
+    folder = shutil.copytree(stored / "google_tf1", tmp_path / "tiny")
+    data = folder / "model.ckpt-best.data-00000-of-00001"
+    data.write_bytes(data.read_bytes()[:100])
+    path = tmp_path / "tiny.tar.gz"
+    with tarfile.open(path, "w:gz") as archive:
+        archive.add(folder, "tiny")
+    message = refused(path, "is not a TensorFlow checkpoint, or is damaged")
+    assert message.startswith(f"{path}/model.ckpt-best ")
+    (folder / "albert_config.json").unlink()
+    with tarfile.open(path, "w:gz") as archive:
+        archive.add(folder, "tiny")
+    message = refused(path, "no albert_config.json beside it")
+    assert message.startswith(f"{path}/model.ckpt-best: ")
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".tgz", ".tar", ""])
+def test_archives_by_their_content(stored, tmp_path, suffix):
+    path = tmp_path / f"download{suffix}"
+    shutil.copy(stored / "google_tf1.tar.gz", path)
+    assert open_checkpoint(path).source == str(path)
+
+
+def test_arrays_outlive_the_call(stored):
+    arrays = open_checkpoint(stored / "google_tf1.tar.gz").arrays
+    assert len(dict(arrays)) == len(arrays) == 80
+
+
+def test_archives_are_not_left_behind(stored, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    checkpoint = open_checkpoint(stored / "google_tf1.tar.gz")
+    assert len(list(tmp_path.iterdir())) == 1
+    del checkpoint
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("files", "match"),
+    [
+        ({}, r"holds no checkpoint of a known format \(empty\)"),
+        (
+            {"a.txt": b"x", "b.npz": b"x"},
+            r"known format \(a.txt, b.npz\); ex",
+        ),
+        ({"config.json": b"{}"}, "holds no checkpoint of a known format"),
+        ({"config.json": b"<html>"}, "config.json is not JSON"),
+        ({"config.json": b"[]"}, "config.json: expected a JSON object"),
+        (
+            {"config.json": b"{}", "tf_model.h5": b"x"},
+            "config.json, tf_model.h5",
+        ),
+        ({"model.ckpt.meta": b"x"}, r"known format \(model.ckpt.meta\)"),
+        (
+            {"model.ckpt.data-00000-of-00001": b"x"},
+            "holds no checkpoint of a k",
+        ),
+    ],
+)
+def test_folders_with_nothing_known(tmp_path, files, match):
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    assert str(tmp_path) in refused(tmp_path, match)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("config.json", b'{"model_type": "albert"}'),
+        ("notes.txt", b"just a text"),
+        ("spiece.model", None),
+        ("model.onnx", bytes(range(7, 256))),
+        ("checkpoint", b'model_checkpoint_path: "x"\n'),
+        ("empty", b""),
+        ("weights.npz", b"PK\x05\x06" + bytes(18)),
+    ],
+)
+def test_files_that_are_no_weights(stored, tmp_path, name, content):
+    if content is None:
+        content = (stored / name).read_bytes()
+    (tmp_path / name).write_bytes(content)
+    message = refused(tmp_path / name, ", not a safetensors file, a PyTorch ")
+    assert message.startswith(str(tmp_path / name))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "absent",
+        "absent/",
+        "model.ckpt-best",
+        "absent.tar.gz",
+        "absent/model.safetensors",
+    ],
+)
+def test_what_is_not_there(tmp_path, name):
+    path = f"{tmp_path}/{name}"
+    refused(path, f"no such file or folder: '{path}'")
+
+
+def test_only_a_graph(tmp_path):
+    path = tmp_path / "model.ckpt-best.meta"
+    path.write_bytes(b"x")
+    message = refused(path, "is not a TensorFlow checkpoint")
+    assert message.startswith(f"{tmp_path}/model.ckpt-best ")
+
+
+def test_no_config(stored, tmp_path):
+    for name, file in [
+        ("google_tf1", "albert_config.json"),
+        ("huggingface", "config.json"),
+        ("keras_hub_classifier", "config.json"),
+        ("model_garden", "albert_config.json"),
+        ("albert_tf_run", "config.json"),
+    ]:
+        folder = shutil.copytree(stored / name, tmp_path / name)
+        (folder / file).unlink()
+        assert str(folder) in refused(folder)
+
+
+def test_a_config_of_the_users(stored, tmp_path):
+    folder = shutil.copytree(stored / "google_tf1", tmp_path / "tiny")
+    config = AlbertConfig.from_json(folder / "albert_config.json")
+    (folder / "albert_config.json").unlink()
+    assert open_checkpoint(folder, config=config).config == config
+    other = config.replace(num_hidden_groups=1)
+    refused(folder, "unexpected tensor .*group_1/", config=other)
+
+
+@pytest.mark.parametrize(
+    "name", ["huggingface", "keras_hub_classifier", "albert_tf_run"]
+)
+def test_a_config_for_what_has_one(stored, name):
+    config = AlbertConfig(vocab_size=40, hidden_size=12)
+    refused(
+        stored / name,
+        "config=... is only for TensorFlow checkpoints, but "
+        f"{stored / name}.* has a config.json; change fields of it with "
+        "config_overrides=...",
+        config=config,
+    )
+
+
+@pytest.mark.parametrize("name", ["google_tf1", "huggingface", "albert_tf_run"])
+@pytest.mark.parametrize(
+    ("overrides", "match"),
+    [
+        ({"hidden_size": 0}, "AlbertConfig.hidden_size=0 must be at least 1"),
+        ({"hidden_sice": 8}, "unknown key 'hidden_sice'"),
+    ],
+)
+def test_overrides_that_cannot_be(stored, name, overrides, match):
+    refused(stored / name, match, config_overrides=overrides)
+
+
+def test_fine_tuning_run_opens_as_its_model(stored, tmp_path):
+    run = tmp_path / "run"
+    shutil.copytree(stored / "huggingface", run / "model")
+    for name in ("run.json", "model/task.json"):
+        (run / name).write_text("{}")
+    (tmp_path / "runs.json").write_text('{"best": "run"}')
+    opened, expected = map(open_checkpoint, (run, run / "model"))
+    assert opened.source == expected.source
+    assert open_checkpoint(tmp_path).source == expected.source
+    assert opened.arrays.keys() == expected.arrays.keys()

@@ -1,0 +1,71 @@
+import numpy as np
+import pytest
+
+from albert_tf.pretraining.block_worker import BlockWorker
+from albert_tf.pretraining.data_config import PretrainingDataConfig
+from albert_tf.pretraining.documents import TextBlock
+
+
+@pytest.fixture(scope="module")
+def worker(small_tokenizer):
+    return BlockWorker(
+        PretrainingDataConfig(
+            input="-",
+            output="-",
+            tokenizer=small_tokenizer,
+            max_seq_length=64,
+            max_predictions_per_seq=10,
+            dupe_factor=2,
+            heldout_fraction=0.5,
+            num_shards=4,
+            sentence_order="none",
+            short_seq_prob=0.0,
+        )
+    )
+
+
+@pytest.fixture(scope="module")
+def make(worker, documents):
+    """Returns `make(split, index) -> BlockRecords` of always the same text."""
+
+    def run(split="train", index=0):
+        return worker(TextBlock(split, index, documents[:20], 9999))
+
+    return run
+
+
+def records_of(block):
+    found = []
+    for lengths, blob in block.shards:
+        ends = np.cumsum(lengths, dtype=int)
+        found += [
+            blob[end - length : end]
+            for end, length in zip(ends, lengths, strict=True)
+        ]
+    return found
+
+
+def test_equal_blocks_make_equal_records(make):
+    first, again = make(), make()
+    assert records_of(first) == records_of(again)
+    assert first.counts == again.counts
+    np.testing.assert_array_equal(first.label_counts, again.label_counts)
+
+
+def test_blocks_passes_and_splits_have_randomness_of_their_own(make):
+    first, second = records_of(make(index=0)), records_of(make(index=1))
+    heldout = records_of(make("heldout"))
+    # Without short sequences the chunks of all passes are the same text, so
+    # equal records would be equal pairs and masks.
+    assert len(first) == len(second) == 2 * len(heldout)
+    assert len({*first, *second, *heldout}) == 5 * len(heldout)
+
+
+def test_shards_and_counts_of_the_splits(make):
+    train, heldout = make("train"), make("heldout")
+    assert (len(train.shards), len(heldout.shards)) == (4, 2)
+    for block in (train, heldout):
+        assert len(records_of(block)) == block.counts["instances"]
+        assert block.label_counts.sum() == block.counts["predictions"]
+        assert block.counts["documents"] == 20
+    assert all(len(lengths) for lengths, _ in train.shards)

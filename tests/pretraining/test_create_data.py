@@ -1,0 +1,413 @@
+import contextlib
+import gzip
+import hashlib
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.pretraining import create_data
+from albert_tf.pretraining.manifest import read_manifest
+from albert_tf.text.tokenizer_files import load_tokenizer
+from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Makes blocks of a few documents, so that a small corpus has several."""
+    monkeypatch.setattr(create_data, "_MIN_BLOCK_BYTES", 8000)
+    monkeypatch.setattr(create_data, "_MAX_BLOCK_BYTES", 8000)
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def segments(records, ids):
+    """Yields label, A and B (tuples of ids, as before masking)."""
+    for row, label in enumerate(records["next_sentence_labels"][:, 0]):
+        used = records["input_mask"][row] == 1
+        second = records["segment_ids"][row] == 1
+        a, b = ids[row, used & ~second], ids[row, used & second]
+        yield label, tuple(a[1:-1].tolist()), tuple(b[:-1].tolist())
+
+
+@pytest.mark.parametrize("settings", [{}, {"compress": True}])
+def test_equal_bytes_whatever_the_number_of_workers(
+    create, small_blocks, settings
+):
+    settings = {"heldout_fraction": 0.2} | settings
+    one, two, three = (
+        contents(create(f"{workers}", num_workers=workers, **settings)[0])
+        for workers in (1, 2, 3)
+    )
+    assert len(one) == 1 + 2 + 3 + 1  # manifest, tokenizer, shards, held out
+    assert one == two == three
+
+
+def test_seeds_differ_and_repeat(create):
+    first, again, other = (
+        contents(create(name, seed=seed)[0])
+        for name, seed in (("a", 1), ("b", 1), ("c", 2))
+    )
+    assert first == again
+    assert first.keys() == other.keys()
+    shards = [name for name in first if name.endswith(".tfrecord")]
+    assert all(first[name] != other[name] for name in shards)
+
+
+def test_records_are_dealt_out_and_shuffled(create, documents, read_records):
+    folder, manifest = create(dupe_factor=1, sentence_order="none")
+    shards = sorted(folder.glob("*.tfrecord"))
+    assert [shard.name for shard in shards] == [
+        f"pretraining-0000{shard}-of-00003.tfrecord" for shard in range(3)
+    ]
+    sizes = [len(read_records(shard)["input_ids"]) for shard in shards]
+    total = manifest["splits"]["train"]["counts"]["instances"]
+    assert sum(sizes) == total
+    # Binomial with p = 1/3: 5 standard deviations.
+    assert max(abs(size - total / 3) for size in sizes) < 5 * np.sqrt(total)
+    # Text comes in order; records of shuffled shards do not.
+    tokenizer = load_tokenizer(folder)
+    first_ids = [tuple(tokenizer.encode(d[0])[:8]) for d in documents]
+    for shard in shards:
+        ids = read_records(shard)["input_ids"][:, 1:9]
+        order = [first_ids.index(t) for t in map(tuple, ids) if t in first_ids]
+        assert order != sorted(order)
+
+
+def test_pairs_are_real_neighbours(
+    create, documents, small_tokenizer, read_records, put_labels_back
+):
+    """Labels put back, every pair is found in the text, in order or swapped."""
+    folder, _ = create(dupe_factor=3)
+    records = read_records(*folder.glob("*.tfrecord"))
+    lengths = records["input_mask"].sum(axis=1)
+    texts = [
+        " ".join(
+            map(
+                str,
+                [
+                    id
+                    for text in document
+                    for id in small_tokenizer.encode(text)
+                ],
+            )
+        )
+        for document in documents
+    ]
+    texts = [f" {text} " for text in texts]
+
+    def find(ids):
+        """Returns the document and the first and last position of ids."""
+        needle = f" {' '.join(map(str, ids))} "
+        return {
+            (number, text.index(needle), text.index(needle) + len(needle) - 1)
+            for number, text in enumerate(texts)
+            if needle in text
+        }
+
+    swapped = adjacent = unique = 0
+    pairs = segments(records, put_labels_back(records))
+    for (label, a, b), length in zip(pairs, lengths, strict=True):
+        assert a != b
+        first, second = (b, a) if label else (a, b)
+        swapped += label
+        # Both in the same document, the second after the first.
+        places = [
+            (end, begin)
+            for document, _, end in find(first)
+            for other, begin, _ in find(second)
+            if document == other
+        ]
+        assert places
+        # A few tokens may be found earlier by chance; long segments are not.
+        if min(len(a), len(b)) > 8 and length < 64:
+            unique += 1
+            adjacent += any(end == begin for end, begin in places)
+            assert all(end <= begin for end, begin in places)
+    assert unique > 50
+    assert adjacent == unique
+    assert 0.4 < swapped / len(lengths) < 0.6
+
+
+def test_heldout_documents_are_never_trained_on(
+    create, documents, small_tokenizer, read_records, put_labels_back
+):
+    folder, manifest = create(
+        heldout_fraction=0.25, one_sentence_chunks="random_next"
+    )
+    splits = manifest["splits"]
+    counts = {name: split["counts"] for name, split in splits.items()}
+    assert splits["train"]["passes"] == 2
+    assert splits["heldout"]["passes"] == 1
+    assert counts["train"]["documents"] + counts["heldout"]["documents"] == 120
+    assert counts["heldout"]["documents"] > 10
+    # Every sentence ends in its number, so any five tokens with a period name
+    # their document.
+    home = {}
+    for number, document in enumerate(documents):
+        for text in document:
+            home[tuple(small_tokenizer.encode(text)[-5:])] = number
+    found = {}
+    for split, prefix in (("train", "pretraining"), ("heldout", "heldout")):
+        records = read_records(*folder.glob(f"{prefix}-*"))
+        ids = put_labels_back(records)
+        windows = np.lib.stride_tricks.sliding_window_view(ids, 5, axis=1)
+        keys = set(map(tuple, windows.reshape(-1, 5).tolist()))
+        found[split] = {home[key] for key in keys & home.keys()}
+        assert len(found[split]) == counts[split]["documents"]
+    assert not found["train"] & found["heldout"]
+
+
+def test_manifest(create, corpus, small_tokenizer):
+    folder, manifest = create(heldout_fraction=0.2)
+    assert read_manifest(folder) == manifest
+    assert manifest["settings"]["max_seq_length"] == 64
+    assert manifest["settings"]["seed"] == 12345
+    assert manifest["tokenizer"]["fingerprint"] == small_tokenizer.fingerprint
+    assert manifest["tokenizer"]["vocab_size"] == 200
+    assert [file["name"] for file in manifest["inputs"]] == [
+        "a.txt",
+        "b.txt.gz",
+        "c.txt",
+    ]
+    for file in manifest["inputs"]:
+        content = (corpus / file["name"]).read_bytes()
+        assert file["bytes"] == len(content)
+        assert file["sha256"] == hashlib.sha256(content).hexdigest()
+    for split in manifest["splits"].values():
+        counts = split["counts"]
+        assert sum(split["labels"].values()) == counts["instances"]
+        assert sum(f["records"] for f in split["files"]) == counts["instances"]
+        assert counts["chunks"] == sum(
+            counts[name]
+            for name in (
+                "instances",
+                "dropped_chunks",
+                "dropped_identical_pairs",
+            )
+        )
+        for file in split["files"]:
+            content = (folder / file["name"]).read_bytes()
+            assert file["bytes"] == len(content)
+            assert file["sha256"] == hashlib.sha256(content).hexdigest()
+    text = (folder / "manifest.json").read_text("utf-8")
+    assert str(corpus) not in text
+    assert str(folder) not in text
+    assert load_tokenizer(folder).fingerprint == small_tokenizer.fingerprint
+
+
+def test_wordpiece(create, documents, read_records, put_labels_back):
+    words = {w for d in documents for s in d for w in s.lower().split()}
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "."]
+    pieces += sorted({word[:4] for word in words})
+    pieces += sorted({f"##{c}" for word in words for c in word[4:]})
+    tokenizer = WordPieceTokenizer("\n".join(pieces).encode())
+    folder, manifest = create(tokenizer=tokenizer)
+    assert manifest["tokenizer"]["file"] == "vocab.txt"
+    assert load_tokenizer(folder).settings == tokenizer.settings
+
+    records = read_records(*folder.glob("pretraining-*"))
+    ids = put_labels_back(records)
+    starts = np.array([not piece.startswith("##") for piece in pieces])
+    # The continuation of a word that was cut at the front of A has none.
+    used = records["input_mask"] == 1
+    assert (records["token_boundary"][used] <= starts[ids[used]]).all()
+    assert (~starts[ids[used]]).mean() > 0.1
+    whole = 0
+    for row, positions, weights in zip(
+        ids,
+        records["masked_lm_positions"],
+        records["masked_lm_weights"],
+        strict=True,
+    ):
+        masked = set(positions[weights > 0].tolist())
+        for position in masked:
+            if starts[row[position]] and not starts[row[position + 1]]:
+                # Of a word all pieces are masked.
+                assert position + 1 in masked
+                whole += 1
+    assert whole > 50
+
+    # A folder that is made again holds one kind of vocabulary.
+    create(overwrite=True)
+    assert (folder / "spiece.model").exists()
+    assert not (folder / "vocab.txt").exists()
+
+
+def test_constant_guess_is_chosen_on_training_labels(create, read_records):
+    folder, manifest = create(heldout_fraction=0.3)
+
+    def labels(prefix):
+        records = read_records(*folder.glob(f"{prefix}-*"))
+        return records["masked_lm_ids"][records["masked_lm_weights"] > 0]
+
+    guess = np.bincount(labels("pretraining")).argmax()
+    assert manifest["constant_guess"]["id"] == guess
+    for split, prefix in (("train", "pretraining"), ("heldout", "heldout")):
+        accuracy = manifest["splits"][split]["constant_guess_accuracy"]
+        assert accuracy == (labels(prefix) == guess).mean()
+
+
+def test_compressed_records_are_the_same(create, read_records):
+    plain, _ = create("plain")
+    packed, _ = create("packed", compress=True)
+    names = sorted(path.name for path in packed.glob("*.tfrecord.gz"))
+    assert len(names) == 3
+    for name in names:
+        content = (packed / name).read_bytes()
+        twin = plain / name.removesuffix(".gz")
+        assert gzip.decompress(content) == twin.read_bytes()
+
+
+@pytest.mark.parametrize("order", ["sop", "nsp", "none"])
+@pytest.mark.parametrize("one", ["drop", "random_next"])
+def test_every_objective_makes_records(create, read_records, order, one):
+    folder, manifest = create(sentence_order=order, one_sentence_chunks=one)
+    records = read_records(*folder.glob("*.tfrecord"))
+    mask, segment_ids = records["input_mask"], records["segment_ids"]
+    # Padding is at the end, and holds nothing.
+    assert (np.diff(mask, axis=1) <= 0).all()
+    for name in ("input_ids", "segment_ids", "token_boundary"):
+        assert not records[name][mask == 0].any()
+    if order == "none":
+        assert not records["next_sentence_labels"].any()
+        assert not segment_ids.any(axis=1).all()
+    else:
+        assert segment_ids.any(axis=1).all()
+        counts = manifest["splits"]["train"]["counts"]
+        dropped = counts["dropped_chunks"]
+        wanted = counts["one_sentence_chunks"] if one == "drop" else 0
+        assert dropped == wanted
+
+
+def test_prose_is_read(create, tmp_path):
+    path = tmp_path / "prose.txt"
+    sentence = "Ba ro ka. Nti sel lo. Mur e pin. Dra ka ba.\nRo ro lo.\n\n"
+    path.write_text(sentence * 20, "utf-8")
+    _, manifest = create(input=path, text_format="prose")
+    assert manifest["splits"]["train"]["counts"]["sentences"] == 100
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_bad_text_late_in_the_input_leaves_nothing(
+    create, corpus, small_blocks, tmp_path, workers
+):
+    bad = tmp_path / "bad.txt"
+    bad.write_bytes((corpus / "a.txt").read_bytes() + b"\xff\n")
+    lines = bad.read_bytes().count(b"\n")
+    with pytest.raises(InputError, match=rf"bad.txt, line {lines}: byte 1"):
+        create(
+            "out/data",
+            input=f"{corpus}/a.txt,{bad}",
+            num_workers=workers,
+        )
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+KILLED = """
+import sys
+from albert_tf.pretraining.create_data import create_pretraining_data
+from albert_tf.pretraining.data_config import PretrainingDataConfig
+from albert_tf.text.tokenizer_files import load_tokenizer
+
+if __name__ == "__main__":
+    tokenizer_folder, text, output = sys.argv[1:]
+    create_pretraining_data(PretrainingDataConfig(
+        input=text, output=output, dupe_factor=20,
+        tokenizer=load_tokenizer(tokenizer_folder), max_seq_length=64,
+        num_workers=2,
+    ))
+"""
+
+
+def test_killed_run_leaves_nothing_that_looks_finished(
+    create, corpus, tmp_path
+):
+    folder, _ = create()
+    text = tmp_path / "text.txt"
+    text.write_text((corpus / "a.txt").read_text("utf-8") * 300, "utf-8")
+    output = tmp_path / "out" / "data"
+    process = subprocess.Popen(
+        [sys.executable, "-c", KILLED, folder, text, output],
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        for _ in range(600):
+            partial = output.parent.glob(".data.*.tmp/*")
+            if any(path.stat().st_size for path in partial):
+                break  # the first of many blocks is done
+            time.sleep(0.1)
+        assert process.poll() is None
+        process.kill()
+        # Its workers share its output, which ends when the last one has gone.
+        process.communicate(timeout=30)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    assert not output.exists()
+    [partial] = output.parent.iterdir()
+    assert not (partial / "manifest.json").exists()
+    with pytest.raises(InputError, match=r"no manifest.json"):
+        read_manifest(partial)
+    # The next run removes what this one has left.
+    create("out/data")
+    assert read_manifest(output)
+    assert list(output.parent.iterdir()) == [output]
+
+
+def test_a_folder_with_data_is_refused(create):
+    folder, _ = create()
+    before = contents(folder)
+    with pytest.raises(InputError, match="already holds a finished data set"):
+        create(seed=2)
+    assert contents(folder) == before
+    create(seed=2, num_shards=2, overwrite=True)
+    after = contents(folder)
+    assert sum(name.endswith("-of-00002.tfrecord") for name in after) == 2
+    assert not any(name.endswith("-of-00003.tfrecord") for name in after)
+    manifest = json.loads(after["manifest.json"])
+    assert manifest["settings"]["seed"] == 2
+
+
+def test_splits_without_records_are_refused(create, tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("\n\n".join(f"Ba ro ka {i}." for i in range(9)), "utf-8")
+    with pytest.raises(InputError, match="single sentences; give one sentence"):
+        create("a", input=path)
+    with pytest.raises(InputError, match="none of 120 documents for the split"):
+        create("b", heldout_fraction=1e-9)
+    path.write_text("\u0301\n", "utf-8")
+    with pytest.raises(InputError, match="no sentence has a token"):
+        create("c", input=path)
+    assert not list(tmp_path.glob("[abc]"))
+
+
+def test_a_remote_output_is_refused(create):
+    with pytest.raises(InputError, match="gs://b/data: not a local folder"):
+        create(output="gs://b/data")
+
+
+def test_progress_is_shown_on_request(
+    corpus, small_tokenizer, tmp_path, capsys
+):
+    config = create_data.PretrainingDataConfig(
+        input=corpus / "a.txt",
+        output=tmp_path / "data",
+        tokenizer=small_tokenizer,
+        max_seq_length=64,
+        dupe_factor=1,
+    )
+    create_data.create_pretraining_data(config, progress=True)
+    assert "100%" in capsys.readouterr().err
+    assert pathlib.Path(config.output).is_dir()

@@ -1,0 +1,67 @@
+import dataclasses
+import pickle
+
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.pretraining.data_config import PretrainingDataConfig
+
+
+@pytest.fixture
+def config(small_tokenizer):
+    return PretrainingDataConfig(
+        input="*.txt", output="data", tokenizer=small_tokenizer
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "rule"),
+    [
+        ("max_seq_length", 4, "at least 5"),
+        ("max_predictions_per_seq", 0, "at least 1"),
+        ("max_predictions_per_seq", 512, "below max_seq_length=512"),
+        ("ngram", 0, "at least 1"),
+        ("dupe_factor", 0, "at least 1"),
+        ("seed", -1, "at least 0"),
+        ("num_shards", 0, "at least 1"),
+        ("num_workers", 0, "at least 1"),
+        ("masked_lm_prob", 1.5, r"in \[0, 1\]"),
+        ("short_seq_prob", float("nan"), r"in \[0, 1\]"),
+        ("heldout_fraction", 1.0, r"in \[0, 1\)"),
+        ("text_format", "csv", "one of lines, prose, wikiextractor"),
+        ("sentence_order", "SOP", "one of sop, nsp, none"),
+        ("one_sentence_chunks", "keep", "one of drop, random_next"),
+    ],
+)
+def test_bad_values_are_refused(config, name, value, rule):
+    with pytest.raises(InputError, match=f"{name}=.* must be {rule}$"):
+        dataclasses.replace(config, **{name: value})
+
+
+def test_heldout_shards_are_about_as_large_as_the_others(config):
+    for fraction, number in ((0.001, 1), (0.05, 5), (0.5, 50)):
+        changed = dataclasses.replace(
+            config, num_shards=100, heldout_fraction=fraction
+        )
+        assert changed.shards_of_splits() == {"train": 100, "heldout": number}
+    assert config.shards_of_splits() == {"train": 8}
+
+
+def test_heldout_text_is_gone_through_once(config):
+    assert config.passes("train") == 10
+    assert config.passes("heldout") == 1
+
+
+def test_settings_are_what_decides_the_records(config):
+    settings = config.settings()
+    assert settings["sentence_order"] == "sop"
+    others = dataclasses.replace(
+        config, num_workers=7, overwrite=True, output="elsewhere"
+    )
+    assert others.settings() == settings
+
+
+def test_workers_can_be_sent_it(config):
+    copy = pickle.loads(pickle.dumps(config))
+    assert copy.settings() == config.settings()
+    assert copy.tokenizer.encode("ba ro") == config.tokenizer.encode("ba ro")

@@ -1,0 +1,230 @@
+import gzip
+import itertools
+
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.pretraining import documents as documents_module
+from albert_tf.pretraining.documents import (
+    find_text_files,
+    read_blocks,
+    read_documents,
+)
+
+LINES = "First one.\nSecond one.\n\n \t\nThird.\n"
+WANTED = [["First one.", "Second one."], ["Third."]]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        LINES.encode(),
+        LINES.rstrip("\n").encode(),  # no line end at the end
+        ("\n\n" + LINES + "\n\n").encode(),
+        LINES.encode("utf-8-sig"),
+        LINES.replace("\n", "\r\n").encode(),
+    ],
+)
+def test_lines_are_sentences_and_blank_lines_end_documents(tmp_path, content):
+    path = tmp_path / "text.txt"
+    path.write_bytes(content)
+    assert list(read_documents(path)) == WANTED
+
+
+def test_gzip_is_read_by_name(tmp_path):
+    path = tmp_path / "text.txt.gz"
+    path.write_bytes(gzip.compress(LINES.encode()))
+    assert list(read_documents(path)) == WANTED
+
+
+def test_only_line_feeds_end_lines(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("one\u2028still one\x85too\ntwo\n", "utf-8")
+    [document] = read_documents(path)
+    assert len(document) == 2
+
+
+def test_prose_is_split_at_sentences_and_wide_gaps(tmp_path):
+    path = tmp_path / "book.txt"
+    path.write_text(
+        "CHAPTER I\n\n"
+        "Mr. Smith went to Washington,\nD.C., on Jan. 5. He met Dr. J. R. Brown"
+        " at 3 p.m.\nThen he left.\n\n"
+        '"Who are you?" he asked.\n\n\n'
+        "CHAPTER II\n\nNobody knew.\fAn appendix.\n",
+        "utf-8",
+    )
+    assert list(read_documents(path, "prose")) == [
+        [
+            "CHAPTER I",
+            "Mr. Smith went to Washington, D.C., on Jan. 5.",
+            "He met Dr. J. R. Brown at 3 p.m.",
+            "Then he left.",
+            '"Who are you?" he asked.',
+        ],
+        ["CHAPTER II", "Nobody knew."],
+        ["An appendix."],
+    ]
+
+
+def test_prose_follows_the_language(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("Er kam am 5. Mai. Dann ging er.\n", "utf-8")
+    [german] = read_documents(path, "prose", "de")
+    [english] = read_documents(path, "prose", "en")
+    assert german == ["Er kam am 5. Mai.", "Dann ging er."]
+    assert english == ["Er kam am 5.", "Mai.", "Dann ging er."]
+
+
+def test_wikiextractor_output_of_real_articles(shared):
+    path = shared("data", "wikiextractor-raw-sample", "wiki_00")
+    documents = list(read_documents(path, "wikiextractor"))
+    text = path.read_text("utf-8")
+    assert len(documents) == text.count("<doc ")
+    assert [document[0] for document in documents[:2]] == [
+        "Anarchism",
+        "Autism",
+    ]
+    sentences = list(itertools.chain(*documents))
+    assert not any("<doc" in s or "</doc>" in s for s in sentences)
+    # Nothing is lost but white space and the tags.
+    letters = sum(len("".join(s.split())) for s in sentences)
+    kept = [x for x in text.split("\n") if not x.startswith(("<doc", "</doc"))]
+    assert letters == len("".join("".join(kept).split()))
+    # Sentences, not paragraphs: English prose has about 20 words a sentence.
+    assert 10 < sum(len(s.split()) for s in sentences) / len(sentences) < 30
+
+
+def test_long_documents_are_cut(tmp_path, monkeypatch):
+    monkeypatch.setattr(documents_module, "MAX_DOCUMENT_CHARACTERS", 10)
+    path = tmp_path / "text.txt"
+    path.write_text("aaaaaa\nbbbbbb\ncc\n", "utf-8")
+    assert list(read_documents(path)) == [["aaaaaa", "bbbbbb"], ["cc"]]
+
+
+def test_reading_is_lazy(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_bytes(b"good\n\nbad \xff\n")
+    reader = read_documents(path)
+    assert next(reader) == ["good"]
+    with pytest.raises(InputError, match=r"text.txt, line 3: byte 5 is not"):
+        next(reader)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("blank.txt", b"\n \n", "holds no text"),
+        ("blank.txt", b"", "holds no text"),
+        ("utf16.txt", "text".encode("utf-16"), "line 1: byte 1 is not UTF-8"),
+        ("plain.gz", b"text", "cannot be read: Not a gzipped file"),
+        (
+            "cut.gz",
+            gzip.compress(b"text" * 99, mtime=0)[:-9],
+            "stream is damaged",
+        ),
+    ],
+)
+def test_unusable_files_are_named(tmp_path, name, content, message):
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=message) as caught:
+        list(read_documents(path))
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_missing_file_and_unknown_format(tmp_path):
+    with pytest.raises(InputError, match="No such file"):
+        list(read_documents(tmp_path / "none.txt"))
+    with pytest.raises(InputError, match="text_format='csv' must be one of"):
+        read_documents(tmp_path / "none.txt", "csv")
+
+
+def test_find_text_files(tmp_path):
+    for name in ("b.txt", "a.txt", "x/c.txt", "d[1].txt", "e,f.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("text", "utf-8")
+
+    def found(patterns):
+        files = find_text_files(patterns)
+        return [path.relative_to(tmp_path).as_posix() for path in files]
+
+    assert found(f"{tmp_path}/[ab].txt") == ["a.txt", "b.txt"]
+    assert found(f"{tmp_path}/b.txt, {tmp_path}/?.txt") == ["b.txt", "a.txt"]
+    assert found(f"{tmp_path}/**/c.txt") == ["x/c.txt"]
+    assert found([tmp_path / "d[1].txt"]) == ["d[1].txt"]
+    assert found([f"{tmp_path}/e,f.txt"]) == ["e,f.txt"]
+    assert found(tmp_path / "a.txt") == ["a.txt"]
+
+
+def test_find_text_files_refuses(tmp_path):
+    (tmp_path / "empty.txt").touch()
+    with pytest.raises(InputError, match="input gs://b/x: .*local files"):
+        find_text_files("gs://b/x")
+    with pytest.raises(InputError, match="no such file"):
+        find_text_files(f"{tmp_path}/*.csv")
+    with pytest.raises(InputError, match="empty.txt: the file is empty"):
+        find_text_files(f"{tmp_path}/*")
+    with pytest.raises(InputError, match="only folders match"):
+        find_text_files(tmp_path)
+    with pytest.raises(InputError, match="no file named"):
+        find_text_files(" , ")
+
+
+def blocks_of(corpus, block_bytes=5000, **settings):
+    files = find_text_files(f"{corpus}/*")
+    return list(read_blocks(files, block_bytes, **settings))
+
+
+def test_blocks_hold_all_documents_in_order(corpus, documents):
+    blocks = blocks_of(corpus)
+    assert len(blocks) > 3
+    assert [block.index for block in blocks] == list(range(len(blocks)))
+    assert {block.split for block in blocks} == {"train"}
+    assert [d for block in blocks for d in block.documents] == documents
+    for block in blocks:
+        size = sum(len(s) + 1 for d in block.documents for s in d)
+        assert block.num_bytes == size
+        last = sum(len(s) + 1 for s in block.documents[-1])
+        if block is not blocks[-1]:
+            assert size - last < 5000 <= size
+
+
+def test_blocks_span_files(corpus):
+    [block] = blocks_of(corpus, 1 << 30)
+    files = find_text_files(f"{corpus}/*")
+    assert block.documents == list(
+        itertools.chain(*(read_documents(file) for file in files))
+    )
+
+
+def test_heldout_documents_are_a_fixed_share(corpus, documents):
+    def split(seed):
+        blocks = blocks_of(corpus, heldout_fraction=0.25, seed=seed)
+        found = {"train": [], "heldout": []}
+        for block in blocks:
+            assert block.index == 0 or found[block.split]
+            found[block.split] += block.documents
+        return found
+
+    first, second = split(1), split(2)
+    for found in (first, second):
+        assert len(found["train"]) + len(found["heldout"]) == len(documents)
+        # 30 of 120 expected; 5 standard errors are 24.
+        assert 6 < len(found["heldout"]) < 54
+    assert first == split(1)
+    assert first != second
+
+
+def test_repeated_texts_are_in_the_same_split(tmp_path):
+    names = []
+    for name in ("a.txt", "b.txt"):
+        lines = [f"Document {number}." for number in range(200)]
+        (tmp_path / name).write_text("\n\n".join(lines), "utf-8")
+        names.append(tmp_path / name)
+    found = {"train": set(), "heldout": set()}
+    for block in read_blocks(names, 999, heldout_fraction=0.5):
+        found[block.split].update(map(tuple, block.documents))
+    assert not found["train"] & found["heldout"]
+    assert len(found["train"] | found["heldout"]) == 200

@@ -1,0 +1,170 @@
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.pretraining.evaluate import (
+    evaluate_checkpoints,
+    evaluate_pretraining,
+)
+from albert_tf.pretraining.records import open_records
+from albert_tf.pretraining.train import pretrain
+from albert_tf.training.checkpoint_files import match_checkpoints
+from albert_tf.training.distribution import set_precision
+from albert_tf.training.logging import read_metrics
+
+
+@pytest.fixture(autouse=True)
+def float32():
+    yield
+    set_precision("float32")
+
+
+@pytest.fixture(scope="module")
+def runs(records, tmp_path_factory, pretrain_config):
+    """Folder with the run `plain`, and `half`: the same in mixed precision."""
+    folder = tmp_path_factory.mktemp("runs")
+    pretrain(
+        pretrain_config(
+            records,
+            folder / "plain",
+            steps=6,
+            save_checkpoints_steps=2,
+            eval_steps=2,
+            best_metric="sop_loss",
+            num_warmup_steps=1,
+            max_eval_steps=0,
+        )
+    )
+    shutil.copytree(folder / "plain", folder / "half")
+    record = json.loads((folder / "half" / "run.json").read_text())
+    record["settings"]["precision"] = "mixed_bfloat16"
+    (folder / "half" / "run.json").write_text(json.dumps(record))
+    return folder
+
+
+def heldout(records):
+    return open_records(records, "heldout")
+
+
+def logged_scores(run):
+    """Step -> scores that training itself logged."""
+    lines = read_metrics(run)
+    return {x["step"]: x["values"] for x in lines if x["split"] == "eval"}
+
+
+def test_every_checkpoint_scores_what_it_scored_in_training(
+    runs, records, monkeypatch
+):
+    made = []
+    init = AlbertPretrainer.__init__
+
+    def counting(self, *arguments, **keywords):
+        made.append(1)
+        init(self, *arguments, **keywords)
+
+    monkeypatch.setattr(AlbertPretrainer, "__init__", counting)
+    found = match_checkpoints(f"{runs}/*/checkpoints/step-*")
+    scored = dict(evaluate_checkpoints(found, heldout(records)))
+    assert list(scored) == [
+        f"{runs}/{run}/checkpoints/step-{step:08d}"
+        for run in ("half", "plain")
+        for step in (2, 4, 6)
+    ]
+    # One for each precision.
+    assert len(made) == 2
+    for path, scores in scored.items():
+        run = os.path.dirname(os.path.dirname(path))
+        tolerance = 1e-5 if run.endswith("plain") else 1e-2
+        for name in ("loss", "mlm_loss"):
+            logged = logged_scores(run)[scores["step"]][name]
+            assert scores[name] == pytest.approx(logged, rel=tolerance)
+        assert {"mlm_unigram_accuracy", "sop_chance"} < scores.keys()
+    losses = [scores["loss"] for scores in scored.values()]
+    assert len(set(losses)) == 6
+
+
+def test_paths_may_be_relative_to_the_checkpoints(runs, records, monkeypatch):
+    monkeypatch.chdir(runs / "plain" / "checkpoints")
+    found = match_checkpoints("step-00000002")
+    ((path, scores),) = evaluate_checkpoints(
+        found, heldout(records), max_steps=1
+    )
+    assert (path, scores["step"]) == ("step-00000002", 2)
+
+
+def test_one_checkpoint_of_a_run(runs, records):
+    run = runs / "plain"
+    logged = logged_scores(run)
+    assert evaluate_pretraining(run, records, checkpoint=4)[
+        "loss"
+    ] == pytest.approx(logged[4]["loss"], rel=1e-5)
+    best = min(logged, key=lambda step: logged[step]["sop_loss"])
+    scores = evaluate_pretraining(run, records, checkpoint="best")
+    assert scores["step"] == best
+    for checkpoint, message in (
+        ("last", "checkpoint='last' must be 'newest', 'best' or a step"),
+        ("3", "step-00000003: no checkpoint there"),
+    ):
+        with pytest.raises(InputError, match=message):
+            evaluate_pretraining(run, records, checkpoint=checkpoint)
+
+
+@pytest.fixture
+def damaged(runs, tmp_path):
+    """A copy of `plain` whose checkpoint of step 2 is damaged."""
+    shutil.copytree(runs / "plain", tmp_path / "run")
+    (data,) = (tmp_path / "run").glob("checkpoints/step-00000002.data*")
+    data.write_bytes(data.read_bytes()[:-1000])
+    return tmp_path / "run"
+
+
+def test_damaged_checkpoint_is_named_after_the_others_are_scored(
+    damaged, records
+):
+    scored = evaluate_checkpoints(
+        match_checkpoints([damaged]), heldout(records)
+    )
+    assert [next(scored)[1]["step"] for _ in range(2)] == [4, 6]
+    message = "step-00000002 cannot be read .*; the other 2 were scored"
+    with pytest.raises(InputError, match=message):
+        next(scored)
+    with pytest.raises(InputError, match=r"cannot be read .*\)$"):
+        evaluate_pretraining(damaged, records, checkpoint=2)
+
+
+def test_records_that_do_not_fit_are_found_before_anything_is_scored(
+    runs, make_records
+):
+    records = heldout(make_records(max_seq_length=96))
+    scored = evaluate_checkpoints(match_checkpoints(f"{runs}/plain"), records)
+    with pytest.raises(InputError, match="96 tokens a record"):
+        next(scored)
+
+
+def test_command_prints_what_there_is_and_names_what_is_damaged(
+    damaged, records
+):
+    # As on a worker of a cluster, whose others do something else.
+    cluster = {"worker": ["localhost:1", "localhost:2"]}
+    worker = {"cluster": cluster, "task": {"type": "worker", "index": 1}}
+    result = subprocess.run(
+        [sys.executable, "-m", "albert_tf", "evaluate", "--json"]
+        + [f"--checkpoints={damaged}/checkpoints/step-*", f"--input={records}"],
+        env={**os.environ, "TF_CONFIG": json.dumps(worker)},
+        capture_output=True,
+        text=True,
+    )
+    scored = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [x["step"] for x in scored] == [4, 6]
+    assert scored[0]["checkpoint"] == f"{damaged}/checkpoints/step-00000004"
+    loss = logged_scores(damaged)[4]["loss"]
+    assert scored[0]["loss"] == pytest.approx(loss, rel=1e-5)
+    assert result.returncode == 2
+    (error,) = result.stderr.splitlines()
+    assert "step-00000002 cannot be read" in error

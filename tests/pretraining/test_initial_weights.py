@@ -1,0 +1,287 @@
+"""Runs that start from the weights of a checkpoint."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.interop.growing import grow
+from albert_tf.interop.open_checkpoint import open_checkpoint
+from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.pretraining.create_data import create_pretraining_data
+from albert_tf.pretraining.data_config import PretrainingDataConfig
+from albert_tf.pretraining.initial_weights import resolve_initial_weights
+from albert_tf.pretraining.loss import PretrainingLoss
+from albert_tf.pretraining.records import open_records
+from albert_tf.pretraining.train import pretrain
+from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
+from albert_tf.training.evaluation import Evaluator
+
+STORED = pathlib.Path(__file__).parents[1] / "interop" / "data" / "stored"
+GOOGLE = STORED / "google_tf1"
+RUN = STORED / "albert_tf_run"
+
+
+@pytest.fixture(scope="module")
+def config_from(pretrain_config):
+    """Returns settings whose first update has rate 0: the warm-up's."""
+
+    def make(records, run, steps=1, **changes):
+        first = {"model": None, "log_steps": 1, "num_warmup_steps": 1}
+        first |= {"learning_rate": 5e-3, "eval_steps": 0}
+        first |= {"save_checkpoints_steps": 1000}
+        return pretrain_config(records, run, steps, **first | changes)
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def tokens(tmp_path_factory):
+    """Returns `tokens(**settings)`: records with the stored vocabulary."""
+    folder = tmp_path_factory.mktemp("stored")
+    lines = ["the cat sat on the mat", "a dog sees the cat", "rats run"]
+    documents = ["\n".join(lines * n) for n in range(5, 35)]
+    (folder / "text.txt").write_text("\n\n".join(documents))
+
+    def make(model=STORED / "spiece.model", **settings):
+        output = folder / f"data-{len(list(folder.iterdir()))}"
+        create_pretraining_data(
+            PretrainingDataConfig(
+                input=str(folder / "text.txt"),
+                output=output,
+                tokenizer=AlbertTokenizer.from_file(model, **settings),
+                max_seq_length=16,
+                max_predictions_per_seq=3,
+                heldout_fraction=0.2,
+                dupe_factor=1,
+            )
+        )
+        return output
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def stored_records(tokens):
+    return tokens()
+
+
+@pytest.fixture(scope="module")
+def source(records, tmp_path_factory, config_from, tiny_model):
+    """A run that has learned something, and its last evaluation."""
+    folder = tmp_path_factory.mktemp("source") / "run"
+    config = config_from(
+        records, folder, 80, model=tiny_model, num_warmup_steps=5
+    )
+    return folder, pretrain(config).evaluation
+
+
+@pytest.mark.parametrize(
+    ("name", "new"),
+    [
+        ("google_tf1", ""),
+        ("google_tf1.tar.gz", ""),
+        ("huggingface", ""),
+        ("torch_zip", "mlm_head, sop_head"),  # a classifier
+        ("keras_hub_backbone.tar.gz", "mlm_head, sop_head"),
+        ("keras_hub_masked_lm.tar.gz", "sop_head"),
+        ("model_garden", "sop_head"),
+        ("tf_hub_1.tar.gz", ""),
+        ("tf_hub_2.tar.gz", "sop_head"),
+        ("albert_tf", ""),
+        ("albert_tf_unshared", "sop_head"),
+        ("albert_tf_export.tar.gz", ""),
+        ("albert_tf_run", ""),
+        ("albert_tf_run/checkpoints/step-00000002", ""),
+    ],
+)
+def test_starts_from_every_system(tmp_path, name, new, config_from):
+    config, initial = resolve_initial_weights(
+        config_from("records", tmp_path / "new", init_from=STORED / name)
+    )
+    expected = open_checkpoint(STORED / name, head="classifier_head")
+    assert config.model == expected.config
+    model = AlbertPretrainer(config.model)
+    fresh = {v.path: np.asarray(v) for v in model.weights}
+    initial.assign(model)
+    made = set()
+    for variable in model.weights:
+        value = np.asarray(variable)
+        if variable.path in expected.arrays:
+            np.testing.assert_array_equal(value, expected.arrays[variable.path])
+        else:
+            made.add(variable.path.split("/")[0])
+            np.testing.assert_array_equal(value, fresh[variable.path])
+    assert ", ".join(sorted(made)) == new
+    assert (f"newly initialized: {new}" in initial.report) == bool(new)
+    assert ("newly" in initial.report) == bool(new)
+    assert ("(unused by this model): classifier_head" in initial.report) == (
+        name == "torch_zip"
+    )
+
+
+def test_goes_on_at_the_level_of_the_source(
+    source, records, tmp_path, capfd, config_from, tiny_model
+):
+    folder, expected = source
+    result = pretrain(config_from(records, tmp_path / "new", init_from=folder))
+    # What knows nothing has a loss of ln(600) = 6.4; this has that of its
+    # source to the last bit, for the first update has rate 0.
+    assert expected["mlm_loss"] < 6.0
+    assert result.evaluation == expected
+    said = (tmp_path / "new" / "init.txt").read_text()
+    assert f"{folder}/checkpoints/step-00000080 (training run" in said
+    assert "components: encoder, pooler, mlm_head, sop_head" in said
+    assert "tokenizer: 600 pieces" in said
+    assert "(optimizer state)" in said
+    assert said in capfd.readouterr().err
+    record = json.loads((tmp_path / "new" / "run.json").read_text())
+    assert record["settings"]["init_from"] == str(folder)
+    assert record["settings"]["model"] == tiny_model.to_dict()
+
+
+def test_command_grows_and_trains(source, records, tmp_path, tiny_model):
+    folder, _ = source
+    changes = "num_hidden_layers=4,num_hidden_groups=2,hidden_dropout_prob=0,"
+    subprocess.run(
+        [
+            *(sys.executable, "-m", "albert_tf", "pretrain"),
+            *(f"--input={records}", "--output=new", f"--init_from={folder}"),
+            f"--config_overrides={changes}attention_probs_dropout_prob=0",
+            *("--num_train_steps=3", "--num_warmup_steps=1", "--log_steps=1"),
+            *("--train_batch_size=16", "--max_eval_steps=1", "--seed=5"),
+        ],
+        cwd=tmp_path,
+        env={**os.environ, "TF_NUM_INTRAOP_THREADS": "1"},
+        check=True,
+    )
+    new = tmp_path / "new"
+    config = tiny_model.replace(
+        num_hidden_layers=4,
+        num_hidden_groups=2,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+    )
+    assert AlbertConfig.from_json(new / "config.json") == config
+    said = (new / "init.txt").read_text()
+    assert "grown: num_hidden_layers 2 -> 4, num_hidden_groups 1 -> 2" in said
+    assert f"--init_from={folder}" in (new / "flags.txt").read_text()
+    # The loss of step 0 is that of the grown model on the first batch.
+    model = AlbertPretrainer.from_checkpoint(
+        grow(open_checkpoint(folder), config)
+    )
+    batch = open_records(records).dataset(16, seed=5).take(1)
+    strategy = tf.distribute.get_strategy()
+    expected = Evaluator(strategy, model, PretrainingLoss())(batch)
+    lines = (new / "metrics.jsonl").read_text().splitlines()
+    first = json.loads(lines[0])
+    assert (first["step"], first["split"]) == (1, "train")
+    for name in ("loss", "mlm_loss", "sop_loss"):
+        assert first["values"][name] == pytest.approx(expected[name], rel=1e-5)
+
+
+@pytest.mark.slow
+def test_resumes_without_what_it_started_from(
+    stored_records, tmp_path, config_from
+):
+    copy = tmp_path / "copy"
+    shutil.copytree(GOOGLE, copy)
+    config = config_from(
+        stored_records,
+        tmp_path / "run",
+        init_from=copy,
+        config_overrides={"sharing": "ffn"},
+        max_eval_steps=1,
+    )
+    assert pretrain(config).steps == 1
+    before = (tmp_path / "run" / "init.txt").read_text()
+    shutil.rmtree(copy)
+    resolved, initial = resolve_initial_weights(config)
+    assert initial is None
+    assert resolved.model.sharing == "ffn"
+    assert pretrain(config).steps == 1
+    assert (tmp_path / "run" / "init.txt").read_text() == before
+    # Another start is another run.
+    for other in (None, str(RUN)):
+        changed = config_from(
+            stored_records,
+            tmp_path / "run",
+            init_from=other,
+            model=resolved.model,
+            max_eval_steps=1,
+        )
+        with pytest.raises(InputError, match=f'init_from="{copy}", not'):
+            pretrain(changed)
+    # Without a checkpoint of its own, it would have to start again.
+    shutil.rmtree(tmp_path / "run" / "checkpoints")
+    with pytest.raises(InputError, match="copy"):
+        pretrain(config)
+    # From the same weights, that is.
+    model = AlbertPretrainer.from_pretrained(GOOGLE)
+    bias = model.encoder.pooler.bias
+    bias.assign(bias + 1.0)
+    model.save_pretrained(copy)
+    with pytest.raises(InputError, match="copy: has changed since the run in"):
+        pretrain(config)
+    assert (tmp_path / "run" / "init.txt").read_text() == before
+
+
+def test_vocabularies_must_be_one(
+    stored_records, records, tokens, tmp_path, config_from
+):
+    def start(records, **changes):
+        pretrain(config_from(records, tmp_path / "run", **changes))
+
+    message = "not that of the records: 40 pieces, the records' 600; make"
+    with pytest.raises(InputError, match=message):
+        start(records, init_from=GOOGLE)
+    cased = tokens(do_lower_case=False)
+    message = "do_lower_case=True, that of the records do_lower_case=False"
+    with pytest.raises(InputError, match=message):
+        start(cased, init_from=GOOGLE)
+    with pytest.raises(InputError, match="do_lower_case=False, that of the"):
+        start(stored_records, init_from=STORED / "huggingface")
+    other = _with_two_pieces_exchanged(STORED / "spiece.model", tmp_path)
+    message = "piece 14 is 'the', the records' 's'"
+    with pytest.raises(InputError, match=message):
+        start(tokens(other), init_from=GOOGLE)
+    assert not (tmp_path / "run").exists()
+    # What KerasHub's tokenizers do says nothing about the weights.
+    config = config_from(
+        records, tmp_path, init_from=STORED / "keras_hub_classifier"
+    )
+    _, initial = resolve_initial_weights(config)
+    initial.check_tokenizer(open_records(cased).tokenizer)
+    initial.check_tokenizer(None)
+
+
+def _with_two_pieces_exchanged(model, folder):
+    from sentencepiece import sentencepiece_model_pb2
+
+    proto = sentencepiece_model_pb2.ModelProto.FromString(model.read_bytes())
+    pieces = proto.pieces
+    pieces[14].piece, pieces[15].piece = pieces[15].piece, pieces[14].piece
+    path = folder / "exchanged.model"
+    path.write_bytes(proto.SerializeToString())
+    return path
+
+
+def test_what_does_not_fit_is_refused(stored_records, tmp_path, config_from):
+    def start(**changes):
+        pretrain(config_from(stored_records, tmp_path / "run", **changes))
+
+    with pytest.raises(InputError, match="hidden_size=8, not 16"):
+        start(init_from=GOOGLE, config_overrides={"hidden_size": 16})
+    with pytest.raises(InputError, match="vocab_size=40, not 30000"):
+        start(init_from=GOOGLE, model=AlbertConfig())
+    with pytest.raises(InputError, match="nowhere"):
+        start(init_from=tmp_path / "nowhere")
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,258 @@
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.interop.open_checkpoint import open_checkpoint
+from albert_tf.pretraining.config import PretrainConfig
+from albert_tf.pretraining.evaluate import evaluate_pretraining
+from albert_tf.pretraining.learning_rate import (
+    check_rates_so_far,
+    describe_scaling,
+    make_schedule,
+)
+from albert_tf.pretraining.train import pretrain
+from albert_tf.training import schedules
+from albert_tf.training.checkpoint_files import read_checkpoint
+from albert_tf.training.checkpoints import Checkpoints
+from albert_tf.training.logging import read_metrics
+from albert_tf.training.run_folder import prepare_run_folder
+
+MODEL = AlbertConfig(
+    vocab_size=600,
+    embedding_size=8,
+    hidden_size=16,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    intermediate_size=32,
+    max_position_embeddings=32,
+)
+
+
+def settings(steps=100, **changes):
+    values = {"output": "run", "input": "data", "model": MODEL}
+    return PretrainConfig(
+        **values
+        | {"num_warmup_steps": 10}
+        | changes
+        | {"num_train_steps": steps}
+    )
+
+
+def test_schedules_by_name():
+    common = (0.00176, 100, 10)
+    for changes, expected in (
+        ({}, schedules.PolynomialDecay(*common)),
+        (
+            {"poly_power": 2.0, "start_warmup_step": 5},
+            schedules.PolynomialDecay(*common, 2.0, 5),
+        ),
+        ({"schedule": "linear"}, schedules.LinearDecay(*common)),
+        (
+            {"schedule": "cosine", "final_lr_fraction": 0.1},
+            schedules.CosineDecay(*common, 0.1),
+        ),
+        (
+            {"schedule": "warmup_stable_decay", "decay_steps": 20},
+            schedules.WarmupStableDecay(*common, 20),
+        ),
+    ):
+        assert make_schedule(settings(**changes)) == expected
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"schedule": "sqrt"}, "schedule='sqrt' must be one of polynomial, "),
+        ({"decay_steps": 5}, "decay_steps=5 must be 0 unless schedule=wa"),
+        (
+            {"schedule": "linear", "poly_power": 2.0},
+            "poly_power=2.0 must be 1.0 unless schedule=polynomial",
+        ),
+        ({"final_lr_fraction": 0.5}, "unless schedule=cosine"),
+        ({"layerwise_lr_decay": 0.0}, "layerwise_lr_decay=0.0 must be in"),
+        ({"layerwise_lr_decay": 1.1}, "layerwise_lr_decay=1.1 must be in"),
+        ({"reference_batch_size": 0}, "reference_batch_size=0"),
+        ({"ema_decay": 1.0}, "ema_decay=1.0 must be in"),
+        (
+            {"scale_lr_with_batch": True, "train_batch_size": 2**16},
+            "num_warmup_steps=10 must be lower: scaled with the batch it is "
+            "160, more than num_train_steps=100",
+        ),
+    ],
+)
+def test_bad_settings_are_named(changes, message):
+    with pytest.raises(InputError, match=message):
+        settings(**changes)
+
+
+# Batch size, rate, warm-up's share of the steps (arXiv:1904.00962, table 4).
+LAMB_PAPER = [
+    (512, 5 / (2**3.0 * 1e3), 1 / 320),
+    (1024, 5 / (2**2.5 * 1e3), 1 / 160),
+    (2048, 5 / (2**2.0 * 1e3), 1 / 80),
+    (4096, 5 / (2**1.5 * 1e3), 1 / 40),
+    (8192, 5 / (2**1.0 * 1e3), 1 / 20),
+    (16384, 5 / (2**0.5 * 1e3), 1 / 10),
+    (32768, 5 / 1e3, 1 / 5),
+]
+
+
+@pytest.mark.parametrize("reference", [512, 4096, 32768])
+@pytest.mark.parametrize(("batch_size", "rate", "share"), LAMB_PAPER)
+def test_scaling_with_the_batch_is_that_of_the_lamb_paper(
+    reference, batch_size, rate, share
+):
+    table = {batch: (rate, share) for batch, rate, share in LAMB_PAPER}
+    steps = 320_000
+    config = settings(
+        steps,
+        scale_lr_with_batch=True,
+        reference_batch_size=reference,
+        train_batch_size=batch_size,
+        learning_rate=table[reference][0],
+        num_warmup_steps=round(table[reference][1] * steps),
+    )
+    schedule = make_schedule(config)
+    assert schedule.base_rate == pytest.approx(rate)
+    assert schedule.warmup_steps == share * steps
+    record = config.settings()
+    assert record["resolved_learning_rate"] == schedule.base_rate
+    assert record["resolved_warmup_steps"] == schedule.warmup_steps
+
+
+def test_scaling_is_said_and_off_by_default():
+    config = settings(320, scale_lr_with_batch=True, train_batch_size=1024)
+    assert describe_scaling(config) == (
+        "batch 1024, scaled from 4096: learning rate 0.00088, warm-up 2 of "
+        "320 steps"
+    )
+    plain = settings(train_batch_size=1024)
+    assert make_schedule(plain).base_rate == 0.00176
+    assert "resolved_learning_rate" not in plain.settings()
+    # The defaults, the original's, are the paper's row of 4096.
+    defaults = PretrainConfig.default_settings()
+    assert defaults["learning_rate"] == pytest.approx(
+        LAMB_PAPER[3][1], rel=5e-3
+    )
+    assert defaults["num_warmup_steps"] / 125_000 == LAMB_PAPER[3][2]
+
+
+def stopped(folder, step, **changes):
+    """A folder of a run that has done so many steps."""
+    config = settings(schedule="warmup_stable_decay", output=folder, **changes)
+    prepare_run_folder(folder, config.settings())
+    with Checkpoints(folder / "checkpoints", {"x": tf.Variable(0)}) as saver:
+        saver.save(step)
+    return config
+
+
+def again(folder, steps, schedule="warmup_stable_decay", **changes):
+    return settings(steps, schedule=schedule, output=folder, **changes)
+
+
+def test_a_constant_phase_may_be_made_longer_or_decayed(tmp_path):
+    check_rates_so_far(again(tmp_path / "new", 100))
+    stopped(tmp_path, 60, decay_steps=20)
+    for steps, decay_steps in (
+        (1000, 20),
+        (1000, 0),
+        (60, 0),
+        (80, 20),
+        (100, 40),
+        # The first step of the decay has the peak still.
+        (80, 21),
+    ):
+        check_rates_so_far(again(tmp_path, steps, decay_steps=decay_steps))
+
+
+def test_steps_that_had_other_rates_are_named(tmp_path):
+    stopped(tmp_path, 60, decay_steps=50)
+    message = (
+        "step 51 of the 60 .* 0.00151.* but has 0.00176 with num_train_steps"
+    )
+    with pytest.raises(InputError, match=message):
+        check_rates_so_far(again(tmp_path, 1000, decay_steps=50))
+    with pytest.raises(InputError, match="step 31 of the 60 that are done had"):
+        check_rates_so_far(again(tmp_path, 100, decay_steps=70))
+    with pytest.raises(InputError, match="60 steps are done, more than"):
+        check_rates_so_far(again(tmp_path, 50))
+
+
+def test_other_schedules_keep_their_length():
+    assert "num_train_steps" not in settings(schedule="linear").free_on_resume
+    free = settings(schedule="warmup_stable_decay").free_on_resume
+    assert {"num_train_steps", "decay_steps"} < set(free)
+
+
+@pytest.fixture(scope="module")
+def run(records, tmp_path_factory):
+    """A run with all the options, decayed on resume."""
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    for steps, decay_steps in ((4, 0), (6, 2)):
+        pretrain(
+            settings(
+                steps,
+                ema_decay=0.9,
+                save_checkpoints_steps=4,
+                log_steps=1,
+                input=str(records),
+                output=folder,
+                schedule="warmup_stable_decay",
+                decay_steps=decay_steps,
+                num_warmup_steps=1,
+                train_batch_size=16,
+                scale_lr_with_batch=True,
+                reference_batch_size=8,
+                learning_rate=1e-3,
+                layerwise_lr_decay=1e-6,
+                max_eval_steps=2,
+            )
+        )
+    return folder
+
+
+def test_a_run_has_the_rates_that_its_settings_say(run):
+    lines = [x for x in read_metrics(run) if x["split"] == "train"]
+    rates = [line["values"]["learning_rate"] for line in lines]
+    # Scaled with the batch: the root of two as a factor, twice the warm-up.
+    peak = 1e-3 * 2**0.5
+    expected = peak * np.array([0, 1 / 2, 1, 1, 1, 1 - 0.5**0.5])
+    np.testing.assert_allclose(rates, expected, rtol=1e-6)
+    record = json.loads((run / "run.json").read_text())["settings"]
+    assert (record["num_train_steps"], record["decay_steps"]) == (6, 2)
+    assert record["resolved_learning_rate"] == peak
+    assert record["resolved_warmup_steps"] == 2
+
+
+def test_readers_of_a_run_get_its_averages(run, records):
+    values = read_checkpoint(run / "checkpoints" / "step-00000006")
+    opened = open_checkpoint(run)
+    assert len(opened.arrays) > 20
+    for name, array in opened.arrays.items():
+        np.testing.assert_array_equal(array, values[f"average/{name}"])
+    assert "last weights; their averages are loaded" in (opened.report())
+    (last,) = [
+        x["values"]
+        for x in read_metrics(run)
+        if x["split"] == "eval" and x["step"] == 6
+    ]
+    scores = evaluate_pretraining(run, records, max_steps=2)
+    assert scores["loss"] == pytest.approx(last["loss"], rel=1e-5)
+
+
+def test_layerwise_decay_all_but_freezes_the_embeddings(run):
+    first, last = (
+        read_checkpoint(run / "checkpoints" / f"step-0000000{step}")
+        for step in (4, 6)
+    )
+
+    def change(name):
+        difference = last[f"model/{name}"] - first[f"model/{name}"]
+        return np.abs(difference).max() / np.abs(first[f"model/{name}"]).max()
+
+    assert change("mlm_head/dense/kernel") > 1e-4
+    assert change("encoder/embeddings/word_embeddings") < 1e-6

@@ -1,0 +1,217 @@
+import collections
+import dataclasses
+
+import numpy as np
+import pytest
+
+from albert_tf.pretraining.masking import mask_words, ngram_probabilities
+from albert_tf.pretraining.sentence_pairs import SentencePairs, pack_pairs
+from albert_tf.pretraining.tokenized_documents import VocabularyTable
+
+VOCAB_SIZE = 2000
+MASK_ID = 4
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(0)
+    return VocabularyTable(
+        pad_id=0,
+        cls_id=2,
+        sep_id=3,
+        mask_id=MASK_ID,
+        word_starts=rng.random(VOCAB_SIZE) < 0.75,
+    )
+
+
+@pytest.fixture(scope="module")
+def packed(table):
+    """1000 rows of 128; the last 50 short, down to one token a segment."""
+    rng = np.random.default_rng(1)
+    tokens = rng.integers(5, VOCAB_SIZE, 200_000).astype(np.int32)
+    a = rng.integers(10, 60, 1000)
+    b = rng.integers(10, 60, 1000)
+    a[-50:], b[-50:] = rng.integers(1, 4, (2, 50))
+    starts = rng.integers(0, 100_000, (2, 1000))
+    pairs = SentencePairs(starts[0], a, starts[1], b, np.zeros(1000, int))
+    return pack_pairs(tokens, pairs, table, 128)
+
+
+def mask(packed, table, seed=0, **settings):
+    settings = {"max_predictions_per_seq": 20} | settings
+    return mask_words(packed, table, np.random.default_rng(seed), **settings)
+
+
+def masked_positions(packed, masked):
+    """Returns `[rows, seq]`, True where there is something to predict."""
+    chosen = np.zeros(packed.input_ids.shape, bool)
+    rows, slots = np.nonzero(masked.weights)
+    chosen[rows, masked.positions[rows, slots]] = True
+    return chosen
+
+
+def words_of_row(packed, row):
+    """Groups the positions of one row to words, as the original's loop does."""
+    words = []
+    for position in np.flatnonzero(packed.is_text[row]):
+        if words and not packed.token_boundary[row, position]:
+            words[-1].append(position)
+        else:
+            words.append([position])
+    return words
+
+
+def test_labels_put_back_restore_the_input(packed, table):
+    masked = mask(packed, table)
+    restored = masked.input_ids.copy()
+    rows, slots = np.nonzero(masked.weights)
+    columns = masked.positions[rows, slots]
+    assert (restored[rows, columns] != packed.input_ids[rows, columns]).any()
+    restored[rows, columns] = masked.ids[rows, slots]
+    np.testing.assert_array_equal(restored, packed.input_ids)
+
+
+def test_only_text_is_masked_and_unused_slots_are_zero(packed, table):
+    masked = mask(packed, table)
+    chosen = masked_positions(packed, masked)
+    assert not (chosen & ~packed.is_text).any()
+    unused = masked.weights == 0
+    assert not masked.positions[unused].any()
+    assert not masked.ids[unused].any()
+    assert masked.positions.shape == masked.weights.shape == (1000, 20)
+    # Used slots come first, in ascending order of distinct positions.
+    for positions, weights in zip(
+        masked.positions, masked.weights, strict=True
+    ):
+        used = int(weights.sum())
+        assert weights[:used].all()
+        assert (np.diff(positions[:used]) > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("probability", "most", "whole"),
+    [
+        (0.15, 20, True),
+        (0.15, 7, True),
+        (0.15, 20, False),
+        (0.3, 60, False),
+        (0.01, 20, False),
+    ],
+)
+def test_quota_is_met(packed, table, probability, most, whole):
+    masked = mask(
+        packed,
+        table,
+        masked_lm_prob=probability,
+        max_predictions_per_seq=most,
+        do_whole_word_mask=whole,
+    )
+    wanted = [
+        min(most, max(1, round(int(length) * probability)))
+        for length in packed.input_mask.sum(axis=1)
+    ]
+    found = masked.weights.sum(axis=1)
+    assert (found <= wanted).all()
+    # Rows of a few tokens may lack a word that is small enough.
+    np.testing.assert_array_equal(found[:-50], wanted[:-50])
+
+
+def test_whole_words_are_masked_whole(packed, table):
+    masked = mask(packed, table)
+    chosen = masked_positions(packed, masked)
+    sizes = collections.Counter()
+    for row in range(len(chosen)):
+        for word in words_of_row(packed, row):
+            assert chosen[row, word].all() or not chosen[row, word].any()
+            sizes[len(word)] += chosen[row, word].any()
+    assert sizes[1] > sizes[2] > sizes[3] > 0
+    pieces = masked_positions(
+        packed, mask(packed, table, do_whole_word_mask=False)
+    )
+    assert any(
+        pieces[row, word].any() and not pieces[row, word].all()
+        for row in range(100)
+        for word in words_of_row(packed, row)
+    )
+
+
+def test_eighty_ten_ten_by_token(packed, table):
+    masked = mask(packed, table)
+    rows, slots = np.nonzero(masked.weights)
+    inputs = masked.input_ids[rows, masked.positions[rows, slots]]
+    labels = masked.ids[rows, slots]
+    total = len(labels)
+    # 16,000 tokens: 5 standard errors are 0.016, of the others 0.012.
+    assert np.mean(inputs == MASK_ID) == pytest.approx(0.8, abs=0.016)
+    assert np.mean(inputs == labels) == pytest.approx(0.1, abs=0.012)
+    random = inputs[(inputs != MASK_ID) & (inputs != labels)]
+    assert len(random) / total == pytest.approx(0.1, abs=0.012)
+    assert not np.isin(random, [0, 2, 3, MASK_ID]).any()
+    # Uniform over the vocabulary: mean of 1000 with a standard error of 15.
+    assert abs(random.mean() - VOCAB_SIZE / 2) < 75
+    assert (random == 1).sum() < 10
+
+
+@pytest.mark.parametrize("favor_shorter", [True, False])
+def test_ngrams_follow_their_probabilities(table, favor_shorter):
+    """In rows of 500 words with 3 to predict, spans hardly ever meet."""
+    every_piece = dataclasses.replace(
+        table, word_starts=np.ones(VOCAB_SIZE, bool)
+    )
+    zeros = np.zeros(3000, int)
+    pairs = SentencePairs(zeros, zeros + 250, zeros + 400, zeros + 250, zeros)
+    packed = pack_pairs(np.full(999, 100, np.int32), pairs, every_piece, 503)
+    masked = mask(
+        packed,
+        every_piece,
+        max_predictions_per_seq=3,
+        favor_shorter_ngram=favor_shorter,
+    )
+    neighbours = (np.diff(masked.positions, axis=1) == 1).sum(axis=1)
+    p1, p2, p3 = ngram_probabilities(3, favor_shorter)
+    # Three in a row: drawn so. Two and one: two first, or one and then more
+    # than one, shortened to the two that are left. Else one, one and one.
+    wanted = [p1 * p1, p2 + p1 * (p2 + p3), p3]
+    shares = np.bincount(neighbours, minlength=3) / 3000
+    # 5 standard errors, and 0.01 for spans that touch.
+    np.testing.assert_allclose(shares, wanted, atol=0.055)
+
+
+def test_ngram_probabilities():
+    np.testing.assert_allclose(
+        ngram_probabilities(3, True), np.array([6, 3, 2]) / 11
+    )
+    np.testing.assert_allclose(
+        ngram_probabilities(3, False), np.array([2, 3, 6]) / 11
+    )
+    np.testing.assert_allclose(ngram_probabilities(1, True), [1.0])
+
+
+def test_word_cut_at_the_front(table):
+    """A's first piece opens a word; B's goes with the last word of A."""
+    continues = int(np.flatnonzero(~table.word_starts[5:])[0]) + 5
+    begins = int(np.flatnonzero(table.word_starts[5:])[0]) + 5
+    tokens = np.array([continues, begins, continues, begins], np.int32)
+    pairs = SentencePairs(*np.array([[0, 2, 2, 2, 0]] * 500).T)
+    packed = pack_pairs(tokens, pairs, table, 8)
+    # [CLS] (+) (b [SEP] +) (b) [SEP]: words of positions 1; 2 and 4; 5.
+    chosen = masked_positions(
+        packed,
+        mask(packed, table, masked_lm_prob=0.3, ngram=1),
+    )
+    assert (chosen.sum(axis=1) == 2).all()
+    np.testing.assert_array_equal(chosen[:, 2], chosen[:, 4])
+    assert 0 < chosen[:, 2].sum() < 500
+    np.testing.assert_array_equal(chosen[:, 1], chosen[:, 5])
+
+
+def test_probability_zero_masks_nothing(packed, table):
+    masked = mask(packed, table, masked_lm_prob=0.0)
+    assert not masked.weights.any()
+    np.testing.assert_array_equal(masked.input_ids, packed.input_ids)
+
+
+def test_equal_seeds_mask_equally(packed, table):
+    first, second, other = (mask(packed, table, seed) for seed in (5, 5, 6))
+    np.testing.assert_array_equal(first.input_ids, second.input_ids)
+    assert not np.array_equal(first.positions, other.positions)

@@ -1,0 +1,193 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.pretraining import records
+from albert_tf.pretraining.records import open_records, pretraining_dataset
+
+
+@pytest.fixture
+def small_buffers(monkeypatch):
+    """Several shuffle buffers an epoch, also from small files."""
+    monkeypatch.setattr(records, "SHUFFLE_BUFFER", 150)
+
+
+def batches(*args, count, **kwargs):
+    dataset = pretraining_dataset(*args, **kwargs)
+    return list(dataset.take(count).as_numpy_iterator())
+
+
+def rows(found):
+    return [row.tobytes() for batch in found for row in batch["input_word_ids"]]
+
+
+def assert_equal(first, second):
+    assert len(first) == len(second)
+    for one, other in zip(first, second, strict=True):
+        assert one.keys() == other.keys()
+        for name in one:
+            np.testing.assert_array_equal(one[name], other[name])
+
+
+def test_batches_hold_the_records(create, read_records):
+    folder, _ = create()
+    files = [file.path for file in open_records(folder).files["train"]]
+    written = read_records(*files)
+    total = len(written["input_ids"])
+    found = batches(folder, global_batch_size=100, training=False, count=-1)
+    sizes = [len(batch["input_mask"]) for batch in found]
+    assert sizes == [100] * (total // 100) + [total % 100]
+    names = {
+        "input_word_ids": "input_ids",
+        "input_mask": "input_mask",
+        "input_type_ids": "segment_ids",
+        "masked_lm_positions": "masked_lm_positions",
+        "masked_lm_ids": "masked_lm_ids",
+        "masked_lm_weights": "masked_lm_weights",
+        "sentence_order_labels": "next_sentence_labels",
+    }
+    assert found[0].keys() == names.keys()
+    for ours, theirs in names.items():
+        values = np.concatenate([batch[ours] for batch in found])
+        wanted = written[theirs]
+        if ours == "sentence_order_labels":
+            wanted = wanted[:, 0]
+        np.testing.assert_array_equal(values, wanted)
+        is_weight = ours == "masked_lm_weights"
+        assert values.dtype == (np.float32 if is_weight else np.int32)
+
+
+def test_training_shapes_are_static(create):
+    folder, _ = create()
+    spec = pretraining_dataset(folder, global_batch_size=16).element_spec
+    shapes = {name: tuple(tensor.shape) for name, tensor in spec.items()}
+    assert shapes == {
+        "input_word_ids": (16, 64),
+        "input_mask": (16, 64),
+        "input_type_ids": (16, 64),
+        "masked_lm_positions": (16, 10),
+        "masked_lm_ids": (16, 10),
+        "masked_lm_weights": (16, 10),
+        "sentence_order_labels": (16,),
+    }
+
+
+def test_an_epoch_has_every_record_once(create, small_buffers):
+    folder, manifest = create()
+    total = manifest["splits"]["train"]["counts"]["instances"]
+    assert total % 32  # some batches have records of two epochs
+    wanted = sorted(
+        rows(batches(folder, global_batch_size=1, training=False, count=-1))
+    )
+    assert len(wanted) == total
+    found = rows(
+        batches(folder, global_batch_size=32, count=-(-2 * total // 32))
+    )
+    first, second = found[:total], found[total : 2 * total]
+    assert sorted(first) == sorted(second) == wanted
+    assert first != second
+    # Shuffled all over: no run of the order of the files is left.
+    in_order = rows(
+        batches(folder, global_batch_size=1, training=False, count=-1)
+    )
+    where = {row: position for position, row in enumerate(in_order)}
+    steps = np.diff([where[row] for row in first])
+    assert (steps == 1).mean() < 0.05
+
+
+@pytest.mark.parametrize("start_step", [1, 7, 12, 25, 26, 40])
+def test_resuming_continues_as_if_never_stopped(
+    create, small_buffers, start_step
+):
+    """Also within a buffer, at epoch borders (every 25.3 steps) and beyond."""
+    folder, manifest = create()
+    total = manifest["splits"]["train"]["counts"]["instances"]
+    size = int(total / 25.3)
+    settings = {"global_batch_size": size, "seed": 5}
+    undisturbed = batches(folder, count=45, **settings)
+    resumed = batches(
+        folder, start_step=start_step, count=45 - start_step, **settings
+    )
+    assert_equal(resumed, undisturbed[start_step:])
+
+
+def test_batches_depend_on_seed_and_step_alone(create, small_buffers):
+    folder, _ = create()
+    settings = {"global_batch_size": 20, "count": 5}
+    first = batches(folder, seed=1, **settings)
+    tf.random.set_seed(99)  # the global seed has no part in it
+    np.random.seed(99)
+    assert_equal(batches(folder, seed=1, **settings), first)
+    assert rows(batches(folder, seed=2, **settings)) != rows(first)
+    # Files by another way, without a manifest to count them.
+    (folder / "manifest.json").unlink()
+    by_pattern = batches(f"{folder}/*.tfrecord", seed=1, **settings)
+    assert_equal(by_pattern, first)
+
+
+def test_batches_larger_than_an_epoch(create, small_buffers):
+    folder, manifest = create(dupe_factor=1, sentence_order="none")
+    total = manifest["splits"]["train"]["counts"]["instances"]
+    [batch] = batches(folder, global_batch_size=2 * total, count=1)
+    assert len(set(rows([batch]))) == total
+
+
+def test_compressed_and_plain_files_mix(create, read_records):
+    plain, _ = create("plain")
+    packed, _ = create("packed", compress=True)
+    found = batches(
+        [plain, packed], global_batch_size=50, training=False, count=-1
+    )
+    alone = batches(plain, global_batch_size=50, training=False, count=-1)
+    assert sorted(rows(found)) == sorted(rows(alone) * 2)
+    training = pretraining_dataset(packed, global_batch_size=8)
+    assert next(iter(training))["input_mask"].shape == (8, 64)
+
+
+def test_splits(create):
+    folder, manifest = create(heldout_fraction=0.3)
+    found = batches(
+        folder, global_batch_size=9, training=False, split="heldout", count=-1
+    )
+    counts = manifest["splits"]["heldout"]["counts"]
+    assert len(rows(found)) == counts["instances"]
+    train = batches(folder, global_batch_size=9, training=False, count=-1)
+    assert not set(rows(found)) & set(rows(train))
+
+
+def test_googles_records(shared):
+    path = shared("golden", "google", "pretraining_data", "sop.tfrecord")
+    found = batches(path, global_batch_size=128, training=False, count=-1)
+    assert sum(len(batch["input_mask"]) for batch in found) == 1151
+    labels = np.concatenate([batch["sentence_order_labels"] for batch in found])
+    assert labels.mean() == pytest.approx(0.529105125977411)
+
+
+def test_evaluation_can_begin_later(create):
+    folder, _ = create()
+    settings = {"global_batch_size": 50, "training": False, "count": -1}
+    everything = batches(folder, **settings)
+    assert_equal(batches(folder, start_step=3, **settings), everything[3:])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"global_batch_size": 0}, "global_batch_size=0 must be at least 1"),
+        ({"start_step": -1}, "start_step=-1 must be at least 0"),
+        ({"split": "heldout"}, "no split 'heldout'"),
+    ],
+)
+def test_refusals(create, settings, message):
+    folder, _ = create()
+    with pytest.raises(InputError, match=message):
+        pretraining_dataset(folder, **({"global_batch_size": 8} | settings))
+
+
+def test_strategies_share_out_rows_and_not_files(create):
+    """No auto-sharding, which would give replicas other batches."""
+    folder, _ = create()
+    dataset = pretraining_dataset(folder, global_batch_size=8)
+    policy = dataset.options().experimental_distribute.auto_shard_policy
+    assert policy == tf.data.experimental.AutoShardPolicy.OFF

@@ -1,0 +1,323 @@
+"""Records are found and checked once, and refused where they do not fit."""
+
+import collections
+import json
+import pathlib
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.pretraining import record_files
+from albert_tf.pretraining.manifest import read_manifest
+from albert_tf.pretraining.record_files import count_records, read_records
+from albert_tf.pretraining.record_writer import parse_example
+from albert_tf.pretraining.records import open_records
+
+FITTING = AlbertConfig(
+    vocab_size=200,
+    embedding_size=8,
+    hidden_size=8,
+    num_attention_heads=1,
+    intermediate_size=8,
+    max_position_embeddings=64,
+)
+
+
+@pytest.fixture
+def folder(create):
+    return create(heldout_fraction=0.3)[0]
+
+
+def write_records(path, *records):
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for record in records:
+            writer.write(record)
+    return path
+
+
+def paths(patterns, split="train"):
+    return [file.path for file in open_records(patterns, split).files[split]]
+
+
+def test_a_folder_means_the_files_of_a_split(folder):
+    records = open_records(folder, heldout=True)
+    assert [file.path for file in records.files["train"]] == [
+        f"{folder}/pretraining-0000{shard}-of-00003.tfrecord"
+        for shard in range(3)
+    ]
+    [heldout] = records.files["heldout"]
+    assert heldout.path == f"{folder}/heldout-00000-of-00001.tfrecord"
+    assert open_records(folder, "heldout").files == {"heldout": (heldout,)}
+    for file in (*records.files["train"], heldout):
+        assert file.num_records == count_records(file.path) > 0
+        assert file.manifest["settings"]["max_seq_length"] == 64
+
+
+def test_patterns_find_the_manifest_beside_the_files(folder, tmp_path):
+    by_folder = paths(folder)
+    assert paths(f"{folder}/pretraining-*") == by_folder
+    assert paths(f"{folder}/") == by_folder
+    assert paths(by_folder) == by_folder
+    assert set(paths(f"{folder}/pretraining-00001*, {folder}")) == set(
+        by_folder
+    )
+    shutil.copy(by_folder[0], tmp_path / "copy[1].tfrecord")
+    copy = open_records(f"{tmp_path}/copy[1].tfrecord")
+    [file] = copy.files["train"]
+    assert copy.manifest is file.manifest is copy.tokenizer is None
+    assert file.num_records == count_records(by_folder[0])
+
+
+def test_files_are_for_training_alone(folder):
+    """Only a folder has splits, so files are never scored as held out."""
+    assert open_records(folder, heldout=True).has_heldout
+    files = open_records(f"{folder}/pretraining-*", heldout=True)
+    assert files.manifest
+    assert not files.has_heldout
+
+
+def test_opening_looks_at_each_file_once(folder, monkeypatch):
+    looks = collections.Counter()
+
+    def count(owner, name):
+        original = getattr(owner, name)
+
+        def counting(path, *args, **kwargs):
+            looks[name, str(path)] += 1
+            return original(path, *args, **kwargs)
+
+        monkeypatch.setattr(owner, name, counting)
+
+    count(tf.io.gfile, "stat")
+    count(tf.io.gfile, "GFile")
+    count(record_files, "sample_records")
+    count(record_files, "count_records")
+    monkeypatch.setattr(
+        "albert_tf.pretraining.records.sample_records",
+        record_files.sample_records,
+    )
+    records = open_records(folder, heldout=True)
+    records.check_model(FITTING)
+    for step in (0, 3):  # The second is a rollback.
+        records.dataset(8, start_step=step)
+    records.dataset(8, training=False, split="heldout")
+    assert records.identity == records.identity
+    assert records.tokenizer is records.tokenizer
+    files = [*records.files["train"], *records.files["heldout"]]
+    data = {key: n for key, n in looks.items() if "tfrecord" in key[1]}
+    assert data == {
+        **{("stat", file.path): 1 for file in files},
+        ("sample_records", files[0].path): 1,
+        ("sample_records", files[-1].path): 1,
+    }
+    assert looks["GFile", f"{folder}/manifest.json"] == 1
+
+
+def test_files_without_a_manifest_are_counted_once(folder, monkeypatch):
+    (folder / "manifest.json").unlink()
+    counted = collections.Counter()
+    original = record_files.count_records
+
+    def counting(path):
+        counted[path] += 1
+        return original(path)
+
+    monkeypatch.setattr(record_files, "count_records", counting)
+    records = open_records(f"{folder}/pretraining-*")
+    assert not counted
+    for step in (0, 3):
+        records.dataset(8, start_step=step)
+    assert counted == {file.path: 1 for file in records.files["train"]}
+
+
+def test_fitting_records_have_their_sizes(folder, small_tokenizer):
+    records = open_records(folder)
+    records.check_model(FITTING)
+    assert records.max_seq_length == 64
+    assert records.max_predictions_per_seq == 10
+    assert records.sentence_order
+    assert records.tokenizer.fingerprint == small_tokenizer.fingerprint
+
+
+def test_googles_records_fit(shared):
+    path = shared("golden", "google", "pretraining_data", "sop.tfrecord")
+    records = open_records(path)
+    records.check_model(AlbertConfig(vocab_size=30000))
+    sizes = records.max_seq_length, records.max_predictions_per_seq
+    assert sizes == (128, 20)
+    assert records.verify() == 1151
+
+
+def test_baselines_are_those_of_the_split(folder):
+    splits = read_manifest(folder)["splits"]
+    records = open_records(folder, heldout=True)
+    for split in ("train", "heldout"):
+        labels = splits[split]["labels"]
+        assert records.baselines(split) == {
+            "mlm_unigram_accuracy": splits[split]["constant_guess_accuracy"],
+            "sop_chance": max(labels.values()) / sum(labels.values()),
+        }
+    assert records.baselines() == records.baselines("train")
+
+
+def test_identity_is_that_of_the_content(folder, create, tmp_path):
+    identity = open_records(folder).identity
+    shutil.copytree(folder, tmp_path / "copy")
+    assert open_records(tmp_path / "copy").identity == identity
+    other, _ = create("other", seed=7)
+    assert open_records(other).identity != identity
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"vocab_size": 199}, "a vocabulary of 200 pieces, more than"),
+        ({"max_position_embeddings": 32}, r"64 tokens a record.*=32"),
+    ],
+)
+def test_models_that_do_not_fit_are_refused(folder, changes, message):
+    records = open_records(folder)
+    with pytest.raises(InputError, match=message) as caught:
+        records.check_model(FITTING.replace(**changes))
+    assert "pretraining-00000-of-00003.tfrecord" in str(caught.value)
+
+
+def test_ids_are_checked_without_a_manifest(folder):
+    (folder / "manifest.json").unlink()
+    records = open_records(f"{folder}/*.tfrecord")
+    with pytest.raises(InputError, match="is not below vocab_size=20"):
+        records.check_model(FITTING.replace(vocab_size=20))
+
+
+def test_ids_and_sizes_of_later_records_are_checked_too(create, tmp_path):
+    records = {}
+    for length in (32, 64):
+        made, _ = create(str(length), max_seq_length=length)
+        files = read_records(sorted(map(str, made.glob("*.tfrecord")))[0])
+        records[length] = [record.numpy() for record in files.take(20)]
+    largest = [
+        parse_example(record)["input_ids"].max() for record in records[64]
+    ]
+    by_id = [records[64][i] for i in np.argsort(largest, kind="stable")]
+    assert min(largest) < max(largest)
+    opened = open_records(write_records(tmp_path / "a.tfrecord", *by_id))
+    most = int(max(largest))
+    opened.check_model(FITTING.replace(vocab_size=most + 1))
+    with pytest.raises(InputError, match=f"id {most} is not below"):
+        opened.check_model(FITTING.replace(vocab_size=most))
+    mixed = write_records(tmp_path / "b.tfrecord", *by_id, *records[32])
+    with pytest.raises(InputError, match="b.tfrecord: not all have 64 tokens"):
+        open_records(mixed)
+
+
+def test_files_of_different_sizes_do_not_mix(create):
+    one, _ = create("one")
+    other, _ = create("other", max_seq_length=32)
+    fewer, _ = create("fewer", max_predictions_per_seq=9)
+    with pytest.raises(InputError, match=r"other/.*: 32 tokens a record, not"):
+        open_records([one, other])
+    with pytest.raises(InputError, match=r"fewer/.*: 9 predictions a record"):
+        open_records([one, fewer])
+
+
+def test_what_is_not_there_is_refused(create, folder, tmp_path):
+    without, _ = create("without")
+    for patterns, split, message in (
+        (f"{tmp_path}/none-*", "train", "no such file"),
+        ("", "train", "no such file"),
+        (folder, "test", "split='test' must be one of"),
+        (without, "heldout", "no split 'heldout', only train"),
+        (tmp_path, "train", "no manifest.json"),
+    ):
+        with pytest.raises(InputError, match=message):
+            open_records(patterns, split)
+
+
+def test_files_that_are_not_as_the_manifest_says(folder):
+    first, second, _ = paths(folder)
+    with open(first, "ab") as file:
+        file.truncate(1000)
+    with pytest.raises(InputError, match=r"00000.*: 1000 bytes, but its mani"):
+        open_records(folder)
+    shutil.copy(second, first)
+    with pytest.raises(InputError, match=r"bytes, but its manifest says"):
+        open_records(f"{folder}/*.tfrecord")
+    pathlib.Path(first).unlink()
+    with pytest.raises(InputError, match=r"00000-of-00003.*: missing"):
+        open_records(folder)
+
+
+def test_other_files_are_refused(tmp_path):
+    text = tmp_path / "text.tfrecord"
+    text.write_text("This is not a TFRecord file.\n" * 9, "utf-8")
+    packed = tmp_path / "text.tfrecord.gz"
+    shutil.copy(text, packed)
+    for path in (text, packed):
+        with pytest.raises(InputError, match="not a whole TFRecord") as caught:
+            open_records(path)
+        assert str(path) in str(caught.value)
+        assert "\n" not in str(caught.value)
+        assert "{{" not in str(caught.value)
+    no_examples = write_records(tmp_path / "a.tfrecord", b"hello")
+    with pytest.raises(InputError, match="they lack input_ids, input_mask"):
+        open_records(no_examples)
+    nothing = write_records(tmp_path / "b.tfrecord")
+    with pytest.raises(InputError, match="the files hold no record"):
+        open_records(nothing)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "not a manifest of pretraining data"),
+        ("[]", "not a manifest of pretraining data"),
+        ('{"format": "other"}', "not a manifest of pretraining data"),
+        (
+            '{"format": "albert_tf pretraining data", "version": 99}',
+            "version 99 is not supported, only 1",
+        ),
+    ],
+)
+def test_other_manifests_are_refused(tmp_path, content, message):
+    (tmp_path / "manifest.json").write_text(content, "utf-8")
+    with pytest.raises(InputError, match=message):
+        open_records(tmp_path)
+
+
+def test_manifests_are_plain_json(create):
+    folder, manifest = create()
+    text = (folder / "manifest.json").read_text("utf-8")
+    assert json.loads(text) == manifest == read_manifest(str(folder))
+
+
+def test_empty_shards_are_no_harm(create, corpus):
+    folder, manifest = create(
+        input=f"{corpus}/c.txt", num_shards=20, compress=True
+    )
+    files = manifest["splits"]["train"]["files"]
+    assert any(file["records"] == 0 for file in files)
+    records = open_records(folder)
+    assert records.max_seq_length == 64
+    counts = manifest["splits"]["train"]["counts"]
+    assert records.verify() == counts["instances"]
+
+
+@pytest.mark.parametrize("harm", ["flip", "cut"])
+def test_damage_is_found_and_the_file_named(create, harm):
+    folder, _ = create()
+    path = sorted(map(str, folder.glob("*.tfrecord")))[1]
+    content = bytearray(pathlib.Path(path).read_bytes())
+    content[len(content) // 2] ^= 1
+    if harm == "cut":
+        del content[-100:]
+    pathlib.Path(path).write_bytes(content)
+    with pytest.raises(InputError, match="copy it again|copy the file again"):
+        open_records(folder).verify()
+    (folder / "manifest.json").unlink()
+    with pytest.raises(InputError, match="not a whole TFRecord") as caught:
+        open_records(f"{folder}/*.tfrecord").verify()
+    assert path in str(caught.value)

@@ -1,0 +1,90 @@
+"""A run of which nothing lies on the local disk, as on Google Cloud Storage.
+
+TensorFlow's in-memory file system stands in for gs://: as there, only what goes
+through `tf.io.gfile` finds its files.
+"""
+
+import os
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.config import AlbertConfig
+from albert_tf.pretraining.config import PretrainConfig
+from albert_tf.pretraining.evaluate import evaluate_pretraining
+from albert_tf.pretraining.train import pretrain
+from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
+from albert_tf.training.checkpoint_files import read_checkpoint
+from albert_tf.training.logging import read_metrics
+
+MODEL = AlbertConfig(
+    vocab_size=600,
+    embedding_size=16,
+    hidden_size=32,
+    num_hidden_layers=1,
+    num_attention_heads=2,
+    intermediate_size=64,
+    max_position_embeddings=32,
+)
+
+
+@pytest.fixture
+def remote_records(records):
+    """The records under ram://, with their tokenizer and manifest."""
+    folder = "ram://bucket/records"
+    tf.io.gfile.makedirs(folder)
+    for name in os.listdir(records):
+        tf.io.gfile.copy(
+            str(records / name), f"{folder}/{name}", overwrite=True
+        )
+    yield folder
+    tf.io.gfile.rmtree("ram://bucket")
+
+
+def run(records, output):
+    return pretrain(
+        PretrainConfig(
+            input=records,
+            output=output,
+            model=MODEL,
+            num_train_steps=6,
+            save_checkpoints_steps=2,
+            log_steps=2,
+            eval_steps=4,
+            seed=3,
+            train_batch_size=8,
+            max_eval_steps=2,
+            num_warmup_steps=2,
+        )
+    )
+
+
+def test_run_resume_and_evaluation(
+    remote_records, tokenizer, tmp_path, monkeypatch
+):
+    # What takes "ram://..." for a local path would leave a folder "ram:" here.
+    monkeypatch.chdir(tmp_path)
+    output = "ram://bucket/run"
+    result = run(remote_records, output)
+    assert result.steps == 6
+    last = f"{output}/checkpoints/step-00000006"
+    expected = read_checkpoint(last)
+    # As a run that was killed after step 4.
+    for path in tf.io.gfile.glob(last + ".*"):
+        tf.io.gfile.remove(path)
+    assert run(remote_records, output).steps == 6
+    for name, value in read_checkpoint(last).items():
+        np.testing.assert_array_equal(value, expected[name], err_msg=name)
+    lines = [(x["split"], x["step"]) for x in read_metrics(output)]
+    assert lines == [
+        *(("train", step) for step in (2, 4)),
+        *(("eval", 4), ("train", 6), ("eval", 6)),
+    ]
+    scores = evaluate_pretraining(output, remote_records, max_steps=2)
+    assert scores["step"] == 6
+    assert scores["loss"] == pytest.approx(result.evaluation["loss"], rel=1e-5)
+    # The vocabulary travels with the run.
+    opened = AlbertTokenizer.from_file(f"{output}/spiece.model")
+    assert opened.fingerprint == tokenizer.fingerprint
+    assert os.listdir(tmp_path) == []

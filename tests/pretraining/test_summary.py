@@ -1,0 +1,124 @@
+import dataclasses
+
+import pytest
+
+from albert_tf.config import AlbertConfig
+from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.pretraining.config import PretrainConfig
+from albert_tf.pretraining.records import Records
+from albert_tf.pretraining.summary import end_summary, start_summary
+from albert_tf.training.distribution import make_strategy
+from albert_tf.training.trainer import TrainingResult
+
+MODEL = AlbertConfig(
+    vocab_size=1600,
+    embedding_size=16,
+    hidden_size=32,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    intermediate_size=64,
+    max_position_embeddings=64,
+)
+CONFIG = PretrainConfig(
+    input="data",
+    output="runs/first",
+    model=MODEL,
+    num_train_steps=12000,
+    train_batch_size=64,
+)
+
+
+def split(instances):
+    return {
+        "counts": {"instances": instances},
+        "masking_rate": 0.1484,
+        "padding_fraction": 0.07,
+    }
+
+
+RECORDS = Records(
+    "train",
+    files={},
+    samples={},
+    max_seq_length=32,
+    max_predictions_per_seq=5,
+    manifest={"splits": {"train": split(2000), "heldout": split(100)}},
+)
+
+
+def lines(config=CONFIG, records=RECORDS, resumes=False):
+    model = AlbertPretrainer(config.model)
+    strategy = make_strategy("one_device", devices=["CPU:0"])
+    text = start_summary(config, records, model, strategy, resumes)
+    return dict(line.split(maxsplit=1) for line in text.splitlines())
+
+
+def test_start_says_what_is_trained_on_what_where_and_how():
+    count = AlbertPretrainer(MODEL).count_params()
+    assert lines() == {
+        "model": f"{count:,} parameters with heads; 2 layers, H 32, E 16, "
+        "vocabulary 1,600",
+        "records": "2,000 of 32 tokens, 5 predictions at most; 14.8% of tokens "
+        "masked, 7.0% padding; 100 held out",
+        "batch": "64 examples",
+        "training": "12,000 steps of lamb, polynomial schedule, highest rate "
+        "0.00176 after 3,125 steps",
+        "computes": "float32 on 1 x CPU",
+        "writes": "runs/first, a new run",
+    }
+
+
+@pytest.mark.parametrize(
+    ("changes", "name", "text"),
+    [
+        ({"gradient_accumulation_steps": 4}, "batch", "64 examples in 4 micro"),
+        ({"jit_compile": True}, "computes", "CPU with XLA"),
+        ({"num_hidden_groups": 2}, "model", "2 layers in 2 groups,"),
+        ({"sharing": "ffn"}, "model", "2 layers that share ffn,"),
+        ({"resumes": True}, "writes", "which holds this run already"),
+    ],
+)
+def test_start_says_what_is_not_usual(changes, name, text):
+    changes = dict(changes)
+    resumes = changes.pop("resumes", False)
+    settings = {k: v for k, v in changes.items() if hasattr(CONFIG, k)}
+    model = {k: v for k, v in changes.items() if hasattr(MODEL, k)}
+    config = dataclasses.replace(
+        CONFIG,
+        model=MODEL.replace(**model),
+        **settings,
+    )
+    assert text in lines(config, resumes=resumes)[name]
+
+
+def test_start_says_what_records_of_other_origin_lack():
+    records = dataclasses.replace(RECORDS, manifest=None)
+    assert "no manifest" in lines(records=records)["records"]
+    manifest = {"splits": {"train": split(2000)}}
+    records = dataclasses.replace(RECORDS, manifest=manifest)
+    assert lines(records=records)["records"].endswith("; none held out")
+
+
+def test_end_puts_scores_beside_their_baselines():
+    result = TrainingResult(
+        12000,
+        False,
+        {"loss": 7.0, "tokens_per_second": 8600.0, "matmul_share": 0.61},
+        {
+            **{"loss": 7.1, "mlm_accuracy": 0.1295, "sop_accuracy": 0.55},
+            **{"mlm_unigram_accuracy": 0.0498, "sop_chance": 0.501},
+        },
+    )
+    assert end_summary(result, 90.0).splitlines() == [
+        "12,000 steps done, 1.5 minutes this time, 8,600 tokens/s (61% of "
+        "matmul peak)",
+        "held out: loss 7.1000, mlm_accuracy 0.1295 (most frequent token: "
+        "0.0498), sop_accuracy 0.5500 (chance: 0.5010)",
+    ]
+
+
+def test_end_of_a_run_that_had_nothing_to_do():
+    result = TrainingResult(12000, False, {}, {})
+    assert end_summary(result, 6.0) == (
+        "12,000 steps done, 0.1 minutes this time"
+    )

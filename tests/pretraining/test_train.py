@@ -1,0 +1,230 @@
+import collections
+import json
+import os
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.export.export import export
+from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.pretraining.evaluate import evaluate_pretraining
+from albert_tf.pretraining.manifest import read_manifest
+from albert_tf.pretraining.train import pretrain
+from albert_tf.training.logging import read_metrics
+
+
+@pytest.fixture(scope="module")
+def run(records, tmp_path_factory, pretrain_config):
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    pretrain(pretrain_config(records, folder))
+    return folder
+
+
+def weights(run):
+    model = AlbertPretrainer.from_pretrained(run)
+    return {v.path: np.asarray(v) for v in model.trainable_variables}
+
+
+def test_folder_says_what_was_run(run, records, tiny_model):
+    record = json.loads((run / "run.json").read_text())
+    assert record["settings"]["learning_rate"] == 2e-3
+    assert record["settings"]["model"] == tiny_model.to_dict()
+    for name in ("spiece.model", "tokenizer_config.json"):
+        assert (run / name).read_bytes() == (records / name).read_bytes()
+    assert AlbertConfig.from_json(run / "config.json") == tiny_model
+
+
+def test_metrics_that_users_watch(run):
+    lines = read_metrics(run)
+    train = [line for line in lines if line["split"] == "train"]
+    assert [line["step"] for line in train] == [4, 8, 12]
+    for name in (
+        "loss mlm_loss sop_loss mlm_accuracy sop_accuracy learning_rate "
+        "gradient_norm examples_per_second tokens_per_second matmul_share"
+    ).split():
+        assert name in train[0]["values"]
+    values = train[0]["values"]
+    # Windows hold equal batches here, so means of parts add up to the whole.
+    assert values["loss"] == pytest.approx(
+        values["mlm_loss"] + values["sop_loss"], rel=0.02
+    )
+    held_out = [line["step"] for line in lines if line["split"] == "eval"]
+    assert held_out == [6, 12]
+    assert list((run / "tensorboard" / "train").glob("events*"))
+
+
+def test_training_goes_down_and_changes_all_weights(
+    records, tmp_path, pretrain_config
+):
+    quick = {"eval_steps": 50, "save_checkpoints_steps": 1000}
+    pretrain(
+        pretrain_config(
+            records, tmp_path / "run", 150, learning_rate=4e-3, **quick
+        )
+    )
+    losses = [
+        line["values"]["mlm_loss"]
+        for line in read_metrics(tmp_path / "run")
+        if line["split"] == "eval"
+    ]
+    # ln(600) = 6.4 is what a model that knows nothing has.
+    assert losses[-1] < 5.6
+    assert losses[-1] < losses[0]
+
+
+def test_resumed_equals_undisturbed(run, records, tmp_path, pretrain_config):
+    # The first 8 of 12 steps, as a run that was killed after its checkpoint.
+    folder = tmp_path / "run"
+    shutil.copytree(run, folder)
+    for path in (folder / "checkpoints").glob("step-00000012*"):
+        path.unlink()
+    result = pretrain(pretrain_config(records, folder, log_steps=2))
+    assert result.steps == 12
+    expected = weights(run)
+    for path, value in weights(folder).items():
+        np.testing.assert_array_equal(value, expected[path], err_msg=path)
+
+
+def test_another_run_in_the_folder_is_refused(run, records, pretrain_config):
+    with pytest.raises(InputError, match="learning_rate=0.002"):
+        pretrain(pretrain_config(records, run, learning_rate=1e-3))
+    with pytest.raises(InputError, match="num_train_steps=12"):
+        pretrain(pretrain_config(records, run, 13))
+
+
+def test_run_of_an_older_version_resumes(
+    run, records, tmp_path, pretrain_config
+):
+    folder = tmp_path / "run"
+    shutil.copytree(run, folder)
+    record = json.loads((folder / "run.json").read_text())
+    for name in ("poly_power", "clip_norm"):
+        del record["settings"][name]
+    (folder / "run.json").write_text(json.dumps(record))
+    with pytest.raises(InputError, match=r"clip_norm=1.0, not 2.0"):
+        pretrain(pretrain_config(records, folder, clip_norm=2.0))
+    assert pretrain(pretrain_config(records, folder)).steps == 12
+    record = json.loads((folder / "run.json").read_text())
+    assert record["settings"]["clip_norm"] == 1.0
+
+
+def test_a_run_looks_at_each_record_file_once(
+    run, records, monkeypatch, pretrain_config
+):
+    sizes_asked = collections.Counter()
+    original = tf.io.gfile.stat
+
+    def counting(path):
+        sizes_asked[os.path.basename(path)] += 1
+        return original(path)
+
+    monkeypatch.setattr(tf.io.gfile, "stat", counting)
+    pretrain(pretrain_config(records, run))
+    shards = {path.name: 1 for path in records.glob("*.tfrecord")}
+    assert {x: sizes_asked[x] for x in shards} == shards
+
+
+def test_other_records_are_another_run(run, make_records, pretrain_config):
+    with pytest.raises(InputError, match="records="):
+        pretrain(pretrain_config(make_records(seed=7), run))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"vocab_size": 700}, "600 pieces.*vocab_size=700"),
+        ({"vocab_size": 500}, "vocab_size"),
+        ({"max_position_embeddings": 16}, "32 tokens.*=16"),
+    ],
+)
+def test_records_that_do_not_fit_are_refused(
+    records, tmp_path, changes, message, pretrain_config, tiny_model
+):
+    config = pretrain_config(
+        records, tmp_path / "run", model=tiny_model.replace(**changes)
+    )
+    with pytest.raises(InputError, match=message):
+        pretrain(config)
+    assert not (tmp_path / "run").exists()
+
+
+def test_metric_that_no_evaluation_has_is_refused(
+    records, tmp_path, pretrain_config
+):
+    with pytest.raises(InputError, match="one of loss, mlm_loss, mlm_acc"):
+        pretrain_config(records, tmp_path / "run", best_metric="f1")
+    plain = shutil.copy(next(records.glob("pretraining-*.tfrecord")), tmp_path)
+    config = pretrain_config(plain, tmp_path / "run", best_metric="loss")
+    with pytest.raises(InputError, match="has no held-out split"):
+        pretrain(config)
+    assert not (tmp_path / "run").exists()
+
+
+def test_damaged_records_are_named(make_records, tmp_path, pretrain_config):
+    records = make_records(num_shards=1)
+    (path,) = records.glob("pretraining-*")
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=path.name):
+        pretrain(pretrain_config(records, tmp_path / "run", 200))
+
+
+def test_evaluation_stands_beside_its_baselines(run, records):
+    scores = evaluate_pretraining(run, records)
+    manifest = read_manifest(records)["splits"]["heldout"]
+    assert scores["step"] == 12
+    assert 0 < scores["mlm_accuracy"] < 1
+    assert scores["mlm_unigram_accuracy"] == manifest["constant_guess_accuracy"]
+    labels = manifest["labels"]
+    assert scores["sop_chance"] == max(labels.values()) / sum(labels.values())
+    last = [x for x in read_metrics(run) if x["split"] == "eval"][-1]["values"]
+    capped = evaluate_pretraining(run, records, max_steps=4)
+    assert capped["loss"] == pytest.approx(last["loss"], rel=1e-5)
+
+
+def test_evaluation_reads_plain_record_files(run, records):
+    scores = evaluate_pretraining(run, str(records / "heldout-*.tfrecord"))
+    assert scores == evaluate_pretraining(run, records)
+
+
+def test_without_sentence_order(make_records, tmp_path, pretrain_config):
+    records = make_records(sentence_order="none")
+    result = pretrain(pretrain_config(records, tmp_path / "run", 4))
+    assert "sop_loss" not in result.metrics
+    scores = evaluate_pretraining(tmp_path / "run", records)
+    assert "sop_accuracy" not in scores
+    assert "sop_chance" not in scores
+    assert scores["loss"] == pytest.approx(scores["mlm_loss"], rel=1e-4)
+
+
+def test_adopts_records_without_a_manifest(records, tmp_path, pretrain_config):
+    folder = tmp_path / "plain"
+    folder.mkdir()
+    for path in records.glob("pretraining-*.tfrecord"):
+        (folder / path.name).write_bytes(path.read_bytes())
+    result = pretrain(
+        pretrain_config(folder / "*.tfrecord", tmp_path / "run", 4)
+    )
+    assert result.steps == 4
+    assert result.evaluation == {}
+    with pytest.raises(InputError, match="tokenizer"):
+        export(tmp_path / "run", tmp_path / "encoder")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("optimizer", "sgd"),
+        ("learning_rate", 0.0),
+        ("train_batch_size", 0),
+        ("num_warmup_steps", -1),
+    ],
+)
+def test_bad_settings_are_named(name, value, pretrain_config):
+    with pytest.raises(InputError, match=f"{name}={value!r}"):
+        pretrain_config("data", "run", **{name: value})

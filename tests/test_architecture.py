@@ -1,0 +1,115 @@
+"""The rooms of docs/design.md, compared with the imports of the code."""
+
+import ast
+import pathlib
+import re
+
+import pytest
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[1]
+FOLDERS = {"albert_tf": "albert_tf", "albert_tf.export": "export"}
+
+
+@pytest.fixture(scope="module")
+def modules():
+    """Name of each module, without `albert_tf.` -> its syntax tree."""
+    trees = {}
+    for package, folder in FOLDERS.items():
+        for path in sorted((REPOSITORY / folder).rglob("*.py")):
+            parts = path.relative_to(REPOSITORY / folder).with_suffix("").parts
+            if parts[-1] == "__init__":
+                parts = parts[:-1]
+            name = ".".join([*package.split(".")[1:], *parts])
+            trees[name] = ast.parse(path.read_text())
+    return trees
+
+
+@pytest.fixture(scope="module")
+def imports(modules):
+    """Module -> modules of ours that it imports, at any level of nesting.
+
+    The public names in `albert_tf/__init__.py` are for type checkers and are
+    imported on first use.
+    """
+    found = {}
+    for name, tree in modules.items():
+        names = set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                names |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                assert node.level == 0, f"{name}: relative import"
+                names |= {f"{node.module}.{a.name}" for a in node.names}
+        ours = {n.removeprefix("albert_tf.") for n in names if n != "albert_tf"}
+        resolved = {n if n in modules else n.rpartition(".")[0] for n in ours}
+        found[name] = resolved & {*modules} - {"", name} if name else set()
+    return found
+
+
+@pytest.fixture(scope="module")
+def rooms():
+    text = (REPOSITORY / "docs" / "design.md").read_text()
+    table = text.partition("## Rooms")[2].partition("\n## ")[0]
+    return re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
+
+
+def room_of(module):
+    return module.partition(".")[0]
+
+
+def test_every_room_is_documented(modules, rooms):
+    found = {room_of(name) for name in modules} - {"", "__main__"}
+    assert sorted(rooms) == sorted(found)
+
+
+def test_rooms_import_only_what_stands_above_them(imports, rooms):
+    order = {room: number for number, room in enumerate(rooms)}
+    backwards = [
+        f"{module} imports {target}"
+        for module, targets in imports.items()
+        if module not in ("", "__main__")
+        for target in targets
+        if order[room_of(target)] > order[room_of(module)]
+    ]
+    assert not backwards
+
+
+def test_no_import_cycle(imports):
+    done, path = set(), []
+
+    def visit(module):
+        assert module not in path, " -> ".join([*path, module])
+        if module in done:
+            return
+        path.append(module)
+        for target in sorted(imports[module]):
+            visit(target)
+        path.pop()
+        done.add(module)
+
+    for module in imports:
+        visit(module)
+
+
+def test_functions_take_at_most_eight_parameters(modules):
+    """Constructors of public classes aside."""
+    long = []
+    for name, tree in modules.items():
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            given = node.args
+            parameters = [*given.posonlyargs, *given.args, *given.kwonlyargs]
+            named = [p for p in parameters if p.arg not in ("self", "cls")]
+            if len(named) > 8 and node.name != "__init__":
+                long.append(f"{name}.{node.name}: {len(named)}")
+    assert not long
+
+
+def test_files_are_as_long_as_their_idea():
+    lengths = {
+        str(path.relative_to(REPOSITORY)): len(path.read_text().splitlines())
+        for folder in FOLDERS.values()
+        for path in (REPOSITORY / folder).rglob("*.py")
+    }
+    assert {name: n for name, n in lengths.items() if n > 400} == {}

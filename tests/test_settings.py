@@ -1,0 +1,122 @@
+"""Settings: declared once, as fields of config dataclasses."""
+
+import dataclasses
+import json
+import sys
+
+import pytest
+
+import albert_tf
+from albert_tf.cli.flags import RENAMED_FLAGS, CommandFlags
+from albert_tf.cli.main import COMMANDS, main
+from albert_tf.errors import InputError
+from albert_tf.pretraining.config import PretrainConfig
+from albert_tf.settings import MACHINE, setting
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Extended(PretrainConfig):
+    # The one line that a new setting takes.
+    label_smoothing: float = setting(
+        0.0, "Smooth the labels.", group=MACHINE, bounds="[0, 1)"
+    )
+
+
+def test_a_setting_is_one_line(tmp_path):
+    flags = CommandFlags(Extended)
+    assert "--label_smoothing: Smooth the labels. (default: 0.0)" in (
+        flags.help()
+    )
+    recipe = tmp_path / "recipe.flags"
+    recipe.write_text("--label_smoothing=0.1\n--learning_rate=0.5\n")
+    flags.parse(
+        "pretrain", [f"--flagfile={recipe}", "--input=data", "--output=run"]
+    )
+    config = flags.build(Extended)
+    assert (config.label_smoothing, config.learning_rate) == (0.1, 0.5)
+    # What `prepare_run_folder` writes to run.json.
+    recorded = json.loads(json.dumps(config.settings()))
+    assert recorded["label_smoothing"] == 0.1
+    assert "--label_smoothing=0.1" in flags.as_text()
+    with pytest.raises(InputError, match=r"label_smoothing=2.0 must be in \["):
+        Extended(input="data", output="run", label_smoothing=2.0)
+
+
+def test_a_config_without_flags_has_the_defaults_of_the_command():
+    flags = CommandFlags(PretrainConfig)
+    flags.parse("pretrain", ["--input=data", "--output=run"])
+    assert flags.build(PretrainConfig) == PretrainConfig(
+        input="data", output="run"
+    )
+
+
+def test_pretraining_starts_from_albert_base_v2_unless_told_otherwise():
+    config = PretrainConfig(
+        input="data", output="run", config_overrides={"vocab_size": 8000}
+    )
+    assert config.architecture == albert_tf.AlbertConfig.from_official(
+        "albert_base_v2", vocab_size=8000
+    )
+    assert PretrainConfig(input="x", output="y", init_from="z").model is None
+
+
+@pytest.mark.parametrize(
+    ("command", "flag"),
+    [
+        ("create-data", "random_seed"),
+        ("finetune", "predict_batch_size"),
+        ("predict", "batch_size"),
+    ],
+)
+def test_old_flags_are_answered_with_the_new_ones(command, flag, capsys):
+    assert main([command, f"--{flag}=1"]) == 2
+    error = capsys.readouterr().err
+    assert f"--{flag} is now called --{RENAMED_FLAGS[flag]}\n" in error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["pretrain", "--lerning_rate=1"], "'lerning_rate'"),
+        (["pretrain", "--output=x"], "--input"),
+        (["predict", "--model=x", "--question=x"], "--question requires --con"),
+        (["predict", "--model=x", "--pair=x"], "--pair requires --text"),
+        (["predict", "--model=x", "--score"], "--score requires --input"),
+        (["predict", "--model=x", "--data=x"], "--data requires --glue_sub"),
+        (["predict", "--model=x", "--id_column=x"], "requires --input"),
+        (["predict", "--model=x", "--from=tfds"], "requires --glue_subm"),
+        (
+            ["finetune", "--task=mnli", "--init_from=x", "--output=y"]
+            + ["--text_column=a", "--data=d"],
+            "--text_column requires --task=text",
+        ),
+        (
+            ["finetune", "--task=text", "--init_from=x", "--output=y"],
+            "--data or --train",
+        ),
+        (["demo", "extra"], "unexpected argument 'extra'"),
+        (["pretrain", "--recipe=none"], "unknown recipe 'none'"),
+        (["analyze", "parameters", "albert_huge"], "'albert_huge'"),
+    ],
+)
+def test_wrong_flags_are_one_line_and_status_2(arguments, message, capsys):
+    assert main(arguments) == 2
+    output = capsys.readouterr()
+    assert message in output.err
+    assert output.err.count("\n") == 1
+    assert output.out == ""
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(command, capsys):
+    assert main([command, "--help"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith(f"albert {command}: ")
+    assert "\n  --" in text
+
+
+def test_public_names_are_all_there():
+    for name in albert_tf.__all__:
+        assert callable(getattr(albert_tf, name)), name
+    assert sorted(albert_tf.__all__) == sorted(albert_tf._MODULES)
+    assert albert_tf.export is sys.modules["albert_tf.export"]

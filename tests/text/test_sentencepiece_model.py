@@ -1,0 +1,154 @@
+import pytest
+import sentencepiece
+from sentencepiece import sentencepiece_model_pb2
+
+from albert_tf.errors import InputError
+from albert_tf.text.sentencepiece_model import split_digit_commas
+from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "empty file"),
+        (
+            b"version https://git-lfs.github.com/spec/v1\nsize 760289\n",
+            "Git LFS pointer.*git lfs pull",
+        ),
+        (b"\n<!DOCTYPE html>\n<html>", "web page"),
+        (b'{"version": "1.0"}', "JSON"),
+        (b"[PAD]\n[unused1]\n[UNK]\n[CLS]\n", r"no line \[MASK\] \[SEP\]"),
+        (b"<pad>\t0\n<unk>\t0\n", "text listing.*give the .model file"),
+        (b"\x00" * 99, "not a SentencePiece model"),
+        (b"hello", "not a SentencePiece model"),
+    ],
+)
+def test_says_what_the_file_is_instead(tmp_path, content, message):
+    path = tmp_path / "spiece.model"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=message) as raised:
+        AlbertTokenizer.from_file(path)
+    assert str(raised.value).startswith(f"{path}: ")
+    assert "\n" not in str(raised.value)
+
+
+def test_truncated_model(tmp_path, clean_model):
+    path = tmp_path / "spiece.model"
+    path.write_bytes(clean_model.read_bytes()[:400_000])
+    with pytest.raises(InputError, match="damaged"):
+        AlbertTokenizer.from_file(path)
+
+
+def test_absent_file_and_folder(tmp_path):
+    with pytest.raises(InputError, match="nothing.model: cannot be read: No"):
+        AlbertTokenizer.from_file(tmp_path / "nothing.model")
+    with pytest.raises(InputError, match="a folder"):
+        AlbertTokenizer.from_file(tmp_path)
+
+
+def test_remote_paths_are_read_by_tensorflow(comma_model):
+    tokenizer = AlbertTokenizer.from_file(f"file://{comma_model}")
+    assert tokenizer.model_bytes == comma_model.read_bytes()
+    with pytest.raises(InputError, match="file://.*absent: cannot be read"):
+        AlbertTokenizer.from_file(f"file://{comma_model}.absent")
+
+
+@pytest.mark.parametrize("missing", [["[MASK]"], ["<pad>"], ["[CLS]", "[SEP]"]])
+def test_names_the_special_pieces_that_are_missing(
+    tmp_path, comma_model, missing
+):
+    model = sentencepiece_model_pb2.ModelProto.FromString(
+        comma_model.read_bytes()
+    )
+    for piece in model.pieces:
+        if piece.piece in missing:
+            piece.piece = f"other{piece.piece}"
+    path = tmp_path / "other.model"
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(InputError) as raised:
+        AlbertTokenizer.from_file(path)
+    assert f"has no piece {' '.join(missing)};" in str(raised.value)
+
+
+def encode_pieces(processor, text, remove_mark):
+    """What google-research/albert does, piece by piece.
+
+    With `remove_mark` its dead branch lives, as in Hugging Face's tokenizer.
+    """
+    result = []
+    for piece in processor.encode(text, out_type=str):
+        if len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit():
+            again = processor.encode(piece[:-1].replace("▁", ""), out_type=str)
+            if remove_mark and piece[0] != "▁" and again[0][0] == "▁":
+                if len(again[0]) == 1:
+                    again = again[1:]
+                else:
+                    again[0] = again[0][1:]
+            result += [*again, piece[-1]]
+        else:
+            result.append(piece)
+    return result
+
+
+TEXTS = [
+    f"{a}{b}{c}"
+    for a in ("", "a", "b ", "2000,", "a34", "0,1,", "٢", "x1,")
+    for b in ("2,", "00,", "34,", "x1,", "y3,", "٢,", " a٣,", "a,", ",,", "–")
+    for c in ("", "b", " 2000, 1,", "2,2,2", " x,y,")
+]
+
+
+@pytest.mark.parametrize("rule", ["google", "corrected"])
+def test_is_the_original_rule(comma_model, rule):
+    processor = sentencepiece.SentencePieceProcessor(str(comma_model))
+    tokenizer = AlbertTokenizer.from_file(comma_model, digit_comma=rule)
+    for text in TEXTS:
+        pieces = encode_pieces(
+            processor, tokenizer.normalizer(text), rule == "corrected"
+        )
+        assert tokenizer.tokenize(text) == pieces
+        assert tokenizer.encode(text) == [
+            processor.piece_to_id(piece) for piece in pieces
+        ]
+
+
+def test_rules_differ_on_word_internal_pieces(comma_model):
+    google = AlbertTokenizer.from_file(comma_model)
+    corrected = AlbertTokenizer.from_file(comma_model, digit_comma="corrected")
+    assert google.tokenize("a2,b") == ["▁", "a", "▁2", ",", "b"]
+    assert corrected.tokenize("a2,b") == ["▁", "a", "2", ",", "b"]
+    # A mark that was there stays.
+    assert google.tokenize("1, a") == ["▁", "1", ",", "▁", "a"]
+    assert google.encode("1, a") == corrected.encode("1, a")
+    assert any(google.encode(t) != corrected.encode(t) for t in TEXTS)
+
+
+def test_off_splits_nothing(comma_model):
+    tokenizer = AlbertTokenizer.from_file(comma_model, digit_comma="off")
+    processor = sentencepiece.SentencePieceProcessor(str(comma_model))
+    assert not tokenizer.splits
+    for text in TEXTS:
+        normalized = tokenizer.normalizer(text)
+        assert tokenizer.encode(text) == processor.encode(normalized)
+
+
+def test_rules_agree_on_the_released_vocabulary(clean_model):
+    processor = sentencepiece.SentencePieceProcessor(str(clean_model))
+    google = split_digit_commas(processor, "google")
+    assert len(google) == 141
+    assert google == split_digit_commas(processor, "corrected")
+
+
+def test_piece_that_loses_its_mark_may_be_unknown(clean_model):
+    # As Hugging Face's: what the rule spells is looked up, not segmented.
+    class Processor(sentencepiece.SentencePieceProcessor):
+        def get_piece_size(self):
+            return 1
+
+        def id_to_piece(self, piece_id):
+            return "eloquent1,"
+
+    processor = Processor(str(clean_model))
+    (split,) = split_digit_commas(processor, "corrected").values()
+    assert [part.piece for part in split] == ["eloquent", "1", ","]
+    assert [part.id for part in split] == [processor.unk_id(), 165, 15]

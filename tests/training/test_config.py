@@ -1,0 +1,61 @@
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.training.config import TrainingConfig
+
+
+def stops(**settings):
+    config = TrainingConfig(**settings)
+    steps = [0]
+    while steps[-1] < config.num_train_steps:
+        steps.append(config.next_stop(steps[-1]))
+    return steps
+
+
+def test_loops_end_on_every_multiple_and_at_the_end():
+    assert stops(
+        num_train_steps=25,
+        steps_per_loop=4,
+        log_steps=10,
+        save_checkpoints_steps=7,
+        eval_steps=12,
+    ) == [0, 4, 7, 10, 12, 14, 18, 20, 21, 24, 25]
+
+
+def test_loops_are_as_long_as_allowed():
+    assert stops(
+        num_train_steps=300,
+        steps_per_loop=1000,
+        log_steps=100,
+        save_checkpoints_steps=1000,
+    ) == [0, 100, 200, 300]
+
+
+def test_evaluations_are_on_multiples_and_at_the_end():
+    config = TrainingConfig(num_train_steps=10, eval_steps=4)
+    assert [s for s in range(12) if config.evaluates_at(s)] == [4, 8, 10, 11]
+    config = TrainingConfig(num_train_steps=10)
+    assert [s for s in range(11) if config.evaluates_at(s)] == [10]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("num_train_steps", 0),
+        ("steps_per_loop", 0),
+        ("gradient_accumulation_steps", 0),
+        ("keep_checkpoint_max", 0),
+        ("eval_steps", -1),
+        ("on_divergence", "ignore"),
+        ("max_loss", -1.0),
+        ("max_loss", float("nan")),
+        ("rollback_window", 0),
+        ("clip_norm", -1.0),
+        ("clip_norm", float("inf")),
+        ("seed", -1),
+        ("seed", 2**31),
+    ],
+)
+def test_bad_values_are_named(name, value):
+    with pytest.raises(InputError, match=rf"{name}='?{value}'? must be"):
+        TrainingConfig(**({"num_train_steps": 10} | {name: value}))

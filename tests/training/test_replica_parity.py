@@ -1,0 +1,176 @@
+"""One device, two replicas and micro-batches train the same weights."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.config import AlbertConfig
+from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.pretraining.config import PretrainConfig
+from albert_tf.pretraining.loss import PretrainingLoss
+from albert_tf.pretraining.train import pretrain
+from albert_tf.training.checkpoint_files import read_checkpoint
+from albert_tf.training.config import TrainingConfig
+from albert_tf.training.distribution import make_strategy
+from albert_tf.training.logging import read_metrics
+from albert_tf.training.optimizers import Lamb
+from albert_tf.training.schedules import PolynomialDecay
+from albert_tf.training.trainer import Trainer
+
+MODEL = AlbertConfig(
+    vocab_size=600,
+    embedding_size=16,
+    hidden_size=32,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    intermediate_size=64,
+    max_position_embeddings=64,
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
+    initializer_range=0.1,
+)
+STEPS = 20
+
+# Slices are summed in another order, which costs float32 an ulp of a gradient;
+# 20 updates of at most 2e-3 of a weight's norm carry a few of them over.
+TOLERANCE = 1e-6
+
+
+@pytest.fixture(scope="module")
+def trained(records, tmp_path_factory):
+    """Returns `run(distribution, accumulation, dropout)`: values and metrics.
+
+    Every run goes through the entry point of `albert pretrain`, with LAMB, its
+    exclusions, and a clipping norm that all gradients exceed.
+    """
+    runs = {}
+
+    def run(distribution, accumulation, dropout=0.0):
+        key = (distribution, accumulation, dropout)
+        if key not in runs:
+            folder = tmp_path_factory.mktemp("runs") / "run"
+            pretrain(
+                PretrainConfig(
+                    input=str(records),
+                    output=folder,
+                    model=MODEL.replace(
+                        hidden_dropout_prob=dropout,
+                        attention_probs_dropout_prob=dropout,
+                    ),
+                    num_train_steps=STEPS,
+                    log_steps=5,
+                    clip_norm=0.5,
+                    gradient_accumulation_steps=accumulation,
+                    seed=3,
+                    train_batch_size=16,
+                    optimizer="lamb",
+                    learning_rate=2e-3,
+                    num_warmup_steps=3,
+                    eval_batch_size=10,
+                    max_eval_steps=4,
+                    distribution=distribution,
+                )
+            )
+            prefix = folder / "checkpoints" / f"step-{STEPS:08d}"
+            runs[key] = read_checkpoint(prefix), read_metrics(folder)
+        return runs[key]
+
+    return run
+
+
+def assert_same_weights(run, other):
+    values, expected = run[0], other[0]
+    assert values.keys() == expected.keys()
+    for name, value in values.items():
+        np.testing.assert_allclose(
+            value, expected[name], rtol=0, atol=TOLERANCE, err_msg=name
+        )
+
+
+@pytest.mark.parametrize(
+    ("distribution", "accumulation"),
+    [
+        ("mirrored", 2),
+        pytest.param("one_device", 4, marks=pytest.mark.slow),
+        pytest.param("mirrored", 1, marks=pytest.mark.slow),
+    ],
+)
+def test_same_weights_without_dropout(trained, distribution, accumulation):
+    reference = trained("one_device", 1)
+    run = trained(distribution, accumulation)
+    assert_same_weights(run, reference)
+    for line, expected in zip(run[1], reference[1], strict=True):
+        assert line["split"] == expected["split"]
+        for name in ("loss", "mlm_loss", "sop_loss", "mlm_accuracy"):
+            # Held-out batches of 10, the last one smaller: the replicas' parts
+            # are of different sizes, and the means are those of all examples.
+            assert line["values"][name] == pytest.approx(
+                expected["values"][name], rel=1e-5
+            )
+
+
+def test_clipping_was_active_and_the_loss_falls(trained):
+    _, lines = trained("one_device", 1)
+    values = [line["values"] for line in lines if line["split"] == "train"]
+    assert len(values) == STEPS // 5
+    assert min(x["gradient_norm"] for x in values) > 1.0  # clip_norm is 0.5
+    assert values[-1]["loss"] < values[0]["loss"] - 0.02
+
+
+@pytest.mark.slow
+def test_two_replicas_drop_out_as_two_micro_batches_do(trained):
+    split = trained("mirrored", 1, dropout=0.1)
+    assert_same_weights(split, trained("one_device", 2, dropout=0.1))
+    values, _ = trained("one_device", 1)  # without dropout
+    name = "model/mlm_head/dense/kernel"
+    assert np.abs(split[0][name] - values[name]).max() > 100 * TOLERANCE
+
+
+class SquaredLoss(PretrainingLoss):
+    """Logs the square of each slice's loss, too."""
+
+    def __call__(self, model, batch, normalizers, seed):
+        loss, metrics = super().__call__(model, batch, normalizers, seed)
+        return loss, metrics | {"square": tf.stack([loss**2, 1.0])}
+
+
+def spread_of_losses(dropout):
+    """Variance of the losses of two replicas with equal examples."""
+    rows = tf.constant([[2, 9, 8, 7, 6, 3]] * 4)
+    batch = {
+        "input_word_ids": rows,
+        "input_mask": tf.ones_like(rows),
+        "input_type_ids": tf.zeros_like(rows),
+        "masked_lm_positions": tf.constant([[1, 3]] * 4),
+        "masked_lm_ids": tf.constant([[11, 12]] * 4),
+        "masked_lm_weights": tf.ones([4, 2]),
+        "sentence_order_labels": tf.ones([4], tf.int32),
+    }
+    strategy = make_strategy("mirrored")
+    with strategy.scope():
+        model = AlbertPretrainer(
+            MODEL.replace(
+                num_hidden_layers=1,
+                hidden_dropout_prob=dropout,
+                attention_probs_dropout_prob=dropout,
+            )
+        )
+    metrics = (
+        Trainer(
+            TrainingConfig(num_train_steps=1),
+            strategy,
+            model,
+            SquaredLoss(),
+            Lamb(),
+            PolynomialDecay(1e-3, 10),
+        )
+        .fit(lambda step: tf.data.Dataset.from_tensors(batch).repeat())
+        .metrics
+    )
+    return metrics["square"] - (metrics["loss"] / 2) ** 2
+
+
+@pytest.mark.slow
+def test_replicas_have_masks_of_their_own():
+    assert spread_of_losses(dropout=0.1) > 1e-4
+    assert abs(spread_of_losses(dropout=0.0)) < 1e-5
