@@ -100,7 +100,7 @@ def test_a_data_set_of_a_library(albert, folder):
     command = f"{NAMED} {named} --output=named --cache_dir=cache"
     result = albert(folder, command)
     assert result.returncode == 0, result.stderr
-    assert "task      sst2: classes 0, 1" in result.stderr
+    assert "task      sst2: text_classification 0, 1" in result.stderr
     assert "48 to train on, 48 to score on" in result.stderr
     # Given again it is the same run, whose features are in the cache.
     result = albert(folder, command)
