@@ -1,4 +1,4 @@
-"""Bytes that a pretraining step takes, from the formula, without a model."""
+"""Memory of a pretraining step, estimated by formula without a model."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""training."""
+"""Training: the trainer, its train step, and everything that knows no task."""
