@@ -14,6 +14,16 @@ class InputError(ValueError):
     """
 
 
+class StorageError(OSError):
+    """A disk is full; the message names what was to be written."""
+
+    def __init__(self, code: int, message: str):
+        super().__init__(code, message)
+
+    def __str__(self) -> str:
+        return str(self.strerror)
+
+
 def import_package(name: str) -> types.ModuleType:
     """Returns a module of a package that the extra `tasks` installs.
 

@@ -21,7 +21,7 @@ from albert_tf.export.saved_model import (
     dict_function,
     training_function,
 )
-from albert_tf.files import new_folder
+from albert_tf.folders import new_folder
 from albert_tf.layers.dropout import dropout_seeds
 from albert_tf.models.base import ENCODER_INPUTS, MASKED_LM_POSITIONS
 from albert_tf.models.encoder import AlbertEncoder

@@ -25,11 +25,12 @@ from albert_tf.export.manifest import (
     describe_weights,
 )
 from albert_tf.export.model_card import describe_export
-from albert_tf.files import PathPatterns, new_folder
+from albert_tf.files import PathPatterns
 from albert_tf.finetuning.data import examples_from_lines, read_examples
 from albert_tf.finetuning.examples import BadExamples
 from albert_tf.finetuning.model_folder import FinetunedModel
 from albert_tf.finetuning.task_type import TaskType
+from albert_tf.folders import new_folder
 from albert_tf.pretraining.documents import find_text_files, read_documents
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.tokenizer_files import tokenizer_files

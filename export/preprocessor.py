@@ -21,7 +21,7 @@ from albert_tf.export.saved_model import (
     attach_vocabulary,
     tokenize_endpoint,
 )
-from albert_tf.files import new_folder
+from albert_tf.folders import new_folder
 from albert_tf.text.preprocessor import AlbertPreprocessor
 
 _SHORTEST = 3

@@ -18,8 +18,8 @@ from albert_tf.export.manifest import (
 )
 from albert_tf.export.model_card import describe_export
 from albert_tf.export.saved_model import Endpoint, attach_tokenizer
-from albert_tf.files import new_folder
 from albert_tf.finetuning.serving import Inputs, ServingGraph
+from albert_tf.folders import new_folder
 
 
 def export_task(

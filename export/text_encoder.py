@@ -24,7 +24,7 @@ from albert_tf.export.saved_model import (
     attach_tokenizer,
     tokenize_endpoint,
 )
-from albert_tf.files import new_folder
+from albert_tf.folders import new_folder
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.model_graph import check_encoder, check_vocabulary
 from albert_tf.models.pretrainer import AlbertPretrainer

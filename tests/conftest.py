@@ -1,5 +1,6 @@
 import contextlib
 import gc
+import itertools
 import json
 import os
 import pathlib
@@ -62,6 +63,63 @@ def shared():
         return path
 
     return find
+
+
+class _Killed(BaseException):
+    """Takes the place of a signal that ends the process."""
+
+
+@pytest.fixture(scope="session")
+def each_kill():
+    """Kills a function before each of its changes of files, one at a time.
+
+    Yields, from `each_kill(prepare, run)`, what `prepare(<name>)` returned,
+    after `run` of it was killed: before its first change of a file or folder,
+    in the next turn before its second, and so on to the last. Nothing that
+    `finally` would still do is done either.
+    """
+    allowed = None
+
+    def changes(event, arguments):
+        if event == "open":
+            *_, flags = arguments
+            return bool(flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
+        return event in (
+            "os.mkdir",
+            "os.rename",
+            "os.remove",
+            "os.rmdir",
+            "os.link",
+            "os.symlink",
+            "ctypes.dlsym",  # The exchange of two names.
+        )
+
+    def watch(event, arguments):
+        nonlocal allowed
+        if allowed is None or not changes(event, arguments):
+            return
+        if allowed == 0:
+            raise _Killed
+        allowed -= 1
+
+    # There is no way to remove it.
+    sys.addaudithook(watch)
+
+    def kill(prepare, run):
+        nonlocal allowed
+        for number in itertools.count():
+            prepared = prepare(f"{number}")
+            allowed = number
+            try:
+                run(prepared)
+                return
+            except _Killed:
+                allowed = None
+                yield prepared
+            finally:
+                allowed = None
+
+    return kill
 
 
 @pytest.fixture(scope="session")

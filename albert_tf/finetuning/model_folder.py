@@ -9,13 +9,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from albert_tf.errors import InputError
-from albert_tf.files import read_text, write_atomically
+from albert_tf.files import read_text
 from albert_tf.finetuning.registry import make_task_type, with_settings
 from albert_tf.finetuning.task_config import TaskConfig
 from albert_tf.finetuning.task_type import TaskType
+from albert_tf.interop.checkpoint import Vocabulary
 from albert_tf.interop.formats.run_folder import TASK_FILE, fine_tuned_model
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.models.base import AlbertModel
+from albert_tf.models.pretrained import checkpoint_of, write_pretrained
 
 Path = str | os.PathLike[str]
 
@@ -62,9 +64,8 @@ def save_model(
     Raises:
       InputError: the folder cannot be written to.
     """
-    model.save_pretrained(folder, task_type.tokenizer)
-    # Last: where it is, the folder is complete.
-    write_atomically(os.path.join(folder, TASK_FILE), task.to_json())
+    model.vocabulary = Vocabulary(task_type.tokenizer)
+    write_pretrained(checkpoint_of(model), folder, {TASK_FILE: task.to_json()})
 
 
 def open_model_folder(path: Path | ModelFolder) -> ModelFolder:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from albert_tf.errors import InputError
-from albert_tf.files import new_folder
+from albert_tf.folders import new_folder
 from albert_tf.interop.checkpoint import Checkpoint, LazyArrays, Vocabulary
 from albert_tf.interop.formats import google, huggingface, keras_hub
 from albert_tf.interop.names import HEADS, component_of

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-import pathlib
-import uuid
+from collections.abc import Mapping
 
 import keras
 import numpy as np
 
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, StorageError
+from albert_tf.folders import replace_folder, temporary_folder
 from albert_tf.interop.checkpoint import Checkpoint, HeadSettings, LazyArrays
-from albert_tf.interop.formats.huggingface import write_huggingface
+from albert_tf.interop.formats.huggingface import CONFIG_FILE, write_huggingface
 from albert_tf.interop.names import COMPONENTS, component_of, tensors_of
 
 # With `new_head`, task heads are always initialized; the pretraining heads and
@@ -91,29 +91,29 @@ def checkpoint_of(model) -> Checkpoint:
 
 
 def write_pretrained(
-    checkpoint: Checkpoint, folder: str | os.PathLike[str]
+    checkpoint: Checkpoint,
+    folder: str | os.PathLike[str],
+    files: Mapping[str, str] | None = None,
 ) -> None:
-    """Writes a model's folder; files of other names in it stay.
+    """Writes a model's folder in one step; files of other names in it stay.
 
-    Each file is replaced as a whole, the config last.
+    Args:
+      checkpoint: the model.
+      folder: may exist.
+      files: further text files, name -> content.
 
     Raises:
       InputError: the folder cannot be made or written to.
+      StorageError: the disk is full.
     """
-    folder = pathlib.Path(folder)
-    new = folder.parent / f".{folder.name}.{uuid.uuid4().hex}.tmp"
     try:
-        new.mkdir(parents=True)
-        try:
+        with temporary_folder(folder) as new:
             write_huggingface(checkpoint, new)
-            folder.mkdir(exist_ok=True)
-            names = sorted(p.name for p in new.iterdir())
-            for name in sorted(names, key=lambda name: name == "config.json"):
-                os.replace(new / name, folder / name)
-        finally:
-            for path in new.iterdir():
-                path.unlink()
-            new.rmdir()
+            for name, content in (files or {}).items():
+                (new / name).write_text(content, "utf-8")
+            replace_folder(new, folder, marker=CONFIG_FILE)
+    except StorageError:
+        raise
     except OSError as error:
         raise InputError(
             f"{folder}: cannot be written: {error.strerror or error}"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import collections
 import itertools
+import json
 import multiprocessing
 import os
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from concurrent import futures
 from concurrent.futures import process
 from typing import Any
@@ -16,7 +17,12 @@ import numpy as np
 import tqdm
 
 from albert_tf.errors import InputError
-from albert_tf.files import local_path, sha256, temporary_folder
+from albert_tf.files import local_path, sha256
+from albert_tf.folders import (
+    check_replaceable,
+    replace_folder,
+    temporary_folder,
+)
 from albert_tf.pretraining.block_worker import (
     SPLIT_TAGS,
     BlockRecords,
@@ -27,13 +33,13 @@ from albert_tf.pretraining.block_worker import (
 from albert_tf.pretraining.data_config import PretrainingDataConfig
 from albert_tf.pretraining.documents import find_text_files, read_blocks
 from albert_tf.pretraining.manifest import (
+    MANIFEST_NAME,
     build_manifest,
+    data_files,
     describe_split,
+    find_manifest,
+    is_shard,
     shard_names,
-)
-from albert_tf.pretraining.output_folder import (
-    check_output_folder,
-    publish,
 )
 from albert_tf.pretraining.record_writer import ShardWriter
 from albert_tf.text.tokenizer_files import tokenizer_files
@@ -73,15 +79,15 @@ def create_pretraining_data(
         would be empty.
     """
     files = find_text_files(config.input)
-    folder = local_path(config.output).absolute()
+    folder = local_path(config.output)
     shards = {
         split: shard_names(split, number, config.compress)
         for split, number in config.shards_of_splits().items()
     }
-    tokenizer = tokenizer_files(config.tokenizer)
-    new_files = itertools.chain(tokenizer, *shards.values())
-    check_output_folder(folder, new_files, config.overwrite)
+    contents = tokenizer_files(config.tokenizer)
+    new_files = {*contents, *itertools.chain(*shards.values())}
     with temporary_folder(folder) as temporary:
+        _replaced_files(folder, new_files, config.overwrite)
         paths = {
             split: [temporary / name for name in names]
             for split, names in shards.items()
@@ -94,10 +100,54 @@ def create_pretraining_data(
             splits=splits,
             label_counts=label_counts,
         )
-        for name, content in tokenizer.items():
+        text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
+        contents[MANIFEST_NAME] = text.encode()
+        for name, content in contents.items():
             (temporary / name).write_bytes(content)
-        publish(temporary, folder, manifest)
+        # Again, as the folder may have changed since.
+        old = _replaced_files(folder, new_files, config.overwrite)
+        replace_folder(temporary, folder, obsolete=old)
     return manifest
+
+
+def _replaced_files(
+    folder: pathlib.Path, new_files: Collection[str], overwrite: bool
+) -> list[str]:
+    """Returns the files of the data set in a folder, which will be replaced.
+
+    Args:
+      folder: the output folder, which may exist.
+      new_files: names of the files to write, without the manifest.
+      overwrite: whether a finished data set may be replaced.
+
+    Raises:
+      InputError: the folder is a file; it is not empty, without `overwrite`; it
+        cannot be replaced; or it has one of the new files, or another shard,
+        that no manifest lists.
+    """
+    if not folder.exists():
+        return []
+    if not folder.is_dir():
+        raise InputError(f"output {folder}: is a file; name a folder")
+    present = {path.name for path in folder.iterdir()}
+    if present and not overwrite:
+        finished = MANIFEST_NAME in present
+        what = "a finished data set" if finished else "other files"
+        raise InputError(
+            f"output {folder}: already holds {what}; choose another folder, or "
+            "give overwrite"
+        )
+    check_replaceable(folder)
+    manifest = find_manifest(folder)
+    old = data_files(manifest) if manifest else []
+    ours = present.intersection(new_files).union(filter(is_shard, present))
+    unlisted = ours.difference(old)
+    if unlisted:
+        raise InputError(
+            f"output {folder}: {min(unlisted)} exists and belongs to no "
+            "finished data set; move it away or choose another folder"
+        )
+    return [*old, MANIFEST_NAME]
 
 
 def _write_splits(

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from albert_tf.errors import InputError
+from albert_tf.files import exists, read_text
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.tokenizer_files import (
     MODEL_FILE,
@@ -54,11 +54,10 @@ def read_manifest(folder: str | os.PathLike[str]) -> dict[str, Any]:
 def find_manifest(folder: str | os.PathLike[str]) -> dict[str, Any] | None:
     """Reads the manifest in a folder; returns None where there is none."""
     path = os.path.join(os.fspath(folder), MANIFEST_NAME)
-    if not tf.io.gfile.exists(path):
+    if not exists(path):
         return None
     try:
-        with tf.io.gfile.GFile(path) as file:
-            manifest = json.loads(file.read())
+        manifest = json.loads(read_text(path))
     except ValueError:
         manifest = None
     if not isinstance(manifest, dict) or manifest.get("format") != _FORMAT:
@@ -80,6 +79,11 @@ def shard_names(split: str, num_shards: int, compress: bool) -> list[str]:
     ]
 
 
+def is_shard(name: str) -> bool:
+    """Returns whether a file has the name of a record file."""
+    return _SHARD_NAME.fullmatch(name) is not None
+
+
 def data_files(manifest: Mapping[str, Any]) -> list[str]:
     """Returns the names of the tokenizer's and record files of a manifest."""
     names = [
@@ -87,7 +91,7 @@ def data_files(manifest: Mapping[str, Any]) -> list[str]:
         for split in manifest["splits"].values()
         for file in split["files"]
         # This list decides which files may be replaced: only shards.
-        if _SHARD_NAME.fullmatch(file["name"])
+        if is_shard(file["name"])
     ]
     # 0.1.0 did not write it, and had one kind of tokenizer.
     model = manifest.get("tokenizer", {}).get("file")

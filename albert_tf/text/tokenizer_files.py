@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any, get_args
 
 from albert_tf.errors import InputError
+from albert_tf.files import exists, read_text
 from albert_tf.text.added_tokens import (
     added_tokens_without_specials,
     check_added_tokens,
@@ -144,25 +145,20 @@ def load_tokenizer(folder: str | os.PathLike[str]) -> Tokenizer:
     Raises:
       InputError: a file is missing or invalid, or a setting is not supported.
     """
-    # Imported here, as tokenizers do not need TensorFlow.
-    from tensorflow.io import gfile
-
     folder = os.fspath(folder)
     path, model, pieces, json_file = (
         os.path.join(folder, name)
         for name in (SETTINGS_FILE, MODEL_FILE, WORDPIECE_FILE, TOKENIZER_JSON)
     )
     tokenizer_class, rebuilt = AlbertTokenizer, None
-    if not gfile.exists(model) and gfile.exists(pieces):
+    if not exists(model) and exists(pieces):
         tokenizer_class, model = WordPieceTokenizer, pieces
-    if not gfile.exists(model) and gfile.exists(json_file):
+    if not exists(model) and exists(json_file):
         rebuilt = read_tokenizer_json(read_model(json_file), json_file)
-    if gfile.exists(path):
-        with gfile.GFile(path) as file:
-            text = file.read()
+    if exists(path):
+        text = read_text(path)
     elif rebuilt or (
-        gfile.exists(model)
-        and gfile.exists(os.path.join(folder, _HUGGING_FACE_CONFIG))
+        exists(model) and exists(os.path.join(folder, _HUGGING_FACE_CONFIG))
     ):
         text = "{}"
     else:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 import sentencepiece
 
 from albert_tf.errors import InputError
+from albert_tf.files import is_remote, write_together
 from albert_tf.settings import check_settings, setting
 from albert_tf.text.normalizer import Normalizer
 
@@ -87,7 +88,7 @@ def train_vocabulary(
     config = config or VocabularyConfig()
     if isinstance(sentences, str):
         raise TypeError("sentences must be many strings, not one str.")
-    if "://" in os.fspath(output):
+    if is_remote(output):
         raise InputError(
             f"output={os.fspath(output)!r}: a vocabulary is "
             "written to a local folder; name one, and copy it there."
@@ -197,7 +198,7 @@ def _explained(error: RuntimeError, config: VocabularyConfig) -> Exception:
 
 
 def _write(model: bytes, prefix: pathlib.Path) -> pathlib.Path:
-    """Writes PREFIX.model and PREFIX.vocab, each atomically."""
+    """Writes PREFIX.model and PREFIX.vocab, which lists its pieces."""
     processor = sentencepiece.SentencePieceProcessor()
     processor.LoadFromSerializedProto(model)
     # The format of SentencePiece's own command.
@@ -205,9 +206,6 @@ def _write(model: bytes, prefix: pathlib.Path) -> pathlib.Path:
         f"{processor.id_to_piece(i)}\t{processor.get_score(i):g}\n"
         for i in range(processor.get_piece_size())
     )
-    for suffix, content in ((".vocab", listing.encode()), (".model", model)):
-        path = prefix.with_name(prefix.name + suffix)
-        partial = path.with_name(f"{path.name}.partial-{os.getpid()}")
-        partial.write_bytes(content)
-        partial.replace(path)
+    path = prefix.with_name(prefix.name + ".model")
+    write_together({path: model, path.with_suffix(".vocab"): listing})
     return path

@@ -260,7 +260,7 @@ def test_folders_that_cannot_be(tmp_path):
     model = AlbertEncoder.from_pretrained(GOOGLE)
     (tmp_path / "file").write_text("x")
     for path in (tmp_path / "file", tmp_path / "file" / "folder"):
-        with pytest.raises(InputError, match=f"{path}: cannot be written"):
+        with pytest.raises(InputError, match="is a file|cannot make a folder"):
             model.save_pretrained(path)
     assert (tmp_path / "file").read_text() == "x"
     assert [path.name for path in tmp_path.iterdir()] == ["file"]

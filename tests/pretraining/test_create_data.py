@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -366,18 +367,90 @@ def test_killed_run_leaves_nothing_that_looks_finished(
     assert list(output.parent.iterdir()) == [output]
 
 
+def test_killed_anywhere_the_old_data_or_the_new_are_whole(
+    create, corpus, tmp_path, each_kill
+):
+    settings = {"input": f"{corpus}/c.txt", "dupe_factor": 1, "num_shards": 2}
+    old, _ = create("old", heldout_fraction=0.2, dupe_factor=1)
+    new, _ = create("new", **settings)
+
+    def prepare(name):
+        return shutil.copytree(old, tmp_path / f"kill-{name}" / "data")
+
+    def overwrite(folder):
+        create(f"{folder.parent.name}/data", **settings, overwrite=True)
+
+    states = []
+    for folder in each_kill(prepare, overwrite):
+        states.append(contents(folder) == contents(new))
+        assert states[-1] or contents(folder) == contents(old)
+        overwrite(folder)
+        assert contents(folder) == contents(new)
+        assert list(folder.parent.iterdir()) == [folder]
+    assert {*states} == {True, False}
+    assert states == sorted(states)
+
+
 def test_a_folder_with_data_is_refused(create):
     folder, _ = create()
     before = contents(folder)
     with pytest.raises(InputError, match="already holds a finished data set"):
         create(seed=2)
     assert contents(folder) == before
+    (folder / "notes.txt").write_text("mine")
     create(seed=2, num_shards=2, overwrite=True)
     after = contents(folder)
     assert sum(name.endswith("-of-00002.tfrecord") for name in after) == 2
     assert not any(name.endswith("-of-00003.tfrecord") for name in after)
+    assert after["notes.txt"] == b"mine"
     manifest = json.loads(after["manifest.json"])
     assert manifest["settings"]["seed"] == 2
+    # A manifest cannot have other files taken away.
+    names = ["../victim.txt", "notes.txt"]
+    manifest["splits"]["train"]["files"] += [{"name": name} for name in names]
+    (folder.parent / "victim.txt").write_text("mine")
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    create(overwrite=True)
+    assert (folder / "notes.txt").exists()
+    assert (folder.parent / "victim.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["notes.txt"], None),
+        (["spiece.model"], "spiece.model exists and belongs to no finished"),
+        (["heldout-00000-of-00007.tfrecord"], "exists and belongs to no"),
+        (["manifest.json"], "not a manifest of pretraining data"),
+    ],
+)
+def test_files_that_no_manifest_lists_are_never_written_over(
+    create, tmp_path, names, message
+):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for name in names:
+        (folder / name).write_text("mine")
+    with pytest.raises(InputError, match="already holds"):
+        create()
+    if message:
+        with pytest.raises(InputError, match=message):
+            create(overwrite=True)
+        assert {path.name for path in folder.iterdir()} == {*names}
+    else:
+        create(overwrite=True)
+    assert all((folder / name).read_text() == "mine" for name in names)
+
+
+def test_outputs_that_cannot_be_a_folder(create, tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="is a file; name a folder"):
+        create("file", overwrite=True)
+    with pytest.raises(InputError, match="cannot make a folder in"):
+        create("file/data")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="is the current folder or one above"):
+        create(output=".", overwrite=True)
 
 
 def test_splits_without_records_are_refused(create, tmp_path):

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.pretraining import record_files
+from albert_tf.pretraining import manifest, record_files
 from albert_tf.pretraining.manifest import read_manifest
 from albert_tf.pretraining.record_files import count_records, read_records
 from albert_tf.pretraining.record_writer import parse_example
@@ -93,7 +93,7 @@ def test_opening_looks_at_each_file_once(folder, monkeypatch):
         monkeypatch.setattr(owner, name, counting)
 
     count(tf.io.gfile, "stat")
-    count(tf.io.gfile, "GFile")
+    count(manifest, "read_text")
     count(record_files, "sample_records")
     count(record_files, "count_records")
     monkeypatch.setattr(
@@ -114,7 +114,7 @@ def test_opening_looks_at_each_file_once(folder, monkeypatch):
         ("sample_records", files[0].path): 1,
         ("sample_records", files[-1].path): 1,
     }
-    assert looks["GFile", f"{folder}/manifest.json"] == 1
+    assert looks["read_text", f"{folder}/manifest.json"] == 1
 
 
 def test_files_without_a_manifest_are_counted_once(folder, monkeypatch):

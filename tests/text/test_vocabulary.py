@@ -161,6 +161,29 @@ def test_output_is_checked_before_the_corpus_is_read(tmp_path):
         train_vocabulary(unread(), "gs://b/x")
 
 
+def test_a_new_listing_is_never_beside_an_old_model(
+    corpus, tmp_path, each_kill
+):
+    def train(folder, size=100):
+        config = VocabularyConfig(vocab_size=size, num_threads=1)
+        train_vocabulary(corpus[:20], folder / "en", config)
+
+    def prepare(name):
+        (tmp_path / name).mkdir()
+        train(tmp_path / name, size=110)
+        return tmp_path / name
+
+    for folder in each_kill(prepare, train):
+        tokenizer = AlbertTokenizer.from_file(folder / "en.model")
+        listing = folder / "en.vocab"
+        if listing.exists():
+            lines = listing.read_text().count("\n")
+            assert lines == tokenizer.vocab_size
+        train(folder)
+        assert {x.name for x in folder.iterdir()} == {"en.model", "en.vocab"}
+        assert listing.read_text().count("\n") == 100
+
+
 def test_is_quiet(tmp_path):
     program = (
         "from albert_tf.text.vocabulary import *;"

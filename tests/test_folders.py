@@ -5,9 +5,14 @@ import sys
 
 import pytest
 
-from albert_tf import files as new_folder_module
+from albert_tf import folders
 from albert_tf.errors import InputError
-from albert_tf.files import new_folder, swap_folders
+from albert_tf.folders import (
+    new_folder,
+    replace_folder,
+    swap_folders,
+    temporary_folder,
+)
 
 
 def test_appears_when_it_is_complete(tmp_path):
@@ -109,7 +114,7 @@ def test_paths_that_cannot_work(tmp_path):
 
 OVERWRITER = """
 import sys
-from albert_tf.files import new_folder
+from albert_tf.folders import new_folder
 for _ in range(300):
     with new_folder(sys.argv[1], overwrite=True) as folder:
         (folder / "saved_model.pb").touch()
@@ -134,7 +139,7 @@ def test_there_is_one_at_every_moment_while_it_is_replaced(tmp_path):
 
 def test_without_exchange_it_is_replaced_too(tmp_path, monkeypatch):
     # What `swap_folders` says on NFS.
-    monkeypatch.setattr(new_folder_module, "swap_folders", lambda *_: False)
+    monkeypatch.setattr(folders, "swap_folders", lambda *_: False)
     test_overwrite_replaces_the_whole_folder(tmp_path)
 
 
@@ -145,7 +150,7 @@ def test_swap_of_what_is_not_there(tmp_path):
 
 KILLED = """
 import sys
-from albert_tf.files import new_folder
+from albert_tf.folders import new_folder
 with new_folder(sys.argv[1]) as folder:
     (folder / "saved_model.pb").touch()
     print(folder, flush=True)
@@ -181,3 +186,114 @@ def test_leftovers_of_the_killed_are_removed_but_not_of_the_living(tmp_path):
     living.communicate()  # Goes on, and finds that the path is taken now.
     assert living.returncode == 1
     assert sorted(tmp_path.iterdir()) == [others, target]
+
+
+def replace(path):
+    """Replaces what `saved_model` made, beside a file and a link of others."""
+    with temporary_folder(path) as folder:
+        (folder / "saved_model.pb").write_text("new")
+        (folder / "new_file").write_text("new")
+        replace_folder(folder, path, obsolete=["old_file"])
+
+
+def content(path):
+    return {
+        str(x.relative_to(path)): x.read_text()
+        for x in path.rglob("*")
+        if x.is_file()
+    }
+
+
+OTHERS = {"notes.txt": "mine", "deep/er/a": "mine", "link": "mine"}
+OLD = OTHERS | {"saved_model.pb": "old", "old_file": "old"}
+NEW = OTHERS | {"saved_model.pb": "new", "new_file": "new"}
+
+
+def with_others(path):
+    path = saved_model(path)
+    (path / "notes.txt").write_text("mine")
+    (path / "link").symlink_to("notes.txt")
+    (path / "deep" / "er").mkdir(parents=True)
+    (path / "deep" / "er" / "a").write_text("mine")
+    return path
+
+
+def test_files_of_others_stay_in_a_replaced_folder(tmp_path):
+    target = with_others(tmp_path / "a")
+    target.chmod(0o750)
+    note = (target / "notes.txt").stat().st_ino
+    replace(target)
+    assert content(target) == NEW
+    assert (target / "notes.txt").stat().st_ino == note
+    assert (target / "link").is_symlink()
+    assert target.stat().st_mode & 0o777 == 0o750
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_links_to_a_folder_are_followed(tmp_path):
+    target = with_others(tmp_path / "disk")
+    (tmp_path / "a").symlink_to("disk")
+    replace(tmp_path / "a")
+    assert (tmp_path / "a").is_symlink()
+    assert content(target) == NEW
+
+
+@pytest.mark.parametrize("exchange", [True, False])
+def test_killed_anywhere_it_is_old_or_new_and_goes_on(
+    tmp_path, monkeypatch, each_kill, exchange
+):
+    if not exchange:
+        monkeypatch.setattr(folders, "swap_folders", lambda *_: False)
+    states = set()
+
+    def prepare(name):
+        (tmp_path / name).mkdir()
+        return with_others(tmp_path / name / "a")
+
+    for target in each_kill(prepare, replace):
+        found = content(target) if target.exists() else None
+        if found is None:
+            # Between two renamings: the next one gives the old its name back.
+            assert not exchange
+            with temporary_folder(target):
+                found = content(target)
+        assert found in (OLD, NEW)
+        states.add(found == NEW)
+        replace(target)
+        assert content(target) == NEW
+        assert list(target.parent.iterdir()) == [target]
+    assert states == {True, False}
+
+
+def test_a_folder_that_cannot_be_replaced(tmp_path, monkeypatch, each_kill):
+    target = with_others(tmp_path / "a")
+    monkeypatch.chdir(target / "deep")
+    with pytest.raises(InputError, match="is the current folder or one above"):
+        replace(target)
+    with (
+        pytest.raises(InputError, match="is the current folder or one above"),
+        new_folder(target, overwrite=True),
+    ):
+        pytest.fail("entered")
+    assert content(target) == OLD
+
+    def fill(path):
+        monkeypatch.chdir(path)
+        with temporary_folder(".") as folder:
+            (folder / "saved_model.pb").write_text("new")
+            (folder / "old_file").write_text("new")
+            replace_folder(folder, ".", marker="saved_model.pb")
+
+    for path in each_kill(lambda name: with_others(tmp_path / name), fill):
+        found = content(path)
+        assert (
+            found.get("saved_model.pb") != "new" or found["old_file"] == "new"
+        )
+        assert (
+            found.get("saved_model.pb") != "old" or found["old_file"] == "old"
+        )
+        fill(path)
+        assert content(path) == OTHERS | {
+            "saved_model.pb": "new",
+            "old_file": "new",
+        }
