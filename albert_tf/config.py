@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from albert_tf.errors import InputError
+from albert_tf.input_files import is_typed, parse_json, read_json, shown
 
 SHARING = ("all", "attention", "ffn", "none")
 ACTIVATIONS = ("gelu_tanh", "gelu_erf", "relu", "tanh", "linear")
@@ -32,6 +33,11 @@ INERT_KEYS = {
     "layers_to_keep": ([],),
 }
 
+# Nobody's model is as deep, or as large as int32 can count. A config that asks
+# for more would exhaust the machine before its weights are looked at.
+MAX_BLOCKS = 1024
+_MAX_SIZE = 2**31 - 1
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AlbertConfig:
@@ -45,7 +51,8 @@ class AlbertConfig:
       vocab_size: V, number of entries of the vocabulary.
       embedding_size: E, width of the three embedding tables (paper, 3.1).
       hidden_size: H, width of the encoder; a multiple of the head count.
-      num_hidden_layers: L, how often a block group is applied.
+      num_hidden_layers: L, how often a block group is applied. There are at
+        most `MAX_BLOCKS` blocks, inner ones included.
       num_hidden_groups: G, number of groups that do not share weights; layer l
         uses group `l * G // L`. L must be a multiple of G.
       inner_group_num: blocks with weights of their own inside one group.
@@ -83,16 +90,18 @@ class AlbertConfig:
     project_equal_sizes: bool = False
 
     def __post_init__(self):
-        alias = _ACTIVATION_ALIASES.get(self.hidden_act, self.hidden_act)
-        object.__setattr__(self, "hidden_act", alias)
         for field in dataclasses.fields(self):
             self._check_type(field)
+        alias = _ACTIVATION_ALIASES.get(self.hidden_act, self.hidden_act)
+        object.__setattr__(self, "hidden_act", alias)
         for name in (
             "vocab_size embedding_size hidden_size num_hidden_layers "
             "num_hidden_groups inner_group_num num_attention_heads "
             "intermediate_size max_position_embeddings type_vocab_size"
         ).split():
-            self._require(name, getattr(self, name) >= 1, "at least 1")
+            value = getattr(self, name)
+            self._require(name, value >= 1, "at least 1")
+            self._require(name, value <= _MAX_SIZE, f"at most {_MAX_SIZE}")
         for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
             self._require(name, 0 <= getattr(self, name) < 1, "in [0, 1)")
         for name in ("initializer_range", "layer_norm_eps"):
@@ -115,27 +124,29 @@ class AlbertConfig:
             self.num_hidden_layers % self.num_hidden_groups == 0,
             f"a multiple of num_hidden_groups={self.num_hidden_groups}",
         )
+        self._require(
+            "num_hidden_layers",
+            self.num_hidden_layers * self.inner_group_num <= MAX_BLOCKS,
+            f"at most {MAX_BLOCKS} / inner_group_num={self.inner_group_num}",
+        )
 
     def _check_type(self, field: dataclasses.Field) -> None:
+        kind, rule = {
+            "int": (int, "an integer"),
+            "float": (float, "a finite number"),
+            "bool": (bool, "true or false"),
+            "str": (str, "a string"),
+        }[str(field.type)]
         value = getattr(self, field.name)
-        if field.type == "int":
-            ok = isinstance(value, int) and not isinstance(value, bool)
-            self._require(field.name, ok, "an integer")
-        elif field.type == "float":
-            ok = isinstance(value, (int, float)) and not isinstance(value, bool)
-            # NaN compares unequal to everything, so ranges alone let it pass.
-            self._require(field.name, ok and value == value, "a number")
+        self._require(field.name, is_typed(value, kind), rule)
+        if kind is float:
             object.__setattr__(self, field.name, float(value))
-        elif field.type == "bool":
-            ok = isinstance(value, bool)
-            self._require(field.name, ok, "true or false")
-        else:
-            self._require(field.name, isinstance(value, str), "a string")
 
     def _require(self, name: str, condition: bool, rule: str) -> None:
         if not condition:
             raise InputError(
-                f"AlbertConfig.{name}={getattr(self, name)!r} must be {rule}"
+                f"AlbertConfig.{name}={shown(getattr(self, name))} must be "
+                f"{rule}"
             )
 
     @property
@@ -198,10 +209,13 @@ class AlbertConfig:
                 close = difflib.get_close_matches(key, fields, 1)
                 hint = f"; did you mean {close[0]!r}?" if close else ""
                 raise InputError(f"{source}: unknown key {key!r}{hint}")
-            elif value not in INERT_KEYS[key]:
+            elif not any(
+                value == inert and type(value) is type(inert)
+                for inert in INERT_KEYS[key]
+            ):
                 raise InputError(
-                    f"{source}: {key}={value!r} asks for a variant that is not "
-                    f"supported; expected {INERT_KEYS[key][0]!r}"
+                    f"{source}: {key}={shown(value)} asks for a variant that "
+                    f"is not supported; expected {INERT_KEYS[key][0]!r}"
                 )
         for key in ("vocab_size", "hidden_size"):
             if key not in known:
@@ -226,19 +240,8 @@ class AlbertConfig:
         Raises:
           InputError: the file is missing, is not JSON, or holds a bad value.
         """
-        try:
-            with open(path, encoding="utf-8") as file:
-                values = json.load(file)
-        except OSError as error:
-            reason = error.strerror or error
-            raise InputError(f"config file {path}: {reason}") from None
-        except ValueError as error:
-            raise InputError(
-                f"config file {path} is not JSON: {error}"
-            ) from None
-        if not isinstance(values, dict):
-            raise InputError(f"config file {path}: expected a JSON object")
-        return cls.from_dict(values, source=f"config file {path}")
+        source = f"config file {os.fspath(path)}"
+        return cls.from_dict(read_json(path, source), source)
 
     @classmethod
     def from_official(cls, name: str, **changes: Any) -> AlbertConfig:
@@ -299,7 +302,7 @@ def parse_overrides(text: str) -> dict[str, Any]:
                 f"the fields {', '.join(known)}"
             )
         try:
-            changes[field] = json.loads(value)
+            changes[field] = parse_json(value, field)
         except ValueError:
             changes[field] = value.strip()
     return changes

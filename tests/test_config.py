@@ -15,11 +15,17 @@ BAD_VALUES = [
     ("hidden_act", "swish", "one of gelu_tanh"),
     ("sharing", "some", "one of all"),
     ("hidden_dropout_prob", 1.0, "in [0, 1)"),
-    ("attention_probs_dropout_prob", float("nan"), "a number"),
+    ("attention_probs_dropout_prob", float("nan"), "a finite number"),
     ("layer_norm_eps", 0, "positive"),
     ("initializer_range", -0.02, "positive"),
     ("project_equal_sizes", 1, "true or false"),
     ("project_equal_sizes", "true", "true or false"),
+    ("layer_norm_eps", float("inf"), "a finite number"),
+    ("layer_norm_eps", 10**400, "a finite number"),
+    ("hidden_act", ["gelu"], "a string"),
+    # What would exhaust the machine before any weight is looked at.
+    ("num_hidden_layers", 100_000_000, "at most 1024 / inner_group_num=1"),
+    ("vocab_size", 10**30, "at most 2147483647"),
 ]
 
 

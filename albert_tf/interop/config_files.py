@@ -7,13 +7,12 @@ rate.
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Mapping
 from typing import Any
 
 from albert_tf.config import INERT_KEYS, AlbertConfig
 from albert_tf.errors import InputError
+from albert_tf.input_files import shown, typed
 from albert_tf.interop.checkpoint import HeadSettings
 
 # Hugging Face's activations. `gelu_fast` is the tanh approximation with its
@@ -98,24 +97,6 @@ _KERAS_HUB_OPTIONAL = (
 )
 
 
-def read_json(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Reads a JSON object.
-
-    Raises:
-      InputError: the file is missing or holds something else.
-    """
-    try:
-        with open(path, encoding="utf-8") as file:
-            values = json.load(file)
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}") from None
-    except ValueError as error:
-        raise InputError(f"{path} is not JSON: {error}") from None
-    if not isinstance(values, dict):
-        raise InputError(f"{path}: expected a JSON object")
-    return values
-
-
 def config_from_huggingface(
     values: Mapping[str, Any], source: str
 ) -> AlbertConfig:
@@ -125,18 +106,18 @@ def config_from_huggingface(
     change the model are errors, as is a position embedding that is not learned
     and absolute.
     """
-    kind = values.get("model_type", "albert")
+    kind = typed(values, "model_type", str, "albert", source)
     if kind not in ("albert", OUR_MODEL_TYPE):
         raise InputError(f"{source}: model_type={kind!r} is not an ALBERT")
-    position = values.get("position_embedding_type", "absolute")
+    position = typed(values, "position_embedding_type", str, "absolute", source)
     if position != "absolute":
         raise InputError(
             f"{source}: position_embedding_type={position!r} is not supported; "
             "ALBERT's checkpoints have 'absolute'"
         )
     known = {k: values.get(k, v) for k, v in _HF_DEFAULTS.items()}
-    act = known["hidden_act"]
-    if not isinstance(act, str) or act not in _HF_ACTIVATIONS:
+    act = typed(known, "hidden_act", str, "", source)
+    if act not in _HF_ACTIVATIONS:
         raise InputError(
             f"{source}: hidden_act={act!r} must be one of "
             f"{', '.join(_HF_ACTIVATIONS)}"
@@ -152,30 +133,51 @@ def head_from_huggingface(
 ) -> tuple[str | None, HeadSettings]:
     """Returns the head that `architectures` declares, and its settings."""
     declared = None
-    for name in values.get("architectures") or ():
-        declared = HF_ARCHITECTURES.get(name, declared)
-    labels = values.get("id2label")
-    names = None
-    if labels:
-        try:
-            ordered = sorted(labels.items(), key=lambda item: int(item[0]))
-        except (AttributeError, TypeError, ValueError):
+    for name in typed(values, "architectures", list, None, source) or ():
+        if not isinstance(name, str):
             raise InputError(
-                f"{source}: id2label={labels!r} must name labels by number"
-            ) from None
-        names = tuple(str(label) for _, label in ordered)
-        if all(name == f"LABEL_{i}" for i, name in enumerate(names)):
-            names = None  # Hugging Face's way to say that it has none.
-    dropout = values.get("classifier_dropout_prob")
-    if dropout is not None and not isinstance(dropout, (int, float)):
-        raise InputError(
-            f"{source}: classifier_dropout_prob={dropout!r} must be a number"
-        )
+                f"{source}: architectures={shown(values['architectures'])} "
+                "must be a list of names"
+            )
+        declared = HF_ARCHITECTURES.get(name, declared)
+    labels = _labels(typed(values, "id2label", dict, None, source), source)
+    names = labels
+    if labels and all(n == f"LABEL_{i}" for i, n in enumerate(labels)):
+        names = None  # Hugging Face's way to say that it has none.
+    dropout = typed(values, "classifier_dropout_prob", float, None, source)
     return declared, HeadSettings(
         num_labels=len(labels) if labels else 2,
         labels=names,
-        dropout=0.1 if dropout is None else float(dropout),
+        dropout=check_dropout(dropout, "classifier_dropout_prob", source),
     )
+
+
+def check_dropout(rate: float | None, key: str, source: str) -> float:
+    """Returns the dropout rate before a head; 0.1 for None.
+
+    Raises:
+      InputError: it is not in [0, 1).
+    """
+    if rate is not None and not 0 <= rate < 1:
+        raise InputError(f"{source}: {key}={rate} must be in [0, 1)")
+    return 0.1 if rate is None else float(rate)
+
+
+def _labels(
+    values: Mapping[str, Any] | None, source: str
+) -> tuple[str, ...] | None:
+    """Returns the names of an `id2label` in the order of their numbers."""
+    if not values:
+        return None
+    expected = [str(number) for number in range(len(values))]
+    if set(values) != set(expected) or not all(
+        isinstance(name, str) for name in values.values()
+    ):
+        raise InputError(
+            f"{source}: id2label={shown(values)} must name the labels 0 to "
+            f"{len(values) - 1} by strings"
+        )
+    return tuple(values[number] for number in expected)
 
 
 def config_to_huggingface(config: AlbertConfig) -> dict[str, Any]:

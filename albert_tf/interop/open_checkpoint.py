@@ -11,8 +11,8 @@ from typing import Any
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
+from albert_tf.input_files import read_json
 from albert_tf.interop.checkpoint import Checkpoint
-from albert_tf.interop.config_files import read_json
 from albert_tf.interop.files.archive import UnpackedArchive
 from albert_tf.interop.files.file_types import explain_bad_file, file_kind
 from albert_tf.interop.formats import google, huggingface, keras_hub, run_folder

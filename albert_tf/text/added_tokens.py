@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
+from albert_tf.input_files import is_typed, shown, typed
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.sentencepiece_model import (
     SPECIAL_PIECES,
@@ -36,14 +37,19 @@ def special_by_id(
     special = {}
     for token in added_tokens:
         content, i = token["content"], token["id"]
-        if not 0 <= i < len(vocab) or vocab[i][0] != content:
+        if (
+            not is_typed(i, int)
+            or not 0 <= i < len(vocab)
+            or vocab[i][0] != content
+        ):
             raise ValueError(
-                f"the added token {content!r}, id {i}, is not in the vocabulary"
+                f"the added token {shown(content)}, id {shown(i)}, is not in "
+                "the vocabulary"
             )
-        if token.get("single_word"):
+        if typed(token, "single_word", bool, False):
             raise ValueError(f"single_word of {content!r} is not supported")
-        special[i] = bool(token.get("special"))
-        if token.get("normalized") and not special[i]:
+        special[i] = typed(token, "special", bool, False)
+        if typed(token, "normalized", bool, False) and not special[i]:
             raise ValueError(f"normalized of {content!r} is not supported")
     return special
 
@@ -71,7 +77,7 @@ def are_all_added(
 
 def added_tokens_without_specials(config: Mapping[str, Any]) -> set[str]:
     """Returns the added tokens of a config that are not special tokens."""
-    added = config.get("added_tokens_decoder", {}).values()
+    added = typed(config, "added_tokens_decoder", dict, {}).values()
     return set(map(content_of, added)) - _SPECIAL
 
 
@@ -86,10 +92,11 @@ def check_added_tokens(config: Mapping[str, Any], tokenizer: Tokenizer) -> None:
       ValueError: an added token is not in the vocabulary, or the added tokens
         are not the pieces at which the tokenizer splits texts.
     """
-    for i, token in config.get("added_tokens_decoder", {}).items():
+    for i, token in typed(config, "added_tokens_decoder", dict, {}).items():
         token, i = content_of(token), int(i)
-        if i >= tokenizer.vocab_size or tokenizer.id_to_piece(i) != token:
-            raise ValueError(f"the added token {token!r} is not supported")
+        known = 0 <= i < tokenizer.vocab_size
+        if not known or tokenizer.id_to_piece(i) != token:
+            raise ValueError(f"the added token {shown(token)} is not supported")
     added = added_tokens_without_specials(config)
     if added and tokenizer.settings.get("cut_at_user_defined_pieces"):
         user_defined = user_defined_pieces(tokenizer.model_bytes)
@@ -103,4 +110,7 @@ def check_added_tokens(config: Mapping[str, Any], tokenizer: Tokenizer) -> None:
 
 def content_of(token: str | Mapping[str, Any]) -> str:
     """Returns the text of a token, which may be an object with properties."""
-    return token["content"] if isinstance(token, Mapping) else token
+    content = token["content"] if isinstance(token, Mapping) else token
+    if not isinstance(content, str):
+        raise ValueError(f"the token {shown(token)} must be a string")
+    return content

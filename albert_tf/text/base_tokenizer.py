@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, overload
 import numpy as np
 
 from albert_tf.errors import InputError
+from albert_tf.input_files import MAX_BYTES, check_regular
 from albert_tf.text.tokens import SpecialTokens, Token, tokens_around_specials
 
 
@@ -28,7 +29,7 @@ def read_model(path: str | os.PathLike[str]) -> bytes:
 
         try:
             with tf.io.gfile.GFile(name, "rb") as file:
-                return file.read()
+                return _bounded(file.read(MAX_BYTES + 1), name)
         except tf.errors.OpError as error:
             reason = " ".join(error.message.split())
             raise InputError(f"{name}: cannot be read: {reason}.") from error
@@ -37,13 +38,24 @@ def read_model(path: str | os.PathLike[str]) -> bytes:
             f"{name}: a folder, not a SentencePiece model; "
             "give a file in it, such as spiece.model."
         )
+    check_regular(name)
     try:
-        return pathlib.Path(name).read_bytes()
+        with open(name, "rb") as file:
+            return _bounded(file.read(MAX_BYTES + 1), name)
     except OSError as error:
         raise InputError(
             f"{name}: cannot be read: {error.strerror}; "
             "give the path of a SentencePiece model."
         ) from error
+
+
+def _bounded(content: bytes, name: str) -> bytes:
+    if len(content) > MAX_BYTES:
+        raise InputError(
+            f"{name}: larger than {MAX_BYTES >> 20} MiB, so not the tokenizer "
+            "of an ALBERT"
+        )
+    return content
 
 
 def pack(

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from typing import Any, get_args
 
 from albert_tf.errors import InputError
-from albert_tf.files import exists, read_text
+from albert_tf.files import exists
+from albert_tf.input_files import parse_object, shown, typed
 from albert_tf.text.added_tokens import (
     added_tokens_without_specials,
     check_added_tokens,
@@ -58,6 +59,8 @@ HUGGING_FACE_SLOW = {
     "match_special_tokens": True,
     "cut_at_user_defined_pieces": False,
 }
+# Key of our own: SHA-256 of the vocabulary's file.
+_FINGERPRINT = "vocabulary_sha256"
 # Settings that version 0.1.0 did not have.
 _ADDED_SETTINGS = (
     "replace_latex_quotes",
@@ -84,6 +87,7 @@ def tokenizer_files(
         config = describe_wordpiece(tokenizer)
     else:
         config = _describe(tokenizer)
+    config[_FINGERPRINT] = tokenizer.fingerprint
     if max_length is not None:
         config["model_max_length"] = max_length
     return {
@@ -156,15 +160,14 @@ def load_tokenizer(folder: str | os.PathLike[str]) -> Tokenizer:
     if not exists(model) and exists(json_file):
         rebuilt = read_tokenizer_json(read_model(json_file), json_file)
     if exists(path):
-        text = read_text(path)
+        config = parse_object(read_model(path), path)
     elif rebuilt or (
         exists(model) and exists(os.path.join(folder, _HUGGING_FACE_CONFIG))
     ):
-        text = "{}"
+        config = {}
     else:
         raise InputError(f"{folder}: no tokenizer found (no {SETTINGS_FILE})")
     with _errors_of(path):
-        config = json.loads(text)
         if tokenizer_class is WordPieceTokenizer:
             settings = wordpiece_settings(config)
         else:
@@ -177,6 +180,7 @@ def load_tokenizer(folder: str | os.PathLike[str]) -> Tokenizer:
         tokenizer = tokenizer_class.from_file(model, **settings)
     with _errors_of(path):
         check_added_tokens(config, tokenizer)
+        _check_fingerprint(config, tokenizer, rebuilt)
     return tokenizer
 
 
@@ -191,8 +195,41 @@ def _errors_of(path: str) -> Iterator[None]:
         ) from None
 
 
+def _check_fingerprint(
+    config: dict[str, Any],
+    tokenizer: Tokenizer,
+    rebuilt: TokenizerJsonModel | None,
+) -> None:
+    """Checks the vocabulary against the fingerprint that we wrote, if any."""
+    expected = typed(config, _FINGERPRINT, str)
+    if expected is None or rebuilt or expected == tokenizer.fingerprint:
+        return
+    raise ValueError(
+        f"{tokenizer.file_name} is not the vocabulary that was saved (its "
+        f"SHA-256 is not {_FINGERPRINT}); copy it again"
+    )
+
+
+def check_settings(settings: dict[str, Any], source: str) -> None:
+    """Checks stored arguments of `AlbertTokenizer`.
+
+    Args:
+      settings: as in the `settings` of a tokenizer.
+      source: name of the file in error messages.
+
+    Raises:
+      InputError: a setting is unknown, or its value has another type.
+    """
+    for name, value in settings.items():
+        if name == "digit_comma" and value in get_args(DigitComma):
+            continue
+        if name not in ("do_lower_case", "strip_accents", *_ADDED_SETTINGS):
+            raise InputError(f"{source}: {name}={shown(value)} is unknown")
+        typed(settings, name, bool, False, source)
+
+
 def _settings(
-    config: object, rebuilt: TokenizerJsonModel | None
+    config: dict[str, Any], rebuilt: TokenizerJsonModel | None
 ) -> dict[str, Any]:
     """Returns the arguments of `AlbertTokenizer` for a `tokenizer_config.json`.
 
@@ -200,8 +237,6 @@ def _settings(
       config: content of the file.
       rebuilt: model of `tokenizer.json`, if there is no `spiece.model`.
     """
-    if not isinstance(config, dict):
-        raise TypeError("not a JSON object")
     if rebuilt:
         return _settings_beside_json(config, rebuilt)
     if "digit_comma" not in config:
@@ -215,25 +250,28 @@ def _settings_of_ours(config: dict[str, Any]) -> dict[str, Any]:
     if config["digit_comma"] not in rules:
         raise ValueError(
             f"digit_comma must be one of {', '.join(rules)}, not "
-            f"{config['digit_comma']}"
+            f"{shown(config['digit_comma'])}"
         )
+    for name in ("do_lower_case", "keep_accents"):
+        if name not in config:
+            raise ValueError(f"{name} is missing")
     return {
-        "do_lower_case": bool(config["do_lower_case"]),
-        "strip_accents": not config["keep_accents"],
+        "do_lower_case": typed(config, "do_lower_case", bool, True),
+        "strip_accents": not typed(config, "keep_accents", bool, False),
         "digit_comma": config["digit_comma"],
-        **{name: bool(config.get(name, False)) for name in _ADDED_SETTINGS},
+        **{name: typed(config, name, bool, False) for name in _ADDED_SETTINGS},
     }
 
 
 def _settings_of_hugging_face(config: dict[str, Any]) -> dict[str, Any]:
     """Returns the settings that give the ids of the slow tokenizer."""
-    name = config.get("tokenizer_class") or "AlbertTokenizer"
+    name = typed(config, "tokenizer_class", str) or "AlbertTokenizer"
     if name not in _TOKENIZER_CLASSES:
         raise ValueError(
             f"tokenizer_class={name} is not supported, only "
             f"{' and '.join(_TOKENIZER_CLASSES)}"
         )
-    if not config.get("remove_space", True):
+    if not typed(config, "remove_space", bool, True):
         raise ValueError(
             "remove_space=false (whitespace is kept as it is) is not supported"
         )
@@ -243,8 +281,8 @@ def _settings_of_hugging_face(config: dict[str, Any]) -> dict[str, Any]:
             raise ValueError(f"{role}={token!r} is not supported, only {piece}")
     return {
         **HUGGING_FACE_SLOW,
-        "do_lower_case": bool(config.get("do_lower_case", True)),
-        "strip_accents": not config.get("keep_accents", False),
+        "do_lower_case": typed(config, "do_lower_case", bool, True),
+        "strip_accents": not typed(config, "keep_accents", bool, False),
         "cut_at_user_defined_pieces": bool(
             added_tokens_without_specials(config)
         ),
@@ -259,7 +297,7 @@ def _settings_beside_json(
     if is_ours:
         settings = _settings_of_ours(config)
     else:
-        if config.get("tokenizer_class") in _ANY_MODEL_CLASSES:
+        if typed(config, "tokenizer_class", str) in _ANY_MODEL_CLASSES:
             config = {**config, "tokenizer_class": None}
         settings = _settings_of_hugging_face(config)
         for name in ("replace_latex_quotes", "cut_at_user_defined_pieces"):

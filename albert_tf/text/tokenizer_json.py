@@ -13,6 +13,7 @@ import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf.errors import InputError
+from albert_tf.input_files import parse_object, typed
 from albert_tf.text.added_tokens import are_all_added, special_by_id
 from albert_tf.text.sentencepiece_model import SPECIAL_PIECES, WORD_MARK
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
@@ -87,8 +88,8 @@ def read_tokenizer_json(content: bytes, name: str) -> TokenizerJsonModel:
         option that is not supported.
     """
     try:
-        return _read(json.loads(content))
-    except (ValueError, RecursionError) as error:
+        return _read(parse_object(content, "it"))
+    except ValueError as error:
         reason = " ".join(str(error).split())
     except (KeyError, TypeError, AttributeError) as error:
         reason = f"the file is damaged, {type(error).__name__}: {error}"
@@ -99,7 +100,7 @@ def read_tokenizer_json(content: bytes, name: str) -> TokenizerJsonModel:
 
 
 def _read(config: Mapping[str, Any]) -> TokenizerJsonModel:
-    if not isinstance(config, dict) or "model" not in config:
+    if "model" not in config:
         raise ValueError("there is no tokenizer in the file")
     vocab, unk_id = _vocabulary(config["model"])
     added = special_by_id(config.get("added_tokens") or [], vocab)
@@ -162,7 +163,7 @@ def _vocabulary(
     model_type = model.get("type", default)
     if model_type != "Unigram" or not isinstance(vocab, list):
         raise ValueError(f"the model type is {model_type}, not Unigram")
-    if model.get("byte_fallback"):
+    if typed(model, "byte_fallback", bool):
         raise ValueError("byte_fallback is not supported")
     for i, row in enumerate(vocab):
         if (
@@ -244,7 +245,8 @@ def _begins_with_mark(pre_tokenizer: Mapping[str, Any] | None) -> bool:
             f"the word mark is {metaspace['replacement']!r}, not {WORD_MARK!r}"
         )
     # The oldest files have add_prefix_space instead.
-    always = "always" if metaspace.get("add_prefix_space", True) else "never"
+    prefix = typed(metaspace, "add_prefix_space", bool, True)
+    always = "always" if prefix else "never"
     scheme = metaspace.get("prepend_scheme", always)
     # After WhitespaceSplit only the prefix marks the words.
     if scheme not in ("always", "first", "never") or (

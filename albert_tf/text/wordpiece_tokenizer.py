@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_args
 
 from albert_tf.errors import InputError
+from albert_tf.input_files import shown, typed
 from albert_tf.text.added_tokens import content_of
 from albert_tf.text.base_tokenizer import Tokenizer, read_model
 from albert_tf.text.tokens import Token
@@ -167,22 +168,20 @@ def wordpiece_settings(config: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
       ValueError: an option is not supported.
     """
-    if not isinstance(config, Mapping):
-        raise TypeError("not a JSON object")
-    name = config.get("tokenizer_class") or "BertTokenizer"
+    name = typed(config, "tokenizer_class", str) or "BertTokenizer"
     if name not in _TOKENIZER_CLASSES:
         raise ValueError(
             f"tokenizer_class={name} is not supported with vocab.txt, only "
             f"{', '.join(_TOKENIZER_CLASSES)}"
         )
-    if not config.get("do_basic_tokenize", True):
+    if not typed(config, "do_basic_tokenize", bool, True):
         raise ValueError(
             "do_basic_tokenize=false (no splitting at punctuation) is not "
             "supported"
         )
     if config.get("never_split"):
         raise ValueError(
-            f"never_split={config['never_split']} is not supported"
+            f"never_split={shown(config['never_split'])} is not supported"
         )
     for role, piece in _SPECIAL_TOKENS.items():
         token = content_of(config.get(role) or piece)
@@ -191,13 +190,12 @@ def wordpiece_settings(config: Mapping[str, Any]) -> dict[str, Any]:
                 f"{role}={token!r} is not supported with vocab.txt, only "
                 f"{piece}"
             )
-    strip_accents = config.get("strip_accents")
     settings = {
         **HUGGING_FACE_SLOW_WORDPIECE,
-        "do_lower_case": bool(config.get("do_lower_case", True)),
-        "strip_accents": None if strip_accents is None else bool(strip_accents),
-        "tokenize_chinese_chars": bool(
-            config.get("tokenize_chinese_chars", True)
+        "do_lower_case": typed(config, "do_lower_case", bool, True),
+        "strip_accents": typed(config, "strip_accents", bool),
+        "tokenize_chinese_chars": typed(
+            config, "tokenize_chinese_chars", bool, True
         ),
     }
     if _OUR_RULES in config:
@@ -205,11 +203,11 @@ def wordpiece_settings(config: Mapping[str, Any]) -> dict[str, Any]:
         if rules not in get_args(WordRules):
             raise ValueError(
                 f"{_OUR_RULES} must be one of "
-                f"{', '.join(get_args(WordRules))}, not {rules}"
+                f"{', '.join(get_args(WordRules))}, not {shown(rules)}"
             )
         settings["rules"] = rules
-        settings["match_special_tokens"] = bool(
-            config.get("match_special_tokens", False)
+        settings["match_special_tokens"] = typed(
+            config, "match_special_tokens", bool, False
         )
     return settings
 

@@ -67,7 +67,7 @@ def test_google_to_keras_hub(convert, folder):
     [
         (
             "bad_keras_hub_classifier",
-            "model.weights.h5 is a damaged HDF5 file",
+            "model.weights.h5: an HDF5 weights file that is damaged",
         ),
         (
             "bad_google_tf1",

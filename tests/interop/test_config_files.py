@@ -2,6 +2,7 @@ import pytest
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
+from albert_tf.input_files import read_json
 from albert_tf.interop.config_files import (
     config_from_huggingface,
     config_from_keras_hub,
@@ -9,7 +10,6 @@ from albert_tf.interop.config_files import (
     config_to_huggingface,
     config_to_keras_hub,
     head_from_huggingface,
-    read_json,
 )
 
 # The file of albert/albert-base-v2.
@@ -155,7 +155,7 @@ def test_hugging_face_and_back(config, changes):
 
 
 def test_heads_of_hugging_face():
-    labels = {"10": "k", "2": "c", "1": "b", "0": "a"}
+    labels = {"2": "c", "1": "b", "0": "a"}
     declared, head = head_from_huggingface(
         {
             "architectures": ["AlbertForTokenClassification"],
@@ -165,8 +165,8 @@ def test_heads_of_hugging_face():
         "x",
     )
     assert declared == "token_head"
-    assert head.labels == ("a", "b", "c", "k")
-    assert (head.num_labels, head.dropout) == (4, 0.0)
+    assert head.labels == ("a", "b", "c")
+    assert (head.num_labels, head.dropout) == (3, 0.0)
 
 
 def test_numbered_labels_are_no_names():
@@ -175,9 +175,12 @@ def test_numbered_labels_are_no_names():
     assert (head.num_labels, head.labels) == (2, None)
 
 
-@pytest.mark.parametrize("labels", [["a", "b"], {"a": "b"}, "yes", 3])
+@pytest.mark.parametrize(
+    "labels",
+    [["a", "b"], {"a": "b"}, "yes", 3, {"1": "b", "2": "c"}, {"0": 1}],
+)
 def test_bad_labels(labels):
-    with pytest.raises(InputError, match="^x: id2label=.* must name labels by"):
+    with pytest.raises(InputError, match="^x: id2label=.* must "):
         head_from_huggingface({"id2label": labels}, "x")
 
 

@@ -143,6 +143,7 @@ def test_says_what_transformers_must_know_of_sentencepiece(comma_model):
         "cls_token": "[CLS]",
         "mask_token": "[MASK]",
         "model_max_length": 512,
+        "vocabulary_sha256": tokenizer.fingerprint,
     }
 
 
@@ -167,7 +168,30 @@ def test_says_what_transformers_must_know_of_wordpiece(wordpiece_golden):
         "cls_token": "[CLS]",
         "mask_token": "[MASK]",
         "model_max_length": 512,
+        "vocabulary_sha256": tokenizer.fingerprint,
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [("spiece.model", b"x1", b"x7"), ("vocab.txt", b"the", b"thx")],
+)
+def test_another_vocabulary_than_the_one_that_was_saved(
+    tmp_path, comma_model, wordpiece_golden, name, before, after
+):
+    source = {
+        "spiece.model": comma_model,
+        "vocab.txt": wordpiece_golden / "vocab.txt",
+    }[name]
+    for file, content in tokenizer_files(
+        AlbertTokenizer.from_file(source)
+    ).items():
+        (tmp_path / file).write_bytes(content)
+    load_tokenizer(tmp_path)
+    content = (tmp_path / name).read_bytes()
+    (tmp_path / name).write_bytes(content.replace(before, after, 1))
+    with pytest.raises(InputError, match=f"{name} is not the vocabulary that"):
+        load_tokenizer(tmp_path)
 
 
 def test_settings_written_by_0_1_0(folder):
@@ -265,7 +289,7 @@ def test_a_vocabulary_without_settings(folder):
                 {"tokenizer_class": "BertTokenizer"},
                 "tokenizer_class=BertTokenizer",
             ),
-            ({"digit_comma": "google"}, "'do_lower_case'"),
+            ({"digit_comma": "google"}, "do_lower_case is missing"),
             (
                 {
                     "digit_comma": 7,
@@ -274,7 +298,7 @@ def test_a_vocabulary_without_settings(folder):
                 },
                 "digit_comma must be .* not 7",
             ),
-            ([], "not a JSON object"),
+            ([], "expected a JSON object"),
             ("{", "property name"),
         ],
         [
@@ -289,8 +313,8 @@ def test_a_vocabulary_without_settings(folder):
                 {"added_tokens_decoder": {"30000": {"content": "<entity>"}}},
                 "added token '<entity>' is not supported",
             ),
-            ({"word_rules": "mine"}, "word_rules must be .* not mine"),
-            ([], "not a JSON object"),
+            ({"word_rules": "mine"}, "word_rules must be .* not 'mine'"),
+            ([], "expected a JSON object"),
             ("{", "property name"),
         ],
     ),

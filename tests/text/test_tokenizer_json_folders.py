@@ -204,7 +204,7 @@ USER_DEFINED = {
             {"added_tokens_decoder": USER_DEFINED | {"19": "the"}},
             "'the' is an added token",
         ),
-        ([], "not a JSON object"),
+        ([], "expected a JSON object"),
     ],
 )
 def test_settings_that_contradict(folder, config, message):

@@ -199,8 +199,8 @@ ADDED = {"content": "<entity>", "special": True}
     [
         (b"", "Expecting value"),
         (b'{"\xff": 0}', "codec can't decode"),
-        (b"[" * 100_000, "recursion"),
-        ([], "no tokenizer in the file"),
+        (b"[" * 100_000, "deeper than 64 levels"),
+        ([], "expected a JSON object"),
         ({}, "no tokenizer in the file"),
         ({"model": []}, "is damaged"),
         ({"model": {"type": "BPE", "vocab": {}}}, "type is BPE, not Unigram"),
@@ -216,7 +216,7 @@ ADDED = {"content": "<entity>", "special": True}
         (changed([*MODEL, "vocab", 7, 1], float("nan")), "row 7"),
         (changed([*MODEL, "vocab", 7, 1], float("-inf")), "row 7"),
         (changed([*MODEL, "vocab", 7, 1], 10**400), "row 7"),
-        (changed([*MODEL, "vocab", 20, 0], "\ud800"), "surrogates"),
+        (changed([*MODEL, "vocab", 20, 0], "\ud800"), "half of a surrogate"),
         (changed([*MODEL, "vocab", 20, 0], "the"), "'the' .* twice"),
         (changed(["added_tokens", 0, "id"], 1), "'<pad>', id 1, is not in"),
         (

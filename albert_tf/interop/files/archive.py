@@ -10,8 +10,17 @@ import tarfile
 import tempfile
 import zlib
 from collections.abc import Iterator
+from typing import BinaryIO
 
 from albert_tf.errors import InputError
+from albert_tf.interop.files.file_types import file_kind
+
+# Weights compress by less than two; what unpacks to more is no checkpoint.
+_MAX_GROWTH = 4
+_FREE_BYTES = 64 << 20
+_MAX_MEMBERS = 1_000
+_CHUNK = 1 << 20
+_DAMAGES = (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile)
 
 
 class UnpackedArchive:
@@ -24,27 +33,32 @@ class UnpackedArchive:
     def __init__(self, path: str | os.PathLike[str]):
         """Unpacks an archive with tarfile's `data` filter.
 
+        It is read to its very end, where gzip has the checksum.
+
         Raises:
-          InputError: the archive is damaged, or holds devices or anything
-            that would lie outside of the folder.
+          InputError: the archive is damaged; unpacks to many times its size;
+            or holds devices, sparse files or anything that would lie outside
+            of the folder.
         """
         self._temporary = tempfile.TemporaryDirectory(prefix="albert_tf-")
         root = pathlib.Path(self._temporary.name)
         try:
-            with tarfile.open(path) as archive:
-                archive.extractall(root, filter=_filter)
+            _unpack(path, root)
+        except InputError:
+            raise
         except tarfile.FilterError as error:
             raise InputError(
                 f"{path} is not safe to unpack: {error.tarinfo.name} is a "
                 "device, or would lie outside of its folder"
             ) from None
-        except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as e:
+        except _DAMAGES as error:
             raise InputError(
-                f"{path} is a damaged or incomplete archive ({e}); download "
-                "it again"
+                f"{path} is a damaged or incomplete archive ({error}); "
+                "download it again"
             ) from None
-        except OSError as error:
-            raise InputError(f"{path}: {error.strerror or error}") from None
+        except (OSError, ValueError, KeyError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise InputError(f"{path}: {reason}") from None
         entries = [p for p in root.iterdir() if not p.name.startswith(".")]
         while len(entries) == 1 and entries[0].is_dir():
             root = entries[0]
@@ -62,7 +76,44 @@ class UnpackedArchive:
             raise InputError(text) from None
 
 
-def _filter(member: tarfile.TarInfo, root: str) -> tarfile.TarInfo | None:
-    if pathlib.PurePath(member.name).name.startswith("._"):
-        return None  # macOS adds these to each file
-    return tarfile.data_filter(member, root)
+class _Bounded:
+    """A stream that fails after a number of bytes."""
+
+    def __init__(self, stream: BinaryIO, limit: int, source: str):
+        self._stream, self._left, self._source = stream, limit, source
+
+    def read(self, size: int) -> bytes:
+        content = self._stream.read(size)
+        self._left -= len(content)
+        if self._left < 0:
+            raise InputError(
+                f"{self._source} unpacks to many times its size, which no "
+                "checkpoint does"
+            )
+        return content
+
+
+def _unpack(path: str | os.PathLike[str], root: pathlib.Path) -> None:
+    source = os.fspath(path)
+    is_gzip = file_kind(path) in ("tar_gz", "gzip")
+    limit = _MAX_GROWTH * os.path.getsize(path) + _FREE_BYTES
+    with gzip.open(path) if is_gzip else open(path, "rb") as file:
+        stream = _Bounded(file, limit, source)
+        with tarfile.open(fileobj=stream, mode="r|") as archive:
+            for number, member in enumerate(archive):
+                if number >= _MAX_MEMBERS:
+                    raise InputError(
+                        f"{source} holds more than {_MAX_MEMBERS:,} files"
+                    )
+                # A few bytes that stand for as many as they please.
+                if member.issparse():
+                    raise InputError(
+                        f"{source} is not safe to unpack: {member.name} is a "
+                        "sparse file"
+                    )
+                # macOS adds ._x to each file x.
+                if not pathlib.PurePath(member.name).name.startswith("._"):
+                    archive.extract(member, root, filter="data")
+        while rest := stream.read(_CHUNK):
+            if rest.strip(b"\0"):
+                raise tarfile.ReadError("something follows its end")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import pathlib
 import re
@@ -15,6 +16,7 @@ from typing import NoReturn
 import numpy as np
 
 from albert_tf.errors import InputError
+from albert_tf.input_files import check_regular
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,6 +32,36 @@ class TensorFile:
     shapes: Mapping[str, tuple[int, ...]]
     read: Callable[[str], np.ndarray]
     source: str
+
+
+# How much more than its file a model may take, in float32: float16 takes twice,
+# and tied tensors count twice. The rest is for small files.
+_MAX_GROWTH = 4
+_FREE_BYTES = 1 << 20
+
+
+def check_size(
+    shapes: Mapping[str, tuple[int, ...]], file_bytes: int, source: str
+) -> None:
+    """Refuses tensors that take much more memory than their file.
+
+    Args:
+      shapes: name -> shape, of all tensors.
+      file_bytes: what the file, or files, weigh.
+      source: the file's name in error messages.
+
+    Raises:
+      InputError: shapes are claimed that the file cannot hold.
+    """
+    sizes = {name: 4 * math.prod(shape) for name, shape in shapes.items()}
+    total = sum(sizes.values())
+    if total > _MAX_GROWTH * file_bytes + _FREE_BYTES:
+        largest = max(sizes, key=sizes.__getitem__)
+        raise InputError(
+            f"{source}: its tensors take {total:,} bytes, such as {largest} of "
+            f"shape {list(shapes[largest])}, but the file has {file_bytes:,}; "
+            "it is damaged, or made to exhaust memory"
+        )
 
 
 # Kind -> a noun for error messages.
@@ -81,9 +113,11 @@ def file_kind(path: str | os.PathLike[str]) -> str:
       (of a `tf_index`, its last) are intact.
 
     Raises:
-      InputError: the file exists, but cannot be read.
+      InputError: the file exists, but cannot be read, or is a pipe, device or
+        socket.
     """
     path = pathlib.Path(path)
+    check_regular(path)
     try:
         if not path.exists():
             return "missing"

@@ -8,13 +8,11 @@ import os
 import pathlib
 from typing import Any
 
-import ml_dtypes  # noqa: F401  (registers bfloat16 with NumPy)
 import numpy as np
-import safetensors
-import safetensors.numpy
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
+from albert_tf.input_files import read_json, typed
 from albert_tf.interop.checkpoint import Checkpoint, folder_vocabulary
 from albert_tf.interop.config_files import (
     HF_ARCHITECTURES,
@@ -22,12 +20,15 @@ from albert_tf.interop.config_files import (
     config_from_huggingface,
     config_to_huggingface,
     head_from_huggingface,
-    read_json,
 )
 from albert_tf.interop.files.file_types import (
     TensorFile,
     explain_bad_file,
     file_kind,
+)
+from albert_tf.interop.files.safetensors_file import (
+    open_safetensors,
+    save_safetensors,
 )
 from albert_tf.interop.files.torch_file import open_torch_file
 from albert_tf.interop.matching import match_tensors
@@ -37,8 +38,6 @@ CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.safetensors"
 TORCH_FILE = "pytorch_model.bin"
 _INDEX = ".index.json"  # of weights in several files
-_DTYPES = "F64 F32 F16 BF16 I64 I32 I16 I8 U64 U32 U16 U8 BOOL".split()
-_SAFETENSORS_ERRORS = (safetensors.SafetensorError, OSError, ValueError)
 
 
 def find_weights(folder: str | os.PathLike[str]) -> pathlib.Path | None:
@@ -146,7 +145,7 @@ def write_huggingface(
     for name, content in vocabulary.items():
         (folder / name).write_bytes(content)
     ours_only = values["model_type"] == OUR_MODEL_TYPE
-    safetensors.numpy.save_file(
+    save_safetensors(
         _named_tensors(checkpoint, tick),
         folder / WEIGHTS_FILE,
         # transformers 4 refuses a file of another format than its own.
@@ -184,8 +183,7 @@ def _named_tensors(checkpoint: Checkpoint, tick) -> dict[str, np.ndarray]:
                 tick()
         else:
             array = identity(tensor.shape)
-        # The library writes the memory as it is.
-        tensors[name] = np.ascontiguousarray(theirs.transform.to_theirs(array))
+        tensors[name] = theirs.transform.to_theirs(array)
     return tensors
 
 
@@ -201,50 +199,13 @@ def _tensors(weights: pathlib.Path) -> TensorFile:
     explain_bad_file(weights, "torch_zip" if is_torch else "safetensors")
 
 
-def open_safetensors(path: str | os.PathLike[str]) -> TensorFile:
-    """Opens a safetensors file; its arrays are read when they are asked for.
-
-    Raises:
-      InputError: it is not a safetensors file, or is damaged.
-    """
-
-    def read(name: str) -> np.ndarray:
-        try:
-            with safetensors.safe_open(path, framework="numpy") as file:
-                array = file.get_tensor(name)
-        except _SAFETENSORS_ERRORS as error:
-            explain_bad_file(path, "safetensors", str(error))
-        if array.dtype.name in ("bfloat16", "float16"):
-            return array.astype(np.float32)  # which holds them exactly
-        return array
-
-    if file_kind(path) != "safetensors":
-        explain_bad_file(path, "safetensors")
-    try:
-        with safetensors.safe_open(path, framework="numpy") as file:
-            tensors = {name: file.get_slice(name) for name in file.keys()}
-            shapes = {k: tuple(v.get_shape()) for k, v in tensors.items()}
-            dtypes = {k: v.get_dtype() for k, v in tensors.items()}
-    except _SAFETENSORS_ERRORS as error:
-        explain_bad_file(path, "safetensors", str(error))
-    for name, dtype in dtypes.items():
-        if dtype not in _DTYPES:
-            raise InputError(
-                f"{path}: {name} holds {dtype} numbers, which are not "
-                "supported; save it as F32."
-            )
-    return TensorFile(shapes, read, str(path))
-
-
 def _sharded(index: pathlib.Path) -> TensorFile:
     """Joins the files that an index lists."""
-    listed = read_json(index).get("weight_map")
-    if not isinstance(listed, dict) or not listed:
-        raise InputError(f"{index} lists no weights (weight_map)")
+    listed = _weight_map(index)
     shards = {}
     for name in sorted(set(listed.values())):
-        path = index.parent / str(name)
-        if path.parent != index.parent:
+        path = index.parent / name
+        if path.parent != index.parent or name in ("", ".", ".."):
             raise InputError(f"{index} names {name}, outside of its folder")
         if not path.exists():
             raise InputError(f"{path} is missing, which {index.name} lists")
@@ -263,8 +224,15 @@ def _sharded(index: pathlib.Path) -> TensorFile:
     )
 
 
+def _weight_map(index: pathlib.Path) -> dict[str, str]:
+    """Returns tensor -> file, as an index lists them."""
+    listed = typed(read_json(index), "weight_map", dict, None, str(index))
+    if not listed or not all(isinstance(x, str) for x in listed.values()):
+        raise InputError(f"{index} lists no weights (weight_map)")
+    return listed
+
+
 def _first_file(weights: pathlib.Path) -> pathlib.Path:
     if weights.name.endswith(_INDEX):
-        names = sorted(set(read_json(weights)["weight_map"].values()))
-        return weights.parent / names[0]
+        return weights.parent / min(_weight_map(weights).values())
     return weights

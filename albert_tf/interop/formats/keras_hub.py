@@ -10,30 +10,31 @@ from typing import Any
 
 import numpy as np
 
+from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
+from albert_tf.input_files import read_json, shown, typed
 from albert_tf.interop.checkpoint import (
     Checkpoint,
     HeadSettings,
     Vocabulary,
 )
 from albert_tf.interop.config_files import (
+    check_dropout,
     config_from_keras_hub,
     config_to_keras_hub,
-    read_json,
 )
-from albert_tf.interop.files.file_types import (
-    TensorFile,
-    explain_bad_file,
-    file_kind,
-)
+from albert_tf.interop.files.file_types import TensorFile
+from albert_tf.interop.files.hdf5_file import open_hdf5
 from albert_tf.interop.matching import match_tensors
 from albert_tf.interop.names import identity, tensors_of
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
+from albert_tf.text.tokenizer_files import check_settings
 from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
 
 CONFIG_FILE = "config.json"
 BACKBONE_FILE = "model.weights.h5"
 TASK_FILE = "task.weights.h5"
+TASK_CONFIG = "task.json"
 _TASK = "task/"  # the prefix of the task file's tensors in the table
 _TASK_BACKBONE = _TASK + "layers/albert_backbone/"
 METADATA_FILE = "metadata.json"
@@ -72,23 +73,18 @@ def open_keras_hub(
       InputError: see `match_tensors`; or a file is missing or damaged.
     """
     folder = pathlib.Path(folder)
-    config_file = folder / CONFIG_FILE
-    config = config_from_keras_hub(
-        read_json(config_file).get("config") or {}, f"config file {config_file}"
-    ).replace(**overrides or {})
-    settings, task = HeadSettings(), {}
-    if (folder / "task.json").exists():
-        described = read_json(folder / "task.json")
-        task = described.get("config") or {}
-        if described.get("class_name") not in _TASKS:
-            raise InputError(
-                f"{folder / 'task.json'} describes a "
-                f"{described.get('class_name')}, expected one of "
-                f"{', '.join(_TASKS)}"
-            )
-        dropout = task.get("dropout")
-        settings = HeadSettings(dropout=0.1 if dropout is None else dropout)
-    file = _tensors(folder, bool(task))
+    config = _backbone_config(
+        read_json(folder / CONFIG_FILE), f"config file {folder / CONFIG_FILE}"
+    )
+    settings, task = HeadSettings(), _task(folder, config)
+    config = config.replace(**overrides or {})
+    if task is not None:
+        source = str(folder / TASK_CONFIG)
+        dropout = typed(task, "dropout", float, None, source)
+        settings = HeadSettings(
+            dropout=check_dropout(dropout, "dropout", source)
+        )
+    file = _tensors(folder, task is not None)
     file, copies = _without_copies(file)
     matched = match_tensors("keras_hub", file, config, head="classifier_head")
     vocabulary = _vocabulary(folder)
@@ -98,11 +94,11 @@ def open_keras_hub(
         and not vocabulary.tokenizer.settings["do_lower_case"]
     ):
         notes = (_CASED,)
-    activation = task.get("activation")
+    activation = (task or {}).get("activation")
     if activation not in (None, "linear"):
         notes += (
-            f"skipped: the classifier's activation, {activation!r}; models "
-            "here return logits",
+            f"skipped: the classifier's activation, {shown(activation)}; "
+            "models here return logits",
         )
     return dataclasses.replace(
         matched,
@@ -113,6 +109,41 @@ def open_keras_hub(
         skipped={**matched.skipped, **copies},
         notes=notes,
     )
+
+
+def _backbone_config(described: dict[str, Any], source: str) -> AlbertConfig:
+    """Returns the architecture of a serialized `AlbertBackbone`."""
+    arguments = typed(described, "config", dict, {}, source)
+    return config_from_keras_hub(arguments, source)
+
+
+def _task(folder: pathlib.Path, config: AlbertConfig) -> dict[str, Any] | None:
+    """Returns the arguments of the preset's task, or None without one.
+
+    Raises:
+      InputError: it is another task than ALBERT's, is incomplete, or has
+        another backbone than the preset.
+    """
+    path = folder / TASK_CONFIG
+    if not path.exists():
+        return None
+    described, source = read_json(path), str(path)
+    name = typed(described, "class_name", str, "", source)
+    if name not in _TASKS:
+        raise InputError(
+            f"{source} describes a {name[:80]}, expected one of "
+            f"{', '.join(_TASKS)}"
+        )
+    if "config" not in described:
+        raise InputError(f"{source}: key 'config' is missing")
+    task = typed(described, "config", dict, {}, source)
+    backbone = typed(task, "backbone", dict, None, source)
+    if backbone and _backbone_config(backbone, source) != config:
+        raise InputError(
+            f"{source} has another backbone than {folder / CONFIG_FILE}; they "
+            "belong to different models"
+        )
+    return task
 
 
 def write_keras_hub(
@@ -175,7 +206,10 @@ def write_keras_hub(
             array = theirs.transform.to_theirs(array)
             prefix = _TASK if theirs.name.startswith(_TASK) else ""
             name = theirs.name.removeprefix(prefix)
-            files[prefix].create_dataset(name, data=np.ascontiguousarray(array))
+            # With a checksum, which HDF5 verifies whoever reads it.
+            files[prefix].create_dataset(
+                name, data=np.ascontiguousarray(array), fletcher32=True
+            )
             count += 0 if prefix else array.size
             if tick and tensor.path in checkpoint.arrays:
                 tick()
@@ -220,7 +254,7 @@ def _write_descriptions(checkpoint, folder, arguments, heads, count) -> None:
             )
             _write_json(folder / "preprocessor.json", preprocessor)
         task |= {"backbone": backbone, "preprocessor": preprocessor}
-        _write_json(folder / "task.json", _described(name, module, task, None))
+        _write_json(folder / TASK_CONFIG, _described(name, module, task, None))
     metadata = {**_METADATA, "parameter_count": count, "date_saved": ""}
     if checkpoint.tokenizer is not None:
         metadata[_OUR_SETTINGS] = checkpoint.tokenizer.settings
@@ -257,11 +291,14 @@ def _vocabulary(folder: pathlib.Path) -> Vocabulary:
         return Vocabulary()
     settings = _KERAS_HUB_TEXT
     if (folder / METADATA_FILE).exists():
-        metadata = read_json(folder / METADATA_FILE)
-        settings = metadata.get(_OUR_SETTINGS, settings)
+        source = str(folder / METADATA_FILE)
+        settings = typed(
+            read_json(source), _OUR_SETTINGS, dict, settings, source
+        )
+        check_settings(settings, source)
     try:
         return Vocabulary(AlbertTokenizer.from_file(path, **settings))
-    except (InputError, TypeError) as error:
+    except InputError as error:
         return Vocabulary(problem=str(error))
 
 
@@ -273,13 +310,16 @@ def _tensors(folder: pathlib.Path, has_task: bool) -> TensorFile:
     paths = {"": folder / BACKBONE_FILE}
     if has_task:
         paths[_TASK] = folder / TASK_FILE
-    shapes: dict[str, tuple[int, ...]] = {}
-    for prefix, path in paths.items():
-        shapes |= {prefix + k: v for k, v in _h5_shapes(path).items()}
+    files = {prefix: open_hdf5(path) for prefix, path in paths.items()}
+    shapes = {
+        prefix + name: shape
+        for prefix, file in files.items()
+        for name, shape in file.shapes.items()
+    }
 
     def read(name: str) -> np.ndarray:
         prefix = _TASK if name.startswith(_TASK) else ""
-        return _h5_read(paths[prefix], name.removeprefix(prefix))
+        return files[prefix].read(name.removeprefix(prefix))
 
     return TensorFile(shapes, read, str(folder))
 
@@ -306,37 +346,3 @@ def _without_copies(file: TensorFile) -> tuple[TensorFile, dict[str, str]]:
         copies[name] = "copy of the backbone"
     rest = {k: v for k, v in file.shapes.items() if k not in copies}
     return TensorFile(rest, file.read, file.source), copies
-
-
-def _h5_shapes(path: pathlib.Path) -> dict[str, tuple[int, ...]]:
-    import h5py
-
-    if file_kind(path) != "hdf5":
-        explain_bad_file(path, "hdf5")
-    shapes = {}
-
-    def visit(name, item):
-        if isinstance(item, h5py.Dataset):
-            shapes[name] = tuple(item.shape)
-
-    try:
-        with h5py.File(path, "r") as file:
-            file.visititems(visit)
-    except (OSError, RuntimeError, KeyError) as error:
-        raise InputError(f"{path} is a damaged HDF5 file: {error}") from None
-    return shapes
-
-
-def _h5_read(path: pathlib.Path, name: str) -> np.ndarray:
-    import h5py
-
-    try:
-        with h5py.File(path, "r") as file:
-            values, attributes = file[name][()], file[name].attrs
-            if attributes.get("dtype") == "bfloat16":
-                # Two bytes each: the upper half of a float32.
-                upper = values.view(np.uint16).astype(np.uint32)
-                values = (upper << 16).view(np.float32)
-            return values
-    except (OSError, RuntimeError, KeyError) as error:
-        raise InputError(f"{path}: {name} cannot be read: {error}") from None

@@ -10,8 +10,8 @@ from typing import Any
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
+from albert_tf.input_files import read_json
 from albert_tf.interop.checkpoint import Checkpoint, folder_vocabulary
-from albert_tf.interop.config_files import read_json
 from albert_tf.interop.files.file_types import TensorFile
 from albert_tf.interop.matching import match_tensors
 from albert_tf.interop.names import OURS

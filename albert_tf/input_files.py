@@ -1,0 +1,188 @@
+"""Files from elsewhere: regular, of bounded size, and JSON with typed values.
+
+Every JSON file that is read, whoever wrote it, is read here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from albert_tf.errors import InputError
+
+# Far more than any config, index of weights, vocabulary or graph needs.
+MAX_BYTES = 64 << 20
+_MAX_DEPTH = 64
+# Up to the end if it is not closed, so that no character is read twice.
+_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)', re.DOTALL)
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+
+_WORDS = {
+    bool: "true or false",
+    int: "an integer",
+    float: "a finite number",
+    str: "a string",
+    list: "a list",
+    dict: "an object",
+}
+
+
+def check_regular(path: str | os.PathLike[str]) -> None:
+    """Refuses pipes, devices and sockets, which may never end.
+
+    Raises:
+      InputError: it exists and is neither a file nor a folder.
+    """
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):
+        return  # Opening it says why.
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise InputError(
+            f"{os.fspath(path)}: a pipe, device or socket; give a regular file"
+        )
+
+
+def read_bytes(
+    path: str | os.PathLike[str], source: str = "", limit: int = MAX_BYTES
+) -> bytes:
+    """Reads a whole file.
+
+    Args:
+      path: a local file.
+      source: its name in error messages; "" for the path.
+      limit: largest number of bytes.
+
+    Raises:
+      InputError: it cannot be read, is not a regular file, or is larger.
+    """
+    source = source or os.fspath(path)
+    check_regular(path)
+    try:
+        with open(path, "rb") as file:
+            content = file.read(limit + 1)
+    except (OSError, ValueError) as error:  # ValueError: a null byte
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{source}: {reason}") from None
+    if len(content) > limit:
+        raise InputError(
+            f"{source}: larger than {limit >> 20} MiB, which no such file "
+            "needs; give another file"
+        )
+    return content
+
+
+def parse_json(text: str | bytes, source: str) -> Any:
+    """Parses JSON of bounded depth.
+
+    Args:
+      text: the JSON.
+      source: its name in error messages.
+
+    Raises:
+      InputError: it is not JSON in UTF-8, is nested too deeply, or has a
+        string that is not Unicode text (half of a surrogate pair).
+    """
+    try:
+        if isinstance(text, bytes):
+            text = text.decode("utf-8-sig")
+        if _is_too_deep(text):
+            raise InputError(
+                f"{source}: nested deeper than {_MAX_DEPTH} levels"
+            )
+        values = json.loads(text)
+        if _SURROGATE.search(text):
+            json.dumps(values, ensure_ascii=False).encode()
+    except InputError:
+        raise
+    except UnicodeEncodeError:
+        raise InputError(
+            f"{source}: a string holds half of a surrogate pair; expected "
+            "Unicode text"
+        ) from None
+    except ValueError as error:
+        raise InputError(f"{source} is not JSON: {error}") from None
+    return values
+
+
+def parse_object(text: str | bytes, source: str) -> dict[str, Any]:
+    """Parses a JSON object; see `parse_json`."""
+    values = parse_json(text, source)
+    if not isinstance(values, dict):
+        raise InputError(f"{source}: expected a JSON object")
+    return values
+
+
+def read_json(path: str | os.PathLike[str], source: str = "") -> dict[str, Any]:
+    """Reads a file that holds a JSON object.
+
+    Args:
+      path: a local file.
+      source: its name in error messages; "" for the path.
+
+    Raises:
+      InputError: see `read_bytes` and `parse_json`; or it is no object.
+    """
+    source = source or os.fspath(path)
+    return parse_object(read_bytes(path, source), source)
+
+
+def typed(
+    values: Mapping[str, Any],
+    key: str,
+    kind: type,
+    default: Any = None,
+    source: str = "",
+) -> Any:
+    """Returns a value of a JSON object after checking its type.
+
+    Args:
+      values: the object.
+      key: name of the value.
+      kind: `bool`, `int`, `float` (integers are numbers, too), `str`, `list`
+        or `dict`.
+      default: the value of a missing key. If it is None, null is allowed.
+      source: name of the file in error messages.
+
+    Raises:
+      InputError: the value has another type, or is not finite.
+    """
+    value = values.get(key, default)
+    if value is None and default is None:
+        return None
+    if not is_typed(value, kind):
+        prefix = f"{source}: " if source else ""
+        raise InputError(f"{prefix}{key}={shown(value)} must be {_WORDS[kind]}")
+    return value
+
+
+def is_typed(value: Any, kind: type) -> bool:
+    """Returns whether a value of JSON has a type, as in `typed`."""
+    if kind is bool or isinstance(value, bool):
+        return kind is bool and isinstance(value, bool)
+    if kind is not float:
+        return isinstance(value, kind)
+    # Also false for NaN, infinity and integers beyond the largest float.
+    return isinstance(value, (int, float)) and abs(value) <= sys.float_info.max
+
+
+def shown(value: Any) -> str:
+    """Returns a value's representation, shortened for an error message."""
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _is_too_deep(text: str) -> bool:
+    if text.count("[") + text.count("{") <= _MAX_DEPTH:
+        return False
+    depth = 0
+    for bracket in re.findall(r"[\[\]{}]", _STRING.sub("", text)):
+        depth += 1 if bracket in "[{" else -1
+        if depth > _MAX_DEPTH:
+            return True
+    return False

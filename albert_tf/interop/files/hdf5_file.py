@@ -1,0 +1,125 @@
+"""HDF5 weights files, of Keras and KerasHub.
+
+HDF5 is a file system in a file: a dataset may lie in other files, be a view of
+them, or not be there at all. Of that, a weights file needs nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from albert_tf.errors import InputError
+from albert_tf.interop.files.file_types import (
+    TensorFile,
+    check_size,
+    explain_bad_file,
+    file_kind,
+)
+
+if TYPE_CHECKING:
+    import h5py
+
+_MAX_OBJECTS = 50_000  # groups and datasets of a file
+_FILTERS = {2, 3}  # HDF5's numbers of shuffle and Fletcher32
+_DAMAGES = (OSError, RuntimeError, KeyError, ValueError, TypeError)
+
+
+def open_hdf5(path: str | os.PathLike[str]) -> TensorFile:
+    """Opens an HDF5 file; its arrays are read when they are asked for.
+
+    Raises:
+      InputError: it is not such a file or is damaged; a dataset is stored
+        outside of the file, is a view of others, is compressed, or takes more
+        than the file holds; or there is a link other than a name.
+    """
+    import h5py
+
+    path = os.fspath(path)
+    if file_kind(path) != "hdf5":
+        explain_bad_file(path, "hdf5")
+    try:
+        with h5py.File(path, "r") as file:
+            shapes = {
+                name: tuple(dataset.shape)
+                for name, dataset in _datasets(file, path)
+            }
+    except InputError:
+        raise
+    except _DAMAGES as error:
+        explain_bad_file(path, "hdf5", str(error))
+    check_size(shapes, os.path.getsize(path), path)
+    return TensorFile(shapes, lambda name: _read(path, name), path)
+
+
+def _read(path: str, name: str) -> np.ndarray:
+    import h5py
+
+    try:
+        with h5py.File(path, "r") as file:
+            dataset = file[name]
+            values = dataset[()]
+            if dataset.attrs.get("dtype") == "bfloat16":
+                # Two bytes each: the upper half of a float32.
+                upper = values.view(np.uint16).astype(np.uint32)
+                values = (upper << 16).view(np.float32)
+            return values
+    except _DAMAGES as error:
+        explain_bad_file(path, "hdf5", f"{name}: {error}")
+
+
+def _datasets(file: h5py.File, path: str) -> Iterator[tuple[str, h5py.Dataset]]:
+    """Yields the path and the dataset of each, after checking its storage."""
+    import h5py
+
+    pending, seen = [("", file["/"])], set()
+    while pending:
+        prefix, group = pending.pop()
+        for name in group:
+            inside = f"{prefix}{name}"
+            if type(group.get(name, getlink=True)) is not h5py.HardLink:
+                raise InputError(
+                    f"{path}: {inside} is a link; expected the weights "
+                    "themselves, in this file"
+                )
+            item = group[name]
+            address = h5py.h5o.get_info(item.id).addr
+            if address in seen or len(seen) >= _MAX_OBJECTS:
+                raise InputError(
+                    f"{path}: {inside} has two names, or is one of more than "
+                    f"{_MAX_OBJECTS:,} objects"
+                )
+            seen.add(address)
+            if isinstance(item, h5py.Group):
+                pending.append((f"{inside}/", item))
+            elif isinstance(item, h5py.Dataset):
+                problem = _problem_of_storage(item, os.path.getsize(path))
+                if problem:
+                    raise InputError(f"{path}: {inside} {problem}")
+                yield inside, item
+
+
+def _problem_of_storage(dataset: h5py.Dataset, file_bytes: int) -> str:
+    """Returns why a dataset is not to be read, or ""."""
+    if dataset.is_virtual or dataset.external:
+        return "is stored outside of the file, which weights are not"
+    if dataset.dtype.kind not in "biuf" and dataset.dtype.str != "|V2":
+        return f"holds {dataset.dtype}, expected numbers"
+    settings = dataset.id.get_create_plist()
+    filters = range(settings.get_nfilters())
+    if not {settings.get_filter(i)[0] for i in filters} <= _FILTERS:
+        return "is compressed, which is not supported; save it as it is"
+    needed = dataset.dtype.itemsize * int(np.prod(dataset.shape, dtype=object))
+    stored = dataset.id.get_storage_size()
+    chunk = dataset.dtype.itemsize * int(
+        np.prod(dataset.chunks or (0,), dtype=object)
+    )
+    if not needed <= stored <= file_bytes or chunk > 2 * needed + (1 << 16):
+        return (
+            f"of shape {list(dataset.shape)} takes {needed:,} bytes, of which "
+            f"the file of {file_bytes:,} bytes stores {stored:,}"
+        )
+    return ""

@@ -1,0 +1,98 @@
+"""safetensors files, with checksums in those of this library."""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from collections.abc import Mapping
+
+import ml_dtypes  # noqa: F401  (registers bfloat16 with NumPy)
+import numpy as np
+import safetensors
+import safetensors.numpy
+
+from albert_tf.errors import InputError
+from albert_tf.input_files import parse_object
+from albert_tf.interop.files.file_types import (
+    TensorFile,
+    explain_bad_file,
+    file_kind,
+)
+
+# Key of the file's metadata: CRC-32 of each tensor's bytes, in JSON. The format
+# itself has no checksums.
+_CHECKSUMS = "albert_tf_crc32"
+_DTYPES = "F64 F32 F16 BF16 I64 I32 I16 I8 U64 U32 U16 U8 BOOL".split()
+_MAX_HEADER = 16 << 20
+_ERRORS = (safetensors.SafetensorError, OSError, ValueError)
+
+
+def open_safetensors(path: str | os.PathLike[str]) -> TensorFile:
+    """Opens a safetensors file; its arrays are read when they are asked for.
+
+    Raises:
+      InputError: it is not a safetensors file, or is damaged, which each
+        array's checksum shows if the file has them.
+    """
+    path = os.fspath(path)
+    if file_kind(path) != "safetensors":
+        explain_bad_file(path, "safetensors")
+    with open(path, "rb") as file:
+        header_bytes = int.from_bytes(file.read(8), "little")
+    if header_bytes > _MAX_HEADER:
+        raise InputError(
+            f"{path}: its header takes {header_bytes:,} bytes, more than any "
+            "model's"
+        )
+    try:
+        with safetensors.safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_slice(name) for name in file.keys()}
+            shapes = {k: tuple(v.get_shape()) for k, v in tensors.items()}
+            dtypes = {k: v.get_dtype() for k, v in tensors.items()}
+    except _ERRORS as error:
+        explain_bad_file(path, "safetensors", str(error))
+    for name, dtype in dtypes.items():
+        if dtype not in _DTYPES:
+            raise InputError(
+                f"{path}: {name} holds {dtype} numbers, which are not "
+                "supported; save it as F32."
+            )
+    checksums = None
+    if _CHECKSUMS in metadata:
+        checksums = parse_object(metadata[_CHECKSUMS], f"{path}: {_CHECKSUMS}")
+
+    def read(name: str) -> np.ndarray:
+        try:
+            with safetensors.safe_open(path, framework="numpy") as file:
+                array = file.get_tensor(name)
+        except _ERRORS as error:
+            explain_bad_file(path, "safetensors", str(error))
+        if checksums is not None and checksums.get(name) != _crc32(array):
+            explain_bad_file(
+                path, "safetensors", f"{name} differs from its checksum"
+            )
+        if array.dtype.name in ("bfloat16", "float16"):
+            return array.astype(np.float32)  # which holds them exactly
+        return array
+
+    return TensorFile(shapes, read, path)
+
+
+def save_safetensors(
+    tensors: Mapping[str, np.ndarray],
+    path: str | os.PathLike[str],
+    metadata: Mapping[str, str],
+) -> None:
+    """Writes a safetensors file with checksums in its metadata."""
+    # The library writes the memory as it is.
+    arrays = {k: np.ascontiguousarray(v) for k, v in tensors.items()}
+    checksums = {name: _crc32(array) for name, array in arrays.items()}
+    safetensors.numpy.save_file(
+        arrays, path, {**metadata, _CHECKSUMS: json.dumps(checksums)}
+    )
+
+
+def _crc32(array: np.ndarray) -> str:
+    return f"{zlib.crc32(np.ascontiguousarray(array).view(np.uint8)):08x}"
