@@ -260,10 +260,20 @@ def worker_environments():
     return make
 
 
+def pytest_collection_finish():
+    """Spares the garbage collector the libraries, millions of objects."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _free_memory():
-    """Lets go of the models of a module: gigabytes over the whole suite."""
+    """Lets go of the models of a module: gigabytes over the whole suite.
+
+    What outlives a module is imported or cached, and is not looked at again.
+    """
     yield
     if "keras" in sys.modules:
         sys.modules["keras"].backend.clear_session()
     gc.collect()
+    gc.freeze()
