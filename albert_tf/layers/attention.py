@@ -8,7 +8,7 @@ import keras
 from keras import ops
 
 from albert_tf.config import AlbertConfig
-from albert_tf.layers.dense import dense
+from albert_tf.layers.dense import add_bias, at_least_float32, dense
 from albert_tf.layers.dropout import Dropout
 from albert_tf.layers.layer_norm import LayerNorm
 
@@ -98,18 +98,20 @@ class SelfAttention(keras.layers.Layer):
         hidden = self.config.hidden_size
         kernel, bias = fused
         if positions is None:
-            qkv = layout.to_batch(ops.add(ops.matmul(rows, kernel), bias))
+            qkv = layout.to_batch(add_bias(ops.matmul(rows, kernel), bias))
             query, key, value = (
                 self._heads(x) for x in ops.split(qkv, 3, axis=-1)
             )
         else:
-            kv = ops.add(ops.matmul(rows, kernel[:, hidden:]), bias[hidden:])
+            kv = add_bias(ops.matmul(rows, kernel[:, hidden:]), bias[hidden:])
             key, value = (
                 self._heads(x)
                 for x in ops.split(layout.to_batch(kv), 2, axis=-1)
             )
             rows = layout.take(rows, positions)
-            query = ops.add(ops.matmul(rows, kernel[:, :hidden]), bias[:hidden])
+            query = add_bias(
+                ops.matmul(rows, kernel[:, :hidden]), bias[:hidden]
+            )
             picks = ops.shape(positions)[1]
             query = self._heads(
                 ops.reshape(query, (layout.batch, picks, hidden))
@@ -134,7 +136,8 @@ class SelfAttention(keras.layers.Layer):
         """Returns the context `[batch, queries, hidden]`."""
         scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
         # Scores and softmax are a float32 island.
-        scores = ops.cast(scores, "float32") + layout.attention_bias
+        scores = at_least_float32(scores)
+        scores += ops.cast(layout.attention_bias, scores.dtype)
         probs = ops.cast(ops.softmax(scores, axis=-1), self.compute_dtype)
         probs = self.probs_dropout(probs, training=training)
         context = ops.transpose(ops.matmul(probs, value), (0, 2, 1, 3))

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from typing import NoReturn
 
 import keras
+from keras import ops
 
 from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
 
 
 def truncated_normal(stddev: float) -> keras.initializers.Initializer:
@@ -18,13 +22,23 @@ def truncated_normal(stddev: float) -> keras.initializers.Initializer:
     return keras.initializers.TruncatedNormal(stddev=stddev)
 
 
+def _gelu_tanh(x):
+    """Google's one GELU: the tanh approximation."""
+    if keras.backend.standardize_dtype(x.dtype) != "float16":
+        return ops.gelu(x, approximate=True)
+    # The cube overflows at 41, and the gradient is NaN from 256 on. At 10, the
+    # tanh has long been 1.
+    near = ops.clip(x, -10.0, 10.0)
+    inner = near * (1.0 + 0.044715 * near * near)
+    return 0.5 * x * (1.0 + ops.tanh(math.sqrt(2.0 / math.pi) * inner))
+
+
 # Keys are `albert_tf.config.ACTIVATIONS`.
 _FUNCTIONS = {
-    # Google's one GELU: the tanh approximation, in every English checkpoint.
-    "gelu_tanh": lambda x: keras.ops.gelu(x, approximate=True),
-    "gelu_erf": lambda x: keras.ops.gelu(x, approximate=False),
-    "relu": keras.ops.relu,  # Google's Chinese checkpoints
-    "tanh": keras.ops.tanh,
+    "gelu_tanh": _gelu_tanh,  # every English checkpoint
+    "gelu_erf": lambda x: ops.gelu(x, approximate=False),
+    "relu": ops.relu,  # Google's Chinese checkpoints
+    "tanh": ops.tanh,
     "linear": lambda x: x,
 }
 
@@ -34,6 +48,70 @@ def activation(name: str) -> Callable:
     return _FUNCTIONS[name]
 
 
+def at_least_float32(x):
+    """Casts a half-precision tensor to float32; returns any other as it is."""
+    dtype = keras.backend.standardize_dtype(x.dtype)
+    return ops.cast(x, "float64" if dtype == "float64" else "float32")
+
+
+def add_bias(x, bias):
+    """Adds a bias to the last axis, whose gradient is summed in float32.
+
+    TensorFlow sums the gradient of a bfloat16 bias one by one in bfloat16 on
+    CPUs, so that a sum of ones stops at 256. Products are accumulated in
+    float32 everywhere, and take no longer.
+
+    Args:
+      x: `[..., size]`.
+      bias: `[size]`.
+    """
+    halves = ("bfloat16", "float16")
+    if (
+        keras.backend.backend() != "tensorflow"
+        or keras.backend.standardize_dtype(x.dtype) not in halves
+    ):
+        return ops.add(x, bias)
+    import tensorflow as tf
+
+    @tf.custom_gradient
+    def add(x, bias):
+        def gradient(upstream):
+            rows = tf.reshape(upstream, [-1, upstream.shape[-1]])
+            ones = tf.ones([1, tf.shape(rows)[0]], rows.dtype)
+            return upstream, tf.matmul(ones, rows)[0]
+
+        return tf.nn.bias_add(x, bias), gradient
+
+    return add(x, tf.cast(bias, x.dtype))
+
+
+class Dense(keras.layers.Dense):
+    """Keras's dense layer with `add_bias`; it cannot be quantized."""
+
+    def call(self, inputs, training=None):
+        """`[..., features]` -> `[..., units]`."""
+        x = ops.matmul(inputs, self.kernel)
+        if self.bias is not None:
+            x = add_bias(x, self.bias)
+        return x if self.activation is None else self.activation(x)
+
+    def quantize(self, mode=None, *args, **kwargs):
+        """Raises an `InputError`; see `refuse_quantization`."""
+        refuse_quantization(mode)
+
+
+def refuse_quantization(mode: str | None) -> NoReturn:
+    """Raises an `InputError`.
+
+    Attention joins three kernels into one, whose scales would be lost, and
+    checkpoints of ALBERT have no place for scales.
+    """
+    raise InputError(
+        f"quantize({mode!r}): an ALBERT model computes in floating point; use "
+        "dtype='bfloat16', or export(kind='litert', ...) for 8 bits"
+    )
+
+
 def dense(
     config: AlbertConfig,
     size: int,
@@ -41,7 +119,7 @@ def dense(
     dtype,
     activation: str | Callable | None = None,
     use_bias: bool = True,
-) -> keras.layers.Dense:
+) -> Dense:
     """Returns a dense layer, initialized as the original's.
 
     Args:
@@ -52,7 +130,7 @@ def dense(
       activation: applied to the output.
       use_bias: whether it has a bias.
     """
-    return keras.layers.Dense(
+    return Dense(
         size,
         activation=activation,
         use_bias=use_bias,

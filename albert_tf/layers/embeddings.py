@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from albert_tf.config import AlbertConfig
-from albert_tf.layers.dense import truncated_normal
+from albert_tf.layers.dense import at_least_float32, truncated_normal
 from albert_tf.layers.dropout import Dropout
 from albert_tf.layers.layer_norm import LayerNorm
 
@@ -57,7 +57,7 @@ class Embeddings(keras.layers.Layer):
         x = (
             _rows_of(self.word_embeddings, word_ids)
             + _rows_of(self.token_type_embeddings, type_ids)
-            + self.position_embeddings[:length]
+            + at_least_float32(self.position_embeddings[:length])
         )
         x = ops.cast(x, self.compute_dtype)
         return self.dropout(self.layer_norm(x), training=training)
@@ -71,4 +71,5 @@ def _rows_of(table, ids):
     before they are summed, so that `fit` would do other updates there than on
     JAX and PyTorch. A reshape costs nothing, and its gradient is dense.
     """
-    return ops.take(ops.reshape(table, table.shape), ids, axis=0)
+    table = at_least_float32(ops.reshape(table, table.shape))
+    return ops.take(table, ids, axis=0)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import keras
+from keras import ops
+
+from albert_tf.layers.dense import at_least_float32
 
 
 class LayerNorm(keras.layers.Layer):
@@ -34,9 +37,9 @@ class LayerNorm(keras.layers.Layer):
 
     def call(self, inputs):
         """Returns the normalized inputs, same shape."""
-        ops = keras.ops
-        x = ops.cast(inputs, "float32")
+        x = at_least_float32(inputs)
         centered = x - ops.mean(x, axis=-1, keepdims=True)
         variance = ops.mean(ops.square(centered), axis=-1, keepdims=True)
         normal = centered * ops.rsqrt(variance + self.epsilon)
-        return ops.cast(normal * self.gamma + self.beta, self.compute_dtype)
+        gamma, beta = (ops.cast(w, x.dtype) for w in (self.gamma, self.beta))
+        return ops.cast(normal * gamma + beta, self.compute_dtype)

@@ -41,6 +41,8 @@ class MaskedLMHead(keras.layers.Layer):
     def call(self, rows, word_embeddings):
         """`[rows, hidden]`, table `[V, E]` -> float32 logits `[rows, V]`."""
         x = self.layer_norm(self.dense(rows))
-        table = ops.cast(word_embeddings, self.compute_dtype)
-        logits = ops.matmul(x, ops.transpose(table))
-        return ops.add(ops.cast(logits, "float32"), self.output_bias)
+        x, table, bias = (
+            ops.cast(value, "float32")
+            for value in (x, word_embeddings, self.output_bias)
+        )
+        return ops.add(ops.matmul(x, ops.transpose(table)), bias)

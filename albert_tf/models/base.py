@@ -13,6 +13,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.interop.checkpoint import Checkpoint, Vocabulary
 from albert_tf.interop.open_checkpoint import open_checkpoint
+from albert_tf.layers.dense import refuse_quantization
 from albert_tf.models.pretrained import (
     assign_weights,
     checkpoint_of,
@@ -151,6 +152,8 @@ class AlbertModel(keras.Model):
     def __init__(self, config: AlbertConfig, **kwargs):
         _check_config(type(self).__name__, config)
         super().__init__(**kwargs)
+        if self.dtype_policy.quantization_mode is not None:
+            refuse_quantization(self.dtype_policy.quantization_mode)
         self.config = config
         self.head_dropout = 0.1
         self.vocabulary = Vocabulary()
@@ -250,6 +253,10 @@ class AlbertModel(keras.Model):
         if tokenizer is not None:
             self.vocabulary = Vocabulary(tokenizer)
         write_pretrained(checkpoint_of(self), folder)
+
+    def quantize(self, mode=None, *args, **kwargs):
+        """Raises an `InputError`: ALBERT models compute in floating point."""
+        refuse_quantization(mode)
 
     @classmethod
     def _arguments_from(

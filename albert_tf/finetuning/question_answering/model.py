@@ -13,7 +13,7 @@ from albert_tf.finetuning.question_answering.features import (
     P_MASK,
     START_POSITIONS,
 )
-from albert_tf.layers.dense import dense
+from albert_tf.layers.dense import add_bias, dense
 from albert_tf.layers.dropout import Dropout
 from albert_tf.layers.layer_norm import LayerNorm
 from albert_tf.models.base import (
@@ -300,7 +300,7 @@ class _EndScores(keras.layers.Layer):
         )
         x = ops.reshape(of_end, (batch, 1, length, hidden))
         x = x + ops.reshape(of_start, (batch, picks, 1, hidden))
-        x = self.layer_norm(ops.tanh(x + self.dense.bias))
+        x = self.layer_norm(ops.tanh(add_bias(x, self.dense.bias)))
         # Rows, as everywhere: Keras 3.12's product of four axes with a matrix
         # is wrong on CPUs, and writes where it should not.
         scores = self.output_dense(ops.reshape(x, (-1, hidden)))

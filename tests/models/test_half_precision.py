@@ -1,0 +1,205 @@
+"""Half precision against float32: gradients, and whole models in it."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.config import ACTIVATIONS, AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.finetuning.multiple_choice.model import AlbertMultipleChoice
+from albert_tf.finetuning.question_answering.model import AlbertSpanLabeler
+from albert_tf.finetuning.text_classification.model import AlbertClassifier
+from albert_tf.finetuning.token_classification.model import (
+    AlbertTokenClassifier,
+)
+from albert_tf.layers.dense import activation
+from albert_tf.models.base import ENCODER_INPUTS
+from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.pretrainer import AlbertPretrainer
+
+BATCH, LENGTH = 64, 64
+NARROW = AlbertConfig(
+    vocab_size=50,
+    embedding_size=8,
+    hidden_size=16,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    intermediate_size=32,
+    max_position_embeddings=LENGTH,
+    initializer_range=0.2,
+)
+
+
+def tokens(*shape):
+    rng = np.random.default_rng(0)
+    ids = rng.integers(5, NARROW.vocab_size, shape, "int32")
+    return {
+        "input_word_ids": np.where(rng.random(shape) < 0.15, 4, ids),
+        "input_mask": np.ones_like(ids),
+        "input_type_ids": (ids > 25).astype("int32"),
+    }
+
+
+def masked(inputs):
+    positions = np.tile(np.arange(LENGTH, dtype="int32"), (BATCH, 1))
+    return {**inputs, "masked_lm_positions": positions}
+
+
+ROWS, CHOICES = tokens(BATCH, LENGTH), tokens(BATCH // 2, 2, LENGTH)
+# Every row has a loss: heads see 4,096 of them, too.
+MODELS = {
+    "encoder": (AlbertEncoder, (), ROWS),
+    "pretrainer": (AlbertPretrainer, (), masked(ROWS)),
+    "classifier": (AlbertClassifier, (3,), tokens(4096, 2)),
+    "token classifier": (AlbertTokenClassifier, (3,), ROWS),
+    "multiple choice": (AlbertMultipleChoice, (), CHOICES),
+    "spans": (AlbertSpanLabeler, ("v1",), ROWS),
+    "joint spans": (
+        AlbertSpanLabeler,
+        ("joint",),
+        {
+            **ROWS,
+            "p_mask": 1 - ROWS["input_mask"],
+            "start_positions": np.arange(BATCH, dtype="int32"),
+        },
+    ),
+}
+
+
+def gradients(name, dtype, weights=None, **options):
+    """Returns path -> gradient of a loss that sums over all rows."""
+    make, arguments, inputs = MODELS[name]
+    model = make(NARROW, *arguments, dtype=dtype)
+    if weights is not None:
+        model.set_weights(weights)
+
+    @tf.function(autograph=False, **options)
+    def run(inputs):
+        with tf.GradientTape() as tape:
+            loss = 0.0
+            for output in tf.nest.flatten(model(inputs)):
+                output = tf.cast(output, tf.float32)
+                # A direction of its own for each feature: gradients add up.
+                factors = np.random.default_rng(1).normal(size=output.shape[-1])
+                loss += tf.reduce_sum(output * factors.astype("float32"))
+        variables = [v.value for v in model.trainable_variables]
+        return tape.gradient(loss, variables)
+
+    found = run({k: tf.constant(x) for k, x in inputs.items()})
+    paths = [v.path for v in model.trainable_variables]
+    found = [np.asarray(tf.cast(x, tf.float32)).ravel() for x in found]
+    return dict(zip(paths, found, strict=True)), model.get_weights()
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def expected(request):
+    keras.utils.set_random_seed(1)
+    return request.param, *gradients(request.param, "float32")
+
+
+# The gradients of these are zero: they shift all scores of a softmax alike.
+_SHIFTS = (
+    "attention/key/bias",
+    "joint_span_head/start/bias",
+    "joint_span_head/end/output/bias",
+    "joint_span_head/end/layer_norm/beta",
+)
+
+
+def check_gradients(expected, dtype, **options):
+    name, wanted, weights = expected
+    found, _ = gradients(name, dtype, weights, **options)
+    cosines = {
+        path: x
+        @ wanted[path]
+        / np.linalg.norm(x)
+        / np.linalg.norm(wanted[path])
+        for path, x in found.items()
+        if not path.endswith(_SHIFTS)
+    }
+    assert not {
+        p: cosine for p, cosine in cosines.items() if not cosine > 0.999
+    }
+
+
+@pytest.mark.parametrize("dtype", ["mixed_bfloat16", "mixed_float16"])
+def test_gradients_are_those_of_float32(expected, dtype):
+    check_gradients(expected, dtype)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("dtype", ["mixed_bfloat16", "mixed_float16"])
+def test_gradients_with_xla_are_those_of_float32(expected, dtype):
+    check_gradients(expected, dtype, jit_compile=True)
+
+
+@pytest.mark.parametrize(
+    "dtype", ["bfloat16", "float16", "mixed_float16", "float64"]
+)
+def test_predicts_and_fits_in_any_precision(expected, dtype):
+    """One step moves the weights, and nothing overflows."""
+    name, _, weights = expected
+    make, arguments, inputs = MODELS[name]
+    model = make(NARROW, *arguments, dtype=dtype)
+    model.set_weights(weights)
+    inputs = {key: x[:4] for key, x in inputs.items()}
+    outputs = model(inputs)
+    if isinstance(outputs, dict):
+        outputs.pop("encoder_outputs", None)
+        name = next(n for n in ("mlm_logits", *sorted(outputs)) if n in outputs)
+        targets = {name: np.ones(outputs[name].shape)}
+        losses = {name: "mse"}
+    else:
+        targets, losses = np.ones(outputs.shape), "mse"
+    # Eagerly: each graph would be traced for one step.
+    model.compile(keras.optimizers.SGD(0.01), losses, run_eagerly=True)
+    assert np.isfinite(model.train_on_batch(inputs, targets))
+    assert np.isfinite(model.train_on_batch(inputs, targets))
+    after = model.get_weights()
+    assert all(np.all(np.isfinite(np.float32(x))) for x in after)
+    moved = [
+        np.any(np.float32(x) != np.float32(y))
+        for x, y in zip(after, weights, strict=True)
+    ]
+    assert any(moved)
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_gradients_of_activations_are_finite(name):
+    x = tf.constant([-6e4, -300.0, -41.0, -1.0, 0.5, 2.0, 41.0, 300.0, 6e4])
+
+    def run(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = activation(name)(x)
+        return y, tape.gradient(y, x)
+
+    for found, wanted in zip(run(tf.cast(x, "float16")), run(x), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=4e-3, atol=1e-3)
+
+
+def test_logits_of_words_are_a_product_in_float32():
+    inputs = masked(ROWS)
+    found = AlbertPretrainer(NARROW, dtype="mixed_bfloat16")(inputs)
+    logits = found["mlm_logits"].numpy()
+    assert np.any(logits != tf.cast(tf.cast(logits, "bfloat16"), "float32"))
+
+
+@pytest.mark.parametrize("mode", ["int8", "int4", "float8"])
+def test_quantization_is_refused(mode):
+    model = AlbertClassifier(NARROW, 3)
+    before = model.get_weights()
+    with pytest.raises(InputError, match=f"quantize\\('{mode}'\\).*litert"):
+        model.quantize(mode)
+    # Also as a part of another model.
+    inputs = {
+        name: keras.Input((4,), dtype="int32", name=name)
+        for name in ENCODER_INPUTS
+    }
+    with pytest.raises(InputError, match="floating point"):
+        keras.Model(inputs, model(inputs)).quantize(mode)
+    for x, y in zip(model.get_weights(), before, strict=True):
+        np.testing.assert_array_equal(x, y)
+    with pytest.raises(InputError, match="floating point"):
+        AlbertClassifier(NARROW, 3, dtype=f"{mode}_from_float32")
