@@ -56,9 +56,11 @@ def check_inputs(
 
 def _check_config(model: str, config: Any) -> None:
     if isinstance(config, str):
+        known = config in AlbertConfig.official_names()
+        official = config if known else "albert_base_v2"
         raise InputError(
             f"{model}({config!r}): the first argument must be an AlbertConfig; "
-            f"write {model}(AlbertConfig.from_official({config!r})) for new "
+            f"write {model}(AlbertConfig.from_official({official!r})) for new "
             f"weights, or {model}.from_pretrained(...) with a path or a name "
             'such as "albert/albert-base-v2" for released ones'
         )
@@ -148,6 +150,10 @@ class AlbertModel(keras.Model):
 
     # The arguments that determine the head.
     HEAD_ARGUMENTS: tuple[str, ...] = ()
+
+    # The keys of the input dict, and the number of dimensions of their values.
+    INPUTS: tuple[str, ...] = ENCODER_INPUTS
+    INPUT_RANK: ClassVar[int] = 2
 
     def __init__(self, config: AlbertConfig, **kwargs):
         _check_config(type(self).__name__, config)
@@ -257,6 +263,45 @@ class AlbertModel(keras.Model):
     def quantize(self, mode=None, *args, **kwargs):
         """Raises an `InputError`: ALBERT models compute in floating point."""
         refuse_quantization(mode)
+
+    def export(
+        self,
+        filepath: str | os.PathLike[str],
+        format: str = "tf_saved_model",
+        **kwargs: Any,
+    ) -> None:
+        """Exports the model for inference, as `keras.Model.export` does.
+
+        The inputs are int32 of any batch size and length, without having been
+        called first; the outputs are those of `call`, without lists of tensors
+        such as `encoder_outputs`, which the formats do not allow. For an export
+        from strings, or after TF-Hub's contract, see `albert_tf.export`.
+
+        Args:
+          filepath: the folder or file to write.
+          format: "tf_saved_model", "onnx", or another of Keras's formats.
+          **kwargs: further arguments of `keras.Model.export`, such as
+            `input_signature` and `verbose`.
+        """
+        # Keras infers the inputs of functional models only: others have to be
+        # built by a call.
+        shape = (None,) * (self.INPUT_RANK - 1)
+        inputs = {
+            name: keras.Input(shape, dtype="int32", name=name)
+            for name in self.INPUTS
+        }
+        outputs = self(inputs)
+        if isinstance(outputs, Mapping):
+            outputs = {
+                name: output
+                for name, output in outputs.items()
+                if not isinstance(output, (list, tuple))
+            }
+        # For ONNX, Keras wants to be told the inputs of these, too.
+        kwargs.setdefault("input_signature", [inputs])
+        keras.Model(inputs, outputs, name=self.name).export(
+            filepath, format, **kwargs
+        )
 
     @classmethod
     def _arguments_from(

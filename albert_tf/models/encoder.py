@@ -169,14 +169,11 @@ class AlbertEncoder(AlbertModel):
     def _embed(self, inputs, training):
         check_inputs(inputs, ENCODER_INPUTS)
         layout_of = PackedRows if self.packed else PaddedRows
-        layout = layout_of(ops.convert_to_tensor(inputs["input_mask"]))
-        rows = layout.to_rows(
-            self.embeddings(
-                ops.convert_to_tensor(inputs["input_word_ids"]),
-                ops.convert_to_tensor(inputs["input_type_ids"]),
-                training=training,
-            )
+        ids, mask, types = (
+            _as_integers(name, inputs[name]) for name in ENCODER_INPUTS
         )
+        layout = layout_of(mask)
+        rows = layout.to_rows(self.embeddings(ids, types, training=training))
         if self.embedding_projection is not None:
             rows = self.embedding_projection(rows)
         return rows, layout
@@ -193,3 +190,21 @@ class AlbertEncoder(AlbertModel):
             "pooler": self.pooler is not None,
             "rematerialize": self.rematerialize,
         }
+
+
+def _as_integers(name: str, values):
+    """Returns an input as an integer tensor.
+
+    Keras traces a subclassed model that is exported with float32 inputs, so
+    these are converted, as `keras.layers.Embedding` does.
+
+    Raises:
+      ValueError: the values are of a type that rounds ids.
+    """
+    values = ops.convert_to_tensor(values)
+    dtype = keras.backend.standardize_dtype(values.dtype)
+    if dtype in ("float16", "bfloat16"):
+        raise ValueError(
+            f"{name} is {dtype}, which cannot represent every id; give int32"
+        )
+    return ops.cast(values, "int32") if dtype.startswith("float") else values

@@ -3,7 +3,6 @@
 import subprocess
 import sys
 
-import keras
 import numpy as np
 import pytest
 
@@ -87,14 +86,8 @@ def test_shared_weights_are_stored_once(onnx_path, pretrainer):
 
 def test_classifier_through_keras(runtime, config, tmp_path):
     model = AlbertClassifier(config, num_labels=3)
-    signature = {
-        name: keras.InputSpec(dtype="int32", shape=(None, None), name=name)
-        for name in ENCODER_INPUTS
-    }
     path = tmp_path / "classifier.onnx"
-    model.export(
-        path, format="onnx", input_signature=[signature], verbose=False
-    )
+    model.export(path, format="onnx", verbose=False)
     session = runtime.InferenceSession(path)
     for batch, length in ((1, 5), (3, 17)):
         inputs = rows(batch, length, config.vocab_size)

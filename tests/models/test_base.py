@@ -116,6 +116,62 @@ def test_is_a_layer_of_a_functional_model(name, config, inputs):
         np.testing.assert_allclose(x, y, atol=1e-5)
 
 
+def exported(model, inputs, folder):
+    """Returns the outputs of what Keras exports."""
+    model.export(folder, verbose=False)
+    loaded = tf.saved_model.load(folder)
+    return loaded.serve({x: tf.constant(v, "int32") for x, v in inputs.items()})
+
+
+def test_keras_export(name, config, inputs, tmp_path):
+    model = MODELS[name](config.replace(num_hidden_layers=1))
+    found, expected = exported(model, inputs, tmp_path / "e"), model(inputs)
+    if name.startswith("encoder"):
+        assert set(expected) - set(found) == {"encoder_outputs"}
+        expected = {x: expected[x] for x in found}
+    for x, y in zip(flat(found), flat(expected), strict=True):
+        np.testing.assert_allclose(x, y, atol=1e-5)
+
+
+def test_keras_export_of_a_trained_model(config, batch, tmp_path):
+    config = config.replace(num_hidden_layers=1)
+    model = AlbertClassifier(config, 2, packed=True)
+    model.compile("sgd", "mse")
+    model.fit(batch, np.zeros([4, 2]), verbose=0)
+    expected = model.predict(batch, verbose=0)
+    found = exported(model, batch, tmp_path / "e")
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+class Subclassed(keras.Model):
+    """A user's model: Keras calls it with float32 when it is exported."""
+
+    def __init__(self, encoder):
+        super().__init__()
+        self.encoder = encoder
+
+    def call(self, inputs, training=False):
+        return self.encoder(inputs, training=training)["sequence_output"]
+
+
+def test_keras_export_of_a_subclassed_model(config, batch, tmp_path):
+    model = Subclassed(AlbertEncoder(config.replace(num_hidden_layers=1)))
+    expected = model(batch)
+    model.export(tmp_path / "e", verbose=False)
+    loaded = tf.saved_model.load(tmp_path / "e")
+    found = loaded.serve({x: tf.cast(v, "float32") for x, v in batch.items()})
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_ids_that_are_rounded_are_refused(config, batch, dtype):
+    rounded = {x: tf.cast(v, dtype) for x, v in batch.items()}
+    with pytest.raises(
+        ValueError, match="is float16, which cannot|is bfloat16"
+    ):
+        AlbertEncoder(config, dtype=f"mixed_{dtype}")(rounded)
+
+
 def test_a_name_instead_of_a_config_is_answered(name):
     with pytest.raises(
         InputError, match=r"from_official\('albert_base_v2'\).*from_pretrained"
@@ -123,3 +179,7 @@ def test_a_name_instead_of_a_config_is_answered(name):
         MODELS[name]("albert_base_v2")
     with pytest.raises(InputError, match="config=768 must be an AlbertConfig"):
         MODELS[name](768)
+    with pytest.raises(
+        InputError, match=r"official\('albert_base_v2'\).*from_p"
+    ):
+        MODELS[name]("https://tfhub.dev/google/albert_base/3")

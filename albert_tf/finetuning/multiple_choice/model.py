@@ -31,6 +31,7 @@ class AlbertMultipleChoice(HeadModel):
     """
 
     HEAD = "choice_head"
+    INPUT_RANK = 3
 
     def __init__(
         self,

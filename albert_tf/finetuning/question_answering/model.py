@@ -100,6 +100,8 @@ class AlbertSpanLabeler(AlbertModel):
         check_positive("AlbertSpanLabeler", "end_n_top", end_n_top)
         super().__init__(config, **{"name": "span_labeler", **kwargs})
         self.head = head
+        if head == "joint":
+            self.INPUTS = (*ENCODER_INPUTS, P_MASK)
         self.head_dropout = dropout
         self.start_n_top = start_n_top
         self.end_n_top = end_n_top
@@ -127,10 +129,8 @@ class AlbertSpanLabeler(AlbertModel):
 
     def call(self, inputs, training=False):
         """Maps the input dict to the output dict (see the class)."""
-        if self.head == "v1":
-            check_inputs(inputs, ENCODER_INPUTS)
-        else:
-            check_inputs(inputs, (*ENCODER_INPUTS, P_MASK), (START_POSITIONS,))
+        optional = (START_POSITIONS,) if self.head == "joint" else ()
+        check_inputs(inputs, self.INPUTS, optional)
         states = self.encoder(
             {name: inputs[name] for name in ENCODER_INPUTS}, training=training
         )["sequence_output"]
