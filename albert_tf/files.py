@@ -8,6 +8,7 @@ import hashlib
 import os
 import pathlib
 import shutil
+import urllib.parse
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, TextIO
 
@@ -34,6 +35,25 @@ def split_patterns(patterns: PathPatterns) -> list[str]:
 def is_remote(path: Path) -> bool:
     """Returns whether a path is a URL (`gs://...`), for `tf.io.gfile`."""
     return "://" in os.fspath(path)
+
+
+def check_not_web_address(path: Path, instead: str) -> None:
+    """Raises an `InputError` for a web address, which is not downloaded.
+
+    Published code names models by addresses, many of them of a hub that is no
+    more.
+
+    Args:
+      path: a path, or what was given for one.
+      instead: what to give, for the error.
+    """
+    address = urllib.parse.urlsplit(os.fspath(path))
+    if address.scheme not in ("http", "https"):
+        return
+    problem = "web addresses are not downloaded"
+    if (address.hostname or "").removeprefix("www.") == "tfhub.dev":
+        problem = "tfhub.dev has moved to Kaggle"
+    raise InputError(f"{os.fspath(path)}: {problem}; give {instead}")
 
 
 def local_path(path: Path) -> pathlib.Path:

@@ -21,6 +21,7 @@ from albert_tf.export.litert import task_program
 from albert_tf.export.litert_conversion import LiteRtProgram, encoder_program
 from albert_tf.export.manifest import MANIFEST
 from albert_tf.export.model_card import CARD
+from albert_tf.files import check_not_web_address
 from albert_tf.finetuning.model_folder import load_model, open_model_folder
 from albert_tf.finetuning.predictor import Predictor
 from albert_tf.finetuning.task_config import TaskConfig
@@ -90,6 +91,7 @@ def read_export(folder: str | os.PathLike[str]) -> dict[str, Any]:
     Raises:
       InputError: there is no export, or its `export.json` cannot be read.
     """
+    check_not_web_address(folder, "the folder of a finished `albert export`")
     path = pathlib.Path(folder) / MANIFEST
     if not path.is_file():
         raise InputError(

@@ -11,6 +11,7 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401  Registers what preprocessors are made of.
 
 from albert_tf.errors import InputError
+from albert_tf.files import check_not_web_address
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -33,7 +34,8 @@ class HubLayer(keras.layers.Layer):
     `[batch]` -> the encoder's inputs.
 
     Args:
-      path: the folder of the SavedModel.
+      path: the folder of the SavedModel, local or on a file system that
+        TensorFlow reads (`gs://...`). Web addresses are not downloaded.
       trainable: whether its weights are trained.
       endpoint: None to call the loaded object, or the name of a sub-object,
         such as "mlm" of an encoder.
@@ -65,6 +67,11 @@ class HubLayer(keras.layers.Layer):
                 "HubLayer needs KERAS_BACKEND=tensorflow, not "
                 f"{keras.backend.backend()!r}"
             )
+        check_not_web_address(
+            path,
+            "a folder written by `albert export --model=albert/albert-base-v2 "
+            "--kind=encoder`, or --kind=preprocessor",
+        )
         super().__init__(**kwargs)
         self.saved_model_path = os.fspath(path)
         self.endpoint = endpoint
@@ -72,7 +79,7 @@ class HubLayer(keras.layers.Layer):
         try:
             # Kept: a variable or resource lives as long as the loaded object.
             self._loaded = tf.saved_model.load(self.saved_model_path)
-        except OSError as error:
+        except (OSError, tf.errors.OpError) as error:
             raise InputError(
                 f"cannot load {self.saved_model_path}: {error}"
             ) from None

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from albert_tf.errors import InputError
-from albert_tf.files import read_text
+from albert_tf.files import check_not_web_address, read_text
 from albert_tf.finetuning.registry import make_task_type, with_settings
 from albert_tf.finetuning.task_config import TaskConfig
 from albert_tf.finetuning.task_type import TaskType
@@ -82,6 +82,11 @@ def open_model_folder(path: Path | ModelFolder) -> ModelFolder:
         return path
     folder = fine_tuned_model(path)
     if folder is None:
+        check_not_web_address(
+            path,
+            "the folder of a finished `albert finetune`, which starts from "
+            "--init_from=albert/albert-base-v2, for example",
+        )
         raise InputError(
             f"{os.fspath(path)}: no fine-tuned model (no {TASK_FILE}); give "
             "the folder of a finished `albert finetune`"

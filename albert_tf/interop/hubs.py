@@ -17,6 +17,7 @@ from collections.abc import Collection
 from absl import logging
 
 from albert_tf.errors import InputError
+from albert_tf.files import check_not_web_address
 
 _INSTALL = 'pip install "albert-tf[download]"'
 
@@ -368,10 +369,10 @@ def _handle_of_address(name: str) -> str:
         if host == "kaggle.com":
             return _kaggle_handle(name, parts)
         if host == "tfhub.dev":
-            raise InputError(
-                f"{name}: tfhub.dev has moved to Kaggle; open the address in "
-                "a browser and give the handle shown there as "
-                "kaggle://owner/model/framework/variation"
+            check_not_web_address(
+                name,
+                'a checkpoint such as "albert/albert-base-v2", or the handle '
+                "shown at this address: kaggle://owner/model/framework/variation",
             )
     raise InputError(f"{name}: cannot download from there; give {_FORMS}")
 

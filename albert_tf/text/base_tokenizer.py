@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, overload
 import numpy as np
 
 from albert_tf.errors import InputError
+from albert_tf.files import check_not_web_address
 from albert_tf.input_files import MAX_BYTES, check_regular
 from albert_tf.text.tokens import SpecialTokens, Token, tokens_around_specials
 
@@ -23,6 +24,11 @@ def read_model(path: str | os.PathLike[str]) -> bytes:
       InputError: if there is no such file, or it cannot be read.
     """
     name = os.fspath(path)
+    check_not_web_address(
+        name,
+        "the path of a tokenizer's file, or load the tokenizer of a checkpoint "
+        'with load_tokenizer("albert/albert-base-v2")',
+    )
     if "://" in name:
         # Imported here: only remote paths need TensorFlow's file systems.
         import tensorflow as tf

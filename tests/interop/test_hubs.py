@@ -4,6 +4,7 @@ import hashlib
 import importlib
 import os
 import pathlib
+import re
 import socket
 import sys
 import types
@@ -11,13 +12,25 @@ import types
 import pytest
 
 from albert_tf.errors import InputError
+from albert_tf.export import hub as hub_of_ours
+from albert_tf.export.check import check_export
+from albert_tf.export.export import export
+from albert_tf.export.hub_layer import HubLayer
+from albert_tf.export.preprocessor import export_preprocessor
+from albert_tf.finetuning.predictor import Predictor
 from albert_tf.interop import hubs
+from albert_tf.interop.convert import convert
 from albert_tf.interop.hubs import resolve
+from albert_tf.interop.tokenizers import load_tokenizer
+from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.text.preprocessor import AlbertPreprocessor
+from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 OLDER = "89abcdef0123456789abcdef0123456789abcdef"
 REPO = "albert/albert-base-v2"
 CHECKPOINT = ["config.json", "model.safetensors", "spiece.model"]
+TF_HUB = "https://tfhub.dev/google/albert_base/3"
 HANDLE = "keras/albert/keras/albert_base_en_uncased"
 
 
@@ -124,7 +137,10 @@ def test_a_local_path_wins_over_any_name(tmp_path, monkeypatch):
         ("https://www.kaggle.com/models/google/albert", "one variation"),
         ("https://huggingface.co/datasets/nyu-mll/glue", "owner/repo"),
         ("https://huggingface.co/a/b/resolve/main/x.bin", "owner/repo"),
-        ("https://tfhub.dev/google/albert_base/3", "kaggle://owner"),
+        (
+            TF_HUB,
+            'moved to Kaggle; give.* "albert/albert-base-v2".*kaggle://owner',
+        ),
         ("https://example.com/albert.tar.gz", "cannot download"),
         ("gs://bucket/albert", "cannot download"),
     ],
@@ -133,6 +149,40 @@ def test_neither_a_path_nor_a_name(name, match):
     with pytest.raises(InputError, match=match) as error:
         resolve(name)
     assert name in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("takes_a_path", "instead"),
+    [
+        (AlbertEncoder.from_pretrained, '"albert/albert-base-v2"'),
+        (load_tokenizer, '"albert/albert-base-v2"'),
+        (lambda url: convert(url, "c"), '"albert/albert-base-v2"'),
+        (AlbertTokenizer.from_file, "load_tokenizer"),
+        (AlbertPreprocessor, "load_tokenizer"),
+        (lambda url: export_preprocessor(url, "e"), "load_tokenizer"),
+        (lambda url: export(url, "e"), '"albert/albert-base-v2"'),
+        (lambda url: export(url, "e", "task"), "finished `albert finetune`"),
+        (check_export, "finished `albert export`"),
+        (Predictor, "finished `albert finetune`"),
+        (HubLayer, "--kind=encoder`, or --kind=preprocessor"),
+        (hub_of_ours.KerasLayer, "--kind=encoder`, or --kind=preprocessor"),
+    ],
+)
+def test_the_address_of_an_article(
+    takes_a_path, instead, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=re.escape(instead)) as error:
+        takes_a_path(TF_HUB)
+    assert f"{TF_HUB}: tfhub.dev has moved to Kaggle; give" in str(error.value)
+    assert not os.listdir(tmp_path)
+
+
+def test_other_web_addresses(tmp_path):
+    with pytest.raises(
+        InputError, match="web addresses are not downloaded; gi"
+    ):
+        HubLayer("https://example.com/albert")
 
 
 def test_two_revisions():
