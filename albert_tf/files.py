@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import hashlib
+import json
 import os
 import pathlib
 import shutil
+import socket
+import time
 import urllib.parse
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, TextIO
+
+from absl import logging
 
 from albert_tf.errors import InputError, StorageError
 
@@ -255,6 +261,90 @@ def _writing(path: pathlib.Path) -> Iterator[None]:
         raise InputError(
             f"{path}: cannot be written: {error.strerror}"
         ) from None
+
+
+@contextlib.contextmanager
+def lock_output(output: Path, file: Path) -> Iterator[None]:
+    """Keeps other processes from writing the same output during the block.
+
+    The system releases the lock when the process ends, however it ends. Over
+    NFS it holds between machines if the server supports locks. There is a
+    warning for a file system without locks; a bucket (`gs://...`) has none.
+
+    Args:
+      output: what is written, for error messages.
+      file: the lock file, which says who holds the lock. Missing folders are
+        created. At the end the file is removed, and such folders if they are
+        still empty.
+
+    Raises:
+      InputError: another process holds the lock, or the file cannot be written.
+      StorageError: the disk is full.
+    """
+    if is_remote(file):
+        yield
+        return
+    file = pathlib.Path(file)
+    created = [x for x in file.parents if not x.exists()]
+    with _writing(file):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = _open_locked(file, os.fspath(output))
+    try:
+        holder = {
+            "pid": os.getpid(),
+            "host": socket.gethostname(),
+            "since": time.strftime("%Y-%m-%d %H:%M:%S %z"),
+        }
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, json.dumps(holder).encode() + b"\n")
+        yield
+    finally:
+        file.unlink(missing_ok=True)
+        os.close(descriptor)
+        with contextlib.suppress(OSError):  # Not empty: the block has used it.
+            for folder in created:
+                folder.rmdir()
+
+
+def _open_locked(file: pathlib.Path, output: str) -> int:
+    """Opens and locks a file; returns its descriptor."""
+    while True:
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            raise InputError(
+                f"{output} is being written by {_lock_holder(file)}; wait for "
+                "it to end, stop it, or use another folder"
+            ) from None
+        except OSError as error:
+            logging.warning(
+                "%s: no lock (%s), so nothing keeps a second process from "
+                "writing %s",
+                file,
+                error.strerror,
+                output,
+            )
+            return descriptor
+        # The process that held the lock before may have removed the file.
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(descriptor), os.stat(file)):
+                return descriptor
+        os.close(descriptor)
+
+
+def _lock_holder(file: pathlib.Path) -> str:
+    for _ in range(20):
+        try:
+            holder = json.loads(file.read_bytes())
+            return (
+                f"process {holder['pid']} on {holder['host']} since "
+                f"{holder['since']}"
+            )
+        except (OSError, ValueError, TypeError, KeyError):
+            time.sleep(0.05)  # It is about to write who it is.
+    return "another process"
 
 
 def sha256(path: Path) -> str:

@@ -34,7 +34,7 @@ def test_a_setting_is_one_line(tmp_path):
     )
     config = flags.build(Extended)
     assert (config.label_smoothing, config.learning_rate) == (0.1, 0.5)
-    # What `prepare_run_folder` writes to run.json.
+    # What `RunFolder.claim` writes to run.json.
     recorded = json.loads(json.dumps(config.settings()))
     assert recorded["label_smoothing"] == 0.1
     assert "--label_smoothing=0.1" in flags.as_text()

@@ -126,7 +126,7 @@ class _Scorer:
         with strategy.scope():
             self._model = AlbertPretrainer(config)
         loss = PretrainingLoss(records.sentence_order)
-        self._evaluator = Evaluator(strategy, self._model, loss)
+        self._evaluator = Evaluator(strategy, self._model, loss, batch_size)
         self._dataset = records.dataset(batch_size, training=False)
 
     def load(self, path: str) -> int:

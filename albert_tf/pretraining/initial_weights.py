@@ -19,7 +19,7 @@ from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.pretraining.config import PretrainConfig
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.training.checkpoint_files import FOLDER, list_checkpoints
-from albert_tf.training.run_folder import FILE, load_run_config
+from albert_tf.training.run_folder import load_run_config
 
 REPORT_FILE = "init.txt"
 
@@ -54,19 +54,16 @@ class InitialWeights:
         assign_weights(model, self.checkpoint, new_head=True)
 
     def check_unchanged(self, run_dir: str | os.PathLike[str]) -> None:
-        """Refuses a run that was begun with other weights from this path.
+        """Refuses to resume a run begun with other weights from this path.
 
         Args:
-          run_dir: the run's folder; it may be new.
+          run_dir: the run's folder.
 
         Raises:
           InputError: the folder's report has another hash.
         """
         run_dir = os.fspath(run_dir)
         report = os.path.join(run_dir, REPORT_FILE)
-        # Without a record, no run has begun: its files are written anew.
-        if not tf.io.gfile.exists(os.path.join(run_dir, FILE)):
-            return
         if tf.io.gfile.exists(report) and self.digest not in read_text(report):
             raise InputError(
                 f"init_from={self.path}: has changed since the run in {run_dir}"

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from albert_tf.layers.dropout import dropout_seeds
 from albert_tf.models.pretrainer import AlbertPretrainer
-from albert_tf.training.loss import TOKENS, sparse_cross_entropy
+from albert_tf.training.loss import TOKENS, WEIGHTS, sparse_cross_entropy
 
 # The original's guard for a batch without predictions.
 _EPSILON = 1e-5
@@ -35,10 +35,10 @@ class PretrainingLoss:
         self, batch: Mapping[str, tf.Tensor]
     ) -> dict[str, tf.Tensor]:
         """Returns the sums that the loss is divided by, as float32 scalars."""
-        size = tf.shape(batch["sentence_order_labels"])[0]
+        examples = _example_weights(batch)
         return {
-            "predictions": tf.reduce_sum(batch["masked_lm_weights"]),
-            "examples": tf.cast(size, tf.float32),
+            "predictions": tf.reduce_sum(_prediction_weights(batch, examples)),
+            "examples": tf.reduce_sum(examples),
         }
 
     def __call__(
@@ -67,7 +67,8 @@ class PretrainingLoss:
                 training=seed is not None,
             )
         mask = tf.cast(batch["input_mask"], tf.float32)
-        weights = batch["masked_lm_weights"]
+        example_weights = _example_weights(batch)
+        weights = _prediction_weights(batch, example_weights)
         mlm_nll, mlm_hits = sparse_cross_entropy(
             batch["masked_lm_ids"], outputs["mlm_logits"]
         )
@@ -85,13 +86,26 @@ class PretrainingLoss:
             sop_nll, sop_hits = sparse_cross_entropy(
                 batch["sentence_order_labels"], outputs["sop_logits"]
             )
-            examples = tf.cast(tf.shape(sop_nll)[0], tf.float32)
-            loss += tf.reduce_sum(sop_nll) / normalizers["examples"]
-            metrics["sop_loss"] = tf.stack([tf.reduce_sum(sop_nll), examples])
+            examples = tf.reduce_sum(example_weights)
+            sop_sum = tf.reduce_sum(example_weights * sop_nll)
+            loss += sop_sum / normalizers["examples"]
+            metrics["sop_loss"] = tf.stack([sop_sum, examples])
             metrics["sop_accuracy"] = tf.stack(
-                [tf.reduce_sum(sop_hits), examples]
+                [tf.reduce_sum(example_weights * sop_hits), examples]
             )
         return loss, metrics
+
+
+def _example_weights(batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
+    """Returns the weights of the examples, float32 `[batch]`; see `WEIGHTS`."""
+    size = tf.shape(batch["sentence_order_labels"])
+    return batch.get(WEIGHTS, tf.ones(size))
+
+
+def _prediction_weights(
+    batch: Mapping[str, tf.Tensor], example_weights: tf.Tensor
+) -> tf.Tensor:
+    return batch["masked_lm_weights"] * example_weights[:, tf.newaxis]
 
 
 Tensors = dict[str, tf.Tensor]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import get_args
 
 import keras
@@ -31,15 +31,15 @@ from albert_tf.pretraining.summary import start_summary
 from albert_tf.text.tokenizer_files import tokenizer_files
 from albert_tf.training.distribution import (
     check_tpu_run,
-    is_chief,
     make_strategy,
     set_precision,
 )
 from albert_tf.training.evaluation import Evaluator
 from albert_tf.training.optimizers import make_optimizer
-from albert_tf.training.run_folder import prepare_run_folder
+from albert_tf.training.run_folder import open_run_folder
 from albert_tf.training.schedules import Schedule
 from albert_tf.training.trainer import Trainer, TrainingResult
+from albert_tf.training.workers import is_chief
 
 MODEL_CONFIG_FILE = "config.json"
 DATA_FILE = "data_manifest.json"
@@ -59,7 +59,8 @@ def pretrain(
 
     Args:
       config: the settings.
-      files: further text files for the run's folder, name -> content.
+      files: text files that describe the command, such as its flags, for the
+        run's folder: name -> content.
 
     Returns:
       The result of training. Its `evaluation` has the metrics of the held-out
@@ -87,30 +88,39 @@ def pretrain(
     _check_records(config, records, initial)
     schedule = make_schedule(config)
     check_rates_so_far(config)
-    resumes = prepare_run_folder(
+    with open_run_folder(
         config.output,
         config.settings() | {"records": records.identity},
         may_change=config.free_on_resume,
         defaults=config.default_settings(),
-        files=_run_files(config, records, initial) | dict(files or {}),
-        writes=is_chief(strategy),
-    )
-    set_precision(config.precision)
-    keras.utils.set_random_seed(config.seed)
-    with strategy.scope():
-        model = AlbertPretrainer(
-            config.architecture, rematerialize=config.rematerialize
-        )
-        if initial:
-            initial.assign(model)
-    if is_chief(strategy):
-        if config.scale_lr_with_batch:
-            print(describe_scaling(config), file=sys.stderr)
-        if initial:
-            print(initial.report, file=sys.stderr)
-        summary = start_summary(config, records, model, strategy, resumes)
-        print(summary, file=sys.stderr, flush=True)
-    result = _train(config, records, model, schedule, strategy)
+        files=_run_files(config, records, initial),
+        command_files=files,
+        strategy=strategy,
+    ) as folder:
+        if initial and folder.resumes:
+            initial.check_unchanged(config.output)
+        set_precision(config.precision)
+        keras.utils.set_random_seed(config.seed)
+        with strategy.scope():
+            model = AlbertPretrainer(
+                config.architecture, rematerialize=config.rematerialize
+            )
+            if initial:
+                initial.assign(model)
+
+        def start() -> None:
+            folder.claim()
+            if not is_chief(strategy):
+                return
+            if config.scale_lr_with_batch:
+                print(describe_scaling(config), file=sys.stderr)
+            if initial:
+                print(initial.report, file=sys.stderr)
+            resumes = folder.resumes
+            summary = start_summary(config, records, model, strategy, resumes)
+            print(summary, file=sys.stderr, flush=True)
+
+        result = _train(config, records, model, schedule, strategy, start)
     if not result.evaluation:
         return result
     evaluation = {**result.evaluation, **records.baselines("heldout")}
@@ -124,7 +134,6 @@ def _check_records(
     tokenizer = records.tokenizer
     if initial:
         initial.check_tokenizer(tokenizer)
-        initial.check_unchanged(config.output)
     if tokenizer and tokenizer.vocab_size != config.architecture.vocab_size:
         raise InputError(
             f"records {config.input}: made with a vocabulary of "
@@ -170,8 +179,18 @@ def _train(
     model: AlbertPretrainer,
     schedule: Schedule,
     strategy: tf.distribute.Strategy,
+    start: Callable[[], None],
 ) -> TrainingResult:
-    """Trains the model from its last checkpoint, if any, to the last step."""
+    """Trains the model from its last checkpoint, if any, to the last step.
+
+    Args:
+      config: the settings.
+      records: what to train on, and be scored on.
+      model: the model.
+      schedule: the learning rates.
+      strategy: the strategy of the model.
+      start: called when everything is checked, before the first step.
+    """
     loss = PretrainingLoss(records.sentence_order)
 
     def batches(start_step: int) -> tf.data.Dataset:
@@ -183,10 +202,9 @@ def _train(
 
     evaluate = None
     if records.has_heldout:
-        evaluator = Evaluator(strategy, model, loss)
-        heldout = records.dataset(
-            config.eval_batch_size, training=False, split="heldout"
-        )
+        size = config.eval_batch_size
+        evaluator = Evaluator(strategy, model, loss, size)
+        heldout = records.dataset(size, training=False, split="heldout")
 
         def evaluate():
             return evaluator(heldout, config.max_eval_steps or None)
@@ -203,6 +221,7 @@ def _train(
         ).fit(
             batches,
             evaluate=evaluate,
+            start=start,
             flops_per_example=pretraining_step_flops(
                 config.architecture,
                 records.max_seq_length,

@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.training.variables import Variable, by_name
+from albert_tf.training.optimizers import Variable, by_name
 
 T = TypeVar("T")
 

@@ -12,7 +12,8 @@ from typing import Any
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.files import read_text, write_atomically
+from albert_tf.files import read_bytes, write_atomically
+from albert_tf.input_files import parse_object, typed
 from albert_tf.training.config import TrainingConfig
 
 FILE = "best.json"
@@ -115,12 +116,20 @@ def read_best(folder: str | os.PathLike[str]) -> Best | None:
     if not tf.io.gfile.exists(path):
         return None
     try:
-        return Best(**json.loads(read_text(path)))
-    except (ValueError, TypeError) as error:
+        record = parse_object(read_bytes(path), path)
+        best = Best(
+            typed(record, "step", int),
+            typed(record, "metric", str),
+            typed(record, "value", float),
+        )
+        if None in dataclasses.astuple(best):
+            raise InputError("step, metric and value are required")
+    except InputError as error:
         raise InputError(
             f"{path} is not a valid record of the best checkpoint ({error}); "
             "remove it, and a resumed run will write a new one"
         ) from error
+    return best
 
 
 def write_best(folder: str | os.PathLike[str], best: Best | None) -> None:

@@ -14,6 +14,7 @@ from absl import logging
 from albert_tf.errors import InputError
 from albert_tf.training.best_checkpoint import Best, read_best, write_best
 from albert_tf.training.checkpoint_files import (
+    FOLDER,
     find_checkpoint,
     list_checkpoints,
     read_checkpoint,
@@ -21,7 +22,8 @@ from albert_tf.training.checkpoint_files import (
     remove_unfinished,
     write_checkpoint,
 )
-from albert_tf.training.variables import by_name
+from albert_tf.training.config import TrainingConfig
+from albert_tf.training.optimizers import by_name
 
 _ROLLBACKS = "rollbacks"
 
@@ -263,6 +265,30 @@ class Checkpoints:
             )
         _assign(self._variables, values, source)
         self.rollbacks = tuple(Rollback(*map(int, row)) for row in rollbacks)
+
+
+def open_checkpoints(
+    run_dir: str | os.PathLike[str] | None,
+    config: TrainingConfig,
+    variables: Mapping[str, tf.Variable],
+    *,
+    writes: bool,
+) -> Checkpoints | None:
+    """Opens the checkpoints of a run; None for one without a folder.
+
+    See `Checkpoints` for the other arguments.
+    """
+    if run_dir is None:
+        return None
+    rolls_back = config.on_divergence == "rollback"
+    return Checkpoints(
+        os.path.join(os.fspath(run_dir), FOLDER),
+        variables,
+        seed=config.seed,
+        keep=config.keep_checkpoint_max,
+        reach=config.rollback_window - 1 if rolls_back else None,
+        writes=writes,
+    )
 
 
 def training_variables(

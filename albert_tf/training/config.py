@@ -82,7 +82,8 @@ class TrainingConfig:
     )
     steps_per_loop: int = setting(
         100,
-        "Most steps that the host launches at a time.",
+        "Most steps that the host launches at a time; fewer if these take "
+        "longer than 10 seconds.",
         group=MACHINE,
         bounds="[1, inf)",
         on_resume="may_change",
@@ -99,6 +100,14 @@ class TrainingConfig:
         "Steps between two checkpoints.",
         group=EVALUATION,
         bounds="[1, inf)",
+        on_resume="may_change",
+    )
+    save_checkpoints_minutes: float = setting(
+        30.0,
+        "Minutes after which a checkpoint is written before "
+        "--save_checkpoints_steps are done; 0: never.",
+        group=EVALUATION,
+        bounds="[0, inf)",
         on_resume="may_change",
     )
     keep_checkpoint_max: int = setting(
@@ -178,13 +187,18 @@ class TrainingConfig:
             "0 without best_metric and eval_steps",
         )
 
-    def next_stop(self, step: int) -> int:
-        """Returns the step after which control returns to the host."""
+    def next_stop(self, step: int, launch: int) -> int:
+        """Returns the step after which control returns to the host.
+
+        Args:
+          step: updates done.
+          launch: most steps of the next launch.
+        """
         periods = [self.log_steps, self.save_checkpoints_steps]
         if self.eval_steps:
             periods.append(self.eval_steps)
         return min(
-            step + self.steps_per_loop,
+            step + launch,
             self.num_train_steps,
             *((step // period + 1) * period for period in periods),
         )

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.training.input import distribute
-from albert_tf.training.loss import TOKENS, Loss
+from albert_tf.training.loss import TOKENS, WEIGHTS, Loss
 
 
 class Evaluator:
@@ -20,14 +20,23 @@ class Evaluator:
       strategy: the strategy of the model.
       model: the Keras model.
       loss: the loss and its metrics.
+      batch_size: examples of the largest batch. All batches are filled up to
+        one size, which TPUs and XLA require, with examples of weight 0; see
+        `WEIGHTS`.
     """
 
     def __init__(
-        self, strategy: tf.distribute.Strategy, model: Any, loss: Loss
+        self,
+        strategy: tf.distribute.Strategy,
+        model: Any,
+        loss: Loss,
+        batch_size: int,
     ):
         self._strategy = strategy
         self._model = model
         self._loss = loss
+        replicas = strategy.num_replicas_in_sync
+        self._batch_size = -(-batch_size // replicas) * replicas
         self._names: dict[str, list[str]] = {}
         self._sum_normalizers = tf.function(
             self._run_normalizers, autograph=False
@@ -44,7 +53,8 @@ class Evaluator:
         the batch size and the number of replicas.
 
         Args:
-          dataset: global batches; the last one may be smaller.
+          dataset: dicts of tensors `[batch, ...]`, with at most `batch_size`
+            examples.
           max_steps: largest number of batches to evaluate; None for all.
 
         Returns:
@@ -55,7 +65,8 @@ class Evaluator:
         """
         if max_steps is not None:
             dataset = dataset.take(max_steps)
-        distributed = distribute(self._strategy, dataset)
+        filled = dataset.map(self._fill_up).prefetch(tf.data.AUTOTUNE)
+        distributed = distribute(self._strategy, filled)
         normalizers = self._sum(
             self._sum_normalizers, "normalizers", distributed
         )
@@ -70,6 +81,15 @@ class Evaluator:
         loss = sums.pop("loss")[0]
         sums.pop(TOKENS, None)
         return {"loss": float(loss)} | means(sums)
+
+    def _fill_up(self, batch: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Repeats the last example, with weight 0."""
+        size = self._batch_size
+        count = tf.shape(next(iter(batch.values())))[0]
+        examples = tf.minimum(tf.range(size), count - 1)
+        filled = {name: tf.gather(x, examples) for name, x in batch.items()}
+        weights = tf.sequence_mask(count, size, dtype=tf.float32)
+        return filled | {WEIGHTS: weights}
 
     def _sum(self, function, group, distributed, *arguments):
         """Returns name -> sum over all batches; None if there is no batch."""

@@ -8,6 +8,7 @@ import tensorflow as tf
 from tensorflow.python.data.experimental.ops.distribute import replicate
 
 from albert_tf.errors import InputError
+from albert_tf.training.config import TrainingConfig
 
 
 def shuffle(values: tf.Tensor, seed: tf.Tensor, number) -> tf.Tensor:
@@ -26,7 +27,10 @@ def shuffle(values: tf.Tensor, seed: tf.Tensor, number) -> tf.Tensor:
 
 
 def distribute(
-    strategy: tf.distribute.Strategy, dataset: tf.data.Dataset
+    strategy: tf.distribute.Strategy,
+    dataset: tf.data.Dataset,
+    *,
+    endless: bool = False,
 ) -> Any:
     """Distributes a dataset of global batches.
 
@@ -39,14 +43,24 @@ def distribute(
       strategy: any synchronous strategy.
       dataset: nested tensors `[batch, ...]`. The last batch may be smaller; a
         replica's slice of it may then be empty.
+      endless: declare that no batch is the last one; to read beyond a last
+        one is a `FailedPreconditionError`. Without this, the workers add up a
+        number for each batch, to agree on which is the last.
 
     Returns:
       An iterable of arguments for `strategy.run`.
     """
+
+    def declared(dataset: tf.data.Dataset) -> tf.data.Dataset:
+        if not endless:
+            return dataset
+        infinite = tf.data.INFINITE_CARDINALITY
+        return dataset.apply(tf.data.experimental.assert_cardinality(infinite))
+
     if strategy.num_replicas_in_sync == 1:
-        return strategy.experimental_distribute_dataset(dataset)
+        return strategy.experimental_distribute_dataset(declared(dataset))
     return strategy.distribute_datasets_from_function(
-        lambda context: slices_of_host(dataset, context)
+        lambda context: declared(slices_of_host(dataset, context))
     )
 
 
@@ -132,3 +146,37 @@ def slice_size(batch_size: int, replicas: int, accumulation: int) -> int:
             f"{replicas} replicas x gradient_accumulation_steps={accumulation}"
         )
     return batch_size // slices
+
+
+def check_batches(
+    dataset: tf.data.Dataset,
+    batches: int,
+    config: TrainingConfig,
+    strategy: tf.distribute.Strategy,
+) -> None:
+    """Checks training data, and reads the first batch.
+
+    Args:
+      dataset: global batches.
+      batches: the number of batches that will be read.
+      config: settings of the run.
+      strategy: the strategy of the run.
+
+    Raises:
+      InputError: the batches have no static size, cannot be cut into equal
+        slices, or are too few. If TensorFlow cannot count them, that is found
+        only when they end.
+    """
+    slice_size(
+        static_batch_size(dataset),
+        strategy.num_replicas_in_sync,
+        config.gradient_accumulation_steps,
+    )
+    found = int(dataset.cardinality())
+    if found < 0:  # Infinite or unknown.
+        found = batches if any(True for _ in dataset.take(1)) else 0
+    if found < batches:
+        raise InputError(
+            f"the training data have {found} batches, fewer than the {batches} "
+            "steps to do; repeat the dataset or lower num_train_steps"
+        )

@@ -1,4 +1,4 @@
-"""Graceful stop of a run on SIGINT and SIGTERM."""
+"""Graceful stop of a run on SIGINT and SIGTERM, within a grace period."""
 
 from __future__ import annotations
 
@@ -10,6 +10,34 @@ import threading
 from collections.abc import Iterator
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+# Clouds give a preempted machine 30 seconds; the rest is for the checkpoint.
+_LAUNCH_SECONDS = 10.0
+
+
+class LaunchLength:
+    """Number of steps to launch at a time, so that a launch ends soon.
+
+    A launch cannot be interrupted: on a signal its steps are finished first.
+
+    Args:
+      most: the largest number.
+
+    Attributes:
+      steps: the number of steps of the next launch.
+    """
+
+    def __init__(self, most: int):
+        self._most = most
+        self._compiled = False
+        self.steps = 1
+
+    def measure(self, steps: int, seconds: float) -> None:
+        """Adjusts `steps` to the duration of a launch."""
+        if self._compiled:  # The first launch includes compilation.
+            longest = _LAUNCH_SECONDS * steps / max(seconds, 1e-9)
+            self.steps = max(1, min(self._most, int(min(longest, 1e9))))
+        self._compiled = True
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""Metrics of a run: their means, the terminal, and the files of the run."""
+"""Metrics of a run: their means, and the files that they are written to."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ import json
 import math
 import os
 import socket
-import sys
 import time
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from tqdm import tqdm
+from absl import logging
 
-from albert_tf.files import PARTIAL, read_text, write_atomically
+from albert_tf.errors import InputError
+from albert_tf.files import PARTIAL, exists, read_bytes, write_atomically
+from albert_tf.input_files import parse_object, typed
 from albert_tf.training.config import TrainingConfig
 from albert_tf.training.evaluation import means
 from albert_tf.training.loss import TOKENS
+from albert_tf.training.progress import Progress
 
 FILE = "metrics.jsonl"
 TENSORBOARD_FOLDER = "tensorboard"
@@ -37,14 +39,12 @@ class Interval:
         self._reset()
 
     def _reset(self):
-        self._sums: np.ndarray | float = 0.0
-        self._steps = 0
+        self._rows: list[np.ndarray] = []
         self._seconds = 0.0
 
     def add(self, rows: np.ndarray, seconds: float) -> None:
         """Adds steps: rows float [steps, rows, 2], and their wall time."""
-        self._sums = self._sums + np.sum(rows, axis=0, dtype=np.float64)
-        self._steps += len(rows)
+        self._rows.append(rows)
         self._seconds += seconds
 
     def read(self, names: Sequence[str]) -> dict[str, float]:
@@ -53,10 +53,13 @@ class Interval:
         `loss` and `gradient_norm` are means over steps, the other metrics
         weighted means over the examples of all steps.
         """
-        sums = dict(zip(names, np.asarray(self._sums), strict=True))
+        # At once, so that rounding does not depend on how they were launched.
+        rows = np.concatenate(self._rows)
+        totals = np.sum(rows, axis=0, dtype=np.float64)
+        sums = dict(zip(names, totals, strict=True))
         tokens = sums.pop(TOKENS, None)
         values = means(sums)
-        examples = self._steps * self._batch_size
+        examples = len(rows) * self._batch_size
         values["examples_per_second"] = examples / self._seconds
         if tokens is not None:
             values["tokens_per_second"] = float(tokens[0]) / self._seconds
@@ -139,34 +142,63 @@ class MetricsLog:
         for writer in self._writers.values():
             writer.close()
 
-    def __enter__(self) -> MetricsLog:
-        return self
 
-    def __exit__(self, *exception) -> None:
-        self.close()
-
-
-def read_metrics(run_dir: str | os.PathLike[str]) -> list[dict]:
+def read_metrics(run_dir: str | os.PathLike[str]) -> list[dict[str, Any]]:
     """Reads the lines of a run's `metrics.jsonl`, in order.
 
-    An incomplete last line of a killed process is skipped.
+    An incomplete last line of a killed process is skipped. Other lines that
+    cannot be read are skipped with a warning.
     """
     path = os.path.join(os.fspath(run_dir), FILE)
-    if not tf.io.gfile.exists(path):
+    lines = []
+    for number, text in enumerate(_complete_lines(path), 1):
+        try:
+            lines.append(_parse(text, f"{path}:{number}"))
+        except InputError as error:
+            logging.warning("%s; skipping this line", error)
+    return lines
+
+
+def _complete_lines(path: str) -> list[bytes]:
+    if not exists(path):
         return []
-    return [json.loads(line) for line in _complete_lines(path)]
-
-
-def _complete_lines(path: str) -> list[str]:
     # The text after the last newline is empty or incomplete.
-    return read_text(path).split("\n")[:-1]
+    return read_bytes(path).split(b"\n")[:-1]
+
+
+def _parse(text: bytes, source: str) -> dict[str, Any]:
+    """Parses a line of `metrics.jsonl`.
+
+    Raises:
+      InputError: it is not one.
+    """
+    line = parse_object(text, source)
+    for name, kind in (
+        ("step", int),
+        ("time", float),
+        ("split", str),
+        ("values", dict),
+    ):
+        if typed(line, name, kind, source=source) is None:
+            raise InputError(f"{source}: no {name}")
+    for name in line["values"]:
+        typed(line["values"], name, float, source=source)
+    return line
 
 
 def _cut_lines(path: str, step: int) -> None:
-    if not tf.io.gfile.exists(path):
-        return
-    kept = [x for x in _complete_lines(path) if json.loads(x)["step"] <= step]
-    write_atomically(path, "".join(f"{line}\n" for line in kept))
+    """Removes the lines after a step, but none that cannot be read."""
+    kept = []
+    lines = _complete_lines(path)
+    for line in lines:
+        try:
+            after = _parse(line, path)["step"] > step
+        except InputError:
+            after = False
+        if not after:
+            kept.append(line)
+    if exists(path):
+        write_atomically(path, b"".join(line + b"\n" for line in kept))
 
 
 def _new_event_file(folder: str) -> tf.io.TFRecordWriter:
@@ -206,126 +238,49 @@ def _cut_events(path: str, step: int) -> None:
     tf.io.gfile.rename(partial, path, overwrite=True)
 
 
-_NOT_SHOWN = ("learning_rate", "gradient_norm", "examples_per_second")
-_ACCURACY = "_accuracy"
-# Number of the newest reports that the remaining time is estimated from.
-_REPORTS = 20
-
-
-class Progress:
-    """A progress bar on a terminal, a line for each report elsewhere.
+class RunLog:
+    """Shows the progress of a run and writes its metrics, in the chief.
 
     Args:
-      num_train_steps: steps of the whole run.
+      config: settings of the run.
+      run_dir: the folder of the run; None: metrics are only shown.
       step: the step that the run (re)starts from.
+      chief: whether this process is the chief; the others log nothing.
     """
 
-    def __init__(self, num_train_steps: int, step: int = 0):
-        self._total_steps = num_train_steps
-        self._bar = tqdm(
-            total=num_train_steps,
-            initial=step,
-            unit="step",
-            dynamic_ncols=True,
-            # The bar comes last, so that a narrow terminal truncates it first.
-            bar_format="step {n_fmt}/{total_fmt}, {remaining} left{postfix} "
-            "|{bar}|",
-            # A file would fill up with redrawn bars.
-            disable=not sys.stderr.isatty(),
-        )
-        self._clock = _Clock(step)
+    def __init__(
+        self,
+        config: TrainingConfig,
+        run_dir: str | os.PathLike[str] | None,
+        step: int,
+        chief: bool,
+    ):
+        self._progress = self._metrics = None
+        if chief:
+            self._progress = Progress(config.num_train_steps, step)
+        if chief and run_dir is not None:
+            self._metrics = MetricsLog(run_dir, step)
 
     def advance(self, steps: int) -> None:
-        """Moves the bar and its estimate of the time left."""
-        self._bar.update(steps)
+        """Moves the bar."""
+        if self._progress is not None:
+            self._progress.advance(steps)
 
     def report(
-        self, step: int, split: str, values: Mapping[str, float]
+        self,
+        step: int,
+        split: str,
+        values: Mapping[str, float],
+        details: Mapping[str, float] | None = None,
     ) -> None:
-        """Shows the newest metrics."""
-        if self._bar.disable:
-            parts = [_full(name, values[name]) for name in _shown(values)]
-            if split == "train":
-                left = self._clock.seconds_left(step, self._total_steps)
-                parts.append(f"{tqdm.format_interval(left)} left")
-            line = f"step {step}/{self._total_steps}, {split}: "
-            self.note(line + ", ".join(parts))
-        elif split == "train":
-            # A line has no room for the terms of the loss.
-            parts = [
-                _short(name, values[name])
-                for name in _shown(values)
-                if not name.endswith("_loss")
-            ]
-            self._bar.set_postfix_str(", ".join(parts))
-        else:
-            parts = [_full(name, values[name]) for name in _shown(values)]
-            self.note(f"step {step}, {split}: " + ", ".join(parts))
-
-    def note(self, text: str) -> None:
-        """Writes a line above the bar."""
-        if self._bar.disable:
-            print(text, file=sys.stderr, flush=True)
-        else:
-            self._bar.write(text, file=sys.stderr)
+        """Shows and writes metrics; `details` go to TensorBoard only."""
+        if self._progress is not None:
+            self._progress.report(step, split, values)
+        if self._metrics is not None:
+            self._metrics.write(step, split, values, details)
 
     def close(self) -> None:
-        """Ends the line."""
-        self._bar.close()
-
-
-class _Clock:
-    """Estimate of the remaining time, including evaluations and saving."""
-
-    def __init__(self, step: int):
-        self._start = (time.monotonic(), step)
-        self._reports: deque[tuple[float, int]] = deque(maxlen=_REPORTS)
-
-    def seconds_left(self, step: int, num_train_steps: int) -> float:
-        """Counts a report at `step`, and returns the seconds to the end."""
-        self._reports.append((time.monotonic(), step))
-        # The time until the first report is mostly that of compilation.
-        one = len(self._reports) == 1
-        before, first = self._start if one else self._reports[0]
-        now, last = self._reports[-1]
-        return (now - before) / max(last - first, 1) * (num_train_steps - last)
-
-
-def _shown(values: Mapping[str, float]) -> list[str]:
-    return [name for name in values if name not in _NOT_SHOWN]
-
-
-def _full(name: str, value: float) -> str:
-    if name == "tokens_per_second":
-        return f"{value:,.0f} tokens/s"
-    if name == "matmul_share":
-        return f"{value:.0%} of matmul peak"
-    text = f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
-    return f"{name} {text}"
-
-
-def _short(name: str, value: float) -> str:
-    if name.endswith(_ACCURACY):
-        return f"{name.removesuffix(_ACCURACY)} {value:.1%}"
-    return _full(name, value).replace("matmul peak", "peak")
-
-
-def print_interruption(
-    step: int, run_dir: str | os.PathLike[str] | None
-) -> None:
-    """Prints that a run was interrupted after a step, and how to resume."""
-    saved = "nothing saved, because the run has no folder"
-    if run_dir is not None:
-        saved = f"saved in {os.fspath(run_dir)}; the same command resumes"
-    print(f"Stopped after step {step}, {saved}.", file=sys.stderr, flush=True)
-
-
-def print_early_stop(step: int, config: TrainingConfig) -> None:
-    """Prints that a run was stopped early after a step."""
-    print(
-        f"Stopped early after step {step} of {config.num_train_steps}: "
-        f"{config.best_metric} was not better in the last "
-        f"{config.early_stopping_patience} evaluations.",
-        file=sys.stderr,
-        flush=True,
-    )
+        """Ends the line of the progress and closes the files."""
+        for log in (self._progress, self._metrics):
+            if log is not None:
+                log.close()

@@ -11,6 +11,10 @@ import tensorflow as tf
 # real tokens, which the trainer reports as `tokens_per_second`.
 TOKENS = "tokens"
 
+# Weights of the examples of a batch, float32 `[batch]`: 0 for those that only
+# fill up a batch of an evaluation. A batch of training has none: all are 1.
+WEIGHTS = "example_weights"
+
 
 class Loss(Protocol):
     """A loss and metrics of a batch, as `Trainer` and `Evaluator` call them."""
@@ -20,6 +24,7 @@ class Loss(Protocol):
 
         Args:
           batch: nested tensors `[batch, ...]`; some or all of a global batch.
+            In evaluation it is a dict with `WEIGHTS`.
 
         Returns:
           float32 scalars by name, each a sum over the examples of `batch`
@@ -39,8 +44,8 @@ class Loss(Protocol):
 
         Args:
           model: the Keras model.
-          batch: nested tensors `[batch, ...]`; a slice of the global batch,
-            in evaluation possibly an empty one.
+          batch: nested tensors `[batch, ...]`; a slice of the global batch.
+            In evaluation it is a dict with `WEIGHTS`.
           normalizers: the denominators of the whole global batch; in
             evaluation, of the whole dataset.
           seed: int32 `[2]` for dropout; None in evaluation.

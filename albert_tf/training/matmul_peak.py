@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from albert_tf.training.distribution import sum_over_replicas
+from albert_tf.training.workers import sum_over_replicas
 
 # The size doubles while a product takes less than _LONG_PRODUCT seconds, and at
 # least to _AT_LEAST: a machine that paused for a moment would look slow.

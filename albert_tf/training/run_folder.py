@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from importlib import metadata
 from typing import Any
 
@@ -14,72 +15,207 @@ import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.files import PARTIAL, read_text, write_atomically
+from albert_tf.files import PARTIAL, lock_output, read_bytes, write_atomically
+from albert_tf.input_files import parse_object, typed
+from albert_tf.training.checkpoint_files import FOLDER as CHECKPOINTS
+from albert_tf.training.checkpoint_files import list_checkpoints
 from albert_tf.training.config import RENAMED_SETTINGS
+from albert_tf.training.logging import FILE as METRICS
+from albert_tf.training.logging import TENSORBOARD_FOLDER as TENSORBOARD
+from albert_tf.training.workers import is_chief, on_chief
 
 FILE = "run.json"
+LOCK = ".lock"
 
 
-def prepare_run_folder(
+class RunFolder:
+    """The folder of a run; see `open_run_folder`.
+
+    Attributes:
+      resumes: whether the folder holds a run to resume. A run that has neither
+        a checkpoint nor metrics nor a model has nothing to lose and is begun
+        anew, possibly with other settings.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        settings: Mapping[str, Any],
+        files: Mapping[str, str | bytes],
+        command_files: Collection[str],
+        check: Callable[[Mapping[str, Any]], None],
+        strategy: tf.distribute.Strategy,
+    ):
+        self._path = path
+        self._settings = settings
+        self._files = files
+        self._command_files = command_files
+        self._check = check
+        self._strategy = strategy
+        self._old: Mapping[str, Any] = {}
+        self.resumes = False
+
+    def check(self) -> None:
+        """Checks that the folder can hold the run.
+
+        Raises:
+          InputError: it holds another run or something else.
+        """
+        if not self._has_record():
+            _check_empty(self._path, {*self._files, FILE})
+            return
+        self._old = _read_record(self._path)
+        self.resumes = self._has_results()
+        if self.resumes:
+            self._check(self._old["settings"])
+
+    def claim(self) -> None:
+        """Records the run, once everything else is checked.
+
+        A new run's folder gets its files and then `run.json`. In a resumed
+        run's, the files of the command and the changed settings are updated.
+        All workers of a run must call it; the chief writes.
+
+        Raises:
+          InputError: the settings of the workers differ.
+        """
+        on_chief(self._strategy, self._write)
+        if not is_chief(self._strategy) and self._has_record():
+            self._check(_read_record(self._path)["settings"])
+
+    def _write(self) -> None:
+        if self.resumes:
+            for name in self._command_files:
+                write_atomically(
+                    os.path.join(self._path, name), self._files[name]
+                )
+            if self._old["settings"] != self._settings:
+                self._write_record(self._old | {"settings": self._settings})
+            return
+        tf.io.gfile.makedirs(self._path)
+        for name in self._old.get("files", ()):
+            path = os.path.join(self._path, name)
+            if name not in self._files and tf.io.gfile.exists(path):
+                tf.io.gfile.remove(path)
+        for name, content in self._files.items():
+            write_atomically(os.path.join(self._path, name), content)
+        # Written last: if it exists, the folder is complete.
+        self._write_record(
+            {
+                "settings": self._settings,
+                "files": sorted(self._files),
+                "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+                "versions": {
+                    "albert_tf": metadata.version("albert-tf"),
+                    "tensorflow": tf.__version__,
+                    "keras": keras.__version__,
+                },
+            }
+        )
+
+    def _write_record(self, record: Mapping[str, Any]) -> None:
+        text = json.dumps(record, indent=2) + "\n"
+        write_atomically(os.path.join(self._path, FILE), text)
+
+    def _has_record(self) -> bool:
+        return tf.io.gfile.exists(os.path.join(self._path, FILE))
+
+    def _has_results(self) -> bool:
+        """Returns whether the recorded run has left more than it began with."""
+        if list_checkpoints(os.path.join(self._path, CHECKPOINTS)):
+            return True
+        metrics = os.path.join(self._path, METRICS)
+        if tf.io.gfile.exists(metrics) and tf.io.gfile.stat(metrics).length:
+            return True
+        begun_with = {*self._files, *self._old.get("files", ()), FILE, LOCK}
+        logs = {CHECKPOINTS, METRICS, TENSORBOARD}
+        return bool(_names(self._path) - begun_with - logs)
+
+
+@contextlib.contextmanager
+def open_run_folder(
     path: str | os.PathLike[str],
     settings: Mapping[str, Any],
     *,
     may_change: Collection[str] = (),
     defaults: Mapping[str, Any] | None = None,
     files: Mapping[str, str | bytes] | None = None,
-    writes: bool = True,
-) -> bool:
-    """Claims a folder for a run before its first step.
-
-    A new or empty folder gets `files` and then `run.json`: the settings, the
-    time and the versions. A folder that holds the same run is resumed; changed
-    settings of `may_change` are recorded.
+    command_files: Mapping[str, str] | None = None,
+    strategy: tf.distribute.Strategy | None = None,
+) -> Iterator[RunFolder]:
+    """Opens the folder of a run, for one run at a time.
 
     Args:
-      path: the folder; created if necessary.
+      path: the folder; it need not exist.
       settings: all settings that decide the results of the run, as JSON values.
       may_change: names of settings that may differ on resume.
       defaults: values of settings that an older run may not have recorded.
-      files: further files to write: name -> content.
-      writes: whether this process writes; in a run of several workers, only the
-        chief does (see `is_chief`).
+      files: further files of a new run: name -> content.
+      command_files: files that describe the command, such as its flags; updated
+        when a run is resumed.
+      strategy: the strategy of the run; of several workers, the chief locks and
+        writes the folder. None: that of this scope.
 
-    Returns:
-      Whether the folder holds a run to resume.
+    Yields:
+      The folder. Nothing but the lock is in it before `RunFolder.claim`.
 
     Raises:
-      InputError: the folder holds another run or something else.
+      InputError: the folder holds another run or something else, or another
+        process is writing it.
     """
     path = os.fspath(path)
-    files = dict(files or {})
+    strategy = strategy or tf.distribute.get_strategy()
     settings, defaults = json.loads(json.dumps([settings, defaults or {}]))
-    run_file = os.path.join(path, FILE)
-    if tf.io.gfile.exists(run_file):
-        _check_same_run(path, settings, may_change, defaults)
-        if writes and _read_settings(path) != settings:
-            record = json.loads(read_text(run_file))
-            _write_record(run_file, record | {"settings": settings})
-        return True
-    if not writes:
-        return False
-    _check_empty(path, files)
-    tf.io.gfile.makedirs(path)
-    for name, content in files.items():
-        write_atomically(os.path.join(path, name), content)
-    # Written last: if it exists, the folder is complete.
-    _write_record(
-        run_file,
-        {
-            "settings": settings,
-            "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-            "versions": {
-                "albert_tf": metadata.version("albert-tf"),
-                "tensorflow": tf.__version__,
-                "keras": keras.__version__,
-            },
-        },
+
+    def check(old: Mapping[str, Any]) -> None:
+        _check_same_run(path, defaults | old, defaults | settings, may_change)
+
+    command_files = command_files or {}
+    folder = RunFolder(
+        path,
+        settings,
+        {**(files or {}), **command_files},
+        command_files.keys(),
+        check,
+        strategy,
     )
-    return False
+    with contextlib.ExitStack() as lock:
+
+        def lock_and_check() -> None:
+            folder.check()  # A folder that is not a run's is not even locked.
+            lock.enter_context(lock_output(path, os.path.join(path, LOCK)))
+            folder.check()
+
+        on_chief(strategy, lock_and_check)
+        yield folder
+
+
+@contextlib.contextmanager
+def open_runs_folder(
+    path: str, names: Collection[str], strategy: tf.distribute.Strategy
+) -> Iterator[None]:
+    """Locks a folder whose subfolders are runs.
+
+    Args:
+      path: the folder.
+      names: names of the runs, the first one first, and of other files that the
+        folder may hold.
+      strategy: see `open_run_folder`.
+
+    Raises:
+      InputError: the folder holds something else, or another process is writing
+        it.
+    """
+    with contextlib.ExitStack() as lock:
+
+        def lock_and_check() -> None:
+            first, *_ = names
+            if not tf.io.gfile.exists(os.path.join(path, first, FILE)):
+                _check_empty(path, names)
+            lock.enter_context(lock_output(path, os.path.join(path, LOCK)))
+
+        on_chief(strategy, lock_and_check)
+        yield
 
 
 def read_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -91,7 +227,7 @@ def read_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
     path = os.fspath(path)
     if not tf.io.gfile.exists(os.path.join(path, FILE)):
         raise InputError(f"{path} is not the folder of a run: no {FILE} there")
-    return _read_settings(path)
+    return _read_record(path)["settings"]
 
 
 def load_run_config(path: str | os.PathLike[str]) -> AlbertConfig:
@@ -105,27 +241,26 @@ def load_run_config(path: str | os.PathLike[str]) -> AlbertConfig:
     )
 
 
-def _read_settings(path: str) -> dict[str, Any]:
-    try:
-        settings = json.loads(read_text(os.path.join(path, FILE)))["settings"]
-        return {
-            RENAMED_SETTINGS.get(name, name): value
-            for name, value in settings.items()
-        }
-    except (ValueError, KeyError, TypeError) as error:
+def _read_record(path: str) -> dict[str, Any]:
+    file = os.path.join(path, FILE)
+    record = parse_object(read_bytes(file), file)
+    settings = typed(record, "settings", dict, source=file)
+    files = typed(record, "files", list, default=[], source=file)
+    names = [x for x in files if isinstance(x, str)]
+    if settings is None or files != list(map(os.path.basename, names)):
         raise InputError(
-            f"{os.path.join(path, FILE)} is not the record of a run ({error}); "
-            "use another folder"
-        ) from error
+            f"{file} is not the record of a run; use another folder"
+        )
+    current = {RENAMED_SETTINGS.get(n, n): x for n, x in settings.items()}
+    return record | {"settings": current}
 
 
-def _write_record(run_file: str, record: Mapping[str, Any]) -> None:
-    write_atomically(run_file, json.dumps(record, indent=2) + "\n")
-
-
-def _check_same_run(path, settings, may_change, defaults) -> None:
-    old = defaults | _read_settings(path)
-    settings = defaults | settings
+def _check_same_run(
+    path: str,
+    old: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    may_change: Collection[str],
+) -> None:
     for name in sorted(old.keys() | settings.keys()):
         if name not in may_change and old.get(name) != settings.get(name):
             raise InputError(
@@ -141,10 +276,16 @@ def _check_empty(path: str, files: Collection[str]) -> None:
     if not tf.io.gfile.isdir(path):
         raise InputError(f"{path} is not a folder; choose another")
     # A run killed at its start has left some of these and no record.
-    ours = {*files, FILE}
-    for name in sorted(tf.io.gfile.listdir(path)):
-        if name.rstrip("/").removesuffix(PARTIAL) not in ours:
-            raise InputError(
-                f"{path} is not the folder of a run: it contains {name}; use a "
-                "new or empty folder"
-            )
+    if foreign := _names(path) - {*files, LOCK}:
+        raise InputError(
+            f"{path} is not the folder of a run: it contains {min(foreign)}; "
+            "use a new or empty folder"
+        )
+
+
+def _names(path: str) -> set[str]:
+    """Returns the names in a folder, of unfinished files their final ones."""
+    return {
+        name.rstrip("/").removesuffix(PARTIAL)
+        for name in tf.io.gfile.listdir(path)
+    }

@@ -11,8 +11,7 @@ from albert_tf.errors import InputError
 from albert_tf.training.averaging import WeightAverages
 from albert_tf.training.config import TrainingConfig
 from albert_tf.training.loss import Loss
-from albert_tf.training.optimizers import AdamW
-from albert_tf.training.variables import by_name
+from albert_tf.training.optimizers import AdamW, by_name
 
 
 def step_seed(seed: int, step: tf.Tensor) -> tf.Tensor:
@@ -325,7 +324,7 @@ def make_train_loop(
       schedule: learning rate of a step (from 0).
 
     Returns:
-      `run(iterator, first_step, steps)` with int64 scalars, traced once for all
+      `run(iterator, first_step, steps)` with int32 scalars, traced once for all
       of their values. It returns float32 [steps, rows, 2]: the results of
       `train_step`, step by step.
     """
@@ -352,15 +351,14 @@ def make_train_loop(
     def run(iterator, first_step, steps):
         def body(offset, rows):
             row = one_step(iterator, first_step + offset)
-            return offset + 1, rows.write(tf.cast(offset, tf.int32), row)
+            return offset + 1, rows.write(offset, row)
 
+        # Counted in int32, which kernels for GPUs keep in the host's memory. An
+        # int64 would be copied from the device, once all before it is done.
         _, rows = tf.while_loop(
             lambda offset, _: offset < steps,
             body,
-            (
-                tf.zeros([], tf.int64),
-                tf.TensorArray(tf.float32, tf.cast(steps, tf.int32)),
-            ),
+            (tf.zeros([], tf.int32), tf.TensorArray(tf.float32, steps)),
             parallel_iterations=1,
         )
         return rows.stack()

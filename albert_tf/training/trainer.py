@@ -19,39 +19,45 @@ from albert_tf.training.best_checkpoint import (
     better,
     stops_early,
 )
-from albert_tf.training.checkpoint_files import FOLDER
-from albert_tf.training.checkpoints import Checkpoints, training_variables
-from albert_tf.training.config import TrainingConfig
-from albert_tf.training.distribution import (
-    any_worker,
-    check_model,
-    check_same_step,
-    is_chief,
+from albert_tf.training.checkpoints import (
+    open_checkpoints,
+    training_variables,
 )
+from albert_tf.training.config import TrainingConfig
+from albert_tf.training.distribution import check_model
 from albert_tf.training.divergence import (
     Divergence,
     batches_from,
     find_divergence,
     roll_back,
 )
-from albert_tf.training.input import distribute, slice_size, static_batch_size
-from albert_tf.training.interruption import graceful_stop
-from albert_tf.training.logging import (
-    Interval,
-    MetricsLog,
-    Progress,
-    print_early_stop,
-    print_interruption,
-    read_metrics,
+from albert_tf.training.input import (
+    check_batches,
+    distribute,
+    slice_size,
+    static_batch_size,
 )
+from albert_tf.training.interruption import LaunchLength, graceful_stop
+from albert_tf.training.logging import Interval, RunLog, read_metrics
 from albert_tf.training.loss import Loss
 from albert_tf.training.matmul_peak import matmul_peak
 from albert_tf.training.optimizers import AdamW
+from albert_tf.training.progress import print_early_stop, print_interruption
 from albert_tf.training.train_step import (
     DynamicLossScale,
     TrainStep,
     make_train_loop,
 )
+from albert_tf.training.workers import (
+    any_worker,
+    check_same_step,
+    is_chief,
+    on_chief,
+    sum_over_replicas,
+)
+
+# The second if the dataset was expected to be infinite.
+_OUT_OF_DATA = tf.errors.OutOfRangeError, tf.errors.FailedPreconditionError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,16 +123,17 @@ class Trainer:
         run_dir: str | os.PathLike[str] | None = None,
     ):
         check_model(config, strategy, model)
-        if config.on_divergence == "rollback" and run_dir is None:
-            raise InputError(
-                "on_divergence='rollback' requires run_dir, the folder of the "
-                "checkpoints to go back to"
-            )
+        rolls_back = config.on_divergence == "rollback"
+        if run_dir is None and (rolls_back or config.best_metric):
+            what = "on_divergence='rollback'" if rolls_back else "best_metric"
+            raise InputError(f"{what} requires run_dir, a folder to write to")
         self._config, self._strategy = config, strategy
         self._model, self._loss = model, loss
         self._optimizer, self._schedule = optimizer, schedule
         self._run_dir = run_dir
         self._chief = is_chief(strategy)
+        self._total = sum_over_replicas(strategy)
+        self._launch = LaunchLength(config.steps_per_loop)
         self._loss_scale: DynamicLossScale | None = None
         self._averages: WeightAverages | None = None
         with strategy.scope():
@@ -140,7 +147,7 @@ class Trainer:
         self._train_step: TrainStep | None = None
         self._train_loop: Callable | None = None
         self._best: Best | None = None
-        # Lines of the log, which another worker may not see at once.
+        # Of the log, which another worker may not see at once.
         self._evaluations: list[Mapping[str, Any]] = []
 
     def fit(
@@ -148,6 +155,7 @@ class Trainer:
         dataset_fn: Callable[[int], tf.data.Dataset],
         *,
         evaluate: Callable[[], Mapping[str, float]] | None = None,
+        start: Callable[[], None] | None = None,
         flops_per_example: int | None = None,
     ) -> TrainingResult:
         """Trains to the last step; call it once.
@@ -159,6 +167,8 @@ class Trainer:
           evaluate: returns metrics of the current model by name; called every
             `config.eval_steps` steps and at the end. With `config.ema_decay`
             the model then has the averages of its weights.
+          start: called when the first batch and the checkpoint to resume have
+            been read and fit, before anything is written.
           flops_per_example: operations of the matrix products for an example,
             forward and backward. If given, the machine is measured first, and
             the metric `matmul_share` is the fraction of its peak.
@@ -176,22 +186,29 @@ class Trainer:
           OSError: a checkpoint cannot be written. Earlier ones are intact.
         """
         config, strategy = self._config, self._strategy
-        if config.best_metric and (self._run_dir is None or evaluate is None):
-            missing = "run_dir" if self._run_dir is None else "evaluation data"
-            raise InputError(
-                f"best_metric={config.best_metric!r} requires {missing}"
-            )
+        if config.best_metric and evaluate is None:
+            raise InputError("best_metric requires evaluation data")
         if self._averages is not None and evaluate:
             evaluate = self._averages.applied(evaluate)
         self._dataset_fn, self._evaluate = dataset_fn, evaluate
-        self._checkpoints = checkpoints = self._open_checkpoints()
+        variables = training_variables(
+            self._model, self._optimizer, self._loss_scale, self._averages
+        )
+        self._checkpoints = checkpoints = open_checkpoints(
+            self._run_dir, config, variables, writes=self._chief
+        )
         with graceful_stop() as stop, checkpoints or contextlib.nullcontext():
             self._stop_requested = any_worker(strategy, stop.is_set)
             step = checkpoints.restore_latest() if checkpoints else None
             check_same_step(strategy, step)
+            if left := max(0, config.num_train_steps - (step or 0)):
+                data = self._batches_from(step or 0)
+                check_batches(data, left, config, strategy)
+            if start is not None:
+                start()
             # Examples per second, if all time went into products at their peak.
             self._peak_rate = None
-            if flops_per_example and (step or 0) < config.num_train_steps:
+            if flops_per_example and left:
                 peak = matmul_peak(strategy, self._model.compute_dtype)
                 self._peak_rate = peak and peak / flops_per_example
             while True:
@@ -201,27 +218,15 @@ class Trainer:
                 except Divergence as divergence:
                     barrier = any_worker(strategy, lambda: False)
                     step = roll_back(divergence, config, checkpoints, barrier)
+            # All workers may read what the chief has written.
+            on_chief(
+                strategy, checkpoints.wait if checkpoints else lambda: None
+            )
         if self._chief and result.interrupted:
             print_interruption(result.steps, self._run_dir)
-        if self._chief and result.stopped_early:
+        elif self._chief and result.stopped_early:
             print_early_stop(result.steps, config)
         return result
-
-    def _open_checkpoints(self) -> Checkpoints | None:
-        if self._run_dir is None:
-            return None
-        config = self._config
-        rolls_back = config.on_divergence == "rollback"
-        return Checkpoints(
-            os.path.join(os.fspath(self._run_dir), FOLDER),
-            training_variables(
-                self._model, self._optimizer, self._loss_scale, self._averages
-            ),
-            seed=config.seed,
-            keep=config.keep_checkpoint_max,
-            reach=config.rollback_window - 1 if rolls_back else None,
-            writes=self._chief,
-        )
 
     def _run(self, restored: int | None) -> TrainingResult:
         """Trains until the end, a stop or a divergence, which is raised.
@@ -234,20 +239,20 @@ class Trainer:
         step, last = restored or 0, config.num_train_steps
         metrics: Mapping[str, float] = {}
         interrupted = False
-        with contextlib.ExitStack() as logs:
-            self._open_logs(logs, step)
+        log = RunLog(config, self._run_dir, step, self._chief)
+        with contextlib.closing(log) as self._log:
+            self._saved_at = time.monotonic()
             evaluation = self._catch_up(restored)
-            stopped_early = self._stops_early(step)
+            stopped_early = stops_early(config, step, self._evaluations)
             if step < last and not stopped_early:
                 self._read_from(step)
             while step < last and not (interrupted or stopped_early):
-                end = config.next_stop(step)
+                end = config.next_stop(step, self._launch.steps)
                 self._run_steps(step, end)
                 step = end
                 interrupted = self._stop_requested() and step < last
                 evaluates = config.evaluates_at(step) and not interrupted
-                periodic = step % config.save_checkpoints_steps == 0
-                save = periodic or interrupted or step == last
+                save = self._save_due(step) or interrupted or step == last
                 may_save = save or (config.best_metric and evaluates)
                 # Also wherever a run may resume: its next means start there.
                 if may_save or step % config.log_steps == 0:
@@ -256,7 +261,7 @@ class Trainer:
                     self._save(step)
                 if self._evaluate and evaluates:
                     evaluation = self._evaluate_at(step, saved=save)
-                    stopped_early = self._stops_early(step)
+                    stopped_early = stops_early(config, step, self._evaluations)
                     if stopped_early and not save:
                         self._save(step)
         return TrainingResult(
@@ -267,21 +272,6 @@ class Trainer:
             stopped_early,
             {line["step"]: line["values"] for line in self._evaluations},
         )
-
-    def _open_logs(self, logs: contextlib.ExitStack, step: int) -> None:
-        self._progress = self._log = None
-        if self._chief:
-            self._progress = Progress(self._config.num_train_steps, step)
-            logs.enter_context(contextlib.closing(self._progress))
-        if self._chief and self._run_dir is not None:
-            self._log = logs.enter_context(MetricsLog(self._run_dir, step))
-
-    def _report(self, step, split, values, details=None) -> None:
-        """Shows and writes metrics; `details` go to TensorBoard only."""
-        if self._progress is not None:
-            self._progress.report(step, split, values)
-        if self._log is not None:
-            self._log.write(step, split, values, details)
 
     def _catch_up(self, restored: int | None) -> Mapping[str, float]:
         """Does what a stopped run had still to do at its last checkpoint."""
@@ -303,11 +293,14 @@ class Trainer:
             return self._evaluate_at(step, saved=True)
         return {}
 
+    def _batches_from(self, step: int) -> tf.data.Dataset:
+        rollbacks = self._checkpoints.rollbacks if self._checkpoints else ()
+        return batches_from(self._dataset_fn, step, rollbacks)
+
     def _read_from(self, step: int) -> None:
         """Reads the batches from a step on; builds the train step at first."""
         config, strategy = self._config, self._strategy
-        rollbacks = self._checkpoints.rollbacks if self._checkpoints else ()
-        dataset = batches_from(self._dataset_fn, step, rollbacks)
+        dataset = self._batches_from(step)
         # Traced once, however often a divergence restarts the data.
         if self._train_step is None:
             self._batch_size = static_batch_size(dataset)
@@ -327,7 +320,7 @@ class Trainer:
             self._train_loop = make_train_loop(
                 strategy, self._train_step, self._schedule
             )
-        self._iterator = iter(distribute(strategy, dataset))
+        self._iterator = iter(distribute(strategy, dataset, endless=True))
         self._interval = Interval(self._batch_size)
 
     def _run_steps(self, step: int, end: int) -> None:
@@ -337,20 +330,23 @@ class Trainer:
         try:
             rows = self._train_loop(
                 self._iterator,
-                tf.constant(step, tf.int64),
-                tf.constant(end - step, tf.int64),
+                tf.constant(step, tf.int32),
+                tf.constant(end - step, tf.int32),
             ).numpy()
-        except tf.errors.OutOfRangeError as error:
+        except _OUT_OF_DATA as error:
             raise InputError(
                 f"the training data ended between step {step} and {end}; "
                 "repeat the dataset or lower num_train_steps"
             ) from error
-        self._interval.add(rows, time.perf_counter() - started)
+        seconds = time.perf_counter() - started
+        self._interval.add(rows, seconds)
+        # The mean, so that all workers launch equally many.
+        replicas = self._strategy.num_replicas_in_sync
+        self._launch.measure(end - step, self._total(seconds) / replicas)
         if bad := find_divergence(rows, self._config.max_loss):
             offset, reason = bad
             raise Divergence(step + offset, reason, self._batch_size)
-        if self._progress is not None:
-            self._progress.advance(end - step)
+        self._log.advance(end - step)
 
     def _log_training(self, step: int) -> Mapping[str, float]:
         """Logs, and returns, the metrics of the steps since the last call."""
@@ -364,10 +360,20 @@ class Trainer:
         if self._peak_rate:
             share = metrics["examples_per_second"] / self._peak_rate
             metrics["matmul_share"] = share
-        self._report(step, "train", metrics, details)
+        self._log.report(step, "train", metrics, details)
         return metrics
 
+    def _save_due(self, step: int) -> bool:
+        """Returns whether a step, or the time, requires a checkpoint."""
+        minutes = self._config.save_checkpoints_minutes
+        elapsed = time.monotonic() - self._saved_at
+        late = bool(minutes) and elapsed >= 60 * minutes
+        periodic = step % self._config.save_checkpoints_steps == 0
+        # Any worker's clock decides for all.
+        return bool(self._total(late)) or periodic
+
     def _save(self, step: int) -> None:
+        self._saved_at = time.monotonic()
         if self._checkpoints is None:
             return
         if not self._checkpoints.is_finite():
@@ -379,7 +385,7 @@ class Trainer:
         """Evaluates, and keeps the checkpoint if it is the best so far."""
         assert self._evaluate is not None
         evaluation = self._evaluate()
-        self._report(step, "eval", evaluation)
+        self._log.report(step, "eval", evaluation)
         self._evaluations.append(
             {"step": step, "split": "eval", "values": evaluation}
         )
@@ -392,6 +398,3 @@ class Trainer:
             assert self._checkpoints is not None
             self._checkpoints.keep_best(best)
         return evaluation
-
-    def _stops_early(self, step: int) -> bool:
-        return stops_early(self._config, step, self._evaluations)

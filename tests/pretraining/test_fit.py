@@ -144,9 +144,10 @@ def test_usual_paths_of_keras(records, tmp_path, config):
     assert scores["loss"] == pytest.approx(history["val_loss"][-1], rel=1e-5)
     # Weighted by weights, as in the loop's evaluation; Keras's losses are
     # means over batches instead.
-    expected = Evaluator(tf.distribute.get_strategy(), back, PretrainingLoss())(
-        heldout
+    evaluator = Evaluator(
+        tf.distribute.get_strategy(), back, PretrainingLoss(), 64
     )
+    expected = evaluator(heldout)
     for head in ("mlm", "sop"):
         assert scores[f"{head}_logits_accuracy"] == pytest.approx(
             expected[f"{head}_accuracy"], rel=1e-5

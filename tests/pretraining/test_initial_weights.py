@@ -180,7 +180,7 @@ def test_command_grows_and_trains(source, records, tmp_path, tiny_model):
     )
     batch = open_records(records).dataset(16, seed=5).take(1)
     strategy = tf.distribute.get_strategy()
-    expected = Evaluator(strategy, model, PretrainingLoss())(batch)
+    expected = Evaluator(strategy, model, PretrainingLoss(), 16)(batch)
     lines = (new / "metrics.jsonl").read_text().splitlines()
     first = json.loads(lines[0])
     assert (first["step"], first["split"]) == (1, "train")

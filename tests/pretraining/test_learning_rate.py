@@ -19,7 +19,7 @@ from albert_tf.training import schedules
 from albert_tf.training.checkpoint_files import read_checkpoint
 from albert_tf.training.checkpoints import Checkpoints
 from albert_tf.training.logging import read_metrics
-from albert_tf.training.run_folder import prepare_run_folder
+from albert_tf.training.run_folder import open_run_folder
 
 MODEL = AlbertConfig(
     vocab_size=600,
@@ -144,7 +144,8 @@ def test_scaling_is_said_and_off_by_default():
 def stopped(folder, step, **changes):
     """A folder of a run that has done so many steps."""
     config = settings(schedule="warmup_stable_decay", output=folder, **changes)
-    prepare_run_folder(folder, config.settings())
+    with open_run_folder(folder, config.settings()) as run:
+        run.claim()
     with Checkpoints(folder / "checkpoints", {"x": tf.Variable(0)}) as saver:
         saver.save(step)
     return config

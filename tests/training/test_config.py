@@ -8,7 +8,7 @@ def stops(**settings):
     config = TrainingConfig(**settings)
     steps = [0]
     while steps[-1] < config.num_train_steps:
-        steps.append(config.next_stop(steps[-1]))
+        steps.append(config.next_stop(steps[-1], config.steps_per_loop))
     return steps
 
 

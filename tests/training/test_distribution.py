@@ -6,12 +6,14 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.training.distribution import (
-    any_worker,
-    check_same_step,
-    is_chief,
     make_strategy,
     set_precision,
     strategy_of_this_machine,
+)
+from albert_tf.training.workers import (
+    any_worker,
+    check_same_step,
+    is_chief,
     sum_over_replicas,
 )
 

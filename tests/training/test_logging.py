@@ -1,3 +1,4 @@
+import contextlib
 import io
 import math
 import sys
@@ -5,12 +6,8 @@ import time
 
 import pytest
 
-from albert_tf.training.logging import (
-    MetricsLog,
-    Progress,
-    read_events,
-    read_metrics,
-)
+from albert_tf.training.logging import MetricsLog, read_events, read_metrics
+from albert_tf.training.progress import Progress
 
 
 def events(folder):
@@ -24,7 +21,7 @@ def events(folder):
 
 
 def test_lines_and_events_hold_the_same(tmp_path):
-    with MetricsLog(tmp_path) as log:
+    with contextlib.closing(MetricsLog(tmp_path)) as log:
         log.write(10, "train", {"loss": 2.0, "accuracy": 0.5})
         log.write(10, "eval", {"loss": 3.0})
     lines = read_metrics(tmp_path)
@@ -41,10 +38,10 @@ def test_lines_and_events_hold_the_same(tmp_path):
 
 
 def test_resume_cuts_what_is_done_again(tmp_path):
-    with MetricsLog(tmp_path) as log:
+    with contextlib.closing(MetricsLog(tmp_path)) as log:
         for step in (10, 20, 30):
             log.write(step, "train", {"loss": float(step)})
-    with MetricsLog(tmp_path, step=20) as log:
+    with contextlib.closing(MetricsLog(tmp_path, step=20)) as log:
         log.write(30, "train", {"loss": -30.0})
     curve = [(10, 10.0), (20, 20.0), (30, -30.0)]
     lines = read_metrics(tmp_path)
@@ -53,14 +50,14 @@ def test_resume_cuts_what_is_done_again(tmp_path):
 
 
 def test_unfinished_line_and_event_are_passed_over(tmp_path):
-    with MetricsLog(tmp_path) as log:
+    with contextlib.closing(MetricsLog(tmp_path)) as log:
         log.write(10, "train", {"loss": 1.0})
         log.write(20, "train", {"loss": 2.0})
     (event_file,) = tmp_path.glob("tensorboard/*/*")
     for path in (tmp_path / "metrics.jsonl", event_file):
         path.write_bytes(path.read_bytes()[:-4])
     assert [x["step"] for x in read_metrics(tmp_path)] == [10]
-    with MetricsLog(tmp_path, step=20) as log:
+    with contextlib.closing(MetricsLog(tmp_path, step=20)) as log:
         log.write(30, "train", {"loss": 3.0})
     assert [x["step"] for x in read_metrics(tmp_path)] == [10, 30]
     assert [step for _, step, *_ in events(tmp_path)] == [10, 30]
@@ -68,7 +65,7 @@ def test_unfinished_line_and_event_are_passed_over(tmp_path):
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_what_is_not_finite_is_null(tmp_path, value):
-    with MetricsLog(tmp_path) as log:
+    with contextlib.closing(MetricsLog(tmp_path)) as log:
         log.write(1, "eval", {"f1": value})
     assert '"f1": null' in (tmp_path / "metrics.jsonl").read_text()
 

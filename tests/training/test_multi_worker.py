@@ -86,7 +86,7 @@ def test_two_workers_are_one_device_with_two_micro_batches(
     )
     # Batches of 5, and an evaluation that counts each example once.
     data = toy.batches(batch_size=5, seed=1).take(3)
-    loss = Evaluator(one_device, model, toy.ToyLoss())(data)["loss"]
+    loss = Evaluator(one_device, model, toy.ToyLoss(), 5)(data)["loss"]
     for output, _ in outputs:
         assert float(output.split()[-1]) == pytest.approx(loss, rel=1e-5)
 

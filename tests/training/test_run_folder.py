@@ -1,87 +1,164 @@
 import json
+import os
+import pathlib
+import subprocess
+import sys
 
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.training.run_folder import prepare_run_folder, read_settings
+from albert_tf.training.run_folder import open_run_folder, read_settings
 
 SETTINGS = {"learning_rate": 0.1, "layers": (1, 2), "num_train_steps": 10}
+
+
+def claim(path, settings=SETTINGS, **arguments):
+    """Claims the folder of a run; returns whether it resumes one."""
+    with open_run_folder(path, settings, **arguments) as folder:
+        folder.claim()
+        return folder.resumes
+
+
+@pytest.fixture
+def begun(tmp_path):
+    """The folder of a run that has a checkpoint."""
+    claim(tmp_path)
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints/step-00000001.index").touch()
+    return tmp_path
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
 
 
 def test_new_folder_records_the_run(tmp_path):
     folder = tmp_path / "a" / "run"
     files = {"pretrain.flags": "--seed=ä\n", "spiece.model": b"\xff\n\x00"}
-    assert not prepare_run_folder(folder, SETTINGS, files=files)
+    assert not claim(folder, files=files)
     assert read_settings(folder) == SETTINGS | {"layers": [1, 2]}
     assert (folder / "pretrain.flags").read_text("utf-8") == "--seed=ä\n"
     assert (folder / "spiece.model").read_bytes() == b"\xff\n\x00"
     record = json.loads((folder / "run.json").read_text())
     assert {"albert_tf", "tensorflow", "keras"} == set(record["versions"])
+    assert names(folder) == ["pretrain.flags", "run.json", "spiece.model"]
 
 
-def test_same_settings_resume(tmp_path):
-    prepare_run_folder(tmp_path, SETTINGS)
-    (tmp_path / "metrics.jsonl").write_text("")
-    assert prepare_run_folder(tmp_path, dict(SETTINGS))
+def test_same_settings_resume(begun):
+    assert claim(begun, dict(SETTINGS))
 
 
-def test_other_settings_are_named(tmp_path):
-    prepare_run_folder(tmp_path, SETTINGS)
+def test_other_settings_are_named(begun):
     for changed in (SETTINGS | {"learning_rate": 0.2}, SETTINGS | {"new": 1}):
         name = "learning_rate" if "new" not in changed else "new"
         with pytest.raises(InputError, match=f"holds a run with {name}="):
-            prepare_run_folder(tmp_path, changed)
-    assert read_settings(tmp_path)["learning_rate"] == 0.1
+            claim(begun, changed)
+    assert read_settings(begun)["learning_rate"] == 0.1
 
 
-def test_settings_that_an_older_run_had_not_are_their_defaults(tmp_path):
-    prepare_run_folder(tmp_path, SETTINGS)
+def test_settings_that_an_older_run_had_not_are_their_defaults(begun):
     newer = SETTINGS | {"decay": [1.0, 2.0]}
     defaults = {"decay": (1.0, 2.0), "learning_rate": 9.9}
     with pytest.raises(InputError, match=r"decay=\[1.0, 2.0\], not \[3.0\]"):
-        prepare_run_folder(
-            tmp_path, newer | {"decay": [3.0]}, defaults=defaults
-        )
-    assert "decay" not in read_settings(tmp_path)
-    assert prepare_run_folder(tmp_path, newer, defaults=defaults)
-    assert read_settings(tmp_path) == json.loads(json.dumps(newer))
+        claim(begun, newer | {"decay": [3.0]}, defaults=defaults)
+    assert "decay" not in read_settings(begun)
+    assert claim(begun, newer, defaults=defaults)
+    assert read_settings(begun) == json.loads(json.dumps(newer))
 
 
-def test_some_settings_may_change(tmp_path):
-    prepare_run_folder(tmp_path, SETTINGS)
+def test_some_settings_may_change(begun):
     longer = SETTINGS | {"num_train_steps": 20}
     with pytest.raises(InputError, match="num_train_steps=10, not 20"):
-        prepare_run_folder(tmp_path, longer)
-    assert prepare_run_folder(tmp_path, longer, may_change=["num_train_steps"])
-    assert read_settings(tmp_path)["num_train_steps"] == 20
-    assert "started" in (tmp_path / "run.json").read_text()
+        claim(begun, longer)
+    with open_run_folder(begun, longer, may_change=["num_train_steps"]) as run:
+        assert run.resumes
+        assert read_settings(begun)["num_train_steps"] == 10
+        run.claim()
+    assert read_settings(begun)["num_train_steps"] == 20
+    assert "started" in (begun / "run.json").read_text()
+
+
+def test_resumed_run_has_the_files_of_the_newest_command(begun):
+    new = {"files": {"a": "new"}, "command_files": {"flags.txt": "--new"}}
+    assert claim(begun, **new)
+    assert (begun / "flags.txt").read_text() == "--new"
+    assert not (begun / "a").exists()
+
+
+def test_nothing_is_written_before_the_claim(tmp_path):
+    folder = tmp_path / "a" / "run"
+    with open_run_folder(folder, SETTINGS):
+        assert names(folder) == [".lock"]
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "left", [(), ("metrics.jsonl",), ("checkpoints/unfinished-1.index",)]
+)
+def test_run_without_results_is_begun_anew(tmp_path, left):
+    claim(tmp_path, files={"init.txt": "old", "spiece.model": "old"})
+    for name in left:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    changed = SETTINGS | {"learning_rate": 0.2}
+    assert not claim(tmp_path, changed, files={"spiece.model": "new"})
+    assert read_settings(tmp_path)["learning_rate"] == 0.2
+    assert not (tmp_path / "init.txt").exists()
+    assert (tmp_path / "spiece.model").read_text() == "new"
+
+
+@pytest.mark.parametrize(
+    "left", ["metrics.jsonl", "checkpoints/step-00000000.index", "model/x", "x"]
+)
+def test_run_with_results_is_not_begun_anew(tmp_path, left):
+    claim(tmp_path, files={"init.txt": "old"})
+    (tmp_path / left).parent.mkdir(exist_ok=True)
+    (tmp_path / left).write_text("{}\n")
+    with pytest.raises(InputError, match="holds a run with learning_rate"):
+        claim(tmp_path, SETTINGS | {"learning_rate": 0.2})
+    assert claim(tmp_path)
+    assert (tmp_path / "init.txt").exists()
 
 
 def test_foreign_folder_is_left_alone(tmp_path):
     (tmp_path / "thesis.tex").write_text("x")
+    before = os.stat(tmp_path).st_mtime_ns
     with pytest.raises(InputError, match="contains thesis.tex"):
-        prepare_run_folder(tmp_path, SETTINGS)
-    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+        claim(tmp_path)
+    assert os.stat(tmp_path).st_mtime_ns == before
 
 
 def test_start_that_was_killed_is_no_obstacle(tmp_path):
-    (tmp_path / "a.flags").write_text("half")
-    (tmp_path / "run.json.partial").write_text("{")
-    assert not prepare_run_folder(tmp_path, SETTINGS, files={"a.flags": "x"})
+    for name in ("a.flags", "run.json.partial", ".lock"):
+        (tmp_path / name).write_text("{")
+    assert not claim(tmp_path, files={"a.flags": "x"})
     assert (tmp_path / "a.flags").read_text() == "x"
-    assert not (tmp_path / "run.json.partial").exists()
+    assert names(tmp_path) == ["a.flags", "run.json"]
 
 
 def test_file_in_the_way_is_named(tmp_path):
     (tmp_path / "run").write_text("")
     with pytest.raises(InputError, match="is not a folder"):
-        prepare_run_folder(tmp_path / "run", SETTINGS)
+        claim(tmp_path / "run")
 
 
-def test_damaged_record_is_named(tmp_path):
-    (tmp_path / "run.json").write_text("{")
-    with pytest.raises(InputError, match="not the record of a run"):
-        prepare_run_folder(tmp_path, SETTINGS)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[]",
+        "3",
+        "{}",
+        '{"settings": []}',
+        '{"settings": {}, "files": 3}',
+        '{"settings": {}, "files": [3]}',
+        '{"settings": {}, "files": ["../x"]}',
+    ],
+)
+def test_damaged_record_is_named(tmp_path, text):
+    (tmp_path / "run.json").write_text(text)
+    with pytest.raises(InputError, match="run.json"):
+        claim(tmp_path)
 
 
 def test_settings_of_no_run(tmp_path):
@@ -89,6 +166,51 @@ def test_settings_of_no_run(tmp_path):
         read_settings(tmp_path)
 
 
-def test_only_the_chief_writes(tmp_path):
-    assert not prepare_run_folder(tmp_path / "run", SETTINGS, writes=False)
-    assert not (tmp_path / "run").exists()
+def test_folder_is_locked_by_one_run(tmp_path):
+    with open_run_folder(tmp_path, SETTINGS) as folder:
+        with (
+            pytest.raises(InputError, match=f"by process {os.getpid()} on "),
+            open_run_folder(tmp_path, SETTINGS),
+        ):
+            pass
+        folder.claim()
+    assert names(tmp_path) == ["run.json"]
+    claim(tmp_path)
+
+
+# Holds the lock until it is killed.
+HOLDER = """
+import sys
+from albert_tf.files import lock_output
+with lock_output(sys.argv[1], sys.argv[1] + "/.lock"):
+    print(flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_lock_ends_with_its_process(tmp_path):
+    folder = tmp_path / "run"
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, folder],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    try:
+        holder.stdout.readline()
+        with pytest.raises(InputError, match=f"by process {holder.pid} on .*;"):
+            claim(folder)
+    finally:
+        holder.kill()
+        holder.communicate()
+    assert names(folder) == [".lock"]
+    claim(folder)
+    assert names(folder) == ["run.json"]
+
+
+def test_lock_that_cannot_be_written_is_bad_input():
+    if os.geteuid() == 0:
+        path = pathlib.Path("/proc/nothing")
+    else:
+        path = pathlib.Path("/nothing")
+    with pytest.raises(InputError, match="cannot be written"):
+        claim(path)

@@ -204,9 +204,20 @@ def test_gradient_that_is_not_finite_stops_the_run(
         train_one_weight(one_device, Root(), data, num_train_steps=3)
 
 
-def test_data_that_end_early_are_named(train_one_weight, one_device):
-    with pytest.raises(InputError, match="ended between step 2 and 4"):
-        train_one_weight(one_device, StepLoss(), values([1.0] * 3), log_steps=2)
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (values([1.0] * 3), "have 3 batches, fewer than the 8 steps to do"),
+        (values([1.0]).filter(lambda batch: False), "have 0 batches"),
+        # Whose number of batches TensorFlow does not know before.
+        (values([1.0] * 3).filter(lambda batch: True), "between step 2 and 4"),
+    ],
+)
+def test_data_that_end_early_are_named(
+    train_one_weight, one_device, data, message
+):
+    with pytest.raises(InputError, match=message):
+        train_one_weight(one_device, StepLoss(), data, log_steps=2)
 
 
 def test_update_k_has_the_rate_of_step_k(train_one_weight, one_device):

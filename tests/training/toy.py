@@ -15,6 +15,7 @@ from albert_tf.training.config import TrainingConfig
 from albert_tf.training.distribution import make_strategy
 from albert_tf.training.evaluation import Evaluator
 from albert_tf.training.logging import read_metrics
+from albert_tf.training.loss import WEIGHTS
 from albert_tf.training.trainer import Trainer
 
 VOCABULARY, WIDTH, LENGTH, BATCH = 40, 8, 6, 12
@@ -55,14 +56,16 @@ class ToyLoss:
         self.rate = rate
 
     def normalizers(self, batch):
+        examples = self._example_weights(batch)
         return {
-            "weights": tf.reduce_sum(batch["weights"]),
-            "examples": tf.cast(tf.shape(batch["ids"])[0], tf.float32),
+            "weights": tf.reduce_sum(batch["weights"] * examples[:, None]),
+            "examples": tf.reduce_sum(examples),
         }
 
     def __call__(self, model, batch, normalizers, seed):
         logits = model(batch["ids"], seed=seed, rate=self.rate)
-        weights = batch["weights"]
+        examples = self._example_weights(batch)
+        weights = batch["weights"] * examples[:, None]
         token_loss = tf.nn.sparse_softmax_cross_entropy_with_logits(
             (batch["ids"] + 1) % VOCABULARY, logits
         )
@@ -70,18 +73,21 @@ class ToyLoss:
             batch["ids"][:, 0] % 2, logits[:, 0, :2]
         )
         token_sum = tf.reduce_sum(token_loss * weights)
-        parity_sum = tf.reduce_sum(parity_loss)
+        parity_sum = tf.reduce_sum(examples * parity_loss)
         loss = (
             token_sum / normalizers["weights"]
             + parity_sum / normalizers["examples"]
         )
         weight_sum = tf.reduce_sum(weights)
-        examples = tf.cast(tf.shape(weights)[0], tf.float32)
         return loss, {
             "token_loss": tf.stack([token_sum, weight_sum]),
-            "parity_loss": tf.stack([parity_sum, examples]),
+            "parity_loss": tf.stack([parity_sum, tf.reduce_sum(examples)]),
             "tokens": tf.stack([weight_sum, 0.0]),
         }
+
+    @staticmethod
+    def _example_weights(batch):
+        return batch.get(WEIGHTS, tf.ones(tf.shape(batch["ids"])[:1]))
 
 
 class OneWeight(keras.Model):
@@ -238,7 +244,7 @@ def main():
     model, _, result = run(strategy, rate=0.3, **flags)
     print("steps", result.steps, "interrupted", result.interrupted)
     data = batches(batch_size=5, seed=1).take(3)
-    print("loss", Evaluator(strategy, model, ToyLoss())(data)["loss"])
+    print("loss", Evaluator(strategy, model, ToyLoss(), 5)(data)["loss"])
 
 
 if __name__ == "__main__":

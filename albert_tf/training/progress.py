@@ -1,0 +1,137 @@
+"""Progress of a run in the terminal."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections import deque
+from collections.abc import Mapping
+
+from tqdm import tqdm
+
+from albert_tf.training.config import TrainingConfig
+
+_NOT_SHOWN = ("learning_rate", "gradient_norm", "examples_per_second")
+_ACCURACY = "_accuracy"
+# Number of the newest reports that the remaining time is estimated from.
+_REPORTS = 20
+
+
+class Progress:
+    """A progress bar on a terminal, a line for each report elsewhere.
+
+    Args:
+      num_train_steps: steps of the whole run.
+      step: the step that the run (re)starts from.
+    """
+
+    def __init__(self, num_train_steps: int, step: int = 0):
+        self._total_steps = num_train_steps
+        self._bar = tqdm(
+            total=num_train_steps,
+            initial=step,
+            unit="step",
+            dynamic_ncols=True,
+            # The bar comes last, so that a narrow terminal truncates it first.
+            bar_format="step {n_fmt}/{total_fmt}, {remaining} left{postfix} "
+            "|{bar}|",
+            # A file would fill up with redrawn bars.
+            disable=not sys.stderr.isatty(),
+        )
+        self._clock = _Clock(step)
+
+    def advance(self, steps: int) -> None:
+        """Moves the bar and its estimate of the time left."""
+        self._bar.update(steps)
+
+    def report(
+        self, step: int, split: str, values: Mapping[str, float]
+    ) -> None:
+        """Shows the newest metrics."""
+        if self._bar.disable:
+            parts = [_full(name, values[name]) for name in _shown(values)]
+            if split == "train":
+                left = self._clock.seconds_left(step, self._total_steps)
+                parts.append(f"{tqdm.format_interval(left)} left")
+            line = f"step {step}/{self._total_steps}, {split}: "
+            self.note(line + ", ".join(parts))
+        elif split == "train":
+            # A line has no room for the terms of the loss.
+            parts = [
+                _short(name, values[name])
+                for name in _shown(values)
+                if not name.endswith("_loss")
+            ]
+            self._bar.set_postfix_str(", ".join(parts))
+        else:
+            parts = [_full(name, values[name]) for name in _shown(values)]
+            self.note(f"step {step}, {split}: " + ", ".join(parts))
+
+    def note(self, text: str) -> None:
+        """Writes a line above the bar."""
+        if self._bar.disable:
+            print(text, file=sys.stderr, flush=True)
+        else:
+            self._bar.write(text, file=sys.stderr)
+
+    def close(self) -> None:
+        """Ends the line."""
+        self._bar.close()
+
+
+class _Clock:
+    """Estimate of the remaining time, including evaluations and saving."""
+
+    def __init__(self, step: int):
+        self._start = (time.monotonic(), step)
+        self._reports: deque[tuple[float, int]] = deque(maxlen=_REPORTS)
+
+    def seconds_left(self, step: int, num_train_steps: int) -> float:
+        """Counts a report at `step`, and returns the seconds to the end."""
+        self._reports.append((time.monotonic(), step))
+        # The time until the first report is mostly that of compilation.
+        one = len(self._reports) == 1
+        before, first = self._start if one else self._reports[0]
+        now, last = self._reports[-1]
+        return (now - before) / max(last - first, 1) * (num_train_steps - last)
+
+
+def _shown(values: Mapping[str, float]) -> list[str]:
+    return [name for name in values if name not in _NOT_SHOWN]
+
+
+def _full(name: str, value: float) -> str:
+    if name == "tokens_per_second":
+        return f"{value:,.0f} tokens/s"
+    if name == "matmul_share":
+        return f"{value:.0%} of matmul peak"
+    text = f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    return f"{name} {text}"
+
+
+def _short(name: str, value: float) -> str:
+    if name.endswith(_ACCURACY):
+        return f"{name.removesuffix(_ACCURACY)} {value:.1%}"
+    return _full(name, value).replace("matmul peak", "peak")
+
+
+def print_interruption(
+    step: int, run_dir: str | os.PathLike[str] | None
+) -> None:
+    """Prints that a run was interrupted after a step, and how to resume."""
+    saved = "nothing saved, because the run has no folder"
+    if run_dir is not None:
+        saved = f"saved in {os.fspath(run_dir)}; the same command resumes"
+    print(f"Stopped after step {step}, {saved}.", file=sys.stderr, flush=True)
+
+
+def print_early_stop(step: int, config: TrainingConfig) -> None:
+    """Prints that a run was stopped early after a step."""
+    print(
+        f"Stopped early after step {step} of {config.num_train_steps}: "
+        f"{config.best_metric} was not better in the last "
+        f"{config.early_stopping_patience} evaluations.",
+        file=sys.stderr,
+        flush=True,
+    )
