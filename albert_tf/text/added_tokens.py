@@ -55,18 +55,18 @@ def special_by_id(
 
 
 def are_all_added(
-    user_defined: Mapping[int, str], added: Container[int]
+    user_defined: Mapping[str, int], added: Container[int]
 ) -> bool:
     """Returns whether the user-defined pieces are added tokens.
 
     Args:
-      user_defined: id -> piece.
+      user_defined: piece -> id.
       added: ids of the added tokens.
 
     Raises:
       ValueError: only some of them are added tokens.
     """
-    others = [piece for i, piece in user_defined.items() if i not in added]
+    others = [piece for piece, i in user_defined.items() if i not in added]
     if 0 < len(others) < len(user_defined):
         raise ValueError(
             f"the user-defined piece {others[0]!r} is not an added token, but "

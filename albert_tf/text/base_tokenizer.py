@@ -1,126 +1,25 @@
-"""Base class of the tokenizers, and the packing of their ids."""
+"""Base class of the tokenizers."""
 
 import abc
 import functools
 import hashlib
-import os
-import pathlib
+import operator
 import types
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Literal, overload
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Literal, TypeVar, overload
 
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.files import check_not_web_address
-from albert_tf.input_files import MAX_BYTES, check_regular
-from albert_tf.text.tokens import SpecialTokens, Token, tokens_around_specials
+from albert_tf.text.packing import pack
+from albert_tf.text.tokens import (
+    SEGMENT_LENGTH,
+    SpecialTokens,
+    Token,
+    segments,
+)
 
-
-def read_model(path: str | os.PathLike[str]) -> bytes:
-    """Reads a file; the path may be remote (`gs://...`).
-
-    Raises:
-      InputError: if there is no such file, or it cannot be read.
-    """
-    name = os.fspath(path)
-    check_not_web_address(
-        name,
-        "the path of a tokenizer's file, or load the tokenizer of a checkpoint "
-        'with load_tokenizer("albert/albert-base-v2")',
-    )
-    if "://" in name:
-        # Imported here: only remote paths need TensorFlow's file systems.
-        import tensorflow as tf
-
-        try:
-            with tf.io.gfile.GFile(name, "rb") as file:
-                return _bounded(file.read(MAX_BYTES + 1), name)
-        except tf.errors.OpError as error:
-            reason = " ".join(error.message.split())
-            raise InputError(f"{name}: cannot be read: {reason}.") from error
-    if pathlib.Path(name).is_dir():
-        raise InputError(
-            f"{name}: a folder, not a SentencePiece model; "
-            "give a file in it, such as spiece.model."
-        )
-    check_regular(name)
-    try:
-        with open(name, "rb") as file:
-            return _bounded(file.read(MAX_BYTES + 1), name)
-    except OSError as error:
-        raise InputError(
-            f"{name}: cannot be read: {error.strerror}; "
-            "give the path of a SentencePiece model."
-        ) from error
-
-
-def _bounded(content: bytes, name: str) -> bytes:
-    if len(content) > MAX_BYTES:
-        raise InputError(
-            f"{name}: larger than {MAX_BYTES >> 20} MiB, so not the tokenizer "
-            "of an ALBERT"
-        )
-    return content
-
-
-def pack(
-    firsts: Sequence[list[int]],
-    seconds: Sequence[list[int]] | None,
-    *,
-    max_length: int,
-    pad_to_max_length: bool,
-    pad_id: int,
-    cls_id: int,
-    sep_id: int,
-) -> dict[str, np.ndarray]:
-    """Packs token ids into a padded batch; pairs are trimmed round-robin.
-
-    Round-robin trimming takes one id from each segment in turn, starting with
-    the first, until the sequence is full: three free positions are split 2 + 1,
-    and positions that a short segment does not need go to the other one.
-    `AlbertPreprocessor.bert_pack_inputs` does the same in the graph.
-
-    Args:
-      firsts: ids of the first segment of each example.
-      seconds: ids of the second segment of each example, or None.
-      max_length: maximum sequence length, including `[CLS]` and `[SEP]`.
-      pad_to_max_length: whether to pad to `max_length` instead of the longest
-        sequence of the batch.
-      pad_id: id of the padding, where mask and types are 0.
-      cls_id: id at the start of each sequence.
-      sep_id: id at the end of each segment.
-
-    Returns:
-      Dict of `input_word_ids`, `input_mask` and `input_type_ids`, int32
-      `[batch, seq]`.
-    """
-    rows, first_lengths = [], []
-    if seconds is None:
-        for first in firsts:
-            row = [cls_id, *first[: max_length - 2], sep_id]
-            rows.append(row)
-            first_lengths.append(len(row))
-    else:
-        budget = max_length - 3
-        for first, second in zip(firsts, seconds, strict=True):
-            for_second = min(len(second), max(budget // 2, budget - len(first)))
-            first = first[: budget - for_second]
-            rows.append([cls_id, *first, sep_id, *second[:for_second], sep_id])
-            first_lengths.append(len(first) + 2)
-
-    lengths = np.fromiter(map(len, rows), np.int32, len(rows))[:, None]
-    width = max_length if pad_to_max_length else int(lengths.max(initial=0))
-    positions = np.arange(width, dtype=np.int32)[None]
-    mask = positions < lengths
-    ids = np.full(mask.shape, pad_id, np.int32)
-    ids[mask] = [i for row in rows for i in row]
-    types = mask & (positions >= np.array(first_lengths, np.int32)[:, None])
-    return {
-        "input_word_ids": ids,
-        "input_mask": mask.astype(np.int32),
-        "input_type_ids": types.astype(np.int32),
-    }
+_Tokenizer = TypeVar("_Tokenizer", bound="Tokenizer")
 
 
 class Tokenizer(abc.ABC):
@@ -128,7 +27,7 @@ class Tokenizer(abc.ABC):
 
     Subclasses define the tokenization of text without special tokens.
     Tokenizers are picklable and do not need TensorFlow. `AlbertPreprocessor`
-    gives the same ids in a graph.
+    gives the same ids in a graph. `len(tokenizer)` is `vocab_size`.
 
     Attributes:
       file_name: name of the vocabulary file in a folder.
@@ -193,8 +92,13 @@ class Tokenizer(abc.ABC):
         """Returns the ids of texts without special tokens."""
 
     @abc.abstractmethod
-    def _tokens_plain(self, text: str) -> Iterable[Token]:
-        """Returns the tokens of a text without special tokens."""
+    def _tokens_plain(self, text: str, follows_blank: bool) -> Iterable[Token]:
+        """Returns the tokens of a segment without special tokens."""
+
+    @functools.cached_property
+    def _segment_length(self) -> int:
+        """Length from which a text is encoded in segments, see `segments`."""
+        return SEGMENT_LENGTH
 
     @abc.abstractmethod
     def _decode(self, ids: list[int]) -> str:
@@ -204,12 +108,38 @@ class Tokenizer(abc.ABC):
     def _piece(self, piece_id: int) -> str:
         """Returns the piece of a valid id."""
 
-    @overload
-    def encode(self, text: str, *, num_threads: int = -1) -> list[int]: ...
+    def with_settings(self: _Tokenizer, **settings: Any) -> _Tokenizer:
+        """Returns a tokenizer of the same vocabulary with other settings.
+
+        Args:
+          **settings: arguments of the constructor, such as
+            `match_special_tokens=True`. Others keep their values.
+
+        Raises:
+          InputError: a setting is not one of this tokenizer's.
+        """
+        for name in settings.keys() - self.settings.keys():
+            raise InputError(
+                f"{name}={settings[name]!r} is not a setting of a "
+                f"{type(self).__name__} ({self.file_name}); it has "
+                f"{', '.join(self.settings)}."
+            )
+        if not settings:
+            return self
+        return type(self)(self.model_bytes, **{**self.settings, **settings})
 
     @overload
     def encode(
-        self, text: Sequence[str], *, num_threads: int = -1
+        self, text: str, *, num_threads: int = -1, max_length: int | None = None
+    ) -> list[int]: ...
+
+    @overload
+    def encode(
+        self,
+        text: Sequence[str],
+        *,
+        num_threads: int = -1,
+        max_length: int | None = None,
     ) -> list[list[int]]: ...
 
     def encode(
@@ -217,37 +147,52 @@ class Tokenizer(abc.ABC):
         text: str | Sequence[str],
         *,
         num_threads: int = -1,
+        max_length: int | None = None,
     ) -> list[int] | list[list[int]]:
         """Returns token ids, without `[CLS]` and `[SEP]`.
 
+        Special tokens in a text, such as `[MASK]`, become their ids only if
+        `match_special_tokens` is set; see `with_settings`.
+
         Args:
-          text: one text, or several, which is much faster than one by one.
+          text: one text, or several, which is much faster than one by one. A
+            text of any length is encoded in bounded memory (see `segments`).
           num_threads: number of SentencePiece threads for several texts; -1 for
             one per core. Worker processes should pass 1.
+          max_length: maximum number of ids of a text, if any. What a long text
+            has beyond them is not encoded.
 
         Returns:
           A list of ids for one text, a list of such lists for several texts.
         """
         if isinstance(text, str):
-            return self._encode([text], 1)[0]
-        return self._encode(_texts(text, "text"), num_threads)
+            return self._encode([text], 1, max_length)[0]
+        return self._encode(_texts(text, "text"), num_threads, max_length)
 
     def tokenize(self, text: str) -> list[str]:
         """Returns the pieces of a text."""
-        return [token.piece for token in self.tokenize_with_offsets(text)]
+        return [token.piece for token in self.iter_tokens(text)]
 
     def tokenize_with_offsets(self, text: str) -> list[Token]:
         """Returns the tokens of a text with their offsets.
 
         Offsets are characters of the original text, before normalization.
         """
-        if not self.special_tokens.ids:
-            return list(self._tokens_plain(text))
-        return list(
-            tokens_around_specials(
-                text, self.special_tokens, self._tokens_plain
-            )
-        )
+        return list(self.iter_tokens(text))
+
+    def iter_tokens(self, text: str) -> Iterator[Token]:
+        """Yields the tokens of `tokenize_with_offsets`, in bounded memory."""
+        for part in self.special_tokens.split(text):
+            if part.id is not None:
+                end = part.start + len(part.text)
+                yield Token(self._piece(part.id), part.id, part.start, end)
+                continue
+            for segment in segments(part.text, self._segment_length):
+                offset = part.start + segment.start
+                for piece, piece_id, start, end in self._tokens_plain(
+                    segment.text, segment.follows_blank
+                ):
+                    yield Token(piece, piece_id, offset + start, offset + end)
 
     def decode(self, ids: Iterable[int]) -> str:
         """Returns the text of token ids, without special tokens.
@@ -255,10 +200,15 @@ class Tokenizer(abc.ABC):
         Raises:
           ValueError: if an id is not in the vocabulary.
         """
-        ids = [int(i) for i in ids]
-        for i in ids:
-            self._check_id(i)
-        return self._decode(ids)
+        return self._decode([self._check_id(i) for i in ids])
+
+    def batch_decode(self, batch: Iterable[Iterable[int]]) -> list[str]:
+        """Returns the text of each row of ids, as `decode` does.
+
+        Args:
+          batch: rows of ids, such as `[batch, seq]` of `input_word_ids`.
+        """
+        return [self.decode(ids) for ids in batch]
 
     def id_to_piece(self, piece_id: int) -> str:
         """Returns the piece of an id.
@@ -266,8 +216,46 @@ class Tokenizer(abc.ABC):
         Raises:
           ValueError: if the id is not in the vocabulary.
         """
-        self._check_id(int(piece_id))
-        return self._piece(int(piece_id))
+        return self._piece(self._check_id(piece_id))
+
+    def get_vocab(self) -> dict[str, int]:
+        """Returns piece -> id, in the order of the ids."""
+        return {self._piece(i): i for i in range(self.vocab_size)}
+
+    @overload
+    def convert_ids_to_tokens(self, ids: int) -> str: ...
+
+    @overload
+    def convert_ids_to_tokens(self, ids: Iterable[int]) -> list[str]: ...
+
+    def convert_ids_to_tokens(
+        self, ids: int | Iterable[int]
+    ) -> str | list[str]:
+        """Returns the piece of an id, or the list of those of several ids.
+
+        Raises:
+          ValueError: if an id is not in the vocabulary.
+        """
+        if isinstance(ids, Iterable):
+            return [self.id_to_piece(i) for i in ids]
+        return self.id_to_piece(ids)
+
+    @overload
+    def convert_tokens_to_ids(self, tokens: str) -> int: ...
+
+    @overload
+    def convert_tokens_to_ids(self, tokens: Iterable[str]) -> list[int]: ...
+
+    def convert_tokens_to_ids(
+        self, tokens: str | Iterable[str]
+    ) -> int | list[int]:
+        """Returns the id of a piece, or the list of those of several pieces.
+
+        What is not in the vocabulary has the id of the unknown piece.
+        """
+        if isinstance(tokens, str):
+            return self._ids.get(tokens, self.unk_id)
+        return [self._ids.get(token, self.unk_id) for token in tokens]
 
     def __call__(
         self,
@@ -304,7 +292,7 @@ class Tokenizer(abc.ABC):
                 f"[SEP], not {max_length}."
             )
         texts = _texts(texts, "texts")
-        firsts = self._encode(texts, num_threads)
+        firsts = self._encode(texts, num_threads, max_length)
         seconds = None
         if pairs is not None:
             pairs = _texts(pairs, "pairs")
@@ -313,7 +301,7 @@ class Tokenizer(abc.ABC):
                     "texts and pairs must have the same length, not "
                     f"{len(texts)} and {len(pairs)}."
                 )
-            seconds = self._encode(pairs, num_threads)
+            seconds = self._encode(pairs, num_threads, max_length)
         return pack(
             firsts,
             seconds,
@@ -324,11 +312,57 @@ class Tokenizer(abc.ABC):
             sep_id=self.sep_id,
         )
 
+    def __len__(self) -> int:
+        return self.vocab_size
+
+    def __repr__(self) -> str:
+        settings = {"vocab_size": self.vocab_size, **self.settings}
+        listed = ", ".join(f"{name}={x!r}" for name, x in settings.items())
+        return f"{type(self).__name__}({listed})"
+
     def __reduce__(self):
         make = functools.partial(type(self), **self.settings)
         return make, (self.model_bytes,)
 
-    def _encode(self, texts: list[str], num_threads: int) -> list[list[int]]:
+    @functools.cached_property
+    def _ids(self) -> dict[str, int]:
+        return self.get_vocab()
+
+    def _encode(
+        self, texts: list[str], num_threads: int, max_length: int | None
+    ) -> list[list[int]]:
+        is_long = [len(text) > self._segment_length for text in texts]
+        if any(is_long):
+            short = [
+                text for text in texts if len(text) <= self._segment_length
+            ]
+            encoded = iter(self._encode_short(short, num_threads))
+            rows = [
+                self._encode_long(text, max_length) if long else next(encoded)
+                for text, long in zip(texts, is_long, strict=True)
+            ]
+        else:
+            rows = self._encode_short(texts, num_threads)
+        if max_length is None:
+            return rows
+        return [ids[:max_length] for ids in rows]
+
+    def _encode_long(self, text: str, max_length: int | None) -> list[int]:
+        """Returns at least the first `max_length` ids of a text."""
+        ids: list[int] = []
+        for part in self.special_tokens.split(text):
+            if part.id is not None:
+                ids.append(part.id)
+                continue
+            for segment in segments(part.text, self._segment_length):
+                if max_length is not None and len(ids) >= max_length:
+                    return ids
+                ids += self._encode_plain([segment.text], 1)[0]
+        return ids
+
+    def _encode_short(
+        self, texts: list[str], num_threads: int
+    ) -> list[list[int]]:
         if not self.special_tokens.ids:
             return self._encode_plain(texts, num_threads)
         rows = [list(self.special_tokens.split(text)) for text in texts]
@@ -343,12 +377,15 @@ class Tokenizer(abc.ABC):
             for row in rows
         ]
 
-    def _check_id(self, piece_id: int) -> None:
+    def _check_id(self, piece_id: int) -> int:
+        """Returns an id of any integer type as an int."""
+        piece_id = operator.index(piece_id)
         if not 0 <= piece_id < self.vocab_size:
             raise ValueError(
                 f"id must be in [0, {self.vocab_size}), the vocabulary, "
                 f"not {piece_id}."
             )
+        return piece_id
 
 
 def _texts(texts: str | Iterable[str], argument: str) -> list[str]:

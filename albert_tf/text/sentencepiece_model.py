@@ -1,17 +1,23 @@
 """SentencePiece models: loading, special pieces and the digit-comma rule."""
 
 import dataclasses
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
+import numpy as np
 import sentencepiece
+from google.protobuf.message import DecodeError
 from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf.errors import InputError
+from albert_tf.text.vocabulary_file import MAX_PIECE_BYTES, MAX_PIECES
 
 SPECIAL_PIECES = ("<pad>", "[CLS]", "[SEP]", "[MASK]")
 WORD_MARK = "\u2581"  # SentencePiece's ▁, which stands for a blank.
+
+_Piece = sentencepiece_model_pb2.ModelProto.SentencePiece
 
 DigitComma = Literal["google", "corrected", "off"]
 
@@ -28,6 +34,13 @@ def load_processor(
     Raises:
       InputError: the content is not such a model.
     """
+    try:
+        check_model(content)
+    except ValueError as error:
+        raise InputError(
+            f"{name}: not a usable SentencePiece model: {error}; "
+            "give a file such as spiece.model."
+        ) from None
     processor = sentencepiece.SentencePieceProcessor()
     try:
         # Empty and truncated content may parse as a model without pieces.
@@ -48,6 +61,155 @@ def load_processor(
             "`albert train-vocab`, or give another model."
         )
     return processor
+
+
+def check_model(content: bytes) -> None:
+    """Refuses models that end the process, or take more memory than they weigh.
+
+    SentencePiece checks less of what it reads than it relies on. Whether the
+    content is a model at all is left to it.
+
+    Args:
+      content: a serialized SentencePiece model, possibly.
+
+    Raises:
+      ValueError: a piece is too long or has no finite score, there are too many
+        pieces, or the charsmap refers to what is not in it.
+    """
+    num_pieces = 0
+    for size in _piece_sizes(content):
+        # Besides its text, a piece has a score and a type.
+        if size > MAX_PIECE_BYTES + 32:
+            raise ValueError(
+                f"piece {num_pieces} has {size:,} bytes, "
+                f"and pieces have at most {MAX_PIECE_BYTES:,}"
+            )
+        num_pieces += 1
+        if num_pieces > MAX_PIECES:
+            raise ValueError(f"there are more than {MAX_PIECES:,} pieces")
+    try:
+        model = sentencepiece_model_pb2.ModelProto.FromString(content)
+    except DecodeError:
+        return
+    for i, piece in enumerate(model.pieces):
+        if not math.isfinite(piece.score):
+            raise ValueError(f"the score of piece {i} is {piece.score}")
+    _check_charsmap(model.normalizer_spec.precompiled_charsmap)
+    _check_charsmap(model.denormalizer_spec.precompiled_charsmap)
+
+
+def _piece_sizes(content: bytes) -> Iterator[int]:
+    """Yields the size of each piece of a serialized model, before parsing it.
+
+    Stops where the content is not in Protocol Buffers' wire format.
+    """
+    end = 0
+
+    def varint() -> int:
+        nonlocal end
+        value = shift = 0
+        while True:
+            byte = content[end]
+            end += 1
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80 or shift > 63:
+                return value
+
+    fixed_sizes = {1: 8, 5: 4}
+    try:
+        while end < len(content):
+            field, wire_type = divmod(varint(), 8)
+            if wire_type == 0:
+                varint()
+            elif wire_type == 2:
+                size = varint()
+                if field == 1:
+                    yield size
+                end += size
+            else:
+                end += fixed_sizes[wire_type]
+    except (IndexError, KeyError):
+        return
+
+
+def _charsmap(charsmap: bytes) -> tuple[np.ndarray, bytes]:
+    """Returns the units of a charsmap's trie, and its replacements.
+
+    The trie is a double array of Darts-clone: the child of a node for a byte is
+    at `node ^ offset ^ byte`, and its label is that byte.
+    """
+    size = int.from_bytes(charsmap[:4], "little")
+    return np.frombuffer(charsmap[4 : 4 + size], "<u4"), charsmap[4 + size :]
+
+
+def _offsets(units: np.ndarray) -> np.ndarray:
+    return (units >> 10) << ((units & 0x200) >> 6)
+
+
+def _check_charsmap(charsmap: bytes) -> None:
+    if not charsmap:
+        return
+    size = int.from_bytes(charsmap[:4], "little")
+    if not 4 <= size <= len(charsmap) - 5 or size % 4 or charsmap[-1]:
+        raise ValueError("the charsmap is damaged")
+    units, replacements = _charsmap(charsmap)
+    is_value = units >= 1 << 31
+    positions = np.arange(len(units), dtype=np.uint32)
+    children = (positions ^ _offsets(units)) | 0xFF
+    if (
+        (units[is_value] & 0x7FFFFFFF >= len(replacements)).any()
+        or (children[~is_value] >= len(units)).any()
+        or is_value[0]
+    ):
+        raise ValueError("the charsmap is damaged")
+
+
+def _replaces_blanks(charsmap: bytes) -> bool:
+    """Returns whether a blank is in any text that the charsmap replaces."""
+    if not charsmap:
+        return False
+    units, _ = _charsmap(charsmap)
+    offsets, labels = _offsets(units), units & 0x800000FF
+    letters = np.arange(1, 256, dtype=np.uint32)
+    # Texts share nodes for their common ends.
+    is_new = np.ones(len(units), bool)
+    nodes = np.zeros(1, np.uint32)
+    while len(nodes):
+        is_new[nodes] = False
+        children = (nodes ^ offsets[nodes])[:, None] ^ letters
+        exists = labels[children] == letters
+        if exists[:, ord(" ") - 1].any():
+            return True
+        nodes = np.unique(children[exists])
+        nodes = nodes[is_new[nodes]]
+    return False
+
+
+def words_are_independent(content: bytes) -> bool:
+    """Returns whether the pieces of a word are independent of other words.
+
+    Then a text has the pieces of its words, each of which begins with a mark.
+
+    Args:
+      content: a serialized SentencePiece model.
+    """
+    model = sentencepiece_model_pb2.ModelProto.FromString(content)
+    trainer, normalizer = model.trainer_spec, model.normalizer_spec
+    used = (_Piece.NORMAL, _Piece.USER_DEFINED)
+    pieces = {piece.piece for piece in model.pieces if piece.type in used}
+    return (
+        trainer.model_type in (trainer.UNIGRAM, trainer.BPE)
+        and not trainer.treat_whitespace_as_suffix
+        and normalizer.add_dummy_prefix
+        and normalizer.remove_extra_whitespaces
+        and normalizer.escape_whitespaces
+        # Else the mark is unknown, like what follows, and unknown characters
+        # become one token.
+        and WORD_MARK in pieces
+        and not any(WORD_MARK in piece[1:] or " " in piece for piece in pieces)
+        and not _replaces_blanks(normalizer.precompiled_charsmap)
+    )
 
 
 def user_defined_pieces(content: bytes) -> dict[str, int]:

@@ -1,6 +1,7 @@
 """SentencePiece tokenizer with the original's rules."""
 
 import dataclasses
+import functools
 import itertools
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -10,7 +11,7 @@ import sentencepiece
 from sentencepiece import sentencepiece_pb2
 
 from albert_tf.errors import InputError
-from albert_tf.text.base_tokenizer import Tokenizer, read_model
+from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.normalizer import Normalizer
 from albert_tf.text.sentencepiece_model import (
     SPECIAL_PIECES,
@@ -20,26 +21,23 @@ from albert_tf.text.sentencepiece_model import (
     replace_pieces,
     split_digit_commas,
     user_defined_pieces,
+    words_are_independent,
 )
-from albert_tf.text.tokens import Token
+from albert_tf.text.tokens import LONGEST_SEGMENT, SEGMENT_LENGTH, Token
+from albert_tf.text.vocabulary_file import read_model
 from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer, is_wordpiece
-
-# Arguments of the constructor that WordPiece does not have.
-_ONLY_SENTENCEPIECE = (
-    "digit_comma",
-    "replace_latex_quotes",
-    "cut_at_user_defined_pieces",
-)
 
 
 class AlbertTokenizer(Tokenizer):
     """SentencePiece tokenizer with the rules of Google's ALBERT.
 
     Text is normalized and segmented by SentencePiece, and pieces that end in a
-    digit and a comma are split (`split_digit_commas`). Special tokens such as
-    `[MASK]` in a text are treated as text, unless `match_special_tokens` is
-    set. `HUGGING_FACE_SLOW` in `tokenizer_files.py` has the settings that give
-    the ids of Hugging Face's slow tokenizer.
+    digit and a comma are split (`split_digit_commas`). As in the original,
+    special tokens such as `[MASK]` in a text are cut into pieces like any text,
+    unless `match_special_tokens` is set, as it is for checkpoints of Hugging
+    Face; `from_file`, `from_pretrained` and `with_settings` take it.
+    `HUGGING_FACE_SLOW` in `tokenizer_files.py` has the settings that give the
+    ids of Hugging Face's slow tokenizer.
 
         tokenizer = AlbertTokenizer.from_file("spiece.model")
         tokenizer.encode("Hello, world!")
@@ -125,7 +123,11 @@ class AlbertTokenizer(Tokenizer):
 
     @classmethod
     def from_pretrained(
-        cls, path: str | os.PathLike[str], *, revision: str | None = None
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        revision: str | None = None,
+        **settings: Any,
     ) -> Tokenizer:
         """Loads the tokenizer of a checkpoint of any system.
 
@@ -135,6 +137,8 @@ class AlbertTokenizer(Tokenizer):
           path: what `from_pretrained` of the models takes, a folder with a
             tokenizer's files only, or a file.
           revision: a branch, tag or commit on the Hugging Face hub.
+          **settings: arguments of the constructor that replace the
+            checkpoint's, such as `match_special_tokens=True`.
 
         Returns:
           An `AlbertTokenizer`, or for a `vocab.txt` a `WordPieceTokenizer`.
@@ -147,7 +151,7 @@ class AlbertTokenizer(Tokenizer):
                 f"{os.fspath(path)}: use albert_tf.load_tokenizer, or import "
                 "AlbertTokenizer from albert_tf"
             )
-        return cls.checkpoint_loader(path, revision)
+        return cls.checkpoint_loader(path, revision, **settings)
 
     @classmethod
     def from_file(
@@ -174,14 +178,7 @@ class AlbertTokenizer(Tokenizer):
         content, name = read_model(path), os.fspath(path)
         if not is_wordpiece(content):
             return cls(content, name=name, **settings)
-        for setting in _ONLY_SENTENCEPIECE:
-            if setting in settings:
-                raise InputError(
-                    f"{name}: {setting}={settings[setting]!r} is for "
-                    "SentencePiece models, not for WordPiece vocabularies; "
-                    "remove it."
-                )
-        return WordPieceTokenizer(content, name=name, **settings)
+        return WordPieceTokenizer(content, name=name).with_settings(**settings)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -205,10 +202,20 @@ class AlbertTokenizer(Tokenizer):
             )
         return [replace_pieces(ids, self.splits) for ids in batch]
 
-    def _tokens_plain(self, text: str) -> Iterator[Token]:
-        return _tokens_with_offsets(
+    @functools.cached_property
+    def _segment_length(self) -> int:
+        # Otherwise only memory is a reason to cut a text.
+        is_exact = words_are_independent(self.model_bytes)
+        return SEGMENT_LENGTH if is_exact else LONGEST_SEGMENT
+
+    def _tokens_plain(self, text: str, follows_blank: bool) -> Iterator[Token]:
+        tokens = _tokens_with_offsets(
             text, self.normalizer, self._processor, self.splits
         )
+        if follows_blank:  # The blank of the first piece.
+            for token in itertools.islice(tokens, 1):
+                yield token._replace(start=-1)
+        yield from tokens
 
     def _decode(self, ids: list[int]) -> str:
         return self._processor.decode(ids)

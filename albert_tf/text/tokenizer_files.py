@@ -16,7 +16,7 @@ from albert_tf.text.added_tokens import (
     check_added_tokens,
     content_of,
 )
-from albert_tf.text.base_tokenizer import Tokenizer, read_model
+from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.sentencepiece_model import DigitComma
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.tokenizer_json import (
@@ -24,6 +24,7 @@ from albert_tf.text.tokenizer_json import (
     TokenizerJsonModel,
     read_tokenizer_json,
 )
+from albert_tf.text.vocabulary_file import read_model
 from albert_tf.text.wordpiece_tokenizer import (
     WordPieceTokenizer,
     describe_wordpiece,
@@ -189,7 +190,10 @@ def _errors_of(path: str) -> Iterator[None]:
     """Turns errors into input errors about a file of settings."""
     try:
         yield
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (
+        *(ValueError, KeyError, TypeError, AttributeError),
+        RecursionError,
+    ) as error:
         raise InputError(
             f"{path}: not a valid tokenizer config: {error}"
         ) from None

@@ -15,11 +15,15 @@ from sentencepiece import sentencepiece_model_pb2
 from albert_tf.errors import InputError
 from albert_tf.input_files import parse_object, typed
 from albert_tf.text.added_tokens import are_all_added, special_by_id
-from albert_tf.text.sentencepiece_model import SPECIAL_PIECES, WORD_MARK
+from albert_tf.text.sentencepiece_model import (
+    SPECIAL_PIECES,
+    WORD_MARK,
+    check_model,
+    user_defined_pieces,
+)
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 
 _Type = sentencepiece_model_pb2.ModelProto.SentencePiece
-_TrainerSpec = sentencepiece_model_pb2.TrainerSpec
 
 TOKENIZER_JSON = "tokenizer.json"
 # Added to the score of a piece that is used only where there is no other.
@@ -111,7 +115,6 @@ def _read(config: Mapping[str, Any]) -> TokenizerJsonModel:
         if len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit()
     }
     penalized = {i for i in ends_in_comma if vocab[i][1] <= PENALTY}
-
     model = sentencepiece_model_pb2.ModelProto()
     for i, (piece, score) in enumerate(vocab):
         score -= PENALTY * (i in penalized)
@@ -129,26 +132,23 @@ def _read(config: Mapping[str, Any]) -> TokenizerJsonModel:
         elif i in added or not score:
             model.pieces[i].type = _Type.USER_DEFINED
     _specify(model, unk_id)
-    model.normalizer_spec.name = "user_defined" if charsmap else "identity"
-    model.normalizer_spec.precompiled_charsmap = charsmap
-    model.normalizer_spec.add_dummy_prefix = _begins_with_mark(
-        config.get("pre_tokenizer")
-    )
+    spec = model.normalizer_spec
+    spec.name = "user_defined" if charsmap else "identity"
+    spec.precompiled_charsmap = charsmap
+    spec.add_dummy_prefix = _begins_with_mark(config.get("pre_tokenizer"))
     content = model.SerializeToString()
+    check_model(content)
     try:
         sentencepiece.SentencePieceProcessor(model_proto=content)
     except RuntimeError as error:
         raise ValueError(f"SentencePiece refuses the model: {error}") from None
-    user_defined = {
-        i: p.piece
-        for i, p in enumerate(model.pieces)
-        if p.type == _Type.USER_DEFINED
-    }
     return TokenizerJsonModel(
         content,
         unk_token=vocab[unk_id][0],
         splits_digit_commas=bool(penalized) if ends_in_comma else None,
-        cut_at_user_defined_pieces=are_all_added(user_defined, added),
+        cut_at_user_defined_pieces=are_all_added(
+            user_defined_pieces(content), added
+        ),
         **steps,
     )
 
@@ -160,9 +160,9 @@ def _vocabulary(
     vocab = model.get("vocab")
     # The oldest files have no type, and only Unigram's vocabulary is a list.
     default = "Unigram" if isinstance(vocab, list) else "BPE or WordPiece"
-    model_type = model.get("type", default)
-    if model_type != "Unigram" or not isinstance(vocab, list):
-        raise ValueError(f"the model type is {model_type}, not Unigram")
+    found = model.get("type", default)
+    if found != "Unigram" or not isinstance(vocab, list):
+        raise ValueError(f"the model type is {found}, not Unigram")
     if typed(model, "byte_fallback", bool):
         raise ValueError("byte_fallback is not supported")
     for i, row in enumerate(vocab):
@@ -273,7 +273,7 @@ def _specify(model: sentencepiece_model_pb2.ModelProto, unk_id: int) -> None:
     pieces = model.pieces
     pad = [i for i, p in enumerate(pieces) if p.piece == "<pad>"]
     spec = model.trainer_spec
-    spec.model_type = _TrainerSpec.UNIGRAM
+    spec.model_type = spec.UNIGRAM
     spec.vocab_size = len(pieces)
     spec.unk_id = unk_id
     spec.unk_piece = pieces[unk_id].piece

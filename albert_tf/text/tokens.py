@@ -1,9 +1,9 @@
-"""Tokens, and special tokens spelled out in a text, such as `[MASK]`."""
+"""Tokens, special tokens in a text, such as `[MASK]`, and segments of it."""
 
 import dataclasses
 import functools
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 
@@ -72,35 +72,59 @@ class SpecialTokens:
     def split(self, text: str) -> Iterator[Part]:
         """Yields the special tokens of a text and the texts between them."""
         start = 0
-        # `re` caches compiled patterns, and `re.split` returns the separators
-        # at the odd positions.
-        for i, part in enumerate(re.split(self.any_pattern, text)):
-            special = None
-            if i % 2:
-                special = self.ids.get(part)
-                special = self.ids[part.lower()] if special is None else special
-            if part:
-                yield Part(part, start, special)
-            start += len(part)
+        # `re` caches compiled patterns.
+        for match in re.finditer(self.any_pattern, text) if self.ids else ():
+            token = match.group()
+            if match.start() > start:
+                yield Part(text[start : match.start()], start, None)
+            special = self.ids.get(token)
+            special = self.ids[token.lower()] if special is None else special
+            yield Part(token, match.start(), special)
+            start = match.end()
+        if start < len(text):
+            yield Part(text[start:], start, None)
 
 
-def tokens_around_specials(
-    text: str,
-    special_tokens: SpecialTokens,
-    tokens_of: Callable[[str], Iterable[Token]],
-) -> Iterator[Token]:
-    """Yields the tokens of a text, including special tokens.
+# Long texts are encoded in segments of this many characters, up to the next
+# blank, or of at most the second number where there is none.
+SEGMENT_LENGTH = 1 << 16
+LONGEST_SEGMENT = 1 << 20
+_CUT = re.compile(r"(?<=\w)[ \t\n\r](?=\w)")
+
+
+class Segment(NamedTuple):
+    """A part of a long text that is encoded on its own.
+
+    Attributes:
+      text: the text, without the blank after it.
+      start: start offset, in characters.
+      follows_blank: whether the blank before it is in no segment.
+    """
+
+    text: str
+    start: int
+    follows_blank: bool
+
+
+def segments(text: str, length: int) -> Iterator[Segment]:
+    """Yields segments of a text, so that memory does not grow with its length.
+
+    A text of at most `length` characters is one segment. A longer one is cut at
+    a blank between two words, where no piece of a word can continue, so that
+    its ids are those of the whole text. (SentencePiece adds up the scores of
+    all pieces in float32. Of segmentations with nearly the same score, a text
+    of millions of characters as a whole may get another one.) Only a run of
+    `LONGEST_SEGMENT` characters without a blank is cut inside.
 
     Args:
-      text: the original text.
-      special_tokens: the special tokens to split at.
-      tokens_of: function that tokenizes the text between special tokens.
+      text: a text without special tokens.
+      length: length of a segment, up to the next blank.
     """
-    spelling = {i: token for token, i in special_tokens.ids.items()}
-    for part in special_tokens.split(text):
-        if part.id is not None:
-            end = part.start + len(part.text)
-            yield Token(spelling[part.id], part.id, part.start, end)
-            continue
-        for piece, piece_id, start, end in tokens_of(part.text):
-            yield Token(piece, piece_id, part.start + start, part.start + end)
+    start, follows_blank = 0, False
+    while len(text) - start > length:
+        cut = _CUT.search(text, start + length, start + LONGEST_SEGMENT)
+        end = cut.start() if cut else start + LONGEST_SEGMENT
+        yield Segment(text[start:end], start, follows_blank)
+        start, follows_blank = (cut.end(), True) if cut else (end, False)
+    if start < len(text):
+        yield Segment(text[start:], start, follows_blank)

@@ -10,8 +10,13 @@ from typing import Any, get_args
 from albert_tf.errors import InputError
 from albert_tf.input_files import shown, typed
 from albert_tf.text.added_tokens import content_of
-from albert_tf.text.base_tokenizer import Tokenizer, read_model
+from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.tokens import Token
+from albert_tf.text.vocabulary_file import (
+    MAX_PIECE_BYTES,
+    MAX_PIECES,
+    read_model,
+)
 from albert_tf.text.word_splitter import WordRules, WordSplitter
 
 CONTINUATION = "##"  # prefix of pieces inside a word
@@ -38,6 +43,12 @@ def read_pieces(content: bytes, name: str) -> list[str]:
       InputError: the file is not such a vocabulary, or a special piece of BERT
         is missing.
     """
+    num_lines = content.count(b"\n") + content.count(b"\r")
+    if num_lines > 2 * MAX_PIECES:
+        raise InputError(
+            f"{name}: has {num_lines:,} lines, but a WordPiece vocabulary has "
+            f"at most {MAX_PIECES:,}; give the vocab.txt of the checkpoint."
+        )
     try:
         pieces = _lines(content)
     except UnicodeDecodeError as error:
@@ -45,7 +56,23 @@ def read_pieces(content: bytes, name: str) -> list[str]:
             f"{name}: not a WordPiece vocabulary (vocab.txt): byte "
             f"{error.start} is not UTF-8."
         ) from None
-    missing = sorted(set(SPECIAL_PIECES) - set(pieces))
+    line_of: dict[str, int] = {}
+    for line, piece in enumerate(pieces, 1):
+        if not piece:
+            problem = "the line is empty"
+        elif len(piece.encode()) > MAX_PIECE_BYTES:
+            problem = f"the line is longer than {MAX_PIECE_BYTES:,} bytes"
+        elif piece in line_of:
+            problem = f"{piece!r} is already on line {line_of[piece]}"
+        else:
+            line_of[piece] = line
+            continue
+        raise InputError(
+            f"{name}:{line}: {problem}, but a WordPiece vocabulary has one "
+            "piece a line, each of them once; give the vocab.txt of the "
+            "checkpoint."
+        )
+    missing = sorted(set(SPECIAL_PIECES) - line_of.keys())
     if missing:
         raise InputError(
             f"{name}: the WordPiece vocabulary has no line "
@@ -67,8 +94,7 @@ class WordPieces:
         """Initializes the vocabulary.
 
         Args:
-          pieces: pieces in the order of their ids; of duplicates the last one
-            is used.
+          pieces: pieces in the order of their ids.
           unk_id: id of unknown words.
           max_characters_per_word: maximum length; longer words are unknown.
         """
@@ -314,7 +340,8 @@ class WordPieceTokenizer(Tokenizer):
             for text in texts
         ]
 
-    def _tokens_plain(self, text: str) -> Iterator[Token]:
+    def _tokens_plain(self, text: str, follows_blank: bool) -> Iterator[Token]:
+        del follows_blank  # Blanks belong to no token.
         for word in self.normalizer.align(text):
             ids = self._pieces_of(word.text)
             begin = 0

@@ -53,6 +53,20 @@ def test_the_class_loads_what_the_function_loads(stored):
         assert loaded.model_bytes == expected.model_bytes
 
 
+@pytest.mark.parametrize(
+    "name", ["google_tf1", "spiece.model", "huggingface", "albert_tf_run"]
+)
+def test_settings_replace_those_of_the_checkpoint(stored, name):
+    """[MASK] in a text, which a checkpoint of Google leaves as text."""
+    for match in (True, False):
+        tokenizer = AlbertTokenizer.from_pretrained(
+            stored / name, match_special_tokens=match
+        )
+        assert (tokenizer.mask_id in tokenizer.encode("[MASK]")) == match
+    with pytest.raises(InputError, match="rules=1 is not a setting of an? "):
+        load_tokenizer(stored / "google_tf1", rules=1)
+
+
 def test_the_text_room_alone_names_the_function(monkeypatch):
     monkeypatch.setattr(AlbertTokenizer, "checkpoint_loader", None)
     with pytest.raises(InputError, match=r"use albert_tf\.load_tokenizer"):

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from albert_tf.text.base_tokenizer import pack
+from albert_tf.text.packing import pack
 from albert_tf.text.preprocessor import pack_ragged
 
 SPECIALS = {"pad_id": 0, "cls_id": 2, "sep_id": 3}

@@ -1,10 +1,18 @@
+import io
+import os
+
 import pytest
 import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf.errors import InputError
-from albert_tf.text.sentencepiece_model import split_digit_commas
+from albert_tf.text.sentencepiece_model import (
+    check_model,
+    split_digit_commas,
+    words_are_independent,
+)
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
+from albert_tf.text.vocabulary_file import MAX_PIECES
 
 
 @pytest.mark.parametrize(
@@ -32,6 +40,92 @@ def test_says_what_the_file_is_instead(tmp_path, content, message):
     assert "\n" not in str(raised.value)
 
 
+@pytest.fixture
+def changed(comma_model):
+    """Returns `changed(edit)`: a model's bytes after an edit of its message."""
+
+    def make(edit):
+        model = sentencepiece_model_pb2.ModelProto.FromString(
+            comma_model.read_bytes()
+        )
+        edit(model)
+        return model.SerializeToString()
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        # These end the process in SentencePiece, or may.
+        (
+            lambda m: m.pieces.add(piece="x" * 100_000, score=-1.0),
+            "piece 51 has 100,009 bytes",
+        ),
+        (
+            lambda m: m.pieces.add(piece="xyz", score=float("nan")),
+            "the score of piece 51 is nan",
+        ),
+        (
+            lambda m: setattr(
+                m.normalizer_spec, "precompiled_charsmap", b"\x04\0\0\0ab"
+            ),
+            "charsmap is damaged",
+        ),
+        (
+            lambda m: setattr(
+                m.normalizer_spec,
+                "precompiled_charsmap",
+                b"\x04\0\0\0\xff\xff\xff\x7f\0",
+            ),
+            "charsmap is damaged",
+        ),
+    ],
+)
+def test_refuses_what_would_end_the_process(changed, edit, message):
+    with pytest.raises(InputError, match=f"^here: .*{message}"):
+        AlbertTokenizer(changed(edit), name="here")
+
+
+def test_refuses_more_pieces_than_a_vocabulary_has():
+    content = b"\x0a\x00" * (MAX_PIECES + 1)  # 4 MB, of empty pieces
+    with pytest.raises(InputError, match="more than 1,048,576 pieces"):
+        AlbertTokenizer(content)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda m: m.pieces.add(piece="a▁b", score=-1.0),
+        lambda m: m.pieces.add(piece="a b", score=-1.0, type=4),
+        lambda m: setattr(m.trainer_spec, "model_type", m.trainer_spec.WORD),
+        lambda m: setattr(m.normalizer_spec, "add_dummy_prefix", False),
+        lambda m: setattr(m.normalizer_spec, "remove_extra_whitespaces", False),
+    ],
+)
+def test_words_that_depend_on_each_other(comma_model, changed, edit):
+    assert words_are_independent(comma_model.read_bytes())
+    assert not words_are_independent(changed(edit))
+
+
+@pytest.mark.parametrize(
+    ("source", "independent"), [("61 62", True), ("61 20 62", False)]
+)
+def test_replacements_of_blanks(tmp_path, source, independent):
+    rules = tmp_path / "rules.tsv"
+    rules.write_text(f"{source}\t63\n")
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(["ab c d e", "ba d c e"]),
+        model_writer=model,
+        vocab_size=9,
+        normalization_rule_tsv=str(rules),
+        minloglevel=2,
+    )
+    check_model(model.getvalue())
+    assert words_are_independent(model.getvalue()) == independent
+
+
 def test_truncated_model(tmp_path, clean_model):
     path = tmp_path / "spiece.model"
     path.write_bytes(clean_model.read_bytes()[:400_000])
@@ -44,6 +138,15 @@ def test_absent_file_and_folder(tmp_path):
         AlbertTokenizer.from_file(tmp_path / "nothing.model")
     with pytest.raises(InputError, match="a folder"):
         AlbertTokenizer.from_file(tmp_path)
+    with pytest.raises(InputError, match="cannot be read: embedded null"):
+        AlbertTokenizer.from_file("a\0b")
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="pipe: a pipe"):
+        AlbertTokenizer.from_file(tmp_path / "pipe")
+    with open(tmp_path / "huge", "wb") as file:
+        file.truncate(1 << 30)
+    with pytest.raises(InputError, match="huge: larger than 64 MiB"):
+        AlbertTokenizer.from_file(tmp_path / "huge")
 
 
 def test_remote_paths_are_read_by_tensorflow(comma_model):

@@ -1,4 +1,5 @@
 import concurrent.futures
+import itertools
 import json
 import multiprocessing
 import pickle
@@ -8,8 +9,10 @@ import sys
 import numpy as np
 import pytest
 
+from albert_tf.errors import InputError
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.tokenizer_files import HUGGING_FACE_SLOW
+from albert_tf.text.tokens import LONGEST_SEGMENT, SEGMENT_LENGTH, segments
 
 
 @pytest.fixture(scope="module")
@@ -216,6 +219,100 @@ def test_vocabulary(tokenizer):
     assert (tokenizer.sep_id, tokenizer.mask_id) == (3, 4)
     with pytest.raises(ValueError, match="not -1"):
         tokenizer.id_to_piece(-1)
+
+
+def test_conversions(tokenizer):
+    assert len(tokenizer) == tokenizer.vocab_size
+    vocabulary = tokenizer.get_vocab()
+    assert list(vocabulary.values()) == list(range(30000))
+    assert vocabulary["▁the"] == tokenizer.convert_tokens_to_ids("▁the") == 14
+    assert tokenizer.convert_tokens_to_ids(["[MASK]", "absent"]) == [4, 1]
+    ids = np.array([[2, 14, 3], [2, 48, 0]])
+    assert tokenizer.convert_ids_to_tokens(ids[0]) == ["[CLS]", "▁the", "[SEP]"]
+    assert tokenizer.convert_ids_to_tokens(14) == "▁the"
+    assert tokenizer.batch_decode(ids) == ["the", "this"]
+    for wrong, error in (([30000], ValueError), ([1.5], TypeError)):
+        with pytest.raises(error):
+            tokenizer.convert_ids_to_tokens(wrong)
+
+
+def test_repr_names_size_and_settings(tokenizer):
+    assert repr(tokenizer) == (
+        "AlbertTokenizer(vocab_size=30000, do_lower_case=True, "
+        "strip_accents=True, replace_latex_quotes=False, "
+        "lower_characters_first=False, digit_comma='google', "
+        "match_special_tokens=False, cut_at_user_defined_pieces=False)"
+    )
+
+
+def test_with_settings(tokenizer):
+    matching = tokenizer.with_settings(match_special_tokens=True)
+    assert matching.encode("a [MASK]") == [21, 4]
+    assert matching.settings == {
+        **tokenizer.settings,
+        "match_special_tokens": True,
+    }
+    assert tokenizer.with_settings() is tokenizer
+    with pytest.raises(InputError, match="rules='google' is not a setting of"):
+        tokenizer.with_settings(rules="google")
+
+
+def joined(tokens_of, text, length):
+    """Tokens of the segments of a text, as of a whole."""
+    return [
+        token._replace(start=start + token.start, end=start + token.end)
+        for part, start, follows_blank in segments(text, length)
+        for token in tokens_of(part, follows_blank)
+    ]
+
+
+@pytest.mark.parametrize("settings", [{}, HUGGING_FACE_SLOW])
+def test_segments_have_the_tokens_of_the_whole(
+    tokenizer, settings, odd_texts, special_texts, quoted_texts, sentences
+):
+    """Cut at every blank where a long text may be cut at all."""
+    tokenizer = tokenizer.with_settings(**settings)
+    assert tokenizer._segment_length == SEGMENT_LENGTH
+    texts = [
+        *(" ".join(odd_texts[i : i + 8]) for i in range(0, 6000, 8)),
+        *("\n".join(special_texts[i : i + 8]) for i in range(0, 4000, 8)),
+        *("x".join(quoted_texts[i : i + 4]) for i in range(0, 2000, 4)),
+        *sentences("en", 2000),
+    ]
+    num_segments = 0
+    for text in texts:
+        whole = list(tokenizer._tokens_plain(text, False))
+        assert joined(tokenizer._tokens_plain, text, 0) == whole, ascii(text)
+        num_segments += len(list(segments(text, 0)))
+    assert num_segments > 10 * len(texts)
+
+
+def test_long_texts_are_encoded_in_segments(tokenizer, sentences):
+    text = " ".join(sentences("en", 3000))
+    assert len(text) > 5 * SEGMENT_LENGTH
+    ids = tokenizer.encode(text)
+    # As one by one, but where two segmentations have the same score up to
+    # rounding: 2 ids in 85,871, and 7 if the text is not cut.
+    parts = tokenizer.encode(sentences("en", 3000))
+    expected = [i for part in parts for i in part]
+    different = [a != b for a, b in zip(ids, expected, strict=True)]
+    assert sum(different) < len(ids) // 10_000
+    tokens = tokenizer.tokenize_with_offsets(text)
+    assert [token.id for token in tokens] == ids
+    assert all(a.end <= b.end for a, b in itertools.pairwise(tokens))
+    assert tokenizer.encode([text, "a"], max_length=9) == [ids[:9], [21]]
+    first = tokenizer(text, max_length=8)["input_word_ids"][0, 1:-1]
+    assert first.tolist() == ids[:6]
+    matching = tokenizer.with_settings(match_special_tokens=True)
+    assert matching.encode(f"{text}[MASK] a") == [*ids, 4, 21]
+    assert matching.encode(f"{text}[MASK] a", max_length=2) == ids[:2]
+
+
+def test_a_long_run_without_blanks_is_cut_at_last():
+    text = "x" * 2_000_000
+    parts = list(segments(text, SEGMENT_LENGTH))
+    assert [part.start for part in parts] == [0, LONGEST_SEGMENT]
+    assert "".join(part.text for part in parts) == text
 
 
 def test_offsets_of_every_case(tokenizer, golden):

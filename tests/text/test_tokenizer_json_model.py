@@ -248,7 +248,10 @@ ADDED = {"content": "<entity>", "special": True}
         ),
         (changed([*STEPS, -1, "precompiled_charsmap"], "a"), "not base64"),
         (changed([*STEPS, -1, "precompiled_charsmap"], "!!!!"), "not base64"),
-        (changed([*STEPS, -1, "precompiled_charsmap"], "AAAA"), "refuses"),
+        (
+            changed([*STEPS, -1, "precompiled_charsmap"], "AAAA"),
+            "charsmap is damaged",
+        ),
         (changed(["pre_tokenizer"], None), "pre-tokenizer is absent"),
         (changed(["pre_tokenizer"], {"type": "Whitespace"}), "is Whitespace"),
         (changed([*WORDS, 0], {"type": "Digits"}), "is Digits Metaspace"),

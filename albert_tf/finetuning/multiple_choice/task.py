@@ -106,19 +106,23 @@ def choice_features(
             ]
             for example in chunk
         ]
-        texts = dict.fromkeys(
-            [
-                *(example.passage for example in chunk),
-                *itertools.chain.from_iterable(questions),
-            ]
+        # Questions of an example share its passage, and often examples do.
+        passages = list(dict.fromkeys(example.passage for example in chunk))
+        passage_ids = tokenizer.encode(
+            passages, num_threads=num_threads, max_length=max_seq_length
         )
-        encoded = tokenizer.encode(list(texts), num_threads=num_threads)
-        pieces = dict(zip(texts, encoded, strict=True))
-        for example, texts_of_options in zip(chunk, questions, strict=True):
-            passage = pieces[example.passage]
+        ids_of_passage = dict(zip(passages, passage_ids, strict=True))
+        seconds = iter(
+            tokenizer.encode(
+                list(itertools.chain.from_iterable(questions)),
+                num_threads=num_threads,
+            )
+        )
+        for example, options in zip(chunk, questions, strict=True):
+            passage = ids_of_passage[example.passage]
             ids, types = [], []
-            for text in texts_of_options:
-                second = pieces[text][-max_qa_length:]
+            for second in itertools.islice(seconds, len(options)):
+                second = second[-max_qa_length:]
                 first = passage[: max_seq_length - 3 - len(second)]
                 ids.append(
                     [

@@ -127,11 +127,11 @@ class TokenizedContext:
     @classmethod
     def from_text(cls, text: str, tokenizer: Tokenizer) -> TokenizedContext:
         """Tokenizes a context; the offsets are the tokenizer's, and exact."""
-        tokens = tokenizer.tokenize_with_offsets(text)
-        table = np.array(
-            [(token.id, token.start, token.end) for token in tokens],
-            np.int32,
-        ).reshape(-1, 3)
+        tokens = tokenizer.iter_tokens(text)
+        table = np.fromiter(
+            ((token.id, token.start, token.end) for token in tokens),
+            np.dtype((np.int32, 3)),
+        )
         ids, starts, ends = np.ascontiguousarray(table.T)
         return cls(ids=ids, starts=starts, ends=ends)
 
@@ -188,12 +188,11 @@ def question_windows(
     examples = iter(examples)
     contexts: dict[str, TokenizedContext] = {}
     while batch := list(itertools.islice(examples, _BATCH)):
-        questions = [
-            ids[: settings.max_query_length]
-            for ids in tokenizer.encode(
-                [example.question for example in batch], num_threads=1
-            )
-        ]
+        questions = tokenizer.encode(
+            [example.question for example in batch],
+            num_threads=1,
+            max_length=settings.max_query_length,
+        )
         # Questions about a paragraph may continue in the next batch.
         contexts = {
             text: contexts.get(text)

@@ -63,10 +63,16 @@ def text_features(
     examples = iter(examples)
     while chunk := list(itertools.islice(examples, _CHUNK)):
         firsts = tokenizer.encode(
-            [example.text for example in chunk], num_threads=num_threads
+            [example.text for example in chunk],
+            num_threads=num_threads,
+            max_length=max_seq_length,
         )
         pairs = [x.pair for x in chunk if x.pair is not None]
-        seconds = iter(tokenizer.encode(pairs, num_threads=num_threads))
+        seconds = iter(
+            tokenizer.encode(
+                pairs, num_threads=num_threads, max_length=max_seq_length
+            )
+        )
         for example, first in zip(chunk, firsts, strict=True):
             second = [] if example.pair is None else next(seconds)
             first, second = truncate(first, second, max_seq_length)

@@ -93,9 +93,11 @@ def word_features(
         words = dict.fromkeys(
             itertools.chain.from_iterable(example.words for example in chunk)
         )
-        encoded = tokenizer.encode(list(words), num_threads=num_threads)
+        encoded = tokenizer.encode(
+            list(words), num_threads=num_threads, max_length=room
+        )
         pieces = {
-            word: ids[:room] or [tokenizer.unk_id]
+            word: ids or [tokenizer.unk_id]
             for word, ids in zip(words, encoded, strict=True)
         }
         for example in chunk:

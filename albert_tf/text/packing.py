@@ -1,0 +1,64 @@
+"""Packing of token ids into the encoder's inputs."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+
+def pack(
+    firsts: Sequence[list[int]],
+    seconds: Sequence[list[int]] | None,
+    *,
+    max_length: int,
+    pad_to_max_length: bool,
+    pad_id: int,
+    cls_id: int,
+    sep_id: int,
+) -> dict[str, np.ndarray]:
+    """Packs token ids into a padded batch; pairs are trimmed round-robin.
+
+    Round-robin trimming takes one id from each segment in turn, starting with
+    the first, until the sequence is full: three free positions are split 2 + 1,
+    and positions that a short segment does not need go to the other one.
+    `AlbertPreprocessor.bert_pack_inputs` does the same in the graph.
+
+    Args:
+      firsts: ids of the first segment of each example.
+      seconds: ids of the second segment of each example, or None.
+      max_length: maximum sequence length, including `[CLS]` and `[SEP]`.
+      pad_to_max_length: whether to pad to `max_length` instead of the longest
+        sequence of the batch.
+      pad_id: id of the padding, where mask and types are 0.
+      cls_id: id at the start of each sequence.
+      sep_id: id at the end of each segment.
+
+    Returns:
+      Dict of `input_word_ids`, `input_mask` and `input_type_ids`, int32
+      `[batch, seq]`.
+    """
+    rows, first_lengths = [], []
+    if seconds is None:
+        for first in firsts:
+            row = [cls_id, *first[: max_length - 2], sep_id]
+            rows.append(row)
+            first_lengths.append(len(row))
+    else:
+        budget = max_length - 3
+        for first, second in zip(firsts, seconds, strict=True):
+            for_second = min(len(second), max(budget // 2, budget - len(first)))
+            first = first[: budget - for_second]
+            rows.append([cls_id, *first, sep_id, *second[:for_second], sep_id])
+            first_lengths.append(len(first) + 2)
+
+    lengths = np.fromiter(map(len, rows), np.int32, len(rows))[:, None]
+    width = max_length if pad_to_max_length else int(lengths.max(initial=0))
+    positions = np.arange(width, dtype=np.int32)[None]
+    mask = positions < lengths
+    ids = np.full(mask.shape, pad_id, np.int32)
+    ids[mask] = [i for row in rows for i in row]
+    types = mask & (positions >= np.array(first_lengths, np.int32)[:, None])
+    return {
+        "input_word_ids": ids,
+        "input_mask": mask.astype(np.int32),
+        "input_type_ids": types.astype(np.int32),
+    }
