@@ -1,5 +1,21 @@
-"""`python -m albert_tf COMMAND --flags`."""
+"""`python -m albert_tf COMMAND --flags`, also installed as `albert`."""
 
-from albert_tf.cli.main import run
+import sys
 
-run()
+INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+
+
+def run() -> None:
+    """Runs the command line; Ctrl-C is one line, at any time."""
+    try:
+        # Imported here, where an interrupt is expected.
+        from albert_tf.cli.main import run as run_command
+
+        run_command()
+    except KeyboardInterrupt:
+        print("albert: interrupted", file=sys.stderr)
+        sys.exit(INTERRUPTED)
+
+
+if __name__ == "__main__":
+    run()

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from albert_tf.errors import InputError
-from albert_tf.input_files import is_typed, parse_json, read_json, shown
+from albert_tf.input_files import parse_json, read_json, shown
+from albert_tf.settings import check_settings, require, setting
 
 SHARING = ("all", "attention", "ffn", "none")
 ACTIVATIONS = ("gelu_tanh", "gelu_erf", "relu", "tanh", "linear")
@@ -33,10 +34,9 @@ INERT_KEYS = {
     "layers_to_keep": ([],),
 }
 
-# Nobody's model is as deep, or as large as int32 can count. A config that asks
-# for more would exhaust the machine before its weights are looked at.
+# Nobody's model is as deep. A config that asks for more would exhaust the
+# machine before its weights are looked at.
 MAX_BLOCKS = 1024
-_MAX_SIZE = 2**31 - 1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -46,108 +46,98 @@ class AlbertConfig:
     The defaults are those of `albert_base_v2`. Lengths are in tokens, sizes in
     units (features). Every value that cannot work is an `InputError` (a
     `ValueError`) that names the field, the value and the rule.
-
-    Attributes:
-      vocab_size: V, number of entries of the vocabulary.
-      embedding_size: E, width of the three embedding tables (paper, 3.1).
-      hidden_size: H, width of the encoder; a multiple of the head count.
-      num_hidden_layers: L, how often a block group is applied. There are at
-        most `MAX_BLOCKS` blocks, inner ones included.
-      num_hidden_groups: G, number of groups that do not share weights; layer l
-        uses group `l * G // L`. L must be a multiple of G.
-      inner_group_num: blocks with weights of their own inside one group.
-      num_attention_heads: A.
-      intermediate_size: I, width of the feed-forward network.
-      hidden_act: one of `ACTIVATIONS`; "gelu" and "gelu_new" mean "gelu_tanh".
-      hidden_dropout_prob: dropout of embeddings, attention and FFN outputs.
-      attention_probs_dropout_prob: dropout of the attention probabilities.
-      max_position_embeddings: longest sequence.
-      type_vocab_size: number of segment ids.
-      initializer_range: standard deviation of the truncated normal.
-      layer_norm_eps: epsilon of every LayerNorm.
-      sharing: what the layers of one group share: "all", "attention", "ffn" or
-        "none" (paper, table 4).
-      project_equal_sizes: whether there is an E -> H projection even if E == H,
-        as Hugging Face and KerasHub have it; the original has none then.
     """
 
-    vocab_size: int = 30000
-    embedding_size: int = 128
-    hidden_size: int = 768
-    num_hidden_layers: int = 12
-    num_hidden_groups: int = 1
-    inner_group_num: int = 1
-    num_attention_heads: int = 12
-    intermediate_size: int = 3072
-    hidden_act: str = "gelu_tanh"
-    hidden_dropout_prob: float = 0.0
-    attention_probs_dropout_prob: float = 0.0
-    max_position_embeddings: int = 512
-    type_vocab_size: int = 2
-    initializer_range: float = 0.02
-    layer_norm_eps: float = 1e-12
-    sharing: str = "all"
-    project_equal_sizes: bool = False
+    vocab_size: int = setting(
+        30000, "V, number of entries of the vocabulary.", bounds="[1, 10000000]"
+    )
+    embedding_size: int = setting(
+        128,
+        "E, width of the three embedding tables (paper, 3.1).",
+        bounds="[1, 65536]",
+    )
+    hidden_size: int = setting(
+        768,
+        "H, width of the encoder; a multiple of the head count.",
+        bounds="[1, 65536]",
+    )
+    num_hidden_layers: int = setting(
+        12, "L, how often a block group is applied.", bounds="[1, 1024]"
+    )
+    num_hidden_groups: int = setting(
+        1,
+        "G, number of groups that do not share weights; layer l uses group "
+        "l * G // L. L must be a multiple of G.",
+        bounds="[1, 1024]",
+    )
+    inner_group_num: int = setting(
+        1,
+        "Blocks with weights of their own inside one group.",
+        bounds="[1, 1024]",
+    )
+    num_attention_heads: int = setting(12, "A.", bounds="[1, 65536]")
+    intermediate_size: int = setting(
+        3072, "I, width of the feed-forward network.", bounds="[1, 1048576]"
+    )
+    hidden_act: str = setting(
+        "gelu_tanh",
+        'Activation; "gelu" and "gelu_new" mean "gelu_tanh".',
+        choices=ACTIVATIONS,
+    )
+    hidden_dropout_prob: float = setting(
+        0.0,
+        "Dropout of embeddings, attention and FFN outputs.",
+        bounds="[0, 1)",
+    )
+    attention_probs_dropout_prob: float = setting(
+        0.0, "Dropout of the attention probabilities.", bounds="[0, 1)"
+    )
+    max_position_embeddings: int = setting(
+        512, "Longest sequence.", bounds="[1, 1048576]"
+    )
+    type_vocab_size: int = setting(
+        2, "Number of segment ids.", bounds="[1, 65536]"
+    )
+    initializer_range: float = setting(
+        0.02, "Standard deviation of the truncated normal.", bounds="(0, 1000]"
+    )
+    layer_norm_eps: float = setting(
+        1e-12, "Epsilon of every LayerNorm.", bounds="(0, 1]"
+    )
+    sharing: str = setting(
+        "all",
+        "What the layers of one group share (paper, table 4).",
+        choices=SHARING,
+    )
+    project_equal_sizes: bool = setting(
+        False,
+        "Whether there is an E -> H projection even if E == H, as Hugging Face "
+        "and KerasHub have it; the original has none then.",
+    )
 
     def __post_init__(self):
-        for field in dataclasses.fields(self):
-            self._check_type(field)
-        alias = _ACTIVATION_ALIASES.get(self.hidden_act, self.hidden_act)
-        object.__setattr__(self, "hidden_act", alias)
-        for name in (
-            "vocab_size embedding_size hidden_size num_hidden_layers "
-            "num_hidden_groups inner_group_num num_attention_heads "
-            "intermediate_size max_position_embeddings type_vocab_size"
-        ).split():
-            value = getattr(self, name)
-            self._require(name, value >= 1, "at least 1")
-            self._require(name, value <= _MAX_SIZE, f"at most {_MAX_SIZE}")
-        for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
-            self._require(name, 0 <= getattr(self, name) < 1, "in [0, 1)")
-        for name in ("initializer_range", "layer_norm_eps"):
-            self._require(name, getattr(self, name) > 0, "positive")
-        self._require(
-            "hidden_act",
-            self.hidden_act in ACTIVATIONS,
-            f"one of {', '.join(ACTIVATIONS)}",
-        )
-        self._require(
-            "sharing", self.sharing in SHARING, f"one of {', '.join(SHARING)}"
-        )
-        self._require(
+        if isinstance(self.hidden_act, str):
+            alias = _ACTIVATION_ALIASES.get(self.hidden_act, self.hidden_act)
+            object.__setattr__(self, "hidden_act", alias)
+        check_settings(self)
+        require(
+            self,
             "hidden_size",
             self.hidden_size % self.num_attention_heads == 0,
             f"a multiple of num_attention_heads={self.num_attention_heads}",
         )
-        self._require(
+        require(
+            self,
             "num_hidden_layers",
             self.num_hidden_layers % self.num_hidden_groups == 0,
             f"a multiple of num_hidden_groups={self.num_hidden_groups}",
         )
-        self._require(
+        require(
+            self,
             "num_hidden_layers",
             self.num_hidden_layers * self.inner_group_num <= MAX_BLOCKS,
             f"at most {MAX_BLOCKS} / inner_group_num={self.inner_group_num}",
         )
-
-    def _check_type(self, field: dataclasses.Field) -> None:
-        kind, rule = {
-            "int": (int, "an integer"),
-            "float": (float, "a finite number"),
-            "bool": (bool, "true or false"),
-            "str": (str, "a string"),
-        }[str(field.type)]
-        value = getattr(self, field.name)
-        self._require(field.name, is_typed(value, kind), rule)
-        if kind is float:
-            object.__setattr__(self, field.name, float(value))
-
-    def _require(self, name: str, condition: bool, rule: str) -> None:
-        if not condition:
-            raise InputError(
-                f"AlbertConfig.{name}={shown(getattr(self, name))} must be "
-                f"{rule}"
-            )
 
     @property
     def has_embedding_projection(self) -> bool:

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import hashlib
-import json
 import os
 import pathlib
 import shutil
-import socket
-import time
 import urllib.parse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, TextIO
-
-from absl import logging
 
 from albert_tf.errors import InputError, StorageError
 
@@ -30,9 +24,15 @@ def split_patterns(patterns: PathPatterns) -> list[str]:
     Args:
       patterns: patterns separated by commas, one path, or a list of them, whose
         commas mean themselves.
+
+    Raises:
+      InputError: there is nothing before or after a comma.
     """
     if isinstance(patterns, str):
-        return [part.strip() for part in patterns.split(",")]
+        parts = [part.strip() for part in patterns.split(",")]
+        if not all(parts):
+            raise InputError(f"{patterns!r} has an empty path")
+        return parts
     if isinstance(patterns, os.PathLike):
         return [os.fspath(patterns)]
     return [os.fspath(pattern) for pattern in patterns]
@@ -187,7 +187,7 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 
 
 def write_together(contents: Mapping[Path, str | bytes]) -> None:
-    """Writes local files that belong together; links are followed.
+    """Writes local files that belong together, in the way of `new_file`.
 
     A process killed in it may leave some of them missing, all but the first,
     but never a new one beside an old one.
@@ -201,9 +201,12 @@ def write_together(contents: Mapping[Path, str | bytes]) -> None:
     partials = {}
     try:
         for path, content in contents.items():
+            content = content.encode() if isinstance(content, str) else content
+            if _is_special(path):
+                pathlib.Path(path).write_bytes(content)
+                continue
             path = real_path(path)
             partials[path] = path.with_name(path.name + PARTIAL)
-            content = content.encode() if isinstance(content, str) else content
             with writing(path):
                 partials[path].write_bytes(content)
         for path in list(partials)[1:]:
@@ -219,6 +222,9 @@ def write_together(contents: Mapping[Path, str | bytes]) -> None:
 def new_file(path: Path) -> Iterator[TextIO]:
     """Opens a file that appears when the block is done, and not if it fails.
 
+    A symbolic link is followed: what it names is replaced, not the link. What
+    is no regular file, such as a pipe or /dev/stdout, is written directly.
+
     Args:
       path: a local file; its folder must exist.
 
@@ -226,16 +232,73 @@ def new_file(path: Path) -> Iterator[TextIO]:
       InputError: it cannot be written.
       StorageError: the disk is full.
     """
-    path = pathlib.Path(path)
-    partial = path.with_name(path.name + PARTIAL)
-    with _writing(path):
-        file = open(partial, "w", encoding="utf-8", newline="\n")
+    direct = _is_special(path)
+    path = pathlib.Path(path) if direct else real_path(path)
+    written = path if direct else path.with_name(path.name + PARTIAL)
+    with creating(path):
+        file = open(written, "w", encoding="utf-8", newline="\n")
+        if not direct and path.exists():
+            shutil.copymode(path, written)
     try:
         with writing(path), file:
             yield file
-        os.replace(partial, path)
+        if not direct:
+            with creating(path):
+                os.replace(written, path)
     finally:
-        partial.unlink(missing_ok=True)
+        if not direct:
+            written.unlink(missing_ok=True)
+
+
+def _is_special(path: Path) -> bool:
+    """Returns whether a path names a device, a pipe, or an open file."""
+    if os.path.abspath(path).startswith(("/dev/fd/", "/dev/std", "/proc/")):
+        return True  # Perhaps a regular file that others append to.
+    path = real_path(path)
+    return path.exists() and not (path.is_file() or path.is_dir())
+
+
+def check_not_input(
+    output: Path,
+    inputs: Iterable[Path],
+) -> None:
+    """Checks that writing an output does not destroy what is read.
+
+    Args:
+      output: a file or folder to write, which may exist.
+      inputs: files and folders that are read; those that do not exist, such as
+        names on a hub, are ignored.
+
+    Raises:
+      InputError: the output is an input, by whatever path or link; or it is a
+        folder that contains one; or a file in one.
+    """
+    if not os.path.exists(output) or _is_special(output):
+        return
+    for path in inputs:
+        if os.path.exists(path) and _overlap(output, path):
+            raise InputError(
+                f"output {os.fspath(output)}: writing it would destroy the "
+                f"input {os.fspath(path)}; choose another path"
+            )
+
+
+def _overlap(output: Path, path: Path) -> bool:
+    """Returns whether an existing output is, contains or is in an input."""
+    if os.path.samefile(output, path):
+        return True
+    if os.path.isdir(output):
+        parents = pathlib.Path(path).resolve().parents
+        return pathlib.Path(output).resolve() in parents
+    if not os.path.isdir(path):
+        return False
+    # By inode: one of the files may be a hard link.
+    return any(
+        os.path.samefile(output, os.path.join(folder, name))
+        for folder, _, names in os.walk(path)
+        for name in names
+        if os.path.exists(os.path.join(folder, name))
+    )
 
 
 def new_output_folder(path: Path) -> pathlib.Path:
@@ -245,13 +308,14 @@ def new_output_folder(path: Path) -> pathlib.Path:
       InputError: it cannot be made.
     """
     path = pathlib.Path(path)
-    with _writing(path):
+    with creating(path):
         path.mkdir(parents=True, exist_ok=True)
     return path
 
 
 @contextlib.contextmanager
-def _writing(path: pathlib.Path) -> Iterator[None]:
+def creating(path: Path) -> Iterator[None]:
+    """Turns errors of the system, of a block that writes, into our own."""
     try:
         with writing(path):
             yield
@@ -261,90 +325,6 @@ def _writing(path: pathlib.Path) -> Iterator[None]:
         raise InputError(
             f"{path}: cannot be written: {error.strerror}"
         ) from None
-
-
-@contextlib.contextmanager
-def lock_output(output: Path, file: Path) -> Iterator[None]:
-    """Keeps other processes from writing the same output during the block.
-
-    The system releases the lock when the process ends, however it ends. Over
-    NFS it holds between machines if the server supports locks. There is a
-    warning for a file system without locks; a bucket (`gs://...`) has none.
-
-    Args:
-      output: what is written, for error messages.
-      file: the lock file, which says who holds the lock. Missing folders are
-        created. At the end the file is removed, and such folders if they are
-        still empty.
-
-    Raises:
-      InputError: another process holds the lock, or the file cannot be written.
-      StorageError: the disk is full.
-    """
-    if is_remote(file):
-        yield
-        return
-    file = pathlib.Path(file)
-    created = [x for x in file.parents if not x.exists()]
-    with _writing(file):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = _open_locked(file, os.fspath(output))
-    try:
-        holder = {
-            "pid": os.getpid(),
-            "host": socket.gethostname(),
-            "since": time.strftime("%Y-%m-%d %H:%M:%S %z"),
-        }
-        os.ftruncate(descriptor, 0)
-        os.write(descriptor, json.dumps(holder).encode() + b"\n")
-        yield
-    finally:
-        file.unlink(missing_ok=True)
-        os.close(descriptor)
-        with contextlib.suppress(OSError):  # Not empty: the block has used it.
-            for folder in created:
-                folder.rmdir()
-
-
-def _open_locked(file: pathlib.Path, output: str) -> int:
-    """Opens and locks a file; returns its descriptor."""
-    while True:
-        descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(descriptor)
-            raise InputError(
-                f"{output} is being written by {_lock_holder(file)}; wait for "
-                "it to end, stop it, or use another folder"
-            ) from None
-        except OSError as error:
-            logging.warning(
-                "%s: no lock (%s), so nothing keeps a second process from "
-                "writing %s",
-                file,
-                error.strerror,
-                output,
-            )
-            return descriptor
-        # The process that held the lock before may have removed the file.
-        with contextlib.suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(descriptor), os.stat(file)):
-                return descriptor
-        os.close(descriptor)
-
-
-def _lock_holder(file: pathlib.Path) -> str:
-    for _ in range(20):
-        try:
-            holder = json.loads(file.read_bytes())
-            return (
-                f"process {holder['pid']} on {holder['host']} since "
-                f"{holder['since']}"
-            )
-        except (OSError, ValueError, TypeError, KeyError):
-            time.sleep(0.05)  # It is about to write who it is.
-    return "another process"
 
 
 def sha256(path: Path) -> str:

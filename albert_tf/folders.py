@@ -1,4 +1,4 @@
-"""Folders that appear, and are replaced, as a whole."""
+"""Folders that appear, are replaced and are locked as a whole."""
 
 from __future__ import annotations
 
@@ -10,11 +10,22 @@ import os
 import pathlib
 import re
 import shutil
+import socket
+import time
 import uuid
 from collections.abc import Collection, Iterator
 
+from absl import logging
+
 from albert_tf.errors import InputError
-from albert_tf.files import Path, local_path, real_path, writing
+from albert_tf.files import (
+    Path,
+    creating,
+    is_remote,
+    local_path,
+    real_path,
+    writing,
+)
 
 
 @contextlib.contextmanager
@@ -308,3 +319,81 @@ def swap_folders(first: Path, second: Path) -> bool:
     if error in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EPERM):
         return False
     raise OSError(error, os.strerror(error), os.fspath(first))
+
+
+@contextlib.contextmanager
+def lock_output(output: Path, file: Path) -> Iterator[None]:
+    """Keeps other processes from writing the same output during the block.
+
+    The system releases the lock when the process ends, however it ends. Over
+    NFS it holds between machines if the server supports locks. There is a
+    warning for a file system without locks; a bucket (`gs://...`) has none.
+
+    Args:
+      output: what is written, for error messages.
+      file: the lock file, which says who holds the lock. Missing folders are
+        created. At the end the file is removed, and such folders if they are
+        still empty.
+
+    Raises:
+      InputError: another process holds the lock, or the file cannot be written.
+      StorageError: the disk is full.
+    """
+    if is_remote(file):
+        yield
+        return
+    file = pathlib.Path(file)
+    created = [x for x in file.parents if not x.exists()]
+    with creating(file):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = _open_locked(file, os.fspath(output))
+    try:
+        since = time.strftime("%Y-%m-%d %H:%M:%S %z")
+        holder = f"process {os.getpid()} on {socket.gethostname()}"
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, f"{holder} since {since}\n".encode())
+        yield
+    finally:
+        file.unlink(missing_ok=True)
+        os.close(descriptor)
+        with contextlib.suppress(OSError):  # Not empty: the block has used it.
+            for folder in created:
+                folder.rmdir()
+
+
+def _open_locked(file: pathlib.Path, output: str) -> int:
+    """Opens and locks a file; returns its descriptor."""
+    while True:
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            raise InputError(
+                f"{output} is being written by {_lock_holder(file)}; wait for "
+                "it to end, stop it, or use another folder"
+            ) from None
+        except OSError as error:
+            logging.warning(
+                "%s: no lock (%s), so nothing keeps a second process from "
+                "writing %s",
+                file,
+                error.strerror,
+                output,
+            )
+            return descriptor
+        # The process that held the lock before may have removed the file.
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(descriptor), os.stat(file)):
+                return descriptor
+        os.close(descriptor)
+
+
+def _lock_holder(file: pathlib.Path) -> str:
+    for _ in range(20):
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            holder = file.read_text()
+            if holder.endswith("\n"):
+                return holder.strip()
+        time.sleep(0.05)  # It is about to write who it is.
+    return "another process"

@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import math
 import operator
+import os
 import sys
 import types
 import typing
@@ -17,6 +18,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Literal
 
 from albert_tf.errors import InputError
+from albert_tf.input_files import shown
+from albert_tf.schema import type_problem
 
 # Headings of `--help`, in their order.
 MODEL = "Data and model"
@@ -46,6 +49,11 @@ OnResume = Literal["same", "may_change", "not_recorded"]
 
 _KEY = "albert_tf.settings"
 
+# Integers are int32 where the bounds do not say otherwise.
+_MAX_INT = 2**31 - 1
+# Numbers are float32 in TensorFlow: normal ones, or zero.
+_MIN_FLOAT, _MAX_FLOAT = 1.2e-38, 3.4e38
+
 
 @dataclasses.dataclass(frozen=True)
 class Description:
@@ -56,7 +64,8 @@ class Description:
       group: heading of `--help`.
       flag: name of the flag; "" for the name of the field, None for no flag.
       choices: the allowed values; those of a `Literal` need not be repeated.
-      bounds: interval of the allowed values, such as "[0, 1)".
+      bounds: interval of the allowed numbers, such as "[0, 1)". All must be
+        finite and in the range of int32 or float32 as well.
       on_resume: see `OnResume`.
       parse: makes the value from the text of the flag.
     """
@@ -103,6 +112,7 @@ class Setting:
       name: of the field.
       default: its default, or None if there is none.
       required: whether it has no default.
+      optional: whether None is allowed.
       type: the evaluated annotation without `None`.
       description: the metadata.
     """
@@ -110,6 +120,7 @@ class Setting:
     name: str
     default: Any
     required: bool
+    optional: bool
     type: Any
     description: Description
 
@@ -150,17 +161,19 @@ def _described_fields(config: type) -> Iterator[Setting]:
         if field.default_factory is not dataclasses.MISSING:
             default = field.default_factory()
         required = default is dataclasses.MISSING
+        annotation, optional = _annotation(config, field.name)
         yield Setting(
             name=field.name,
             default=None if required else default,
             required=required,
-            type=_annotation(config, field.name),
+            optional=optional,
+            type=annotation,
             description=description,
         )
 
 
-def _annotation(config: type, name: str) -> Any:
-    """Returns the evaluated annotation of a field, without `None`.
+def _annotation(config: type, name: str) -> tuple[Any, bool]:
+    """Returns a field's annotation without `None`, and whether it has `None`.
 
     Only this annotation is evaluated: others may name types that are imported
     for type checkers alone.
@@ -169,12 +182,11 @@ def _annotation(config: type, name: str) -> Any:
     annotation = owner.__annotations__[name]
     if isinstance(annotation, str):
         annotation = eval(annotation, vars(sys.modules[owner.__module__]))
-    options = [
-        x for x in typing.get_args(annotation) if x is not types.NoneType
-    ]
-    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
-        return functools.reduce(operator.or_, options)
-    return annotation
+    if typing.get_origin(annotation) not in (typing.Union, types.UnionType):
+        return annotation, False
+    options = typing.get_args(annotation)
+    others = [x for x in options if x is not types.NoneType]
+    return functools.reduce(operator.or_, others), others != [*options]
 
 
 def _own_annotations(owner: type) -> Mapping[str, Any]:
@@ -182,44 +194,96 @@ def _own_annotations(owner: type) -> Mapping[str, Any]:
 
 
 def check_settings(config: Any) -> None:
-    """Checks the values of a config against their choices and bounds.
+    """Checks the values of a config, and gives numbers their declared type.
 
-    None is allowed wherever it is a default.
+    A value must have the annotated type and be within choices and bounds.
+    Numbers must be finite, texts and paths must be UTF-8 and, where the default
+    is not, must not be empty.
 
     Raises:
       InputError: names the setting, its value and the rule.
     """
     for declared in settings_of(type(config)):
         value = getattr(config, declared.name)
-        if value is None:
+        if value is None and declared.optional:
             continue
-        if declared.choices and isinstance(value, str):
+        if dataclasses.is_dataclass(declared.type):
+            rule = f"an {declared.type.__name__}"
+            is_one = isinstance(value, declared.type)
+            require(config, declared.name, is_one, rule)
+            continue
+        problem = type_problem(value, declared.type, declared.name)
+        if problem and not declared.choices:
+            raise InputError(problem)
+        if declared.choices:
             require(
                 config,
                 declared.name,
-                value in declared.choices,
+                isinstance(value, str) and value in declared.choices,
                 f"one of {', '.join(x for x in declared.choices if x)}",
             )
-        if declared.description.bounds:
-            within, rule = _within(value, declared.description.bounds)
+        if declared.type in (int, float):
+            value = declared.type(value) if _fits(value) else value
+            within, rule = _within(value, declared)
             require(config, declared.name, within, rule)
+            object.__setattr__(config, declared.name, value)
+        elif value != declared.default:
+            _check_texts(declared.name, value)
 
 
-def _within(value: float, bounds: str) -> tuple[bool, str]:
-    """Returns whether a number is in an interval, and the rule in words."""
-    low_text, _, high_text = bounds[1:-1].partition(",")
+def _fits(value: Any) -> bool:
+    """Returns whether a number can be made a Python float."""
+    try:
+        float(value)
+    except OverflowError:
+        return False
+    return True
+
+
+def _within(value: float, declared: Setting) -> tuple[bool, str]:
+    """Returns whether a number is in its interval, and the rule in words."""
+    bounds = declared.description.bounds or "(-inf, inf)"
+    low_text, high_text = bounds[1:-1].split(",")
     low, high = float(low_text), float(high_text)
-    above = value >= low if bounds[0] == "[" else value > low
-    below = value <= high if bounds[-1] == "]" else value < high
     if not math.isinf(high):
         rule = f"in {bounds}"
+    elif math.isinf(low):
+        rule = "an integer" if declared.type is int else "a number"
     elif bounds[0] == "[":
         rule = f"at least {low_text}"
     else:
         rule = "positive" if low == 0 else f"above {low_text}"
-    if math.isinf(high) and not math.isfinite(value):
-        return False, f"finite and {rule}"
+    above = value >= low if bounds[0] == "[" else value > low
+    below = value <= high if bounds[-1] == "]" else value < high
+    if isinstance(value, float) and not math.isfinite(value):
+        return False, "finite" if math.isinf(low) else f"finite and {rule}"
+    largest = _MAX_INT if declared.type is int else _MAX_FLOAT
+    if (math.isinf(high) and value > largest) or value < min(low, -largest):
+        return False, f"{rule} and at most {largest:,} in size"
+    if declared.type is float and 0 < abs(value) < _MIN_FLOAT:
+        return False, f"{rule}; float32 has nothing below {_MIN_FLOAT} but 0"
     return above and below, rule
+
+
+def _check_texts(name: str, value: Any) -> None:
+    """Checks that texts and paths, one or several, are of use."""
+    if isinstance(value, Mapping):
+        return
+    for text in value if isinstance(value, (list, tuple)) else [value]:
+        if isinstance(text, os.PathLike):
+            text = os.fspath(text)
+        if not isinstance(text, str):
+            continue
+        if not text.strip():
+            raise InputError(f"{name}={text!r} must not be empty")
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise InputError(f"{name}={text!r} must be UTF-8") from None
+        if "\0" in text:
+            raise InputError(f"{name}={shown(text)} must not contain NUL")
+    if isinstance(value, (list, tuple)) and not value:
+        raise InputError(f"{name}={value!r} must not be empty")
 
 
 def require(config: Any, name: str, condition: object, rule: str) -> None:
@@ -232,5 +296,5 @@ def require(config: Any, name: str, condition: object, rule: str) -> None:
       rule: completes "must be ...".
     """
     if not condition:
-        value = getattr(config, name)
-        raise InputError(f"{name}={value!r} must be {rule}")
+        value = shown(getattr(config, name))
+        raise InputError(f"{name}={value} must be {rule}")

@@ -26,6 +26,7 @@ from albert_tf.export.origin import origin_of_checkpoint, origin_of_task
 from albert_tf.export.preprocessor import export_preprocessor
 from albert_tf.export.task import export_task
 from albert_tf.export.text_encoder import export_text_encoder
+from albert_tf.files import check_not_input, split_patterns
 from albert_tf.finetuning.model_folder import load_model, open_model_folder
 from albert_tf.interop.checkpoint import Checkpoint
 from albert_tf.interop.formats.run_folder import fine_tuned_model
@@ -61,6 +62,9 @@ def export(
     """
     config = config or ExportConfig()
     config.check_kind(kind)
+    check_not_input(
+        output, [source, *split_patterns(config.calibration_input or ())]
+    )
     check_quantization(config.quantization, config.calibration_input)
     model = fine_tuned_model(source)
     if kind == "task" or (kind == "litert" and model is not None):

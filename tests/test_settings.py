@@ -77,7 +77,7 @@ def test_old_flags_are_answered_with_the_new_ones(command, flag, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["pretrain", "--lerning_rate=1"], "'lerning_rate'"),
+        (["pretrain", "--lerning_rate=1"], "did you mean --learning_rate?"),
         (["pretrain", "--output=x"], "--input"),
         (["predict", "--model=x", "--question=x"], "--question requires --con"),
         (["predict", "--model=x", "--pair=x"], "--pair requires --text"),

@@ -16,6 +16,7 @@ from albert_tf.cli.flags import CommandFlags
 from albert_tf.cli.quiet_import import import_tensorflow
 from albert_tf.config import AlbertConfig, named_config
 from albert_tf.errors import InputError
+from albert_tf.files import check_not_input
 from albert_tf.settings import check_settings, setting
 from albert_tf.training.config import Precision
 
@@ -44,9 +45,10 @@ class AnalyzeFlags:
     precision: Precision = setting(
         "float32", "Precision of the computation.", group=_MEMORY
     )
-    output: str = setting(
-        "curves.png",
-        "Picture of the curves over steps, wall time and tokens; '' for none.",
+    output: str | None = setting(
+        None,
+        "Picture to draw (.png, .svg, .pdf): curves over steps, wall time and "
+        "tokens.",
         group=_RUN,
     )
     input: str | None = setting(
@@ -101,7 +103,8 @@ def _print_runs(folders: Sequence[str], given: AnalyzeFlags) -> None:
         known = open_records(given.input, "heldout").baselines()
     runs = read_runs(folders)
     print(run_table(runs, known), flush=True)
-    if given.output:
+    if given.output is not None:
+        check_not_input(given.output, folders)
         plot_runs(runs, given.output, known)
         print(f"wrote {given.output}")
 

@@ -50,9 +50,11 @@ class EvaluateFlags(SourceFlags):
         "Split of a folder: heldout (the default) or train; with --data or "
         "--from, dev (the default), test or what else the task has.",
     )
-    eval_batch_size: int = setting(64, "Examples of a batch.")
+    eval_batch_size: int = setting(
+        64, "Examples of a batch.", bounds="[1, 1048576]"
+    )
     max_eval_steps: int = setting(
-        0, "Most batches of an evaluation; 0 for all."
+        0, "Most batches of an evaluation; 0 for all.", bounds="[0, inf)"
     )
     json: bool = setting(False, "Print JSON, a line for each checkpoint.")
 

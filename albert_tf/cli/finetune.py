@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from albert_tf.cli.flags import CommandFlags
 from albert_tf.cli.quiet_import import import_tensorflow
@@ -26,7 +26,7 @@ from albert_tf.finetuning.registry import (
     with_metrics,
     with_settings,
 )
-from albert_tf.finetuning.task_config import TaskConfig
+from albert_tf.finetuning.task_config import TaskConfig, TaskSettings
 from albert_tf.finetuning.task_type import TaskType
 from albert_tf.finetuning.text_classification.examples import (
     text_task_from_columns,
@@ -34,7 +34,6 @@ from albert_tf.finetuning.text_classification.examples import (
 from albert_tf.finetuning.text_classification.task import text_task_config
 from albert_tf.settings import (
     EXAMPLES,
-    FEATURES,
     LENGTH,
     MODEL,
     described,
@@ -115,54 +114,7 @@ class TaskFlags(SourceFlags):
         "Runs with seeds from --seed on, in folders run-0, run-1 and so on; "
         "their median is reported.",
         group=LENGTH,
-    )
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class TaskSettings:
-    """Settings of the task; the default of each is the task's own."""
-
-    max_seq_length: int | None = setting(
-        None,
-        "Most tokens of a sequence; the default is the task's.",
-        group=FEATURES,
-    )
-    max_qa_length: int | None = setting(
-        None,
-        "Multiple choice: most pieces of question and option.",
-        group=FEATURES,
-    )
-    doc_stride: int | None = setting(
-        None,
-        "Question answering: pieces from one window to the next.",
-        group=FEATURES,
-    )
-    max_query_length: int | None = setting(
-        None, "Question answering: most pieces of a question.", group=FEATURES
-    )
-    head: Literal["v1", "joint"] | None = setting(
-        None,
-        "Question answering: start and end by themselves, or the end given the "
-        "start, and whether there is an answer. The default is the task's.",
-        group=FEATURES,
-    )
-    start_n_top: int | None = setting(
-        None,
-        "Question answering, joint head: number of starts to follow.",
-        group=FEATURES,
-    )
-    end_n_top: int | None = setting(
-        None,
-        "Question answering, joint head: number of ends of each start.",
-        group=FEATURES,
-    )
-    n_best: int | None = setting(
-        None,
-        "Question answering: number of the best answers to keep.",
-        group=FEATURES,
-    )
-    max_answer_length: int | None = setting(
-        None, "Question answering: most pieces of an answer.", group=FEATURES
+        bounds="[1, 1000]",
     )
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import collections
+import difflib
 import types
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from absl import flags
 
 from albert_tf.errors import InputError
-from albert_tf.settings import GROUPS, Setting, settings_of
+from albert_tf.settings import GROUPS, Setting, check_settings, settings_of
 
 # Names of flags in version 0.1 -> names of today.
 RENAMED_FLAGS = {
@@ -69,63 +70,88 @@ class CommandFlags:
                     continue
                 self._settings[name] = declared
                 default = (defaults or {}).get(name, declared.default)
-                self._define(name, declared, default)
-        flags.DEFINE_boolean(
-            "debug",
-            False,
-            "Show the whole traceback of an error.",
-            flag_values=self._values,
-            module_name=_MODULE,
-        )
+                if declared.description.parse and not isinstance(default, str):
+                    default = None
+                text = declared.description.help
+                self._define(name, default, text, declared)
+        self._define("debug", False, "Show the whole traceback of an error.")
 
-    def _define(self, name: str, declared: Setting, default: Any) -> None:
-        how: dict[str, Any] = {
-            "name": name,
-            "default": default,
-            "help": declared.description.help,
-            "flag_values": self._values,
-            "module_name": _MODULE,
-        }
-        if declared.required:
-            how["required"] = True
-        if declared.description.parse:
-            default = default if isinstance(default, str) else None
-            flags.DEFINE_string(**how | {"default": default})
-        elif declared.choices:
-            flags.DEFINE_enum(enum_values=list(declared.choices), **how)
-        elif declared.type is bool:
-            flags.DEFINE_boolean(**how)
-        elif declared.type is int:
-            flags.DEFINE_integer(**how)
-        elif declared.type is float:
-            flags.DEFINE_float(**how)
-        elif _is_list(declared.type):
-            flags.DEFINE_list(**how)
-        else:
-            flags.DEFINE_string(**how)
+    def _define(
+        self,
+        name: str,
+        default: Any,
+        text: str,
+        declared: Setting | None = None,
+    ) -> None:
+        """Defines a flag; a switch if no setting is given."""
+        is_switch = declared is None or declared.type is bool
+        is_list = declared is not None and _is_list(declared.type)
+        flag = flags.Flag(
+            _Parser(name, _parser(declared)),
+            flags.CsvListSerializer(",")
+            if is_list
+            else flags.ArgumentSerializer(),
+            name,
+            default,
+            text,
+            boolean=is_switch,
+        )
+        flags.DEFINE_flag(flag, flag_values=self._values, module_name=_MODULE)
 
     def parse(self, command: str, arguments: Sequence[str]) -> None:
         """Reads the flags of a command line and of the flagfiles it names.
 
         Raises:
-          InputError: a flag has another name today.
-          flags.Error: a flag is unknown, is missing or has a bad value.
+          InputError: a flag is unknown, has another name today, has a bad
+            value or is missing; or a flagfile cannot be read.
         """
         if any(each.lstrip("-").startswith("flagfile") for each in arguments):
             ignored = f"--undefok={','.join(_FOREIGN_FLAGS)}"
             arguments = [ignored, *arguments]
+        if {"--flagfile=", "-flagfile="} & set(arguments):
+            raise InputError("--flagfile= must not be empty")  # absl ignores it
         try:
             rest = self._values([f"albert {command}", *arguments])
         except flags.UnrecognizedFlagError as error:
-            new = RENAMED_FLAGS.get(error.flagname)
-            if new in self._settings:
+            raise InputError(self._unknown(error.flagname)) from None
+        except UnicodeDecodeError:
+            raise InputError("--flagfile: the file is not UTF-8") from None
+        except (flags.Error, ValueError) as error:
+            # The cause of a value's error is the `InputError` of its parser,
+            # that of a flagfile's is the system's.
+            cause = error.__context__
+            if isinstance(cause, OSError):
                 raise InputError(
-                    f"--{error.flagname} is now called --{new}"
+                    f"--flagfile={cause.filename}: {cause.strerror}"
                 ) from None
-            raise
+            if isinstance(cause, InputError):
+                raise cause from None
+            text = str(error).replace(
+                "Missing value for flag ", "no value for "
+            )
+            raise InputError(text) from None
         # Messages of absl's logging wait for flags that are not used here.
         flags.FLAGS.mark_as_parsed()
         self.arguments = rest[1:]
+        missing = [
+            f"--{name}"
+            for name, declared in self._settings.items()
+            if declared.required and self._values[name].value is None
+        ]
+        if missing:
+            are = "is" if len(missing) == 1 else "are"
+            *first, last = missing
+            names = f"{', '.join(first)} and {last}" if first else last
+            raise InputError(f"{names} {are} required")
+
+    def _unknown(self, name: str) -> str:
+        """Returns what to say of an unknown flag."""
+        new = RENAMED_FLAGS.get(name)
+        if new in self._settings:
+            return f"--{name} is now called --{new}"
+        close = difflib.get_close_matches(name, self._settings, 1)
+        hint = f"; did you mean --{close[0]}?" if close else ""
+        return f"unknown flag --{name}{hint}"
 
     def build(self, config: type[Config], **others: Any) -> Config:
         """Returns a config with the values of the flags.
@@ -144,7 +170,9 @@ class CommandFlags:
                 values[declared.name] = value
             elif value is not None:
                 values[declared.name] = parse(value)
-        return config(**values, **others)
+        built = config(**values, **others)
+        check_settings(built)
+        return built
 
     def given(self, *names: str) -> list[str]:
         """Returns those of the named flags that the user has given."""
@@ -187,6 +215,68 @@ class CommandFlags:
             )
 
 
+class _Parser(flags.ArgumentParser):
+    """Makes the value of a flag, or says in our words what is wrong."""
+
+    def __init__(self, name: str, parse: Callable[[str], Any]):
+        self._name = name
+        self._parse = parse
+
+    def parse(self, argument: Any) -> Any:
+        """Returns the value of text; a default is a value already."""
+        if not isinstance(argument, str):
+            return argument
+        try:
+            return self._parse(argument)
+        except ValueError as error:
+            raise InputError(f"--{self._name}={argument} {error}") from None
+
+
+def _parser(declared: Setting | None) -> Callable[[str], Any]:
+    """Returns what makes the value of a flag from its text."""
+    if declared is None or declared.type is bool:
+        return _boolean
+    if declared.description.parse:
+        return str  # Parsed by `build`, where other flags are known.
+    if declared.choices:
+        return lambda text: _choice(text, declared.choices)
+    if declared.type is int:
+        return _integer
+    if declared.type is float:
+        return _number
+    if _is_list(declared.type):
+        return flags.ListParser().parse
+    return str
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() in ("true", "t", "1"):
+        return True
+    if text.lower() in ("false", "f", "0"):
+        return False
+    raise ValueError("must be true or false")
+
+
+def _choice(text: str, choices: Sequence[str]) -> str:
+    if text in choices:
+        return text
+    raise ValueError(f"must be one of {', '.join(x for x in choices if x)}")
+
+
+def _integer(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError("must be an integer") from None
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError("must be a number") from None
+
+
 def _is_list(annotation: Any) -> bool:
     """Whether a type is a sequence of strings, and not a string as well."""
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
@@ -195,7 +285,9 @@ def _is_list(annotation: Any) -> bool:
 
 
 def _text(default: Any) -> str:
-    return ",".join(default) if isinstance(default, list) else str(default)
+    if isinstance(default, (list, tuple)):
+        return ",".join(default)
+    return str(default)
 
 
 def require_flags(needed: Mapping[str, Sequence[str]], config: Any) -> None:

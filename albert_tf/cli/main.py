@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import importlib.resources
 import os
+import signal
 import sys
 from collections.abc import Sequence
-
-from absl import flags as absl_flags
 
 from albert_tf.cli.flags import CommandFlags
 from albert_tf.cli.quiet_import import import_tensorflow
@@ -38,9 +38,32 @@ _LIGHT = ("train-vocab", "analyze", "finetune", "predict")
 
 _BAD_INPUT, _FAILED = 2, 1
 
+# Errors of the system that a user corrects by another path or permission.
+_BAD_PATH = {
+    *(errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ELOOP),
+    *(errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.EINVAL),
+    *(errno.ENOTEMPTY, errno.ENXIO, errno.EROFS),
+}
+
+# Whether SIGINT was received. Some compiled modules, such as optree, turn a
+# `KeyboardInterrupt` during their import into an `ImportError`.
+_interrupted = False
+
+
+def _interrupt(*_) -> None:
+    global _interrupted
+    _interrupted = True
+    raise KeyboardInterrupt
+
 
 def run(argv: Sequence[str] | None = None) -> None:
-    """Runs a command and exits: 0, 1 (it failed) or 2 (bad input)."""
+    """Runs a command and exits: 0, 1 (it failed) or 2 (bad input).
+
+    Raises:
+      KeyboardInterrupt: of Ctrl-C, unless the command saves and ends by itself.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _interrupt)
     try:
         status = main(list(sys.argv[1:] if argv is None else argv))
         sys.stdout.flush()
@@ -80,12 +103,13 @@ def main(arguments: Sequence[str]) -> int:
         if command not in _LIGHT:
             import_tensorflow()
         module.main(flags)
-    except KeyboardInterrupt:
-        return _complain("interrupted", _FAILED)
-    except (InputError, absl_flags.Error) as error:
-        return _report(command, error, _BAD_INPUT, flags.debug)
     except Exception as error:
-        return _report(command, error, _FAILED, flags.debug)
+        if _interrupted:
+            raise KeyboardInterrupt from error
+        if flags.debug:
+            raise
+        text, status = _described(error)
+        return _complain(f"{command}: {' '.join(text.split())}", status)
     return 0
 
 
@@ -120,13 +144,30 @@ def _recipe(name: str) -> str:
     return str(path)
 
 
-def _report(command: str, error: Exception, status: int, debug: bool) -> int:
-    if debug:
-        raise error
-    text = " ".join(str(error).split()) or type(error).__name__
-    if status == _FAILED:
-        text = f"{type(error).__name__}: {text} (--debug shows the traceback)"
-    return _complain(f"{command}: {text}", status)
+def _described(error: Exception) -> tuple[str, int]:
+    """Returns what is said of an error, and the exit status."""
+    text = str(error) or type(error).__name__
+    if isinstance(error, InputError):
+        return text, _BAD_INPUT
+    if isinstance(error, OSError) and error.strerror:
+        names = [error.filename, error.filename2]
+        paths = " -> ".join(str(name) for name in names if name is not None)
+        text = f"{paths}: {error.strerror}" if paths else error.strerror
+        return text, _BAD_INPUT if error.errno in _BAD_PATH else _FAILED
+    if isinstance(error, UnicodeError):
+        return f"a text or a name is not UTF-8 ({text})", _BAD_INPUT
+    if isinstance(error, MemoryError):
+        return f"out of memory ({text})", _FAILED
+    if type(error).__module__.startswith("tensorflow."):
+        # The system's message, without TensorFlow's operations.
+        text = text.partition(" [Op:")[0].partition("{{")[0]
+        bad = ("NotFoundError", "PermissionDeniedError", "AlreadyExistsError")
+        if type(error).__name__ in bad or "File system scheme" in text:
+            return text, _BAD_INPUT
+    return (
+        f"{type(error).__name__}: {text} (--debug shows the traceback)",
+        _FAILED,
+    )
 
 
 def _complain(text: str, status: int) -> int:

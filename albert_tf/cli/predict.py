@@ -8,16 +8,22 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 import pathlib
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from albert_tf.cli.flags import CommandFlags, require_flags
 from albert_tf.cli.quiet_import import import_tensorflow
 from albert_tf.cli.task_flags import SourceFlags, column
 from albert_tf.errors import InputError
-from albert_tf.files import new_file, new_output_folder, split_patterns
+from albert_tf.files import (
+    check_not_input,
+    new_file,
+    new_output_folder,
+    split_patterns,
+)
 from albert_tf.settings import described, setting
 
 if TYPE_CHECKING:
@@ -89,7 +95,9 @@ class PredictFlags(SourceFlags):
         "Questions with a higher null score have no answer; the default is the "
         "best one of the development set.",
     )
-    eval_batch_size: int = setting(32, "Examples of a batch.")
+    eval_batch_size: int = setting(
+        32, "Examples of a batch.", bounds="[1, 1048576]"
+    )
 
     @property
     def columns(self) -> dict[str, str | int]:
@@ -116,18 +124,22 @@ class PredictFlags(SourceFlags):
 
 CONFIGS = (PredictFlags,)
 
+_STDIN = "/dev/stdin"
+
 
 def main(flags: CommandFlags) -> None:
     """Predicts what the flags name."""
     given = flags.build(PredictFlags)
     _check_flags(given)
+    models = split_patterns(given.model)
+    if given.output is not None:
+        check_not_input(given.output, _inputs(given, models))
     # Now: help and wrong flags need not wait for TensorFlow.
     import_tensorflow()
     from albert_tf.finetuning.examples import BadExamples
     from albert_tf.finetuning.predictor import Predictor, open_model_folders
     from albert_tf.finetuning.registry import make_task_type
 
-    models = split_patterns(given.model)
     folders = open_model_folders(models)
     task_config = _with_columns(
         next(iter(folders.values())).task_config, given.columns
@@ -167,6 +179,14 @@ def _check_flags(given: PredictFlags) -> None:
         raise InputError("--glue_submission requires --data or --from")
     if given.score and given.input is None:
         raise InputError("--score requires --input, which has labels")
+
+
+def _inputs(given: PredictFlags, models: Sequence[str]) -> list[str]:
+    """Returns the files and folders that are read."""
+    inputs = [*models, *(x for x in (given.input, given.data) if x is not None)]
+    if given.input is None and not given.texts and os.path.exists(_STDIN):
+        inputs.append(_STDIN)
+    return inputs
 
 
 def _with_columns(
@@ -286,12 +306,15 @@ def _squad_files(
             "context"
         )
     folder = new_output_folder(given.squad_output)
+    inputs = _inputs(given, split_patterns(given.model))
     names = {"predictions": "predictions", "nbest": "nbest_predictions"}
     if task_config.settings["head"] == "joint":
         names["null_odds"] = "null_odds"
+    files = {key: folder / f"{name}.json" for key, name in names.items()}
+    for path in files.values():
+        check_not_input(path, inputs)
     return {
-        key: stack.enter_context(new_file(folder / f"{name}.json"))
-        for key, name in names.items()
+        key: stack.enter_context(new_file(path)) for key, path in files.items()
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import pathlib
@@ -36,6 +37,8 @@ from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import VocabularyConfig, train_vocabulary
 
+_DEFAULT_OUTPUT = "runs/demo"
+
 
 def run_demo(config: DemoConfig) -> dict[str, Any]:
     """Runs the whole chain and prints a summary.
@@ -46,7 +49,8 @@ def run_demo(config: DemoConfig) -> dict[str, Any]:
     Raises:
       InputError: the output folder is taken or the text cannot be used.
     """
-    folder = _new_folder(config.output)
+    output = _free_folder() if config.output is None else config.output
+    folder = _new_folder(output)
     stages: dict[str, float] = {}
     with _stage(stages, "1 text", "collect documents"):
         files = _write_text(config, folder / "text")
@@ -81,6 +85,13 @@ def run_demo(config: DemoConfig) -> dict[str, Any]:
     (folder / "summary.txt").write_text(text + "\n", "utf-8")
     print(f"\n{text}\n\nEverything is in {folder}/")
     return summary
+
+
+def _free_folder() -> str:
+    """Returns the default folder, with a number if it is taken."""
+    numbered = (f"{_DEFAULT_OUTPUT}-{number}" for number in itertools.count(2))
+    names = itertools.chain([_DEFAULT_OUTPUT], numbered)
+    return next(name for name in names if not os.path.exists(name))
 
 
 def _new_folder(output: str | os.PathLike[str]) -> pathlib.Path:

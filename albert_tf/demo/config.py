@@ -20,18 +20,18 @@ class DemoConfig:
         "prose", "How they are written; see `albert create-data --help`."
     )
     language: str = setting("en", "ISO 639 code of its language.")
-    output: str | os.PathLike[str] = setting(
-        "",
+    output: str | os.PathLike[str] | None = setting(
+        None,
         "Folder to make; default: runs/demo, or with a number after it.",
     )
-    vocab_size: int = setting(4000, "Number of pieces.")
+    vocab_size: int = setting(4000, "Number of pieces.", bounds="[1, inf)")
     num_train_steps: int = setting(
         3000, "Steps of the pretraining.", bounds="[1, inf)"
     )
     classifier_examples: int = setting(
         1200, "Passages that the classifier trains on.", bounds="[1, inf)"
     )
-    seed: int = setting(1, "Seed of everything random.")
+    seed: int = setting(1, "Seed of everything random.", bounds=f"[0, {2**31})")
 
     def __post_init__(self) -> None:
         check_settings(self)

@@ -53,7 +53,7 @@ class FinetuneConfig(RunConfig):
         "Passes over the examples (default: 3, unless --num_train_steps is "
         "given).",
         group=LENGTH,
-        bounds="(0, inf)",
+        bounds="(0, 1000000]",
     )
     num_train_steps: int = setting(
         0,

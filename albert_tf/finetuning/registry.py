@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from albert_tf.errors import InputError
 from albert_tf.finetuning.multiple_choice.task import MultipleChoice
 from albert_tf.finetuning.question_answering.task import QuestionAnswering
-from albert_tf.finetuning.task_config import TaskConfig
+from albert_tf.finetuning.task_config import TaskConfig, check_task_settings
 from albert_tf.finetuning.task_type import TaskType
 from albert_tf.finetuning.text_classification.task import (
     Regression,
@@ -133,10 +133,11 @@ def make_task_type(
       tokenizer: the model's tokenizer; needed for features.
 
     Raises:
-      InputError: the task type is unknown, or the settings contradict each
-        other.
+      InputError: the task type is unknown, or the settings are not valid.
     """
-    return task_type_class(task_config)(task_config, tokenizer)
+    cls = task_type_class(task_config)
+    check_task_settings(task_config.settings, cls.default_settings)
+    return cls(task_config, tokenizer)
 
 
 def known_tasks() -> dict[str, TaskConfig]:

@@ -7,9 +7,12 @@ import json
 import os
 import pathlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from albert_tf.errors import InputError
+from albert_tf.input_files import parse_object
+from albert_tf.schema import check_type, type_problem
+from albert_tf.settings import FEATURES, check_settings, setting, settings_of
 
 # Names of task types in files written before version 0.2: "kind" -> task type.
 _OLD_NAMES = {
@@ -19,6 +22,116 @@ _OLD_NAMES = {
     "spans": "question_answering",
     "words": "token_classification",
 }
+
+
+_LENGTH = "[1, 1048576]"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TaskSettings:
+    """Settings of the library's task types.
+
+    Each is None for a task type that does not have it; in the flags, which are
+    made of this class, None keeps the task's value.
+    """
+
+    max_seq_length: int | None = setting(
+        None,
+        "Most tokens of a sequence; the default is the task's.",
+        group=FEATURES,
+        bounds=_LENGTH,
+    )
+    max_qa_length: int | None = setting(
+        None,
+        "Multiple choice: most pieces of question and option.",
+        group=FEATURES,
+        bounds=_LENGTH,
+    )
+    doc_stride: int | None = setting(
+        None,
+        "Question answering: pieces from one window to the next.",
+        group=FEATURES,
+        bounds=_LENGTH,
+    )
+    max_query_length: int | None = setting(
+        None,
+        "Question answering: most pieces of a question.",
+        group=FEATURES,
+        bounds=_LENGTH,
+    )
+    head: Literal["v1", "joint"] | None = setting(
+        None,
+        "Question answering: start and end by themselves, or the end given the "
+        "start, and whether there is an answer. The default is the task's.",
+        group=FEATURES,
+    )
+    start_n_top: int | None = setting(
+        None,
+        "Question answering, joint head: number of starts to follow.",
+        group=FEATURES,
+        bounds="[1, 1024]",
+    )
+    end_n_top: int | None = setting(
+        None,
+        "Question answering, joint head: number of ends of each start.",
+        group=FEATURES,
+        bounds="[1, 1024]",
+    )
+    n_best: int | None = setting(
+        None,
+        "Question answering: number of the best answers to keep.",
+        group=FEATURES,
+        bounds="[1, 10000]",
+    )
+    max_answer_length: int | None = setting(
+        None,
+        "Question answering: most pieces of an answer.",
+        group=FEATURES,
+        bounds=_LENGTH,
+    )
+    rules: Literal["squad1.1", "squad2.0", "cmrc"] | None = setting(
+        None,
+        "Question answering: how answers are chosen and scored.",
+        flag=None,
+    )
+    null_threshold: float | None = setting(
+        None,
+        "Question answering, joint head: questions with a higher null score "
+        "have no answer.",
+        flag=None,
+    )
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+
+def check_task_settings(
+    values: Mapping[str, Any], defaults: Mapping[str, Any]
+) -> None:
+    """Checks the settings of a task.
+
+    Args:
+      values: the settings by name.
+      defaults: those of its task type. A setting that `TaskSettings` does not
+        declare must have the type of its default.
+
+    Raises:
+      InputError: a setting is missing, has another type or is out of bounds.
+    """
+    for name in defaults:
+        if name not in values:
+            raise InputError(f"settings: {name} is missing")
+    declared = {x.name for x in settings_of(TaskSettings)}
+    TaskSettings(**{x: y for x, y in values.items() if x in declared})
+    for name, value in values.items():
+        default = defaults.get(name)
+        if default is None:
+            continue
+        if name in declared and value is None:
+            raise InputError(f"{name}=None must be a value")
+        problem = type_problem(value, type(default), name)
+        if problem and name not in declared:
+            raise InputError(problem)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -66,13 +179,25 @@ class TaskConfig:
         """Makes a configuration from `to_dict()`, also of older versions.
 
         Raises:
-          TypeError, KeyError: a field is missing or unknown.
+          InputError: a field is missing, unknown or has the wrong type.
         """
         values = dict(values)
         if "kind" in values:
-            values["task_type"] = _OLD_NAMES[values.pop("kind")]
+            old_name = values.pop("kind")
+            if not isinstance(old_name, str) or old_name not in _OLD_NAMES:
+                raise InputError(
+                    f"kind={old_name!r} must be one of {', '.join(_OLD_NAMES)}"
+                )
+            values["task_type"] = _OLD_NAMES[old_name]
+        check_type(values, cls, "task")
+        unknown = values.keys() - {x.name for x in dataclasses.fields(cls)}
+        if unknown:
+            raise InputError(f"task: unknown key {min(unknown)!r}")
+        if not values["metrics"]:
+            raise InputError("metrics=[] must not be empty")
         for name in ("labels", "metrics"):
-            values[name] = values[name] and tuple(values[name])
+            if values.get(name) is not None:
+                values[name] = tuple(values[name])
         return cls(**values)
 
     @classmethod
@@ -87,10 +212,11 @@ class TaskConfig:
           InputError: the text is not a task configuration.
         """
         try:
-            return cls.from_dict(json.loads(text))
-        except (ValueError, KeyError, TypeError) as error:
+            return cls.from_dict(parse_object(text, path))
+        except InputError as error:
+            problem = str(error).removeprefix(f"{path}: ")
             raise InputError(
-                f"{path} does not describe a task ({error!r}); use the file "
+                f"{path}: not a task configuration ({problem}); use the file "
                 "that `albert finetune` has written"
             ) from None
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from albert_tf.errors import InputError
+from albert_tf.files import check_not_input
 from albert_tf.folders import new_folder
 from albert_tf.interop.checkpoint import Checkpoint, LazyArrays, Vocabulary
 from albert_tf.interop.formats import google, huggingface, keras_hub
@@ -61,6 +62,7 @@ def convert(
     """
     if to not in WRITERS:
         raise InputError(f"to={to!r} must be one of {', '.join(WRITERS)}")
+    check_not_input(output, [source])
     checkpoint = open_checkpoint(source, **source_options)
     head = source_options.get("head")
     if head is not None and head not in checkpoint.components:

@@ -89,12 +89,13 @@ class PretrainConfig(RunConfig):
         0,
         "polynomial: step at which the warm-up begins.",
         group=LEARNING_RATE,
+        bounds="[0, inf)",
     )
     poly_power: float = setting(
         1.0,
         "polynomial: power of the decay to 0 at the last step.",
         group=LEARNING_RATE,
-        bounds="(0, inf)",
+        bounds="(0, 100]",
     )
     final_lr_fraction: float = setting(
         0.0,
@@ -107,6 +108,7 @@ class PretrainConfig(RunConfig):
         "warmup_stable_decay: last steps, in which the rate falls to 0; 0: it "
         "stays constant.",
         group=LEARNING_RATE,
+        bounds="[0, inf)",
     )
     # LAMB's paper (arXiv:1904.00962), table 4; the defaults are its row for
     # 4096.

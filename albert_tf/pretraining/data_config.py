@@ -67,13 +67,13 @@ class PretrainingDataConfig(TextConfig):
     max_seq_length: int = setting(
         512,
         "Tokens of a record, special tokens included.",
-        bounds="[5, inf)",  # [CLS] A [SEP] B [SEP], a token each
+        bounds="[5, 1048576]",  # [CLS] A [SEP] B [SEP], a token each
     )
     max_predictions_per_seq: int = setting(
         20,
         "Most predictions of a record; the original's 20 are 3.9 % of 512 "
         "tokens.",
-        bounds="[1, inf)",
+        bounds="[1, 1048576]",
     )
     masked_lm_prob: float = setting(
         0.15,
@@ -83,7 +83,7 @@ class PretrainingDataConfig(TextConfig):
     short_seq_prob: float = setting(
         0.1, "Share of documents cut into shorter records.", bounds="[0, 1]"
     )
-    ngram: int = setting(3, "Most words masked together.", bounds="[1, inf)")
+    ngram: int = setting(3, "Most words masked together.", bounds="[1, 1000]")
     favor_shorter_ngram: bool = setting(
         True, "Draw n words with probability ~ 1/n."
     )
@@ -104,7 +104,7 @@ class PretrainingDataConfig(TextConfig):
     dupe_factor: int = setting(
         10,
         "Passes over the text, each with its own masks.",
-        bounds="[1, inf)",
+        bounds="[1, 10000]",
     )
     # Chosen by a hash of seed and text, so repeats of a text stay together.
     heldout_fraction: float = setting(
@@ -113,17 +113,17 @@ class PretrainingDataConfig(TextConfig):
     seed: int = setting(
         12345,
         "Equal settings and seeds give equal bytes.",
-        bounds="[0, inf)",
+        bounds=f"[0, {2**63})",
     )
     # A worker holds one file in memory at a time.
-    num_shards: int = setting(8, "Record files.", bounds="[1, inf)")
+    num_shards: int = setting(8, "Record files.", bounds="[1, 99999]")
     compress: bool = setting(False, "Write .tfrecord.gz.")
     # With more than one, a script must guard its start with
     # `if __name__ == "__main__":`.
     num_workers: int = setting(
         1,
         "Processes; the output is the same.",
-        bounds="[1, inf)",
+        bounds="[1, 1024]",
         on_resume="not_recorded",
     )
     overwrite: bool = setting(

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import collections
 import importlib.metadata
-import json
 import os
 import platform
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.files import exists, read_text
+from albert_tf.files import exists, read_bytes
+from albert_tf.input_files import parse_object
+from albert_tf.schema import check_type
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.tokenizer_files import (
     MODEL_FILE,
@@ -32,6 +33,37 @@ _SHARD_NAME = re.compile(
 )
 _MODEL_FILES = (MODEL_FILE, WORDPIECE_FILE)
 _PACKAGES = ("albert-tf", "numpy", "protobuf", "sentencepiece", "sentencex")
+
+
+class _File(TypedDict):
+    name: str
+    records: int
+    bytes: int
+
+
+class _Split(TypedDict):
+    files: list[_File]
+    counts: Mapping[str, int]
+    labels: Mapping[str, int]
+    padding_fraction: float
+    masking_rate: float
+    constant_guess_accuracy: float
+
+
+class _Tokenizer(TypedDict):
+    vocab_size: int
+
+
+class _Settings(TypedDict):
+    sentence_order: str
+
+
+class _Manifest(TypedDict):
+    """What is read of a manifest; it holds more."""
+
+    settings: _Settings
+    tokenizer: _Tokenizer
+    splits: Mapping[str, _Split]
 
 
 def read_manifest(folder: str | os.PathLike[str]) -> dict[str, Any]:
@@ -57,16 +89,27 @@ def find_manifest(folder: str | os.PathLike[str]) -> dict[str, Any] | None:
     if not exists(path):
         return None
     try:
-        manifest = json.loads(read_text(path))
-    except ValueError:
-        manifest = None
-    if not isinstance(manifest, dict) or manifest.get("format") != _FORMAT:
+        manifest = parse_object(read_bytes(path), path)
+    except InputError as error:
+        raise InputError(
+            f"{error}, so not a manifest of pretraining data; make the data "
+            "again"
+        ) from None
+    if manifest.get("format") != _FORMAT:
         raise InputError(f"{path}: not a manifest of pretraining data")
     if manifest.get("version") != _VERSION:
         raise InputError(
             f"{path}: version {manifest.get('version')} is not supported, only "
             f"{_VERSION}; make the data again"
         )
+    check_type(manifest, _Manifest, path)
+    for name, split in manifest["splits"].items():
+        for file in split["files"]:
+            if os.path.basename(file["name"]) != file["name"]:
+                raise InputError(
+                    f"{path}: file {file['name']!r} of split {name} must be a "
+                    "name without folders"
+                )
     return manifest
 
 

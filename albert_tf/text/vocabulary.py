@@ -17,6 +17,7 @@ from albert_tf.files import is_remote, write_together
 from albert_tf.settings import check_settings, setting
 from albert_tf.text.normalizer import Normalizer
 
+_SUFFIXES = (".model", ".vocab")
 # Sentences are cut, as SentencePiece skips those of more than 4192 bytes. A
 # character has at most 4 bytes.
 _MAX_CHARACTERS = 1000
@@ -48,7 +49,7 @@ class VocabularyConfig:
         "Most sentences to use; of more, that many are drawn at random.",
         bounds="[1, inf)",
     )
-    seed: int = setting(12345, "Seed of that drawing.")
+    seed: int = setting(12345, "Seed of that drawing.", bounds=f"[0, {2**63})")
     num_threads: int = setting(
         16, "SentencePiece's threads.", flag=None, bounds="[1, 1024]"
     )
@@ -197,6 +198,15 @@ def _explained(error: RuntimeError, config: VocabularyConfig) -> Exception:
     return RuntimeError(f"SentencePiece could not train: {message}")
 
 
+def vocabulary_files(
+    prefix: str | os.PathLike[str],
+) -> tuple[pathlib.Path, pathlib.Path]:
+    """Returns the paths of the files that a vocabulary is written to."""
+    prefix = pathlib.Path(prefix)
+    model, vocab = (prefix.with_name(prefix.name + x) for x in _SUFFIXES)
+    return model, vocab
+
+
 def _write(model: bytes, prefix: pathlib.Path) -> pathlib.Path:
     """Writes PREFIX.model and PREFIX.vocab, which lists its pieces."""
     processor = sentencepiece.SentencePieceProcessor()
@@ -206,6 +216,6 @@ def _write(model: bytes, prefix: pathlib.Path) -> pathlib.Path:
         f"{processor.id_to_piece(i)}\t{processor.get_score(i):g}\n"
         for i in range(processor.get_piece_size())
     )
-    path = prefix.with_name(prefix.name + ".model")
-    write_together({path: model, path.with_suffix(".vocab"): listing})
-    return path
+    model_path, vocab_path = vocabulary_files(prefix)
+    write_together({model_path: model, vocab_path: listing})
+    return model_path

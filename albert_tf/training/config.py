@@ -235,17 +235,17 @@ class RunConfig(TrainingConfig):
         32,
         "Examples of a step, over all devices.",
         group=LENGTH,
-        bounds="[1, inf)",
+        bounds="[1, 1048576]",
     )
     eval_batch_size: int = setting(
         32,
         "Examples of a batch of the evaluation.",
         group=EVALUATION,
-        bounds="[1, inf)",
+        bounds="[1, 1048576]",
         on_resume="may_change",
     )
     learning_rate: float = setting(
-        5e-5, "Highest rate.", group=LEARNING_RATE, bounds="(0, inf)"
+        5e-5, "Highest rate.", group=LEARNING_RATE, bounds="(0, 1000]"
     )
     layerwise_lr_decay: float = setting(
         1.0,
@@ -261,7 +261,7 @@ class RunConfig(TrainingConfig):
         0.01,
         "Decay of all weights but biases and LayerNorm.",
         group=OPTIMIZER,
-        bounds="[0, inf)",
+        bounds="[0, 1000]",
     )
     distribution: Distribution = setting(
         "auto",

@@ -15,7 +15,8 @@ import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.files import PARTIAL, lock_output, read_bytes, write_atomically
+from albert_tf.files import PARTIAL, read_bytes, write_atomically
+from albert_tf.folders import lock_output
 from albert_tf.input_files import parse_object, typed
 from albert_tf.training.checkpoint_files import FOLDER as CHECKPOINTS
 from albert_tf.training.checkpoint_files import list_checkpoints

@@ -9,8 +9,7 @@ def test_scores_of_runs_without_a_picture(tmp_path):
         line = {"step": 5, "time": 1.0, "split": "eval", "values": {"loss": 2}}
         (tmp_path / run / "metrics.jsonl").write_text(json.dumps(line) + "\n")
     result = subprocess.run(
-        [sys.executable, "-m", "albert_tf", "analyze", "run", "--output="]
-        + ["one", "two/"],
+        [sys.executable, "-m", "albert_tf", "analyze", "run", "one", "two/"],
         cwd=tmp_path,
         capture_output=True,
         text=True,

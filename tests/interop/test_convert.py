@@ -184,11 +184,14 @@ def test_only_an_earlier_result_is_overwritten(stored, tmp_path, to, name):
     assert files(output) == before
 
 
-def test_onto_itself(stored, tmp_path):
+def test_not_onto_itself(stored, tmp_path):
     output = tmp_path / "new"
     convert(stored / "huggingface", output)
-    convert(output, output, overwrite=True, drop=["sop_head"])
-    assert open_checkpoint(output).heads == ("mlm_head",)
+    (tmp_path / "link").symlink_to("new")
+    for same in (output, tmp_path / "link", output / ".." / "new"):
+        with pytest.raises(InputError, match="would destroy the input"):
+            convert(output, same, overwrite=True, drop=["sop_head"])
+    assert open_checkpoint(output).heads == ("mlm_head", "sop_head")
 
 
 def test_head(stored, tmp_path):

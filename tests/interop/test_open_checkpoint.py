@@ -224,7 +224,7 @@ def test_a_config_for_what_has_one(stored, name):
 @pytest.mark.parametrize(
     ("overrides", "match"),
     [
-        ({"hidden_size": 0}, "AlbertConfig.hidden_size=0 must be at least 1"),
+        ({"hidden_size": 0}, r"hidden_size=0 must be in \[1, 65536\]"),
         ({"hidden_sice": 8}, "unknown key 'hidden_sice'"),
     ],
 )

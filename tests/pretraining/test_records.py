@@ -93,7 +93,7 @@ def test_opening_looks_at_each_file_once(folder, monkeypatch):
         monkeypatch.setattr(owner, name, counting)
 
     count(tf.io.gfile, "stat")
-    count(manifest, "read_text")
+    count(manifest, "read_bytes")
     count(record_files, "sample_records")
     count(record_files, "count_records")
     monkeypatch.setattr(
@@ -114,7 +114,7 @@ def test_opening_looks_at_each_file_once(folder, monkeypatch):
         ("sample_records", files[0].path): 1,
         ("sample_records", files[-1].path): 1,
     }
-    assert looks["read_text", f"{folder}/manifest.json"] == 1
+    assert looks["read_bytes", f"{folder}/manifest.json"] == 1
 
 
 def test_files_without_a_manifest_are_counted_once(folder, monkeypatch):
@@ -228,7 +228,7 @@ def test_what_is_not_there_is_refused(create, folder, tmp_path):
     without, _ = create("without")
     for patterns, split, message in (
         (f"{tmp_path}/none-*", "train", "no such file"),
-        ("", "train", "no such file"),
+        ("", "train", "has an empty path"),
         (folder, "test", "split='test' must be one of"),
         (without, "heldout", "no split 'heldout', only train"),
         (tmp_path, "train", "no manifest.json"),

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from albert_tf.errors import InputError
+from albert_tf.files import new_file
 from albert_tf.finetuning.data import (
     FILES,
     Source,
@@ -71,16 +72,9 @@ def write_submission(
         f"{i}\t{_written(prediction, labels, path)}\n"
         for i, prediction in zip(ids, predictions, strict=True)
     ]
-    partial = path.with_name(path.name + ".partial")
-    try:
-        with open(partial, "w", encoding="utf-8", newline="\n") as file:
-            file.write("index\tprediction\n")
-            file.writelines(lines)
-        os.replace(partial, path)
-    except OSError as error:
-        raise InputError(
-            f"{path}: cannot be written: {error.strerror}"
-        ) from None
+    with new_file(path) as file:
+        file.write("index\tprediction\n")
+        file.writelines(lines)
     return len(lines)
 
 

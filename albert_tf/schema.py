@@ -1,0 +1,154 @@
+"""Values of JSON files and settings, checked against type annotations."""
+
+from __future__ import annotations
+
+import collections.abc
+import dataclasses
+import functools
+import numbers
+import os
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+from albert_tf.errors import InputError
+from albert_tf.input_files import shown
+
+_RULES = {
+    bool: "true or false",
+    int: "an integer",
+    float: "a number",
+    str: "a string",
+    os.PathLike: "a path",
+    types.NoneType: "null",
+}
+
+
+def check_type(value: Any, annotation: Any, source: str) -> None:
+    """Checks that a value has the type of an annotation.
+
+    Known are the JSON types, `Literal`, unions, sequences, mappings, paths,
+    `TypedDict`, whose further keys are ignored, dataclasses, given as mappings
+    of their fields, and other classes, given as instances. An integer is also a
+    number; a Boolean is neither.
+
+    Raises:
+      InputError: names the source, the place, the value and the rule.
+    """
+    problem = type_problem(value, annotation, "")
+    if problem:
+        raise InputError(f"{source}: {problem}")
+
+
+def type_problem(value: Any, annotation: Any, name: str) -> str:
+    """Returns "NAME=VALUE must be RULE", or "" if the type is right."""
+    return next(_problems(value, annotation, name), "")
+
+
+def _problems(value: Any, annotation: Any, place: str) -> Iterator[str]:
+    """Yields what is wrong with a value, at which place of the whole."""
+    origin = typing.get_origin(annotation) or annotation
+    arguments = typing.get_args(annotation)
+    if annotation is Any or annotation is object:
+        return
+    if origin in (typing.Union, types.UnionType):
+        found = [next(_problems(value, x, place), None) for x in arguments]
+        if None not in found:
+            # What is wrong inside of a container says more than its type.
+            yield next(
+                (x for x in found if x and not x.startswith(_at(place, value))),
+                _wrong(place, value, _rule(annotation)),
+            )
+    elif typing.is_typeddict(origin) or dataclasses.is_dataclass(origin):
+        if dataclasses.is_dataclass(origin) and isinstance(value, origin):
+            return
+        yield from _record_problems(value, origin, place)
+    elif _is_a(value, origin, arguments):
+        if origin in _MAPPINGS:
+            _, item = arguments or (Any, Any)
+            for key, x in value.items():
+                yield from _problems(x, item, _inside(place, key))
+        elif origin in _SEQUENCES:
+            item = arguments[0] if arguments else Any
+            for number, x in enumerate(value):
+                yield from _problems(x, item, f"{place}[{number}]")
+    else:
+        yield _wrong(place, value, _rule(annotation))
+
+
+_MAPPINGS = (dict, collections.abc.Mapping)
+_SEQUENCES = (list, tuple, collections.abc.Sequence)
+
+
+def _is_a(value: Any, origin: Any, arguments: tuple[Any, ...]) -> bool:
+    """Returns whether a value has a type, whatever is in it."""
+    if origin is Literal:
+        return any(type(value) is type(x) and value == x for x in arguments)
+    if origin in (int, float):
+        number = numbers.Integral if origin is int else numbers.Real
+        return isinstance(value, number) and not isinstance(value, bool)
+    if origin in _SEQUENCES:
+        return isinstance(value, (list, tuple))
+    return isinstance(value, origin)
+
+
+def _record_problems(value: Any, record: Any, place: str) -> Iterator[str]:
+    if not isinstance(value, Mapping):
+        yield _wrong(place, value, "an object")
+        return
+    for name, (annotation, required) in _fields(record).items():
+        if name in value:
+            yield from _problems(value[name], annotation, _inside(place, name))
+        elif required:
+            yield f"{place or 'the object'} lacks {name!r}"
+
+
+@functools.cache
+def _fields(record: Any) -> dict[str, tuple[Any, bool]]:
+    """Returns name -> (annotation, whether it is required)."""
+    annotations = typing.get_type_hints(record)
+    if typing.is_typeddict(record):
+        required = record.__required_keys__
+        return {name: (x, name in required) for name, x in annotations.items()}
+    return {
+        field.name: (
+            annotations[field.name],
+            field.default is dataclasses.MISSING
+            and field.default_factory is dataclasses.MISSING,
+        )
+        for field in dataclasses.fields(record)
+    }
+
+
+def _rule(annotation: Any) -> str:
+    """Returns a type in words."""
+    origin = typing.get_origin(annotation) or annotation
+    arguments = typing.get_args(annotation)
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join(dict.fromkeys(map(_rule, arguments)))
+    if origin is Literal:
+        return f"one of {', '.join(str(x) for x in arguments if x != '')}"
+    if origin in _MAPPINGS:
+        return "an object"
+    if origin in _SEQUENCES:
+        return (
+            f"a list, each item {_rule(arguments[0])}"
+            if arguments
+            else ("a list")
+        )
+    if typing.is_typeddict(origin) or dataclasses.is_dataclass(origin):
+        return "an object"
+    return _RULES.get(origin) or f"a {origin.__name__}"
+
+
+def _inside(place: str, key: Any) -> str:
+    return f"{place}.{key}" if place else str(key)
+
+
+def _at(place: str, value: Any) -> str:
+    return f"{place}={shown(value)}" if place else shown(value)
+
+
+def _wrong(place: str, value: Any, rule: str) -> str:
+    return f"{_at(place, value)} must be {rule}"
