@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.files import PathPatterns
+from albert_tf.files import PathPatterns, exists, is_remote
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.pretraining.loss import PretrainingLoss
+from albert_tf.pretraining.manifest import DATA_FILE, read_manifest_file
 from albert_tf.pretraining.records import Records, open_records
 from albert_tf.training.checkpoint_files import (
     BEST,
@@ -91,8 +92,9 @@ def evaluate_checkpoints(
         read; after all others were scored.
     """
     models = {path: _architecture(path) for path in checkpoints}
-    for config, _ in models.values():
+    for path, (config, _) in models.items():
         records.check_model(config)
+        _check_vocabulary(_run_of(path), records)
     scorers: dict[tuple[AlbertConfig, str], _Scorer] = {}
     damaged = []
     for path, model in models.items():
@@ -127,7 +129,10 @@ class _Scorer:
             self._model = AlbertPretrainer(config)
         loss = PretrainingLoss(records.sentence_order)
         self._evaluator = Evaluator(strategy, self._model, loss, batch_size)
-        self._dataset = records.dataset(batch_size, training=False)
+        self._config, self._records = config, records
+        self._dataset = records.dataset(
+            batch_size, training=False, model=config
+        )
 
     def load(self, path: str) -> int:
         """Loads the weights of a checkpoint; returns its step."""
@@ -135,15 +140,34 @@ class _Scorer:
 
     def score(self, max_steps: int) -> dict[str, float]:
         """Returns the metrics of the weights that were loaded last."""
-        return self._evaluator(self._dataset, max_steps or None)
+        with self._records.explained_errors(self._config):
+            return self._evaluator(self._dataset, max_steps or None)
 
 
 def _architecture(checkpoint: str) -> tuple[AlbertConfig, str]:
     """Returns architecture and precision of a checkpoint's run."""
-    if "://" not in checkpoint:
-        checkpoint = os.path.abspath(checkpoint)  # It may be "step-00000100".
-    run_dir = os.path.dirname(os.path.dirname(checkpoint))
+    run_dir = _run_of(checkpoint)
     return load_run_config(run_dir), read_settings(run_dir)["precision"]
+
+
+def _run_of(checkpoint: str) -> str:
+    if not is_remote(checkpoint):
+        checkpoint = os.path.abspath(checkpoint)  # It may be "step-00000100".
+    return os.path.dirname(os.path.dirname(checkpoint))
+
+
+def _check_vocabulary(run_dir: str, records: Records) -> None:
+    """Checks that records are made with the vocabulary of a run."""
+    path = os.path.join(run_dir, DATA_FILE)
+    if records.manifest is None or not exists(path):
+        return
+    theirs = read_manifest_file(path)["tokenizer"].get("fingerprint")
+    if theirs != records.manifest["tokenizer"].get("fingerprint"):
+        raise InputError(
+            f"records {records.files[records.split][0].path}: made with "
+            f"another vocabulary than the run {run_dir}; make them with the "
+            "run's tokenizer"
+        )
 
 
 def _path(run_dir: str, checkpoint: str) -> str:

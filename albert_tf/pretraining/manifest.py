@@ -24,6 +24,7 @@ from albert_tf.text.tokenizer_files import (
 )
 
 MANIFEST_NAME = "manifest.json"
+DATA_FILE = "data_manifest.json"  # a copy of it in the folder of a run
 SPLITS = {"train": "pretraining", "heldout": "heldout"}  # -> file name prefix
 
 _FORMAT = "albert_tf pretraining data"
@@ -86,8 +87,15 @@ def read_manifest(folder: str | os.PathLike[str]) -> dict[str, Any]:
 def find_manifest(folder: str | os.PathLike[str]) -> dict[str, Any] | None:
     """Reads the manifest in a folder; returns None where there is none."""
     path = os.path.join(os.fspath(folder), MANIFEST_NAME)
-    if not exists(path):
-        return None
+    return read_manifest_file(path) if exists(path) else None
+
+
+def read_manifest_file(path: str) -> dict[str, Any]:
+    """Reads a manifest.
+
+    Raises:
+      InputError: the file is of another program or version.
+    """
     try:
         manifest = parse_object(read_bytes(path), path)
     except InputError as error:

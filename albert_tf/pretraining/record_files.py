@@ -1,4 +1,4 @@
-"""TFRecord files of pretraining examples: found, sampled and counted."""
+"""TFRecord files of pretraining examples: found, sampled and read in order."""
 
 from __future__ import annotations
 
@@ -6,18 +6,31 @@ import dataclasses
 import functools
 import itertools
 import os
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent import futures
 from typing import Any
 
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+from albert_tf.files import is_remote
 from albert_tf.pretraining.manifest import read_manifest
+from albert_tf.pretraining.record_checks import (
+    count_records,
+    damaged,
+    read_records,
+    verify_file,
+)
 from albert_tf.pretraining.record_writer import parse_example
+from albert_tf.training.input import shuffle
 
-_READ_BUFFER_BYTES = 1 << 20
+# Training shuffles records in buffers of this many, 17 MB at 128 tokens and 52
+# MB at 512; `create_pretraining_data` has shuffled each file as a whole before.
+SHUFFLE_BUFFER = 16384
+
+# Files read at the same time, one record of each in turn.
+_INTERLEAVED_FILES = 16
+
 _PARALLEL_REQUESTS = 16
 _SAMPLE_RECORDS = 1000
 
@@ -42,21 +55,21 @@ class RecordFile:
     Attributes:
       path: location, on any file system TensorFlow knows.
       manifest: the manifest beside it that lists it, if there is one.
-      listed_records: number of records by the manifest; None without one.
+      counted_records: number of records; None where nobody has counted them.
     """
 
     path: str
     manifest: dict[str, Any] | None = dataclasses.field(
         default=None, repr=False, compare=False
     )
-    listed_records: int | None = None
+    counted_records: int | None = None
 
     @functools.cached_property
     def num_records(self) -> int:
-        """Number of records; a file without a manifest is read to count."""
-        if self.listed_records is not None:
-            return self.listed_records
-        return count_records(self.path)
+        """Number of records; a remote file without a manifest is read."""
+        if self.counted_records is not None:
+            return self.counted_records
+        return verify_file(self.path)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,20 +144,31 @@ def _record_files(
     paths: Iterable[str], manifest: dict[str, Any] | None
 ) -> list[RecordFile]:
     """Describes files of one folder by its manifest, which must be right."""
-    if manifest is None:
-        return [RecordFile(path) for path in paths]
     entries = {
         entry["name"]: entry
-        for split in manifest["splits"].values()
+        for split in (manifest or {"splits": {}})["splits"].values()
         for entry in split["files"]
     }
 
     def describe(path: str) -> RecordFile:
         entry = entries.get(os.path.basename(path))
+        if entry is not None:
+            _check_size(path, entry["bytes"])
+        # Remote files have the size that is listed, and are not read here.
+        if is_remote(path):
+            return RecordFile(
+                path, manifest if entry else None, entry and entry["records"]
+            )
+        records = count_records(path)
         if entry is None:
-            return RecordFile(path)
-        _check_size(path, entry["bytes"])
-        return RecordFile(path, manifest, entry["records"])
+            return RecordFile(path, None, records)
+        if records != entry["records"]:
+            raise InputError(
+                f"records {path}: {records} records, but its manifest says "
+                f"{entry['records']}; copy the folder again, or make the data "
+                "again"
+            )
+        return RecordFile(path, manifest, records)
 
     # In a bucket a thousand files would take a minute one after the other.
     with futures.ThreadPoolExecutor(_PARALLEL_REQUESTS) as pool:
@@ -165,28 +189,23 @@ def _check_size(path: str, expected: int) -> None:
         )
 
 
-def read_records(path: str | tf.Tensor) -> tf.data.TFRecordDataset:
-    """Returns the serialized records of a file; `.gz` is decompressed."""
-    is_gzip = tf.strings.regex_full_match(path, r".*\.gz")
-    compression = tf.where(is_gzip, "GZIP", "")
-    return tf.data.TFRecordDataset(
-        path, compression, buffer_size=_READ_BUFFER_BYTES
-    )
-
-
-def count_records(path: str) -> int:
-    """Reads a file to its end, verifies its checksums, and counts the records.
+def check_one_vocabulary(files: Iterable[RecordFile]) -> None:
+    """Checks that the manifests of all files are of one vocabulary.
 
     Raises:
-      InputError: the file cannot be read to its end.
+      InputError: they are not.
     """
-    count = 0
-    try:
-        for batch in read_records(path).batch(1024):
-            count += len(batch)
-    except tf.errors.OpError as error:
-        raise _damaged(path, error) from None
-    return count
+    first: dict[str, str] = {}  # fingerprint -> path
+    for file in files:
+        if file.manifest is not None:
+            fingerprint = file.manifest["tokenizer"].get("fingerprint")
+            first.setdefault(fingerprint, file.path)
+    if len(first) > 1:
+        one, other, *_ = first.values()
+        raise InputError(
+            f"records {other}: made with another vocabulary than {one}; make "
+            "all data with the same tokenizer"
+        )
 
 
 def sample_records(path: str) -> Sample | None:
@@ -202,7 +221,7 @@ def sample_records(path: str) -> Sample | None:
     try:
         records = next(iter(read_records(path).batch(_SAMPLE_RECORDS)), None)
     except tf.errors.OpError as error:
-        raise _damaged(path, error) from None
+        raise damaged(path, error.message) from None
     if records is None:
         return None
     try:
@@ -232,10 +251,47 @@ def sample_records(path: str) -> Sample | None:
     return Sample(tokens, predictions, largest)
 
 
-def _damaged(path: str, error: tf.errors.OpError) -> InputError:
-    # Without the names of TensorFlow's operations around the message.
-    reason = re.sub(r"\{\{.*?\}\}|\[Op:.*", "", error.message).strip()
-    return InputError(
-        f"records {path}: not a whole TFRecord file ({reason}); copy it again, "
-        "or make the data again"
-    )
+def records_in_order(files: Sequence[RecordFile]) -> tf.data.Dataset:
+    """Returns the serialized records of all files, once."""
+    paths = tf.data.Dataset.from_tensor_slices([file.path for file in files])
+    return paths.flat_map(read_records)
+
+
+def shuffled_records(
+    files: Sequence[RecordFile], seed: int, first_record: int
+) -> tf.data.Dataset:
+    """Returns the records of all epochs, shuffled, in buffers.
+
+    Args:
+      files: the files.
+      seed: order of the records, with the number of the epoch.
+      first_record: number of records to skip.
+    """
+    paths = tf.constant([file.path for file in files])
+    num_records = sum(file.num_records for file in files)
+    first_epoch, offset = divmod(first_record, num_records)
+    first_buffer, rest = divmod(offset, SHUFFLE_BUFFER)
+    seed = tf.constant([seed, 0], tf.int64)
+
+    def epoch_buffers(epoch: tf.Tensor) -> tf.data.Dataset:
+        epoch_seed = tf.random.experimental.stateless_fold_in(seed, epoch)
+
+        resumes = tf.cast(epoch == first_epoch, tf.int64)
+        skipped = resumes * first_buffer
+
+        def shuffled(number: tf.Tensor, buffer: tf.Tensor) -> tf.Tensor:
+            first = tf.where(number == first_buffer, resumes * rest, 0)
+            return shuffle(buffer, epoch_seed, number)[first:]
+
+        return (
+            tf.data.Dataset.from_tensor_slices(shuffle(paths, epoch_seed, -1))
+            .interleave(read_records, cycle_length=_INTERLEAVED_FILES)
+            .skip(skipped * SHUFFLE_BUFFER)
+            .batch(SHUFFLE_BUFFER)
+            .enumerate(skipped)
+            .map(shuffled)
+            .prefetch(1)
+        )
+
+    epochs = tf.data.Dataset.counter(first_epoch)
+    return epochs.flat_map(epoch_buffers)

@@ -2,39 +2,42 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
 import itertools
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import PathPatterns, split_patterns
 from albert_tf.pretraining.manifest import SPLITS, find_manifest
+from albert_tf.pretraining.record_checks import (
+    RecordLimits,
+    verify_file,
+)
 from albert_tf.pretraining.record_files import (
     RecordFile,
     Sample,
-    count_records,
+    check_one_vocabulary,
     find_record_files,
-    read_records,
+    records_in_order,
     sample_records,
+    shuffled_records,
 )
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.tokenizer_files import load_tokenizer
-from albert_tf.training.input import shuffle
 
-# Training shuffles records in buffers of this many, 17 MB at 128 tokens and 52
-# MB at 512; `create_pretraining_data` has shuffled each file as a whole before.
-SHUFFLE_BUFFER = 16384
-
-# Files read at the same time, one record of each in turn.
-_INTERLEAVED_FILES = 16
+# In the texts of errors of `dataset`: of values, and of the sizes of features.
+_BAD_VALUES = "records have values out of bounds"
+_BAD_RECORDS = (_BAD_VALUES, "ParseExample")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,10 +77,25 @@ class Records:
 
     @functools.cached_property
     def tokenizer(self) -> Tokenizer | None:
-        """The tokenizer saved with the records; None without a manifest."""
+        """The tokenizer saved with the records; None without a manifest.
+
+        Raises:
+          InputError: it is not the one that the records were made with.
+        """
         if self.manifest is None:
             return None
-        return load_tokenizer(os.path.dirname(self.files[self.split][0].path))
+        folder = os.path.dirname(self.files[self.split][0].path)
+        tokenizer = load_tokenizer(folder)
+        made_with = self.manifest["tokenizer"]
+        found = tokenizer.settings | {"fingerprint": tokenizer.fingerprint}
+        for name in found.keys() & made_with.keys():
+            if found[name] != made_with[name]:
+                raise InputError(
+                    f"{folder}: the tokenizer has {name}={found[name]}, but "
+                    f"the records were made with {made_with[name]}, says their "
+                    "manifest; copy the folder again, or make the data again"
+                )
+        return tokenizer
 
     @functools.cached_property
     def identity(self) -> str:
@@ -91,6 +109,9 @@ class Records:
 
     def check_model(self, model: AlbertConfig) -> None:
         """Checks that a model can read the records.
+
+        Of the values, only those of the files in `samples` are looked at;
+        `dataset` checks each batch.
 
         Raises:
           InputError: the vocabulary or the positions of the model are too few.
@@ -149,8 +170,13 @@ class Records:
         start_step: int = 0,
         training: bool = True,
         split: str | None = None,
+        model: AlbertConfig | None = None,
     ) -> tf.data.Dataset:
-        """Returns batches; see `pretraining_dataset`."""
+        """Returns batches; see `pretraining_dataset`.
+
+        A record with values that the model cannot be trained on is an error of
+        TensorFlow, which `explained_errors` explains.
+        """
         for name, value, least in (
             ("global_batch_size", global_batch_size, 1),
             ("start_step", start_step, 0),
@@ -160,15 +186,19 @@ class Records:
         files = self.files[split or self.split]
         first_record = start_step * global_batch_size
         if training:
-            records = _endless(files, seed, first_record)
+            records = shuffled_records(files, seed, first_record)
             batches = records.rebatch(global_batch_size, drop_remainder=True)
         else:
-            records = _in_order(files).skip(first_record)
+            records = records_in_order(files).skip(first_record)
             batches = records.batch(global_batch_size)
-        spec = _feature_spec(self.max_seq_length, self.max_predictions_per_seq)
+        limits = self._limits(model)
 
         def parse(batch: tf.Tensor) -> dict[str, tf.Tensor]:
-            return _to_batch(tf.io.parse_example(batch, spec))
+            parsed = tf.io.parse_example(batch, limits.feature_spec)
+            wrong = tf.stack([*limits.problems(parsed).values()])
+            check = tf.debugging.Assert(~tf.reduce_any(wrong), [_BAD_VALUES])
+            with tf.control_dependencies([check]):
+                return _to_batch(parsed)
 
         options = tf.data.Options()
         options.deterministic = True
@@ -182,20 +212,52 @@ class Records:
             .with_options(options)
         )
 
-    def verify(self) -> int:
-        """Reads all files to their ends and verifies their checksums.
+    def _limits(self, model: AlbertConfig | None) -> RecordLimits:
+        vocab_size, type_vocab_size = np.iinfo(np.int32).max, 2
+        if model is not None:
+            vocab_size = model.vocab_size
+            type_vocab_size = model.type_vocab_size
+        elif self.manifest is not None:
+            vocab_size = self.manifest["tokenizer"]["vocab_size"]
+        return RecordLimits(
+            self.max_seq_length,
+            self.max_predictions_per_seq,
+            vocab_size,
+            type_vocab_size,
+        )
 
-        TensorFlow does not say which file a `DataLossError` of a running
-        dataset is about; this does.
+    def verify(self, model: AlbertConfig | None = None) -> int:
+        """Reads all files to their ends, and verifies checksums and values.
 
         Returns:
           The number of records.
 
         Raises:
-          InputError: names the first file that is damaged.
+          InputError: names the first file that is damaged, or the first record
+            that has a value out of bounds.
         """
         files = itertools.chain(*self.files.values())
-        return sum(count_records(file.path) for file in files)
+        limits = self._limits(model)
+        return sum(verify_file(file.path, limits) for file in files)
+
+    @contextlib.contextmanager
+    def explained_errors(self, model: AlbertConfig) -> Iterator[None]:
+        """Explains errors of `dataset`.
+
+        TensorFlow does not say which file a running dataset failed on.
+
+        Raises:
+          InputError: names the file and the record.
+        """
+        try:
+            yield
+        except tf.errors.DataLossError:
+            self.verify(model)
+            raise
+        except tf.errors.InvalidArgumentError as error:
+            if any(reason in error.message for reason in _BAD_RECORDS):
+                self.verify(model)
+            raise
 
 
 def open_records(
@@ -231,6 +293,7 @@ def open_records(
             files["heldout"] = find_record_files(
                 folders, "heldout", manifest_in
             )
+    check_one_vocabulary(itertools.chain(*files.values()))
     samples: dict[str, Sample] = {}
     for split_files in files.values():
         samples |= _inspect(split_files)
@@ -318,63 +381,6 @@ def pretraining_dataset(
     return open_records(patterns, split).dataset(
         global_batch_size, seed=seed, start_step=start_step, training=training
     )
-
-
-def _in_order(files: Sequence[RecordFile]) -> tf.data.Dataset:
-    paths = tf.data.Dataset.from_tensor_slices([file.path for file in files])
-    return paths.flat_map(read_records)
-
-
-def _endless(
-    files: Sequence[RecordFile], seed: int, first_record: int
-) -> tf.data.Dataset:
-    """Returns the records of all epochs from `first_record` on, in buffers."""
-    paths = tf.constant([file.path for file in files])
-    num_records = sum(file.num_records for file in files)
-    first_epoch, offset = divmod(first_record, num_records)
-    first_buffer, rest = divmod(offset, SHUFFLE_BUFFER)
-    seed = tf.constant([seed, 0], tf.int64)
-
-    def epoch_buffers(epoch: tf.Tensor) -> tf.data.Dataset:
-        epoch_seed = tf.random.experimental.stateless_fold_in(seed, epoch)
-
-        resumes = tf.cast(epoch == first_epoch, tf.int64)
-        skipped = resumes * first_buffer
-
-        def shuffled(number: tf.Tensor, buffer: tf.Tensor) -> tf.Tensor:
-            first = tf.where(number == first_buffer, resumes * rest, 0)
-            return shuffle(buffer, epoch_seed, number)[first:]
-
-        return (
-            tf.data.Dataset.from_tensor_slices(shuffle(paths, epoch_seed, -1))
-            .interleave(read_records, cycle_length=_INTERLEAVED_FILES)
-            .skip(skipped * SHUFFLE_BUFFER)
-            .batch(SHUFFLE_BUFFER)
-            .enumerate(skipped)
-            .map(shuffled)
-            .prefetch(1)
-        )
-
-    epochs = tf.data.Dataset.counter(first_epoch)
-    return epochs.flat_map(epoch_buffers)
-
-
-def _feature_spec(
-    max_seq_length: int, max_predictions_per_seq: int
-) -> dict[str, tf.io.FixedLenFeature]:
-    tokens = tf.io.FixedLenFeature([max_seq_length], tf.int64)
-    predictions = tf.io.FixedLenFeature([max_predictions_per_seq], tf.int64)
-    return {
-        "input_ids": tokens,
-        "input_mask": tokens,
-        "segment_ids": tokens,
-        "masked_lm_positions": predictions,
-        "masked_lm_ids": predictions,
-        "masked_lm_weights": tf.io.FixedLenFeature(
-            [max_predictions_per_seq], tf.float32
-        ),
-        "next_sentence_labels": tf.io.FixedLenFeature([], tf.int64),
-    }
 
 
 def _to_batch(parsed: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:

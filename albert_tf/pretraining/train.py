@@ -26,6 +26,7 @@ from albert_tf.pretraining.learning_rate import (
     make_schedule,
 )
 from albert_tf.pretraining.loss import PretrainingLoss
+from albert_tf.pretraining.manifest import DATA_FILE
 from albert_tf.pretraining.records import Records, open_records
 from albert_tf.pretraining.summary import start_summary
 from albert_tf.text.tokenizer_files import tokenizer_files
@@ -42,7 +43,6 @@ from albert_tf.training.trainer import Trainer, TrainingResult
 from albert_tf.training.workers import is_chief
 
 MODEL_CONFIG_FILE = "config.json"
-DATA_FILE = "data_manifest.json"
 
 
 def pretrain(
@@ -198,18 +198,21 @@ def _train(
             config.train_batch_size,
             seed=config.seed,
             start_step=start_step,
+            model=config.architecture,
         )
 
     evaluate = None
     if records.has_heldout:
         size = config.eval_batch_size
         evaluator = Evaluator(strategy, model, loss, size)
-        heldout = records.dataset(size, training=False, split="heldout")
+        heldout = records.dataset(
+            size, training=False, split="heldout", model=config.architecture
+        )
 
         def evaluate():
             return evaluator(heldout, config.max_eval_steps or None)
 
-    try:
+    with records.explained_errors(config.architecture):
         return Trainer(
             config,
             strategy,
@@ -229,6 +232,3 @@ def _train(
                 records.sentence_order,
             ),
         )
-    except tf.errors.DataLossError:
-        records.verify()  # Names the damaged file; TensorFlow does not.
-        raise

@@ -115,6 +115,15 @@ def test_one_checkpoint_of_a_run(runs, records):
             evaluate_pretraining(run, records, checkpoint=checkpoint)
 
 
+def test_records_of_another_vocabulary_are_refused(runs, records, tmp_path):
+    other = shutil.copytree(records, tmp_path / "other")
+    manifest = json.loads((other / "manifest.json").read_text())
+    manifest["tokenizer"]["fingerprint"] = "0" * 64
+    (other / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(InputError, match="another vocabulary than the run"):
+        evaluate_pretraining(runs / "plain", other)
+
+
 @pytest.fixture
 def damaged(runs, tmp_path):
     """A copy of `plain` whose checkpoint of step 2 is damaged."""

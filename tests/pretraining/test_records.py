@@ -1,9 +1,12 @@
 """Records are found and checked once, and refused where they do not fit."""
 
 import collections
+import gzip
 import json
+import os
 import pathlib
 import shutil
+import struct
 
 import numpy as np
 import pytest
@@ -13,9 +16,14 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.pretraining import manifest, record_files
 from albert_tf.pretraining.manifest import read_manifest
-from albert_tf.pretraining.record_files import count_records, read_records
-from albert_tf.pretraining.record_writer import parse_example
+from albert_tf.pretraining.record_checks import count_records, read_records
+from albert_tf.pretraining.record_writer import (
+    parse_example,
+    serialize_examples,
+)
 from albert_tf.pretraining.records import open_records
+from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
+from albert_tf.text.vocabulary import VocabularyConfig, train_vocabulary
 
 FITTING = AlbertConfig(
     vocab_size=200,
@@ -108,30 +116,15 @@ def test_opening_looks_at_each_file_once(folder, monkeypatch):
     assert records.identity == records.identity
     assert records.tokenizer is records.tokenizer
     files = [*records.files["train"], *records.files["heldout"]]
+    assert all(file.num_records for file in files)
     data = {key: n for key, n in looks.items() if "tfrecord" in key[1]}
     assert data == {
         **{("stat", file.path): 1 for file in files},
+        **{("count_records", file.path): 1 for file in files},
         ("sample_records", files[0].path): 1,
         ("sample_records", files[-1].path): 1,
     }
     assert looks["read_bytes", f"{folder}/manifest.json"] == 1
-
-
-def test_files_without_a_manifest_are_counted_once(folder, monkeypatch):
-    (folder / "manifest.json").unlink()
-    counted = collections.Counter()
-    original = record_files.count_records
-
-    def counting(path):
-        counted[path] += 1
-        return original(path)
-
-    monkeypatch.setattr(record_files, "count_records", counting)
-    records = open_records(f"{folder}/pretraining-*")
-    assert not counted
-    for step in (0, 3):
-        records.dataset(8, start_step=step)
-    assert counted == {file.path: 1 for file in records.files["train"]}
 
 
 def test_fitting_records_have_their_sizes(folder, small_tokenizer):
@@ -152,6 +145,82 @@ def test_googles_records_fit(shared):
     assert records.verify() == 1151
 
 
+def test_lengths_that_no_file_has(tmp_path):
+    """TensorFlow would allocate them, and crash."""
+    path = write_records(tmp_path / "a.tfrecord", *[b"x" * 100] * 3)
+    good = path.read_bytes()
+    for length in (101, 2**40, 2**63, 2**64 - 1):
+        header = struct.pack("<Q", length)
+        checksum = struct.pack("<I", masked_crc32c(header))
+        bad = good[:116] + header + checksum + good[128:]
+        path.write_bytes(bad)
+        packed = tmp_path / "a.tfrecord.gz"
+        packed.write_bytes(gzip.compress(bad))
+        for file in (path, packed):
+            with pytest.raises(InputError, match="not a whole TFRecord"):
+                open_records(file)
+
+
+def masked_crc32c(data):
+    """The checksum of TFRecord files."""
+    value = 0xFFFFFFFF
+    for byte in data:
+        value ^= byte
+        for _ in range(8):
+            value = value >> 1 ^ 0x82F63B78 * (value & 1)
+    value ^= 0xFFFFFFFF
+    return ((value >> 15 | value << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def test_records_that_are_no_files(tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(InputError, match="fifo: not a regular file"):
+        open_records(tmp_path / "fifo")
+
+
+def test_counts_are_those_of_the_manifest(folder):
+    text = (folder / "manifest.json").read_text()
+    manifest = json.loads(text)
+    manifest["splits"]["train"]["files"][1]["records"] += 1
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(InputError, match=r"00001.*records, but its manifest"):
+        open_records(folder)
+
+
+@pytest.mark.parametrize("position", [0, 100, -1])
+def test_another_tokenizer_than_that_of_the_records(folder, position):
+    model = bytearray((folder / "spiece.model").read_bytes())
+    model[position] ^= 1
+    (folder / "spiece.model").write_bytes(model)
+    with pytest.raises(InputError):
+        _ = open_records(folder).tokenizer
+
+
+def test_other_settings_and_vocabularies_of_the_same_size(
+    create, folder, documents, tmp_path
+):
+    sentences = [sentence for d in documents for sentence in d][::-2]
+    config = VocabularyConfig(vocab_size=200)
+    path = train_vocabulary(sentences, tmp_path / "other", config)
+    tokenizer = AlbertTokenizer.from_file(path)
+    other, _ = create("other", tokenizer=tokenizer)
+    with pytest.raises(InputError, match="made with another vocabulary than"):
+        open_records([folder, other])
+    names = ("spiece.model", "tokenizer_config.json")
+    own = [(folder / name).read_bytes() for name in names]
+    for name in names:
+        shutil.copy(other / name, folder)
+    with pytest.raises(InputError, match="the tokenizer has fingerprint="):
+        _ = open_records(folder).tokenizer
+    for name, content in zip(names, own, strict=True):
+        (folder / name).write_bytes(content)
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    settings["do_lower_case"] = False
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    with pytest.raises(InputError, match="tokenizer has do_lower_case=False"):
+        _ = open_records(folder).tokenizer
+
+
 def test_baselines_are_those_of_the_split(folder):
     splits = read_manifest(folder)["splits"]
     records = open_records(folder, heldout=True)
@@ -162,6 +231,101 @@ def test_baselines_are_those_of_the_split(folder):
             "sop_chance": max(labels.values()) / sum(labels.values()),
         }
     assert records.baselines() == records.baselines("train")
+
+
+def spoil(name, value, index=0):
+    """Returns a change of one value of the features of a record."""
+
+    def change(features):
+        features[name] = features[name].copy()
+        features[name][index] = value
+
+    return change
+
+
+def pads_a_prediction(features):
+    features["masked_lm_positions"][0] = 63
+    features["input_mask"][63] = 0
+
+
+def forgets_weights(features):
+    features["masked_lm_weights"][:] = 0
+
+
+def forgets_mask(features):
+    features["input_mask"][:] = 0
+
+
+def has_two_labels(features):
+    features["next_sentence_labels"] = np.array([0, 1])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (spoil("input_ids", -1), "input_ids must be from 0 to 199"),
+        (spoil("input_ids", 200), "input_ids must be from 0 to 199"),
+        (spoil("input_ids", 2**32 + 5), "input_ids must be from 0 to 199"),
+        (spoil("masked_lm_ids", -1), "masked_lm_ids must be from 0 to 199"),
+        (spoil("masked_lm_ids", 200), "masked_lm_ids must be from 0 to 199"),
+        (spoil("masked_lm_positions", -1), "positions must be from 0 to 63"),
+        (spoil("masked_lm_positions", 64), "positions must be from 0 to 63"),
+        (spoil("masked_lm_positions", 2**32), "positions must be from 0 to 63"),
+        (spoil("segment_ids", -1), "segment_ids must be from 0 to 1"),
+        (spoil("segment_ids", 2), "segment_ids must be from 0 to 1"),
+        (spoil("input_mask", 7), "input_mask must be from 0 to 1"),
+        (spoil("next_sentence_labels", 2), "labels must be from 0 to 1"),
+        (spoil("masked_lm_weights", -1.0), "weights must be finite, and not"),
+        (spoil("masked_lm_weights", np.nan), "weights must be finite, and not"),
+        (spoil("masked_lm_weights", np.inf), "weights must be finite, and not"),
+        (forgets_weights, "masked_lm_weights are 0 everywhere"),
+        (forgets_mask, "input_mask is 0 everywhere"),
+        (pads_a_prediction, "a prediction where input_mask is 0"),
+        (has_two_labels, "it has not 64 tokens and 10 predictions like others"),
+    ],
+)
+def test_values_that_cannot_be_trained_on(spoiled, change, message):
+    """In one record, that opening the files does not look at."""
+    path = spoiled(change)
+    records = open_records(path)
+    records.check_model(FITTING)
+    for training in (True, False):
+        batches = records.dataset(8, training=training, model=FITTING)
+        with (
+            pytest.raises(InputError, match=message) as caught,
+            records.explained_errors(FITTING),
+        ):
+            list(batches.take(300))
+        assert str(caught.value).startswith(f"records {path}: record 1003: ")
+
+
+@pytest.fixture
+def spoiled(tmp_path):
+    """Returns `spoiled(change)`: a file whose record 1003 is changed."""
+
+    def make(change):
+        features = {
+            "input_ids": np.arange(64),
+            "input_mask": np.ones(64, np.int64),
+            "segment_ids": np.arange(64) // 32,
+            "token_boundary": np.ones(64, np.int64),
+            "masked_lm_positions": np.arange(1, 11),
+            "masked_lm_ids": np.arange(10, 20),
+            "masked_lm_weights": np.ones(10, np.float32),
+            "next_sentence_labels": np.zeros(1, np.int64),
+        }
+
+        def serialize():
+            row = {name: values[None] for name, values in features.items()}
+            return serialize_examples(row)
+
+        [good] = serialize()
+        change(features)
+        [bad] = serialize()
+        records = [good] * 1002 + [bad] + [good] * 7
+        return write_records(tmp_path / "a.tfrecord", *records)
+
+    return make
 
 
 def test_identity_is_that_of_the_content(folder, create, tmp_path):

@@ -13,6 +13,11 @@ from albert_tf.export.export import export
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.pretraining.evaluate import evaluate_pretraining
 from albert_tf.pretraining.manifest import read_manifest
+from albert_tf.pretraining.record_checks import read_records
+from albert_tf.pretraining.record_writer import (
+    parse_example,
+    serialize_examples,
+)
 from albert_tf.pretraining.train import pretrain
 from albert_tf.training.logging import read_metrics
 
@@ -126,6 +131,24 @@ def test_a_run_looks_at_each_record_file_once(
     pretrain(pretrain_config(records, run))
     shards = {path.name: 1 for path in records.glob("*.tfrecord")}
     assert {x: sizes_asked[x] for x in shards} == shards
+
+
+def test_a_record_that_cannot_be_trained_on_is_named(
+    records, tmp_path, pretrain_config
+):
+    path = shutil.copy(min(records.glob("*.tfrecord")), tmp_path)
+    rows = [
+        parse_example(row) for row in read_records(path).as_numpy_iterator()
+    ]
+    rows[-1]["masked_lm_positions"][0] = -1
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for row in rows:
+            features = {name: values[None] for name, values in row.items()}
+            writer.write(serialize_examples(features)[0])
+    with pytest.raises(
+        InputError, match=f"{path}: record {len(rows)}: masked_lm_positions"
+    ):
+        pretrain(pretrain_config(path, tmp_path / "run", steps=200))
 
 
 def test_other_records_are_another_run(run, make_records, pretrain_config):

@@ -1,0 +1,207 @@
+"""Checks of TFRecord files: their lengths, checksums and values."""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import os
+import re
+import struct
+import zlib
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.files import is_remote
+
+_READ_BUFFER_BYTES = 1 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class RecordLimits:
+    """Sizes of records, and the bounds of their values.
+
+    Attributes:
+      max_seq_length: tokens of each record.
+      max_predictions_per_seq: predictions of each record.
+      vocab_size: token ids are below.
+      type_vocab_size: segment ids are below.
+    """
+
+    max_seq_length: int
+    max_predictions_per_seq: int
+    vocab_size: int
+    type_vocab_size: int
+
+    @property
+    def feature_spec(self) -> dict[str, tf.io.FixedLenFeature]:
+        """What `tf.io.parse_example` needs to know."""
+        tokens = tf.io.FixedLenFeature([self.max_seq_length], tf.int64)
+        size = [self.max_predictions_per_seq]
+        return {
+            "input_ids": tokens,
+            "input_mask": tokens,
+            "segment_ids": tokens,
+            "masked_lm_positions": tf.io.FixedLenFeature(size, tf.int64),
+            "masked_lm_ids": tf.io.FixedLenFeature(size, tf.int64),
+            "masked_lm_weights": tf.io.FixedLenFeature(size, tf.float32),
+            "next_sentence_labels": tf.io.FixedLenFeature([], tf.int64),
+        }
+
+    def problems(self, parsed: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Finds the records whose values are out of bounds.
+
+        The models look ids and positions up without a check of their own: what
+        is out of bounds gives zeros, or another record's tokens.
+
+        Args:
+          parsed: `feature_spec` of `[batch]` records, still in int64.
+
+        Returns:
+          Problem -> bool `[batch]`, whether a record has it.
+        """
+        bounds = {
+            "input_ids": self.vocab_size,
+            "input_mask": 2,
+            "segment_ids": self.type_vocab_size,
+            "masked_lm_positions": self.max_seq_length,
+            "masked_lm_ids": self.vocab_size,
+            "next_sentence_labels": 2,
+        }
+
+        def rows(wrong: tf.Tensor) -> tf.Tensor:
+            return tf.reduce_any(tf.reshape(wrong, [tf.shape(wrong)[0], -1]), 1)
+
+        weights = parsed["masked_lm_weights"]
+        mask = parsed["input_mask"]
+        positions = tf.clip_by_value(
+            parsed["masked_lm_positions"], 0, self.max_seq_length - 1
+        )
+        predicts_padding = (weights != 0) & (
+            tf.gather(mask, positions, batch_dims=1) == 0
+        )
+        return {
+            f"{name} must be from 0 to {bound - 1}": rows(
+                (parsed[name] < 0) | (parsed[name] >= bound)
+            )
+            for name, bound in bounds.items()
+        } | {
+            "input_mask is 0 everywhere": ~rows(mask != 0),
+            "masked_lm_weights must be finite, and not below 0": rows(
+                (weights < 0) | ~tf.math.is_finite(weights)
+            ),
+            "masked_lm_weights are 0 everywhere": ~rows(weights != 0),
+            "a prediction where input_mask is 0": rows(predicts_padding),
+        }
+
+
+def read_records(path: str | tf.Tensor) -> tf.data.TFRecordDataset:
+    """Returns the serialized records of a file; `.gz` is decompressed."""
+    is_gzip = tf.strings.regex_full_match(path, r".*\.gz")
+    compression = tf.where(is_gzip, "GZIP", "")
+    return tf.data.TFRecordDataset(
+        path, compression, buffer_size=_READ_BUFFER_BYTES
+    )
+
+
+# Before a record stand its length and a checksum of that, after it another.
+_LENGTH = struct.Struct("<Q")
+_FRAME_BYTES = 16
+
+
+def count_records(path: str) -> int:
+    """Counts the records of a local file by their lengths.
+
+    TensorFlow allocates the length that a record claims before it reads, and
+    crashes where there is not as much memory. So this comes first.
+
+    Raises:
+      InputError: the file is not a regular one, or a record claims more bytes
+        than there are.
+    """
+    if not os.path.isfile(path):
+        raise InputError(f"records {path}: not a regular file")
+    opener = gzip.open if path.endswith(".gz") else open
+    number = 0
+    try:
+        with opener(path, "rb") as file:
+            while header := file.read(_LENGTH.size):
+                number += 1
+                if len(header) < _LENGTH.size:
+                    raise EOFError("the file ends in a record")
+                (length,) = _LENGTH.unpack(header)
+                rest = length + _FRAME_BYTES - _LENGTH.size
+                # The last byte has to be there; seeking beyond it is no error.
+                file.seek(rest - 1, os.SEEK_CUR)
+                if not file.read(1):
+                    raise EOFError(
+                        f"it claims {length} bytes, more than follow"
+                    )
+    except (OSError, EOFError, OverflowError, ValueError, zlib.error) as error:
+        raise damaged(path, f"record {number}: {error}") from None
+    return number
+
+
+def verify_file(path: str, limits: RecordLimits | None = None) -> int:
+    """Reads a file to its end: checksums and, if asked, values.
+
+    Args:
+      path: the file.
+      limits: what the values are checked against.
+
+    Returns:
+      The number of records.
+
+    Raises:
+      InputError: the file is damaged, or a record has a value that no model can
+        be trained on; the message has the number of the first one.
+    """
+    if not is_remote(path):
+        count_records(path)
+    count = 0
+    try:
+        for batch in read_records(path).batch(1024):
+            if limits is not None:
+                _check_batch(path, batch, limits, count)
+            count += len(batch)
+    except (tf.errors.DataLossError, tf.errors.NotFoundError) as error:
+        raise damaged(path, error.message) from None
+    return count
+
+
+def _check_batch(
+    path: str, batch: tf.Tensor, limits: RecordLimits, first: int
+) -> None:
+    """Checks the values of records; `first` is the number of those before."""
+    try:
+        parsed = tf.io.parse_example(batch, limits.feature_spec)
+        problems = limits.problems(parsed)
+    except tf.errors.InvalidArgumentError:
+        if len(batch) > 1:  # TensorFlow does not say which one it is.
+            half = len(batch) // 2
+            _check_batch(path, batch[:half], limits, first)
+            _check_batch(path, batch[half:], limits, first + half)
+            return
+        problems = {
+            f"it has not {limits.max_seq_length} tokens and "
+            f"{limits.max_predictions_per_seq} predictions like others": [True]
+        }
+    rows = {name: np.flatnonzero(wrong) for name, wrong in problems.items()}
+    found = [(wrong[0], name) for name, wrong in rows.items() if len(wrong)]
+    if found:
+        row, problem = min(found, key=lambda each: each[0])
+        raise InputError(
+            f"records {path}: record {first + row + 1}: {problem}; make the "
+            "data again"
+        )
+
+
+def damaged(path: str, reason: str) -> InputError:
+    """Returns the error for a file that cannot be read to its end."""
+    # Without the names of TensorFlow's operations around the message.
+    reason = re.sub(r"\{\{.*?\}\}|\[Op:.*", "", reason).strip()
+    return InputError(
+        f"records {path}: not a whole TFRecord file ({reason}); copy it again, "
+        "or make the data again"
+    )
