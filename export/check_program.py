@@ -62,9 +62,8 @@ def difference(found, expected, name: str, mask=None) -> float:
     that are not floating-point numbers have to be equal.
 
     Args:
-      found: the array to check.
-      expected: the array it should be close to.
-      name: the arrays' name, for the error.
+      found, expected: the arrays.
+      name: their name, for the error.
       mask: `[batch, seq]`, 0 where values are not compared; None: all are.
 
     Raises:
@@ -96,8 +95,7 @@ def compare(found: Mapping, expected: Mapping, mask=None) -> float:
     """Returns the largest difference of outputs by name.
 
     Args:
-      found: the outputs.
-      expected: some of them.
+      found, expected: the outputs, and what some of them should be.
       mask: `[batch, seq]`: 0 where `sequence_output` is not compared. Packed
         models return zeros for padding.
 
@@ -132,16 +130,15 @@ class SavedModel:
     """An exported SavedModel, and its checks: methods that return a figure."""
 
     def __init__(self, folder: str, manifest: Mapping):
-        self._folder, self._manifest = folder, manifest
+        self._folder, self.manifest = folder, manifest
         self._kind = manifest["kind"]
         self.root = tf.saved_model.load(folder)
 
-    def checks(self) -> dict:
-        """Returns name -> check."""
-        checks = {"signatures": self.signatures, "tokenizer": self.tokenizer}
-        if "weights" in self._manifest:
-            checks |= {"weights": self.weights, "training": self.training}
-        return checks
+    @property
+    def checks(self) -> tuple[str, ...]:
+        """The names of the checks."""
+        weights = ("weights", "training") if "weights" in self.manifest else ()
+        return ("signatures", "tokenizer", *weights)
 
     def call(self, endpoint: str, inputs: Mapping) -> dict[str, np.ndarray]:
         """Returns the outputs of a signature, of the object ("") or a part."""
@@ -167,10 +164,10 @@ class SavedModel:
             for endpoint in self._endpoints()
             for variable in endpoint.variables
         }
-        names = sorted(self._manifest["weights"])
+        names = sorted(self.manifest["weights"])
         expect_equal(sorted(weights), names, "names")
         digest = weights_fingerprint(weights)
-        expect_equal(digest, self._manifest["weights_sha256"], "sha256")
+        expect_equal(digest, self.manifest["weights_sha256"], "sha256")
         count = sum(value.size for value in weights.values())
         return f"{count:,} parameters, {digest[:12]}..."
 
@@ -191,7 +188,7 @@ class SavedModel:
         """Checks names, and that signature and object return the same."""
         declared = _SIGNATURES.get(self._kind) or {
             name: (names["inputs"], names["outputs"])
-            for name, names in self._manifest["signatures"].items()
+            for name, names in self.manifest["signatures"].items()
         }
         examples = {}
         for name, (inputs, outputs) in declared.items():
@@ -211,7 +208,7 @@ class SavedModel:
 
     def tokenizer(self) -> str:
         """Checks the vocabulary's sha256, and `do_lower_case`."""
-        tokenizer = self._manifest["tokenizer"]
+        tokenizer = self.manifest["tokenizer"]
         if tokenizer is None:
             raise Skipped("exported without a tokenizer")
         is_wordpiece = tokenizer["file"].endswith(".txt")
@@ -230,7 +227,7 @@ class SavedModel:
     def _endpoints(self) -> list:
         """Returns the object and, of an encoder, its heads."""
         heads = [head for head in ("mlm", "sop") if self._kind == "encoder"]
-        components = {name.split("/")[0] for name in self._manifest["weights"]}
+        components = {name.split("/")[0] for name in self.manifest["weights"]}
         heads = [head for head in heads if f"{head}_head" in components]
         for head in heads:
             expect(hasattr(self.root, head), f".{head} is missing")
@@ -242,12 +239,10 @@ class LiteRtModel:
 
     def __init__(self, folder: str, manifest: Mapping):
         self._path = os.path.join(folder, manifest["file"])
-        self._manifest = manifest
+        self.manifest = manifest
         self._run = tf.lite.Interpreter(self._path).get_signature_runner()
 
-    def checks(self) -> dict:
-        """Returns name -> check."""
-        return {"sha256": self.sha256, "signatures": self.signatures}
+    checks = ("sha256", "signatures")
 
     def call(self, endpoint: str, inputs: Mapping) -> dict[str, np.ndarray]:
         """Returns the outputs of the only signature, computed row by row."""
@@ -262,15 +257,15 @@ class LiteRtModel:
     def sha256(self) -> str:
         """Checks the sha256 of the file, with the vocabulary inside."""
         digest = _sha256(self._path)
-        expect_equal(digest, self._manifest["sha256"], "sha256")
+        expect_equal(digest, self.manifest["sha256"], "sha256")
         return f"{digest[:12]}..."
 
     def signatures(self) -> str:
         """Checks names, and that two calls return the same numbers."""
-        declared = self._manifest["signatures"]["serving_default"]
+        declared = self.manifest["signatures"]["serving_default"]
         found = sorted(self._run.get_input_details())
         expect_equal(found, sorted(declared["inputs"]), "inputs")
-        ones = np.ones([1, self._manifest["seq_length"]], "int32")
+        ones = np.ones([1, self.manifest["seq_length"]], "int32")
         first, second = (
             self.call("", dict.fromkeys(found, ones)) for _ in "12"
         )
@@ -293,10 +288,11 @@ def _sha256(path: str) -> str:
         return hashlib.sha256(file.read()).hexdigest()
 
 
-def same_as_source(model, case: Mapping, quantization: str = "none") -> str:
-    """Checks that outputs are those of the source model, see `check.Case`."""
+def same_as_source(model, case: Mapping) -> str:
+    """Checks that outputs are those of the source model, see `Case`."""
     inputs, expected = case["inputs"], case["outputs"]
     found = model.call(case["endpoint"], inputs)
+    quantization = model.manifest.get("quantization", "none")
     if quantization != "none":
         error = max(relative_error(found[x], expected[x]) for x in expected)
         raise Skipped(
@@ -309,15 +305,15 @@ def same_as_source(model, case: Mapping, quantization: str = "none") -> str:
 
 
 def read_cases(path: str) -> list[dict]:
-    """Returns the cases that `check_export` has written."""
+    """Returns the cases that `reference.write_cases` has written."""
+    cases: dict[str, dict] = {}
     with np.load(path) as file:
-        cases = json.loads(str(file["cases"]))
-        for number, case in enumerate(cases):
-            for part in ("inputs", "outputs"):
-                case[part] = {
-                    x: file[f"{number}/{part}/{x}"] for x in case[part]
-                }
-    return cases
+        for key, array in file.items():
+            number, name, endpoint, part, array_name = key.split("/")
+            case = {"name": name, "endpoint": endpoint}
+            case = cases.setdefault(number, case)
+            case.setdefault(part, {})[array_name] = array
+    return list(cases.values())
 
 
 def finding(name: str, check, *arguments) -> dict[str, str]:
@@ -334,16 +330,21 @@ def finding(name: str, check, *arguments) -> dict[str, str]:
     return {"name": name, "result": result, "figure": figure[:200]}
 
 
-def main(folder: str, findings: str, cases: str) -> None:
-    """Writes a line of JSON per finding, and {} at the end."""
+def load_export(folder: str) -> SavedModel | LiteRtModel:
+    """Loads an export."""
     with open(os.path.join(folder, "export.json"), encoding="utf-8") as file:
         manifest = json.load(file)
     is_litert = manifest["kind"] == "litert"
+    return (LiteRtModel if is_litert else SavedModel)(folder, manifest)
+
+
+def main(folder: str, findings: str, cases: str) -> None:
+    """Writes a line of JSON per finding, and {} at the end."""
     model = None
 
     def load():
         nonlocal model
-        model = (LiteRtModel if is_litert else SavedModel)(folder, manifest)
+        model = load_export(folder)
         return f"TensorFlow {tf.__version__}, without albert_tf"
 
     with open(findings, "w", encoding="utf-8") as file:
@@ -354,12 +355,12 @@ def main(folder: str, findings: str, cases: str) -> None:
 
         add("loads", load)
         if model is not None:
-            for name, check in model.checks().items():
-                add(name, check)
-            quantization = manifest.get("quantization", "none")
+            for name in model.checks:
+                add(name, getattr(model, name))
             for case in read_cases(cases):
-                name = f"source model: {case['name']}"
-                add(name, same_as_source, model, case, quantization)
+                add(
+                    f"source model: {case['name']}", same_as_source, model, case
+                )
         print("{}", file=file)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+from collections.abc import Iterator
 
 import numpy as np
 import tensorflow as tf
@@ -14,6 +15,7 @@ from albert_tf.export.manifest import (
     describe_weights,
 )
 from albert_tf.export.model_card import describe_export
+from albert_tf.export.reference import Case, as_arrays, random_ids
 from albert_tf.export.saved_model import (
     Endpoint,
     Tensors,
@@ -22,6 +24,7 @@ from albert_tf.export.saved_model import (
     training_function,
 )
 from albert_tf.folders import new_folder
+from albert_tf.interop.checkpoint import Checkpoint
 from albert_tf.layers.dropout import dropout_seeds
 from albert_tf.models.base import ENCODER_INPUTS, MASKED_LM_POSITIONS
 from albert_tf.models.encoder import AlbertEncoder
@@ -271,3 +274,29 @@ def _signature(graph: EncoderGraph):
         }
 
     return serve
+
+
+def encoder_cases(
+    model: AlbertPretrainer | AlbertEncoder, checkpoint: Checkpoint
+) -> Iterator[Case]:
+    """Yields what an export of a model has to return.
+
+    Args:
+      model: the model.
+      checkpoint: what it was loaded from.
+    """
+    heads = isinstance(model, AlbertPretrainer)
+    encoder = model.encoder if isinstance(model, AlbertPretrainer) else model
+    ids = random_ids(checkpoint, model.config.max_position_embeddings)
+    outputs = as_arrays(encoder(ids), "sequence_output", "pooled_output")
+    yield Case("random ids", "", ids, outputs)
+    if not heads:
+        return
+    # The first and the last real token, and one in the middle.
+    last = np.sum(ids["input_mask"], axis=1) - 1
+    positions = np.stack([0 * last, last, last // 2], 1).astype("int32")
+    inputs = {**ids, MASKED_LM_POSITIONS: positions}
+    outputs = model(inputs)
+    yield Case("random ids", "mlm", inputs, as_arrays(outputs, "mlm_logits"))
+    if "sop_logits" in outputs:
+        yield Case("random ids", "sop", ids, as_arrays(outputs, "sop_logits"))

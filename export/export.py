@@ -7,13 +7,15 @@ import dataclasses
 import os
 import pathlib
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from albert_tf.errors import InputError
 from albert_tf.export.config import ExportConfig
-from albert_tf.export.encoder import export_encoder
+from albert_tf.export.encoder import encoder_cases, export_encoder
 from albert_tf.export.litert import (
     export_litert,
+    litert_cases,
     task_calibration,
     task_program,
     text_calibration,
@@ -23,11 +25,19 @@ from albert_tf.export.litert_conversion import (
     encoder_program,
 )
 from albert_tf.export.origin import origin_of_checkpoint, origin_of_task
-from albert_tf.export.preprocessor import export_preprocessor
-from albert_tf.export.task import export_task
-from albert_tf.export.text_encoder import export_text_encoder
+from albert_tf.export.preprocessor import (
+    export_preprocessor,
+    preprocessor_cases,
+)
+from albert_tf.export.reference import Case
+from albert_tf.export.task import export_task, task_cases
+from albert_tf.export.text_encoder import (
+    export_text_encoder,
+    text_encoder_cases,
+)
 from albert_tf.files import check_not_input, split_patterns
 from albert_tf.finetuning.model_folder import load_model, open_model_folder
+from albert_tf.finetuning.task_config import TaskConfig
 from albert_tf.interop.checkpoint import Checkpoint
 from albert_tf.interop.formats.run_folder import fine_tuned_model
 from albert_tf.interop.open_checkpoint import open_checkpoint
@@ -177,6 +187,64 @@ def _export_encoder(
                 packed=config.packed is not False,
                 **arguments,
                 **tokenizer.settings,
+            )
+
+
+def source_cases(
+    model: str | os.PathLike[str], manifest: Mapping[str, Any]
+) -> list[Case]:
+    """Returns what an export's source model returns for some inputs.
+
+    Args:
+      model: the checkpoint that the export was made from.
+      manifest: the values of `export.json`.
+
+    Raises:
+      InputError: `model` cannot be opened, or has another architecture or
+        task than the export.
+    """
+    checkpoint = open_checkpoint(model, head="classifier_head")
+    tokenizer = checkpoint_tokenizer(checkpoint, model)
+    config = checkpoint.config.to_dict()
+    _check_same(model, config, manifest.get("config", {}))
+    if "task" in manifest:
+        config = TaskConfig.from_dict(manifest["task"]).to_dict()
+        expected = {name: config[name] for name in ("task_type", "labels")}
+        found = open_model_folder(model).task_config.to_dict()
+        _check_same(model, found, expected)
+    encoder_of = AlbertEncoder.from_checkpoint
+    length = manifest.get("seq_length", 0)
+    match manifest["kind"]:
+        case "encoder":
+            cases = encoder_cases(pretrained_model(checkpoint), checkpoint)
+        case "preprocessor":
+            cases = preprocessor_cases(tokenizer, length)
+        case "text_encoder":
+            cases = text_encoder_cases(
+                encoder_of(checkpoint), tokenizer, length
+            )
+        case "task":
+            cases = task_cases(model, manifest["task"]["settings"])
+        case "litert" if "task" in manifest:
+            settings = manifest["task"]["settings"]
+            loaded = load_model(model, settings, packed=False)
+            cases = litert_cases(task_program(loaded), checkpoint)
+        case _:  # The LiteRT file of an encoder.
+            program = encoder_program(encoder_of(checkpoint), seq_length=length)
+            cases = litert_cases(program, checkpoint)
+    return list(cases)
+
+
+def _check_same(
+    model: str | os.PathLike[str],
+    found: Mapping[str, Any],
+    expected: Mapping[str, Any],
+) -> None:
+    for name, value in expected.items():
+        if found[name] != value:
+            raise InputError(
+                f"model={os.fspath(model)} has {name}={found[name]}, but the "
+                f"export {value}; name the checkpoint it was made from"
             )
 
 

@@ -9,6 +9,8 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from albert_tf.export.config import ExportConfig
 from albert_tf.export.litert_conversion import (
     ConstantGraph,
@@ -25,12 +27,14 @@ from albert_tf.export.manifest import (
     describe_weights,
 )
 from albert_tf.export.model_card import describe_export
+from albert_tf.export.reference import Case, as_arrays, random_ids
 from albert_tf.files import PathPatterns
 from albert_tf.finetuning.data import examples_from_lines, read_examples
 from albert_tf.finetuning.examples import BadExamples
 from albert_tf.finetuning.model_folder import FinetunedModel
 from albert_tf.finetuning.task_type import TaskType
 from albert_tf.folders import new_folder
+from albert_tf.interop.checkpoint import Checkpoint
 from albert_tf.pretraining.documents import find_text_files, read_documents
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.tokenizer_files import tokenizer_files
@@ -229,3 +233,23 @@ def _text_lines(patterns: PathPatterns) -> Iterator[str]:
     for path in find_text_files(patterns):
         for document in read_documents(path):
             yield from document
+
+
+def litert_cases(
+    program: LiteRtProgram, checkpoint: Checkpoint
+) -> Iterator[Case]:
+    """Yields what a LiteRT model of a program has to return.
+
+    Args:
+      program: the program.
+      checkpoint: what its model was loaded from.
+    """
+    ids = random_ids(checkpoint, program.seq_length)
+    # Nothing is masked: scores of masked positions are arbitrary.
+    zeros = np.zeros_like(ids["input_mask"])
+    inputs = dict.fromkeys(program.inputs, zeros) | ids
+    outputs = program.forward(program.model, inputs)
+    # Positions depend on rounding where scores are alike.
+    floats = [name for name, x in outputs.items() if x.dtype.is_floating]
+    outputs = as_arrays(outputs, *floats)
+    yield Case("random ids", "serving_default", inputs, outputs)

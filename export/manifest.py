@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib.metadata
 import json
+import os
 import pathlib
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +14,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.errors import InputError
 from albert_tf.export.check_program import weights_fingerprint
+from albert_tf.export.config import KINDS
+from albert_tf.files import check_not_web_address
 from albert_tf.text.base_tokenizer import Tokenizer
 
 MANIFEST = "export.json"
@@ -64,6 +68,31 @@ def write_manifest(folder: pathlib.Path, values: Mapping[str, Any]) -> None:
     """Writes `export.json` to a folder."""
     text = json.dumps(values, indent=2) + "\n"
     (folder / MANIFEST).write_text(text, encoding="utf-8")
+
+
+def read_export(folder: str | os.PathLike[str]) -> dict[str, Any]:
+    """Returns the values of an export's `export.json`.
+
+    Raises:
+      InputError: there is no export, or its `export.json` cannot be read.
+    """
+    check_not_web_address(folder, "the folder of a finished `albert export`")
+    path = pathlib.Path(folder) / MANIFEST
+    if not path.is_file():
+        raise InputError(
+            f"check={os.fspath(folder)}: no {MANIFEST}; expected the folder of "
+            "a finished `albert export`"
+        )
+    try:
+        values = json.loads(path.read_text("utf-8"))
+        kind = values["kind"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path} cannot be read ({error!r})") from None
+    if kind not in KINDS:
+        raise InputError(
+            f"{path}: kind {kind!r} must be one of {', '.join(KINDS)}"
+        )
+    return values
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

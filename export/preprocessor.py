@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
@@ -16,12 +17,14 @@ from albert_tf.export.manifest import (
     describe_tokenizer,
 )
 from albert_tf.export.model_card import describe_export
+from albert_tf.export.reference import TEXTS, Case, strings, text_ids
 from albert_tf.export.saved_model import (
     Endpoint,
     attach_vocabulary,
     tokenize_endpoint,
 )
 from albert_tf.folders import new_folder
+from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.preprocessor import AlbertPreprocessor
 
 _SHORTEST = 3
@@ -167,3 +170,15 @@ def _signature(root: Endpoint) -> Callable:
         return root.__call__(text)
 
     return serve
+
+
+def preprocessor_cases(tokenizer: Tokenizer, seq_length: int) -> Iterator[Case]:
+    """Yields what an export of a tokenizer has to return."""
+    ids = tokenizer.encode(list(TEXTS))
+    tokens = {
+        "values": np.array([x for row in ids for x in row], "int32"),
+        "row_splits": np.cumsum([0, *map(len, ids)]),
+    }
+    rows = text_ids(tokenizer, seq_length, "max_length")
+    yield Case("text", "tokenize", strings(text=TEXTS), tokens)
+    yield Case("text", "serving_default", strings(text=TEXTS), rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -17,7 +17,9 @@ from albert_tf.export.manifest import (
     describe_weights,
 )
 from albert_tf.export.model_card import describe_export
+from albert_tf.export.reference import TEXTS, Case, strings
 from albert_tf.export.saved_model import Endpoint, attach_tokenizer
+from albert_tf.finetuning.predictor import Predictor
 from albert_tf.finetuning.serving import Inputs, ServingGraph
 from albert_tf.folders import new_folder
 
@@ -148,3 +150,20 @@ def _signature(
             for name, spec in inputs.items()
         }
     )
+
+
+def task_cases(
+    model: str | os.PathLike[str], settings: Mapping[str, Any]
+) -> Iterator[Case]:
+    """Yields what an export of a fine-tuned model has to return.
+
+    Args:
+      model: the fine-tuned model.
+      settings: those of the task in the export, which may be others.
+    """
+    predictor = Predictor(model, settings)
+    examples = predictor.task_type.sample_examples(TEXTS)
+    inputs, outputs = predictor.task_type.serving_arrays(
+        examples, predictor(examples).predictions
+    )
+    yield Case("text", "serving_default", strings(**inputs), outputs)

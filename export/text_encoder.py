@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
@@ -18,6 +19,7 @@ from albert_tf.export.manifest import (
     describe_weights,
 )
 from albert_tf.export.model_card import describe_export
+from albert_tf.export.reference import TEXTS, Case, as_arrays, strings, text_ids
 from albert_tf.export.saved_model import (
     Endpoint,
     Tensors,
@@ -28,6 +30,7 @@ from albert_tf.folders import new_folder
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.model_graph import check_encoder, check_vocabulary
 from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.preprocessor import AlbertPreprocessor
 
 _SHORTEST = 3
@@ -205,3 +208,16 @@ def _signature(
         return {name: outputs[name] for name in names}
 
     return serve
+
+
+def text_encoder_cases(
+    encoder: AlbertEncoder, tokenizer: Tokenizer, seq_length: int
+) -> Iterator[Case]:
+    """Yields what an export of an encoder with its tokenizer has to return."""
+    rows = text_ids(tokenizer, seq_length, "longest")
+    outputs = as_arrays(encoder(rows), "pooled_output", "sequence_output")
+    states, mask = outputs.pop("sequence_output"), rows["input_mask"]
+    mean = np.einsum("bsh,bs->bh", states, mask) / mask.sum(1)[:, None]
+    texts, outputs["mean_output"] = strings(text=TEXTS), mean
+    yield Case("text", "serving_default", texts, outputs)
+    yield Case("text", "sequence", texts, {"sequence_output": states, **rows})

@@ -12,17 +12,17 @@ import pytest
 
 from albert_tf.config import AlbertConfig
 from albert_tf.export import check_program
-from albert_tf.export.check import read_export, source_cases, write_cases
 from albert_tf.export.check_program import (
     Failed,
-    LiteRtModel,
-    SavedModel,
+    load_export,
     same_as_source,
 )
 from albert_tf.export.config import KINDS, ExportConfig
 from albert_tf.export.encoder import export_encoder
-from albert_tf.export.export import export
+from albert_tf.export.export import export, source_cases
+from albert_tf.export.manifest import read_export
 from albert_tf.export.preprocessor import export_preprocessor
+from albert_tf.export.reference import write_cases
 from albert_tf.finetuning.model_folder import save_model
 from albert_tf.finetuning.registry import (
     known_task,
@@ -230,19 +230,6 @@ def make_finetuned(config, tokenizer, tmp_path_factory):
     return make
 
 
-def opened(folder):
-    """Opens an export in this process."""
-    manifest = read_export(folder)
-    is_litert = manifest["kind"] == "litert"
-    model = (LiteRtModel if is_litert else SavedModel)(str(folder), manifest)
-    return manifest, model
-
-
-@pytest.fixture(scope="session")
-def open_export():
-    return opened
-
-
 @pytest.fixture(scope="session")
 def assert_same_as_source():
     """Returns `check(source, folder)`, of the export of a task.
@@ -252,8 +239,8 @@ def assert_same_as_source():
     """
 
     def check(source, folder):
-        manifest, model = opened(folder)
-        for case in source_cases(source, manifest):
+        model = load_export(folder)
+        for case in source_cases(source, read_export(folder)):
             case = dataclasses.asdict(case)
             assert case["outputs"]
             figure = same_as_source(model, case)

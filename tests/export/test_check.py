@@ -19,18 +19,19 @@ from albert_tf.export.check import (
     Finding,
     check_export,
     findings_table,
-    read_export,
-    source_cases,
-    write_cases,
 )
 from albert_tf.export.check_program import (
     Failed,
     compare,
     difference,
     finding,
+    load_export,
     relative_error,
 )
 from albert_tf.export.config import KINDS
+from albert_tf.export.export import source_cases
+from albert_tf.export.manifest import read_export
+from albert_tf.export.reference import write_cases
 from albert_tf.models.encoder import AlbertEncoder
 
 
@@ -140,17 +141,18 @@ OTHER_SIGNATURES = {"inputs": ["text"], "outputs": ["label"]}
     ],
 )
 def test_an_export_that_differs_from_its_manifest(
-    exports, open_export, tmp_path, kind, check, changes, message
+    exports, tmp_path, kind, check, changes, message
 ):
     folder = shutil.copytree(exports[kind][1], tmp_path / "copy")
     change_manifest(folder, **changes)
-    _, model = open_export(folder)
+    model = load_export(folder)
+    assert check in model.checks
     with pytest.raises(Failed, match=message):
-        model.checks()[check]()
+        getattr(model, check)()
 
 
-def test_damaged_objects(exports, open_export):
-    _, model = open_export(exports["encoder"][1])
+def test_damaged_objects(exports):
+    model = load_export(exports["encoder"][1])
     root = model.root
     root.trainable_variables = root.trainable_variables[1:]
     with pytest.raises(Failed, match="trainable_variables: found"):
@@ -183,14 +185,14 @@ def test_three_kinds_of_damage(exports, tmp_path):
     assert failed["tokenizer"] == f"assets/{asset.name} is missing"
 
 
-def test_a_flipped_bit_of_a_litert_model(exports, open_export, tmp_path):
+def test_a_flipped_bit_of_a_litert_model(exports, tmp_path):
     folder = shutil.copytree(exports["litert"][1], tmp_path / "copy")
     with open(folder / "model.tflite", "r+b") as file:
         file.seek(2000)
         (byte,) = file.read(1)
         file.seek(2000)
         file.write(bytes([byte ^ 1]))
-    _, model = open_export(folder)
+    model = load_export(folder)
     with pytest.raises(Failed, match="sha256: found"):
         model.sha256()
 
