@@ -29,55 +29,38 @@ from albert_tf.layers.dropout import dropout_seeds
 from albert_tf.models.base import ENCODER_INPUTS, MASKED_LM_POSITIONS
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.model_graph import (
+    ModelGraph,
     check_encoder,
     check_vocabulary,
     draw_dropout_seed,
-    float32_copy,
 )
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 
 
-class EncoderGraph:
+class EncoderGraph(ModelGraph):
     """`tf.function`s of an encoder and its heads, in float32.
 
-    They are traced from a copy of the model, see `float32_copy`.
-
     Attributes:
-      variables: `tf.Variable`s of the encoder, named by their public path.
+      encoder_variables: `tf.Variable`s of the encoder.
       head_variables: "mlm" and "sop" -> the variables of that head, for the
         heads that the model has.
-
-    Args:
-      model: gives the weights.
-      packed: whether padding is removed inside; see `AlbertEncoder`.
     """
 
     def __init__(self, model: AlbertEncoder | AlbertPretrainer, packed: bool):
-        self.config = model.config
-        copy = float32_copy(model, packed)
-        self.head_variables = {}
-        if isinstance(copy, AlbertPretrainer):
-            self._encoder = copy.encoder
-            self._mlm_head, self._sop_head = copy.mlm_head, copy.sop_head
-            self.head_variables["mlm"] = _variables(self._mlm_head)
-            if self._sop_head is not None:
-                self.head_variables["sop"] = _variables(self._sop_head)
-        else:
-            self._encoder = copy
-        self.variables = _variables(self._encoder)
+        super().__init__(model, packed)
+        copy = self._copy
+        self._encoder = copy.encoder if hasattr(copy, "encoder") else copy
+        self.encoder_variables = _variables(self._encoder)
+        heads = {x: getattr(copy, f"{x}_head", None) for x in ("mlm", "sop")}
+        self.head_variables = {
+            name: _variables(head)
+            for name, head in heads.items()
+            if head is not None
+        }
         self.encode = tf.function(self._encode, autograph=False)
         self.mlm = tf.function(self._mlm, autograph=False)
         self.sop = tf.function(self._sop, autograph=False)
-
-    def weights(self) -> dict[str, np.ndarray]:
-        """Returns public path -> value, for the encoder and its heads."""
-        heads = self.head_variables.values()
-        return {
-            variable.name.removesuffix(":0"): variable.numpy()
-            for variables in (self.variables, *heads)
-            for variable in variables
-        }
 
     def _encode(self, inputs: Tensors, training: bool) -> Tensors:
         """The encoder's inputs -> the outputs that the contract requires."""
@@ -93,7 +76,7 @@ class EncoderGraph:
         outputs = self._encode_for_head(inputs, training)
         positions = inputs[MASKED_LM_POSITIONS]
         states = tf.gather(outputs["sequence_output"], positions, batch_dims=1)
-        logits = self._mlm_head(
+        logits = self._copy.mlm_head(
             tf.reshape(states, [-1, self.config.hidden_size]),
             self._encoder.word_embeddings,
         )
@@ -102,10 +85,8 @@ class EncoderGraph:
 
     def _sop(self, inputs: Tensors, training: bool) -> Tensors:
         """... -> ... and `sop_logits` `[batch, 2]`, class 1 is swapped."""
-        if self._sop_head is None:
-            raise ValueError("the model has no sentence order head")
         outputs = self._encode_for_head(inputs, training)
-        logits = self._sop_head(outputs["pooled_output"])
+        logits = self._copy.sop_head(outputs["pooled_output"])
         return {**outputs, "sop_logits": logits}
 
     def _encode_for_head(self, inputs: Tensors, training: bool) -> Tensors:
@@ -236,18 +217,18 @@ def export_encoder(
 
 def _root(graph: EncoderGraph) -> Endpoint:
     root = Endpoint(
-        dict_function(graph.encode, ENCODER_INPUTS), graph.variables
+        dict_function(graph.encode, ENCODER_INPUTS), graph.encoder_variables
     )
     root.call_training = training_function(graph.encode, ENCODER_INPUTS)
     if "mlm" in graph.head_variables:
         root.mlm = Endpoint(
             dict_function(graph.mlm, (*ENCODER_INPUTS, MASKED_LM_POSITIONS)),
-            graph.variables + graph.head_variables["mlm"],
+            graph.encoder_variables + graph.head_variables["mlm"],
         )
     if "sop" in graph.head_variables:
         root.sop = Endpoint(
             dict_function(graph.sop, ENCODER_INPUTS),
-            graph.variables + graph.head_variables["sop"],
+            graph.encoder_variables + graph.head_variables["sop"],
         )
     return root
 

@@ -184,7 +184,7 @@ def _root(graph: EncoderGraph, preprocessor: AlbertPreprocessor) -> Endpoint:
                 inputs, training=training, seq_length=any_length
             )
         call_training.get_concrete_function(inputs)
-    root = Endpoint(call, graph.variables)
+    root = Endpoint(call, graph.encoder_variables)
     root.call_training = call_training
     root.tokenize = tokenize
     # The functions need the tables and the vocabulary in it.
