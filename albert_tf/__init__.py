@@ -52,7 +52,7 @@ if TYPE_CHECKING:
         PretrainingDataConfig as PretrainingDataConfig,
     )
     from albert_tf.pretraining.train import pretrain as pretrain
-    from albert_tf.text.preprocessor import (
+    from albert_tf.text.preprocessor_layer import (
         AlbertPreprocessor as AlbertPreprocessor,
     )
     from albert_tf.text.vocabulary import VocabularyConfig as VocabularyConfig
@@ -70,7 +70,7 @@ _MODULES = {
     "AlbertConfig": "config",
     "AlbertEncoder": "models.encoder",
     "AlbertMultipleChoice": "finetuning.multiple_choice.model",
-    "AlbertPreprocessor": "text.preprocessor",
+    "AlbertPreprocessor": "text.preprocessor_layer",
     "AlbertPretrainer": "models.pretrainer",
     "AlbertSpanLabeler": "finetuning.question_answering.model",
     "AlbertTokenClassifier": "finetuning.token_classification.model",

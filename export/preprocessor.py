@@ -25,7 +25,8 @@ from albert_tf.export.saved_model import (
 )
 from albert_tf.folders import new_folder
 from albert_tf.text.base_tokenizer import Tokenizer
-from albert_tf.text.preprocessor import AlbertPreprocessor
+from albert_tf.text.preprocessor import GraphPreprocessor
+from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 
 _SHORTEST = 3
 
@@ -82,8 +83,8 @@ def export_preprocessor(
             "[CLS] and the two [SEP] of a pair"
         )
     with new_folder(path, overwrite) as folder:
-        preprocessor = AlbertPreprocessor(
-            tokenizer_model, seq_length, **settings
+        preprocessor = GraphPreprocessor(
+            AlbertTokenizer.from_file(tokenizer_model, **settings), seq_length
         )
         root = _root(preprocessor)
         attach_vocabulary(root, preprocessor.tokenizer, tokenizer_model)
@@ -105,7 +106,7 @@ def export_preprocessor(
         )
 
 
-def _root(preprocessor: AlbertPreprocessor) -> Endpoint:
+def _root(preprocessor: GraphPreprocessor) -> Endpoint:
     texts = tf.TensorSpec([None], tf.string, "text")
     tokenize = tokenize_endpoint(preprocessor)
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from albert_tf.models.model_graph import Tensors
 from albert_tf.text.base_tokenizer import Tokenizer
-from albert_tf.text.preprocessor import AlbertPreprocessor
+from albert_tf.text.preprocessor import GraphPreprocessor
 from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
 
 
@@ -94,7 +94,7 @@ def _input_specs(names: Sequence[str]) -> list[dict[str, tf.TensorSpec]]:
     ]
 
 
-def tokenize_endpoint(preprocessor: AlbertPreprocessor) -> Endpoint:
+def tokenize_endpoint(preprocessor: GraphPreprocessor) -> Endpoint:
     """Makes the endpoint of strings `[B]` -> ragged int32 ids `[B, (tokens)]`.
 
     Its `get_special_tokens_dict` takes nothing and gives int32 scalars. Other

@@ -31,7 +31,8 @@ from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.model_graph import check_encoder, check_vocabulary
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.text.base_tokenizer import Tokenizer
-from albert_tf.text.preprocessor import AlbertPreprocessor
+from albert_tf.text.preprocessor import GraphPreprocessor
+from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 
 _SHORTEST = 3
 _TEXTS = tf.TensorSpec([None], tf.string, "text")
@@ -109,8 +110,8 @@ def export_text_encoder(
             "max_position_embeddings"
         )
     with new_folder(path, overwrite) as folder:
-        preprocessor = AlbertPreprocessor(
-            tokenizer_model, seq_length, **settings
+        preprocessor = GraphPreprocessor(
+            AlbertTokenizer.from_file(tokenizer_model, **settings), seq_length
         )
         tokenizer = preprocessor.tokenizer
         check_vocabulary(tokenizer, tokenizer_model, model.config)
@@ -151,7 +152,7 @@ def export_text_encoder(
         )
 
 
-def _root(graph: EncoderGraph, preprocessor: AlbertPreprocessor) -> Endpoint:
+def _root(graph: EncoderGraph, preprocessor: GraphPreprocessor) -> Endpoint:
     default = preprocessor.seq_length
     tokenize = tokenize_endpoint(preprocessor)
 

@@ -4,6 +4,12 @@ Run as a script in a process of its own, without albert_tf: a text classifier
 around `hub.KerasLayer`s, once with a frozen encoder and once with
 `trainable=True`. It reads `label<TAB>text` lines and writes JSON.
 
+The tutorial's head has a BatchNormalization of momentum 0.99 after each of its
+three layers. After the demo's hundred steps their moving averages still lag, so
+that predictions may be constant: with the frozen encoder and three seeds, 50,
+83 and 83 % of the test passages were right. With one of momentum 0.9 before the
+head it was 85 to 86 %.
+
 Usage: hub_classifier.py PREPROCESSOR ENCODER TRAIN.tsv TEST.tsv RESULT.json
 """
 
@@ -32,7 +38,7 @@ def read(path):
 
 
 def build(preprocessor_url, albert_url, trainable):
-    """Returns the tutorial's model and its encoder layer."""
+    """Returns the classifier and its encoder layer."""
     encoder = hub.KerasLayer(albert_url, trainable=trainable)
     preprocessor = hub.KerasLayer(preprocessor_url)
     text_input = tf.keras.layers.Input(shape=(), dtype=tf.string)
@@ -43,12 +49,10 @@ def build(preprocessor_url, albert_url, trainable):
 
     model = tf.keras.Sequential()
     model.add(embedding_model)
+    model.add(tf.keras.layers.BatchNormalization(momentum=0.9))
     model.add(tf.keras.layers.Dense(128, activation="relu"))
-    model.add(tf.keras.layers.BatchNormalization())
     model.add(tf.keras.layers.Dense(30, activation="relu"))
-    model.add(tf.keras.layers.BatchNormalization())
     model.add(tf.keras.layers.Dense(8, activation="relu"))
-    model.add(tf.keras.layers.BatchNormalization())
     model.add(tf.keras.layers.Dense(1))
     model.compile(
         optimizer="adam",
@@ -59,7 +63,7 @@ def build(preprocessor_url, albert_url, trainable):
 
 
 def train(urls, trainable, train_set, test_set):
-    """Trains the tutorial's model; returns its scores."""
+    """Trains the classifier; returns its scores."""
     tf.keras.utils.set_random_seed(0)
     preprocessor_url, albert_url = urls
     model, encoder = build(preprocessor_url, albert_url, trainable)

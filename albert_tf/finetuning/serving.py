@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.models.model_graph import ModelGraph, Tensors
-from albert_tf.text.preprocessor import AlbertPreprocessor
+from albert_tf.text.preprocessor import GraphPreprocessor
 
 Inputs = Mapping[str, tf.TensorSpec]
 
@@ -43,7 +43,7 @@ class ServingGraph:
     """
 
     model: ModelGraph
-    preprocessor: AlbertPreprocessor
+    preprocessor: GraphPreprocessor
     inputs: Inputs
     call: Callable[[Tensors, bool], Tensors]
     max_seq_length: int

@@ -1,8 +1,6 @@
 """Text preprocessor in TensorFlow, from strings to the encoder's inputs."""
 
-import os
 from collections.abc import Sequence
-from typing import Any
 
 import tensorflow as tf
 
@@ -123,60 +121,20 @@ def _check_seq_length(
     return int(value)
 
 
-class AlbertPreprocessor(tf.Module):
-    """Converts strings to the encoder's inputs, in a graph.
+class GraphPreprocessor(tf.Module):
+    """Converts strings to the encoder's inputs, as operations in a graph.
 
-    Gives the ids of `AlbertTokenizer` with the same settings, for every string.
-    (If two segmentations have the same score, as 3|333 and 333|3, sentencepiece
-    0.2.2 and later may choose another one than 0.2.1 and TensorFlow Text, in
-    about 1 of 20,000 English sentences.) It implements TF-Hub's interface of
-    text preprocessors:
-
-        preprocessor = AlbertPreprocessor("spiece.model", seq_length=128)
-        preprocessor(tf.constant(["Who?", "Where?"]))
-        preprocessor((questions, passages), seq_length=384)
-        dataset.batch(256).map(preprocessor, tf.data.AUTOTUNE)
-
-        tokens = [preprocessor.tokenize(questions), preprocessor.tokenize(...)]
-        preprocessor.bert_pack_inputs(tokens, seq_length=384)
-
-    Every method can be traced in a `tf.function` or `tf.data` map and saved in
-    a SavedModel. Loading such a SavedModel requires `import tensorflow_text`.
+    This is the part of `AlbertPreprocessor` that exports contain. It implements
+    TF-Hub's interface of text preprocessors. Every method can be traced in a
+    `tf.function` and saved in a SavedModel.
 
     Attributes:
       tokenizer: the equivalent tokenizer in Python.
       seq_length: the default sequence length.
     """
 
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        seq_length: int = 128,
-        **settings: Any,
-    ):
-        """Loads a SentencePiece model from a local or remote path.
-
-        Args:
-          path: such as `spiece.model`, or `gs://bucket/30k-clean.model`.
-          seq_length: the default sequence length.
-          **settings: arguments of `AlbertTokenizer`, such as `do_lower_case`.
-
-        Raises:
-          InputError: see `AlbertTokenizer.from_file`.
-        """
-        tokenizer = AlbertTokenizer.from_file(path, **settings)
-        self._set_up(tokenizer, seq_length)
-
-    @classmethod
-    def from_tokenizer(
-        cls, tokenizer: Tokenizer, seq_length: int = 128
-    ) -> "AlbertPreprocessor":
-        """Returns a preprocessor that gives the ids of a tokenizer."""
-        preprocessor = cls.__new__(cls)
-        preprocessor._set_up(tokenizer, seq_length)
-        return preprocessor
-
-    def _set_up(self, tokenizer: Tokenizer, seq_length: int) -> None:
+    def __init__(self, tokenizer: Tokenizer, seq_length: int = 128):
+        """Creates the tables of a tokenizer."""
         super().__init__(name="preprocessor")
         self.tokenizer = tokenizer
         self.seq_length = seq_length
@@ -194,30 +152,6 @@ class AlbertPreprocessor(tf.Module):
             GraphSpecialTokens(tokenizer.special_tokens)
             if tokenizer.special_tokens.ids
             else None
-        )
-
-    def __call__(
-        self,
-        inputs: tf.Tensor | Sequence[tf.Tensor],
-        seq_length: int | tf.Tensor | None = None,
-    ) -> dict[str, tf.Tensor]:
-        """Encodes and packs texts, or pairs of texts, for the encoder.
-
-        Args:
-          inputs: tf.string `[batch]`, or a list or tuple of two of them. A
-            list of Python strings is one batch.
-          seq_length: sequence length, by default `self.seq_length`.
-
-        Returns:
-          Dict of `input_word_ids`, `input_mask` and `input_type_ids`, int32
-          `[batch, seq_length]`.
-        """
-        is_pair = isinstance(inputs, (list, tuple)) and not any(
-            isinstance(element, (str, bytes)) for element in inputs
-        )
-        segments = inputs if is_pair else [inputs]
-        return self.bert_pack_inputs(
-            [self.tokenize(texts) for texts in segments], seq_length
         )
 
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:

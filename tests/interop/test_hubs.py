@@ -23,7 +23,7 @@ from albert_tf.interop.convert import convert
 from albert_tf.interop.hubs import resolve
 from albert_tf.interop.tokenizers import load_tokenizer
 from albert_tf.models.encoder import AlbertEncoder
-from albert_tf.text.preprocessor import AlbertPreprocessor
+from albert_tf.text.preprocessor_layer import AlbertPreprocessor
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

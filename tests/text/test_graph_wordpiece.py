@@ -8,7 +8,7 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401  (registers the operations of SavedModels)
 
 from albert_tf.errors import InputError
-from albert_tf.text.preprocessor import AlbertPreprocessor
+from albert_tf.text.preprocessor_layer import AlbertPreprocessor
 from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
 
 OPTIONS = [

@@ -9,7 +9,7 @@ import tensorflow_text  # noqa: F401  (registers the operations of SavedModels)
 from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf.errors import InputError
-from albert_tf.text.preprocessor import AlbertPreprocessor
+from albert_tf.text.preprocessor_layer import AlbertPreprocessor
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.tokenizer_files import HUGGING_FACE_SLOW
 
@@ -124,13 +124,62 @@ def test_packs_as_python_does(preprocessor, sentences):
             expected = preprocessor.tokenizer(
                 *inputs, max_length=length, padding="max_length"
             )
-            packed = preprocessor(
-                inputs if len(inputs) == 2 else texts, seq_length=length
-            )
+            packed = preprocessor(*inputs, seq_length=length)
             assert packed.keys() == expected.keys()
             for name, values in packed.items():
                 assert values.dtype == tf.int32
                 np.testing.assert_array_equal(values, expected[name])
+            nested = inputs if pairs in inputs else texts
+            for arguments in ((nested, None), (nested, length)):
+                packed = preprocessor(*arguments, seq_length=length)
+                np.testing.assert_array_equal(
+                    packed["input_word_ids"], expected["input_word_ids"]
+                )
+
+
+def equal(outputs, expected):
+    assert outputs.keys() == expected.keys()
+    for name, values in outputs.items():
+        np.testing.assert_array_equal(values, expected[name])
+
+
+@pytest.mark.parametrize("options", [{}, HUGGING_FACE_SLOW])
+def test_is_a_layer_of_a_model_that_is_saved(clean_model, options, tmp_path):
+    preprocessor = AlbertPreprocessor(clean_model, 12, name="text", **options)
+    first = keras.Input((), dtype="string")
+    second = keras.Input((), dtype="string")
+    symbolic = preprocessor(first, second)
+    assert {x.shape for x in symbolic.values()} == {(None, 12)}
+    assert preprocessor([first, second], seq_length=9)["input_mask"].shape == (
+        *(None, 9),
+    )
+    model = keras.Model([first, second], symbolic)
+    texts, pairs = ["A [MASK]", "2,000"], ["``b''", ""]
+    expected = preprocessor.tokenizer(texts, pairs, 12, "max_length")
+    inputs = [tf.constant(texts), tf.constant(pairs)]
+    model.save(tmp_path / "model.keras")
+    for each in (
+        *(model, keras.models.clone_model(model)),
+        keras.saving.load_model(tmp_path / "model.keras"),
+    ):
+        equal(each(inputs), expected)
+        equal(each.predict(tuple(inputs), verbose=0), expected)
+        assert each.get_layer("text").tokenizer.settings == (
+            preprocessor.tokenizer.settings
+        )
+
+
+def test_layer_of_a_word_piece_vocabulary(wordpiece_golden):
+    layer = AlbertPreprocessor(wordpiece_golden / "vocab.txt", 8)
+    copy = AlbertPreprocessor.from_config(layer.get_config())
+    assert copy.tokenizer.fingerprint == layer.tokenizer.fingerprint
+    equal(copy(["un able"]), layer(["un able"]))
+
+
+def test_arguments_of_the_constructor(clean_model):
+    for arguments in ({}, {"path": clean_model, "tokenizer": object()}):
+        with pytest.raises(TypeError, match="either path or tokenizer"):
+            AlbertPreprocessor(**arguments)
 
 
 @pytest.mark.parametrize("options", OPTIONS)
@@ -173,6 +222,8 @@ def test_offsets_cut_the_original_text(preprocessor):
 def test_forms_of_the_input(preprocessor):
     one = preprocessor(tf.constant(["Who?"]))
     assert one["input_word_ids"].shape == [1, 16]
+    assert preprocessor("Who?")["input_mask"].shape == [1, 16]
+    assert preprocessor("Who?", "He.")["input_type_ids"].numpy().sum() == 3
     # A list of Python strings is a batch; of tensors or lists, a pair.
     assert preprocessor(["Who?", "He."])["input_mask"].shape == [2, 16]
     pair = preprocessor(

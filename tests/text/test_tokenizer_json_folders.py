@@ -16,7 +16,7 @@ from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf.errors import InputError
 from albert_tf.interop.checkpoint import Vocabulary, folder_vocabulary
-from albert_tf.text.preprocessor import AlbertPreprocessor
+from albert_tf.text.preprocessor_layer import AlbertPreprocessor
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.tokenizer_files import (
     HUGGING_FACE_SLOW,

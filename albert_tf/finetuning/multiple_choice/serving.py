@@ -13,7 +13,7 @@ from albert_tf.finetuning.serving import (
 )
 from albert_tf.models.model_graph import ModelGraph, Tensors
 from albert_tf.text.base_tokenizer import Tokenizer
-from albert_tf.text.preprocessor import AlbertPreprocessor
+from albert_tf.text.preprocessor import GraphPreprocessor
 
 # See `choice_features`.
 _BLANKS = "[\ufe33\ufe34\ufe4d\ufe4e\ufe4f\uff3f]"
@@ -51,7 +51,7 @@ def multiple_choice_graph(
             "[CLS], [SEP] and [SEP] at most max_seq_length="
             f"{max_seq_length}"
         )
-    preprocessor = AlbertPreprocessor.from_tokenizer(tokenizer, max_seq_length)
+    preprocessor = GraphPreprocessor(tokenizer, max_seq_length)
     graph = ModelGraph(model, packed)
 
     def call(inputs: Tensors, training: bool) -> Tensors:

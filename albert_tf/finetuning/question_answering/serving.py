@@ -31,7 +31,7 @@ from albert_tf.finetuning.question_answering.model import AlbertSpanLabeler
 from albert_tf.finetuning.serving import TEXTS, ServingGraph
 from albert_tf.models.model_graph import ModelGraph, Tensors
 from albert_tf.text.base_tokenizer import Tokenizer
-from albert_tf.text.preprocessor import AlbertPreprocessor
+from albert_tf.text.preprocessor import GraphPreprocessor
 
 QUESTION = "question"
 CONTEXT = "context"
@@ -94,9 +94,7 @@ def question_answering_graph(
             f"null_threshold={null_threshold} requires the joint head; the "
             f"{model.head} head does not predict whether there is an answer"
         )
-    preprocessor = AlbertPreprocessor.from_tokenizer(
-        tokenizer, settings.max_seq_length
-    )
+    preprocessor = GraphPreprocessor(tokenizer, settings.max_seq_length)
     graph = ModelGraph(model, packed)
     scorer = _WindowScorer(
         model,
@@ -191,7 +189,7 @@ class _WindowScorer:
         self,
         model: AlbertSpanLabeler,
         graph: ModelGraph,
-        preprocessor: AlbertPreprocessor,
+        preprocessor: GraphPreprocessor,
         n_best: int,
         windows_per_call: int,
     ):

@@ -12,7 +12,7 @@ from albert_tf.finetuning.serving import TEXTS, ServingGraph
 from albert_tf.finetuning.text_classification.model import AlbertClassifier
 from albert_tf.models.model_graph import ModelGraph, Tensors
 from albert_tf.text.base_tokenizer import Tokenizer
-from albert_tf.text.preprocessor import AlbertPreprocessor
+from albert_tf.text.preprocessor import GraphPreprocessor
 
 TEXT = "text"
 TEXT_PAIR = "text_pair"
@@ -134,7 +134,7 @@ def text_graph(
             "[CLS], [SEP] and a piece, or 5 for pairs"
         )
     names = [TEXT, TEXT_PAIR] if pair else [TEXT]
-    preprocessor = AlbertPreprocessor.from_tokenizer(tokenizer, max_seq_length)
+    preprocessor = GraphPreprocessor(tokenizer, max_seq_length)
     graph = ModelGraph(model, packed)
 
     def call(inputs: Tensors, training: bool) -> Tensors:
@@ -154,7 +154,7 @@ def text_graph(
 
 
 def _without_empty_pairs(
-    preprocessor: AlbertPreprocessor,
+    preprocessor: GraphPreprocessor,
     segments: list[tf.RaggedTensor],
     sequences: Tensors,
 ) -> Tensors:

@@ -18,7 +18,7 @@ from albert_tf.finetuning.token_classification.model import (
 )
 from albert_tf.models.model_graph import ModelGraph, Tensors
 from albert_tf.text.base_tokenizer import Tokenizer
-from albert_tf.text.preprocessor import AlbertPreprocessor
+from albert_tf.text.preprocessor import GraphPreprocessor
 
 TEXT = "text"
 WORDS = "words"
@@ -79,7 +79,7 @@ def token_classification_graph(
             f"labels={','.join(labels)}: there are {len(labels)}, but the "
             f"model has {model.num_labels} outputs"
         )
-    preprocessor = AlbertPreprocessor.from_tokenizer(tokenizer, max_seq_length)
+    preprocessor = GraphPreprocessor(tokenizer, max_seq_length)
     graph = ModelGraph(model, packed)
 
     def call(inputs: Tensors, training: bool) -> Tensors:
@@ -126,7 +126,7 @@ def token_classification_graph(
 
 
 def word_sequences(
-    preprocessor: AlbertPreprocessor, words: tf.Tensor, room: int
+    preprocessor: GraphPreprocessor, words: tf.Tensor, room: int
 ) -> WordSequences:
     """Tokenizes words and puts them into sequences, as `word_features` does.
 

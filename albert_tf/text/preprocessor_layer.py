@@ -1,0 +1,213 @@
+"""Text preprocessor as a Keras layer."""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from albert_tf.text.base_tokenizer import Tokenizer
+from albert_tf.text.preprocessor import GraphPreprocessor
+from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
+from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
+
+_OUTPUTS = ("input_word_ids", "input_mask", "input_type_ids")
+_CLASSES = {x.__name__: x for x in (AlbertTokenizer, WordPieceTokenizer)}
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class AlbertPreprocessor(keras.layers.Layer):
+    """Converts strings to the encoder's inputs, as a Keras layer.
+
+    Gives the ids of `AlbertTokenizer` with the same settings, for every string.
+    (If two segmentations have the same score, as 3|333 and 333|3, sentencepiece
+    0.2.2 and later may choose another one than 0.2.1 and TensorFlow Text, in
+    about 1 of 20,000 English sentences.) It is called like the tokenizer, and
+    implements TF-Hub's interface of text preprocessors:
+
+        preprocessor = AlbertPreprocessor("spiece.model", seq_length=128)
+        preprocessor(["Who?", "Where?"])
+        preprocessor(questions, passages, seq_length=384)
+        dataset.batch(256).map(preprocessor, tf.data.AUTOTUNE)
+
+        text = keras.Input((), dtype="string")
+        model = keras.Model(text, encoder(preprocessor(text)))
+
+        tokens = [preprocessor.tokenize(questions), preprocessor.tokenize(...)]
+        preprocessor.bert_pack_inputs(tokens, seq_length=384)
+
+    In a model it needs Keras's TensorFlow backend; in a `tf.data` pipeline it
+    works with any backend. A saved model contains its vocabulary. Loading a
+    SavedModel that contains it requires `import tensorflow_text`.
+
+    Attributes:
+      tokenizer: the equivalent tokenizer in Python.
+      seq_length: the default sequence length.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        seq_length: int = 128,
+        *,
+        tokenizer: Tokenizer | None = None,
+        name: str | None = None,
+        **settings: Any,
+    ):
+        """Loads a SentencePiece model from a local or remote path.
+
+        Args:
+          path: such as `spiece.model`, or `gs://bucket/30k-clean.model`.
+          seq_length: the default sequence length.
+          tokenizer: a tokenizer instead of a path.
+          name: name of the layer.
+          **settings: arguments of `AlbertTokenizer`, such as `do_lower_case`.
+
+        Raises:
+          InputError: see `AlbertTokenizer.from_file`.
+        """
+        super().__init__(
+            name=name, dtype="int32", trainable=False, autocast=False
+        )
+        if path is not None and tokenizer is None:
+            tokenizer = AlbertTokenizer.from_file(path, **settings)
+        elif path is None and tokenizer is not None:
+            tokenizer = tokenizer.with_settings(**settings)
+        else:
+            raise TypeError(
+                "AlbertPreprocessor takes either path or tokenizer, not both"
+            )
+        self.graph = GraphPreprocessor(tokenizer, seq_length)
+        # Strings stay as they are, as in Keras's TextVectorization.
+        self._convert_input_args = False
+        self._allow_non_tensor_positional_args = True
+        self.supports_jit = False
+        self.built = True
+
+    @classmethod
+    def from_tokenizer(
+        cls, tokenizer: Tokenizer, seq_length: int = 128
+    ) -> AlbertPreprocessor:
+        """Returns a preprocessor that gives the ids of a tokenizer."""
+        return cls(tokenizer=tokenizer, seq_length=seq_length)
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The equivalent tokenizer in Python."""
+        return self.graph.tokenizer
+
+    @property
+    def seq_length(self) -> int:
+        """The default sequence length."""
+        return self.graph.seq_length
+
+    def call(
+        self,
+        inputs: tf.Tensor | Sequence[tf.Tensor],
+        pairs: tf.Tensor | None = None,
+        seq_length: int | tf.Tensor | None = None,
+    ) -> dict[str, tf.Tensor]:
+        """Encodes and packs texts, or pairs of texts, for the encoder.
+
+        Args:
+          inputs: tf.string `[batch]`, or a list or tuple of two of them, for
+            pairs. A list of Python strings is one batch, one string a batch of
+            one.
+          pairs: second text of each pair, like `inputs`. An integer is the
+            sequence length.
+          seq_length: sequence length, by default `self.seq_length`.
+
+        Returns:
+          Dict of `input_word_ids`, `input_mask` and `input_type_ids`, int32
+          `[batch, seq_length]`.
+        """
+        segments, seq_length = _arguments(inputs, pairs, seq_length)
+        return self.graph.bert_pack_inputs(
+            [self.graph.tokenize(texts) for texts in segments], seq_length
+        )
+
+    def compute_output_spec(self, inputs, pairs=None, seq_length=None):
+        """Returns the specifications of the outputs of `call`."""
+        segments, seq_length = _arguments(inputs, pairs, seq_length)
+        if seq_length is None:
+            seq_length = self.seq_length
+        length = seq_length if isinstance(seq_length, int) else None
+        shape = (segments[0].shape[0], length)
+        return {name: keras.KerasTensor(shape, "int32") for name in _OUTPUTS}
+
+    def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Returns token ids, see `GraphPreprocessor.tokenize`."""
+        return self.graph.tokenize(texts)
+
+    def tokenize_with_offsets(
+        self, texts: tf.Tensor
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+        """Returns ids, starts and ends in bytes; see `GraphPreprocessor`."""
+        return self.graph.tokenize_with_offsets(texts)
+
+    def bert_pack_inputs(
+        self,
+        segments: Sequence[tf.RaggedTensor],
+        seq_length: int | tf.Tensor | None = None,
+    ) -> dict[str, tf.Tensor]:
+        """Packs tokens of one text, or of two; see `GraphPreprocessor`."""
+        return self.graph.bert_pack_inputs(segments, seq_length)
+
+    def get_special_tokens_dict(self) -> dict[str, tf.Tensor]:
+        """Returns special ids and `vocab_size` by TF-Hub's names, int32."""
+        return self.graph.get_special_tokens_dict()
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns what `from_config` needs, including the vocabulary."""
+        tokenizer = self.tokenizer
+        return {
+            "name": self.name,
+            "seq_length": self.seq_length,
+            "tokenizer": {
+                "class": type(tokenizer).__name__,
+                "settings": tokenizer.settings,
+                "model": base64.b64encode(tokenizer.model_bytes).decode(),
+            },
+        }
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> AlbertPreprocessor:
+        """Returns the layer of a `get_config`."""
+        stored = config["tokenizer"]
+        tokenizer = _CLASSES[stored["class"]](
+            base64.b64decode(stored["model"]), **stored["settings"]
+        )
+        return cls(
+            seq_length=config["seq_length"],
+            tokenizer=tokenizer,
+            name=config["name"],
+        )
+
+
+def _arguments(
+    inputs: Any, pairs: Any, seq_length: int | tf.Tensor | None
+) -> tuple[list[Any], int | tf.Tensor | None]:
+    """Returns one or two batches of texts, and the sequence length."""
+    if _is_integer(pairs):
+        pairs, seq_length = None, pairs
+    if pairs is not None:
+        segments = [inputs, pairs]
+    elif isinstance(inputs, (list, tuple)) and not any(
+        isinstance(element, (str, bytes)) for element in inputs
+    ):
+        segments = list(inputs)
+    else:
+        segments = [inputs]
+    return [[x] if isinstance(x, str) else x for x in segments], seq_length
+
+
+def _is_integer(value: Any) -> bool:
+    """Returns whether a value is an integer, possibly of a tensor type."""
+    dtype = getattr(value, "dtype", None)
+    if dtype is None:
+        return isinstance(value, int)
+    return keras.backend.standardize_dtype(dtype).startswith(("int", "uint"))
