@@ -347,18 +347,21 @@ def lock_output(output: Path, file: Path) -> Iterator[None]:
     with creating(file):
         file.parent.mkdir(parents=True, exist_ok=True)
         descriptor = _open_locked(file, os.fspath(output))
-    try:
+    with contextlib.ExitStack() as stack:
+        for folder in reversed(created):
+            stack.callback(_remove_empty, folder)
+        stack.callback(os.close, descriptor)
+        stack.callback(file.unlink, missing_ok=True)
         since = time.strftime("%Y-%m-%d %H:%M:%S %z")
         holder = f"process {os.getpid()} on {socket.gethostname()}"
         os.ftruncate(descriptor, 0)
         os.write(descriptor, f"{holder} since {since}\n".encode())
         yield
-    finally:
-        file.unlink(missing_ok=True)
-        os.close(descriptor)
-        with contextlib.suppress(OSError):  # Not empty: the block has used it.
-            for folder in created:
-                folder.rmdir()
+
+
+def _remove_empty(folder: pathlib.Path) -> None:
+    with contextlib.suppress(OSError):
+        folder.rmdir()
 
 
 def _open_locked(file: pathlib.Path, output: str) -> int:
@@ -375,11 +378,8 @@ def _open_locked(file: pathlib.Path, output: str) -> int:
             ) from None
         except OSError as error:
             logging.warning(
-                "%s: no lock (%s), so nothing keeps a second process from "
-                "writing %s",
-                file,
-                error.strerror,
-                output,
+                f"{file}: no lock ({error.strerror}), so nothing keeps a second "
+                f"process from writing {output}"
             )
             return descriptor
         # The process that held the lock before may have removed the file.

@@ -237,9 +237,11 @@ def load_run_config(path: str | os.PathLike[str]) -> AlbertConfig:
     Raises:
       InputError: the folder holds no run.
     """
-    return AlbertConfig.from_dict(
-        read_settings(path)["model"], source=f"run {os.fspath(path)}"
-    )
+    source = f"run {os.fspath(path)}"
+    model = typed(read_settings(path), "model", dict, source=source)
+    if model is None:
+        raise InputError(f"{source}: {FILE} has no model")
+    return AlbertConfig.from_dict(model, source=source)
 
 
 def _read_record(path: str) -> dict[str, Any]:

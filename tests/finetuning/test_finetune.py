@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 import shutil
 
 import numpy as np
@@ -19,6 +20,7 @@ from albert_tf.finetuning.text_classification.examples import (
 from albert_tf.finetuning.text_classification.model import AlbertClassifier
 from albert_tf.finetuning.text_classification.task import text_task_config
 from albert_tf.finetuning.train import finetune, finetune_runs
+from albert_tf.folders import lock_output
 from albert_tf.training.logging import read_metrics
 
 
@@ -191,25 +193,50 @@ def test_bad_examples_stop_before_anything_is_written(
     assert len(list((tmp_path / "cache").iterdir())) == 1
 
 
-@pytest.mark.parametrize(
-    ("changes", "length", "message"),
-    [
+def test_nothing_is_claimed_before_everything_is_checked(
+    checkpoint, files, task_config, tmp_path
+):
+    folder = tmp_path / "runs" / "run"
+    for changes, length, message in (
         ({}, 65, "max_seq_length=65: the model of .* takes 64 tokens at most"),
         ({"output": "gs://bucket/run"}, 32, "output=gs://bucket/run"),
         ({"tpu": "name"}, 32, "tpu='name': fine-tuning writes to a local"),
         ({"init_from": "absent"}, 32, "absent"),
+        ({"gradient_accumulation_steps": 3}, 32, "batch size 8 must be a mult"),
         (
             {"schedule": "linear", "num_warmup_steps": 8},
             32,
             "warmup_steps=8 must be below num_train_steps=8",
         ),
-    ],
-)
-def test_settings_that_do_not_fit(
-    changes, length, message, checkpoint, files, task_config, tmp_path
+    ):
+        other = with_settings(task_config, {"max_seq_length": length})
+        with pytest.raises(InputError, match=message):
+            finetune(settings(checkpoint, folder, **changes), other, files)
+        assert not folder.parent.exists(), changes
+    # So the corrected command is the first one in the folder.
+    finetune(settings(checkpoint, folder, 1), task_config, files)
+
+
+def test_folders_of_several_runs_are_checked_before_the_first(
+    checkpoint, files, task_config, tmp_path
 ):
-    task_config = with_settings(task_config, {"max_seq_length": length})
-    config = settings(checkpoint, tmp_path / "run", **changes)
-    with pytest.raises(InputError, match=message):
+    folder = tmp_path / "runs" / "all"
+    config = settings(checkpoint, folder)
+    second = folder / "run-1"
+    with lock_output(second, second / ".lock"):
+        with pytest.raises(InputError, match=f"run-1 is .* {os.getpid()} on"):
+            finetune_runs(config, task_config, files, runs=2)
+    assert not folder.parent.exists()
+    second.mkdir(parents=True)
+    for path in (second / "thesis.tex", folder / "thesis.tex"):
+        path.touch()
+        with pytest.raises(InputError, match="contains thesis.tex"):
+            finetune_runs(config, task_config, files, runs=2)
+        path.unlink()
+    assert [path.name for path in folder.iterdir()] == ["run-1"]
+    with pytest.raises(InputError, match="contains run-1"):
         finetune(config, task_config, files)
-    assert not (tmp_path / "run").exists()
+    # Neither does the folder of one run take several.
+    (folder / "run.json").touch()
+    with pytest.raises(InputError, match="contains run.json"):
+        finetune_runs(config, task_config, files, runs=2)

@@ -10,6 +10,7 @@ import tensorflow as tf
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.export.export import export
+from albert_tf.folders import lock_output
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.pretraining.evaluate import evaluate_pretraining
 from albert_tf.pretraining.manifest import read_manifest
@@ -156,45 +157,56 @@ def test_other_records_are_another_run(run, make_records, pretrain_config):
         pretrain(pretrain_config(make_records(seed=7), run))
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"vocab_size": 700}, "600 pieces.*vocab_size=700"),
-        ({"vocab_size": 500}, "vocab_size"),
-        ({"max_position_embeddings": 16}, "32 tokens.*=16"),
-    ],
-)
-def test_records_that_do_not_fit_are_refused(
-    records, tmp_path, changes, message, pretrain_config, tiny_model
-):
-    config = pretrain_config(
-        records, tmp_path / "run", model=tiny_model.replace(**changes)
-    )
-    with pytest.raises(InputError, match=message):
-        pretrain(config)
-    assert not (tmp_path / "run").exists()
-
-
-def test_metric_that_no_evaluation_has_is_refused(
-    records, tmp_path, pretrain_config
-):
-    with pytest.raises(InputError, match="one of loss, mlm_loss, mlm_acc"):
-        pretrain_config(records, tmp_path / "run", best_metric="f1")
-    plain = shutil.copy(next(records.glob("pretraining-*.tfrecord")), tmp_path)
-    config = pretrain_config(plain, tmp_path / "run", best_metric="loss")
-    with pytest.raises(InputError, match="has no held-out split"):
-        pretrain(config)
-    assert not (tmp_path / "run").exists()
-
-
-def test_damaged_records_are_named(make_records, tmp_path, pretrain_config):
+@pytest.fixture
+def damaged_records(make_records):
+    """Records with a flipped bit, which TensorFlow does not locate."""
     records = make_records(num_shards=1)
     (path,) = records.glob("pretraining-*")
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
-    with pytest.raises(InputError, match=path.name):
-        pretrain(pretrain_config(records, tmp_path / "run", 200))
+    return records
+
+
+def test_nothing_is_claimed_before_everything_is_checked(
+    records, damaged_records, tmp_path, pretrain_config, tiny_model
+):
+    folder = tmp_path / "runs" / "run"
+    plain = shutil.copy(next(records.glob("pretraining-*.tfrecord")), tmp_path)
+    for changes, message in (
+        ({"gradient_accumulation_steps": 3}, "batch size 16 must be a multi"),
+        ({"distribution": "multi_worker"}, "TF_CONFIG"),
+        ({"distribution": "mirrored", "jit_compile": True}, "one replica"),
+        ({"tpu": "local", "precision": "mixed_float16"}, "mixed_bfloat16"),
+        ({"num_warmup_steps": 12, "schedule": "linear"}, "must be below"),
+        ({"init_from": tmp_path / "absent"}, "absent"),
+        ({"best_metric": "f1"}, "one of loss, mlm_loss, mlm_acc"),
+        ({"input": plain, "best_metric": "loss"}, "has no held-out split"),
+        ({"input": str(damaged_records)}, "pretraining-.* corrupted record"),
+        ({"model": tiny_model.replace(vocab_size=700)}, "600 pieces.*=700"),
+        ({"model": tiny_model.replace(vocab_size=500)}, "vocab_size"),
+        (
+            {"model": tiny_model.replace(max_position_embeddings=16)},
+            "32 tokens.*=16",
+        ),
+    ):
+        with pytest.raises(InputError, match=message):
+            pretrain(pretrain_config(records, folder, **changes))
+        assert not folder.parent.exists(), changes
+    # A step that fails leaves nothing to resume, but the folder is claimed.
+    with pytest.raises(FloatingPointError, match="max_loss"):
+        pretrain(pretrain_config(records, folder, max_loss=0.1))
+    assert (folder / "run.json").exists()
+    right = pretrain_config(records, folder, 2, learning_rate=1e-3)
+    with lock_output(folder, folder / ".lock"):
+        with pytest.raises(InputError, match=f"by process {os.getpid()} on"):
+            pretrain(right)
+    assert pretrain(right).steps == 2
+    # Now there is something to lose.
+    for path in (folder / "checkpoints").glob("*.index"):
+        path.write_bytes(b"")
+    with pytest.raises(InputError, match="none of the 1 checkpoints"):
+        pretrain(right)
 
 
 def test_evaluation_stands_beside_its_baselines(run, records):
