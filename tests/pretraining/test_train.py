@@ -182,7 +182,7 @@ def test_nothing_is_claimed_before_everything_is_checked(
         ({"init_from": tmp_path / "absent"}, "absent"),
         ({"best_metric": "f1"}, "one of loss, mlm_loss, mlm_acc"),
         ({"input": plain, "best_metric": "loss"}, "has no held-out split"),
-        ({"input": str(damaged_records)}, "pretraining-.* corrupted record"),
+        ({"input": str(damaged_records)}, "pretraining-.*corrupted record"),
         ({"model": tiny_model.replace(vocab_size=700)}, "600 pieces.*=700"),
         ({"model": tiny_model.replace(vocab_size=500)}, "vocab_size"),
         (

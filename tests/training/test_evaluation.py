@@ -1,10 +1,13 @@
 import functools
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.pretraining.loss import PretrainingLoss
 from albert_tf.training.evaluation import Evaluator
 
 
@@ -85,3 +88,36 @@ def test_metric_of_no_weight_is_not_a_number(evaluators, examples):
 def test_empty_dataset_is_refused(evaluators, examples):
     with pytest.raises(InputError, match="holds no batch"):
         evaluators(1)(examples.take(0).batch(8))
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_padding_changes_no_score_of_pretraining(
+    toy, small_config, pretraining_batch, replicas
+):
+    """Batches of 3 of 8 examples, the last of which is filled up."""
+    strategy = toy.make_strategy({1: "one_device", 2: "mirrored"}[replicas])
+    keras.utils.set_random_seed(0)
+    with strategy.scope():
+        model = AlbertPretrainer(small_config)
+    loss_fn = PretrainingLoss()
+    data = tf.data.Dataset.from_tensor_slices(pretraining_batch).batch(3)
+    result = Evaluator(strategy, model, loss_fn, 3)(data)
+    batch = {n: tf.constant(x) for n, x in pretraining_batch.items()}
+    loss, metrics = loss_fn(model, batch, loss_fn.normalizers(batch), None)
+    means = {name: float(m[0] / m[1]) for name, m in metrics.items()}
+    del means["tokens"]
+    assert result == pytest.approx({"loss": float(loss)} | means, rel=1e-5)
+
+
+def test_all_batches_have_one_static_size(toy, examples, two_replicas):
+    shapes = set()
+
+    class Watching(toy.ToyLoss):
+        def __call__(self, model, batch, normalizers, seed):
+            shapes.add(tuple(batch["ids"].shape))
+            return super().__call__(model, batch, normalizers, seed)
+
+    with two_replicas.scope():
+        model = toy.Toy()
+    Evaluator(two_replicas, model, Watching(), 7)(examples.batch(7))
+    assert shapes == {(4, toy.LENGTH)}

@@ -102,3 +102,12 @@ def test_batch_must_divide_into_slices():
     assert slice_size(24, 2, 3) == 4
     with pytest.raises(InputError, match="10 must be a multiple of 6"):
         slice_size(10, 2, 3)
+
+
+def test_training_data_are_declared_endless(one_device, two_replicas):
+    # Whose number of batches TensorFlow does not know.
+    unknown = tf.data.Dataset.range(8).batch(4).filter(lambda x: True)
+    for strategy in (one_device, two_replicas):
+        assert distribute(strategy, unknown).cardinality == -2
+        endless = distribute(strategy, unknown, endless=True)
+        assert endless.cardinality == tf.data.INFINITE_CARDINALITY

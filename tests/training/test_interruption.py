@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from albert_tf.training.interruption import graceful_stop
+from albert_tf.training.interruption import LaunchLength, graceful_stop
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -71,3 +71,13 @@ def test_second_signal_ends_a_busy_process_at_once():
     finally:
         process.kill()
         process.communicate()
+
+
+def test_launches_last_ten_seconds_at_most():
+    launch = LaunchLength(100)
+    lengths = [launch.steps]
+    # Of 1, 1, 100, 20, 1 and 100 steps; the first one was compiled.
+    for seconds in (50.0, 0.05, 50.0, 1000.0, 0.0):
+        launch.measure(launch.steps, seconds)
+        lengths.append(launch.steps)
+    assert lengths == [1, 1, 100, 20, 1, 100]

@@ -74,6 +74,36 @@ def test_no_log_no_lines(tmp_path):
     assert read_metrics(tmp_path) == []
 
 
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"\xff\xfe",
+        b"[" * 100_000,
+        b'{"step": 15, "time": 1, "split": "train"}',
+        b'{"step": "15", "time": 1, "split": "train", "values": {}}',
+        b'{"step": 15, "time": 1, "split": 3, "values": {}}',
+        b'{"step": 15, "time": null, "split": "train", "values": {}}',
+        b'{"step": 15, "time": 1, "split": "train", "values": [1]}',
+        b'{"step": 15, "time": 1, "split": "train", "values": {"x": "y"}}',
+    ],
+)
+def test_line_that_cannot_be_read_is_skipped_and_kept(tmp_path, bad, caplog):
+    path = tmp_path / "metrics.jsonl"
+    lines = [
+        b'{"step": %d, "time": 1.5, "split": "train", "values": {"x": null}}'
+        % step
+        for step in (10, 20, 30)
+    ]
+    path.write_bytes(b"\n".join([lines[0], bad, *lines[1:], b""]))
+    assert [x["step"] for x in read_metrics(tmp_path)] == [10, 20, 30]
+    assert "metrics.jsonl:2" in caplog.text
+    MetricsLog(tmp_path, step=20).close()
+    assert path.read_bytes().split(b"\n") == [lines[0], bad, lines[1], b""]
+
+
 METRICS = {
     "loss": 2.5,
     "mlm_accuracy": 0.25,

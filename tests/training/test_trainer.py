@@ -8,7 +8,10 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.training import checkpoints, optimizers, schedules
-from albert_tf.training.checkpoint_files import read_checkpoint
+from albert_tf.training.checkpoint_files import (
+    list_checkpoints,
+    read_checkpoint,
+)
 from albert_tf.training.config import TrainingConfig
 from albert_tf.training.distribution import make_strategy
 from albert_tf.training.logging import read_metrics
@@ -430,3 +433,18 @@ def test_overflow_halves_the_scale_and_leaves_the_weights(
     assert result.metrics["loss_scale"] == 2.0**12
     assert np.isnan(result.metrics["gradient_norm"])
     np.testing.assert_array_equal(model.weight, np.ones(3))
+
+
+@pytest.mark.parametrize(
+    ("minutes", "steps"), [(0, [24]), (1e-9, [1, *range(2, 25, 2)])]
+)
+def test_checkpoints_by_minutes(toy, tmp_path, minutes, steps):
+    toy.train_scored(
+        tmp_path,
+        dict.fromkeys(range(25), 0.5),
+        save_checkpoints_steps=100,
+        save_checkpoints_minutes=minutes,
+        keep_checkpoint_max=99,
+        best_metric="",
+    )
+    assert list(list_checkpoints(tmp_path / "checkpoints")) == steps
