@@ -378,7 +378,7 @@ def _open_locked(file: pathlib.Path, output: str) -> int:
             ) from None
         except OSError as error:
             logging.warning(
-                f"{file}: no lock ({error.strerror}), so nothing keeps a second "
+                f"{file}: no lock ({error.strerror}): nothing keeps a second "
                 f"process from writing {output}"
             )
             return descriptor
