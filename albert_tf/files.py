@@ -129,7 +129,9 @@ def _storage_error(path: Path, code: int, needed: int) -> StorageError:
         free = shutil.disk_usage(_existing_parent(path)).free
         text += f" ({free / 1e6:,.1f} MB are free"
         text += f", about {needed / 1e6:,.1f} MB needed)" if needed else ")"
-    return StorageError(code, f"{text}; free some, or write to another disk")
+    return StorageError(
+        code, f"{text}; free some and run the same command again"
+    )
 
 
 def _existing_parent(path: Path) -> pathlib.Path:

@@ -9,7 +9,6 @@ import pathlib
 import struct
 import sys
 import types
-import uuid
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +19,7 @@ import numpy as np
 from albert_tf.errors import InputError
 from albert_tf.files import sha256
 from albert_tf.finetuning.features import Features
+from albert_tf.folders import temporary_folder
 from albert_tf.text.base_tokenizer import Tokenizer
 
 _NOTHING: Mapping[str, Any] = types.MappingProxyType({})
@@ -225,20 +225,20 @@ def cached(
     features, remarks = make()
     try:
         _write(features, remarks, key, path)
-    except OSError as error:
-        _say(f"cache {folder}: features are not stored: {error.strerror}")
+    except (OSError, InputError) as error:
+        reason = getattr(error, "strerror", None) or error
+        _say(f"cache {folder}: features are not stored: {reason}")
     return features, remarks
 
 
 def _write(
     features: Features, remarks: str, key: Mapping[str, Any], path: pathlib.Path
 ) -> None:
-    temporary = path.with_name(f".{path.stem}.{uuid.uuid4().hex}.tmp")
-    try:
-        write_features(features, temporary, origin=key, remarks=remarks)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with temporary_folder(path) as folder:
+        write_features(
+            features, folder / path.name, origin=key, remarks=remarks
+        )
+        os.replace(folder / path.name, path)
 
 
 def _say(line: str) -> None:

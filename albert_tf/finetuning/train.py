@@ -13,7 +13,7 @@ import keras
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.files import write_atomically
+from albert_tf.files import write_atomically, writing
 from albert_tf.finetuning.batches import training_batches
 from albert_tf.finetuning.config import FinetuneConfig
 from albert_tf.finetuning.data import TaskFiles
@@ -185,15 +185,16 @@ def _finetune(run: FinetuneRun, folder: RunFolder) -> FinetuneResult:
             else None,
         )
 
-    result = Trainer(
-        config,
-        strategy,
-        model,
-        task_type.make_loss(),
-        make_optimizer(config, model),
-        schedule,
-        run_dir=config.output,
-    ).fit(batches, evaluate=evaluate if data.dev else None, start=start)
+    with writing(config.output):
+        result = Trainer(
+            config,
+            strategy,
+            model,
+            task_type.make_loss(),
+            make_optimizer(config, model),
+            schedule,
+            run_dir=config.output,
+        ).fit(batches, evaluate=evaluate if data.dev else None, start=start)
     if result.interrupted:
         return FinetuneResult(training=result)
     step = _load_best(model, config.output)

@@ -17,7 +17,7 @@ import numpy as np
 import tqdm
 
 from albert_tf.errors import InputError
-from albert_tf.files import local_path, sha256
+from albert_tf.files import check_space, local_path, sha256
 from albert_tf.folders import (
     check_replaceable,
     replace_folder,
@@ -51,6 +51,8 @@ _BLOCK_PASS_BYTES = 16 << 20
 _MAX_BLOCK_BYTES = 1 << 20
 _MIN_BLOCK_BYTES = 1 << 18
 
+_GZIP_RATIO = 3  # of text, roughly
+
 _SHUFFLE_TAG = 2  # beside the split tags 0 and 1 of the blocks' generators
 
 
@@ -77,6 +79,7 @@ def create_pretraining_data(
     Raises:
       InputError: an input or the output folder cannot be used, or a split
         would be empty.
+      StorageError: the disk is full, or has less room than the records need.
     """
     files = find_text_files(config.input)
     folder = local_path(config.output)
@@ -86,8 +89,10 @@ def create_pretraining_data(
     }
     contents = tokenizer_files(config.tokenizer)
     new_files = {*contents, *itertools.chain(*shards.values())}
-    with temporary_folder(folder) as temporary:
+    needed = _least_bytes(config, files)
+    with temporary_folder(folder, needed) as temporary:
         _replaced_files(folder, new_files, config.overwrite)
+        check_space(folder, needed)
         paths = {
             split: [temporary / name for name in names]
             for split, names in shards.items()
@@ -108,6 +113,22 @@ def create_pretraining_data(
         old = _replaced_files(folder, new_files, config.overwrite)
         replace_folder(temporary, folder, obsolete=old)
     return manifest
+
+
+def _least_bytes(
+    config: PretrainingDataConfig, files: list[pathlib.Path]
+) -> int:
+    """Returns an estimate of the bytes to write, which is rather low.
+
+    Records of English text have 1.7 times its bytes at 512 tokens; what is
+    dropped makes them less. They are compressed only at the end.
+    """
+    text = sum(
+        path.stat().st_size * (_GZIP_RATIO if path.suffix == ".gz" else 1)
+        for path in files
+    )
+    heldout = config.heldout_fraction
+    return int(text * (heldout + config.dupe_factor * (1 - heldout)))
 
 
 def _replaced_files(

@@ -10,7 +10,7 @@ import os
 import pathlib
 import zlib
 from collections.abc import Iterable, Iterator
-from typing import get_args
+from typing import IO, get_args
 
 import sentencex
 
@@ -22,6 +22,9 @@ from albert_tf.pretraining.data_config import TextFormat
 # line is one document. Longer ones are cut at a sentence end; War and Peace has
 # 3.2 million characters.
 MAX_DOCUMENT_CHARACTERS = 16_000_000
+
+# Longer lines and paragraphs are cut at a blank, to be sentences of their own.
+MAX_LINE_BYTES = 1 << 20
 
 
 def find_text_files(patterns: PathPatterns) -> list[pathlib.Path]:
@@ -137,20 +140,22 @@ def _documents(
 
 
 def _read_lines(path: pathlib.Path) -> Iterator[str]:
-    """Yields decoded lines with their line ends."""
+    """Yields decoded lines with their line ends, long ones in pieces."""
     opener = gzip.open if path.suffix == ".gz" else open
     encoding = "utf-8-sig"
     try:
         with opener(path, "rb") as file:
-            for number, line in enumerate(file, 1):
+            for number, start, piece in _pieces_of_lines(file):
                 try:
-                    yield line.decode(encoding)
+                    text = piece.decode(encoding)
                 except UnicodeDecodeError as error:
                     raise InputError(
-                        f"{path}, line {number}: byte {error.start + 1} is not "
-                        "UTF-8; convert the file, e.g. with iconv"
+                        f"{path}, line {number}: byte "
+                        f"{start + error.start + 1} is not UTF-8; convert the "
+                        "file, e.g. with iconv"
                     ) from None
                 encoding = "utf-8"
+                yield text
     except OSError as error:
         reason = error.strerror or error
         raise InputError(f"{path}: cannot be read: {reason}") from None
@@ -158,6 +163,36 @@ def _read_lines(path: pathlib.Path) -> Iterator[str]:
         raise InputError(
             f"{path}: the gzip stream is damaged ({error}); get the file again"
         ) from None
+
+
+def _pieces_of_lines(file: IO[bytes]) -> Iterator[tuple[int, int, bytes]]:
+    """Yields lines, those of more than `MAX_LINE_BYTES` in pieces.
+
+    A piece ends after a blank or, where there is none, after a character.
+    Pieces that are blank are skipped: they are no blank line.
+
+    Yields:
+      Number of the line, offset of the piece in it, and the piece.
+    """
+    number, start, rest = 1, 0, b""
+    while piece := rest + file.readline(MAX_LINE_BYTES - len(rest)):
+        end = len(piece)
+        is_last = piece.endswith(b"\n") or end < MAX_LINE_BYTES
+        if not is_last:
+            end = piece.rfind(b" ") + 1 or _end_of_characters(piece)
+        if (start == 0 and is_last) or piece[:end].strip():
+            yield number, start, piece[:end]
+        rest = piece[end:]
+        number, start = (number + 1, 0) if is_last else (number, start + end)
+
+
+def _end_of_characters(text: bytes) -> int:
+    """Returns where the last whole character of text in UTF-8 ends."""
+    start = next(
+        (i for i in range(1, 5) if text[-i] & 0b11000000 != 0b10000000), 1
+    )
+    whole = len(text[-start:].decode("utf-8", "ignore")) == 1
+    return len(text) if whole else len(text) - start
 
 
 def _sentences_of_lines(lines: Iterable[str]) -> Iterator[str | None]:
@@ -169,17 +204,21 @@ def _sentences_of_prose(
     lines: Iterable[str], language: str
 ) -> Iterator[str | None]:
     paragraph: list[str] = []
-    blank_lines = 0
+    characters = blank_lines = 0
     for line in lines:
         for page, text in enumerate(line.split("\f")):
             if page or not text.strip():
                 yield from _split(" ".join(paragraph), language)
-                paragraph = []
+                paragraph, characters = [], 0
                 blank_lines += 1
             if page or blank_lines == 2:
                 yield None
             if text.strip():
+                if characters > MAX_LINE_BYTES:
+                    yield from _split(" ".join(paragraph), language)
+                    paragraph, characters = [], 0
                 paragraph.append(text.strip())
+                characters += len(text)
                 blank_lines = 0
     yield from _split(" ".join(paragraph), language)
 

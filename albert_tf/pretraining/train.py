@@ -12,6 +12,7 @@ import keras
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+from albert_tf.files import writing
 from albert_tf.models.flops import pretraining_step_flops
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.pretraining.config import Metric, PretrainConfig
@@ -212,7 +213,10 @@ def _train(
         def evaluate():
             return evaluator(heldout, config.max_eval_steps or None)
 
-    with records.explained_errors(config.architecture):
+    with (
+        records.explained_errors(config.architecture),
+        writing(config.output),
+    ):
         return Trainer(
             config,
             strategy,

@@ -95,10 +95,11 @@ def test_features_are_there_even_if_they_cannot_be_stored(tmp_path, capfd):
 
     def make_and_spoil():
         folder.rmdir()
+        folder.touch()
         return make()
 
     assert labels_of(cached(folder, {}, make_and_spoil)) == {1}
-    assert "features are not stored: No such file" in capfd.readouterr().err
+    assert "features are not stored: cannot make a" in capfd.readouterr().err
 
 
 def test_bad_folders_are_refused(tmp_path):

@@ -1,5 +1,7 @@
 import gzip
 import itertools
+import subprocess
+import sys
 
 import pytest
 
@@ -168,7 +170,7 @@ def test_find_text_files_refuses(tmp_path):
         find_text_files(f"{tmp_path}/*")
     with pytest.raises(InputError, match="only folders match"):
         find_text_files(tmp_path)
-    with pytest.raises(InputError, match="no file named"):
+    with pytest.raises(InputError, match="no file named|has an empty path"):
         find_text_files(" , ")
 
 
@@ -228,3 +230,80 @@ def test_repeated_texts_are_in_the_same_split(tmp_path):
         found[block.split].update(map(tuple, block.documents))
     assert not found["train"] & found["heldout"]
     assert len(found["train"] | found["heldout"]) == 200
+
+
+def documents_of(folder, text, text_format="lines"):
+    path = folder / "a.txt"
+    path.write_text(text, "utf-8")
+    return list(read_documents(path, text_format))
+
+
+@pytest.fixture
+def short_lines(monkeypatch):
+    monkeypatch.setattr(documents_module, "MAX_LINE_BYTES", 16)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("a b\n\nc\n", [["a b"], ["c"]]),
+        ("0123456789abcde\nx", [["0123456789abcde", "x"]]),
+        ("0123456789 bcdefg hi\nx", [["0123456789", "bcdefg hi", "x"]]),
+        ("0123456789abcdefghi", [["0123456789abcdef", "ghi"]]),
+        # Characters stay whole.
+        ("é" * 12 + "\n", [["é" * 8, "é" * 4]]),
+        ("x" + "é" * 12, [["x" + "é" * 7, "é" * 5]]),
+        ("xx" + "😀" * 5, [["xx" + "😀" * 3, "😀" * 2]]),
+        # A blank piece of a line is no blank line.
+        ("a" + " " * 50 + "b\nc\n", [["a", "b", "c"]]),
+        (" " * 50 + "b" + " " * 50 + "\nc", [["b", "c"]]),
+    ],
+)
+def test_long_lines_are_cut_at_blanks(tmp_path, short_lines, text, found):
+    assert documents_of(tmp_path, text) == found
+    packed = gzip.compress(text.encode())
+    (tmp_path / "a.txt.gz").write_bytes(packed)
+    assert list(read_documents(tmp_path / "a.txt.gz")) == found
+
+
+def test_long_paragraphs_are_cut(tmp_path, short_lines):
+    text = "One two three. Four five.\nSix seven.\nEight.\n\n\nNine.\n"
+    first, second = documents_of(tmp_path, text, "prose")
+    words = " ".join(first).split()
+    assert words == "One two three. Four five. Six seven. Eight.".split()
+    assert second == ["Nine."]
+
+
+def test_bytes_of_long_lines_are_counted(tmp_path, short_lines):
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"ok\n" + b"0123456789 " * 4 + b"\xff\n")
+    with pytest.raises(InputError, match="a.txt, line 2: byte 45 is not UTF-8"):
+        list(read_documents(path))
+
+
+LONG_LINE = """
+import resource, sys
+from albert_tf.pretraining.documents import read_documents
+from albert_tf.pretraining.tokenized_documents import TokenizedDocuments
+from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
+
+tokenizer = AlbertTokenizer.from_file(sys.argv[1])
+documents = list(read_documents(sys.argv[2]))
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+TokenizedDocuments.from_text(documents, tokenizer)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+def test_memory_of_a_long_line(tmp_path, small_tokenizer):
+    model, text = tmp_path / "spiece.model", tmp_path / "a.txt"
+    model.write_bytes(small_tokenizer.model_bytes)
+    text.write_text("ba ro nti sel " * 300_000)
+    result = subprocess.run(
+        [sys.executable, "-c", LONG_LINE, model, text],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    # In KiB: 4.2 MB of text. It was 240 bytes for each of its bytes.
+    assert int(result.stdout) < 400_000

@@ -1,0 +1,106 @@
+"""A full disk is one line with the path, and what was there stays.
+
+A limit of file sizes stands in for it: both are errors of writing.
+"""
+
+import contextlib
+import resource
+import shutil
+import types
+
+import pytest
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import StorageError
+from albert_tf.files import check_space, new_file, write_atomically, writing
+from albert_tf.folders import new_folder
+from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.pretraining import create_data
+from albert_tf.pretraining.data_config import PretrainingDataConfig
+
+
+@contextlib.contextmanager
+def full_disk():
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def write_file(path):
+    write_atomically(path, "x" * 2000)
+
+
+def stream_file(path):
+    with new_file(path) as file:
+        file.write("x" * 2000)
+
+
+def make_folder(path):
+    with new_folder(path, overwrite=True, marker="a") as folder:
+        (folder / "a").write_text("x" * 2000)
+
+
+def save_model(path):
+    AlbertEncoder(
+        AlbertConfig(
+            vocab_size=50,
+            embedding_size=4,
+            hidden_size=4,
+            num_hidden_layers=1,
+            num_attention_heads=1,
+            intermediate_size=4,
+        )
+    ).save_pretrained(path)
+
+
+@pytest.mark.parametrize(
+    "write", [write_file, stream_file, make_folder, save_model]
+)
+def test_what_was_there_stays(tmp_path, write):
+    path = tmp_path / "output"
+    write(path)
+    before = {x: x.read_bytes() for x in tmp_path.rglob("*") if x.is_file()}
+    with (
+        pytest.raises(StorageError, match=f"{path}: File too large.* MB are"),
+        full_disk(),
+    ):
+        write(path)
+    after = {x: x.read_bytes() for x in tmp_path.rglob("*") if x.is_file()}
+    assert after == before
+
+
+@pytest.fixture
+def data_config(tmp_path, google_tokenizer):
+    text = tmp_path / "text.txt"
+    text.write_text("A sentence of the text.\nAnd another one.\n\n" * 2000)
+    return PretrainingDataConfig(
+        input=text, output=tmp_path / "data", tokenizer=google_tokenizer
+    )
+
+
+def test_records_say_what_they_need(tmp_path, data_config, monkeypatch):
+    with (
+        pytest.raises(StorageError, match=r"data: File.*about 0.8 MB needed\)"),
+        full_disk(),
+    ):
+        create_data.create_pretraining_data(data_config)
+    assert [x.name for x in tmp_path.iterdir()] == ["text.txt"]
+    # Before the work begins.
+    usage = types.SimpleNamespace(free=700_000)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+    monkeypatch.setattr(create_data, "read_blocks", None)
+    with pytest.raises(StorageError, match=r"No space left.*\(0.7 MB are free"):
+        create_data.create_pretraining_data(data_config)
+    assert [x.name for x in tmp_path.iterdir()] == ["text.txt"]
+
+
+def test_other_errors_stay_as_they_are(tmp_path):
+    check_space(tmp_path / "a" / "b", 1)
+    with pytest.raises(KeyError), writing(tmp_path):
+        raise KeyError("x")
+    for text in ("No space left on device", "Disk quota exceeded"):
+        with pytest.raises(StorageError, match=text), writing("gs://a/b"):
+            raise RuntimeError(f"a library: {text} (os error 28)")
