@@ -156,12 +156,14 @@ def _check_charsmap(charsmap: bytes) -> None:
     units, replacements = _charsmap(charsmap)
     is_value = units >= 1 << 31
     positions = np.arange(len(units), dtype=np.uint32)
-    children = (positions ^ _offsets(units)) | 0xFF
-    if (
-        (units[is_value] & 0x7FFFFFFF >= len(replacements)).any()
-        or (children[~is_value] >= len(units)).any()
-        or is_value[0]
-    ):
+    children = positions ^ _offsets(units)
+    if ((children | 0xFF)[~is_value] >= len(units)).any() or is_value[0]:
+        raise ValueError("the charsmap is damaged")
+    # A node that ends a text has its value at its child for no byte, whatever
+    # unit is there.
+    ends = children[~is_value & (units & 0x100 > 0)]
+    values = units[ends] & 0x7FFFFFFF
+    if (values >= len(replacements)).any():
         raise ValueError("the charsmap is damaged")
 
 

@@ -11,7 +11,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
-from typing import NoReturn
+from typing import BinaryIO, NoReturn
 
 import numpy as np
 
@@ -94,6 +94,8 @@ _ADVICE = {
 }
 
 _HEAD = 4096
+_ZIP_END = 66_000  # the end of a zip archive, with the longest comment
+_MAX_ZIP_DIRECTORY = 4 << 20
 _MAX_SAFETENSORS_HEADER = 100_000_000  # the library's own limit
 # The pickle of 0x1950a86a20f9469cfc6c, framed from protocol 4 on.
 _TORCH_LEGACY = re.compile(
@@ -206,13 +208,38 @@ def _text_kind(head: bytes) -> str | None:
     return "text" if is_text else None
 
 
+def open_zip(file: BinaryIO) -> zipfile.ZipFile:
+    """Opens a zip archive whose directory is of bounded size.
+
+    Raises:
+      zipfile.BadZipFile: it is none, or its directory is too large: `zipfile`
+        takes ten times its size.
+    """
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - _ZIP_END))
+    end = file.read()
+    place, place_64 = end.rfind(b"PK\5\6"), end.rfind(b"PK\6\6")
+    directory = int.from_bytes(end[place + 12 : place + 16], "little")
+    if place_64 >= 0:
+        directory_64 = int.from_bytes(
+            end[place_64 + 40 : place_64 + 48], "little"
+        )
+        if directory == 0xFFFFFFFF:
+            directory = 0
+        directory = max(directory, directory_64)
+    if place >= 0 and directory > _MAX_ZIP_DIRECTORY:
+        raise zipfile.BadZipFile(f"its directory takes {directory:,} bytes")
+    file.seek(0)
+    return zipfile.ZipFile(file)
+
+
 def _has_torch_pickle(path: pathlib.Path, head: bytes) -> bool:
     """Recognizes torch's zip files, also if their end is cut off."""
     first = head[30 : 30 + int.from_bytes(head[26:28], "little")]
     if first.endswith(b"/data.pkl"):
         return True
     try:
-        with zipfile.ZipFile(path) as archive:
+        with path.open("rb") as file, open_zip(file) as archive:
             return any(n.endswith("/data.pkl") for n in archive.namelist())
     except (zipfile.BadZipFile, ValueError, NotImplementedError):
         return False

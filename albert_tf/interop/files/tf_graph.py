@@ -6,16 +6,34 @@ the number of heads; the graph that was saved with them does.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import itertools
 import os
 import re
 from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
+from google.protobuf import message
 from tensorflow.core.framework import node_def_pb2
-from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
+from tensorflow.core.protobuf import (
+    meta_graph_pb2,
+    saved_object_graph_pb2,
+    struct_pb2,
+)
 from tensorflow.python.framework import tensor_util
 
 from albert_tf.errors import InputError
+from albert_tf.input_files import read_bytes
+
+M = TypeVar("M", bound=message.Message)
+
+# No node that shows a fact comes near these.
+_MAX_MESSAGE = 1 << 20  # bytes
+_MAX_MESSAGES = 1_000_000
+_MAX_DIGITS = 9
+_MAX_RANK = 8
+_MAX_NUMBER = 1 << 31
 
 _LAYER = re.compile(r"/layer_(\d+)/inner_group_\d+/")
 _QUERY = re.compile(r"/self/query/Reshape(_\d+)?/shape$")
@@ -42,48 +60,82 @@ class GraphFacts:
         return {k: v for k, v in fields.items() if v is not None}
 
 
-def read_saved_model(folder: str | os.PathLike[str]):
-    """Parses `saved_model.pb`.
+def read_saved_model(folder: str | os.PathLike[str]) -> list[MetaGraph]:
+    """Reads the graphs of `saved_model.pb`.
 
     Raises:
       InputError: it is missing or damaged.
     """
-    return _parse(
-        os.path.join(os.fspath(folder), "saved_model.pb"),
-        saved_model_pb2.SavedModel,
-    )
+    path = os.path.join(os.fspath(folder), "saved_model.pb")
+    content = memoryview(read_bytes(path))
+    with _damaged(path):
+        metas = _messages(content, 2)
+        return [MetaGraph(meta, path) for meta in metas]
+
+
+class MetaGraph:
+    """A serialized `MetaGraphDef`, of which single messages are parsed.
+
+    As a whole, two bytes of a graph may become a hundred in memory; and a
+    constant may claim any size.
+    """
+
+    def __init__(self, content: memoryview, path: str):
+        self._content, self._path = content, path
+
+    def _parsed(self, kind: type[M], *fields: int) -> Iterator[M]:
+        with _damaged(self._path):
+            found = _messages(self._content, *fields)
+            for part in itertools.islice(found, _MAX_MESSAGES):
+                if len(part) <= _MAX_MESSAGE:
+                    yield kind.FromString(bytes(part))
+            if next(found, None) is not None:
+                raise ValueError("it has too many parts")
+
+    def nodes(self) -> Iterator[node_def_pb2.NodeDef]:
+        """Yields the nodes of the graph and of its functions."""
+        yield from self._parsed(node_def_pb2.NodeDef, 2, 1)
+        yield from self._parsed(node_def_pb2.NodeDef, 2, 2, 1, 3)
+
+    def signatures(self) -> dict[str, meta_graph_pb2.SignatureDef]:
+        """Returns name -> signature."""
+        entry = meta_graph_pb2.MetaGraphDef.SignatureDefEntry
+        return {e.key: e.value for e in self._parsed(entry, 5)}
+
+    def output_signatures(self) -> Iterator[struct_pb2.StructuredValue]:
+        """Yields what the functions of a TF2 model return."""
+        entry = saved_object_graph_pb2.SavedObjectGraph.ConcreteFunctionsEntry
+        for function in self._parsed(entry, 7, 2):
+            yield function.value.output_signature
 
 
 def facts_of_meta_graph_file(path: str | os.PathLike[str]) -> GraphFacts:
     """Reads the `.meta` file beside a TF1 checkpoint."""
-    meta = _parse(os.fspath(path), meta_graph_pb2.MetaGraphDef)
-    return facts_of_nodes(meta.graph_def.node)
+    path = os.fspath(path)
+    graph = MetaGraph(memoryview(read_bytes(path)), path)
+    return facts_of_nodes(graph.nodes())
 
 
-def facts_of_saved_model(saved_model) -> GraphFacts:
+def facts_of_saved_model(graphs: Iterable[MetaGraph]) -> GraphFacts:
     """Reads the graphs, functions and signatures of a SavedModel."""
-
-    def nodes() -> Iterator[node_def_pb2.NodeDef]:
-        for meta in saved_model.meta_graphs:
-            yield from meta.graph_def.node
-            for function in meta.graph_def.library.function:
-                yield from function.node_def
-
-    facts = facts_of_nodes(nodes())
+    graphs = list(graphs)
+    facts = facts_of_nodes(node for graph in graphs for node in graph.nodes())
     if facts.num_hidden_layers is None:
-        layers = _encoder_outputs(saved_model)
+        layers = _encoder_outputs(graphs)
         facts = dataclasses.replace(facts, num_hidden_layers=layers)
     return facts
 
 
-def lower_cases_text(saved_model) -> bool | None:
+def lower_cases_text(graphs: Iterable[MetaGraph]) -> bool | None:
     """Returns a TF1 module's `do_lower_case`, if it has one."""
-    for meta in saved_model.meta_graphs:
-        outputs = meta.signature_def["tokenization_info"].outputs
-        tensor = outputs["do_lower_case"].name.removesuffix(":0")
-        for node in meta.graph_def.node:
+    for graph in graphs:
+        signature = graph.signatures().get("tokenization_info")
+        if signature is None:
+            continue
+        tensor = signature.outputs["do_lower_case"].name.removesuffix(":0")
+        for node in graph.nodes():
             if tensor and node.name == tensor and node.op == "Const":
-                return bool(_constant(node))
+                return bool(_constant(node)[0])
     return None
 
 
@@ -94,16 +146,16 @@ def facts_of_nodes(nodes: Iterable[node_def_pb2.NodeDef]) -> GraphFacts:
     block_dropouts = set()
     for node in nodes:
         if match := _LAYER.search(node.name):
-            layers.add(int(match[1]))
+            layers.add(int(match[1][:_MAX_DIGITS]))
         if node.op in ("Relu", "Erf", "Pow") and _FEED_FORWARD.search(
             node.name
         ):
             acts.add(node.op)
         elif node.op == "Const" and _QUERY.search(node.name):
-            heads.add(int(_constant(node)[-2]))
+            heads.add(int(_constant(node, 2)[-2]))
         elif node.op == "Const" and _RATE.search(node.name):
             where = "attention" if _in_attention(node.name) else "hidden"
-            rates[where].add(round(float(_constant(node)), 6))
+            rates[where].add(round(float(_constant(node)[0]), 6))
             if match := _BLOCK_DROPOUT.search(node.name):
                 block_dropouts.add(match[1])
     if block_dropouts and rates["attention"]:
@@ -129,16 +181,34 @@ def _only(values: set):
     return values.pop() if len(values) == 1 else None
 
 
-def _constant(node: node_def_pb2.NodeDef):
-    return tensor_util.MakeNdarray(node.attr["value"].tensor)
+def _constant(node: node_def_pb2.NodeDef, length: int = 1) -> list:
+    """Returns the numbers of a constant: a scalar or a short vector.
+
+    Raises:
+      InputError: it has fewer than `length`, or is larger; a tensor may claim
+        any size, of a single number.
+    """
+    tensor = node.attr["value"].tensor
+    sizes = [dim.size for dim in tensor.tensor_shape.dim]
+    if not sizes or len(sizes) == 1 and length <= sizes[0] <= _MAX_RANK:
+        with contextlib.suppress(TypeError, ValueError, KeyError):
+            values = tensor_util.MakeNdarray(tensor).ravel().tolist()
+            if len(values) >= length and all(
+                isinstance(x, (int, float)) and abs(x) < _MAX_NUMBER
+                for x in values
+            ):
+                return values
+    raise InputError(
+        f"the graph's constant {node.name[:120]} is not the scalar or shape "
+        "that ALBERT's has"
+    )
 
 
-def _encoder_outputs(saved_model) -> int | None:
+def _encoder_outputs(graphs: Iterable[MetaGraph]) -> int | None:
     """Counts the layers' outputs that a TF2 encoder returns."""
-    for meta in saved_model.meta_graphs:
-        functions = meta.object_graph_def.concrete_functions
-        for function in functions.values():
-            count = _count_outputs(function.output_signature)
+    for graph in graphs:
+        for signature in graph.output_signatures():
+            count = _count_outputs(signature)
             if count:
                 return count
     return None
@@ -159,11 +229,53 @@ def _count_outputs(value) -> int | None:
     return None
 
 
-def _parse(path: str, kind):
+@contextlib.contextmanager
+def _damaged(path: str) -> Iterator[None]:
     try:
-        with open(path, "rb") as file:
-            return kind.FromString(file.read())
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}") from None
-    except Exception as error:  # protobuf's DecodeError, of either runtime
+        yield
+    except InputError:
+        raise
+    except (ValueError, message.DecodeError) as error:
         raise InputError(f"{path} is damaged: {error}") from None
+
+
+def _messages(content: memoryview, *fields: int) -> Iterator[memoryview]:
+    """Yields the messages at a path of field numbers, still serialized."""
+    for number, inside in _fields(content):
+        if number == fields[0]:
+            if fields[1:]:
+                yield from _messages(inside, *fields[1:])
+            else:
+                yield inside
+
+
+def _fields(content: memoryview) -> Iterator[tuple[int, memoryview]]:
+    """Yields the fields of protobuf's wire format that have a length."""
+    place = 0
+    while place < len(content):
+        tag, place = _varint(content, place)
+        size = {0: 0, 1: 8, 2: 0, 5: 4}.get(tag & 7)
+        if size is None:
+            raise ValueError(f"no field begins at byte {place}")
+        if tag & 7 in (0, 2):
+            value, place = _varint(content, place)
+            size = value if tag & 7 == 2 else 0
+        if place + size > len(content):
+            raise ValueError(f"{place + size - len(content)} bytes are missing")
+        if tag & 7 == 2:
+            yield tag >> 3, content[place : place + size]
+        place += size
+
+
+def _varint(content: memoryview, place: int) -> tuple[int, int]:
+    """Returns the number at a place, and the place after it."""
+    value = 0
+    for shift in range(0, 70, 7):
+        if place >= len(content):
+            raise ValueError("it is cut short")
+        byte = content[place]
+        place += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, place
+    raise ValueError(f"no number ends at byte {place}")

@@ -10,16 +10,20 @@ import io
 import os
 import pathlib
 import zipfile
+import zlib
 from collections.abc import Mapping
 from typing import Any, BinaryIO, Literal, NamedTuple
 
 import numpy as np
 
 from albert_tf.errors import InputError
+from albert_tf.input_files import shown
 from albert_tf.interop.files.file_types import (
     TensorFile,
+    check_size,
     explain_bad_file,
     file_kind,
+    open_zip,
 )
 from albert_tf.interop.files.torch_pickle import (
     BFLOAT16,
@@ -31,6 +35,15 @@ from albert_tf.interop.files.torch_pickle import (
 
 _KINDS = ("torch_zip", "torch_legacy")
 _LEGACY_PROTOCOL = 1001
+_CHUNK = 1 << 20
+
+
+class _Range(NamedTuple):
+    """Bytes of the file; `crc` is their CRC-32, or 0 if none is stored."""
+
+    offset: int
+    nbytes: int
+    crc: int = 0
 
 
 class _Records(NamedTuple):
@@ -38,12 +51,12 @@ class _Records(NamedTuple):
 
     Attributes:
       content: the unpickled object.
-      storages: key -> (offset in the file, number of bytes).
+      storages: key -> its data in the file.
       byteorder: of the numbers, `<` or `>`.
     """
 
     content: Any
-    storages: Mapping[str, tuple[int, int]]
+    storages: Mapping[str, _Range]
     byteorder: Literal["<", ">"]
 
 
@@ -82,15 +95,36 @@ def open_torch_file(path: str | os.PathLike[str]) -> TensorFile:
     except Exception as error:
         explain_bad_file(path, _KINDS, str(error))
     for name, tensor in tensors.items():
-        _, nbytes = records.storages.get(tensor.storage.key, (0, 0))
-        if tensor.span and tensor.stop > nbytes:
+        stored = records.storages.get(tensor.storage.key, _Range(0, 0))
+        if tensor.span and tensor.stop > stored.nbytes:
             explain_bad_file(path, _KINDS, f"{name} is cut off")
     shapes = {name: tensor.shape for name, tensor in tensors.items()}
-    return TensorFile(
-        shapes,
-        lambda name: _read_tensor(path, records, name, tensors[name]),
-        str(path),
-    )
+    check_size(shapes, path.stat().st_size, str(path))
+    sound: set[str] = set()  # keys of storages
+
+    def read(name: str) -> np.ndarray:
+        key = tensors[name].storage.key
+        if key in records.storages and key not in sound:
+            if not _is_sound(path, records.storages[key]):
+                explain_bad_file(
+                    path, _KINDS, f"{name} differs from its checksum"
+                )
+            sound.add(key)
+        return _read_tensor(path, records, name, tensors[name])
+
+    return TensorFile(shapes, read, str(path))
+
+
+def _is_sound(path: pathlib.Path, stored: _Range) -> bool:
+    """Returns whether a part of a file has its checksum, if it has one."""
+    if not stored.crc:
+        return True
+    crc, left = 0, stored.nbytes
+    with path.open("rb") as file:
+        file.seek(stored.offset)
+        while left and (chunk := file.read(min(left, _CHUNK))):
+            crc, left = zlib.crc32(chunk, crc), left - len(chunk)
+    return not left and crc == stored.crc
 
 
 def _read_tensor(
@@ -105,7 +139,7 @@ def _read_tensor(
         path,
         np.dtype("u2" if is_bfloat16 else code).newbyteorder(records.byteorder),
         count=span,
-        offset=records.storages[tensor.storage.key][0] + tensor.start,
+        offset=records.storages[tensor.storage.key].offset + tensor.start,
     )
     # The strides below reach the item `span - 1` and none after it.
     if values.size != span:
@@ -119,7 +153,7 @@ def _read_tensor(
 
 
 def _open_zip(file: BinaryIO) -> _Records:
-    with zipfile.ZipFile(file) as archive:
+    with open_zip(file) as archive:
         members = {info.filename: info for info in archive.infolist()}
     pickles = [name for name in members if name.endswith("/data.pkl")]
     if len(pickles) != 1:
@@ -132,7 +166,7 @@ def _open_zip(file: BinaryIO) -> _Records:
         for name, info in members.items()
         if name.startswith(folder)
     }
-    byteorder = _read(file, ranges.get(folder + "byteorder", (0, 0)))
+    byteorder = _read(file, ranges.get(folder + "byteorder", _Range(0, 0)))
     if byteorder not in (b"", b"little", b"big"):
         raise ValueError("the byte order is neither little nor big")
     content, _ = unpickle(io.BytesIO(_read(file, ranges[pickles[0]])))
@@ -145,8 +179,8 @@ def _open_zip(file: BinaryIO) -> _Records:
     return _Records(content, storages, ">" if byteorder == b"big" else "<")
 
 
-def _stored_range(file: BinaryIO, info: zipfile.ZipInfo) -> tuple[int, int]:
-    """Returns the offset and the size of an entry's data in the archive."""
+def _stored_range(file: BinaryIO, info: zipfile.ZipInfo) -> _Range:
+    """Returns where an entry's data are in the archive."""
     if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
         raise RefusedError(
             f"the archive was repacked ({info.filename} is compressed)"
@@ -161,24 +195,27 @@ def _stored_range(file: BinaryIO, info: zipfile.ZipInfo) -> tuple[int, int]:
     offset = info.header_offset + 30 + name_size + extra_size
     if offset + info.file_size > os.fstat(file.fileno()).st_size:
         raise ValueError(f"{info.filename} is cut off")
-    return offset, info.file_size
+    # torch writes 0 where it is told not to compute checksums.
+    return _Range(offset, info.file_size, info.CRC)
 
 
-def _read(file: BinaryIO, stored: tuple[int, int]) -> bytes:
-    """Reads a small entry; torch may not write its CRC."""
-    offset, nbytes = stored
-    if nbytes > MAX_PICKLE:
-        raise RefusedError(f"its pickle takes {nbytes} bytes")
-    file.seek(offset)
-    return file.read(nbytes)
+def _read(file: BinaryIO, stored: _Range) -> bytes:
+    """Reads a small entry."""
+    if stored.nbytes > MAX_PICKLE:
+        raise RefusedError(f"its pickle takes {stored.nbytes} bytes")
+    file.seek(stored.offset)
+    content = file.read(stored.nbytes)
+    if stored.crc and zlib.crc32(content) != stored.crc:
+        raise ValueError("an entry differs from its checksum")
+    return content
 
 
 def _open_legacy(file: BinaryIO) -> _Records:
     stream = io.BytesIO(file.read(MAX_PICKLE))
     unpickle(stream)  # the magic number
     protocol, _ = unpickle(stream)
-    if protocol != _LEGACY_PROTOCOL:
-        raise ValueError(f"the protocol is {protocol!r}")
+    if type(protocol) is not int or protocol != _LEGACY_PROTOCOL:
+        raise ValueError(f"the protocol is not {_LEGACY_PROTOCOL}")
     unpickle(stream)  # facts about the machine that wrote the file
     content, unpickler = unpickle(stream)
     keys, _ = unpickle(stream)
@@ -193,7 +230,7 @@ def _open_legacy(file: BinaryIO) -> _Records:
         file.seek(position)
         count = int.from_bytes(file.read(8), "little")
         nbytes = count * unpickler.itemsizes[key]
-        storages[key] = (position + 8, nbytes)
+        storages[key] = _Range(position + 8, nbytes)
         position += 8 + nbytes
         if position > size:
             raise ValueError(f"{size} of at least {position} bytes")
@@ -205,36 +242,43 @@ def _state_dict(content: Any) -> dict[str, StoredTensor]:
     if not isinstance(content, dict):
         raise RefusedError("there is no dictionary of tensors in it")
     if not _tensors_of(content):
-        states = {
-            key: value
-            for key, value in content.items()
-            if isinstance(value, dict) and _tensors_of(value)
-        }
+        # Each dictionary once: a thousand entries may be the same one.
+        inner = {id(x): x for x in content.values() if isinstance(x, dict)}
+        found = {key for key, value in inner.items() if _has_tensors(value)}
+        states = {k: v for k, v in content.items() if id(v) in found}
         if not states:
             raise RefusedError("there is no dictionary of tensors in it")
         if len(states) > 1:
+            names = ", ".join(str(key)[:80] for key in [*states][:4])
             raise RefusedError(
-                "several of its entries are dictionaries of tensors: "
-                f"{', '.join(map(str, states))}"
+                f"several of its entries are dictionaries of tensors: {names}"
             )
         (content,) = states.values()
+    seen: set[int] = set()  # by all entries together, as they may share parts
     for key, value in content.items():
-        if not isinstance(value, StoredTensor) and _holds_tensor(value):
-            raise RefusedError(f"its entry {key} holds further tensors")
+        if not isinstance(value, StoredTensor) and _holds_tensor(value, seen):
+            raise RefusedError(
+                f"its entry {str(key)[:80]} holds further tensors"
+            )
     return _tensors_of(content)
+
+
+def _has_tensors(entries: dict) -> bool:
+    return any(isinstance(value, StoredTensor) for value in entries.values())
 
 
 def _tensors_of(entries: dict) -> dict[str, StoredTensor]:
     tensors = {k: v for k, v in entries.items() if isinstance(v, StoredTensor)}
     for key in tensors:
         if not isinstance(key, str):
-            raise RefusedError(f"the name of a tensor is {key!r}, not text")
+            raise RefusedError(
+                f"the name of a tensor is {shown(key)}, not text"
+            )
     return tensors
 
 
-def _holds_tensor(value: Any) -> bool:
+def _holds_tensor(value: Any, seen: set[int]) -> bool:
     """Searches lists and dictionaries, which may contain themselves."""
-    seen: set[int] = set()
     pending = [value]
     while pending:
         value = pending.pop()

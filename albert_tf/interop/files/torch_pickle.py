@@ -15,6 +15,8 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
+from albert_tf.input_files import shown
+
 BFLOAT16 = "bfloat16"  # unknown to NumPy: the upper half of a float32
 _STORAGES = {
     "DoubleStorage": "f8",
@@ -51,12 +53,30 @@ _ITEMSIZES = {
 }
 
 # Limits against files that would exhaust the machine; those of an ALBERT are
-# a thousand times smaller.
-MAX_PICKLE = 1 << 24  # bytes
-_MAX_TUPLES = 10_000  # hashing a deeper tuple could overflow the C stack
-_MAX_PAIRS = 1_000_000  # entries copied into dictionaries
+# a hundred times smaller.
+MAX_PICKLE = 1 << 22  # bytes
+_MAX_STEPS = 500_000  # opcodes
+_MAX_PAIRS = 100_000  # entries copied into dictionaries
+_MAX_BITS = 128  # of an integer
 _MAX_RANK = 32  # of NumPy 1
 _MAX_ITEMS = 1 << 34  # elements of a tensor, also where strides are 0
+
+
+# Opcodes that no dictionary of tensors needs.
+_REFUSED = (
+    "BYTEARRAY8 DUP EXT1 EXT2 EXT4  NEXT_BUFFER READONLY_BUFFER"
+).split()
+# Opcodes that hash -> which of the objects that they take.
+_KEYS = {
+    "DICT": slice(0, None, 2),
+    "SETITEM": slice(1, 2),
+    "SETITEMS": slice(1, None, 2),
+    "ADDITEMS": slice(1, None),
+    "FROZENSET": slice(0, None),
+}
+_TUPLES = ("TUPLE", "TUPLE1", "TUPLE2", "TUPLE3")
+_MARK = object()
+_TUPLE_KEY = "a tuple is a key of its dictionaries"
 
 
 class RefusedError(Exception):
@@ -173,10 +193,10 @@ class TensorUnpickler(pickle.Unpickler):
             case _:
                 raise ValueError("a storage is not described as torch does")
         if dtype not in _ITEMSIZES:
-            raise ValueError(f"{dtype!r} is not a type of storage")
+            raise ValueError(f"{shown(dtype)} is not a type of storage")
         itemsize = _ITEMSIZES[dtype]
         if self.itemsizes.setdefault(key, itemsize) != itemsize:
-            raise ValueError(f"storage {key} has two types")
+            raise ValueError(f"storage {key[:80]} has two types")
         start = 0
         if view is not None:
             match view:
@@ -185,9 +205,11 @@ class TensorUnpickler(pickle.Unpickler):
                 ):
                     size = length
                 case _:
-                    raise ValueError(f"a view reaches beyond storage {key}")
+                    raise ValueError(
+                        f"a view reaches beyond storage {key[:80]}"
+                    )
         if size < 0:
-            raise ValueError(f"storage {key} has {size} items")
+            raise ValueError(f"storage {key[:80]} has {size} items")
         return Storage(key, dtype, start * itemsize, size * itemsize)
 
     def _make_dict(self, pairs=()) -> _Dict:
@@ -195,6 +217,9 @@ class TensorUnpickler(pickle.Unpickler):
         self._pairs += len(pairs)
         if self._pairs > _MAX_PAIRS:
             raise RefusedError("its dictionaries are too large")
+        pairs = pairs.items() if isinstance(pairs, dict) else pairs
+        if any(isinstance(key, tuple) for key, _ in pairs):
+            raise RefusedError(_TUPLE_KEY)
         return _Dict(pairs)
 
 
@@ -203,7 +228,10 @@ def _make_tensor(storage, offset, shape, strides, dtype=None) -> StoredTensor:
         isinstance(storage, Storage)
         and type(shape) is type(strides) is tuple
         and len(shape) == len(strides) <= _MAX_RANK
-        and all(type(n) is int and n >= 0 for n in (offset, *shape, *strides))
+        and all(
+            type(n) is int and 0 <= n <= _MAX_ITEMS
+            for n in (offset, *shape, *strides)
+        )
         and math.prod(max(1, n) for n in shape) <= _MAX_ITEMS
     ):
         raise ValueError("a tensor is not described as torch does")
@@ -228,8 +256,8 @@ def _make_tensor_v3(
     storage, offset, shape, strides, requires_grad, hooks, dtype, metadata=None
 ) -> StoredTensor:
     _check_metadata(metadata)
-    if dtype not in _ITEMSIZES:
-        raise ValueError(f"{dtype!r} is not a type of tensor")
+    if not isinstance(dtype, str) or dtype not in _ITEMSIZES:
+        raise ValueError("the type of a tensor is unknown")
     return _make_tensor(storage, offset, shape, strides, dtype)
 
 
@@ -246,21 +274,57 @@ def _make_parameter(tensor, requires_grad, hooks, state=None) -> StoredTensor:
 
 
 def _check_limits(stream: io.BytesIO) -> None:
-    """Refuses a pickle that would exhaust memory; the position stays."""
-    start, tuples = stream.tell(), 0
-    size = len(stream.getbuffer())
-    for opcode, argument, _ in pickletools.genops(stream):
+    """Refuses a pickle that would exhaust memory or time.
+
+    It is read once without making any object: the stack holds, for each one,
+    whether it is a tuple. Hashing tuples of tuples that share their parts
+    takes exponential time, so none may be a key. The position stays.
+    """
+    start, size = stream.tell(), len(stream.getbuffer())
+    stack: list[Any] = []
+    memo: dict[int, Any] = {}
+    for step, (opcode, argument, _) in enumerate(pickletools.genops(stream)):
         name = opcode.name
-        tuples += name.startswith("TUPLE")
-        # The unpickler allocates what these announce before it reads on.
-        is_put = name in ("PUT", "BINPUT", "LONG_BINPUT")
-        if is_put and (argument or 0) > size:
-            raise ValueError("its memo is larger than the pickle")
-        if name == "BYTEARRAY8":
-            raise RefusedError("its pickle holds a bytearray")
-    if tuples > _MAX_TUPLES:
-        raise RefusedError(f"its pickle holds {tuples} tuples")
+        if step >= _MAX_STEPS:
+            raise RefusedError(f"its pickle has more than {_MAX_STEPS:,} steps")
+        if name in _REFUSED:
+            raise RefusedError(f"its pickle uses {name}")
+        if type(argument) is int and argument.bit_length() > _MAX_BITS:
+            raise RefusedError("its pickle holds a huge integer")
+        if name in ("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"):
+            # The unpickler allocates what these announce.
+            index = len(memo) if name == "MEMOIZE" else argument
+            if index > size:
+                raise ValueError("its memo is larger than the pickle")
+            memo[index] = stack[-1]
+            continue
+        popped = _pop(stack, opcode)
+        if name in _KEYS and any(popped[_KEYS[name]]):
+            raise RefusedError(_TUPLE_KEY)
+        if name in ("GET", "BINGET", "LONG_BINGET"):
+            stack.append(memo[argument])
+        else:
+            is_tuple = name in _TUPLES
+            stack += [
+                _MARK if kind is pickletools.markobject else is_tuple
+                for kind in opcode.stack_after
+            ]
     stream.seek(start)
+
+
+def _pop(stack: list[Any], opcode: pickletools.OpcodeInfo) -> list[Any]:
+    """Takes what an opcode takes from the stack, without the mark."""
+    if opcode.name == "POP" and stack[-1:] == [_MARK]:
+        return [stack.pop()]
+    taken: list[Any] = []
+    if pickletools.markobject in opcode.stack_before:
+        while (item := stack.pop()) is not _MARK:
+            taken.append(item)
+        before = opcode.stack_before.index(pickletools.markobject)
+    else:
+        before = len(opcode.stack_before)
+    taken += [stack.pop() for _ in range(before)]
+    return taken[::-1]
 
 
 def unpickle(stream: io.BytesIO) -> tuple[Any, TensorUnpickler]:

@@ -70,13 +70,15 @@ def test_of_model_garden(unpacked):
 
 
 @pytest.mark.parametrize("cased", [True, False])
-def test_a_cased_module(cased):
+def test_a_cased_module(tmp_path, cased):
     saved_model = saved_model_pb2.SavedModel()
     meta = saved_model.meta_graphs.add()
     outputs = meta.signature_def["tokenization_info"].outputs
     outputs["do_lower_case"].name = "lower:0"
     meta.graph_def.node.append(constant("lower", not cased))
-    assert lower_cases_text(saved_model) is not cased
+    path = tmp_path / "saved_model.pb"
+    path.write_bytes(saved_model.SerializeToString())
+    assert lower_cases_text(read_saved_model(tmp_path)) is not cased
 
 
 def test_layers_and_heads():
