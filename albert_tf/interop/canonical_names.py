@@ -18,7 +18,7 @@ _ANCHORS = {
 _SLOT = re.compile(r"(^|/)(Adam|AdamW|AdamWeightDecay|LAMB|optimizer)/")
 _ENCODER = ("embeddings", "encoder", "pooler")
 _NORM_OF_A_LAYER = re.compile(r"/layer_\d+/.*(LayerNorm|layer_normalization)")
-_LAYER_NORMALIZATION = re.compile(r"layer_normalization(?:_(\d+))?(?=/|$)")
+_LAYER_NORMALIZATION = re.compile(r"layer_normalization(?:_(\d{1,9}))?(?=/|$)")
 
 
 def canonical_names(

@@ -81,12 +81,14 @@ def test_damaged_archives(stored, tmp_path, damage):
 def test_damage_inside_of_an_archive_names_the_archive(stored, tmp_path):
     folder = shutil.copytree(stored / "google_tf1", tmp_path / "tiny")
     data = folder / "model.ckpt-best.data-00000-of-00001"
-    data.write_bytes(data.read_bytes()[:100])
+    content = data.read_bytes()
+    data.write_bytes(content[:100])
     path = tmp_path / "tiny.tar.gz"
     with tarfile.open(path, "w:gz") as archive:
         archive.add(folder, "tiny")
     message = refused(path, "is not a TensorFlow checkpoint, or is damaged")
     assert message.startswith(f"{path}/model.ckpt-best ")
+    data.write_bytes(content)
     (folder / "albert_config.json").unlink()
     with tarfile.open(path, "w:gz") as archive:
         archive.add(folder, "tiny")

@@ -253,12 +253,12 @@ def _fields(content: memoryview) -> Iterator[tuple[int, memoryview]]:
     """Yields the fields of protobuf's wire format that have a length."""
     place = 0
     while place < len(content):
-        tag, place = _varint(content, place)
+        tag, place = varint(content, place)
         size = {0: 0, 1: 8, 2: 0, 5: 4}.get(tag & 7)
         if size is None:
             raise ValueError(f"no field begins at byte {place}")
         if tag & 7 in (0, 2):
-            value, place = _varint(content, place)
+            value, place = varint(content, place)
             size = value if tag & 7 == 2 else 0
         if place + size > len(content):
             raise ValueError(f"{place + size - len(content)} bytes are missing")
@@ -267,7 +267,7 @@ def _fields(content: memoryview) -> Iterator[tuple[int, memoryview]]:
         place += size
 
 
-def _varint(content: memoryview, place: int) -> tuple[int, int]:
+def varint(content: memoryview, place: int) -> tuple[int, int]:
     """Returns the number at a place, and the place after it."""
     value = 0
     for shift in range(0, 70, 7):

@@ -13,6 +13,7 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
+from albert_tf.input_files import read_bytes
 from albert_tf.interop.checkpoint import Checkpoint, folder_vocabulary
 from albert_tf.interop.config_files import config_to_google
 from albert_tf.interop.files.file_types import TensorFile
@@ -44,7 +45,9 @@ def find_checkpoint(folder: str | os.PathLike[str]) -> pathlib.Path | None:
     state = folder / "checkpoint"
     if state.exists():
         newest = re.search(
-            r'^model_checkpoint_path: "(.*)"', state.read_text(), re.M
+            r'^model_checkpoint_path: "(.*)"',
+            read_bytes(state).decode(errors="replace"),
+            re.M,
         )
         path = newest and folder / pathlib.Path(newest[1]).name
         if path in found:

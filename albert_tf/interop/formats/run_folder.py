@@ -10,7 +10,7 @@ from typing import Any
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.input_files import read_json
+from albert_tf.input_files import read_json, typed
 from albert_tf.interop.checkpoint import Checkpoint, folder_vocabulary
 from albert_tf.interop.files.file_types import TensorFile
 from albert_tf.interop.matching import match_tensors
@@ -49,7 +49,12 @@ def fine_tuned_model(folder: str | os.PathLike[str]) -> pathlib.Path | None:
     folder = pathlib.Path(folder)
     runs = folder / RUNS_FILE
     if runs.exists():
-        folder = folder / read_json(runs)["best"]
+        best = typed(read_json(runs), "best", str, "", str(runs))
+        if not best or pathlib.Path(best).name != best:
+            raise InputError(
+                f"{runs}: best={best!r} must name a folder beside it"
+            )
+        folder = folder / best
     for model in (folder, folder / MODEL_FOLDER):
         if (model / TASK_FILE).exists():
             return model

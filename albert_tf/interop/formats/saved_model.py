@@ -9,7 +9,7 @@ from typing import Any
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.input_files import read_json
+from albert_tf.input_files import read_json, typed
 from albert_tf.interop.canonical_names import canonical_names
 from albert_tf.interop.checkpoint import Checkpoint, folder_vocabulary
 from albert_tf.interop.files.file_types import TensorFile
@@ -67,11 +67,11 @@ def open_saved_model(
     lower_cases = lower_cases_text(saved_model)
     if system == OURS:
         manifest = _our_manifest(folder)
-        lower_cases = (manifest.get("tokenizer") or {}).get("do_lower_case")
+        source = str(folder / _OUR_MANIFEST)
+        tokenizer = typed(manifest, "tokenizer", dict, None, source) or {}
+        lower_cases = typed(tokenizer, "do_lower_case", bool, None, source)
         if config is None:
-            config = AlbertConfig.from_dict(
-                manifest["config"], str(folder / _OUR_MANIFEST)
-            )
+            config = AlbertConfig.from_dict(manifest["config"], source)
     if config is None:
         facts = facts_of_saved_model(saved_model)
         config, notes = _config(system, folder, file, facts, overrides)
@@ -91,7 +91,7 @@ def open_saved_model(
 def _our_manifest(folder: pathlib.Path) -> dict[str, Any]:
     path = folder / _OUR_MANIFEST
     manifest = read_json(path)
-    if not isinstance(manifest.get("config"), dict):
+    if typed(manifest, "config", dict, None, str(path)) is None:
         raise InputError(f"{path}: key 'config' is missing")
     return manifest
 
@@ -144,6 +144,10 @@ def _config(
         sizes = read_sizes(shapes)
     except KeyError as error:
         raise InputError(f"{folder}: missing tensor {error}") from None
+    except (IndexError, ValueError):
+        raise InputError(
+            f"{folder}: its tensors do not have the shapes of an ALBERT's"
+        ) from None
     values = {
         # Without dropout there is nothing in the graph.
         "hidden_dropout_prob": 0.0,
