@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+import wrapt
+
 if TYPE_CHECKING:
     from albert_tf.config import AlbertConfig as AlbertConfig
     from albert_tf.errors import InputError as InputError
@@ -134,6 +136,41 @@ __all__ = [
     "register_task_type",
     "train_vocabulary",
 ]
+
+
+# Classes that a `.keras` file may hold.
+_KERAS_CLASSES = (
+    "AlbertClassifier",
+    "AlbertEncoder",
+    "AlbertMultipleChoice",
+    "AlbertPretrainer",
+    "AlbertSpanLabeler",
+    "AlbertTokenClassifier",
+    "HubLayer",
+)
+
+
+class _Deferred:
+    """Stands for a class in Keras's registry until a file asks for it."""
+
+    def __init__(self, name: str):
+        self._name = name
+
+    def from_config(self, config):
+        """Makes what the class makes of it."""
+        module = importlib.import_module(f"albert_tf.{_MODULES[self._name]}")
+        return getattr(module, self._name).from_config(config)
+
+
+def _register_classes(keras) -> None:
+    """Lets Keras load `.keras` files before their class is imported."""
+    registry = keras.saving.get_custom_objects()
+    for name in _KERAS_CLASSES:
+        registry.setdefault(f"albert_tf>{name}", _Deferred(name))
+
+
+# Keras looks up registered names only, and is imported later, or never.
+wrapt.register_post_import_hook(_register_classes, "keras")
 
 
 def __dir__() -> list[str]:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import importlib.resources
 import json
 import os
 from collections.abc import Mapping
 from typing import Any
+
+from absl import logging
 
 from albert_tf.errors import InputError
 from albert_tf.input_files import parse_json, read_json, shown
@@ -114,6 +117,12 @@ class AlbertConfig:
         "Whether there is an E -> H projection even if E == H, as Hugging Face "
         "and KerasHub have it; the original has none then.",
     )
+    trained_positions: int | None = setting(
+        None,
+        "How many positions pretraining saw, from the first; the rows of the "
+        "others are random. None: all.",
+        bounds="[1, 1048576]",
+    )
 
     def __post_init__(self):
         if isinstance(self.hidden_act, str):
@@ -138,6 +147,15 @@ class AlbertConfig:
             self.num_hidden_layers * self.inner_group_num <= MAX_BLOCKS,
             f"at most {MAX_BLOCKS} / inner_group_num={self.inner_group_num}",
         )
+        longest = self.max_position_embeddings
+        require(
+            self,
+            "trained_positions",
+            (self.trained_positions or 1) <= longest,
+            f"at most max_position_embeddings={longest}",
+        )
+        if self.trained_positions == longest:
+            object.__setattr__(self, "trained_positions", None)
 
     @property
     def has_embedding_projection(self) -> bool:
@@ -172,8 +190,9 @@ class AlbertConfig:
         return dataclasses.replace(self, **changes)
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the fields as JSON-ready values."""
-        return dataclasses.asdict(self)
+        """Returns the fields as JSON-ready values, less those that are None."""
+        fields = dataclasses.asdict(self)
+        return {k: value for k, value in fields.items() if value is not None}
 
     @classmethod
     def from_dict(
@@ -260,6 +279,31 @@ class AlbertConfig:
             entry.name.removesuffix(".json")
             for entry in _official_folder().iterdir()
             if entry.name.endswith(".json")
+        )
+
+
+@functools.cache
+def warn_of_untrained_positions(
+    config: AlbertConfig, length: int, setting: str
+) -> None:
+    """Warns, once, of sequences longer than those of a model's pretraining.
+
+    Args:
+      config: of the model.
+      length: tokens of the longest sequence that may come.
+      setting: what sets this length, such as `max_seq_length`.
+    """
+    trained = config.trained_positions
+    if trained is not None and length > trained:
+        logging.warning(
+            "%s=%d, but the model was pretrained on sequences of up to %d "
+            "tokens (trained_positions in its config.json): later positions "
+            "are untrained; use %s=%d or pretrain on longer sequences",
+            setting,
+            length,
+            trained,
+            setting,
+            trained,
         )
 
 

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from albert_tf.config import warn_of_untrained_positions
 from albert_tf.errors import InputError
 from albert_tf.export.config import ExportConfig
 from albert_tf.export.encoder import encoder_cases, export_encoder
@@ -142,6 +143,7 @@ def _export_encoder(
         encoder = AlbertEncoder.from_checkpoint(checkpoint)
         longest = encoder.config.max_position_embeddings
         seq_length = config.seq_length or min(_DEFAULT_LENGTH, longest)
+        warn_of_untrained_positions(encoder.config, seq_length, "seq_length")
         export_litert(
             encoder_program(
                 encoder, seq_length=seq_length, resizable=config.resizable
@@ -159,6 +161,11 @@ def _export_encoder(
             "computed: token classifiers, span labelers and masked language "
             "models lose the pooler; export the checkpoint that they were "
             "initialized from"
+        )
+    if kind != "preprocessor":
+        longest = checkpoint.config.max_position_embeddings
+        warn_of_untrained_positions(
+            checkpoint.config, config.seq_length or longest, "seq_length"
         )
     with _vocabulary_file(tokenizer) as file:
         if kind == "encoder":

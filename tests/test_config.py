@@ -125,3 +125,14 @@ def test_official_differences():
     )
     xxlarge = AlbertConfig.from_official("albert_xxlarge_v1")
     assert xxlarge.hidden_dropout_prob == 0.0
+
+
+def test_trained_positions_are_written_where_they_are_known():
+    config = AlbertConfig(max_position_embeddings=64)
+    assert "trained_positions" not in config.to_dict()
+    assert config.replace(trained_positions=64) == config
+    short = config.replace(trained_positions=32)
+    assert AlbertConfig.from_dict(short.to_dict()) == short
+    for bad in (0, 65, "32", 32.0, True):
+        with pytest.raises(InputError, match="trained_positions="):
+            config.replace(trained_positions=bad)

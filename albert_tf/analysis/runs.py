@@ -185,7 +185,7 @@ def baseline_of(
     """Returns label and value of the baseline of an accuracy, if there is one.
 
     `mlm_unigram_accuracy` is the one of `mlm_accuracy`, `sop_chance` of
-    `sop_accuracy`.
+    `sop_accuracy`, `nsp_chance` of `nsp_accuracy`.
     """
     if not metric.endswith("accuracy"):
         return None

@@ -8,6 +8,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
+from albert_tf.config import warn_of_untrained_positions
 from albert_tf.errors import InputError
 from albert_tf.files import check_not_web_address, read_text
 from albert_tf.finetuning.registry import make_task_type, with_settings
@@ -124,5 +125,8 @@ def load_model(
     task_type = make_task_type(task_config, checkpoint.tokenizer)
     model = task_type.model_class.from_checkpoint(
         checkpoint, packed=packed, **task_type.model_arguments()
+    )
+    warn_of_untrained_positions(
+        checkpoint.config, task_type.max_seq_length, "max_seq_length"
     )
     return FinetunedModel(folder=folder, task_type=task_type, model=model)

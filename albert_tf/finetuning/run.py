@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from albert_tf.config import AlbertConfig
+from albert_tf.config import AlbertConfig, warn_of_untrained_positions
 from albert_tf.errors import InputError
 from albert_tf.finetuning.config import FinetuneConfig
 from albert_tf.finetuning.data import TaskData, TaskFiles, load_data
@@ -126,6 +126,9 @@ def open_runs(
             f"max_seq_length={length}: the model of {config.init_from} takes "
             f"{longest} tokens at most; lower it"
         )
+    warn_of_untrained_positions(
+        starts[0].architecture, length, "max_seq_length"
+    )
     task_type = make_task_type(task_config, starts[0].tokenizer)
     data = load_data(task_type, files, config.cache_dir)
     metric = task_config.key_metric if data.dev else ""

@@ -61,7 +61,7 @@ _HF_DEFAULTS = {
     "initializer_range": 0.02,
     "layer_norm_eps": 1e-12,
 }
-_OURS_ONLY = ("sharing",)
+_OURS_ONLY = ("sharing", "trained_positions")
 
 # Model type of what transformers must not open as an ALBERT.
 OUR_MODEL_TYPE = "albert_tf"
@@ -185,6 +185,8 @@ def config_to_huggingface(config: AlbertConfig) -> dict[str, Any]:
     values = {k: v for k, v in config.to_dict().items() if k in _HF_DEFAULTS}
     values["hidden_act"] = _TO_HF_ACTIVATION[config.hidden_act]
     values["model_type"] = "albert"
+    if config.trained_positions is not None:
+        values["trained_positions"] = config.trained_positions
     if config.sharing != "all":
         values["model_type"] = OUR_MODEL_TYPE
         values["sharing"] = config.sharing

@@ -21,6 +21,7 @@ _TRAINING = (
     "hidden_dropout_prob",
     "attention_probs_dropout_prob",
     "initializer_range",
+    "trained_positions",
 )
 
 _HALVES = {"attention": "attention", "feed_forward": "ffn"}

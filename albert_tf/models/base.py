@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pathlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -20,6 +21,11 @@ from albert_tf.models.pretrained import (
     write_pretrained,
 )
 from albert_tf.text.base_tokenizer import Tokenizer
+from albert_tf.text.tokenizer_files import (
+    SETTINGS_FILE,
+    load_tokenizer,
+    tokenizer_files,
+)
 
 if TYPE_CHECKING:
     from typing import Self  # new in Python 3.11
@@ -28,21 +34,44 @@ ENCODER_INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
 MASKED_LM_POSITIONS = "masked_lm_positions"
 
 
-def check_inputs(
+# Hugging Face's names of the encoder's inputs.
+_HUGGING_FACE_INPUTS = dict(
+    zip(
+        ("input_ids", "attention_mask", "token_type_ids"),
+        ENCODER_INPUTS,
+        strict=True,
+    )
+)
+
+
+def named_inputs(
     inputs, names: tuple[str, ...], optional: tuple[str, ...] = ()
-) -> None:
-    """Raises a `ValueError` that says which keys are missing or unknown.
+) -> dict[str, Any]:
+    """Returns a model's inputs under this library's names.
 
     Args:
-      inputs: what a model was called with.
+      inputs: what a model was called with. The encoder's inputs may have
+        Hugging Face's names instead, all three of them.
       names: the keys that must be there.
       optional: keys that may be there too.
+
+    Raises:
+      ValueError: says which keys are missing or unknown.
     """
     if not isinstance(inputs, Mapping):
         raise ValueError(
             f"inputs must be a dict with the keys {', '.join(names)}; got "
             f"{type(inputs).__name__}"
         )
+    theirs = [name for name in inputs if name in _HUGGING_FACE_INPUTS]
+    ours = [name for name in inputs if name in ENCODER_INPUTS]
+    if theirs and ours:
+        raise ValueError(
+            f"inputs mix Hugging Face's names ({', '.join(theirs)}) with this "
+            f"library's ({', '.join(ours)}); use one kind or the other"
+        )
+    if theirs:
+        names = (*_HUGGING_FACE_INPUTS, *names[len(ENCODER_INPUTS) :])
     missing = [name for name in names if name not in inputs]
     unknown = [name for name in inputs if name not in names + optional]
     if missing or unknown:
@@ -52,6 +81,10 @@ def check_inputs(
             f"{', '.join(missing) or 'none'}; unknown: "
             f"{', '.join(unknown) or 'none'}"
         )
+    return {
+        _HUGGING_FACE_INPUTS.get(name, name): value
+        for name, value in inputs.items()
+    }
 
 
 def _check_config(model: str, config: Any) -> None:
@@ -244,7 +277,8 @@ class AlbertModel(keras.Model):
         """Writes a folder that `from_pretrained` and transformers open.
 
         `config.json`, `model.safetensors` and the tokenizer's files, in
-        Hugging Face's names and shapes. What its ALBERT cannot express is
+        Hugging Face's names and shapes. LoRA's updates (`enable_lora` of the
+        layers) are merged into the kernels. What its ALBERT cannot express is
         written in the same scheme: `sharing` other than "all" so that it
         refuses the folder.
 
@@ -254,7 +288,8 @@ class AlbertModel(keras.Model):
             was loaded with, if any.
 
         Raises:
-          InputError: the folder cannot be written to.
+          InputError: the folder cannot be written to, or a variable has no
+            place in it.
         """
         if tokenizer is not None:
             self.vocabulary = Vocabulary(tokenizer)
@@ -315,6 +350,17 @@ class AlbertModel(keras.Model):
           given: the caller's arguments, which take precedence.
         """
         return {}
+
+    def save_assets(self, dir_path: str) -> None:
+        """Writes the tokenizer's files into a `.keras` file; for Keras."""
+        if self.tokenizer is not None:
+            for name, content in tokenizer_files(self.tokenizer).items():
+                pathlib.Path(dir_path, name).write_bytes(content)
+
+    def load_assets(self, dir_path: str | None) -> None:
+        """Loads the tokenizer that `save_assets` wrote, if any; for Keras."""
+        if dir_path and os.path.exists(os.path.join(dir_path, SETTINGS_FILE)):
+            self.vocabulary = Vocabulary(load_tokenizer(dir_path))
 
     def compute_loss(
         self, x=None, y=None, y_pred=None, sample_weight=None, training=True

@@ -12,7 +12,7 @@ from albert_tf.layers.dense import dense
 from albert_tf.layers.embeddings import Embeddings
 from albert_tf.layers.shared_stack import SharedStack
 from albert_tf.layers.token_rows import PackedRows, PaddedRows
-from albert_tf.models.base import ENCODER_INPUTS, AlbertModel, check_inputs
+from albert_tf.models.base import ENCODER_INPUTS, AlbertModel, named_inputs
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -20,7 +20,9 @@ class AlbertEncoder(AlbertModel):
     """Factorized embeddings, a stack of shared blocks, and a pooler.
 
     Inputs are a dict of integer tensors `[batch, seq]`: `input_word_ids`,
-    `input_mask` (1 = token, 0 = padding) and `input_type_ids` (segment).
+    `input_mask` (1 = token, 0 = padding) and `input_type_ids` (segment); or,
+    as every model takes them, under Hugging Face's names `input_ids`,
+    `attention_mask` and `token_type_ids`.
 
     Outputs are a dict:
 
@@ -147,7 +149,7 @@ class AlbertEncoder(AlbertModel):
 
     def pooled_output(self, inputs, training=False):
         """Returns the `pooled_output` of `call` `[batch, hidden]`, for less."""
-        check_inputs(inputs, ENCODER_INPUTS)
+        inputs = named_inputs(inputs, ENCODER_INPUTS)
         batch = ops.shape(inputs["input_mask"])[0]
         first = ops.zeros((batch, 1), dtype="int32")
         return self.pool(self.states_at(inputs, first, training)[:, 0])
@@ -167,7 +169,7 @@ class AlbertEncoder(AlbertModel):
         return self.embeddings.word_embeddings
 
     def _embed(self, inputs, training):
-        check_inputs(inputs, ENCODER_INPUTS)
+        inputs = named_inputs(inputs, ENCODER_INPUTS)
         layout_of = PackedRows if self.packed else PaddedRows
         ids, mask, types = (
             _as_integers(name, inputs[name]) for name in ENCODER_INPUTS

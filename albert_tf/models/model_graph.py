@@ -8,13 +8,13 @@ from typing import TypeVar
 import keras
 import numpy as np
 import tensorflow as tf
-from keras import ops
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.layers.dropout import dropout_seeds
 from albert_tf.models.base import AlbertModel
 from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.pretrained import merged_weights
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.text.base_tokenizer import Tokenizer
 
@@ -42,8 +42,9 @@ def float32_copy(model: Model, packed: bool) -> Model:
             "dtype": "float32",
         }
     )
-    for ours, theirs in zip(copy.weights, model.weights, strict=True):
-        ours.assign(ops.cast(theirs, "float32"))
+    weights = merged_weights(model)
+    for variable in copy.weights:
+        variable.assign(weights[variable.path])
     return copy
 
 

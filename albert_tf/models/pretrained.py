@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Mapping
 
@@ -67,26 +68,60 @@ def assign_weights(model, checkpoint: Checkpoint, new_head: bool) -> str:
 
 def checkpoint_of(model) -> Checkpoint:
     """Returns a model's weights and tokenizer, to be written in any format."""
-    variables = {variable.path: variable for variable in model.weights}
-    components = frozenset(map(component_of, variables))
-
-    def reader(variable):
-        return lambda: np.asarray(
-            keras.ops.convert_to_numpy(keras.ops.cast(variable, "float32"))
-        )
-
+    arrays = merged_weights(model)
+    components = frozenset(map(component_of, arrays))
+    num_labels = getattr(model, "num_labels", 1)
+    known = {
+        tensor.path
+        for tensor in tensors_of(model.config, components, num_labels)
+    }
+    for path in arrays:
+        if path not in known:
+            raise InputError(
+                f"{type(model).__name__}: variable {path} has no place in a "
+                "checkpoint of an ALBERT; save the model as a .keras file"
+            )
     return Checkpoint(
         config=model.config,
         components=components,
-        arrays=LazyArrays({p: reader(v) for p, v in variables.items()}),
+        arrays=arrays,
         head=HeadSettings(
-            num_labels=getattr(model, "num_labels", 1),
+            num_labels=num_labels,
             labels=getattr(model, "labels", None),
             dropout=model.head_dropout,
         ),
         vocabulary=model.vocabulary,
         source=type(model).__name__,
         format="model",
+    )
+
+
+def merged_weights(model) -> LazyArrays:
+    """Returns path -> float32 weight; LoRA's updates are part of kernels."""
+    variables = {variable.path: variable for variable in model.weights}
+    readers = {
+        path: functools.partial(_float32, variable)
+        for path, variable in variables.items()
+    }
+    for layer in model._flatten_layers():
+        if getattr(layer, "lora_enabled", False):
+            kernel = next(v.path for v in layer.weights if v.name == "kernel")
+            readers[kernel] = functools.partial(
+                _merged, variables[kernel], layer
+            )
+            del readers[layer.lora_kernel_a.path]
+            del readers[layer.lora_kernel_b.path]
+    return LazyArrays(readers)
+
+
+def _merged(kernel, layer) -> np.ndarray:
+    update = _float32(layer.lora_kernel_a) @ _float32(layer.lora_kernel_b)
+    return _float32(kernel) + layer.lora_alpha / layer.lora_rank * update
+
+
+def _float32(variable) -> np.ndarray:
+    return np.asarray(
+        keras.ops.convert_to_numpy(keras.ops.cast(variable, "float32"))
     )
 
 

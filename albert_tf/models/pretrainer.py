@@ -15,7 +15,7 @@ from albert_tf.models.base import (
     ENCODER_INPUTS,
     MASKED_LM_POSITIONS,
     AlbertModel,
-    check_inputs,
+    named_inputs,
 )
 from albert_tf.models.encoder import AlbertEncoder
 
@@ -91,7 +91,7 @@ class AlbertPretrainer(AlbertModel):
 
     def call(self, inputs, training=False):
         """Maps the input dict to the output dict (see the class)."""
-        check_inputs(inputs, self.INPUTS)
+        inputs = named_inputs(inputs, self.INPUTS)
         positions = ops.cast(inputs[MASKED_LM_POSITIONS], "int32")
         batch, picks = ops.shape(positions)
         # The heads read the first token and the masked ones, nothing else.

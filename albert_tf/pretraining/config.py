@@ -22,7 +22,14 @@ from albert_tf.training.config import Optimizer, RunConfig
 Schedule = Literal["polynomial", "linear", "cosine", "warmup_stable_decay"]
 # "" for none. Records without pairs have no metrics of the sentence order.
 Metric = Literal[
-    "", "loss", "mlm_loss", "mlm_accuracy", "sop_loss", "sop_accuracy"
+    "",
+    "loss",
+    "mlm_loss",
+    "mlm_accuracy",
+    "sop_loss",
+    "sop_accuracy",
+    "nsp_loss",
+    "nsp_accuracy",
 ]
 
 

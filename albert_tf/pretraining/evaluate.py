@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 
-from albert_tf.config import AlbertConfig
+from albert_tf.config import AlbertConfig, warn_of_untrained_positions
 from albert_tf.errors import InputError
-from albert_tf.files import PathPatterns, exists, is_remote
+from albert_tf.files import PathPatterns, exists, is_remote, read_text
+from albert_tf.input_files import parse_object
+from albert_tf.interop.formats.huggingface import CONFIG_FILE
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.pretraining.loss import PretrainingLoss
 from albert_tf.pretraining.manifest import DATA_FILE, read_manifest_file
@@ -95,6 +97,11 @@ def evaluate_checkpoints(
     for path, (config, _) in models.items():
         records.check_model(config)
         _check_vocabulary(_run_of(path), records)
+        warn_of_untrained_positions(
+            _trained_config(path, config),
+            records.max_seq_length,
+            "max_seq_length",
+        )
     scorers: dict[tuple[AlbertConfig, str], _Scorer] = {}
     damaged = []
     for path, model in models.items():
@@ -127,7 +134,7 @@ class _Scorer:
         strategy = strategy_of_this_machine()
         with strategy.scope():
             self._model = AlbertPretrainer(config)
-        loss = PretrainingLoss(records.sentence_order)
+        loss = PretrainingLoss(records.sentence_order, records.pair_task)
         self._evaluator = Evaluator(strategy, self._model, loss, batch_size)
         self._config, self._records = config, records
         self._dataset = records.dataset(
@@ -142,6 +149,15 @@ class _Scorer:
         """Returns the metrics of the weights that were loaded last."""
         with self._records.explained_errors(self._config):
             return self._evaluator(self._dataset, max_steps or None)
+
+
+def _trained_config(checkpoint: str, config: AlbertConfig) -> AlbertConfig:
+    """Returns the architecture with the positions that the run trained."""
+    path = os.path.join(_run_of(checkpoint), CONFIG_FILE)
+    if not exists(path):
+        return config
+    trained = parse_object(read_text(path), path).get("trained_positions")
+    return config.replace(trained_positions=trained)
 
 
 def _architecture(checkpoint: str) -> tuple[AlbertConfig, str]:

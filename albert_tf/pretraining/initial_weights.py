@@ -35,6 +35,7 @@ class InitialWeights:
     Attributes:
       path: as it was given.
       checkpoint: what it holds, grown to the run's architecture.
+      trained_positions: those of the checkpoint; see `AlbertConfig`.
       digest: a hash of all weights.
       report: lines on the weights that were loaded, skipped and newly
         initialized; the last one has the hash.
@@ -42,6 +43,7 @@ class InitialWeights:
 
     path: str
     checkpoint: Checkpoint
+    trained_positions: int | None
     digest: str
     report: str
 
@@ -138,12 +140,15 @@ def resolve_initial_weights(
         ), None
     # Whose head it is does not matter to a model without one.
     checkpoint = open_checkpoint(path, head="classifier_head")
-    model = config.model or checkpoint.config.replace(**config.config_overrides)
+    before = checkpoint.config.trained_positions
+    # It is the run's own, and no setting of it.
+    architecture = checkpoint.config.replace(trained_positions=None)
+    model = config.model or architecture.replace(**config.config_overrides)
     checkpoint = grow(checkpoint, model)
     config = dataclasses.replace(config, model=model, config_overrides={})
     digest = _digest(checkpoint)
     report = _report(checkpoint, digest)
-    return config, InitialWeights(path, checkpoint, digest, report)
+    return config, InitialWeights(path, checkpoint, before, digest, report)
 
 
 def _first_difference(ours: Tokenizer, theirs: Tokenizer) -> str:

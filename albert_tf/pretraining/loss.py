@@ -27,9 +27,12 @@ class PretrainingLoss:
     Attributes:
       sentence_order: whether the sentence-order loss is part of the loss;
         False for data made with `sentence_order="none"`.
+      pair_task: prefix of the names of its metrics: "sop", or "nsp" for data
+        made with `sentence_order="nsp"`.
     """
 
     sentence_order: bool = True
+    pair_task: str = "sop"
 
     def normalizers(
         self, batch: Mapping[str, tf.Tensor]
@@ -89,8 +92,8 @@ class PretrainingLoss:
             examples = tf.reduce_sum(example_weights)
             sop_sum = tf.reduce_sum(example_weights * sop_nll)
             loss += sop_sum / normalizers["examples"]
-            metrics["sop_loss"] = tf.stack([sop_sum, examples])
-            metrics["sop_accuracy"] = tf.stack(
+            metrics[f"{self.pair_task}_loss"] = tf.stack([sop_sum, examples])
+            metrics[f"{self.pair_task}_accuracy"] = tf.stack(
                 [tf.reduce_sum(example_weights * sop_hits), examples]
             )
         return loss, metrics

@@ -66,14 +66,18 @@ class Records:
         return "heldout" in self.files
 
     @property
-    def sentence_order(self) -> bool:
-        """Whether records have labels of sentence order.
+    def pair_task(self) -> str:
+        """What the pairs are for: "sop", "nsp" or "none".
 
-        Records without a manifest are assumed to have them, as Google's do.
+        Records without a manifest are assumed to be for SOP, as Google's are.
         """
-        if self.manifest is None:
-            return True
-        return self.manifest["settings"]["sentence_order"] != "none"
+        settings = self.manifest["settings"] if self.manifest else {}
+        return settings.get("sentence_order", "sop")
+
+    @property
+    def sentence_order(self) -> bool:
+        """Whether records have labels of pairs, of sentence order or NSP."""
+        return self.pair_task != "none"
 
     @functools.cached_property
     def tokenizer(self) -> Tokenizer | None:
@@ -148,8 +152,8 @@ class Records:
 
         Returns:
           `mlm_unigram_accuracy` (always the most frequent training label) and,
-          for records with sentence order, `sop_chance` (always the more
-          frequent order); nothing without a manifest that has the split.
+          for pairs, `sop_chance` or `nsp_chance` (always the more frequent
+          order); nothing without a manifest that has the split.
         """
         if self.manifest is None:
             return {}
@@ -159,7 +163,8 @@ class Records:
         scores = {"mlm_unigram_accuracy": statistics["constant_guess_accuracy"]}
         if self.sentence_order:
             labels = statistics["labels"]
-            scores["sop_chance"] = max(labels.values()) / sum(labels.values())
+            chance = max(labels.values()) / sum(labels.values())
+            scores[f"{self.pair_task}_chance"] = chance
         return scores
 
     def dataset(

@@ -15,6 +15,7 @@ from albert_tf.training.trainer import TrainingResult
 _BASELINES = {
     "mlm_accuracy": ("mlm_unigram_accuracy", "most frequent token"),
     "sop_accuracy": ("sop_chance", "chance"),
+    "nsp_accuracy": ("nsp_chance", "chance"),
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import sys
 from collections.abc import Callable, Mapping
 from typing import get_args
@@ -38,7 +39,7 @@ from albert_tf.training.distribution import (
 )
 from albert_tf.training.evaluation import Evaluator
 from albert_tf.training.optimizers import make_optimizer
-from albert_tf.training.run_folder import open_run_folder
+from albert_tf.training.run_folder import FILE, open_run_folder, read_settings
 from albert_tf.training.schedules import Schedule
 from albert_tf.training.trainer import Trainer, TrainingResult
 from albert_tf.training.workers import is_chief
@@ -86,12 +87,16 @@ def pretrain(
     )
     config, initial = resolve_initial_weights(config)
     records = open_records(config.input, heldout=True)
-    _check_records(config, records, initial)
+    pair_task = _pair_task(config, records)
+    _check_records(config, records, initial, pair_task)
+    settings = config.settings() | {"records": records.identity}
+    if pair_task == "nsp":
+        settings["pair_task"] = pair_task
     schedule = make_schedule(config)
     check_rates_so_far(config)
     with open_run_folder(
         config.output,
-        config.settings() | {"records": records.identity},
+        settings,
         may_change=config.free_on_resume,
         defaults=config.default_settings(),
         files=_run_files(config, records, initial),
@@ -121,15 +126,28 @@ def pretrain(
             summary = start_summary(config, records, model, strategy, resumes)
             print(summary, file=sys.stderr, flush=True)
 
-        result = _train(config, records, model, schedule, strategy, start)
+        loss = PretrainingLoss(records.sentence_order, pair_task)
+        result = _train(config, records, model, loss, schedule, strategy, start)
     if not result.evaluation:
         return result
     evaluation = {**result.evaluation, **records.baselines("heldout")}
     return dataclasses.replace(result, evaluation=evaluation)
 
 
+def _pair_task(config: PretrainConfig, records: Records) -> str:
+    """Returns the prefix of the names of the scores of pairs."""
+    run = os.path.join(config.output, FILE)
+    # Runs begun before NSP had names of its own go on with those in their log.
+    if tf.io.gfile.exists(run):
+        return read_settings(config.output).get("pair_task", "sop")
+    return records.pair_task
+
+
 def _check_records(
-    config: PretrainConfig, records: Records, initial: InitialWeights | None
+    config: PretrainConfig,
+    records: Records,
+    initial: InitialWeights | None,
+    pair_task: str,
 ) -> None:
     """Checks that records fit the model, its start and its evaluation."""
     tokenizer = records.tokenizer
@@ -145,10 +163,13 @@ def _check_records(
         )
     records.check_model(config.architecture)
     best_metric = config.best_metric
+    scored = ["loss", "mlm"]
+    if records.sentence_order:
+        scored.append(pair_task)
     known = [
         name
         for name in filter(None, get_args(Metric))
-        if records.has_heldout and (records.sentence_order or "sop" not in name)
+        if records.has_heldout and name.split("_")[0] in scored
     ]
     if best_metric and best_metric not in known:
         raise InputError(
@@ -158,12 +179,25 @@ def _check_records(
         )
 
 
+def _trained_positions(
+    records: Records, initial: InitialWeights | None
+) -> int | None:
+    """Returns how many positions will be trained; None: all of the model's."""
+    length = records.max_seq_length
+    if initial is None:
+        return length
+    before = initial.trained_positions
+    return None if before is None else max(before, length)
+
+
 def _run_files(
     config: PretrainConfig, records: Records, initial: InitialWeights | None
 ) -> dict[str, str | bytes]:
     """Returns the files that a new run's folder holds from the start."""
     files: dict[str, str | bytes] = {
-        MODEL_CONFIG_FILE: config.architecture.to_json()
+        MODEL_CONFIG_FILE: config.architecture.replace(
+            trained_positions=_trained_positions(records, initial)
+        ).to_json()
     }
     if records.tokenizer:
         files |= tokenizer_files(records.tokenizer)
@@ -178,6 +212,7 @@ def _train(
     config: PretrainConfig,
     records: Records,
     model: AlbertPretrainer,
+    loss: PretrainingLoss,
     schedule: Schedule,
     strategy: tf.distribute.Strategy,
     start: Callable[[], None],
@@ -192,7 +227,6 @@ def _train(
       strategy: the strategy of the model.
       start: called when everything is checked, before the first step.
     """
-    loss = PretrainingLoss(records.sentence_order)
 
     def batches(start_step: int) -> tf.data.Dataset:
         return records.dataset(

@@ -7,7 +7,12 @@ import numpy as np
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.data import examples_from_lines, read_examples
+from albert_tf.finetuning.config import FinetuneConfig
+from albert_tf.finetuning.data import (
+    TaskFiles,
+    examples_from_lines,
+    read_examples,
+)
 from albert_tf.finetuning.evaluate import score_predictions
 from albert_tf.finetuning.examples import BadExamples
 from albert_tf.finetuning.model_folder import open_model_folder, save_model
@@ -19,6 +24,7 @@ from albert_tf.finetuning.registry import (
     make_task_type,
     with_settings,
 )
+from albert_tf.finetuning.run import open_runs
 from albert_tf.finetuning.task_config import TaskConfig
 from albert_tf.finetuning.text_classification.model import AlbertClassifier
 
@@ -260,3 +266,23 @@ def test_description_survives_its_file():
         with_settings(known_task("sst2"), {"doc_stride": 3})
     with pytest.raises(InputError, match="head=v1 does not predict"):
         with_settings(known_task("squad2.0"), {"head": "v1"})
+
+
+def test_positions_that_were_not_trained_are_warned_of(
+    make_model, task_files, tmp_path, caplog
+):
+    """A model's config says how many positions pretraining saw."""
+    folder = make_model("choices")
+    config = json.loads((folder / "config.json").read_text())
+    config["trained_positions"] = 16
+    (folder / "config.json").write_text(json.dumps(config))
+    task_config = with_settings(describe("choices"), {"max_seq_length": 24})
+    open_runs(
+        [FinetuneConfig(init_from=folder, output=tmp_path / "run")],
+        task_config,
+        TaskFiles(train=[task_files["choices"]]),
+    )
+    assert caplog.text.count("max_seq_length=24, but the model was") == 1
+    for _ in range(2):
+        Predictor(folder)
+    assert caplog.text.count("max_seq_length=32, but the model was") == 1

@@ -12,6 +12,7 @@ from albert_tf.finetuning.text_classification.model import AlbertClassifier
 from albert_tf.finetuning.token_classification.model import (
     AlbertTokenClassifier,
 )
+from albert_tf.models.base import ENCODER_INPUTS
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrainer import AlbertPretrainer
 
@@ -183,3 +184,19 @@ def test_a_name_instead_of_a_config_is_answered(name):
         InputError, match=r"official\('albert_base_v2'\).*from_p"
     ):
         MODELS[name]("https://tfhub.dev/google/albert_base/3")
+
+
+def test_takes_the_input_names_of_hugging_face(name, config, inputs):
+    model = MODELS[name](config)
+    names = ("input_ids", "attention_mask", "token_type_ids")
+    theirs = dict(zip(ENCODER_INPUTS, names, strict=True))
+    renamed = {theirs.get(key, key): x for key, x in inputs.items()}
+    for x, y in zip(flat(model(inputs)), flat(model(renamed)), strict=True):
+        np.testing.assert_array_equal(x, y)
+    with pytest.raises(
+        ValueError, match=r"token_type_ids\) .*\(input_word_ids"
+    ):
+        model({**renamed, "input_word_ids": renamed["input_ids"]})
+    del renamed["token_type_ids"]
+    with pytest.raises(ValueError, match="missing: token_type_ids; unknown: x"):
+        model({**renamed, "x": renamed["input_ids"]})

@@ -41,7 +41,8 @@ def test_folder_says_what_was_run(run, records, tiny_model):
     assert record["settings"]["model"] == tiny_model.to_dict()
     for name in ("spiece.model", "tokenizer_config.json"):
         assert (run / name).read_bytes() == (records / name).read_bytes()
-    assert AlbertConfig.from_json(run / "config.json") == tiny_model
+    config = AlbertConfig.from_json(run / "config.json")
+    assert config == tiny_model.replace(trained_positions=32)
 
 
 def test_metrics_that_users_watch(run):
@@ -235,6 +236,54 @@ def test_without_sentence_order(make_records, tmp_path, pretrain_config):
     assert "sop_accuracy" not in scores
     assert "sop_chance" not in scores
     assert scores["loss"] == pytest.approx(scores["mlm_loss"], rel=1e-4)
+
+
+def test_nsp_has_scores_of_its_own(make_records, tmp_path, pretrain_config):
+    records, run = make_records(sentence_order="nsp"), tmp_path / "run"
+    best = {"eval_steps": 2, "best_metric": "sop_accuracy"}
+    with pytest.raises(InputError, match="mlm_accuracy, nsp_loss, nsp_accu"):
+        pretrain(pretrain_config(records, run, 4, **best))
+    best["best_metric"] = "nsp_accuracy"
+    result = pretrain(pretrain_config(records, run, 4, **best))
+    names = {*result.metrics, *result.evaluation}
+    assert {"nsp_loss", "nsp_accuracy", "nsp_chance"} <= names
+    assert not any(name.startswith("sop") for name in names)
+    # An older run, which called them sop_..., goes on with these names.
+    for path in (run / "checkpoints").glob("step-00000004*"):
+        path.unlink()
+    best["best_metric"] = "sop_accuracy"
+    record = json.loads((run / "run.json").read_text())
+    assert record["settings"].pop("pair_task") == "nsp"
+    record["settings"] |= best
+    (run / "run.json").write_text(json.dumps(record))
+    log = run / "metrics.jsonl"
+    log.write_text(log.read_text().replace("nsp_", "sop_"))
+    assert pretrain(pretrain_config(records, run, 4, **best)).steps == 4
+    assert "nsp_" not in log.read_text()
+
+
+def test_positions_beyond_the_trained_ones_are_warned_of(
+    run, records, make_records, caplog
+):
+    evaluate_pretraining(run, records)
+    assert "trained_positions" not in caplog.text
+    longer = make_records(max_seq_length=48)
+    for _ in range(2):
+        evaluate_pretraining(run, longer)
+    assert caplog.text.count("max_seq_length=48, but the model was") == 1
+
+
+def test_positions_that_a_run_begins_with_are_trained(
+    records, tmp_path, pretrain_config, tiny_model
+):
+    folder, start = tmp_path / "run", tmp_path / "start"
+    model = AlbertPretrainer(tiny_model.replace(trained_positions=48))
+    model.save_pretrained(start)
+    config = pretrain_config(records, folder, 4, model=None, init_from=start)
+    pretrain(config)
+    model = AlbertPretrainer.from_pretrained(folder)
+    assert model.config.trained_positions == 48
+    assert pretrain(config).steps == 4  # It is the same run.
 
 
 def test_adopts_records_without_a_manifest(records, tmp_path, pretrain_config):

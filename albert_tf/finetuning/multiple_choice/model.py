@@ -7,7 +7,7 @@ from keras import ops
 
 from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.head_model import HeadModel
-from albert_tf.models.base import ENCODER_INPUTS, check_inputs
+from albert_tf.models.base import ENCODER_INPUTS, named_inputs
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -54,7 +54,7 @@ class AlbertMultipleChoice(HeadModel):
 
     def call(self, inputs, training=False):
         """Maps the input dict to logits `[batch, choices]`."""
-        check_inputs(inputs, ENCODER_INPUTS)
+        inputs = named_inputs(inputs, ENCODER_INPUTS)
         batch, choices, length = _shape_of_choices(inputs["input_word_ids"])
         pooled = self.encoder.pooled_output(
             {

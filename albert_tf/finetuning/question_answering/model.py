@@ -20,8 +20,8 @@ from albert_tf.models.base import (
     ENCODER_INPUTS,
     AlbertModel,
     check_dropout,
-    check_inputs,
     check_positive,
+    named_inputs,
 )
 from albert_tf.models.encoder import AlbertEncoder
 
@@ -130,7 +130,7 @@ class AlbertSpanLabeler(AlbertModel):
     def call(self, inputs, training=False):
         """Maps the input dict to the output dict (see the class)."""
         optional = (START_POSITIONS,) if self.head == "joint" else ()
-        check_inputs(inputs, self.INPUTS, optional)
+        inputs = named_inputs(inputs, self.INPUTS, optional)
         states = self.encoder(
             {name: inputs[name] for name in ENCODER_INPUTS}, training=training
         )["sequence_output"]

@@ -1,0 +1,109 @@
+"""`.keras` files: tokenizers, LoRA, and other processes."""
+
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+
+import albert_tf
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.finetuning.text_classification.model import AlbertClassifier
+from albert_tf.interop.checkpoint import Vocabulary
+from albert_tf.models.model_graph import float32_copy
+
+CONFIG = AlbertConfig(
+    vocab_size=60,
+    embedding_size=8,
+    hidden_size=16,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    intermediate_size=24,
+    max_position_embeddings=20,
+    initializer_range=0.2,
+)
+LOAD = """
+import sys, albert_tf
+assert "keras" not in sys.modules and "tensorflow" not in sys.modules
+import keras
+for path in sys.argv[1:]:
+    model = keras.saving.load_model(path)
+    print(type(model).__name__, model.tokenizer.fingerprint)
+"""
+
+
+@pytest.fixture
+def lora_model(batch):
+    """A classifier whose LoRA kernels are not zero."""
+    model = AlbertClassifier(CONFIG, 3)
+    for layer in model._flatten_layers():
+        if hasattr(layer, "enable_lora"):
+            layer.enable_lora(2, lora_alpha=3)
+            layer.lora_kernel_b.assign(
+                np.random.default_rng(0).normal(
+                    0, 0.1, layer.lora_kernel_b.shape
+                )
+            )
+    return model
+
+
+def test_lora_is_merged_wherever_a_model_is_written(
+    lora_model, batch, round_trip, tmp_path
+):
+    expected = lora_model(batch)
+    plain = AlbertClassifier(CONFIG, 3)
+    assert len(lora_model.weights) > len(plain.weights)
+    lora_model.save_pretrained(tmp_path / "model")
+    for loaded in (
+        AlbertClassifier.from_pretrained(tmp_path / "model"),
+        float32_copy(lora_model, packed=False),
+        round_trip(lora_model),
+    ):
+        assert len(loaded.weights) == len(plain.weights)
+        np.testing.assert_allclose(loaded(batch), expected, atol=1e-5)
+
+
+def test_a_variable_without_a_place_is_an_error(tmp_path):
+    class Extended(AlbertClassifier):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            self.extra = keras.layers.Dense(2, name="extra")
+            self.extra.build((None, 16))
+
+    with pytest.raises(InputError, match="variable extra/kernel has no place"):
+        Extended(CONFIG, 3).save_pretrained(tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_new_process_loads_models_with_their_tokenizers(tokenizer, tmp_path):
+    config = CONFIG.replace(vocab_size=tokenizer.vocab_size)
+    paths = []
+    for model in (
+        albert_tf.AlbertClassifier(config, 3),
+        albert_tf.AlbertPretrainer(config),
+    ):
+        model.vocabulary = Vocabulary(tokenizer)
+        paths.append(tmp_path / f"{type(model).__name__}.keras")
+        model.save(paths[-1])
+    result = subprocess.run(
+        [sys.executable, "-c", LOAD, *paths],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert result.stdout.splitlines() == [
+        f"{path.stem} {tokenizer.fingerprint}" for path in paths
+    ]
+
+
+def test_every_registered_class_is_found_by_name():
+    for name in albert_tf.__all__:
+        getattr(albert_tf, name)
+    registered = {
+        name.removeprefix("albert_tf>")
+        for name in keras.saving.get_custom_objects()
+        if name.startswith("albert_tf>")
+    }
+    assert registered == set(albert_tf._KERAS_CLASSES)
