@@ -134,7 +134,7 @@ class _Scorer:
         strategy = strategy_of_this_machine()
         with strategy.scope():
             self._model = AlbertPretrainer(config)
-        loss = PretrainingLoss(records.sentence_order, records.pair_task)
+        loss = PretrainingLoss(records.pair_task)
         self._evaluator = Evaluator(strategy, self._model, loss, batch_size)
         self._config, self._records = config, records
         self._dataset = records.dataset(

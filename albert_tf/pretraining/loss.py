@@ -25,13 +25,10 @@ class PretrainingLoss:
     there the result depends on how many replicas share a batch.
 
     Attributes:
-      sentence_order: whether the sentence-order loss is part of the loss;
-        False for data made with `sentence_order="none"`.
-      pair_task: prefix of the names of its metrics: "sop", or "nsp" for data
-        made with `sentence_order="nsp"`.
+      pair_task: what the pairs of the data are for, their `sentence_order`:
+        "sop" or "nsp", as the metrics are called, or "none" for no such loss.
     """
 
-    sentence_order: bool = True
     pair_task: str = "sop"
 
     def normalizers(
@@ -85,7 +82,7 @@ class PretrainingLoss:
             ),
             TOKENS: tf.stack([tf.reduce_sum(mask), 1.0]),
         }
-        if self.sentence_order:
+        if self.pair_task != "none":
             sop_nll, sop_hits = sparse_cross_entropy(
                 batch["sentence_order_labels"], outputs["sop_logits"]
             )

@@ -74,11 +74,6 @@ class Records:
         settings = self.manifest["settings"] if self.manifest else {}
         return settings.get("sentence_order", "sop")
 
-    @property
-    def sentence_order(self) -> bool:
-        """Whether records have labels of pairs, of sentence order or NSP."""
-        return self.pair_task != "none"
-
     @functools.cached_property
     def tokenizer(self) -> Tokenizer | None:
         """The tokenizer saved with the records; None without a manifest.
@@ -161,7 +156,7 @@ class Records:
         if statistics is None:
             return {}
         scores = {"mlm_unigram_accuracy": statistics["constant_guess_accuracy"]}
-        if self.sentence_order:
+        if self.pair_task != "none":
             labels = statistics["labels"]
             chance = max(labels.values()) / sum(labels.values())
             scores[f"{self.pair_task}_chance"] = chance

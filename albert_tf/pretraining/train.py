@@ -126,7 +126,7 @@ def pretrain(
             summary = start_summary(config, records, model, strategy, resumes)
             print(summary, file=sys.stderr, flush=True)
 
-        loss = PretrainingLoss(records.sentence_order, pair_task)
+        loss = PretrainingLoss(pair_task)
         result = _train(config, records, model, loss, schedule, strategy, start)
     if not result.evaluation:
         return result
@@ -138,7 +138,7 @@ def _pair_task(config: PretrainConfig, records: Records) -> str:
     """Returns the prefix of the names of the scores of pairs."""
     run = os.path.join(config.output, FILE)
     # Runs begun before NSP had names of its own go on with those in their log.
-    if tf.io.gfile.exists(run):
+    if records.pair_task == "nsp" and tf.io.gfile.exists(run):
         return read_settings(config.output).get("pair_task", "sop")
     return records.pair_task
 
@@ -163,9 +163,7 @@ def _check_records(
         )
     records.check_model(config.architecture)
     best_metric = config.best_metric
-    scored = ["loss", "mlm"]
-    if records.sentence_order:
-        scored.append(pair_task)
+    scored = ("loss", "mlm", pair_task)
     known = [
         name
         for name in filter(None, get_args(Metric))
@@ -267,6 +265,6 @@ def _train(
                 config.architecture,
                 records.max_seq_length,
                 records.max_predictions_per_seq,
-                records.sentence_order,
+                records.pair_task != "none",
             ),
         )

@@ -132,7 +132,7 @@ def test_fitting_records_have_their_sizes(folder, small_tokenizer):
     records.check_model(FITTING)
     assert records.max_seq_length == 64
     assert records.max_predictions_per_seq == 10
-    assert records.sentence_order
+    assert records.pair_task == "sop"
     assert records.tokenizer.fingerprint == small_tokenizer.fingerprint
 
 
