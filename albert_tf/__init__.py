@@ -185,6 +185,9 @@ if not TYPE_CHECKING:
             raise AttributeError(
                 f"module 'albert_tf' has no attribute {name!r}"
             )
-        module = importlib.import_module(f"albert_tf.{_MODULES[name]}")
+        from albert_tf.quiet_import import quiet_by_default
+
+        with quiet_by_default():
+            module = importlib.import_module(f"albert_tf.{_MODULES[name]}")
         # The package albert_tf.export is callable.
         return module if name == "export" else getattr(module, name)

@@ -24,11 +24,12 @@ class StorageError(OSError):
         return str(self.strerror)
 
 
-def import_package(name: str) -> types.ModuleType:
-    """Returns a module of a package that the extra `tasks` installs.
+def import_package(name: str, purpose: str = "scores") -> types.ModuleType:
+    """Returns a module of a package that is not always installed.
 
     Args:
       name: such as `sklearn.metrics`.
+      purpose: what it is for.
 
     Raises:
       InputError: the package is not installed.
@@ -36,7 +37,9 @@ def import_package(name: str) -> types.ModuleType:
     try:
         return importlib.import_module(name)
     except ImportError as error:
+        package = name.partition(".")[0]
+        project = {"sklearn": "scikit-learn"}.get(package, package)
         raise InputError(
-            f"scores need {name.partition('.')[0]}, which cannot be imported "
-            f"({error}): pip install 'albert-tf[tasks]'"
+            f"{purpose} need {package}, which cannot be imported ({error}): "
+            f"pip install {project}"
         ) from None

@@ -256,8 +256,9 @@ def _is_special(path: Path) -> bool:
     """Returns whether a path names a device, a pipe, or an open file."""
     if os.path.abspath(path).startswith(("/dev/fd/", "/dev/std", "/proc/")):
         return True  # Perhaps a regular file that others append to.
-    path = real_path(path)
-    return path.exists() and not (path.is_file() or path.is_dir())
+    if not os.path.exists(path):
+        return False
+    return not (os.path.isfile(path) or os.path.isdir(path))
 
 
 def check_not_input(

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import albert_tf
-from albert_tf.cli.flags import RENAMED_FLAGS, CommandFlags
+from albert_tf.cli.flags import CommandFlags
 from albert_tf.cli.main import COMMANDS, main
 from albert_tf.errors import InputError
 from albert_tf.pretraining.config import PretrainConfig
@@ -58,53 +58,6 @@ def test_pretraining_starts_from_albert_base_v2_unless_told_otherwise():
         "albert_base_v2", vocab_size=8000
     )
     assert PretrainConfig(input="x", output="y", init_from="z").model is None
-
-
-@pytest.mark.parametrize(
-    ("command", "flag"),
-    [
-        ("create-data", "random_seed"),
-        ("finetune", "predict_batch_size"),
-        ("predict", "batch_size"),
-    ],
-)
-def test_old_flags_are_answered_with_the_new_ones(command, flag, capsys):
-    assert main([command, f"--{flag}=1"]) == 2
-    error = capsys.readouterr().err
-    assert f"--{flag} is now called --{RENAMED_FLAGS[flag]}\n" in error
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["pretrain", "--lerning_rate=1"], "did you mean --learning_rate?"),
-        (["pretrain", "--output=x"], "--input"),
-        (["predict", "--model=x", "--question=x"], "--question requires --con"),
-        (["predict", "--model=x", "--pair=x"], "--pair requires --text"),
-        (["predict", "--model=x", "--score"], "--score requires --input"),
-        (["predict", "--model=x", "--data=x"], "--data requires --glue_sub"),
-        (["predict", "--model=x", "--id_column=x"], "requires --input"),
-        (["predict", "--model=x", "--from=tfds"], "requires --glue_subm"),
-        (
-            ["finetune", "--task=mnli", "--init_from=x", "--output=y"]
-            + ["--text_column=a", "--data=d"],
-            "--text_column requires --task=text",
-        ),
-        (
-            ["finetune", "--task=text", "--init_from=x", "--output=y"],
-            "--data or --train",
-        ),
-        (["demo", "extra"], "unexpected argument 'extra'"),
-        (["pretrain", "--recipe=none"], "unknown recipe 'none'"),
-        (["analyze", "parameters", "albert_huge"], "'albert_huge'"),
-    ],
-)
-def test_wrong_flags_are_one_line_and_status_2(arguments, message, capsys):
-    assert main(arguments) == 2
-    output = capsys.readouterr()
-    assert message in output.err
-    assert output.err.count("\n") == 1
-    assert output.out == ""
 
 
 @pytest.mark.parametrize("command", COMMANDS)

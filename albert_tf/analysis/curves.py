@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from albert_tf.analysis.runs import RunLog, baseline_of, score_names
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, import_package
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -41,15 +41,9 @@ def plot_runs(
       InputError: there is nothing to draw, the picture cannot be written
         there, or matplotlib is not installed.
     """
-    try:
-        import matplotlib
+    import_package("matplotlib", "curves").use("Agg")
+    from matplotlib import pyplot
 
-        matplotlib.use("Agg")
-        from matplotlib import pyplot
-    except ImportError:
-        raise InputError(
-            "drawing needs matplotlib: pip install 'albert-tf[plots]'"
-        ) from None
     panels, units = _panels(runs), _units(runs)
     figure, axes = pyplot.subplots(
         len(panels),

@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from albert_tf.analysis.activation_memory import training_memory
 from albert_tf.analysis.parameters import count_parameters
 from albert_tf.cli.flags import CommandFlags
-from albert_tf.cli.quiet_import import import_tensorflow
 from albert_tf.config import AlbertConfig, named_config
 from albert_tf.errors import InputError
 from albert_tf.files import check_not_input
+from albert_tf.quiet_import import import_tensorflow
 from albert_tf.settings import check_settings, setting
 from albert_tf.training.config import Precision
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import sys
 from typing import Literal
 
 from albert_tf.cli.flags import CommandFlags
@@ -48,7 +49,7 @@ def main(flags: CommandFlags) -> None:
         text.spm_model_file, do_lower_case=text.do_lower_case, **settings
     )
     config = flags.build(PretrainingDataConfig, tokenizer=tokenizer)
-    manifest = create_pretraining_data(config, progress=True)
+    manifest = create_pretraining_data(config, progress=sys.stderr.isatty())
     for split, description in manifest["splits"].items():
         counts = description["counts"]
         print(

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from albert_tf.cli.flags import CommandFlags
-from albert_tf.cli.quiet_import import import_tensorflow
 from albert_tf.cli.task_flags import SourceFlags, column
 from albert_tf.errors import InputError
 from albert_tf.files import split_patterns
@@ -32,6 +31,7 @@ from albert_tf.finetuning.text_classification.examples import (
     text_task_from_columns,
 )
 from albert_tf.finetuning.text_classification.task import text_task_config
+from albert_tf.quiet_import import import_tensorflow
 from albert_tf.settings import (
     EXAMPLES,
     LENGTH,
@@ -141,8 +141,7 @@ def main(flags: CommandFlags) -> None:
         )
     config = flags.build(FinetuneConfig)
     settings = dataclasses.asdict(flags.build(TaskSettings))
-    task_config, train, dev = _task_and_sources(given)
-    task_config = with_settings(task_config, settings)
+    task_config, train, dev = _task_and_sources(given, settings)
     # Now: help, wrong flags and wrong columns need not wait for TensorFlow.
     import_tensorflow()
     from albert_tf.finetuning.data import TaskFiles
@@ -164,7 +163,7 @@ def main(flags: CommandFlags) -> None:
 
 
 def _task_and_sources(
-    given: TaskFlags,
+    given: TaskFlags, settings: Mapping[str, Any]
 ) -> tuple[TaskConfig, list[Source], list[Source]]:
     """Returns the task, and what its two splits are read from."""
     train: list[Source] = [*split_patterns(given.train or ())]
@@ -184,7 +183,7 @@ def _task_and_sources(
         task_config = _own_task(given, [str(file) for file in train])
     else:
         task_config = known_task(given.task)
-    task_type = make_task_type(task_config)
+    task_type = make_task_type(with_settings(task_config, settings))
 
     def split(name: str) -> Source:
         return find_split(task_type, name, source=given.source, data=given.data)

@@ -11,8 +11,8 @@ import sys
 from collections.abc import Sequence
 
 from albert_tf.cli.flags import CommandFlags
-from albert_tf.cli.quiet_import import import_tensorflow
 from albert_tf.errors import InputError
+from albert_tf.quiet_import import import_tensorflow
 
 # Command -> what it does. Its module is albert_tf.cli.<command with _>:
 #   CONFIGS: dataclasses whose described fields are its flags,
@@ -162,7 +162,8 @@ def _described(error: Exception) -> tuple[str, int]:
         # The system's message, without TensorFlow's operations.
         text = text.partition(" [Op:")[0].partition("{{")[0]
         bad = ("NotFoundError", "PermissionDeniedError", "AlreadyExistsError")
-        if type(error).__name__ in bad or "File system scheme" in text:
+        unknown = ("File system scheme", "GCS path")  # gs:// without a bucket
+        if type(error).__name__ in bad or text.startswith(unknown):
             return text, _BAD_INPUT
     return (
         f"{type(error).__name__}: {text} (--debug shows the traceback)",
@@ -171,7 +172,9 @@ def _described(error: Exception) -> tuple[str, int]:
 
 
 def _complain(text: str, status: int) -> int:
-    print(f"albert: {text}", file=sys.stderr)
+    # On a terminal, an unfinished progress bar may be in this line.
+    start = "\r\x1b[K" if sys.stderr.isatty() else ""
+    print(f"{start}albert: {text}", file=sys.stderr)
     return status
 
 

@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from albert_tf.cli.flags import CommandFlags, require_flags
-from albert_tf.cli.quiet_import import import_tensorflow
 from albert_tf.cli.task_flags import SourceFlags, column
 from albert_tf.errors import InputError
 from albert_tf.files import (
@@ -24,6 +23,7 @@ from albert_tf.files import (
     new_output_folder,
     split_patterns,
 )
+from albert_tf.quiet_import import import_tensorflow
 from albert_tf.settings import described, setting
 
 if TYPE_CHECKING:
@@ -221,7 +221,19 @@ def _examples(
         return data.read_examples(
             task_type, given.input, bad=bad, labelled=given.score
         )
-    return data.examples_from_lines(task_type, sys.stdin, "standard input")
+    return data.examples_from_lines(task_type, _input_lines(), "standard input")
+
+
+def _input_lines() -> Iterator[str]:
+    """Yields the lines of standard input as they come."""
+    for number, line in enumerate(sys.stdin.buffer, 1):
+        try:
+            yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"standard input:{number}: byte {error.start + 1} of the line "
+                "is not UTF-8; convert it, e.g. with iconv"
+            ) from None
 
 
 def _predict(

@@ -29,7 +29,7 @@ from albert_tf.export.export import export
 from albert_tf.pretraining.config import PretrainConfig
 from albert_tf.pretraining.create_data import create_pretraining_data
 from albert_tf.pretraining.data_config import PretrainingDataConfig
-from albert_tf.pretraining.documents import read_documents
+from albert_tf.pretraining.documents import find_text_files, read_documents
 from albert_tf.pretraining.evaluate import evaluate_pretraining
 from albert_tf.pretraining.records import open_records
 from albert_tf.pretraining.train import pretrain
@@ -49,6 +49,8 @@ def run_demo(config: DemoConfig) -> dict[str, Any]:
     Raises:
       InputError: the output folder is taken or the text cannot be used.
     """
+    if config.input is not None:
+        find_text_files(config.input)  # Raises before anything is made.
     output = _free_folder() if config.output is None else config.output
     folder = _new_folder(output)
     stages: dict[str, float] = {}

@@ -19,8 +19,6 @@ from absl import logging
 from albert_tf.errors import InputError
 from albert_tf.files import check_not_web_address
 
-_INSTALL = 'pip install "albert-tf[download]"'
-
 
 def _first_line(error: Exception) -> str:
     """Returns one short line of a library's message."""
@@ -54,7 +52,7 @@ def _from_hugging_face(repo: str, revision: str) -> str:
     except ImportError as error:
         raise InputError(
             f"{repo} is not a local path, and downloading it needs "
-            f"huggingface_hub: {_INSTALL}"
+            "huggingface_hub: pip install huggingface_hub"
         ) from error
     cached = _cached_snapshot(repo, revision)
     missing = _missing_files(_files_in(cached)) if cached else ""
@@ -203,7 +201,8 @@ def _from_kaggle(name: str, handle: str, revision: str | None) -> str:
         from kagglesdk import kaggle_env  # kagglehub's own, from 1.0 on
     except ImportError as error:
         raise InputError(
-            f"{name}: downloading it needs kagglehub 1.0 or later: {_INSTALL}"
+            f"{name}: downloading it needs kagglehub 1.0 or later: pip "
+            "install --upgrade kagglehub"
         ) from error
     cached = _cached_model(handle)
     if cached and handle.count("/") == 4:

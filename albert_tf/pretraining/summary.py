@@ -36,7 +36,9 @@ def start_summary(
       resumes: whether the run's folder holds the run already.
     """
     sizes = config.architecture
-    layers = f"{sizes.num_hidden_layers} layers"
+    layers = f"{sizes.num_hidden_layers} layer"
+    if sizes.num_hidden_layers > 1:
+        layers += "s"
     if sizes.sharing != "all":
         layers += f" that share {sizes.sharing}"
     elif sizes.num_hidden_groups > 1:

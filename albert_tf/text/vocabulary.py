@@ -201,8 +201,17 @@ def _explained(error: RuntimeError, config: VocabularyConfig) -> Exception:
 def vocabulary_files(
     prefix: str | os.PathLike[str],
 ) -> tuple[pathlib.Path, pathlib.Path]:
-    """Returns the paths of the files that a vocabulary is written to."""
+    """Returns the paths of the files that a vocabulary is written to.
+
+    Raises:
+      InputError: the prefix names a folder.
+    """
     prefix = pathlib.Path(prefix)
+    if prefix.name in ("", ".."):
+        raise InputError(
+            f"output={os.fspath(prefix)!r} must be a prefix of file names, "
+            "such as vocab/spiece"
+        )
     model, vocab = (prefix.with_name(prefix.name + x) for x in _SUFFIXES)
     return model, vocab
 

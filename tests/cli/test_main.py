@@ -1,10 +1,15 @@
+import os
 import pathlib
+import signal
 import subprocess
 import sys
 
 import pytest
 
+from albert_tf.__main__ import run
+from albert_tf.cli import main as cli
 from albert_tf.cli.main import COMMANDS, main
+from albert_tf.quiet_import import quiet_by_default
 
 RECIPES = sorted(
     f"{path.parent.name}/{path.stem}"
@@ -58,19 +63,12 @@ def test_grouped_help_has_every_flag_once():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["train-vocab", "--input=/nowhere/*.txt", "--output=x"], "/nowhere"),
-        (["export", "--model=/nowhere", "--output=x"], "/nowhere"),
-        (["evaluate", "--run=/nowhere", "--input=/nowhere"], "/nowhere"),
-        (["evaluate", "--input=x"], "--run, --checkpoints and --model"),
-        # Every flag of a recipe is one of the command's.
-        *(
-            ([command, f"--recipe={name}", "--output=x"], LEFT[command])
-            for name in RECIPES
-            for command in [name.split("/")[0]]
-        ),
+        ([command, f"--recipe={name}", "--output=x"], LEFT[command])
+        for name in RECIPES
+        for command in [name.split("/")[0]]
     ],
 )
-def test_bad_input_is_one_line_and_status_2(arguments, message, capfd):
+def test_every_flag_of_a_recipe_is_known(arguments, message, capfd):
     assert main(arguments) == 2
     output = capfd.readouterr()
     assert message in one_line(output.err)
@@ -89,3 +87,82 @@ def test_memory_table():
     # 223,158,450 weights of four bytes, and two moments of each.
     assert result.stdout.splitlines()[1].split()[1:3] == ["851", "1,703"]
     assert result.stderr == ""
+
+
+@pytest.fixture
+def interrupts():
+    """Restores what `run` does with Ctrl-C."""
+    yield
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    cli._interrupted = False
+
+
+def test_interrupt_that_becomes_another_error(monkeypatch, interrupts, capfd):
+    """As in the import of optree, whose C++ turns it into an ImportError."""
+
+    def parse(*_):
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            raise ImportError("you need to have optree installed") from None
+
+    monkeypatch.setattr(cli.CommandFlags, "parse", parse)
+    monkeypatch.setattr("sys.argv", ["albert", "pretrain"])
+    with pytest.raises(SystemExit) as exit:
+        run()
+    assert exit.value.code == 130
+    assert capfd.readouterr().err == "albert: interrupted\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "message"),
+    [
+        (FileNotFoundError(2, "No such file", "a"), 2, "a: No such file"),
+        (OSError(36, "File name too long", "a"), 2, "a: File name too long"),
+        (OSError(28, "No space left", "a", None, "b"), 1, "a -> b: No space"),
+        (UnicodeEncodeError("utf-8", "\udcff", 0, 1, "x"), 2, "not UTF-8"),
+        (MemoryError("of 9 GB"), 1, "out of memory (of 9 GB)"),
+        (ValueError("two\nlines"), 1, "ValueError: two lines (--debug"),
+    ],
+)
+def test_errors_of_the_system(error, status, message, monkeypatch, capfd):
+    def parse(*_):
+        raise error
+
+    monkeypatch.setattr(cli.CommandFlags, "parse", parse)
+    assert main(["pretrain"]) == status
+    text = one_line(capfd.readouterr().err)
+    assert text.startswith("albert: pretrain: ")
+    assert message in text
+
+
+def test_python_is_quiet():
+    program = "import albert_tf; albert_tf.AlbertEncoder"
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("TF_CPP")
+    }
+    result = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program],
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+
+
+def test_other_output_is_passed_on(monkeypatch, capfd):
+    monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL")
+    monkeypatch.delitem(sys.modules, "tensorflow")
+    with quiet_by_default():
+        assert os.environ["TF_CPP_MIN_LOG_LEVEL"] == "3"
+        os.write(2, b"I0000 00:00:17.9 7 port.cc:153] oneDNN is on\n")
+        print("a warning", file=sys.stderr)
+    assert capfd.readouterr().err == "a warning\n"
+    monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "0")
+    with quiet_by_default():
+        os.write(2, b"I0000 00:00:17.9 7 port.cc:153] oneDNN is on\n")
+    assert "oneDNN" in capfd.readouterr().err
+    assert os.environ["TF_CPP_MIN_LOG_LEVEL"] == "0"

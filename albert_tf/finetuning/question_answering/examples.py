@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.examples import BadExamples
@@ -15,6 +15,7 @@ from albert_tf.finetuning.library_datasets import (
     numbered_rows,
 )
 from albert_tf.finetuning.text_files import load_json, text_problem
+from albert_tf.schema import type_problem
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -176,29 +177,57 @@ def _examples(
 def _questions(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
     """Yields questions with SQuAD's keys and their contexts."""
     value = load_json(path)
-    try:
-        if isinstance(value, list):
-            for paragraph in value:
-                context = paragraph["context_text"]
-                for each in paragraph["qas"]:
-                    yield {
-                        "id": each["query_id"],
-                        "question": each["query_text"],
-                        "context": context,
-                        "answers": [
-                            {"text": text} for text in each.get("answers", ())
-                        ],
-                    }
-            return
-        for article in value["data"]:
-            for paragraph in article["paragraphs"]:
-                for each in paragraph["qas"]:
-                    yield {**each, "context": paragraph["context"]}
-    except (KeyError, TypeError, AttributeError) as error:
+    layout = list[_CMRCParagraph] if isinstance(value, list) else _SQuAD
+    problem = type_problem(value, layout, "")
+    if problem:
         raise InputError(
-            f"{path}: neither in SQuAD's nor in CMRC 2018's layout "
-            f"({type(error).__name__}: {error})"
-        ) from None
+            f"{path}: neither in SQuAD's nor in CMRC 2018's layout ({problem})"
+        )
+    if isinstance(value, list):
+        for paragraph in value:
+            for each in paragraph["qas"]:
+                yield {
+                    "id": each["query_id"],
+                    "question": each["query_text"],
+                    "context": paragraph["context_text"],
+                    "answers": [{"text": x} for x in each.get("answers", ())],
+                }
+        return
+    for article in value["data"]:
+        for paragraph in article["paragraphs"]:
+            for each in paragraph["qas"]:
+                yield {**each, "context": paragraph["context"]}
+
+
+# The texts and answers of a question are checked question by question, so that
+# bad ones can be skipped.
+
+
+class _Paragraph(TypedDict):
+    context: Any
+    qas: list[Mapping[str, Any]]
+
+
+class _Article(TypedDict):
+    paragraphs: list[_Paragraph]
+
+
+class _SQuAD(TypedDict):
+    data: list[_Article]
+
+
+class _CMRCAnswers(TypedDict, total=False):
+    answers: list[Any]
+
+
+class _CMRCQuestion(_CMRCAnswers):
+    query_id: Any
+    query_text: Any
+
+
+class _CMRCParagraph(TypedDict):
+    context_text: Any
+    qas: list[_CMRCQuestion]
 
 
 def _location(
@@ -225,6 +254,8 @@ def _answers(
 ) -> tuple[tuple[Answer, ...], str]:
     """Returns the answers of a question, or their problem."""
     given = question.get("answers") or []
+    if not isinstance(given, list):
+        return (), "answers is no list"
     if question.get("is_impossible"):
         return (), "is_impossible but has an answer" if given else ""
     if not given:

@@ -1,0 +1,131 @@
+"""Files that are written: through links and to devices, and never an input."""
+
+import os
+import stat
+import threading
+
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.files import check_not_input, new_file, write_together
+
+
+def write(path, text="new\n"):
+    with new_file(path) as file:
+        file.write(text)
+
+
+def write_pair(path):
+    write_together({path: "new\n", f"{path}.vocab": "new\n"})
+
+
+@pytest.mark.parametrize("writer", [write, write_pair])
+def test_links_are_followed(tmp_path, writer):
+    (tmp_path / "there").mkdir()
+    target = tmp_path / "there" / "target"
+    target.write_text("old")
+    target.chmod(0o640)
+    link = tmp_path / "link"
+    link.symlink_to("there/target")
+    writer(link)
+    assert link.is_symlink()
+    assert target.read_text() == "new\n"
+    dangling = tmp_path / "dangling"
+    dangling.symlink_to("there/new")
+    writer(dangling)
+    assert (tmp_path / "there" / "new").read_text() == "new\n"
+    left = {x.name for x in (tmp_path / "there").iterdir()}
+    assert left - {"target.vocab", "new.vocab"} == {"target", "new"}
+
+
+def test_permissions_are_kept(tmp_path):
+    path = tmp_path / "file"
+    path.touch(0o640)
+    write(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+@pytest.mark.parametrize("writer", [write, write_pair])
+def test_a_pipe_is_written_to(tmp_path, writer):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    read = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text()))
+    reader.start()
+    writer(pipe)
+    reader.join()
+    assert read == ["new\n"]
+    assert pipe.is_fifo()
+
+
+@pytest.mark.parametrize("writer", [write, write_pair])
+def test_a_device_is_written_to(tmp_path, writer):
+    device = tmp_path / "device"
+    try:
+        os.mknod(device, stat.S_IFCHR | 0o666, os.makedev(1, 3))
+    except PermissionError:
+        pytest.skip("only root makes devices")
+    link = tmp_path / "link"
+    link.symlink_to("device")
+    for path in (device, link):
+        writer(path)
+    assert device.is_char_device()
+    assert link.is_symlink()
+
+
+def test_an_open_file_is_appended_to(tmp_path):
+    with open(tmp_path / "log", "a") as log:
+        log.write("before\n")
+        log.flush()
+        inode = os.fstat(log.fileno()).st_ino
+        write(f"/dev/fd/{log.fileno()}")
+        assert (tmp_path / "log").stat().st_ino == inode
+
+
+def test_failures_leave_the_old_file(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("old")
+    with pytest.raises(UnicodeEncodeError):
+        write(path, "half\ud800")
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("name", ["", "absent/file", "n" * 300, "file/x"])
+def test_what_cannot_be_written(tmp_path, name):
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="cannot be written: "):
+        write(tmp_path / name)
+
+
+def test_an_input_is_no_output(tmp_path):
+    (tmp_path / "data" / "inner").mkdir(parents=True)
+    file = tmp_path / "data" / "inner" / "file"
+    file.write_text("text")
+    (tmp_path / "link").symlink_to("data/inner/file")
+    (tmp_path / "folder").symlink_to("data")
+    os.link(file, tmp_path / "hard")
+    (tmp_path / "other").touch()
+    for output, source in (
+        (file, file),
+        (tmp_path / "data" / ".." / "data" / "inner" / "file", file),
+        (tmp_path / "link", file),
+        (tmp_path / "hard", file),
+        (file, tmp_path / "data"),
+        (tmp_path / "hard", tmp_path / "data"),
+        (tmp_path / "data", tmp_path / "folder"),
+        (tmp_path / "data", file),
+        (tmp_path / "folder", file),
+        (tmp_path, tmp_path / "data"),
+    ):
+        with pytest.raises(InputError, match="would destroy the input"):
+            check_not_input(output, ["absent", source])
+    for output, source in (
+        (tmp_path / "new", file),
+        (tmp_path / "other", file),
+        (tmp_path / "other", tmp_path / "data"),
+        (tmp_path / "data" / "new", tmp_path / "data"),
+        (tmp_path / "data" / "inner", tmp_path / "other"),
+        ("/dev/null", file),
+    ):
+        check_not_input(output, [source])
