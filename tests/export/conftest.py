@@ -120,13 +120,51 @@ def config():
 
 
 @pytest.fixture(scope="session")
-def pretrainer(config):
-    model = AlbertPretrainer(config)
-    rng = np.random.default_rng(1)
-    for weight in model.weights:
-        # Far from zeros and ones, so that each weight shows in the outputs.
-        weight.assign(weight + rng.normal(0, 0.2, weight.shape))
-    return model
+def perturb():
+    """Returns `perturb(model, seed)`, which returns the model.
+
+    Its weights are then far from zeros and ones, so that each shows in outputs.
+    """
+
+    def perturb(model, seed, scale=0.2):
+        rng = np.random.default_rng(seed)
+        for weight in model.weights:
+            weight.assign(weight + rng.normal(0, scale, weight.shape))
+        return model
+
+    return perturb
+
+
+@pytest.fixture(scope="session")
+def pretrainer(config, perturb):
+    return perturb(AlbertPretrainer(config), 1)
+
+
+@pytest.fixture(scope="session")
+def changed():
+    """Returns `changed(layer, function)`: for each weight, if it changes."""
+
+    def changed(layer, function):
+        before = [weight.numpy() for weight in layer.weights]
+        function()
+        return [
+            bool(np.any(weight.numpy() != value))
+            for weight, value in zip(layer.weights, before, strict=True)
+        ]
+
+    return changed
+
+
+@pytest.fixture(scope="session")
+def has_dropout():
+    """Returns `has_dropout(call)`: whether the call's outputs are random."""
+
+    def has_dropout(call):
+        spread = np.max(np.ptp([np.asarray(call()) for _ in range(3)], axis=0))
+        assert spread < 1e-6 or spread > 1e-3
+        return spread > 1e-3
+
+    return has_dropout
 
 
 @pytest.fixture(scope="session")
@@ -200,7 +238,7 @@ def pretrained(make_pretrained):
 
 
 @pytest.fixture(scope="session")
-def make_finetuned(config, tokenizer, tmp_path_factory):
+def make_finetuned(config, tokenizer, perturb, tmp_path_factory):
     """Returns `make(task, **settings)`: a folder, as fine-tuning leaves it.
 
     Settings that the task does not have are left out.
@@ -218,11 +256,8 @@ def make_finetuned(config, tokenizer, tmp_path_factory):
         kind = make_task_type(task_config, tokenizer)
         keras.utils.set_random_seed(4)
         model = kind.model_class(config, **kind.model_arguments())
-        for weight in model.weights:
-            # Without zeros: scores that no two answers share.
-            weight.assign(
-                weight + keras.random.normal(weight.shape, stddev=0.1)
-            )
+        # Without zeros: scores that no two answers share.
+        perturb(model, 4, 0.1)
         folder = tmp_path_factory.mktemp("a-private-place") / name
         save_model(folder, model, kind, task_config)
         return folder

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.export.check_program import difference
 from albert_tf.export.export import export
 from albert_tf.export.origin import origin_of_checkpoint
 from albert_tf.interop.open_checkpoint import open_checkpoint
@@ -82,6 +83,13 @@ def run(records, tmp_path_factory):
     return run
 
 
+@pytest.fixture(scope="module")
+def exported(run, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("exports") / "e"
+    export(run, folder)
+    return folder
+
+
 def weights(folder):
     loaded = tf.saved_model.load(folder)
     return {
@@ -91,9 +99,8 @@ def weights(folder):
     }
 
 
-def test_averages_of_the_newest_checkpoint(run, tmp_path):
-    export(run, tmp_path / "e")
-    found = weights(tmp_path / "e")
+def test_averages_of_the_newest_checkpoint(run, exported, tmp_path):
+    found = weights(exported)
     values = read_checkpoint(run / "checkpoints" / "step-00000004")
     averages = {
         name.removeprefix("average/"): value
@@ -110,12 +117,11 @@ def test_averages_of_the_newest_checkpoint(run, tmp_path):
     assert np.any(values[f"model/{name}"] != found[name])
     export(run / "checkpoints" / "step-00000002", tmp_path / "f")
     assert np.any(weights(tmp_path / "f")[name] != found[name])
-    manifest = json.loads((tmp_path / "e" / "export.json").read_text())
+    manifest = json.loads((exported / "export.json").read_text())
     assert manifest["origin"]["source"].endswith("step 4")
 
 
-def test_numbers_are_those_of_the_model(run, tmp_path):
-    export(run, tmp_path / "e")
+def test_numbers_are_those_of_the_model(run, exported):
     ids = np.array([[2, 70, 80, 3]], "int32")
     inputs = {
         "input_word_ids": ids,
@@ -123,9 +129,9 @@ def test_numbers_are_those_of_the_model(run, tmp_path):
         "input_type_ids": np.zeros_like(ids),
         "masked_lm_positions": np.array([[1]], "int32"),
     }
-    found = tf.saved_model.load(tmp_path / "e").mlm(inputs)["mlm_logits"]
+    found = tf.saved_model.load(exported).mlm(inputs)["mlm_logits"]
     expected = AlbertPretrainer.from_pretrained(run)(inputs)["mlm_logits"]
-    np.testing.assert_allclose(found, expected, atol=1e-5)
+    difference(found, expected, "mlm_logits")
 
 
 @pytest.mark.parametrize("step", [2, 4])
@@ -150,9 +156,8 @@ def test_origin(run, records, step):
     assert origin.scored_on == f"held-out documents, by the run at step {step}"
 
 
-def test_card(run, tmp_path):
-    export(run, tmp_path / "e")
-    card = (tmp_path / "e" / "README.md").read_text("utf-8")
+def test_card(run, exported):
+    card = (exported / "README.md").read_text("utf-8")
     manifest = json.loads((run / "data_manifest.json").read_text())
     documents = manifest["splits"]["train"]["counts"]["documents"]
     assert f"\n| documents | {documents:,} |\n" in card

@@ -21,20 +21,14 @@ from albert_tf.finetuning.text_classification.model import AlbertClassifier
 from albert_tf.finetuning.text_classification.serving import (
     text_classification_graph,
 )
-from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "serving.md"
 TEXTS = ["a good movie", "", "I have seen it 12,000 times; the plot was bad"]
 
 
 @pytest.fixture(scope="module")
-def task_path(config, tokenizer_model, tmp_path_factory):
-    tokenizer = AlbertTokenizer.from_file(tokenizer_model)
-    model = AlbertClassifier(config, num_labels=2)
-    rng = np.random.default_rng(3)
-    for weight in model.weights:
-        # Far from zeros and ones, so that each weight shows in the outputs.
-        weight.assign(weight + rng.normal(0, 0.2, weight.shape))
+def task_path(config, tokenizer, perturb, tmp_path_factory):
+    model = perturb(AlbertClassifier(config, num_labels=2), 3)
     bias = model.classifier_head.bias
     # Around the mean of the texts, so that they get both labels.
     rows = tokenizer(TEXTS, max_length=20)

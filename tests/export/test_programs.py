@@ -1,0 +1,79 @@
+"""Exports in other programs: TensorFlow alone, TensorFlow Hub, Keras 3."""
+
+import shutil
+
+import pytest
+
+from albert_tf.export.config import ExportConfig
+from albert_tf.export.export import export
+
+pytestmark = pytest.mark.long
+
+TF_KERAS = {"TF_USE_LEGACY_KERAS": "1"}
+OTHERS = {
+    "encoder": {"packed": True},
+    "text_encoder": {"packed": False, "seq_length": 16},
+}
+
+
+@pytest.fixture
+def tensorflow_hub():
+    for package in ("tensorflow_hub", "tf_keras"):
+        pytest.importorskip(package)
+
+
+def test_exports_in_tensorflow(
+    exports, run_in_tensorflow, pretrained, tmp_path
+):
+    """Of all kinds, as they are and saved again, and under XLA."""
+    pairs = list(exports.values())
+    for kind, settings in OTHERS.items():
+        folder = tmp_path / f"other_{kind}"
+        export(pretrained, folder, kind, ExportConfig(**settings))
+        pairs.append((pretrained, folder))
+    run_in_tensorflow(pairs)
+
+
+def test_tasks_in_tensorflow(make_finetuned, run_in_tensorflow, tmp_path):
+    pairs = []
+    for name in ("stsb", "dream", "ner", "squad2.0"):
+        settings = {"max_seq_length": 32, "max_qa_length": 12, "doc_stride": 9}
+        source = make_finetuned(name, max_query_length=8, **settings)
+        export(source, tmp_path / name, "task")
+        pairs.append((source, tmp_path / name))
+    run_in_tensorflow(pairs)
+
+
+@pytest.mark.usefixtures("tensorflow_hub")
+def test_movie_reviews(run_program, encoder_path, preprocessor_path, tmp_path):
+    paths = (preprocessor_path, encoder_path, tmp_path)
+    run_program("movie_reviews.py", *paths, **TF_KERAS)
+
+
+@pytest.mark.usefixtures("tensorflow_hub")
+def test_keras_layer_is_saved_and_reloaded(
+    run_program, encoder_path, preprocessor_path, tmp_path
+):
+    exports = tmp_path / "exports"
+    shutil.copytree(preprocessor_path, exports / "preprocessor")
+    shutil.copytree(encoder_path, exports / "encoder")
+    paths = (exports / "preprocessor", exports / "encoder")
+    program = "keras_layer_saving.py"
+    run_program(program, "save", *paths, tmp_path, **TF_KERAS)
+    run_program(program, "load", tmp_path, **TF_KERAS)
+    shutil.rmtree(exports)
+    run_program(program, "load_saved_model", tmp_path, **TF_KERAS)
+
+
+@pytest.mark.usefixtures("tensorflow_hub")
+def test_keras_layer_in_keras_3(run_program, encoder_path):
+    run_program("keras_layer_in_keras_3.py", encoder_path)
+
+
+@pytest.mark.parametrize("layer", ["tfsm", "hub"])
+def test_layers_of_keras_3(
+    run_program, encoder_path, preprocessor_path, layer, tmp_path
+):
+    program, paths = "layers_of_keras_3.py", (preprocessor_path, encoder_path)
+    run_program(program, layer, "save", *paths, tmp_path)
+    run_program(program, layer, "load", tmp_path)
