@@ -187,6 +187,9 @@ class AlbertConfig:
 
     def replace(self, **changes: Any) -> AlbertConfig:
         """Returns a copy with some fields changed, validated again."""
+        for name in changes:
+            if name not in self.__dataclass_fields__:
+                raise InputError(f"AlbertConfig has no field {name!r}")
         return dataclasses.replace(self, **changes)
 
     def to_dict(self) -> dict[str, Any]:

@@ -155,8 +155,17 @@ def read_bytes(path: Path) -> bytes:
 
 
 def read_text(path: Path) -> str:
-    """Reads a whole text file, in UTF-8 and with its line ends."""
-    return read_bytes(path).decode()
+    """Reads a whole text file, in UTF-8 and with its line ends.
+
+    Raises:
+      InputError: the file is not UTF-8.
+    """
+    try:
+        return read_bytes(path).decode()
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{path}: byte {error.start + 1} of the file is not UTF-8"
+        ) from None
 
 
 def _open(path: Path, mode: str) -> IO[bytes]:

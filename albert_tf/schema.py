@@ -68,6 +68,8 @@ def _problems(value: Any, annotation: Any, place: str) -> Iterator[str]:
         if origin in _MAPPINGS:
             _, item = arguments or (Any, Any)
             for key, x in value.items():
+                if not isinstance(key, str):
+                    yield _wrong(_inside(place, "key"), key, "a string")
                 yield from _problems(x, item, _inside(place, key))
         elif origin in _SEQUENCES:
             item = arguments[0] if arguments else Any

@@ -258,7 +258,9 @@ def _within(value: float, declared: Setting) -> tuple[bool, str]:
     if isinstance(value, float) and not math.isfinite(value):
         return False, "finite" if math.isinf(low) else f"finite and {rule}"
     largest = _MAX_INT if declared.type is int else _MAX_FLOAT
-    if (math.isinf(high) and value > largest) or value < min(low, -largest):
+    if (math.isinf(high) and value > largest) or (
+        math.isinf(low) and value < -largest
+    ):
         return False, f"{rule} and at most {largest:,} in size"
     if declared.type is float and 0 < abs(value) < _MIN_FLOAT:
         return False, f"{rule}; float32 has nothing below {_MIN_FLOAT} but 0"

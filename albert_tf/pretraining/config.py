@@ -13,6 +13,7 @@ from albert_tf.settings import (
     EVALUATION,
     LEARNING_RATE,
     MODEL,
+    check_settings,
     described,
     require,
     setting,
@@ -134,6 +135,7 @@ class PretrainConfig(RunConfig):
     )
 
     def __post_init__(self) -> None:
+        check_settings(self)
         if self.model is None and self.init_from is None:
             object.__setattr__(
                 self, "model", AlbertConfig.from_official("albert_base_v2")
