@@ -72,7 +72,7 @@ class TaskFlags(SourceFlags):
     )
     text_column: str | int = setting(
         "text",
-        f"{_OWN}: column of the text; a number from 0 if there is no header.",
+        f"{_OWN}: column of the text: its name, or its number from 0.",
         group=EXAMPLES,
         parse=column,
     )
@@ -93,6 +93,12 @@ class TaskFlags(SourceFlags):
         f"{_OWN}: column of an ID; without, rows are numbered.",
         group=EXAMPLES,
         parse=column,
+    )
+    header: bool | None = setting(
+        None,
+        f"{_OWN}: whether files begin with the names of their columns; "
+        "without, they do if a column is given by its name.",
+        group=EXAMPLES,
     )
     classes: Sequence[str] | None = setting(
         None,
@@ -133,7 +139,7 @@ def main(flags: CommandFlags) -> None:
     if given.task_module is not None:
         load_task_module(given.task_module)
     own = ("text_column", "pair_column", "label_column", "id_column")
-    foreign = flags.given(*own, "classes", "regression")
+    foreign = flags.given(*own, "header", "classes", "regression")
     if foreign and given.task != _OWN:
         raise InputError(
             f"--{foreign[0]} requires --task={_OWN}; the columns of "
@@ -210,6 +216,7 @@ def _own_task(given: TaskFlags, train: list[str]) -> TaskConfig:
             pair=given.pair_column,
             label=given.label_column,
             id=given.id_column,
+            header=given.header,
             classes=given.classes,
             number=given.regression,
             on_bad_example=given.on_bad_example,

@@ -67,6 +67,11 @@ class PredictFlags(SourceFlags):
     id_column: str | int | None = setting(
         None, "The same of the ID.", parse=column
     )
+    header: bool | None = setting(
+        None,
+        "Whether --input begins with the names of its columns, if columns are "
+        "given; without, it does if one is given by its name.",
+    )
     output: str | None = setting(
         None, "File of predictions; without, standard output."
     )
@@ -142,7 +147,7 @@ def main(flags: CommandFlags) -> None:
 
     folders = open_model_folders(models)
     task_config = _with_columns(
-        next(iter(folders.values())).task_config, given.columns
+        next(iter(folders.values())).task_config, given.columns, given.header
     )
     bad = BadExamples(given.on_bad_example)
     changes = {"null_threshold": given.null_threshold}
@@ -190,17 +195,22 @@ def _inputs(given: PredictFlags, models: Sequence[str]) -> list[str]:
 
 
 def _with_columns(
-    task_config: TaskConfig, columns: dict[str, str | int]
+    task_config: TaskConfig, columns: dict[str, str | int], header: bool | None
 ) -> TaskConfig:
     """Returns a task with the columns that flags name."""
     if not columns:
+        if header is not None:
+            raise InputError(
+                "--header requires a column, such as --text_column"
+            )
         return task_config
     if task_config.source["reader"] != "texts":
         raise InputError(
             f"--{next(iter(columns))}_column: files of the task "
             f"{task_config.name} have no columns to choose"
         )
-    header = all(isinstance(column, str) for column in columns.values())
+    if header is None:
+        header = any(isinstance(column, str) for column in columns.values())
     # Other columns than the task's: its own tables, with and without labels.
     own = {"header": header, "unlabelled": {}, "id": None} | columns
     return dataclasses.replace(

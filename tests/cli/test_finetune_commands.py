@@ -36,7 +36,10 @@ NAMED = FINETUNE.replace("--task=text", "--task=sst2").replace(
 
 
 def test_from_a_table_to_predictions(albert, folder):
-    result = albert(folder, f"{FINETUNE} --output=run --eval_steps=40")
+    columns = "--text_column=0 --label_column=1 --header"
+    result = albert(
+        folder, f"{FINETUNE} {columns} --output=run --eval_steps=40"
+    )
     assert result.returncode == 0, result.stderr
     assert "accuracy 1.0000" in result.stdout
     assert "wrote run in" in result.stdout

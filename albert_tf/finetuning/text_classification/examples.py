@@ -251,6 +251,7 @@ def text_task_from_columns(
     label: str | int,
     pair: str | int | None = None,
     id: str | int | None = None,
+    header: bool | None = None,
     classes: Sequence[str] | None = None,
     number: bool = False,
     on_bad_example: str = "stop",
@@ -260,11 +261,12 @@ def text_task_from_columns(
     Args:
       paths: CSV, TSV or JSON lines, see `read_rows`; they are read, once, if
         the classes are to be found in them.
-      text: column of the text: a name, or a number from 0. Files begin with the
-        names of their columns if it is a name.
+      text: column of the text: a name, or a number from 0.
       label: column of the label.
       pair: column of a second text; None: there is none.
       id: column of an id; None: rows are numbered.
+      header: whether files begin with the names of their columns; None: they
+        do if a column is given by its name.
       classes: the labels, in the order of the model's outputs; None: those of
         the files, sorted, as numbers if all are whole numbers.
       number: labels are numbers to predict, not classes.
@@ -282,7 +284,9 @@ def text_task_from_columns(
         )
     if isinstance(paths, (str, os.PathLike)):
         paths = [paths]
-    header = isinstance(text, str)
+    if header is None:
+        columns = (text, label, pair, id)
+        header = any(isinstance(column, str) for column in columns)
     if number:
         labels = None
     elif classes is not None:

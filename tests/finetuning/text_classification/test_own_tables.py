@@ -62,6 +62,25 @@ def test_numbers(tmp_path):
     assert example.label == 0.5
 
 
+@pytest.mark.parametrize(
+    ("columns", "header"),
+    [
+        ({"text": 0, "label": 1, "header": True}, True),
+        ({"text": 0, "label": "kind"}, True),
+        ({"text": "body", "label": 1}, True),
+        ({"text": 0, "label": 1, "id": "body"}, True),
+        ({"text": 0, "label": 1}, False),
+    ],
+)
+def test_a_header_above_columns_with_numbers(tmp_path, columns, header):
+    path = write(tmp_path / "a.csv", "body,kind\nx,1\ny,0\n")
+    task = text_task_from_columns(path, **columns)
+    assert task.labels == (("0", "1") if header else ("0", "1", "kind"))
+    examples = read_texts(task, path, bad=BadExamples(), labelled=True)
+    texts = [example.text for example in examples]
+    assert texts == (["x", "y"] if header else ["body", "x", "y"])
+
+
 def test_rows_without_a_label(tmp_path):
     path = write(tmp_path / "a.csv", "body,kind\nx,a\ny,\nz,b\n")
     with pytest.raises(InputError, match="a.csv:3: the label is empty"):
