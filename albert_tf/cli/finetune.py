@@ -209,13 +209,16 @@ def _task_and_sources(
 
 def _own_task(given: TaskFlags, train: list[str]) -> TaskConfig:
     """Returns the task that the flags make of the user's own tables."""
+    columns = {
+        "text": given.text_column,
+        "pair": given.pair_column,
+        "label": given.label_column,
+        "id": given.id_column,
+    }
     return text_task_config(
         text_task_from_columns(
             train,
-            text=given.text_column,
-            pair=given.pair_column,
-            label=given.label_column,
-            id=given.id_column,
+            {name: x for name, x in columns.items() if x is not None},
             header=given.header,
             classes=given.classes,
             number=given.regression,

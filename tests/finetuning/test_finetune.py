@@ -33,7 +33,7 @@ def files(task_files):
 @pytest.fixture(scope="module")
 def task_config(files):
     task = text_task_from_columns(
-        files.train, text="text", pair="pair", label="label"
+        files.train, {"text": "text", "pair": "pair", "label": "label"}
     )
     return with_settings(text_task_config(task), {"max_seq_length": 32})
 

@@ -19,13 +19,13 @@ SETTINGS = {"max_seq_length": 64}
 def describe(kind, path):
     if kind == "classes":
         task = text_task_from_columns(
-            path, text="text", pair="pair", label="label"
+            path, {"text": "text", "pair": "pair", "label": "label"}
         )
         return text_task_config(task)
     if kind == "number":
         return text_task_config(
             text_task_from_columns(
-                path, text="text", label="label", number=True
+                path, {"text": "text", "label": "label"}, number=True
             )
         )
     name = {

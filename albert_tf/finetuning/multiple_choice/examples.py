@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import pathlib
 import re
@@ -19,7 +20,7 @@ from albert_tf.finetuning.text_files import (
 )
 
 GROUPS = ("middle", "high")
-_LETTERS = "ABCD"
+_LETTERS = ("A", "B", "C", "D")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -43,6 +44,75 @@ class MultipleChoiceExample:
     label: int | None = None
     group: str | None = None
     location: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Question:
+    """A question as it was read; `answer` is to be one of `answers`."""
+
+    id: str
+    passage: Any
+    question: Any
+    options: Any
+    answer: Any
+    answers: Sequence[Any]
+    group: str | None = None
+    location: str
+
+
+def _checked(
+    questions: Iterable[_Question],
+    source: str,
+    num_options: int,
+    *,
+    bad: BadExamples,
+    labelled: bool,
+    groups: Sequence[str] = (),
+) -> Iterator[MultipleChoiceExample]:
+    """Yields the examples of questions, and collects those with a problem."""
+    seen: set[str] = set()
+    found = False
+    for question in questions:
+        found = True
+        if question.group is not None and question.group not in groups:
+            continue
+        location = f"{question.location}, question {question.id}"
+        problem = _problem(question, num_options, labelled)
+        if not problem and question.id in seen:
+            problem = "another question has this id; remove one of them"
+        if problem:
+            bad.report(location, problem)
+            continue
+        seen.add(question.id)
+        yield MultipleChoiceExample(
+            id=question.id,
+            passage=question.passage,
+            question=question.question,
+            options=tuple(question.options),
+            label=question.answers.index(question.answer) if labelled else None,
+            group=question.group,
+            location=location,
+        )
+    if not found:
+        raise InputError(f"{source}: no questions; name another file or folder")
+
+
+def _problem(question: _Question, num_options: int, labelled: bool) -> str:
+    """Says what is wrong with a question; "": nothing."""
+    options = question.options
+    if not isinstance(options, list) or len(options) != num_options:
+        return f"not {num_options} options"
+    texts = {"passage": question.passage, "question": question.question}
+    texts |= {f"option {n}": option for n, option in enumerate(options, 1)}
+    for name, text in texts.items():
+        if problem := text_problem(text):
+            return f"the {name} {problem}"
+    if labelled and question.answers.count(question.answer) != 1:
+        return (
+            f"answer {question.answer!r:.60} is not exactly one of "
+            f"{', '.join(map(str, question.answers)):.200}"
+        )
+    return ""
 
 
 def read_race(
@@ -105,33 +175,19 @@ def race_examples(
     Raises:
       InputError: there are no questions.
     """
-    seen: set[str] = set()
-    found = False
-    for location, folder, passage in passages:
-        for question in _questions(passage):
-            found = True
-            group = folder or _group_of(question["id"])
-            if group is not None and group not in groups:
-                continue
-            problem = _problem(question, labelled)
-            if not problem and question["id"] in seen:
-                problem = "another question has this id; remove one of them"
-            if problem:
-                bad.report(f"{location}, question {question['id']}", problem)
-                continue
-            seen.add(question["id"])
-            answer = question["answer"]
-            yield MultipleChoiceExample(
-                id=question["id"],
-                passage=question["article"],
-                question=question["question"],
-                options=tuple(question["options"]),
-                label=_LETTERS.index(answer) if labelled else None,
-                group=group,
-                location=location,
-            )
-    if not found:
-        raise InputError(f"{source}: no questions; name another file or folder")
+    questions = (
+        question
+        for location, folder, passage in passages
+        for question in _questions_of_race(location, folder, passage)
+    )
+    return _checked(
+        questions,
+        source,
+        num_options=len(_LETTERS),
+        bad=bad,
+        labelled=labelled,
+        groups=groups,
+    )
 
 
 def _passages(
@@ -189,48 +245,35 @@ def _load(file: pathlib.Path, bad: BadExamples) -> dict[str, Any] | None:
     return None
 
 
-def _questions(passage: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yields the questions of a passage, with the keys of a single one."""
+def _questions_of_race(
+    location: str, folder: str | None, passage: Mapping[str, Any]
+) -> Iterator[_Question]:
+    """Yields the questions of a passage, or the question of a line."""
     name = passage.get("id", passage.get("example_id", "without id"))
-    article = passage.get("article")
-    if "questions" not in passage:
-        yield {
-            "id": f"{name}-{passage.get('question_id', 0)}",
-            "article": article,
-            "question": passage.get("question"),
-            "options": passage.get("options"),
-            "answer": passage.get("answer"),
-        }
-        return
-    lists = [passage.get(key) for key in ("questions", "options", "answers")]
-    questions, options, answers = (
-        each if isinstance(each, list) else [] for each in lists
-    )
-    for number, question in enumerate(questions):
-        yield {
-            "id": f"{name}-{number}",
-            "article": article,
-            "question": question,
-            "options": options[number] if number < len(options) else None,
-            "answer": answers[number] if number < len(answers) else None,
-        }
-
-
-def _problem(question: dict[str, Any], labelled: bool) -> str:
-    """Says what is wrong with a question; "": nothing."""
-    options = question["options"]
-    if not isinstance(options, list) or len(options) != len(_LETTERS):
-        return "not four options"
-    texts = {"article": question["article"], "question": question["question"]}
-    texts |= dict(zip(_LETTERS, options, strict=True))
-    for name, text in texts.items():
-        if problem := text_problem(text):
-            what = name if len(name) > 1 else f"option {name}"
-            return f"the {what} {problem}"
-    answer = question["answer"]
-    if labelled and (not isinstance(answer, str) or answer not in [*_LETTERS]):
-        return f"answer {answer!r} is not one of {', '.join(_LETTERS)}"
-    return ""
+    if "questions" in passage:
+        lists = [passage.get(x) for x in ("questions", "options", "answers")]
+        parts = itertools.zip_longest(
+            range(len(lists[0]) if isinstance(lists[0], list) else 0),
+            *(each if isinstance(each, list) else [] for each in lists),
+        )
+    else:
+        keys = ("question", "options", "answer")
+        number = passage.get("question_id", 0)
+        parts = [(number, *(passage.get(key) for key in keys))]
+    for number, question, options, answer in parts:
+        if number is None:
+            return  # More options or answers than questions.
+        question_id = f"{name}-{number}"
+        yield _Question(
+            id=question_id,
+            passage=passage.get("article"),
+            question=question,
+            options=options,
+            answer=answer,
+            answers=_LETTERS,
+            group=folder or _group_of(question_id),
+            location=location,
+        )
 
 
 def _group_of(name: str) -> str | None:
@@ -241,9 +284,6 @@ def _number(name: str) -> tuple[int, str]:
     """Returns what sorts names by the numbers in them."""
     digits = re.search(r"\d+", name)
     return (int(digits[0]) if digits else -1, name)
-
-
-NUM_OPTIONS = 3
 
 
 def read_dream(
@@ -258,7 +298,7 @@ def read_dream(
         that is none or several of them, or the id of an earlier one.
       labelled: whether answers are read.
 
-    Yields:
+    Returns:
       The questions; the passage is the turns with line feeds between them. Ids
       are the dialogue's, a dash, and the number of the question from 0.
 
@@ -266,61 +306,32 @@ def read_dream(
       InputError: the file cannot be read, is not JSON, has another layout, or
         has no questions.
     """
-    seen: set[str] = set()
-    found = False
-    for name, turns, question in _questions_dream(path):
-        found = True
-        location = f"{path}, question {name}"
-        passage = "\n".join(turns)
-        problem = _problem_dream(passage, question, labelled)
-        if not problem and name in seen:
-            problem = "another question has this id; remove one of them"
-        if problem:
-            bad.report(location, problem)
-            continue
-        seen.add(name)
-        options = tuple(question["choice"])
-        yield MultipleChoiceExample(
-            id=name,
-            passage=passage,
-            question=question["question"],
-            options=options,
-            label=options.index(question["answer"]) if labelled else None,
-            location=location,
-        )
-    if not found:
-        raise InputError(f"{path}: the file has no questions; name another")
+    return _checked(
+        _questions_of_dream(path),
+        os.fspath(path),
+        num_options=3,
+        bad=bad,
+        labelled=labelled,
+    )
 
 
-def _questions_dream(
-    path: str | os.PathLike[str],
-) -> Iterator[tuple[str, list[str], dict[str, Any]]]:
-    """Yields ids of questions, turns of the dialogues, and questions."""
-    value = load_json(path)
+def _questions_of_dream(path: str | os.PathLike[str]) -> Iterator[_Question]:
+    dialogues = load_json(path)
     try:
-        for turns, questions, name in value:
-            " ".join(turns)
+        for turns, questions, name in dialogues:
+            passage = "\n".join(turns)
             for number, question in enumerate(questions):
-                question.items()
-                yield f"{name}-{number}", turns, question
+                options = question.get("choice")
+                yield _Question(
+                    id=f"{name}-{number}",
+                    passage=passage,
+                    question=question.get("question"),
+                    options=options,
+                    answer=question.get("answer"),
+                    answers=options if isinstance(options, list) else (),
+                    location=os.fspath(path),
+                )
     except (TypeError, ValueError, AttributeError) as error:
         raise InputError(
             f"{path}: not the layout of DREAM ({error}); name another file"
         ) from None
-
-
-def _problem_dream(
-    passage: str, question: dict[str, Any], labelled: bool
-) -> str:
-    """Says what is wrong with a question; "": nothing."""
-    options = question.get("choice")
-    if not isinstance(options, list) or len(options) != NUM_OPTIONS:
-        return f"not {NUM_OPTIONS} choices"
-    texts = {"dialogue": passage, "question": question.get("question")}
-    texts |= {f"choice {n}": option for n, option in enumerate(options, 1)}
-    for name, text in texts.items():
-        if problem := text_problem(text):
-            return f"the {name} {problem}"
-    if labelled and options.count(question.get("answer")) != 1:
-        return "the answer must be one of the choices, and one only"
-    return ""

@@ -246,11 +246,8 @@ MAX_CLASSES = 1000
 
 def text_task_from_columns(
     paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    columns: Mapping[str, str | int],
     *,
-    text: str | int,
-    label: str | int,
-    pair: str | int | None = None,
-    id: str | int | None = None,
     header: bool | None = None,
     classes: Sequence[str] | None = None,
     number: bool = False,
@@ -261,10 +258,9 @@ def text_task_from_columns(
     Args:
       paths: CSV, TSV or JSON lines, see `read_rows`; they are read, once, if
         the classes are to be found in them.
-      text: column of the text: a name, or a number from 0.
-      label: column of the label.
-      pair: column of a second text; None: there is none.
-      id: column of an id; None: rows are numbered.
+      columns: names of columns, or numbers from 0, of what they hold: "text"
+        and "label", and there may be "pair", a second text, and "id". Without
+        the last, rows are numbered.
       header: whether files begin with the names of their columns; None: they
         do if a column is given by its name.
       classes: the labels, in the order of the model's outputs; None: those of
@@ -285,8 +281,7 @@ def text_task_from_columns(
     if isinstance(paths, (str, os.PathLike)):
         paths = [paths]
     if header is None:
-        columns = (text, label, pair, id)
-        header = any(isinstance(column, str) for column in columns)
+        header = any(isinstance(column, str) for column in columns.values())
     if number:
         labels = None
     elif classes is not None:
@@ -298,15 +293,15 @@ def text_task_from_columns(
             )
     else:
         bad = BadExamples(on_bad_example)
-        labels = _find_classes(paths, label, header, bad)
+        labels = _find_classes(paths, columns["label"], header, bad)
     return TextTask(
         name="text",
         labels=labels,
         metrics=("pearson", "spearman") if number else ("accuracy",),
-        text=text,
-        pair=pair,
-        label=label,
-        id=id,
+        text=columns["text"],
+        pair=columns.get("pair"),
+        label=columns["label"],
+        id=columns.get("id"),
         header=header,
     )
 

@@ -62,7 +62,7 @@ def test_files_as_distributed(folder):
         options=tuple(OPTIONS),
         label=3,
         group="high",
-        location=str(folder / "high" / "1.txt"),
+        location=f"{folder / 'high' / '1.txt'}, question high1.txt-1",
     )
     assert len(read(folder, groups=["middle"])[0]) == 1
     [example], _ = read(folder, groups=["middle"], labelled=False)
@@ -77,7 +77,7 @@ def test_one_file_a_group(tmp_path):
     examples, _ = read(tmp_path)
     assert len(examples) == 8
     assert examples[-1].id == "high1.txt-1"
-    assert examples[-1].location.endswith("all.txt:2")
+    assert examples[-1].location.endswith("all.txt:2, question high1.txt-1")
 
 
 def test_json_lines_of_questions(tmp_path):
@@ -105,15 +105,18 @@ def test_json_lines_of_questions(tmp_path):
 @pytest.mark.parametrize(
     ("more", "problem"),
     [
-        ({"answers": ["E", "A"]}, "high3.txt-0: answer 'E' is not one of A, B"),
-        ({"answers": ["AB", "A"]}, "high3.txt-0: answer 'AB' is not one of"),
+        (
+            {"answers": ["E", "A"]},
+            "high3.txt-0: answer 'E' is not exactly",
+        ),
+        ({"answers": ["AB", "A"]}, "high3.txt-0: answer 'AB' is not exactly"),
         (
             {"questions": ["Why?", "When?"], "options": [OPTIONS] * 2}
             | {"answers": ["A"]},
-            "high3.txt-1: answer None is not one of",
+            "high3.txt-1: answer None is not exactly",
         ),
-        ({"options": [OPTIONS, ["a"]]}, "high3.txt-1: not four options"),
-        ({"options": [OPTIONS, [*"abc", " "]]}, "the option D is empty"),
+        ({"options": [OPTIONS, ["a"]]}, "high3.txt-1: not 4 options"),
+        ({"options": [OPTIONS, [*"abc", " "]]}, "the option 4 is empty"),
         ({"questions": ["", "Why?"]}, "high3.txt-0: the question is empty"),
     ],
 )

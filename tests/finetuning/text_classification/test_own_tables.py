@@ -8,6 +8,8 @@ from albert_tf.finetuning.text_classification.examples import (
     text_task_from_columns,
 )
 
+BODY = {"text": "body", "label": "kind"}
+
 
 def write(path, text):
     path.write_text(text, "utf-8")
@@ -17,7 +19,7 @@ def write(path, text):
 def test_classes_are_found_and_sorted(tmp_path):
     one = write(tmp_path / "a.csv", "body,kind\nx,spam\ny,ham\n")
     two = write(tmp_path / "b.csv", "kind,body\nspam,z\nnews,z\n")
-    task = text_task_from_columns([one, two], text="body", label="kind")
+    task = text_task_from_columns([one, two], BODY)
     assert task.labels == ("ham", "news", "spam")
     assert task.metrics == ("accuracy",)
     examples = read_texts(task, two, bad=BadExamples(), labelled=True)
@@ -29,7 +31,7 @@ def test_classes_are_found_and_sorted(tmp_path):
 
 def test_whole_numbers_are_sorted_as_numbers(tmp_path):
     path = write(tmp_path / "a.tsv", "x\t10\ny\t9\nz\t-1\n")
-    task = text_task_from_columns(path, text=0, label=1)
+    task = text_task_from_columns(path, {"text": 0, "label": 1})
     assert task.labels == ("-1", "9", "10")
     assert not task.header
 
@@ -37,10 +39,7 @@ def test_whole_numbers_are_sorted_as_numbers(tmp_path):
 def test_given_classes_need_no_file(tmp_path):
     task = text_task_from_columns(
         tmp_path / "none.jsonl",
-        text="a",
-        pair="b",
-        label="c",
-        id="d",
+        {"text": "a", "pair": "b", "label": "c", "id": "d"},
         classes=["yes", "no"],
     )
     assert task.labels == ("yes", "no")
@@ -55,7 +54,7 @@ def test_given_classes_need_no_file(tmp_path):
 
 def test_numbers(tmp_path):
     path = write(tmp_path / "a.csv", "x,0.5\n")
-    task = text_task_from_columns(path, text=0, label=1, number=True)
+    task = text_task_from_columns(path, {"text": 0, "label": 1}, number=True)
     assert task.labels is None
     assert task.metrics == ("pearson", "spearman")
     [example] = read_texts(task, path, bad=BadExamples(), labelled=True)
@@ -65,29 +64,28 @@ def test_numbers(tmp_path):
 @pytest.mark.parametrize(
     ("columns", "header"),
     [
-        ({"text": 0, "label": 1, "header": True}, True),
-        ({"text": 0, "label": "kind"}, True),
-        ({"text": "body", "label": 1}, True),
-        ({"text": 0, "label": 1, "id": "body"}, True),
-        ({"text": 0, "label": 1}, False),
+        ({"text": 0, "label": "kind"}, None),
+        ({"text": "body", "label": 1}, None),
+        ({"text": 0, "label": 1, "id": "body"}, None),
+        ({"text": 0, "label": 1}, None),
+        ({"text": 0, "label": 1}, True),
     ],
 )
 def test_a_header_above_columns_with_numbers(tmp_path, columns, header):
     path = write(tmp_path / "a.csv", "body,kind\nx,1\ny,0\n")
-    task = text_task_from_columns(path, **columns)
-    assert task.labels == (("0", "1") if header else ("0", "1", "kind"))
+    task = text_task_from_columns(path, columns, header=header)
+    skipped = header or any(isinstance(x, str) for x in columns.values())
+    assert task.labels == (("0", "1") if skipped else ("0", "1", "kind"))
     examples = read_texts(task, path, bad=BadExamples(), labelled=True)
     texts = [example.text for example in examples]
-    assert texts == (["x", "y"] if header else ["body", "x", "y"])
+    assert texts == (["x", "y"] if skipped else ["body", "x", "y"])
 
 
 def test_rows_without_a_label(tmp_path):
     path = write(tmp_path / "a.csv", "body,kind\nx,a\ny,\nz,b\n")
     with pytest.raises(InputError, match="a.csv:3: the label is empty"):
-        text_task_from_columns(path, text="body", label="kind")
-    task = text_task_from_columns(
-        path, text="body", label="kind", on_bad_example="skip"
-    )
+        text_task_from_columns(path, BODY)
+    task = text_task_from_columns(path, BODY, on_bad_example="skip")
     assert task.labels == ("a", "b")
     bad = BadExamples("skip")
     assert len(list(read_texts(task, path, bad=bad, labelled=True))) == 2
@@ -98,14 +96,12 @@ def test_what_makes_no_task(tmp_path, monkeypatch):
     path = write(tmp_path / "a.csv", "body,kind\nx,1\ny,1\n")
 
     def make(**settings):
-        return text_task_from_columns(
-            path, text="body", label="kind", **settings
-        )
+        return text_task_from_columns(path, BODY, **settings)
 
     with pytest.raises(InputError, match=r"'kind' has 1 label \(1\); a task"):
         make()
     with pytest.raises(InputError, match="'sort' is not in the header"):
-        text_task_from_columns(path, text="body", label="sort")
+        text_task_from_columns(path, {**BODY, "label": "sort"})
     with pytest.raises(InputError, match="classes='a,a' must be two or more"):
         make(classes=["a", "a"])
     with pytest.raises(InputError, match="classes='a,b' must be left out"):
@@ -121,7 +117,7 @@ def test_imdb(shared):
     paths = [
         shared("data", "imdb", f"{split}.tsv.gz") for split in ("train", "test")
     ]
-    task = text_task_from_columns(paths[:1], **columns)
+    task = text_task_from_columns(paths[:1], columns)
     assert task.labels == ("0", "1")
     for path in paths:
         examples = read_texts(task, path, bad=BadExamples(), labelled=True)
