@@ -283,7 +283,7 @@ class AlbertModel(keras.Model):
         refuses the folder.
 
         Args:
-          folder: it may exist; these files are replaced, each as a whole.
+          folder: it may exist; these files are replaced in one step.
           tokenizer: saved with the model; by default the one that the model
             was loaded with, if any.
 

@@ -150,6 +150,7 @@ def _replaced_files(
         return []
     if not folder.is_dir():
         raise InputError(f"output {folder}: is a file; name a folder")
+    check_replaceable(folder)
     present = {path.name for path in folder.iterdir()}
     if present and not overwrite:
         finished = MANIFEST_NAME in present
@@ -158,7 +159,6 @@ def _replaced_files(
             f"output {folder}: already holds {what}; choose another folder, or "
             "give overwrite"
         )
-    check_replaceable(folder)
     manifest = find_manifest(folder)
     old = data_files(manifest) if manifest else []
     ours = present.intersection(new_files).union(filter(is_shard, present))

@@ -407,7 +407,8 @@ def test_a_folder_with_data_is_refused(create):
     assert manifest["settings"]["seed"] == 2
     # A manifest cannot have other files taken away.
     names = ["../victim.txt", "notes.txt"]
-    manifest["splits"]["train"]["files"] += [{"name": name} for name in names]
+    files = manifest["splits"]["train"]["files"]
+    files += [files[0] | {"name": name} for name in names]
     (folder.parent / "victim.txt").write_text("mine")
     (folder / "manifest.json").write_text(json.dumps(manifest))
     create(overwrite=True)
@@ -451,6 +452,13 @@ def test_outputs_that_cannot_be_a_folder(create, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match="is the current folder or one above"):
         create(output=".", overwrite=True)
+    # As a volume of a container.
+    (tmp_path / "volume").mkdir()
+    is_volume = f"{tmp_path}/volume".__eq__
+    monkeypatch.setattr(os.path, "ismount", lambda x: is_volume(os.fspath(x)))
+    with pytest.raises(InputError, match="is a mount point.*a folder in it"):
+        create("volume")
+    assert not any((tmp_path / "volume").iterdir())
 
 
 def test_splits_without_records_are_refused(create, tmp_path):
