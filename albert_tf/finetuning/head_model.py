@@ -81,29 +81,34 @@ class HeadModel(AlbertModel):
 class LabelHeadModel(HeadModel):
     """A `HeadModel` whose outputs are the logits of labels.
 
-    Args:
-      config: the architecture.
-      num_labels: size of the dense layer.
-      labels: names of the labels in the order of the logits, kept with the
-        model.
-      **kwargs: see `HeadModel`.
-
-    Raises:
-      InputError: a bad `num_labels`, `labels` or `dropout`.
+    Subclasses define `NAME`, the default name, and whether they have a pooler.
     """
 
     HEAD_ARGUMENTS = ("num_labels",)
+    NAME: ClassVar[str]
+    POOLER: ClassVar[bool]
 
     def __init__(
         self,
         config: AlbertConfig,
         num_labels: int,
         *,
+        dropout: float = 0.1,
         labels: Sequence[str] | None = None,
+        packed: bool = False,
+        rematerialize: bool = False,
         **kwargs,
     ):
         labels = check_labels(type(self).__name__, num_labels, labels)
-        super().__init__(config, num_labels, **kwargs)
+        super().__init__(
+            config,
+            num_labels,
+            pooler=self.POOLER,
+            dropout=dropout,
+            packed=packed,
+            rematerialize=rematerialize,
+            **{"name": self.NAME, **kwargs},
+        )
         self.num_labels = num_labels
         self.labels = labels
 

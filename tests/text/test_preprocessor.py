@@ -262,8 +262,7 @@ def test_static_shape_in_a_dataset(clean_model, options):
         assert tokens.element_spec.shape.as_list() == [size, None]
 
 
-@pytest.mark.parametrize("options", [{}, HUGGING_FACE_SLOW])
-def test_saves_in_a_module(clean_model, options, tmp_path):
+def test_saves_in_a_module(clean_model, tmp_path):
     """As the export room does: a wrapper with traced functions."""
 
     class Wrapper(tf.Module):
@@ -284,7 +283,7 @@ def test_saves_in_a_module(clean_model, options, tmp_path):
         def offsets(self, texts):
             return self.preprocessor.tokenize_with_offsets(texts)
 
-    preprocessor = AlbertPreprocessor(clean_model, 16, **options)
+    preprocessor = AlbertPreprocessor(clean_model, 16, **HUGGING_FACE_SLOW)
     wrapper = Wrapper()
     wrapper.preprocessor = preprocessor
     tf.saved_model.save(wrapper, str(tmp_path))

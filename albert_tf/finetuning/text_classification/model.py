@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import keras
 import tensorflow as tf
 
-from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.head_model import LabelHeadModel
 from albert_tf.finetuning.losses import MeanLoss
 
@@ -36,27 +33,8 @@ class AlbertClassifier(LabelHeadModel):
     """
 
     HEAD = "classifier_head"
-
-    def __init__(
-        self,
-        config: AlbertConfig,
-        num_labels: int,
-        *,
-        dropout: float = 0.1,
-        labels: Sequence[str] | None = None,
-        packed: bool = False,
-        rematerialize: bool = False,
-        **kwargs,
-    ):
-        super().__init__(
-            config,
-            num_labels,
-            dropout=dropout,
-            labels=labels,
-            packed=packed,
-            rematerialize=rematerialize,
-            **{"name": "classifier", **kwargs},
-        )
+    NAME = "classifier"
+    POOLER = True
 
     def call(self, inputs, training=False):
         """Maps the input dict to logits `[batch, num_labels]`."""

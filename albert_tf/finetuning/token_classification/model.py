@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import keras
 import tensorflow as tf
 
-from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.head_model import LabelHeadModel
 from albert_tf.finetuning.losses import CrossEntropyLoss
 
@@ -35,28 +32,8 @@ class AlbertTokenClassifier(LabelHeadModel):
     """
 
     HEAD = "token_head"
-
-    def __init__(
-        self,
-        config: AlbertConfig,
-        num_labels: int,
-        *,
-        dropout: float = 0.1,
-        labels: Sequence[str] | None = None,
-        packed: bool = False,
-        rematerialize: bool = False,
-        **kwargs,
-    ):
-        super().__init__(
-            config,
-            num_labels,
-            pooler=False,
-            dropout=dropout,
-            labels=labels,
-            packed=packed,
-            rematerialize=rematerialize,
-            **{"name": "token_classifier", **kwargs},
-        )
+    NAME = "token_classifier"
+    POOLER = False
 
     def call(self, inputs, training=False):
         """Maps the input dict to logits `[batch, seq, num_labels]`."""
