@@ -126,10 +126,10 @@ def perturb():
     Its weights are then far from zeros and ones, so that each shows in outputs.
     """
 
-    def perturb(model, seed, scale=0.2):
+    def perturb(model, seed):
         rng = np.random.default_rng(seed)
         for weight in model.weights:
-            weight.assign(weight + rng.normal(0, scale, weight.shape))
+            weight.assign(weight + rng.normal(0, 0.2, weight.shape))
         return model
 
     return perturb
@@ -238,7 +238,7 @@ def pretrained(make_pretrained):
 
 
 @pytest.fixture(scope="session")
-def make_finetuned(config, tokenizer, perturb, tmp_path_factory):
+def make_finetuned(config, tokenizer, tmp_path_factory):
     """Returns `make(task, **settings)`: a folder, as fine-tuning leaves it.
 
     Settings that the task does not have are left out.
@@ -256,8 +256,11 @@ def make_finetuned(config, tokenizer, perturb, tmp_path_factory):
         kind = make_task_type(task_config, tokenizer)
         keras.utils.set_random_seed(4)
         model = kind.model_class(config, **kind.model_arguments())
-        # Without zeros: scores that no two answers share.
-        perturb(model, 4, 0.1)
+        for weight in model.weights:
+            # Without zeros: scores that no two answers share.
+            weight.assign(
+                weight + keras.random.normal(weight.shape, stddev=0.1)
+            )
         folder = tmp_path_factory.mktemp("a-private-place") / name
         save_model(folder, model, kind, task_config)
         return folder
