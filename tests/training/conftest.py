@@ -10,7 +10,7 @@ from albert_tf.training.distribution import make_strategy
 
 @pytest.fixture(scope="session")
 def toy():
-    """The module toy.py, which is also the program of some tests."""
+    """The module toy.py."""
     path = pathlib.Path(__file__).with_name("toy.py")
     spec = importlib.util.spec_from_file_location("toy", path)
     module = importlib.util.module_from_spec(spec)

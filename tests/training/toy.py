@@ -1,11 +1,9 @@
-"""A small model and task; as a program, a run that tests interrupt.
+"""A small model and task.
 
 The task has what makes the loop's work hard: a table that is only looked up
 (gradients in slices), LayerNorm and biases (excluded), two losses with
 denominators that differ from slice to slice, and dropout by the given seed.
 """
-
-import argparse
 
 import keras
 import tensorflow as tf
@@ -13,7 +11,6 @@ import tensorflow as tf
 from albert_tf.training import optimizers, schedules
 from albert_tf.training.config import TrainingConfig
 from albert_tf.training.distribution import make_strategy
-from albert_tf.training.evaluation import Evaluator
 from albert_tf.training.logging import read_metrics
 from albert_tf.training.loss import WEIGHTS
 from albert_tf.training.trainer import Trainer
@@ -229,24 +226,3 @@ def run(
 
 def weights(model):
     return {v.path: v.numpy() for v in model.weights}
-
-
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("run_dir")
-    for name in (
-        "num_train_steps save_checkpoints_steps log_steps steps_per_loop "
-        "decay_steps"
-    ).split():
-        parser.add_argument(f"--{name}", type=int)
-    parser.add_argument("--ema_decay", type=float)
-    flags = {n: v for n, v in vars(parser.parse_args()).items() if v}
-    strategy = make_strategy()
-    model, _, result = run(strategy, rate=0.3, **flags)
-    print("steps", result.steps, "interrupted", result.interrupted)
-    data = batches(batch_size=5, seed=1).take(3)
-    print("loss", Evaluator(strategy, model, ToyLoss(), 5)(data)["loss"])
-
-
-if __name__ == "__main__":
-    main()
