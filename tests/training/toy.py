@@ -122,12 +122,11 @@ class NoisyLoss:
         return loss, {}
 
 
-def train_scored(run_dir, scores, start=None, **settings):
+def train_scored(run_dir, scores, **settings):
     """Trains one weight for 24 steps, evaluated every 4.
 
     Args:
       scores: step -> accuracy; None ends the run as a kill would.
-      start: see `Trainer.fit`.
 
     Returns:
       The result, the weight and the steps that were evaluated now.
@@ -164,7 +163,7 @@ def train_scored(run_dir, scores, start=None, **settings):
         optimizers.AdamW(),
         schedules.PolynomialDecay(0.01, 24),
         run_dir=run_dir,
-    ).fit(data, evaluate=evaluate, start=start)
+    ).fit(data, evaluate=evaluate)
     return result, model.weight.numpy(), evaluated
 
 
