@@ -58,11 +58,16 @@ def average_values(members: Mapping[str, ArrayLike]) -> np.ndarray:
 
 def _arrays(members: Mapping[str, ArrayLike]) -> dict[str, np.ndarray]:
     arrays = {name: np.asarray(x, np.float64) for name, x in members.items()}
-    _check_equal({name: x.shape for name, x in arrays.items()}, "shapes")
+    check_equal({name: x.shape for name, x in arrays.items()}, "shapes")
     return arrays
 
 
-def _check_equal(values: Mapping[str, object], what: str) -> None:
+def check_equal(values: Mapping[str, object], what: str) -> None:
+    """Checks that what models predict has the same shape or number.
+
+    Raises:
+      InputError: there is no model, or two have different values.
+    """
     if not values:
         raise InputError("ensemble: no model named")
     (first, wanted), *others = values.items()

@@ -7,6 +7,10 @@ from albert_tf.finetuning.ensembles import (
     average_values,
 )
 from albert_tf.finetuning.evaluate import EnsembleGain
+from albert_tf.finetuning.question_answering.answers import (
+    QuestionScores,
+    combine_scores,
+)
 from albert_tf.finetuning.registry import known_task, make_task_type
 
 
@@ -40,6 +44,42 @@ def test_labels_of_words_are_averaged():
     nothing = [np.zeros([0])]  # a sentence without words
     averaged = average({"a": nothing, "b": nothing})
     assert [len(x) for x in averaged] == [0]
+
+
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        (
+            [],
+            "numbers of sentences of predictions differ: 1 of model",
+        ),
+        ([[[0.5, 0.5]] * 2], r"shapes .* differ: \(1, 2\) of model a"),
+        ([[[2.0, 1.0]]], "model b: its predictions are no probabilities"),
+    ],
+)
+def test_labels_of_words_that_do_not_fit(second, message):
+    average = make_task_type(known_task("ner")).average
+    with pytest.raises(InputError, match=message):
+        average({"a": [[[0.5, 0.5]]], "b": second})
+
+
+def test_heads_and_windows_that_do_not_fit():
+    """Only models of one head can answer questions together."""
+
+    def scores(head, windows=()):
+        rows = dict.fromkeys(head, np.zeros(1))
+        return [
+            QuestionScores(
+                id="q", context="c", windows=windows, members=[[rows]]
+            )
+        ]
+
+    members = {"a": scores(["start"]), "b": scores(["start", "null"])}
+    with pytest.raises(InputError, match="a and b have different heads"):
+        combine_scores(members)
+    members["b"] = scores(["start"], windows=[None])
+    with pytest.raises(InputError, match="cut question q into different wind"):
+        combine_scores(members)
 
 
 def test_gains_are_over_the_best_and_the_mean():

@@ -9,7 +9,10 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.ensembles import average_probabilities
+from albert_tf.finetuning.ensembles import (
+    average_probabilities,
+    check_equal,
+)
 from albert_tf.finetuning.features import FeaturesBuilder
 from albert_tf.finetuning.task_config import TaskConfig
 from albert_tf.finetuning.task_type import TaskType
@@ -285,7 +288,14 @@ class TokenClassification(TaskType):
         ]
 
     def average(self, members):
-        """Returns the means of the probabilities."""
+        """Returns the means of the probabilities.
+
+        Raises:
+          InputError: the models predicted different sentences, or these are no
+            probabilities.
+        """
+        counts = {name: len(sentences) for name, sentences in members.items()}
+        check_equal(counts, "numbers of sentences")
         return [
             average_probabilities(dict(zip(members, sentences, strict=True)))
             for sentences in zip(*members.values(), strict=True)
