@@ -18,7 +18,8 @@ OLD_TENSORFLOW := .venv-old-tensorflow
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help venv peers model-garden demo test test-slow test-long \
-    test-backends test-peers test-model-garden test-tpu-pins test-old-tensorflow bench clean
+    test-backends test-peers test-model-garden test-tpu-pins test-old-tensorflow \
+    fuzz bench clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-20s %s\n", $$1, $$2 }' \
@@ -43,6 +44,9 @@ test-slow: venv  ## Run the tests that take minutes
 
 test-long: venv  ## Run exports in other programs, whole chains, killed runs
 	$(PYTEST) $(SIDE_BY_SIDE) -m long
+
+fuzz: venv  ## Open mutated checkpoints, a minute for each format
+	$(PYTEST) -n 0 -m fuzz tests/interop/hostile $(ARGS)
 
 test-backends: peers  ## Run the models' tests under JAX and PyTorch
 	$(PYTEST) $(SIDE_BY_SIDE) -m backend

@@ -1,5 +1,6 @@
 import io
 import os
+import struct
 
 import pytest
 import sentencepiece
@@ -77,6 +78,18 @@ def changed(comma_model):
                 m.normalizer_spec,
                 "precompiled_charsmap",
                 b"\x04\0\0\0\xff\xff\xff\x7f\0",
+            ),
+            "charsmap is damaged",
+        ),
+        (
+            # The value of the empty text is at unit 1, which is a node.
+            lambda m: setattr(
+                m.normalizer_spec,
+                "precompiled_charsmap",
+                struct.pack("<258I", 1024, 1 << 10 | 256, 5000, *[0] * 255)[
+                    : 4 + 1024
+                ]
+                + b"ab\0",
             ),
             "charsmap is damaged",
         ),

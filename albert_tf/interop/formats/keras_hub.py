@@ -208,7 +208,10 @@ def write_keras_hub(
             name = theirs.name.removeprefix(prefix)
             # With a checksum, which HDF5 verifies whoever reads it.
             files[prefix].create_dataset(
-                name, data=np.ascontiguousarray(array), fletcher32=True
+                name,
+                data=np.ascontiguousarray(array),
+                chunks=array.shape,
+                fletcher32=True,
             )
             count += 0 if prefix else array.size
             if tick and tensor.path in checkpoint.arrays:

@@ -1,0 +1,169 @@
+"""Checkpoints of every format, opened in a process with limits of memory."""
+
+import io
+import json
+import pathlib
+import pickle
+import select
+import subprocess
+import sys
+import types
+import zipfile
+
+import numpy as np
+import pytest
+
+from albert_tf.interop.checkpoint import Vocabulary
+from albert_tf.interop.formats.google import write_google
+from albert_tf.interop.formats.huggingface import write_huggingface
+from albert_tf.interop.formats.keras_hub import write_keras_hub
+from albert_tf.interop.names import tensors_of
+from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
+
+SERVER = pathlib.Path(__file__).with_name("open_checkpoints.py")
+HANGS = 60  # seconds, on a machine however busy
+WRITERS = {
+    "huggingface": write_huggingface,
+    "keras_hub": write_keras_hub,
+    "google": write_google,
+}
+
+
+class Server:
+    """A process with limits of memory that opens checkpoints."""
+
+    def __init__(self):
+        self._start()
+
+    def _start(self):
+        self._process = subprocess.Popen(
+            [sys.executable, SERVER],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        assert self._process.stdout.readline() == "ready\n"
+
+    def open(self, path):
+        """Returns "opened" and a fingerprint, or an error's type and text."""
+        process = self._process
+        process.stdin.write(json.dumps(str(path)) + "\n")
+        process.stdin.flush()
+        answer = ""
+        if select.select([process.stdout], [], [], HANGS)[0]:
+            answer = process.stdout.readline()
+        if answer:
+            return json.loads(answer)
+        process.kill()
+        status = process.wait()
+        self._start()
+        return "hung" if status == -9 else "crashed", f"status {status}"
+
+    def close(self):
+        self._process.stdin.close()
+        self._process.wait()
+
+
+@pytest.fixture(scope="module")
+def server():
+    server = Server()
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="module")
+def refused(server):
+    """Returns `refused(path)`: why a limited process does not open it."""
+
+    def ask(path):
+        kind, message = server.open(path)
+        assert kind == "InputError", f"{path}: {kind}: {message}"
+        assert "\n" not in message
+        return message
+
+    return ask
+
+
+@pytest.fixture(scope="module")
+def checkpoint(config, make_checkpoint, stored):
+    """Words enough that their table is most of the file."""
+    spiece = stored / "huggingface" / "spiece.model"
+    tokenizer = AlbertTokenizer(spiece.read_bytes())
+    config = config.replace(vocab_size=2000)
+    return make_checkpoint(config, "mlm_head", vocabulary=Vocabulary(tokenizer))
+
+
+@pytest.fixture(scope="module")
+def make(checkpoint):
+    """Returns `make(format, folder)`: a checkpoint of a format."""
+
+    def write(form, folder):
+        folder.mkdir(exist_ok=True)
+        if form == "torch":
+            write_huggingface(checkpoint, folder)
+            (folder / "model.safetensors").unlink()
+            save_torch(folder / "pytorch_model.bin", checkpoint)
+        else:
+            WRITERS[form](checkpoint, folder)
+        return folder
+
+    return write
+
+
+class Tensor:
+    """Pickled as `torch.save` pickles a tensor."""
+
+    def __init__(self, key, size, shape, strides):
+        self.key, self.size = key, size
+        self.shape, self.strides = shape, strides
+
+
+class Pickler(pickle._Pickler):
+    def save(self, item, *arguments, **options):
+        if not isinstance(item, Tensor):
+            return super().save(item, *arguments, **options)
+        self.write(b"ctorch._utils\n_rebuild_tensor_v2\n((")
+        self.save("storage")
+        self.write(b"ctorch\nFloatStorage\n")
+        for part in (item.key, "cpu", item.size):
+            self.save(part)
+        self.write(b"tQ")
+        for part in (0, item.shape, item.strides, False, {}):
+            self.save(part)
+        return self.write(b"tR")
+
+
+def dumps(item):
+    file = io.BytesIO()
+    Pickler(file, 2).dump(item)
+    return file.getvalue()
+
+
+def save_torch(path, checkpoint):
+    state, data = {}, {}
+    for tensor in tensors_of(
+        checkpoint.config, checkpoint.components, checkpoint.head.num_labels
+    ):
+        theirs = tensor.names["huggingface"]
+        array = theirs.transform.to_theirs(checkpoint.arrays[tensor.path])
+        strides = tuple(
+            int(np.prod(array.shape[i + 1 :])) for i in range(array.ndim)
+        )
+        key = str(len(data))
+        state[theirs.name] = Tensor(key, array.size, array.shape, strides)
+        data[key] = np.ascontiguousarray(array).tobytes()
+    write_torch(path, dumps(state), data)
+
+
+def write_torch(path, pickled, data=None):
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a/data.pkl", pickled)
+        for key, content in (data or {}).items():
+            archive.writestr(f"a/data/{key}", content)
+
+
+@pytest.fixture(scope="module")
+def torch():
+    """Files of torch, with tensors that nobody would make."""
+    return types.SimpleNamespace(Tensor=Tensor, dumps=dumps, write=write_torch)
