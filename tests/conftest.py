@@ -170,6 +170,7 @@ def make_records(text_file, tokenizer, tmp_path_factory):
             "max_seq_length": 32,
             "max_predictions_per_seq": 5,
             "heldout_fraction": 0.1,
+            "masking": "static",
             "dupe_factor": 1,
             **settings,
         }

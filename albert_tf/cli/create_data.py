@@ -29,6 +29,9 @@ class TokenizerFlags:
     )
 
 
+# Below, a warning says so.
+_LEAST_KEPT = 0.8
+
 CONFIGS = (PretrainingDataConfig, TokenizerFlags)
 DEFAULTS = {"num_workers": os.cpu_count() or 1}
 
@@ -54,8 +57,16 @@ def main(flags: CommandFlags) -> None:
         counts = description["counts"]
         print(
             f"{split}: {counts['instances']:,} records of "
-            f"{counts['documents']:,} documents, {counts['tokens']:,} tokens; "
+            f"{counts['documents']:,} documents, {counts['tokens']:,} tokens, "
+            f"of which {description['kept_fraction']:.1%} are kept; "
             f"padding {description['padding_fraction']:.1%}, masking rate "
             f"{description['masking_rate']:.1%}"
         )
+        if description["kept_fraction"] < _LEAST_KEPT:
+            print(
+                f"warning: {split}: {1 - description['kept_fraction']:.1%} of "
+                "the text's tokens are in no record; --masking=dynamic keeps "
+                "nearly all, and a longer --max_seq_length more",
+                file=sys.stderr,
+            )
     print(f"wrote {config.output}")

@@ -146,7 +146,6 @@ def _create_data(config, files, tokenizer, folder) -> dict[str, Any]:
             tokenizer=tokenizer,
             max_seq_length=64,
             max_predictions_per_seq=10,  # 15 % of 64
-            dupe_factor=4,
             heldout_fraction=0.05,
             seed=config.seed,
             num_workers=min(2, os.cpu_count() or 1),

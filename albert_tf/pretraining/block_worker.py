@@ -11,13 +11,22 @@ import multiprocessing
 import os
 import signal
 import threading
+from collections.abc import Iterator
 
 import numpy as np
 
+from albert_tf.pretraining.chunks import cut_chunks
 from albert_tf.pretraining.data_config import PretrainingDataConfig
 from albert_tf.pretraining.documents import TextBlock
-from albert_tf.pretraining.masking import MaskedTokens, mask_words
-from albert_tf.pretraining.record_writer import serialize_examples
+from albert_tf.pretraining.masking import (
+    MaskedTokens,
+    mask_words,
+    num_predictions,
+)
+from albert_tf.pretraining.record_writer import (
+    serialize_example,
+    serialize_examples,
+)
 from albert_tf.pretraining.sentence_pairs import (
     PackedPairs,
     SentencePairs,
@@ -33,6 +42,9 @@ from albert_tf.pretraining.tokenized_documents import (
 # enough that the arrays stay in the megabytes.
 _CHUNK_PAIRS = 2048
 
+# More than a block has, which is of a megabyte of text.
+_MAX_DOCUMENTS = 1 << 20
+
 # Tags that keep the generators of different steps apart.
 SPLIT_TAGS = {"train": 0, "heldout": 1}
 
@@ -42,6 +54,7 @@ class BlockRecords:
     """The records of one block, by shard, and statistics.
 
     Attributes:
+      index: number of the block in its split.
       split: "train" or "heldout".
       num_bytes: size of the text.
       counts: name -> number, to be added over blocks.
@@ -49,6 +62,7 @@ class BlockRecords:
       shards: of each shard, the lengths of its records, and the records joined.
     """
 
+    index: int
     split: str
     num_bytes: int
     counts: collections.Counter[str]
@@ -71,7 +85,7 @@ class BlockWorker:
         config = self.config
         num_shards = config.shards_of_splits()[block.split]
         documents = TokenizedDocuments.from_text(
-            block.documents, config.tokenizer
+            block.documents, config.tokenizer, block.index * _MAX_DOCUMENTS
         )
         seed = (config.seed, SPLIT_TAGS[block.split], block.index)
         counts = collections.Counter(
@@ -81,29 +95,18 @@ class BlockWorker:
         )
         label_counts = np.zeros(len(self.table.word_starts), np.int64)
         shards: list[list[bytes]] = [[] for _ in range(num_shards)]
+        make_records = {
+            "dynamic": self._text_records,
+            "static": self._masked_records,
+        }[config.masking]
         for number in range(config.passes(block.split)):
             rng = np.random.default_rng((*seed, number))
-            pairs, pair_counts = draw_sentence_pairs(
-                documents,
-                rng,
-                max_seq_length=config.max_seq_length,
-                short_seq_prob=config.short_seq_prob,
-                sentence_order=config.sentence_order,
-                one_sentence_chunks=config.one_sentence_chunks,
-            )
-            counts.update(pair_counts)
-            for first in range(0, len(pairs), _CHUNK_PAIRS):
-                chunk = pairs[first : first + _CHUNK_PAIRS]
-                packed, masked = self._mask(documents.tokens, chunk, rng)
-                records = serialize_examples(_features(chunk, packed, masked))
-                shard_of = rng.integers(num_shards, size=len(chunk))
+            for records in make_records(documents, rng, counts, label_counts):
+                shard_of = rng.integers(num_shards, size=len(records))
                 for shard, record in zip(shard_of, records, strict=True):
                     shards[shard].append(record)
-                counts.update(_count(chunk, packed, masked))
-                label_counts += np.bincount(
-                    masked.ids[masked.weights > 0], minlength=len(label_counts)
-                )
         return BlockRecords(
+            block.index,
             block.split,
             block.num_bytes,
             counts,
@@ -117,22 +120,66 @@ class BlockWorker:
             ],
         )
 
-    def _mask(
-        self, tokens: np.ndarray, pairs: SentencePairs, rng: np.random.Generator
-    ) -> tuple[PackedPairs, MaskedTokens]:
+    def _text_records(
+        self,
+        documents: TokenizedDocuments,
+        rng: np.random.Generator,
+        counts: collections.Counter[str],
+        label_counts: np.ndarray,
+    ) -> Iterator[list[bytes]]:
+        """Yields the records of chunks, without masks; adds to the counts."""
         config = self.config
-        packed = pack_pairs(tokens, pairs, self.table, config.max_seq_length)
-        masked = mask_words(
-            packed,
+        chunks, chunk_counts = cut_chunks(
+            documents,
             self.table,
             rng,
-            max_predictions_per_seq=config.max_predictions_per_seq,
-            masked_lm_prob=config.masked_lm_prob,
-            ngram=config.ngram,
-            favor_shorter_ngram=config.favor_shorter_ngram,
-            do_whole_word_mask=config.do_whole_word_mask,
+            max_tokens=config.max_tokens,
+            short_seq_prob=config.short_seq_prob,
+            pairs=config.sentence_order != "none",
         )
-        return packed, masked
+        num_special = config.max_seq_length - config.max_tokens
+        lengths = chunks.ends - chunks.starts + num_special
+        counts.update(chunk_counts)
+        counts.update(
+            instances=len(chunks),
+            input_tokens=int(lengths.sum()),
+            predictions=int(num_predictions(lengths, config).sum()),
+        )
+        # Whatever is text may be masked.
+        label_counts += np.bincount(
+            documents.tokens, minlength=len(label_counts)
+        )
+        yield [serialize_example(chunk) for chunk in chunks.features()]
+
+    def _masked_records(
+        self,
+        documents: TokenizedDocuments,
+        rng: np.random.Generator,
+        counts: collections.Counter[str],
+        label_counts: np.ndarray,
+    ) -> Iterator[list[bytes]]:
+        """Yields Google's records of pairs; adds to the counts."""
+        config = self.config
+        pairs, pair_counts = draw_sentence_pairs(
+            documents,
+            rng,
+            max_seq_length=config.max_seq_length,
+            short_seq_prob=config.short_seq_prob,
+            sentence_order=config.sentence_order,
+            one_sentence_chunks=config.one_sentence_chunks,
+        )
+        counts.update(pair_counts)
+        for first in range(0, len(pairs), _CHUNK_PAIRS):
+            chunk = pairs[first : first + _CHUNK_PAIRS]
+            packed = pack_pairs(
+                documents.tokens, chunk, self.table, config.max_seq_length
+            )
+            masked = mask_words(packed, self.table, rng, config)
+            yield serialize_examples(_features(chunk, packed, masked))
+            counts.update(_count(chunk, packed, masked))
+            label_counts += np.bincount(
+                masked.ids[masked.weights > 0], minlength=len(label_counts)
+            )
 
 
 def _features(
@@ -157,6 +204,7 @@ def _count(
         instances=len(pairs),
         label_1=int(pairs.labels.sum()),
         input_tokens=int(packed.input_mask.sum()),
+        kept_tokens=int(packed.is_text.sum()),
         predictions=int(masked.weights.sum()),
     )
 

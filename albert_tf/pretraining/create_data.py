@@ -32,6 +32,7 @@ from albert_tf.pretraining.block_worker import (
 )
 from albert_tf.pretraining.data_config import PretrainingDataConfig
 from albert_tf.pretraining.documents import find_text_files, read_blocks
+from albert_tf.pretraining.heldout_records import HeldoutMasker
 from albert_tf.pretraining.manifest import (
     MANIFEST_NAME,
     build_manifest,
@@ -52,6 +53,13 @@ _MAX_BLOCK_BYTES = 1 << 20
 _MIN_BLOCK_BYTES = 1 << 18
 
 _GZIP_RATIO = 3  # of text, roughly
+
+# masking -> why a chunk makes no record, and what helps.
+_SINGLE = {
+    "dynamic": "tokens, which have no order; give longer documents",
+    "static": "sentences; give one sentence a line, use text_format=prose, or "
+    "one_sentence_chunks=random_next",
+}
 
 _SHUFFLE_TAG = 2  # beside the split tags 0 and 1 of the blocks' generators
 
@@ -128,7 +136,7 @@ def _least_bytes(
         for path in files
     )
     heldout = config.heldout_fraction
-    return int(text * (heldout + config.dupe_factor * (1 - heldout)))
+    return int(text * (heldout + config.passes("train") * (1 - heldout)))
 
 
 def _replaced_files(
@@ -196,8 +204,11 @@ def _write_splits(
         )
         for split in paths
     }
+    mask = HeldoutMasker(config) if config.masking == "dynamic" else None
     with _progress_bar(files, progress) as bar:
         for block in _make_records(config, files):
+            if mask and block.split == "heldout":
+                block = mask(block)
             counts[block.split].update(block.counts)
             label_counts[block.split] += block.label_counts
             for shard, (lengths, records) in enumerate(block.shards):
@@ -225,7 +236,7 @@ def _make_records(
     config: PretrainingDataConfig, files: list[pathlib.Path]
 ) -> Iterator[BlockRecords]:
     """Yields the records of all blocks, in the order of the blocks."""
-    block_bytes = _BLOCK_PASS_BYTES // config.dupe_factor
+    block_bytes = _BLOCK_PASS_BYTES // config.passes("train")
     blocks = read_blocks(
         files,
         max(_MIN_BLOCK_BYTES, min(_MAX_BLOCK_BYTES, block_bytes)),
@@ -278,12 +289,11 @@ def _check_counts(
             raise InputError(
                 f"heldout_fraction={config.heldout_fraction} leaves none of "
                 f"{num_documents} documents for the split {split}; change it, "
-                "or random_seed"
+                "or seed"
             )
         raise InputError(
             f"the split {split} has no record: all {count['chunks']} chunks of "
-            "its text are single sentences; give one sentence a line, use "
-            "text_format=prose, or one_sentence_chunks=random_next"
+            f"its text are single {_SINGLE[config.masking]}"
         )
 
 

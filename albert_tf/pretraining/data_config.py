@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 TextFormat = Literal["lines", "prose", "wikiextractor"]
 SentenceOrder = Literal["sop", "nsp", "none"]
 OneSentenceChunks = Literal["drop", "random_next"]
+Masking = Literal["dynamic", "static"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -50,7 +51,34 @@ class TextConfig:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PretrainingDataConfig(TextConfig):
+class MaskingConfig:
+    """Masking for the masked language model (paper, section 4.1)."""
+
+    max_predictions_per_seq: int = setting(
+        20,
+        "Most predictions of a record; the original's 20 are 3.9 % of 512 "
+        "tokens.",
+        bounds="[1, 1048576]",
+    )
+    masked_lm_prob: float = setting(
+        0.15,
+        "Share of the tokens to predict, up to that.",
+        bounds="[0, 1]",
+    )
+    ngram: int = setting(3, "Most words masked together.", bounds="[1, 1000]")
+    favor_shorter_ngram: bool = setting(
+        True, "Draw n words with probability ~ 1/n."
+    )
+    do_whole_word_mask: bool = setting(
+        True, "Mask all pieces of a word or none."
+    )
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PretrainingDataConfig(MaskingConfig, TextConfig):
     """Settings of pretraining data.
 
     Defaults are the original's unless the help says otherwise. Every field but
@@ -64,46 +92,37 @@ class PretrainingDataConfig(TextConfig):
     output: str | os.PathLike[str] = dataclasses.field(
         metadata=described("Folder to make.", on_resume="not_recorded")
     )
+    masking: Masking = setting(
+        "dynamic",
+        "dynamic: records hold text once, and pretraining draws segments, "
+        "order and masks anew in every epoch. static: Google's records, masked "
+        "--dupe_factor times; other programs read them, too.",
+    )
     max_seq_length: int = setting(
         512,
         "Tokens of a record, special tokens included.",
         bounds="[5, 1048576]",  # [CLS] A [SEP] B [SEP], a token each
     )
-    max_predictions_per_seq: int = setting(
-        20,
-        "Most predictions of a record; the original's 20 are 3.9 % of 512 "
-        "tokens.",
-        bounds="[1, 1048576]",
-    )
-    masked_lm_prob: float = setting(
-        0.15,
-        "Share of the tokens to predict, up to that.",
-        bounds="[0, 1]",
-    )
     short_seq_prob: float = setting(
-        0.1, "Share of documents cut into shorter records.", bounds="[0, 1]"
-    )
-    ngram: int = setting(3, "Most words masked together.", bounds="[1, 1000]")
-    favor_shorter_ngram: bool = setting(
-        True, "Draw n words with probability ~ 1/n."
-    )
-    do_whole_word_mask: bool = setting(
-        True, "Mask all pieces of a word or none."
+        0.1,
+        "Share of shorter records; static: of documents cut into them.",
+        bounds="[0, 1]",
     )
     sentence_order: SentenceOrder = setting(
         "sop",
         "sop: half of the pairs are swapped (ALBERT). nsp: half have a random "
-        "second segment (BERT). none: always in order.",
+        "second segment (BERT). none: always in order; dynamic: one segment, "
+        "which may reach over the ends of documents (RoBERTa).",
     )
     one_sentence_chunks: OneSentenceChunks = setting(
         "drop",
-        "What becomes of a chunk that has no second sentence to swap with; "
-        "random_next is the original's way, which mixes NSP into SOP.",
+        "static: what becomes of a chunk that has no second sentence to swap "
+        "with; random_next is the original's way, which mixes NSP into SOP.",
     )
     # 10 is BERT's; the original ALBERT made 40, at four times the disk space.
     dupe_factor: int = setting(
         10,
-        "Passes over the text, each with its own masks.",
+        "static: passes over the text, each with its own masks.",
         bounds="[1, 10000]",
     )
     # Chosen by a hash of seed and text, so repeats of a text stay together.
@@ -140,6 +159,24 @@ class PretrainingDataConfig(TextConfig):
             self.max_predictions_per_seq < self.max_seq_length,
             f"below max_seq_length={self.max_seq_length}",
         )
+        for name, default in (
+            ("one_sentence_chunks", "drop"),
+            ("dupe_factor", 10),
+        ):
+            require(
+                self,
+                name,
+                self.masking == "static" or getattr(self, name) == default,
+                f"{default} unless masking=static",
+            )
+
+    @property
+    def max_tokens(self) -> int:
+        """Most tokens of text in a record."""
+        one_segment = (
+            self.masking == "dynamic" and self.sentence_order == "none"
+        )
+        return self.max_seq_length - (2 if one_segment else 3)
 
     def shards_of_splits(self) -> dict[str, int]:
         """Returns split -> number of files, which are of about equal size."""
@@ -150,7 +187,8 @@ class PretrainingDataConfig(TextConfig):
 
     def passes(self, split: str) -> int:
         """Returns the number of passes over the text of a split."""
-        return self.dupe_factor if split == "train" else 1
+        repeats = split == "train" and self.masking == "static"
+        return self.dupe_factor if repeats else 1
 
     def settings(self) -> dict[str, Any]:
         """Returns the settings that decide the records, as JSON values."""

@@ -15,6 +15,7 @@ import numpy as np
 from albert_tf.errors import InputError
 from albert_tf.files import exists, read_bytes
 from albert_tf.input_files import parse_object
+from albert_tf.pretraining.data_config import Masking, SentenceOrder
 from albert_tf.schema import check_type
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.tokenizer_files import (
@@ -42,10 +43,13 @@ class _File(TypedDict):
     bytes: int
 
 
-class _Split(TypedDict):
+class _Labels(TypedDict, total=False):
+    labels: Mapping[str, int]  # Records of text have none.
+
+
+class _Split(_Labels):
     files: list[_File]
     counts: Mapping[str, int]
-    labels: Mapping[str, int]
     padding_fraction: float
     masking_rate: float
     constant_guess_accuracy: float
@@ -55,8 +59,18 @@ class _Tokenizer(TypedDict):
     vocab_size: int
 
 
-class _Settings(TypedDict):
-    sentence_order: str
+class _Masking(TypedDict, total=False):
+    masking: Masking  # 0.1.0 had static records alone.
+
+
+class _Settings(_Masking):
+    sentence_order: SentenceOrder
+    max_seq_length: int
+    max_predictions_per_seq: int
+    masked_lm_prob: float
+    ngram: int
+    favor_shorter_ngram: bool
+    do_whole_word_mask: bool
 
 
 class _Manifest(TypedDict):
@@ -222,20 +236,28 @@ def describe_split(
         "dropped_identical_pairs",
         "truncated_pairs",
         "instances",
+        "kept_tokens",
         "input_tokens",
         "predictions",
     )
-    instances, ones = counts["instances"], counts["label_1"]
-    return {
+    instances = counts["instances"]
+    description = {
         "files": files,
         "passes": passes,
         "counts": {name: counts[name] for name in names},
-        "labels": {"0": instances - ones, "1": ones},
         "padding_fraction": 1
         - _ratio(counts["input_tokens"], instances * max_seq_length),
         # Effective: predictions over tokens, [CLS] and [SEP] included.
         "masking_rate": _ratio(counts["predictions"], counts["input_tokens"]),
+        # Of the text's tokens, those in a record, of each pass.
+        "kept_fraction": _ratio(
+            counts["kept_tokens"], counts["tokens"] * passes
+        ),
     }
+    if "label_1" in counts:  # Else the order is drawn in training.
+        ones = counts["label_1"]
+        description["labels"] = {"0": instances - ones, "1": ones}
+    return description
 
 
 def _ratio(part: int, whole: int) -> float:

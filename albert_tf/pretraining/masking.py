@@ -6,6 +6,7 @@ import dataclasses
 
 import numpy as np
 
+from albert_tf.pretraining.data_config import MaskingConfig
 from albert_tf.pretraining.sentence_pairs import PackedPairs
 from albert_tf.pretraining.tokenized_documents import VocabularyTable
 
@@ -36,12 +37,7 @@ def mask_words(
     packed: PackedPairs,
     table: VocabularyTable,
     rng: np.random.Generator,
-    *,
-    max_predictions_per_seq: int,
-    masked_lm_prob: float = 0.15,
-    ngram: int = 3,
-    favor_shorter_ngram: bool = True,
-    do_whole_word_mask: bool = True,
+    config: MaskingConfig,
 ) -> MaskedTokens:
     """Masks n-grams of whole words, as the original does.
 
@@ -61,27 +57,35 @@ def mask_words(
       packed: rows of tokens, `[pairs, seq]`.
       table: special ids and word starts.
       rng: source of all randomness.
-      max_predictions_per_seq: most predictions of a row.
-      masked_lm_prob: share of the tokens to predict; 0 masks nothing.
-      ngram: most words of an n-gram.
-      favor_shorter_ngram: p(n) is proportional to 1/n (paper, 4.1), or, if
-        False, to 1/(ngram + 1 - n).
-      do_whole_word_mask: if False every piece is a word of its own.
+      config: rate, n-grams and number of predictions.
     """
-    word_of_token, word_sizes = _words(packed, do_whole_word_mask)
-    lengths = packed.input_mask.sum(1)
-    quotas = np.minimum(
-        max_predictions_per_seq,
-        np.maximum(1, np.rint(lengths * masked_lm_prob).astype(np.int64)),
+    word_of_token, word_sizes = _words(packed, config.do_whole_word_mask)
+    quotas = num_predictions(packed.input_mask.sum(1), config)
+    keys = rng.random(word_sizes.shape, dtype=np.float32)
+    order = np.argsort(
+        np.where(word_sizes > 0, keys, 2.0), axis=1, kind="stable"
     )
-    if masked_lm_prob == 0:
-        quotas[:] = 0
-    probabilities = ngram_probabilities(ngram, favor_shorter_ngram)
-    taken = _take_words(word_sizes, quotas, probabilities, rng)
+    probabilities = ngram_probabilities(
+        config.ngram, config.favor_shorter_ngram
+    )
+    ngrams = 1 + np.searchsorted(
+        np.cumsum(probabilities)[:-1],
+        rng.random(word_sizes.shape),
+        side="right",
+    )
+    taken = take_words(word_sizes, quotas, order, ngrams, config.ngram)
     masked = packed.is_text & np.take_along_axis(taken, word_of_token, axis=1)
     return _replace(
-        packed.input_ids, masked, max_predictions_per_seq, table, rng
+        packed.input_ids, masked, config.max_predictions_per_seq, table, rng
     )
+
+
+def num_predictions(lengths: np.ndarray, config: MaskingConfig) -> np.ndarray:
+    """Returns the tokens to predict in rows of `lengths` tokens, `[rows]`."""
+    if config.masked_lm_prob == 0:
+        return np.zeros_like(lengths)
+    shares = np.rint(lengths * config.masked_lm_prob).astype(np.int64)
+    return np.minimum(config.max_predictions_per_seq, np.maximum(1, shares))
 
 
 def ngram_probabilities(ngram: int, favor_shorter_ngram: bool) -> np.ndarray:
@@ -114,35 +118,31 @@ def _words(
     return word_of_token, sizes.reshape(num_rows, num_words)
 
 
-def _take_words(
+def take_words(
     sizes: np.ndarray,
     quotas: np.ndarray,
-    probabilities: np.ndarray,
-    rng: np.random.Generator,
+    order: np.ndarray,
+    lengths: np.ndarray,
+    ngram: int,
 ) -> np.ndarray:
     """Takes n-grams until the quotas are met; all rows side by side.
 
     Args:
       sizes: `[rows, words]`, tokens of each word, 0 where there is no word.
       quotas: `[rows]`, tokens to take.
-      probabilities: `[ngram]` of each length in words.
-      rng: source of all randomness.
+      order: `[rows, words]`, the words in the order of their turns.
+      lengths: `[rows, words]`, words of the n-gram drawn in each turn.
+      ngram: the greatest length.
 
     Returns:
       Bool `[rows, words]`, True on the words that are taken.
     """
-    ngram = len(probabilities)
     offsets = np.arange(ngram)
     # first_token[row, word + n] - first_token[row, word] is the size of an
     # n-gram. The last entries repeat, so n-grams end with the text.
     first_token = np.pad(np.cumsum(sizes, axis=1), ((0, 0), (1, 0)))
     first_token = np.pad(first_token, ((0, 0), (0, ngram)), mode="edge")
     num_words = np.count_nonzero(sizes, axis=1)
-    keys = rng.random(sizes.shape, dtype=np.float32)
-    order = np.argsort(np.where(sizes > 0, keys, 2.0), axis=1, kind="stable")
-    lengths = 1 + np.searchsorted(
-        np.cumsum(probabilities)[:-1], rng.random(sizes.shape), side="right"
-    )
     taken = np.zeros((sizes.shape[0], sizes.shape[1] + ngram), bool)
     remaining = quotas.copy()
     rows = np.arange(len(sizes))

@@ -8,19 +8,26 @@ import os
 import re
 import struct
 import zlib
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.files import is_remote
+from albert_tf.pretraining.dynamic_examples import CHUNK_FEATURES
 
 _READ_BUFFER_BYTES = 1 << 20
 
 
+# In the texts of the errors of `parse_checked`: of values, and of the sizes of
+# features.
+BAD_RECORDS = ("records have values out of bounds", "ParseExample")
+
+
 @dataclasses.dataclass(frozen=True)
 class RecordLimits:
-    """Sizes of records, and the bounds of their values.
+    """Sizes of masked records, and the bounds of their values.
 
     Attributes:
       max_seq_length: tokens of each record.
@@ -33,6 +40,14 @@ class RecordLimits:
     max_predictions_per_seq: int
     vocab_size: int
     type_vocab_size: int
+
+    @property
+    def sizes(self) -> str:
+        """The sizes in words."""
+        return (
+            f"{self.max_seq_length} tokens and {self.max_predictions_per_seq} "
+            "predictions"
+        )
 
     @property
     def feature_spec(self) -> dict[str, tf.io.FixedLenFeature]:
@@ -96,6 +111,82 @@ class RecordLimits:
         }
 
 
+@dataclasses.dataclass(frozen=True)
+class TextLimits:
+    """Sizes of records of text, and the bounds of their values.
+
+    Attributes:
+      least_tokens, most_tokens: of each record.
+      vocab_size: token ids are below.
+    """
+
+    least_tokens: int
+    most_tokens: int
+    vocab_size: int
+
+    @property
+    def sizes(self) -> str:
+        """The sizes in words."""
+        return "tokens, sentence_starts and one document"
+
+    @property
+    def feature_spec(self) -> dict[str, Any]:
+        """What `tf.io.parse_example` needs to know."""
+        return CHUNK_FEATURES
+
+    def problems(self, parsed: dict[str, Any]) -> dict[str, tf.Tensor]:
+        """Finds the records whose values are out of bounds.
+
+        Args:
+          parsed: `feature_spec` of `[batch]` records, still in int64.
+
+        Returns:
+          Problem -> bool `[batch]`, whether a record has it.
+        """
+        tokens, starts = parsed["tokens"], parsed["sentence_starts"]
+        lengths = tokens.row_lengths()
+        ends = tf.gather(lengths, starts.value_rowids())
+
+        def rows(values: tf.RaggedTensor, wrong: tf.Tensor) -> tf.Tensor:
+            numbers = tf.cast(wrong, tf.int32)
+            return tf.reduce_any(values.with_flat_values(numbers) > 0, axis=1)
+
+        ids, offsets = tokens.flat_values, starts.flat_values
+        return {
+            f"it must have {self.least_tokens} to {self.most_tokens} tokens": (
+                lengths < self.least_tokens
+            )
+            | (lengths > self.most_tokens),
+            f"tokens must be from 0 to {self.vocab_size - 1}": rows(
+                tokens, (ids < 0) | (ids >= self.vocab_size)
+            ),
+            "sentence_starts must be inside of the tokens": rows(
+                starts, (offsets < 1) | (offsets >= ends)
+            ),
+        }
+
+
+def parse_checked(
+    records: tf.Tensor, limits: RecordLimits | TextLimits
+) -> dict[str, Any]:
+    """Parses records in a graph that fails on values out of bounds.
+
+    Args:
+      records: string `[batch]`.
+      limits: what the records have to be like.
+
+    Returns:
+      The features of `limits`, in int64.
+    """
+    parsed = tf.io.parse_example(records, limits.feature_spec)
+    wrong = tf.stack([*limits.problems(parsed).values()])
+    check = tf.debugging.Assert(~tf.reduce_any(wrong), [BAD_RECORDS[0]])
+    with tf.control_dependencies([check]):
+        return tf.nest.map_structure(
+            tf.identity, parsed, expand_composites=True
+        )
+
+
 def read_records(path: str | tf.Tensor) -> tf.data.TFRecordDataset:
     """Returns the serialized records of a file; `.gz` is decompressed."""
     is_gzip = tf.strings.regex_full_match(path, r".*\.gz")
@@ -143,7 +234,9 @@ def count_records(path: str) -> int:
     return number
 
 
-def verify_file(path: str, limits: RecordLimits | None = None) -> int:
+def verify_file(
+    path: str, limits: RecordLimits | TextLimits | None = None
+) -> int:
     """Reads a file to its end: checksums and, if asked, values.
 
     Args:
@@ -171,7 +264,10 @@ def verify_file(path: str, limits: RecordLimits | None = None) -> int:
 
 
 def _check_batch(
-    path: str, batch: tf.Tensor, limits: RecordLimits, first: int
+    path: str,
+    batch: tf.Tensor,
+    limits: RecordLimits | TextLimits,
+    first: int,
 ) -> None:
     """Checks the values of records; `first` is the number of those before."""
     try:
@@ -183,10 +279,7 @@ def _check_batch(
             _check_batch(path, batch[:half], limits, first)
             _check_batch(path, batch[half:], limits, first + half)
             return
-        problems = {
-            f"it has not {limits.max_seq_length} tokens and "
-            f"{limits.max_predictions_per_seq} predictions like others": [True]
-        }
+        problems = {f"it has not {limits.sizes} like others": [True]}
     rows = {name: np.flatnonzero(wrong) for name, wrong in problems.items()}
     found = [(wrong[0], name) for name, wrong in rows.items() if len(wrong)]
     if found:

@@ -14,7 +14,9 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.files import is_remote
-from albert_tf.pretraining.manifest import read_manifest
+from albert_tf.pretraining.data_config import MaskingConfig
+from albert_tf.pretraining.dynamic_examples import CHUNK_FEATURES
+from albert_tf.pretraining.manifest import SPLITS, read_manifest
 from albert_tf.pretraining.record_checks import (
     count_records,
     damaged,
@@ -33,6 +35,12 @@ _INTERLEAVED_FILES = 16
 
 _PARALLEL_REQUESTS = 16
 _SAMPLE_RECORDS = 1000
+
+# Settings of create-data that training follows in records of text.
+_TEXT_SETTINGS = (
+    "sentence_order",
+    *(field.name for field in dataclasses.fields(MaskingConfig)),
+)
 
 # `token_boundary`, the eighth of Google's features, is of no use in training.
 _READ_FEATURES = frozenset(
@@ -70,6 +78,22 @@ class RecordFile:
         if self.counted_records is not None:
             return self.counted_records
         return verify_file(self.path)
+
+    @functools.cached_property
+    def text_settings(self) -> dict[str, Any] | None:
+        """The manifest's settings, if training masks these records of text."""
+        if self.manifest is None:
+            return None
+        settings = self.manifest["settings"]
+        name = os.path.basename(self.path)
+        for_training = name.startswith(SPLITS["train"])
+        is_text = settings.get("masking") == "dynamic" and for_training
+        return settings if is_text else None
+
+    @property
+    def is_text(self) -> bool:
+        """Whether records hold text, which is masked while a model trains."""
+        return self.text_settings is not None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -208,8 +232,36 @@ def check_one_vocabulary(files: Iterable[RecordFile]) -> None:
         )
 
 
-def sample_records(path: str) -> Sample | None:
+def check_one_format(files: Sequence[RecordFile]) -> None:
+    """Checks that files can be read by one dataset.
+
+    Raises:
+      InputError: only some hold text, or texts are to be masked differently.
+    """
+    first = files[0]
+    for file in files:
+        if file.is_text != first.is_text:
+            text, masked = (file, first) if file.is_text else (first, file)
+            raise InputError(
+                f"records {text.path}: text, to be masked in training, but "
+                f"{masked.path} is masked; make all data with one --masking"
+            )
+        settings, expected = file.text_settings, first.text_settings
+        if settings is None or expected is None or settings is expected:
+            continue
+        for name in _TEXT_SETTINGS:
+            if settings[name] != expected[name]:
+                raise InputError(
+                    f"records {file.path}: made with {name}={settings[name]}, "
+                    f"but {first.path} with {expected[name]}; make all data "
+                    "with the same settings"
+                )
+
+
+def sample_records(file: RecordFile) -> Sample | None:
     """Inspects the first thousand records of a file.
+
+    Records of text have no sizes of their own; those of their manifest count.
 
     Returns:
       What they have in common; None for a file without records.
@@ -218,6 +270,7 @@ def sample_records(path: str) -> Sample | None:
       InputError: the file cannot be read, holds something else, or its records
         differ in size.
     """
+    path = file.path
     try:
         records = next(iter(read_records(path).batch(_SAMPLE_RECORDS)), None)
     except tf.errors.OpError as error:
@@ -228,6 +281,8 @@ def sample_records(path: str) -> Sample | None:
         first = parse_example(records[0].numpy())
     except ValueError:
         first = {}
+    if "tokens" in first:
+        return _sample_text(file, records)
     missing = sorted(_READ_FEATURES.difference(first))
     if missing:
         raise InputError(
@@ -251,13 +306,28 @@ def sample_records(path: str) -> Sample | None:
     return Sample(tokens, predictions, largest)
 
 
+def _sample_text(file: RecordFile, records: tf.Tensor) -> Sample:
+    settings = file.text_settings
+    if settings is None:
+        raise InputError(
+            f"records {file.path}: text without masks, which only the folder "
+            "made by create-data says how to read; name the folder"
+        )
+    tokens = tf.io.parse_example(records, CHUNK_FEATURES)["tokens"]
+    return Sample(
+        settings["max_seq_length"],
+        settings["max_predictions_per_seq"],
+        int(tf.reduce_max(tokens.flat_values)),
+    )
+
+
 def records_in_order(files: Sequence[RecordFile]) -> tf.data.Dataset:
     """Returns the serialized records of all files, once."""
     paths = tf.data.Dataset.from_tensor_slices([file.path for file in files])
     return paths.flat_map(read_records)
 
 
-def shuffled_records(
+def shuffled_buffers(
     files: Sequence[RecordFile], seed: int, first_record: int
 ) -> tf.data.Dataset:
     """Returns the records of all epochs, shuffled, in buffers.
@@ -266,6 +336,11 @@ def shuffled_records(
       files: the files.
       seed: order of the records, with the number of the epoch.
       first_record: number of records to skip.
+
+    Returns:
+      Dataset of dicts: string `records` `[buffer]`; int64 `first`, the number
+      of those to skip, which is 0 but for the first buffer; int64 `seed` `[2]`,
+      different for each buffer of all epochs.
     """
     paths = tf.constant([file.path for file in files])
     num_records = sum(file.num_records for file in files)
@@ -279,9 +354,16 @@ def shuffled_records(
         resumes = tf.cast(epoch == first_epoch, tf.int64)
         skipped = resumes * first_buffer
 
-        def shuffled(number: tf.Tensor, buffer: tf.Tensor) -> tf.Tensor:
-            first = tf.where(number == first_buffer, resumes * rest, 0)
-            return shuffle(buffer, epoch_seed, number)[first:]
+        def shuffled(
+            number: tf.Tensor, buffer: tf.Tensor
+        ) -> dict[str, tf.Tensor]:
+            return {
+                "records": shuffle(buffer, epoch_seed, number),
+                "first": tf.where(number == first_buffer, resumes * rest, 0),
+                "seed": tf.random.experimental.stateless_fold_in(
+                    epoch_seed, number
+                ),
+            }
 
         return (
             tf.data.Dataset.from_tensor_slices(shuffle(paths, epoch_seed, -1))

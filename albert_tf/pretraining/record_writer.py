@@ -59,6 +59,14 @@ def serialize_examples(features: Mapping[str, np.ndarray]) -> list[bytes]:
     return records
 
 
+def serialize_example(features: Mapping[str, Sequence[int]]) -> bytes:
+    """Serializes lists of integers to an `Example`, as int64."""
+    example = _Example()
+    for name, values in features.items():
+        example.features.feature[name].int64_list.value.extend(values)
+    return example.SerializeToString(deterministic=True)
+
+
 def parse_example(record: bytes) -> dict[str, np.ndarray]:
     """Parses one record to its features.
 

@@ -18,26 +18,25 @@ import tensorflow as tf
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import PathPatterns, split_patterns
+from albert_tf.pretraining.dynamic_examples import ExampleSettings
 from albert_tf.pretraining.manifest import SPLITS, find_manifest
+from albert_tf.pretraining.record_batches import masked_batches, text_batches
 from albert_tf.pretraining.record_checks import (
+    BAD_RECORDS,
     RecordLimits,
+    TextLimits,
     verify_file,
 )
 from albert_tf.pretraining.record_files import (
     RecordFile,
     Sample,
+    check_one_format,
     check_one_vocabulary,
     find_record_files,
-    records_in_order,
     sample_records,
-    shuffled_records,
 )
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.tokenizer_files import load_tokenizer
-
-# In the texts of errors of `dataset`: of values, and of the sizes of features.
-_BAD_VALUES = "records have values out of bounds"
-_BAD_RECORDS = (_BAD_VALUES, "ParseExample")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,7 +156,8 @@ class Records:
             return {}
         scores = {"mlm_unigram_accuracy": statistics["constant_guess_accuracy"]}
         if self.pair_task != "none":
-            labels = statistics["labels"]
+            # Orders that are drawn in training are even.
+            labels = statistics.get("labels", {"0": 1, "1": 1})
             chance = max(labels.values()) / sum(labels.values())
             scores[f"{self.pair_task}_chance"] = chance
         return scores
@@ -183,42 +183,44 @@ class Records:
         ):
             if value < least:
                 raise InputError(f"{name}={value} must be at least {least}")
-        files = self.files[split or self.split]
-        first_record = start_step * global_batch_size
-        if training:
-            records = shuffled_records(files, seed, first_record)
-            batches = records.rebatch(global_batch_size, drop_remainder=True)
+        split = split or self.split
+        limits = self._limits(split, model)
+        order = {"seed": seed, "start_step": start_step, "training": training}
+        if isinstance(limits, TextLimits):
+            assert self.manifest is not None  # Text is read only with one.
+            assert self.tokenizer is not None
+            settings = ExampleSettings.from_manifest(
+                self.manifest["settings"], self.tokenizer
+            )
+            batches = text_batches(
+                self.files[split], global_batch_size, limits, settings, **order
+            )
         else:
-            records = records_in_order(files).skip(first_record)
-            batches = records.batch(global_batch_size)
-        limits = self._limits(model)
-
-        def parse(batch: tf.Tensor) -> dict[str, tf.Tensor]:
-            parsed = tf.io.parse_example(batch, limits.feature_spec)
-            wrong = tf.stack([*limits.problems(parsed).values()])
-            check = tf.debugging.Assert(~tf.reduce_any(wrong), [_BAD_VALUES])
-            with tf.control_dependencies([check]):
-                return _to_batch(parsed)
-
+            batches = masked_batches(
+                self.files[split], global_batch_size, limits, **order
+            )
         options = tf.data.Options()
         options.deterministic = True
         # Workers share the rows of batches, not the files.
         options.experimental_distribute.auto_shard_policy = (
             tf.data.experimental.AutoShardPolicy.OFF
         )
-        return (
-            batches.map(parse, num_parallel_calls=tf.data.AUTOTUNE)
-            .prefetch(tf.data.AUTOTUNE)
-            .with_options(options)
-        )
+        return batches.prefetch(tf.data.AUTOTUNE).with_options(options)
 
-    def _limits(self, model: AlbertConfig | None) -> RecordLimits:
+    def _limits(
+        self, split: str, model: AlbertConfig | None
+    ) -> RecordLimits | TextLimits:
         vocab_size, type_vocab_size = np.iinfo(np.int32).max, 2
         if model is not None:
             vocab_size = model.vocab_size
             type_vocab_size = model.type_vocab_size
         elif self.manifest is not None:
             vocab_size = self.manifest["tokenizer"]["vocab_size"]
+        if self.files[split][0].is_text:
+            least, num_special = (1, 2) if self.pair_task == "none" else (2, 3)
+            return TextLimits(
+                least, self.max_seq_length - num_special, vocab_size
+            )
         return RecordLimits(
             self.max_seq_length,
             self.max_predictions_per_seq,
@@ -236,9 +238,11 @@ class Records:
           InputError: names the first file that is damaged, or the first record
             that has a value out of bounds.
         """
-        files = itertools.chain(*self.files.values())
-        limits = self._limits(model)
-        return sum(verify_file(file.path, limits) for file in files)
+        return sum(
+            verify_file(file.path, self._limits(split, model))
+            for split, files in self.files.items()
+            for file in files
+        )
 
     @contextlib.contextmanager
     def explained_errors(self, model: AlbertConfig) -> Iterator[None]:
@@ -255,7 +259,7 @@ class Records:
             self.verify(model)
             raise
         except tf.errors.InvalidArgumentError as error:
-            if any(reason in error.message for reason in _BAD_RECORDS):
+            if any(reason in error.message for reason in BAD_RECORDS):
                 self.verify(model)
             raise
 
@@ -294,6 +298,8 @@ def open_records(
                 folders, "heldout", manifest_in
             )
     check_one_vocabulary(itertools.chain(*files.values()))
+    for split_files in files.values():
+        check_one_format(split_files)
     samples: dict[str, Sample] = {}
     for split_files in files.values():
         samples |= _inspect(split_files)
@@ -308,7 +314,7 @@ def _inspect(files: Sequence[RecordFile]) -> dict[str, Sample]:
     for file in files:
         if file.manifest and file.manifest in manifests:
             continue
-        sample = sample_records(file.path)
+        sample = sample_records(file)
         if sample is not None:
             samples[file.path] = sample
             manifests.append(file.manifest)
@@ -355,6 +361,9 @@ def pretraining_dataset(
     skipped. Batch k is thus the same whether a run began at step 0 or resumed
     at k. The global random seed has no influence.
 
+    Records of text (`masking="dynamic"`) are split, swapped and masked here, in
+    every epoch anew; the draws follow from (seed, epoch) and the place in it.
+
     Evaluation is one pass in the order of files and records; the last batch may
     be smaller.
 
@@ -381,20 +390,3 @@ def pretraining_dataset(
     return open_records(patterns, split).dataset(
         global_batch_size, seed=seed, start_step=start_step, training=training
     )
-
-
-def _to_batch(parsed: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """Renames Google's features to the models' inputs; int64 to int32."""
-    names = {
-        "input_word_ids": "input_ids",
-        "input_mask": "input_mask",
-        "input_type_ids": "segment_ids",
-        "masked_lm_positions": "masked_lm_positions",
-        "masked_lm_ids": "masked_lm_ids",
-        "sentence_order_labels": "next_sentence_labels",
-    }
-    batch = {
-        ours: tf.cast(parsed[theirs], tf.int32)
-        for ours, theirs in names.items()
-    }
-    return batch | {"masked_lm_weights": parsed["masked_lm_weights"]}

@@ -87,15 +87,20 @@ class TokenizedDocuments:
       sentence_starts: int64 `[sentences + 1]`, offsets into `tokens`; the last
         entry is their number.
       document_starts: int64 `[documents + 1]`, offsets into the sentences.
+      first_number: number of the first document among all of a data set.
     """
 
     tokens: np.ndarray
     sentence_starts: np.ndarray
     document_starts: np.ndarray
+    first_number: int = 0
 
     @classmethod
     def from_text(
-        cls, documents: Sequence[Sequence[str]], tokenizer: Tokenizer
+        cls,
+        documents: Sequence[Sequence[str]],
+        tokenizer: Tokenizer,
+        first_number: int = 0,
     ) -> TokenizedDocuments:
         """Tokenizes sentences, document by document.
 
@@ -116,6 +121,7 @@ class TokenizedDocuments:
             tokens,
             np.pad(np.cumsum(lengths[lengths > 0]), (1, 0)),
             np.unique(kept_before[boundaries]),
+            first_number,
         )
 
     @property

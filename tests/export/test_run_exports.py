@@ -49,6 +49,7 @@ def records(tokenizer, tmp_path_factory):
             max_seq_length=32,
             max_predictions_per_seq=5,
             heldout_fraction=0.3,
+            masking="static",
             dupe_factor=1,
         )
     )

@@ -117,9 +117,12 @@ def create(corpus, small_tokenizer, tmp_path):
             "tokenizer": small_tokenizer,
             "max_seq_length": 64,
             "max_predictions_per_seq": 10,
+            "masking": "static",
             "dupe_factor": 2,
             "num_shards": 3,
         } | settings
+        if settings["masking"] == "dynamic":
+            del settings["dupe_factor"]
         config = PretrainingDataConfig(**settings)
         manifest = create_pretraining_data(config)
         return pathlib.Path(config.output), manifest

@@ -15,6 +15,7 @@ def worker(small_tokenizer):
             tokenizer=small_tokenizer,
             max_seq_length=64,
             max_predictions_per_seq=10,
+            masking="static",
             dupe_factor=2,
             heldout_fraction=0.5,
             num_shards=4,

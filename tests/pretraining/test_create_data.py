@@ -323,7 +323,7 @@ from albert_tf.text.tokenizer_files import load_tokenizer
 if __name__ == "__main__":
     tokenizer_folder, text, output = sys.argv[1:]
     create_pretraining_data(PretrainingDataConfig(
-        input=text, output=output, dupe_factor=20,
+        input=text, output=output, masking="static", dupe_factor=20,
         tokenizer=load_tokenizer(tokenizer_folder), max_seq_length=64,
         num_workers=2,
     ))
@@ -488,6 +488,7 @@ def test_progress_is_shown_on_request(
         output=tmp_path / "data",
         tokenizer=small_tokenizer,
         max_seq_length=64,
+        masking="static",
         dupe_factor=1,
     )
     create_data.create_pretraining_data(config, progress=True)

@@ -49,9 +49,10 @@ def test_heldout_shards_are_about_as_large_as_the_others(config):
     assert config.shards_of_splits() == {"train": 8}
 
 
-def test_heldout_text_is_gone_through_once(config):
-    assert config.passes("train") == 10
-    assert config.passes("heldout") == 1
+def test_only_static_masking_goes_through_text_again(config):
+    static = dataclasses.replace(config, masking="static")
+    assert static.passes("train") == 10
+    assert static.passes("heldout") == config.passes("train") == 1
 
 
 def test_settings_are_what_decides_the_records(config):

@@ -33,6 +33,7 @@ def case(request, shared, google_tokenizer, tmp_path_factory, read_records):
             output=folder,
             tokenizer=google_tokenizer,
             max_seq_length=128,
+            masking="static",
             dupe_factor=2 * RUNS,
             sentence_order=request.param,
             one_sentence_chunks="random_next",

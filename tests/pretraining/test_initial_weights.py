@@ -61,6 +61,7 @@ def tokens(tmp_path_factory):
                 max_seq_length=16,
                 max_predictions_per_seq=3,
                 heldout_fraction=0.2,
+                masking="static",
                 dupe_factor=1,
             )
         )

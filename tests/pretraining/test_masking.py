@@ -3,8 +3,16 @@ import dataclasses
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from albert_tf.pretraining.masking import mask_words, ngram_probabilities
+from albert_tf.pretraining import graph_masking
+from albert_tf.pretraining.data_config import MaskingConfig
+from albert_tf.pretraining.masking import (
+    MaskedTokens,
+    mask_words,
+    ngram_probabilities,
+    take_words,
+)
 from albert_tf.pretraining.sentence_pairs import SentencePairs, pack_pairs
 from albert_tf.pretraining.tokenized_documents import VocabularyTable
 
@@ -37,9 +45,33 @@ def packed(table):
     return pack_pairs(tokens, pairs, table, 128)
 
 
-def mask(packed, table, seed=0, **settings):
-    settings = {"max_predictions_per_seq": 20} | settings
-    return mask_words(packed, table, np.random.default_rng(seed), **settings)
+@pytest.fixture(params=["static", "dynamic"])
+def mask(request):
+    """`mask(packed, table, seed, **settings)`: of create-data, in the graph."""
+
+    def static(packed, table, seed, config):
+        return mask_words(packed, table, np.random.default_rng(seed), config)
+
+    def dynamic(packed, table, seed, config):
+        tensors = dataclasses.asdict(packed) | {
+            "lengths": packed.input_mask.sum(axis=1, dtype=np.int32)
+        }
+        seed = tf.constant([seed, 0], tf.int64)
+        masked = graph_masking.mask_words(
+            {name: tf.constant(value) for name, value in tensors.items()},
+            table,
+            seed,
+            config,
+        )
+        return MaskedTokens(*(value.numpy() for value in masked.values()))
+
+    mask = {"static": static, "dynamic": dynamic}[request.param]
+
+    def with_settings(packed, table, seed=0, **settings):
+        settings = {"max_predictions_per_seq": 20} | settings
+        return mask(packed, table, seed, MaskingConfig(**settings))
+
+    return with_settings
 
 
 def masked_positions(packed, masked):
@@ -61,7 +93,7 @@ def words_of_row(packed, row):
     return words
 
 
-def test_labels_put_back_restore_the_input(packed, table):
+def test_labels_put_back_restore_the_input(mask, packed, table):
     masked = mask(packed, table)
     restored = masked.input_ids.copy()
     rows, slots = np.nonzero(masked.weights)
@@ -71,7 +103,7 @@ def test_labels_put_back_restore_the_input(packed, table):
     np.testing.assert_array_equal(restored, packed.input_ids)
 
 
-def test_only_text_is_masked_and_unused_slots_are_zero(packed, table):
+def test_only_text_is_masked_and_unused_slots_are_zero(mask, packed, table):
     masked = mask(packed, table)
     chosen = masked_positions(packed, masked)
     assert not (chosen & ~packed.is_text).any()
@@ -98,7 +130,7 @@ def test_only_text_is_masked_and_unused_slots_are_zero(packed, table):
         (0.01, 20, False),
     ],
 )
-def test_quota_is_met(packed, table, probability, most, whole):
+def test_quota_is_met(mask, packed, table, probability, most, whole):
     masked = mask(
         packed,
         table,
@@ -116,7 +148,7 @@ def test_quota_is_met(packed, table, probability, most, whole):
     np.testing.assert_array_equal(found[:-50], wanted[:-50])
 
 
-def test_whole_words_are_masked_whole(packed, table):
+def test_whole_words_are_masked_whole(mask, packed, table):
     masked = mask(packed, table)
     chosen = masked_positions(packed, masked)
     sizes = collections.Counter()
@@ -135,7 +167,7 @@ def test_whole_words_are_masked_whole(packed, table):
     )
 
 
-def test_eighty_ten_ten_by_token(packed, table):
+def test_eighty_ten_ten_by_token(mask, packed, table):
     masked = mask(packed, table)
     rows, slots = np.nonzero(masked.weights)
     inputs = masked.input_ids[rows, masked.positions[rows, slots]]
@@ -153,7 +185,7 @@ def test_eighty_ten_ten_by_token(packed, table):
 
 
 @pytest.mark.parametrize("favor_shorter", [True, False])
-def test_ngrams_follow_their_probabilities(table, favor_shorter):
+def test_ngrams_follow_their_probabilities(mask, table, favor_shorter):
     """In rows of 500 words with 3 to predict, spans hardly ever meet."""
     every_piece = dataclasses.replace(
         table, word_starts=np.ones(VOCAB_SIZE, bool)
@@ -187,7 +219,7 @@ def test_ngram_probabilities():
     np.testing.assert_allclose(ngram_probabilities(1, True), [1.0])
 
 
-def test_word_cut_at_the_front(table):
+def test_word_cut_at_the_front(mask, table):
     """A's first piece opens a word; B's goes with the last word of A."""
     continues = int(np.flatnonzero(~table.word_starts[5:])[0]) + 5
     begins = int(np.flatnonzero(table.word_starts[5:])[0]) + 5
@@ -205,13 +237,33 @@ def test_word_cut_at_the_front(table):
     np.testing.assert_array_equal(chosen[:, 1], chosen[:, 5])
 
 
-def test_probability_zero_masks_nothing(packed, table):
+def test_probability_zero_masks_nothing(mask, packed, table):
     masked = mask(packed, table, masked_lm_prob=0.0)
     assert not masked.weights.any()
     np.testing.assert_array_equal(masked.input_ids, packed.input_ids)
 
 
-def test_equal_seeds_mask_equally(packed, table):
+def test_equal_seeds_mask_equally(mask, packed, table):
     first, second, other = (mask(packed, table, seed) for seed in (5, 5, 6))
     np.testing.assert_array_equal(first.input_ids, second.input_ids)
     assert not np.array_equal(first.positions, other.positions)
+
+
+@pytest.mark.parametrize("ngram", [1, 3, 5])
+def test_equal_draws_take_equal_words(ngram):
+    rng = np.random.default_rng(ngram)
+    sizes = rng.integers(1, 4, (200, 60), dtype=np.int32)
+    sizes[np.arange(60) >= rng.integers(0, 61, 200)[:, None]] = 0
+    order = np.argsort(
+        np.where(sizes > 0, rng.random(sizes.shape), 2), axis=1
+    ).astype(np.int32)
+    lengths = rng.integers(1, ngram + 1, sizes.shape, dtype=np.int32)
+    quotas = rng.integers(0, 30, 200, dtype=np.int32)
+    expected = take_words(sizes, quotas, order, lengths, ngram)
+    np.testing.assert_array_equal(
+        graph_masking.take_words(
+            tf.constant(sizes), tf.constant(quotas), order, lengths, ngram
+        ),
+        expected,
+    )
+    assert 0 < expected.sum() < expected.size

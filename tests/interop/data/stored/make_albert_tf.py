@@ -77,6 +77,7 @@ def run():
                 tokenizer=TOKENIZER,
                 max_seq_length=16,
                 max_predictions_per_seq=3,
+                masking="static",
                 dupe_factor=1,
             )
         )

@@ -1,0 +1,136 @@
+"""Chunks: consecutive pieces of documents that fit a record."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import itertools
+
+import numpy as np
+
+from albert_tf.pretraining.tokenized_documents import (
+    TokenizedDocuments,
+    VocabularyTable,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Chunks:
+    """Chunks as slices of one array of tokens.
+
+    Attributes:
+      tokens: int32 `[tokens]`.
+      starts, ends: int64 `[chunks]`, slices of `tokens`.
+      documents: int64 `[chunks]`, number of the document that each begins in.
+      sentence_starts: int64 `[sentences + 1]`, ascending offsets into `tokens`.
+    """
+
+    tokens: np.ndarray
+    starts: np.ndarray
+    ends: np.ndarray
+    documents: np.ndarray
+    sentence_starts: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def features(self) -> list[dict[str, list[int]]]:
+        """Returns the features of a record for each chunk.
+
+        `tokens`: its ids. `sentence_starts`: where its sentences begin, but for
+        the first. `document`: the number of its document.
+        """
+        first = np.searchsorted(self.sentence_starts, self.starts, "right")
+        last = np.searchsorted(self.sentence_starts, self.ends, "left")
+        return [
+            {
+                "tokens": self.tokens[start:end].tolist(),
+                "sentence_starts": (
+                    self.sentence_starts[begin:stop] - start
+                ).tolist(),
+                "document": [document],
+            }
+            for start, end, document, begin, stop in zip(
+                self.starts.tolist(),
+                self.ends.tolist(),
+                self.documents.tolist(),
+                first.tolist(),
+                last.tolist(),
+                strict=True,
+            )
+        ]
+
+
+def cut_chunks(
+    documents: TokenizedDocuments,
+    table: VocabularyTable,
+    rng: np.random.Generator,
+    *,
+    max_tokens: int,
+    short_seq_prob: float = 0.0,
+    pairs: bool = True,
+) -> tuple[Chunks, collections.Counter[str]]:
+    """Cuts documents into chunks that together hold every token.
+
+    A chunk has `max_tokens` tokens or, with probability `short_seq_prob`, a
+    number drawn from [2, that]; it ends earlier where a word would be cut (but
+    for words longer than a chunk) or with its document.
+
+    Args:
+      documents: documents to cut.
+      table: special ids and word starts of the vocabulary.
+      rng: source of all randomness.
+      max_tokens: most tokens of a chunk.
+      short_seq_prob: share of shorter chunks.
+      pairs: chunks are to be split into two different segments, so those of a
+        single token or of one token twice are dropped. Without, a chunk may
+        reach over ends of documents, which [SEP] marks (RoBERTa's
+        FULL-SENTENCES; Liu et al. 2019, section 4.2).
+
+    Returns:
+      The chunks in document order, and counts: `chunks`, `dropped_chunks` and
+      `kept_tokens`, the tokens of text in all chunks.
+    """
+    tokens, sentence_starts = documents.tokens, documents.sentence_starts
+    boundaries = sentence_starts[documents.document_starts]
+    if not pairs:
+        inner = boundaries[1:-1]
+        tokens = np.insert(tokens, inner, table.sep_id)
+        # A sentence begins behind the separators before it.
+        sentence_starts = sentence_starts + np.searchsorted(
+            inner, sentence_starts, "right"
+        )
+        boundaries = np.array([0, len(tokens)])
+    begins_word = table.word_starts[tokens]
+    begins_word[boundaries[:-1]] = True
+    # Of each token the start of its word; the end begins one, too.
+    word_start = np.maximum.accumulate(
+        np.where(begins_word, np.arange(len(tokens)), 0)
+    )
+    word_start = np.append(word_start, len(tokens))
+    counts: collections.Counter[str] = collections.Counter()
+    chunks: list[tuple[int, int, int]] = []
+    for document, (start, document_end) in enumerate(
+        itertools.pairwise(boundaries.tolist())
+    ):
+        while start < document_end:
+            target = max_tokens
+            if short_seq_prob and rng.random() < short_seq_prob:
+                target = 2 + int(rng.random() * (max_tokens - 1))
+            end = min(start + target, document_end)
+            if end < document_end and word_start[end] > start:
+                end = int(word_start[end])
+            counts["chunks"] += 1
+            if pairs and (
+                end == start + 1
+                or (end == start + 2 and tokens[start] == tokens[start + 1])
+            ):
+                counts["dropped_chunks"] += 1
+            else:
+                chunks.append((start, end, documents.first_number + document))
+            start = end
+    starts, ends, numbers = np.array(chunks, np.int64).reshape(-1, 3).T
+    result = Chunks(tokens, starts, ends, numbers, sentence_starts)
+    is_text = np.append(0, np.cumsum(tokens != table.sep_id))
+    counts["kept_tokens"] = int((is_text[ends] - is_text[starts]).sum())
+    return result, counts

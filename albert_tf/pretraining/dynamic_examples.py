@@ -1,0 +1,271 @@
+"""Examples drawn from chunks of text while a model trains.
+
+Every epoch draws other segments, orders and masks. All draws follow from a
+seed, so a resumed run sees what an uninterrupted one would.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from albert_tf.pretraining.data_config import MaskingConfig, SentenceOrder
+from albert_tf.pretraining.graph_masking import mask_words
+from albert_tf.pretraining.tokenized_documents import VocabularyTable
+from albert_tf.text.base_tokenizer import Tokenizer
+
+# Other rows that are tried for a random next segment, until one is of another
+# document.
+_NSP_TRIES = 4
+
+
+# Of a record of text; see `chunks.Chunks.features`.
+CHUNK_FEATURES = {
+    "tokens": tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64),
+    "sentence_starts": tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64),
+    "document": tf.io.FixedLenFeature([], tf.int64),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class ExampleSettings:
+    """Settings of examples, without those of a data set's files.
+
+    Attributes:
+      table: special ids and word starts of the vocabulary.
+      max_seq_length: length of the examples.
+      sentence_order: "sop": half of the rows are B A, with label 1. "nsp": in
+        half of the rows B is of another row and document, with label 1.
+        "none": A alone.
+      masking: rate, n-grams and number of predictions.
+    """
+
+    table: VocabularyTable
+    max_seq_length: int
+    sentence_order: SentenceOrder
+    masking: MaskingConfig
+
+    @classmethod
+    def from_manifest(
+        cls, settings: Mapping[str, Any], tokenizer: Tokenizer
+    ) -> ExampleSettings:
+        """Returns the settings that a manifest records."""
+        names = [field.name for field in dataclasses.fields(MaskingConfig)]
+        return cls(
+            VocabularyTable.from_tokenizer(tokenizer),
+            settings["max_seq_length"],
+            settings["sentence_order"],
+            MaskingConfig(**{name: settings[name] for name in names}),
+        )
+
+
+def make_examples(
+    chunks: Mapping[str, Any], settings: ExampleSettings, seed: tf.Tensor
+) -> dict[str, tf.Tensor]:
+    """Draws segments, their order and masks for chunks of text.
+
+    A chunk is split into A and B at one of its sentence boundaries, drawn
+    uniformly; without one at the start of a word, and within a single word
+    between any two of its pieces. Never are both segments the same.
+
+    Args:
+      chunks: `CHUNK_FEATURES` of `[rows]` records: `tokens`, 2 to
+        `max_seq_length - 3` without special tokens, or 1 to
+        `max_seq_length - 2` with sentence_order="none", whose chunks may have
+        [SEP] between documents; `sentence_starts` in a chunk but for the first;
+        `document`, its number.
+      settings: see there.
+      seed: int64 `[2]`, decides all draws.
+
+    Returns:
+      The features of `pretraining_dataset`.
+    """
+    table, max_seq_length = settings.table, settings.max_seq_length
+    tokens = tf.cast(chunks["tokens"], tf.int32)
+    text = tokens.to_tensor(0, shape=[None, max_seq_length])
+    lengths = tf.cast(tokens.row_lengths(), tf.int32)
+    split, labels = lengths, tf.zeros_like(lengths)
+    if settings.sentence_order != "none":
+        starts = tf.cast(chunks["sentence_starts"], tf.int32)
+        split = draw_split(text, lengths, starts, table, _fold_in(seed, 0))
+    a = Segments(text, tf.zeros_like(split), split)
+    b = Segments(text, split, lengths - split)
+    if settings.sentence_order != "none":
+        draws = tf.random.stateless_uniform(
+            tf.shape(lengths), _fold_in(seed, 1), alg="philox"
+        )
+        other = draws < 0.5
+        if settings.sentence_order == "sop":
+            a, b = a.where(other, b), b.where(other, a)
+        else:
+            elsewhere, differs = _segments_elsewhere(
+                b, chunks["document"], _fold_in(seed, 2)
+            )
+            other &= differs
+            b = b.where(other, elsewhere.cut(max_seq_length - 3 - a.lengths))
+        labels = tf.cast(other, tf.int32)
+    packed = _pack(a, b, table)
+    masked = mask_words(packed, table, _fold_in(seed, 3), settings.masking)
+    return masked | {
+        "input_mask": tf.cast(packed["input_mask"], tf.int32),
+        "input_type_ids": tf.cast(packed["segment_ids"], tf.int32),
+        "sentence_order_labels": labels,
+    }
+
+
+class Segments:
+    """Segments of text, one a row.
+
+    Attributes:
+      text: int32 `[rows, seq]`.
+      starts, lengths: int32 `[rows]`, the segments as slices of `text`.
+    """
+
+    def __init__(self, text: tf.Tensor, starts: tf.Tensor, lengths: tf.Tensor):
+        self.text = text
+        self.starts = starts
+        self.lengths = lengths
+
+    def cut(self, most: tf.Tensor) -> Segments:
+        """Returns the beginnings, of at most `most` tokens, `[rows]`."""
+        return Segments(self.text, self.starts, tf.minimum(self.lengths, most))
+
+    def where(self, condition: tf.Tensor, other: Segments) -> Segments:
+        """Returns these segments, and `other`'s in the rows that are True."""
+        text = self.text
+        if other.text is not text:
+            text = tf.where(condition[:, None], other.text, text)
+        return Segments(
+            text,
+            tf.where(condition, other.starts, self.starts),
+            tf.where(condition, other.lengths, self.lengths),
+        )
+
+
+def draw_split(
+    text: tf.Tensor,
+    lengths: tf.Tensor,
+    sentence_starts: tf.RaggedTensor,
+    table: VocabularyTable,
+    seed: tf.Tensor,
+) -> tf.Tensor:
+    """Draws where chunks are split into two different segments.
+
+    Args:
+      text: int32 `[rows, seq]`.
+      lengths: int32 `[rows]`, tokens of the chunks, at least 2.
+      sentence_starts: int32 `[rows, (sentences)]`, boundaries within them.
+      table: word starts of the vocabulary.
+      seed: int64 `[2]`.
+
+    Returns:
+      int32 `[rows]`, tokens of the first segment.
+    """
+    shape = tf.shape(text)
+    column = tf.range(shape[1])
+    inside = (column > 0) & (column < lengths[:, None])
+    halves = 2 * column == lengths[:, None]
+    inside &= ~(halves & _has_equal_halves(text, lengths)[:, None])
+    cells = tf.stack(
+        [
+            sentence_starts.value_rowids(),
+            tf.cast(sentence_starts.flat_values, tf.int64),
+        ],
+        axis=1,
+    )
+    sentences = tf.scatter_nd(
+        cells,
+        tf.ones_like(sentence_starts.flat_values),
+        tf.cast(shape, tf.int64),
+    )
+    words = tf.gather(tf.constant(table.word_starts), text)
+    # Every cell belongs to the first kind of boundary that it is of.
+    rank = tf.where(sentences > 0, 2.0, tf.where(words, 1.0, 0.0))
+    keys = tf.random.stateless_uniform(shape, seed, alg="philox")
+    return tf.argmax(
+        tf.where(inside, rank + keys, -1.0), axis=1, output_type=tf.int32
+    )
+
+
+def _has_equal_halves(text: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
+    """Returns bool `[rows]`: the second half of a chunk repeats the first."""
+    column = tf.range(tf.shape(text)[1])
+    half = lengths[:, None] // 2
+    later = tf.minimum(column + half, tf.shape(text)[1] - 1)
+    same = text == tf.gather(text, later, batch_dims=1)
+    return tf.reduce_all(same | (column >= half), axis=1)
+
+
+def _segments_elsewhere(
+    segments: Segments, documents: tf.Tensor, seed: tf.Tensor
+) -> tuple[Segments, tf.Tensor]:
+    """Draws for each row the segment of another row and document.
+
+    Returns:
+      The segments, and bool `[rows]`, whether one was found: the same number
+      of rows on is drawn for all, and each may go a few further.
+    """
+    num_rows = tf.shape(documents)[0]
+    rows = tf.range(num_rows)
+    shift = tf.random.stateless_uniform(
+        [], seed, 1, tf.maximum(num_rows, 2), tf.int32, alg="philox"
+    )
+    source = rows
+    for step in range(_NSP_TRIES):
+        same = tf.gather(documents, source) == documents
+        source = tf.where(same, (rows + shift + step) % num_rows, source)
+    found = tf.gather(documents, source) != documents
+    elsewhere = Segments(
+        tf.gather(segments.text, source),
+        tf.gather(segments.starts, source),
+        tf.gather(segments.lengths, source),
+    )
+    return elsewhere, found
+
+
+def _pack(
+    a: Segments, b: Segments, table: VocabularyTable
+) -> dict[str, tf.Tensor]:
+    """Packs `[CLS] A [SEP] B [SEP]`, or without a B `[CLS] A [SEP]`.
+
+    Returns:
+      int32 `input_ids`, bool `input_mask`, `segment_ids`, `is_text` and
+      `token_boundary` `[rows, seq]`, int32 `lengths` `[rows]`; see
+      `sentence_pairs.PackedPairs`.
+    """
+    width = tf.shape(a.text)[1]
+    column = tf.range(width)
+    first_sep = (a.lengths + 1)[:, None]
+    last_sep = first_sep + tf.where(b.lengths > 0, b.lengths + 1, 0)[:, None]
+    in_a = (column > 0) & (column < first_sep)
+    in_b = (column > first_sep) & (column < last_sep)
+
+    def words(segments: Segments, first: tf.Tensor) -> tf.Tensor:
+        source = segments.starts[:, None] + column - first
+        source = tf.clip_by_value(source, 0, width - 1)
+        return tf.gather(segments.text, source, batch_dims=1)
+
+    special = tf.where(column == 0, table.cls_id, table.pad_id)
+    is_sep = (column == first_sep) | (column == last_sep)
+    input_ids = tf.where(is_sep, table.sep_id, special)
+    input_ids = tf.where(in_a, words(a, tf.ones_like(first_sep)), input_ids)
+    input_ids = tf.where(in_b, words(b, first_sep + 1), input_ids)
+    input_mask = column <= last_sep
+    # [SEP] stands between documents within A, too.
+    is_text = (in_a | in_b) & (input_ids != table.sep_id)
+    starts = tf.gather(tf.constant(table.word_starts), input_ids)
+    return {
+        "input_ids": input_ids,
+        "input_mask": input_mask,
+        "segment_ids": input_mask & (column > first_sep),
+        "is_text": is_text,
+        "token_boundary": input_mask & (~is_text | starts),
+        "lengths": last_sep[:, 0] + 1,
+    }
+
+
+def _fold_in(seed: tf.Tensor, number: int) -> tf.Tensor:
+    return tf.random.experimental.stateless_fold_in(seed, number)

@@ -1,0 +1,104 @@
+"""Held-out records: masked once, so that every run is scored on the same."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import itertools
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.pretraining.block_worker import BlockRecords
+from albert_tf.pretraining.data_config import PretrainingDataConfig
+from albert_tf.pretraining.dynamic_examples import (
+    CHUNK_FEATURES,
+    ExampleSettings,
+    make_examples,
+)
+from albert_tf.pretraining.record_writer import serialize_examples
+from albert_tf.pretraining.tokenized_documents import VocabularyTable
+
+
+class HeldoutMasker:
+    """Turns records of text into Google's, as training draws them."""
+
+    def __init__(self, config: PretrainingDataConfig):
+        self._seed = config.seed
+        self._settings = ExampleSettings(
+            VocabularyTable.from_tokenizer(config.tokenizer),
+            config.max_seq_length,
+            config.sentence_order,
+            config,
+        )
+
+    def __call__(self, block: BlockRecords) -> BlockRecords:
+        """Masks the records of a block, and counts what they are now.
+
+        All draws follow from the seed, the shard and the number of the block.
+        """
+        counts = block.counts.copy()
+        for name in ("input_tokens", "predictions"):
+            del counts[name]
+        label_counts = np.zeros_like(block.label_counts)
+        shards = []
+        for shard, (lengths, joined) in enumerate(block.shards):
+            records: list[bytes] = []
+            if len(lengths):
+                features = self._mask(
+                    _split(lengths, joined), (block.index, shard)
+                )
+                records = serialize_examples(features)
+                counts.update(_count(features))
+                label_counts += np.bincount(
+                    features["masked_lm_ids"][
+                        features["masked_lm_weights"] > 0
+                    ],
+                    minlength=len(label_counts),
+                )
+            sizes = np.array([len(record) for record in records], np.uint32)
+            shards.append((sizes, b"".join(records)))
+        return dataclasses.replace(
+            block, counts=counts, label_counts=label_counts, shards=shards
+        )
+
+    def _mask(
+        self, records: list[bytes], number: tuple[int, int]
+    ) -> dict[str, np.ndarray]:
+        """Returns the features of masked records under Google's names."""
+        block, shard = number
+        seed = tf.constant([self._seed, shard], tf.int64)
+        seed = tf.random.experimental.stateless_fold_in(seed, block)
+        chunks = tf.io.parse_example(tf.constant(records), CHUNK_FEATURES)
+        batch = make_examples(chunks, self._settings, seed)
+        table = self._settings.table
+        arrays = {name: value.numpy() for name, value in batch.items()}
+        original = arrays["input_word_ids"].copy()
+        rows, slots = np.nonzero(arrays["masked_lm_weights"])
+        columns = arrays["masked_lm_positions"][rows, slots]
+        original[rows, columns] = arrays["masked_lm_ids"][rows, slots]
+        is_special = np.isin(original, [table.cls_id, table.sep_id])
+        boundary = is_special | table.word_starts[original]
+        return {
+            "input_ids": arrays["input_word_ids"],
+            "input_mask": arrays["input_mask"],
+            "segment_ids": arrays["input_type_ids"],
+            "token_boundary": arrays["input_mask"] * boundary,
+            "masked_lm_positions": arrays["masked_lm_positions"],
+            "masked_lm_ids": arrays["masked_lm_ids"],
+            "masked_lm_weights": arrays["masked_lm_weights"],
+            "next_sentence_labels": arrays["sentence_order_labels"][:, None],
+        }
+
+
+def _split(lengths: np.ndarray, joined: bytes) -> list[bytes]:
+    ends = np.cumsum(lengths, dtype=np.int64).tolist()
+    return [joined[a:b] for a, b in itertools.pairwise([0, *ends])]
+
+
+def _count(features: dict[str, np.ndarray]) -> collections.Counter[str]:
+    return collections.Counter(
+        label_1=int(features["next_sentence_labels"].sum()),
+        input_tokens=int(features["input_mask"].sum()),
+        predictions=int(features["masked_lm_weights"].sum()),
+    )

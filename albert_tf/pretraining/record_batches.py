@@ -1,0 +1,131 @@
+"""Batches of pretraining records: masked already, or masked here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from albert_tf.pretraining.dynamic_examples import (
+    ExampleSettings,
+    make_examples,
+)
+from albert_tf.pretraining.record_checks import (
+    RecordLimits,
+    TextLimits,
+    parse_checked,
+)
+from albert_tf.pretraining.record_files import (
+    RecordFile,
+    records_in_order,
+    shuffled_buffers,
+)
+
+# Records of text that are masked side by side. A resumed run masks the group
+# that it begins in as a whole, too, so that it draws the same.
+GROUP_RECORDS = 1024
+
+
+def masked_batches(
+    files: Sequence[RecordFile],
+    global_batch_size: int,
+    limits: RecordLimits,
+    *,
+    seed: int,
+    start_step: int,
+    training: bool,
+) -> tf.data.Dataset:
+    """Returns batches of Google's records; see `pretraining_dataset`."""
+    first_record = start_step * global_batch_size
+    if training:
+        records = shuffled_buffers(files, seed, first_record).map(
+            lambda buffer: buffer["records"][buffer["first"] :]
+        )
+        batches = records.rebatch(global_batch_size, drop_remainder=True)
+    else:
+        records = records_in_order(files).skip(first_record)
+        batches = records.batch(global_batch_size)
+    return batches.map(
+        lambda batch: _rename(parse_checked(batch, limits)),
+        num_parallel_calls=tf.data.AUTOTUNE,
+    )
+
+
+def text_batches(
+    files: Sequence[RecordFile],
+    global_batch_size: int,
+    limits: TextLimits,
+    settings: ExampleSettings,
+    *,
+    seed: int,
+    start_step: int,
+    training: bool,
+) -> tf.data.Dataset:
+    """Returns batches of records of text, masked anew in every epoch.
+
+    In training all draws follow from the seed, the epoch and the place of a
+    record in it. Without, they are the same in every pass.
+    """
+
+    def draw(group: Mapping[str, tf.Tensor]) -> dict[str, Any]:
+        chunks = parse_checked(group["records"], limits)
+        examples = make_examples(chunks, settings, group["seed"])
+        return {
+            name: values[group["first"] :] for name, values in examples.items()
+        }
+
+    if training:
+        buffers = shuffled_buffers(files, seed, start_step * global_batch_size)
+        groups = buffers.flat_map(_groups)
+    else:
+        groups = (
+            records_in_order(files).batch(GROUP_RECORDS).enumerate().map(_group)
+        )
+    examples = groups.map(draw, num_parallel_calls=tf.data.AUTOTUNE)
+    batches = examples.rebatch(global_batch_size, drop_remainder=training)
+    # In training the buffers begin with the first record of the step.
+    return batches if training else batches.skip(start_step)
+
+
+def _groups(buffer: Mapping[str, tf.Tensor]) -> tf.data.Dataset:
+    """Cuts a buffer into groups, from that of its first record on."""
+    records, first = buffer["records"], buffer["first"]
+    size = tf.shape(records, tf.int64)[0]
+
+    def group(begin: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {
+            "records": records[begin : begin + GROUP_RECORDS],
+            "first": tf.maximum(first - begin, 0),
+            "seed": tf.random.experimental.stateless_fold_in(
+                buffer["seed"], begin
+            ),
+        }
+
+    first_group = first // GROUP_RECORDS * GROUP_RECORDS
+    return tf.data.Dataset.range(first_group, size, GROUP_RECORDS).map(group)
+
+
+def _group(number: tf.Tensor, records: tf.Tensor) -> dict[str, tf.Tensor]:
+    return {
+        "records": records,
+        "first": tf.constant(0, tf.int64),
+        "seed": tf.stack([number, 0]),
+    }
+
+
+def _rename(parsed: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """Renames Google's features to the models' inputs; int64 to int32."""
+    names = {
+        "input_word_ids": "input_ids",
+        "input_mask": "input_mask",
+        "input_type_ids": "segment_ids",
+        "masked_lm_positions": "masked_lm_positions",
+        "masked_lm_ids": "masked_lm_ids",
+        "sentence_order_labels": "next_sentence_labels",
+    }
+    batch = {
+        ours: tf.cast(parsed[theirs], tf.int32)
+        for ours, theirs in names.items()
+    }
+    return batch | {"masked_lm_weights": parsed["masked_lm_weights"]}

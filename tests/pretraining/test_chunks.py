@@ -1,0 +1,118 @@
+import itertools
+
+import numpy as np
+import pytest
+
+from albert_tf.pretraining.chunks import cut_chunks
+from albert_tf.pretraining.tokenized_documents import (
+    TokenizedDocuments,
+    VocabularyTable,
+)
+
+SEP = 3
+
+
+@pytest.fixture(scope="module")
+def table():
+    """Ids from 1000 on continue a word."""
+    return VocabularyTable(0, 2, SEP, 4, np.arange(2000) < 1000)
+
+
+@pytest.fixture(scope="module")
+def documents():
+    """300 documents of 1 to 20 sentences of 1 to 60 tokens."""
+    rng = np.random.default_rng(0)
+    sentences = rng.integers(1, 21, 300)
+    lengths = rng.integers(1, 61, sentences.sum())
+    return TokenizedDocuments(
+        rng.integers(5, 1400, lengths.sum()).astype(np.int32),
+        np.append(0, np.cumsum(lengths)),
+        np.append(0, np.cumsum(sentences)),
+    )
+
+
+def cut(documents, table, seed=0, **settings):
+    return cut_chunks(
+        documents,
+        table,
+        np.random.default_rng(seed),
+        **{"max_tokens": 61} | settings,
+    )
+
+
+def test_chunks_hold_every_token_in_order(documents, table):
+    chunks, counts = cut(documents, table)
+    features = chunks.features()
+    text = list(itertools.chain(*(chunk["tokens"] for chunk in features)))
+    dropped = len(documents.tokens) - len(text)
+    assert dropped <= 2 * counts["dropped_chunks"] < 0.001 * len(text)
+    assert counts["kept_tokens"] == len(text)
+    assert counts["chunks"] == len(chunks) + counts["dropped_chunks"]
+    numbers = [chunk["document"][0] for chunk in features]
+    assert numbers == sorted(numbers)
+    assert all(2 <= len(chunk["tokens"]) <= 61 for chunk in features)
+
+
+def test_words_are_cut_only_if_they_are_longer_than_a_chunk(table):
+    word = [10] + [1000] * 99
+    documents = TokenizedDocuments(
+        np.array([11, 12, 13] + word + [14, 15, 16], np.int32),
+        np.array([0, 106]),
+        np.array([0, 1]),
+    )
+    chunks, _ = cut(documents, table, max_tokens=40)
+    assert [len(chunk["tokens"]) for chunk in chunks.features()] == [
+        *(3, 40, 40),
+        23,  # the rest of the word, and three more
+    ]
+
+
+def test_sentence_starts_are_those_inside_a_chunk(documents, table):
+    chunks, _ = cut(documents, table)
+    starts = set(documents.sentence_starts.tolist())
+    for chunk, start, end in zip(
+        chunks.features(), chunks.starts, chunks.ends, strict=True
+    ):
+        assert chunk["sentence_starts"] == [
+            offset
+            for offset in range(1, end - start)
+            if start + offset in starts
+        ]
+
+
+def test_a_share_of_chunks_is_short(documents, table):
+    full, _ = cut(documents, table)
+    short, _ = cut(documents, table, short_seq_prob=0.5)
+    assert len(short) > 1.25 * len(full)
+    again, _ = cut(documents, table, short_seq_prob=0.5)
+    np.testing.assert_array_equal(short.starts, again.starts)
+
+
+def test_without_pairs_documents_are_joined(documents, table):
+    chunks, counts = cut(documents, table, pairs=False)
+    features = chunks.features()
+    lengths = [len(chunk["tokens"]) for chunk in features]
+    # Nothing but the last chunk is short for another reason than a word.
+    assert np.mean(lengths[:-1]) > 59
+    text = list(itertools.chain(*(chunk["tokens"] for chunk in features)))
+    assert text.count(SEP) == 299
+    assert [i for i in text if i != SEP] == documents.tokens.tolist()
+    assert counts["kept_tokens"] == len(documents.tokens)
+    number_of_sentences = sum(len(c["sentence_starts"]) for c in features)
+    assert number_of_sentences > 0.9 * documents.num_sentences
+    for chunk in features:
+        for start in chunk["sentence_starts"]:
+            assert chunk["tokens"][start] != SEP
+
+
+@pytest.mark.parametrize("tokens", [[7], [7, 7]])
+def test_a_chunk_without_an_order_is_dropped(table, tokens):
+    documents = TokenizedDocuments(
+        np.array(tokens, np.int32),
+        np.array([0, len(tokens)]),
+        np.array([0, 1]),
+    )
+    chunks, counts = cut(documents, table)
+    assert len(chunks) == counts["kept_tokens"] == 0
+    assert counts["dropped_chunks"] == 1
+    assert len(cut(documents, table, pairs=False)[0]) == 1

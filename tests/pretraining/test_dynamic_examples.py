@@ -1,0 +1,185 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.pretraining.data_config import MaskingConfig
+from albert_tf.pretraining.dynamic_examples import (
+    CHUNK_FEATURES,
+    ExampleSettings,
+    make_examples,
+)
+from albert_tf.pretraining.record_writer import serialize_example
+from albert_tf.pretraining.tokenized_documents import VocabularyTable
+
+CLS, SEP, MASK = 2, 3, 4
+SEQ = 64
+ROWS = 1000
+
+
+@pytest.fixture(scope="module")
+def table():
+    """Ids from 1000 on continue a word."""
+    return VocabularyTable(0, CLS, SEP, MASK, np.arange(2000) < 1000)
+
+
+@pytest.fixture(scope="module")
+def chunks():
+    """Chunks of 2 to 61 tokens; a third have no sentence boundary.
+
+    Of few different ids at first, so that halves are often equal.
+    """
+    rng = np.random.default_rng(0)
+    rows = []
+    for row in range(ROWS):
+        length = 2 + row % 60
+        tokens = rng.integers(5, 7 if row < 200 else 1400, length)
+        if length == 2:
+            tokens = np.array([10, 11])
+        sentences = rng.choice(
+            np.arange(1, length),
+            min(length - 1, int(rng.integers(0, 3))),
+            replace=False,
+        )
+        rows.append((tokens.tolist(), sorted(sentences.tolist())))
+    return rows
+
+
+def examples_of(chunks, table, seed=0, order="sop", documents=None, **masking):
+    masking = {"max_predictions_per_seq": 10} | masking
+    numbers = range(len(chunks)) if documents is None else documents
+    records = [
+        serialize_example(
+            {"tokens": tokens, "sentence_starts": starts, "document": [number]}
+        )
+        for (tokens, starts), number in zip(chunks, numbers, strict=True)
+    ]
+    batch = make_examples(
+        tf.io.parse_example(records, CHUNK_FEATURES),
+        ExampleSettings(table, SEQ, order, MaskingConfig(**masking)),
+        tf.constant([seed, 0], tf.int64),
+    )
+    return {name: value.numpy() for name, value in batch.items()}
+
+
+def restored(batch):
+    """Returns the ids of each row before masking, without padding."""
+    ids = batch["input_word_ids"].copy()
+    rows, slots = np.nonzero(batch["masked_lm_weights"])
+    columns = batch["masked_lm_positions"][rows, slots]
+    ids[rows, columns] = batch["masked_lm_ids"][rows, slots]
+    return [
+        row[: mask.sum()].tolist()
+        for row, mask in zip(ids, batch["input_mask"], strict=True)
+    ]
+
+
+def segments_of(batch):
+    """Returns A and B of each row, before masking."""
+    pairs = []
+    for ids, types in zip(
+        restored(batch), batch["input_type_ids"], strict=True
+    ):
+        b_start = int(np.argmax(types)) if types.any() else len(ids)
+        assert types[b_start : len(ids)].all()
+        assert not types[len(ids) :].any()
+        assert ids[0] == CLS
+        assert ids[b_start - 1] == ids[-1] == SEP
+        pairs.append((ids[1 : b_start - 1], ids[b_start:-1]))
+    return pairs
+
+
+def test_rows_are_chunks_in_order_or_swapped(chunks, table):
+    batch = examples_of(chunks, table)
+    labels = batch["sentence_order_labels"]
+    word_splits = sentence_splits = 0
+    for (a, b), label, (tokens, starts) in zip(
+        segments_of(batch), labels, chunks, strict=True
+    ):
+        if label:
+            a, b = b, a
+        assert a + b == tokens
+        assert a != b
+        assert min(len(a), len(b)) > 0
+        allowed = [s for s in starts if tokens[:s] != tokens[s:]]
+        if allowed:
+            assert len(a) in allowed
+            sentence_splits += 1
+        elif any(t < 1000 for t in tokens[1:]) and len(tokens) > 3:
+            assert tokens[len(a)] < 1000 or tokens[: len(a)] == tokens[len(a) :]
+            word_splits += 1
+    assert min(word_splits, sentence_splits) > 0.2 * ROWS
+    # 1000 draws: five standard errors are 0.08.
+    assert labels.mean() == pytest.approx(0.5, abs=0.08)
+    assert all(value.shape[0] == ROWS for value in batch.values())
+
+
+def test_boundaries_are_drawn_uniformly(table):
+    chunk = (list(range(10, 60)), [5, 20, 48])
+    batch = examples_of([chunk] * ROWS, table)
+    split = [
+        len(b if label else a)
+        for (a, b), label in zip(
+            segments_of(batch), batch["sentence_order_labels"], strict=True
+        )
+    ]
+    places, counts = np.unique(split, return_counts=True)
+    assert places.tolist() == [5, 20, 48]
+    # Five standard errors of a share of a third.
+    np.testing.assert_allclose(counts / ROWS, 1 / 3, atol=0.075)
+
+
+def test_nsp_takes_second_segments_of_other_documents(chunks, table):
+    documents = [row // 3 for row in range(ROWS)]
+    batch = examples_of(chunks, table, order="nsp", documents=documents)
+    labels = batch["sentence_order_labels"]
+    assert labels.mean() == pytest.approx(0.5, abs=0.08)
+    places = {}  # first tokens of a suffix -> documents that have it
+    for row, (tokens, _) in enumerate(chunks[200:], 200):
+        for split in range(1, len(tokens)):
+            key = tuple(tokens[split : split + 3])
+            places.setdefault(key, set()).add(row // 3)
+    pairs = segments_of(batch)
+    for row in range(200, ROWS):
+        a, b = pairs[row]
+        tokens = chunks[row][0]
+        assert tokens[: len(a)] == a
+        if labels[row]:
+            if len(b) >= 3 and b[0] > 6:
+                assert places[tuple(b[:3])] != {row // 3}
+        else:
+            assert tokens == a + b
+
+
+def test_nsp_in_a_batch_of_one_document_keeps_the_order(chunks, table):
+    documents = [0] * ROWS
+    batch = examples_of(chunks, table, order="nsp", documents=documents)
+    assert not batch["sentence_order_labels"].any()
+
+
+def test_without_sentence_order_there_is_one_segment(table):
+    tokens = [*range(10, 40), SEP, *range(50, 81)]
+    assert len(tokens) == SEQ - 2
+    batch = examples_of(
+        [(tokens, [4, 31])] * ROWS, table, order="none", masked_lm_prob=0.5
+    )
+    assert restored(batch) == [[CLS, *tokens, SEP]] * ROWS
+    assert not batch["input_type_ids"].any()
+    assert not batch["sentence_order_labels"].any()
+    # Never the [SEP] between documents.
+    assert not (batch["masked_lm_ids"] == SEP).any()
+    assert (batch["masked_lm_positions"] != 31).all()
+
+
+def test_draws_follow_from_the_seed(chunks, table):
+    first, again, other = (
+        examples_of(chunks, table, seed) for seed in (1, 1, 2)
+    )
+    for name, value in first.items():
+        np.testing.assert_array_equal(value, again[name], name)
+        if name not in ("input_mask", "masked_lm_weights"):
+            assert (value != other[name]).any(), name
+    tf.random.set_seed(7)  # has no influence
+    np.testing.assert_array_equal(
+        examples_of(chunks, table, 1)["input_word_ids"],
+        first["input_word_ids"],
+    )

@@ -1,0 +1,188 @@
+"""Records of text, from `create-data --masking=dynamic` to batches."""
+
+import itertools
+import shutil
+
+import numpy as np
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.pretraining import create_data, record_batches, record_files
+from albert_tf.pretraining.records import open_records, pretraining_dataset
+
+BATCH = 16
+
+
+@pytest.fixture
+def small_parts(monkeypatch):
+    """Several blocks, shuffle buffers and groups, also of a small corpus."""
+    monkeypatch.setattr(create_data, "_MIN_BLOCK_BYTES", 8000)
+    monkeypatch.setattr(create_data, "_MAX_BLOCK_BYTES", 8000)
+    monkeypatch.setattr(record_files, "SHUFFLE_BUFFER", 150)
+    monkeypatch.setattr(record_batches, "GROUP_RECORDS", 40)
+
+
+@pytest.fixture
+def make(create, small_parts):
+    def run(name="text", **settings):
+        settings = {"heldout_fraction": 0.2} | settings
+        return create(name, masking="dynamic", **settings)
+
+    return run
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def batches(folder, count=-1, **settings):
+    dataset = pretraining_dataset(folder, global_batch_size=BATCH, **settings)
+    return list(dataset.take(count).as_numpy_iterator())
+
+
+def chunks_of(found):
+    """Returns the text of every row before it was masked and swapped."""
+    chunks = []
+    for batch in found:
+        ids = batch["input_word_ids"].copy()
+        rows, slots = np.nonzero(batch["masked_lm_weights"])
+        columns = batch["masked_lm_positions"][rows, slots]
+        ids[rows, columns] = batch["masked_lm_ids"][rows, slots]
+        for row, mask, types, label in zip(
+            ids,
+            batch["input_mask"] == 1,
+            batch["input_type_ids"] == 1,
+            batch["sentence_order_labels"],
+            strict=True,
+        ):
+            a, b = row[mask & ~types][1:-1], row[mask & types][:-1]
+            chunks.append(tuple(np.r_[b, a] if label else np.r_[a, b]))
+    return chunks
+
+
+def test_equal_bytes_whatever_the_number_of_workers(make):
+    one, two = (
+        contents(make(f"{workers}", num_workers=workers)[0])
+        for workers in (1, 2)
+    )
+    assert one == two
+
+
+def test_an_epoch_has_every_token_once_and_each_other_masks(
+    make, documents, small_tokenizer
+):
+    folder, manifest = make(heldout_fraction=0.0)
+    counts = manifest["splits"]["train"]["counts"]
+    assert manifest["splits"]["train"]["kept_fraction"] > 0.99
+    total = counts["instances"]
+    wanted = sorted(
+        itertools.chain(
+            *(ids for text in documents for ids in small_tokenizer.encode(text))
+        )
+    )
+    found = batches(folder, count=2 * total // BATCH + 1)
+    epochs = chunks_of(found)[:total], chunks_of(found)[total : 2 * total]
+    assert sorted(epochs[0]) == sorted(epochs[1])
+    assert epochs[0] != epochs[1]
+    tokens = sorted(itertools.chain(*epochs[0]))
+    assert len(tokens) == counts["kept_tokens"]
+    missing = len(wanted) - len(tokens)
+    assert missing <= 2 * counts["dropped_chunks"]
+    rows = [
+        {row.tobytes() for batch in part for row in batch["input_word_ids"]}
+        for part in (found[: len(found) // 2], found[len(found) // 2 :])
+    ]
+    assert len(rows[0] & rows[1]) < 0.02 * total
+
+
+@pytest.mark.parametrize("start", [1, 7, 13, 14, 60])
+def test_a_resumed_run_sees_the_same_batches(make, start):
+    folder, manifest = make()
+    total = manifest["splits"]["train"]["counts"]["instances"]
+    assert 150 < total < 60 * BATCH  # more than a buffer, and two epochs
+    whole = batches(folder, count=64, seed=3)
+    resumed = batches(folder, count=64 - start, seed=3, start_step=start)
+    for one, other in zip(whole[start:], resumed, strict=True):
+        for name, values in one.items():
+            np.testing.assert_array_equal(values, other[name], name)
+    different = batches(folder, count=1, seed=4)[0]["input_word_ids"]
+    assert (different != whole[0]["input_word_ids"]).any()
+
+
+def test_shapes_are_static(make):
+    spec = pretraining_dataset(make()[0], global_batch_size=8).element_spec
+    assert {name: tuple(tensor.shape) for name, tensor in spec.items()} == {
+        "input_word_ids": (8, 64),
+        "input_mask": (8, 64),
+        "input_type_ids": (8, 64),
+        "masked_lm_positions": (8, 10),
+        "masked_lm_ids": (8, 10),
+        "masked_lm_weights": (8, 10),
+        "sentence_order_labels": (8,),
+    }
+
+
+@pytest.mark.parametrize("sentence_order", ["sop", "nsp", "none"])
+def test_held_out_records_are_masked_as_in_training(
+    make, read_records, sentence_order
+):
+    folder, manifest = make(sentence_order=sentence_order)
+    split = manifest["splits"]["heldout"]
+    written = read_records(*sorted(folder.glob("heldout-*")))
+    assert len(written["input_ids"]) == split["counts"]["instances"]
+    assert written["masked_lm_weights"].sum() == split["counts"]["predictions"]
+    labels = written["next_sentence_labels"][:, 0]
+    assert split["labels"]["1"] == labels.sum()
+    assert (labels.sum() > 0) == (sentence_order != "none")
+    boundary = written["token_boundary"]
+    assert boundary[:, 0].all()
+    assert not (boundary & (1 - written["input_mask"])).any()
+    # Equal expectations in training; the counts are of a hundred records.
+    train = manifest["splits"]["train"]
+    assert train["masking_rate"] == pytest.approx(
+        split["masking_rate"], rel=0.03
+    )
+    found = batches(folder, split="heldout", training=False)
+    ids = np.concatenate([batch["input_word_ids"] for batch in found])
+    np.testing.assert_array_equal(ids, written["input_ids"])
+    assert open_records(folder).baselines()["mlm_unigram_accuracy"] > 0
+
+
+def test_a_pass_over_the_training_split_is_always_the_same(make):
+    folder, manifest = make()
+    first = batches(folder, training=False)
+    again = batches(folder, training=False)
+    total = manifest["splits"]["train"]["counts"]["instances"]
+    assert sum(len(batch["input_mask"]) for batch in first) == total
+    for one, other in zip(first, again, strict=True):
+        np.testing.assert_array_equal(
+            one["input_word_ids"], other["input_word_ids"]
+        )
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"masking": "static"}, "text, to be masked in training, but"),
+        ({"ngram": 2}, "made with ngram=2, but"),
+        ({"sentence_order": "nsp"}, "made with sentence_order=nsp, but"),
+    ],
+)
+def test_data_that_do_not_go_together(create, make, settings, message):
+    folder, _ = make()
+    other, _ = create("other", **{"masking": "dynamic"} | settings)
+    with pytest.raises(InputError, match=message):
+        open_records([str(folder), str(other)])
+
+
+def test_text_without_its_manifest(make, tmp_path):
+    folder, _ = make()
+    path = next(folder.glob("pretraining-*"))
+    shutil.copy(path, tmp_path / "alone.tfrecord")
+    with pytest.raises(InputError, match="name the folder"):
+        open_records(tmp_path / "alone.tfrecord")
+
+
+def test_flags_of_static_masking_are_refused(create):
+    with pytest.raises(InputError, match="unless masking=static"):
+        create(masking="dynamic", one_sentence_chunks="random_next")
