@@ -6,11 +6,12 @@ import dataclasses
 import glob
 import gzip
 import hashlib
+import io
 import os
 import pathlib
 import zlib
 from collections.abc import Iterable, Iterator
-from typing import IO, get_args
+from typing import get_args
 
 import sentencex
 
@@ -165,7 +166,9 @@ def _read_lines(path: pathlib.Path) -> Iterator[str]:
         ) from None
 
 
-def _pieces_of_lines(file: IO[bytes]) -> Iterator[tuple[int, int, bytes]]:
+def _pieces_of_lines(
+    file: io.BufferedReader | gzip.GzipFile,
+) -> Iterator[tuple[int, int, bytes]]:
     """Yields lines, those of more than `MAX_LINE_BYTES` in pieces.
 
     A piece ends after a blank or, where there is none, after a character.
