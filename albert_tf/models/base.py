@@ -325,7 +325,7 @@ class AlbertModel(keras.Model):
             name: keras.Input(shape, dtype="int32", name=name)
             for name in self.INPUTS
         }
-        outputs = self(inputs)
+        outputs = self.__call__(inputs)
         if isinstance(outputs, Mapping):
             outputs = {
                 name: output

@@ -55,8 +55,8 @@ class Interval:
         """
         # At once, so that rounding does not depend on how they were launched.
         rows = np.concatenate(self._rows)
-        totals = np.sum(rows, axis=0, dtype=np.float64)
-        sums = dict(zip(names, totals, strict=True))
+        totals = np.asarray(np.sum(rows, axis=0, dtype=np.float64))
+        sums: dict[str, np.ndarray] = dict(zip(names, totals, strict=True))
         tokens = sums.pop(TOKENS, None)
         values = means(sums)
         examples = len(rows) * self._batch_size

@@ -91,7 +91,7 @@ class RunFolder:
                     os.path.join(self._path, name), self._files[name]
                 )
             if self._old["settings"] != self._settings:
-                self._write_record(self._old | {"settings": self._settings})
+                self._write_record({**self._old, "settings": self._settings})
             return
         tf.io.gfile.makedirs(self._path)
         for name in self._old.get("files", ()):
