@@ -81,6 +81,15 @@ def test_a_cased_module(tmp_path, cased):
     assert lower_cases_text(read_saved_model(tmp_path)) is not cased
 
 
+def test_a_constant_of_any_size(tmp_path):
+    """One number that stands for 2^40 of them."""
+    node = query(0, 3)
+    del node.attr["value"].tensor.tensor_shape.dim[:]
+    node.attr["value"].tensor.tensor_shape.dim.add(size=1 << 40)
+    with pytest.raises(InputError, match="is not the scalar or shape that"):
+        facts_of_nodes([node])
+
+
 def test_layers_and_heads():
     nodes = [query(layer, 3) for layer in range(12)]
     facts = facts_of_nodes(nodes)
