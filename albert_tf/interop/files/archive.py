@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import io
 import os
 import pathlib
 import tarfile
 import tempfile
 import zlib
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import IO
 
 from albert_tf.errors import InputError
 from albert_tf.interop.files.file_types import file_kind
@@ -76,13 +77,16 @@ class UnpackedArchive:
             raise InputError(text) from None
 
 
-class _Bounded:
+class _Bounded(io.RawIOBase):
     """A stream that fails after a number of bytes."""
 
-    def __init__(self, stream: BinaryIO, limit: int, source: str):
+    def __init__(
+        self, stream: IO[bytes] | gzip.GzipFile, limit: int, source: str
+    ):
+        super().__init__()
         self._stream, self._left, self._source = stream, limit, source
 
-    def read(self, size: int) -> bytes:
+    def read(self, size: int = -1) -> bytes:
         content = self._stream.read(size)
         self._left -= len(content)
         if self._left < 0:

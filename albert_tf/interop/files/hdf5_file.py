@@ -75,7 +75,8 @@ def _datasets(file: h5py.File, path: str) -> Iterator[tuple[str, h5py.Dataset]]:
     """Yields the path and the dataset of each, after checking its storage."""
     import h5py
 
-    pending, seen = [("", file["/"])], set()
+    pending: list[tuple[str, h5py.Group]] = [("", file)]
+    seen: set[h5py.HLObject] = set()
     while pending:
         prefix, group = pending.pop()
         for name in group:
@@ -86,13 +87,13 @@ def _datasets(file: h5py.File, path: str) -> Iterator[tuple[str, h5py.Dataset]]:
                     "themselves, in this file"
                 )
             item = group[name]
-            address = h5py.h5o.get_info(item.id).addr
-            if address in seen or len(seen) >= _MAX_OBJECTS:
+            if item in seen or len(seen) >= _MAX_OBJECTS:
                 raise InputError(
                     f"{path}: {inside} has two names, or is one of more than "
                     f"{_MAX_OBJECTS:,} objects"
                 )
-            seen.add(address)
+            # Items are equal if they have one address in the file.
+            seen.add(item)
             if isinstance(item, h5py.Group):
                 pending.append((f"{inside}/", item))
             elif isinstance(item, h5py.Dataset):

@@ -95,4 +95,4 @@ def save_safetensors(
 
 
 def _crc32(array: np.ndarray) -> str:
-    return f"{zlib.crc32(np.ascontiguousarray(array).view(np.uint8)):08x}"
+    return f"{zlib.crc32(np.ascontiguousarray(array).view(np.uint8).data):08x}"

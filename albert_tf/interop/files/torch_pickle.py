@@ -293,7 +293,7 @@ def _check_limits(stream: io.BytesIO) -> None:
             raise RefusedError("its pickle holds a huge integer")
         if name in ("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"):
             # The unpickler allocates what these announce.
-            index = len(memo) if name == "MEMOIZE" else argument
+            index = len(memo) if argument is None else int(argument)
             if index > size:
                 raise ValueError("its memo is larger than the pickle")
             memo[index] = stack[-1]
@@ -302,7 +302,7 @@ def _check_limits(stream: io.BytesIO) -> None:
         if name in _KEYS and any(popped[_KEYS[name]]):
             raise RefusedError(_TUPLE_KEY)
         if name in ("GET", "BINGET", "LONG_BINGET"):
-            stack.append(memo[argument])
+            stack.append(memo[int(argument or 0)])
         else:
             is_tuple = name in _TUPLES
             stack += [
