@@ -92,6 +92,8 @@ def _configs(names: Sequence[str]) -> dict[str, AlbertConfig]:
 
 
 def _print_runs(folders: Sequence[str], given: AnalyzeFlags) -> None:
+    if given.output is not None:
+        check_not_input(given.output, folders)
     # Imported here: matplotlib and TensorFlow take seconds.
     import_tensorflow()
     from albert_tf.analysis.curves import plot_runs
@@ -104,7 +106,6 @@ def _print_runs(folders: Sequence[str], given: AnalyzeFlags) -> None:
     runs = read_runs(folders)
     print(run_table(runs, known), flush=True)
     if given.output is not None:
-        check_not_input(given.output, folders)
         plot_runs(runs, given.output, known)
         print(f"wrote {given.output}")
 

@@ -24,7 +24,7 @@ class DemoConfig:
         None,
         "Folder to make; default: runs/demo, or with a number after it.",
     )
-    vocab_size: int = setting(4000, "Number of pieces.", bounds="[1, inf)")
+    vocab_size: int = setting(4000, "Number of pieces.", bounds="[13, inf)")
     num_train_steps: int = setting(
         3000, "Steps of the pretraining.", bounds="[1, inf)"
     )

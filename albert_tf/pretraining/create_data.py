@@ -17,7 +17,7 @@ import numpy as np
 import tqdm
 
 from albert_tf.errors import InputError
-from albert_tf.files import check_space, local_path, sha256
+from albert_tf.files import check_not_input, check_space, local_path, sha256
 from albert_tf.folders import (
     check_replaceable,
     replace_folder,
@@ -99,7 +99,9 @@ def create_pretraining_data(
     new_files = {*contents, *itertools.chain(*shards.values())}
     needed = _least_bytes(config, files)
     with temporary_folder(folder, needed) as temporary:
-        _replaced_files(folder, new_files, config.overwrite)
+        old = _replaced_files(folder, new_files, config.overwrite)
+        for name in {*old, *new_files, MANIFEST_NAME}:
+            check_not_input(folder / name, files)
         check_space(folder, needed)
         paths = {
             split: [temporary / name for name in names]

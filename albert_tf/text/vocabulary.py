@@ -32,7 +32,9 @@ class VocabularyConfig:
     """
 
     vocab_size: int = setting(
-        30_000, "Number of pieces, special ones included.", bounds="[1, inf)"
+        30_000,
+        "Number of pieces, the 12 special ones included.",
+        bounds="[13, inf)",
     )
     do_lower_case: bool = setting(True, "Lower-case all text.")
     strip_accents: bool = setting(

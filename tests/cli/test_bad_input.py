@@ -1,6 +1,7 @@
 """What users get wrong: one line, exit status 2, and nothing written."""
 
 import importlib.util
+import json
 import os
 import pathlib
 import shlex
@@ -20,6 +21,9 @@ def folder(folder, python_lines):
     (folder / "text.txt").write_text("\n".join(python_lines), "utf-8")
     (folder / "empty.txt").write_text("")
     (folder / "config.json").write_text("{not json")
+    (folder / "scored").mkdir()
+    line = {"step": 5, "time": 1.0, "split": "eval", "values": {"loss": 2}}
+    (folder / "scored" / "metrics.jsonl").write_text(f"{json.dumps(line)}\n")
     (folder / "binary").write_bytes(bytes(range(256)))
     _write_without_mask(
         (folder / "spiece.model").read_bytes(), folder / "no_mask.model"
@@ -72,6 +76,7 @@ LONG = "n" * 300
 # begin with, so that each row has what is wrong alone.
 BAD_INPUT = {
     "train-vocab": [
+        ("--output=spiece --input=spiece.vocab", "would destroy the input"),
         ("", "--input and --output are required"),
         ("--output=x --input=absent.txt", "absent.txt: no such file"),
         ("--output=x --input=text.txt,,text.txt", "has an empty path"),
@@ -81,7 +86,7 @@ BAD_INPUT = {
     VOCAB: [
         ("--vocab_size=90000", "90000"),
         ("--vocab_size=2147483648", "at most 2,147,483,647"),
-        ("--vocab_size=0", "vocab_size=0 must be at least 1"),
+        ("--vocab_size=0", "vocab_size=0 must be at least 13"),
         ("--vocab_size=many", "--vocab_size=many must be an integer"),
         ("--character_coverage=nan", "must be finite and in [0.98, 1]"),
         ("--text_format=xml", "--text_format=xml must be one of lines, prose"),
@@ -103,6 +108,10 @@ BAD_INPUT = {
             "--input=text.txt --spm_model_file=spiece.model --output=data",
             "data",
         ),
+    ],
+    f"{CREATE} --output=data --overwrite": [
+        ("--input=data/manifest.json", "would destroy the input"),
+        ("--input=data/*.tfrecord", "would destroy the input"),
     ],
     CREATE: [
         ("--input=absent.txt", "absent.txt"),
@@ -244,6 +253,7 @@ BAD_INPUT = {
             "train_batch_size=0 must be at least 1",
         ),
         ("run data --output=curves.png", "data"),
+        ("run scored --output=scored/metrics.jsonl", "would destroy the input"),
         ("run data --output=", "output='' must not be empty"),
     ],
     "demo": [

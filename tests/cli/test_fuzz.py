@@ -7,9 +7,12 @@
 import contextlib
 import importlib
 import os
+import pathlib
 import random
 import shlex
+import shutil
 import stat
+import tarfile
 
 import pytest
 
@@ -33,6 +36,14 @@ PATHS = (
     *("gs://", "hf://", "kaggle://", "://", "text.txt,", "*", "[", "new"),
     *("text.txt/x", "data/manifest.json", "~", "$HOME", "-", "--", "new\n"),
 )
+# Runs, models, exports and records, of version 0.1.
+OLD = pathlib.Path(__file__).parents[1] / "compatibility" / "data" / "31816b2"
+USABLE = (
+    *("old/run", "old/records", "old/pretrainer", "old/exports/task_classes"),
+    *("old/finetuned/classes", "old/finetuned/joint_spans", "old/seeds"),
+    *("old/interrupted/words", "old/finetuned/number,old/finetuned/number"),
+    *("tasks/classes.csv", "tasks/squad2.json", "tasks/words.txt", "tasks"),
+)
 # What could take long, or asks a network, is left out.
 LEFT_OUT = {"tpu", "gcp_project", "tpu_zone", "debug", "num_workers"}
 WHOLE = ("parameters", "memory", "run", "data", "start", "", "absent")
@@ -47,6 +58,9 @@ def folder(folder):
     (folder / "config.json").write_text('{"hidden_size": [], "vocab_size": 1}')
     (folder / "squad.json").write_text('{"data": [{"paragraphs": 5}]}')
     (folder / "train.csv").write_text("text,label\na,b\nc,d\n")
+    with tarfile.open(OLD / "artifacts.tar.xz") as archive:
+        archive.extractall(folder / "old", filter="data")
+    shutil.copytree(OLD / "tasks", folder / "tasks")
     (folder / "loop").symlink_to("loop")
     with contextlib.suppress(PermissionError):  # The device is /dev/null.
         os.mknod(folder / "device", stat.S_IFCHR | 0o666, os.makedev(1, 3))
@@ -84,6 +98,8 @@ def _value(setting, rng):
         return rng.choice(setting.choices)
     if setting.type in (int, float, bool) and rng.random() < 0.95:
         return rng.choice(NUMBERS)
+    if rng.random() < 0.5:
+        return rng.choice(USABLE)
     return rng.choice(PATHS if rng.random() < 0.95 else NUMBERS)
 
 
