@@ -122,7 +122,16 @@ SPLIT = {
 MANIFEST = {
     "format": "albert_tf pretraining data",
     "version": 1,
-    "settings": {"sentence_order": "sop"},
+    "settings": {
+        "sentence_order": "sop",
+        "masking": "dynamic",
+        "max_seq_length": 32,
+        "max_predictions_per_seq": 5,
+        "masked_lm_prob": 0.15,
+        "ngram": 3,
+        "favor_shorter_ngram": True,
+        "do_whole_word_mask": True,
+    },
     "tokenizer": {"file": "spiece.model", "vocab_size": 9},
     "splits": {"train": SPLIT},
 }

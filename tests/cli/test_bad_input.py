@@ -41,7 +41,6 @@ def folder(folder, python_lines):
             tokenizer=AlbertTokenizer.from_file(folder / "spiece.model"),
             max_seq_length=32,
             max_predictions_per_seq=5,
-            dupe_factor=1,
         )
     )
     return folder
