@@ -143,6 +143,7 @@ _KERAS_CLASSES = (
     "AlbertClassifier",
     "AlbertEncoder",
     "AlbertMultipleChoice",
+    "AlbertPreprocessor",
     "AlbertPretrainer",
     "AlbertSpanLabeler",
     "AlbertTokenClassifier",
