@@ -119,25 +119,22 @@ def config():
     )
 
 
+def perturbed(model, seed):
+    """Moves weights far from zeros and ones, so that each shows in outputs."""
+    rng = np.random.default_rng(seed)
+    for weight in model.weights:
+        weight.assign(weight + rng.normal(0, 0.2, weight.shape))
+    return model
+
+
 @pytest.fixture(scope="session")
 def perturb():
-    """Returns `perturb(model, seed)`, which returns the model.
-
-    Its weights are then far from zeros and ones, so that each shows in outputs.
-    """
-
-    def perturb(model, seed):
-        rng = np.random.default_rng(seed)
-        for weight in model.weights:
-            weight.assign(weight + rng.normal(0, 0.2, weight.shape))
-        return model
-
-    return perturb
+    return perturbed
 
 
 @pytest.fixture(scope="session")
-def pretrainer(config, perturb):
-    return perturb(AlbertPretrainer(config), 1)
+def pretrainer(config):
+    return perturbed(AlbertPretrainer(config), 1)
 
 
 @pytest.fixture(scope="session")
