@@ -73,8 +73,8 @@ def check_model(content: bytes) -> None:
       content: a serialized SentencePiece model, possibly.
 
     Raises:
-      ValueError: a piece is too long or has no finite score, there are too many
-        pieces, or the charsmap refers to what is not in it.
+      ValueError: a piece is too long, not UTF-8 or has no finite score, there
+        are too many pieces, or the charsmap refers to what is not in it.
     """
     num_pieces = 0
     for size in _piece_sizes(content):
@@ -92,6 +92,9 @@ def check_model(content: bytes) -> None:
     except DecodeError:
         return
     for i, piece in enumerate(model.pieces):
+        # Of what is not UTF-8, Protocol Buffers returns the bytes.
+        if not isinstance(piece.piece, str):
+            raise ValueError(f"piece {i} is not UTF-8")
         if not math.isfinite(piece.score):
             raise ValueError(f"the score of piece {i} is {piece.score}")
     _check_charsmap(model.normalizer_spec.precompiled_charsmap)

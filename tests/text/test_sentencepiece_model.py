@@ -100,6 +100,12 @@ def test_refuses_what_would_end_the_process(changed, edit, message):
         AlbertTokenizer(changed(edit), name="here")
 
 
+def test_refuses_a_piece_that_is_not_text(comma_model):
+    content = comma_model.read_bytes().replace("▁2000,".encode(), b"\xff" * 8)
+    with pytest.raises(InputError, match="piece [0-9]+ is not UTF-8"):
+        AlbertTokenizer(content)
+
+
 def test_refuses_more_pieces_than_a_vocabulary_has():
     content = b"\x0a\x00" * (MAX_PIECES + 1)  # 4 MB, of empty pieces
     with pytest.raises(InputError, match="more than 1,048,576 pieces"):
