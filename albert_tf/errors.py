@@ -38,6 +38,7 @@ def import_package(name: str, purpose: str = "scores") -> types.ModuleType:
         return importlib.import_module(name)
     except ImportError as error:
         package = name.partition(".")[0]
+        package = name if package == "backports" else package
         project = {"sklearn": "scikit-learn"}.get(package, package)
         raise InputError(
             f"{purpose} need {package}, which cannot be imported ({error}): "

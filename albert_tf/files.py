@@ -340,9 +340,9 @@ def creating(path: Path) -> Iterator[None]:
 
 
 def sha256(path: Path) -> str:
-    """Returns the hexadecimal SHA-256 of a file."""
+    """Returns the hexadecimal SHA-256 of a local or remote file."""
     digest = hashlib.sha256()
-    with open(path, "rb") as file:
+    with _open(path, "rb") as file:
         while chunk := file.read(1 << 20):
             digest.update(chunk)
     return digest.hexdigest()

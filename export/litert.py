@@ -35,7 +35,8 @@ from albert_tf.finetuning.model_folder import FinetunedModel
 from albert_tf.finetuning.task_type import TaskType
 from albert_tf.folders import new_folder
 from albert_tf.interop.checkpoint import Checkpoint
-from albert_tf.pretraining.documents import find_text_files, read_documents
+from albert_tf.pretraining.documents import read_documents
+from albert_tf.pretraining.text_files import find_text_files
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.tokenizer_files import tokenizer_files
 

@@ -27,6 +27,7 @@ PINS = {
     "notebooks": "requirements.txt",
     "plots": "requirements.txt",
     "tasks": "requirements.txt",
+    "zstd": "requirements.txt",
     "dev": "requirements.txt",
     "bench": "requirements-peers.txt",
 }

@@ -9,6 +9,7 @@ from typing import Literal
 
 from albert_tf.cli.flags import CommandFlags
 from albert_tf.pretraining.data_config import PretrainingDataConfig
+from albert_tf.pretraining.documents import describe_oddities
 from albert_tf.settings import described, setting
 
 
@@ -53,6 +54,8 @@ def main(flags: CommandFlags) -> None:
     )
     config = flags.build(PretrainingDataConfig, tokenizer=tokenizer)
     manifest = create_pretraining_data(config, progress=sys.stderr.isatty())
+    for line in describe_oddities(manifest["oddities"]):
+        print(line)
     for split, description in manifest["splits"].items():
         counts = description["counts"]
         print(

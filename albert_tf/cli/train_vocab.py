@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 
 from albert_tf.cli.flags import CommandFlags
 from albert_tf.files import check_not_input
 from albert_tf.pretraining.data_config import TextConfig
-from albert_tf.pretraining.documents import find_text_files, read_documents
+from albert_tf.pretraining.documents import describe_oddities, read_corpus
+from albert_tf.pretraining.text_files import find_text_files
 from albert_tf.settings import described
 from albert_tf.text.vocabulary import (
     VocabularyConfig,
@@ -35,11 +37,13 @@ def main(flags: CommandFlags) -> None:
     files = find_text_files(text.input)
     for path in vocabulary_files(output):
         check_not_input(path, files)
+    oddities: collections.Counter[str] = collections.Counter()
     sentences = (
         sentence
-        for file in files
-        for document in read_documents(file, text.text_format, text.language)
+        for document in read_corpus(files, text, oddities)
         for sentence in document
     )
     path = train_vocabulary(sentences, output, config)
+    for line in describe_oddities(oddities):
+        print(line)
     print(f"wrote {path}")

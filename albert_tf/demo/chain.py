@@ -29,9 +29,10 @@ from albert_tf.export.export import export
 from albert_tf.pretraining.config import PretrainConfig
 from albert_tf.pretraining.create_data import create_pretraining_data
 from albert_tf.pretraining.data_config import PretrainingDataConfig
-from albert_tf.pretraining.documents import find_text_files, read_documents
+from albert_tf.pretraining.documents import read_documents
 from albert_tf.pretraining.evaluate import evaluate_pretraining
 from albert_tf.pretraining.records import open_records
+from albert_tf.pretraining.text_files import find_text_files
 from albert_tf.pretraining.train import pretrain
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
@@ -118,9 +119,7 @@ def _stage(stages: dict[str, float], name: str, what: str) -> Iterator[None]:
 def _write_text(config: DemoConfig, folder: pathlib.Path):
     if config.input is None:
         return write_default_text(folder)
-    return write_user_text(
-        folder, config.input, config.text_format, config.language
-    )
+    return write_user_text(folder, config.input, config)
 
 
 def _train_tokenizer(config, files, folder) -> Tokenizer:

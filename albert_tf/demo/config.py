@@ -5,21 +5,20 @@ from __future__ import annotations
 import dataclasses
 import os
 
-from albert_tf.pretraining.data_config import TextFormat
-from albert_tf.settings import check_settings, setting
+from albert_tf.pretraining.data_config import ReadingConfig, TextFormat
+from albert_tf.settings import setting
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class DemoConfig:
+class DemoConfig(ReadingConfig):
     """Settings of the demo: the flags of `albert demo`."""
 
     input: str | None = setting(
-        None, "Your text files: glob patterns separated by commas."
+        None,
+        "Your text files: glob patterns separated by commas; default: text of "
+        "installed packages.",
     )
-    text_format: TextFormat = setting(
-        "prose", "How they are written; see `albert create-data --help`."
-    )
-    language: str = setting("en", "ISO 639 code of its language.")
+    text_format: TextFormat = "prose"
     output: str | os.PathLike[str] | None = setting(
         None,
         "Folder to make; default: runs/demo, or with a number after it.",
@@ -32,6 +31,3 @@ class DemoConfig:
         1200, "Passages that the classifier trains on.", bounds="[1, inf)"
     )
     seed: int = setting(1, "Seed of everything random.", bounds=f"[0, {2**31})")
-
-    def __post_init__(self) -> None:
-        check_settings(self)

@@ -14,7 +14,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from albert_tf.pretraining.documents import find_text_files, read_documents
+from albert_tf.pretraining.data_config import ReadingConfig
+from albert_tf.pretraining.documents import read_corpus, read_documents
+from albert_tf.pretraining.text_files import find_text_files
 
 # Some books are one document. Cut into pieces, some of them can be held out.
 _MAX_SENTENCES = 60
@@ -40,12 +42,12 @@ def write_default_text(folder: pathlib.Path) -> list[pathlib.Path]:
 
 
 def write_user_text(
-    folder: pathlib.Path, patterns: str, text_format: str, language: str
+    folder: pathlib.Path, patterns: str, config: ReadingConfig
 ) -> list[pathlib.Path]:
     """Writes the user's text as one file of lines for each of their files."""
     files = []
     for number, path in enumerate(find_text_files(patterns)):
-        documents = read_documents(path, text_format, language)
+        documents = read_corpus([path], config)
         files.append(_write(folder, f"{number:03}", documents))
     return files
 

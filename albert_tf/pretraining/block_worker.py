@@ -75,7 +75,24 @@ class BlockWorker:
 
     def __init__(self, config: PretrainingDataConfig):
         self.config = config
-        self.table = VocabularyTable.from_tokenizer(config.tokenizer)
+        tokenizer = config.tokenizer
+        self.table = VocabularyTable.from_tokenizer(tokenizer)
+        # Text is text: what spells [SEP] in it must not become one.
+        self.tokenizer = (
+            tokenizer.with_settings(match_special_tokens=False)
+            if tokenizer.match_special_tokens
+            else tokenizer
+        )
+        self.control_pieces = [
+            tokenizer.id_to_piece(index)
+            for index in (
+                tokenizer.pad_id,
+                tokenizer.unk_id,
+                tokenizer.cls_id,
+                tokenizer.sep_id,
+                tokenizer.mask_id,
+            )
+        ]
 
     def __call__(self, block: TextBlock) -> BlockRecords:
         """Makes all passes' records of a block.
@@ -85,13 +102,19 @@ class BlockWorker:
         config = self.config
         num_shards = config.shards_of_splits()[block.split]
         documents = TokenizedDocuments.from_text(
-            block.documents, config.tokenizer, block.index * _MAX_DOCUMENTS
+            block.documents, self.tokenizer, block.index * _MAX_DOCUMENTS
         )
         seed = (config.seed, SPLIT_TAGS[block.split], block.index)
         counts = collections.Counter(
             documents=documents.num_documents,
             sentences=documents.num_sentences,
             tokens=len(documents.tokens),
+            control_pieces=sum(
+                sentence.count(piece)
+                for document in block.documents
+                for sentence in document
+                for piece in self.control_pieces
+            ),
         )
         label_counts = np.zeros(len(self.table.word_starts), np.int64)
         shards: list[list[bytes]] = [[] for _ in range(num_shards)]

@@ -31,7 +31,7 @@ from albert_tf.pretraining.block_worker import (
     start_worker,
 )
 from albert_tf.pretraining.data_config import PretrainingDataConfig
-from albert_tf.pretraining.documents import find_text_files, read_blocks
+from albert_tf.pretraining.documents import make_blocks, read_corpus
 from albert_tf.pretraining.heldout_records import HeldoutMasker
 from albert_tf.pretraining.manifest import (
     MANIFEST_NAME,
@@ -43,6 +43,13 @@ from albert_tf.pretraining.manifest import (
     shard_names,
 )
 from albert_tf.pretraining.record_writer import ShardWriter
+from albert_tf.pretraining.text_files import (
+    COMPRESSION_RATIO,
+    TextPath,
+    find_text_files,
+    is_compressed,
+    size_of,
+)
 from albert_tf.text.tokenizer_files import tokenizer_files
 
 # One block's records of all passes are in memory at once, about twice the
@@ -51,8 +58,6 @@ from albert_tf.text.tokenizer_files import tokenizer_files
 _BLOCK_PASS_BYTES = 16 << 20
 _MAX_BLOCK_BYTES = 1 << 20
 _MIN_BLOCK_BYTES = 1 << 18
-
-_GZIP_RATIO = 3  # of text, roughly
 
 # masking -> why a chunk makes no record, and what helps.
 _SINGLE = {
@@ -107,11 +112,14 @@ def create_pretraining_data(
             split: [temporary / name for name in names]
             for split, names in shards.items()
         }
-        splits, label_counts = _write_splits(config, files, paths, progress)
+        splits, label_counts, oddities = _write_splits(
+            config, files, paths, progress
+        )
         manifest = build_manifest(
             settings=config.settings(),
             tokenizer=config.tokenizer,
             inputs=_describe_inputs(files, config.num_workers),
+            oddities=oddities,
             splits=splits,
             label_counts=label_counts,
         )
@@ -125,9 +133,7 @@ def create_pretraining_data(
     return manifest
 
 
-def _least_bytes(
-    config: PretrainingDataConfig, files: list[pathlib.Path]
-) -> int:
+def _least_bytes(config: PretrainingDataConfig, files: list[TextPath]) -> int:
     """Returns an estimate of the bytes to write, which is rather low.
 
     Masked records of English text have 1.7 times its bytes at 512 tokens, less
@@ -135,7 +141,7 @@ def _least_bytes(
     compressed only at the end.
     """
     text = sum(
-        path.stat().st_size * (_GZIP_RATIO if path.suffix == ".gz" else 1)
+        size_of(path) * (COMPRESSION_RATIO if is_compressed(path) else 1)
         for path in files
     )
     heldout = config.heldout_fraction
@@ -185,17 +191,20 @@ def _replaced_files(
 
 def _write_splits(
     config: PretrainingDataConfig,
-    files: list[pathlib.Path],
+    files: list[TextPath],
     paths: dict[str, list[pathlib.Path]],
     progress: bool,
-) -> tuple[dict[str, dict[str, Any]], dict[str, np.ndarray]]:
+) -> tuple[
+    dict[str, dict[str, Any]], dict[str, np.ndarray], collections.Counter[str]
+]:
     """Writes all record files.
 
     Returns:
       By split its description for the manifest, and how often each id is a
-      label, int64 `[vocab_size]`.
+      label, int64 `[vocab_size]`; and counts of what is odd in the text.
     """
     counts = {split: collections.Counter() for split in paths}
+    oddities: collections.Counter[str] = collections.Counter()
     label_counts = {
         split: np.zeros(config.tokenizer.vocab_size, np.int64)
         for split in paths
@@ -210,10 +219,11 @@ def _write_splits(
     }
     mask = HeldoutMasker(config) if config.masking == "dynamic" else None
     with _progress_bar(files, progress) as bar:
-        for block in _make_records(config, files):
+        for block in _make_records(config, files, oddities):
             if mask and block.split == "heldout":
                 block = mask(block)
             counts[block.split].update(block.counts)
+            oddities["control_pieces"] += block.counts["control_pieces"]
             label_counts[block.split] += block.label_counts
             for shard, (lengths, records) in enumerate(block.shards):
                 writers[block.split].add(shard, lengths, records)
@@ -233,19 +243,19 @@ def _write_splits(
             config.passes(split),
             config.max_seq_length,
         )
-    return descriptions, label_counts
+    return descriptions, label_counts, oddities
 
 
 def _make_records(
-    config: PretrainingDataConfig, files: list[pathlib.Path]
+    config: PretrainingDataConfig,
+    files: list[TextPath],
+    oddities: collections.Counter[str],
 ) -> Iterator[BlockRecords]:
-    """Yields the records of all blocks, in the order of the blocks."""
+    """Yields the records of all blocks, in their order; counts oddities."""
     block_bytes = _BLOCK_PASS_BYTES // config.passes("train")
-    blocks = read_blocks(
-        files,
+    blocks = make_blocks(
+        read_corpus(files, config, oddities),
         max(_MIN_BLOCK_BYTES, min(_MAX_BLOCK_BYTES, block_bytes)),
-        text_format=config.text_format,
-        language=config.language,
         heldout_fraction=config.heldout_fraction,
         seed=config.seed,
     )
@@ -302,26 +312,34 @@ def _check_counts(
 
 
 def _describe_inputs(
-    files: list[pathlib.Path], num_threads: int
+    files: list[TextPath], num_threads: int
 ) -> list[dict[str, object]]:
-    """Returns name (below the common folder), bytes and sha256 of each file."""
-    base = os.path.commonpath([path.absolute().parent for path in files])
+    """Returns name, bytes and sha256 of each file.
+
+    Local files are named by their paths below their common folder.
+    """
+    local = [
+        path.absolute() for path in files if isinstance(path, pathlib.Path)
+    ]
+    base = os.path.commonpath([path.parent for path in local]) if local else ""
     with futures.ThreadPoolExecutor(num_threads) as pool:
         digests = list(pool.map(sha256, files))
     return [
         {
-            "name": path.absolute().relative_to(base).as_posix(),
-            "bytes": path.stat().st_size,
+            "name": path
+            if isinstance(path, str)
+            else path.absolute().relative_to(base).as_posix(),
+            "bytes": size_of(path),
             "sha256": digest,
         }
         for path, digest in zip(files, digests, strict=True)
     ]
 
 
-def _progress_bar(files: list[pathlib.Path], show: bool) -> tqdm.tqdm:
+def _progress_bar(files: list[TextPath], show: bool) -> tqdm.tqdm:
     """Returns a bar of bytes; the total is known if no file is compressed."""
-    compressed = any(path.suffix == ".gz" for path in files)
-    total = None if compressed else sum(path.stat().st_size for path in files)
+    compressed = any(map(is_compressed, files))
+    total = None if compressed else sum(map(size_of, files))
     return tqdm.tqdm(
         total=total, unit="B", unit_scale=True, disable=not show, desc="text"
     )

@@ -18,36 +18,57 @@ from albert_tf.settings import (
 if TYPE_CHECKING:
     from albert_tf.text.base_tokenizer import Tokenizer
 
-TextFormat = Literal["lines", "prose", "wikiextractor"]
+TextFormat = Literal["lines", "prose", "wikiextractor", "jsonl"]
+EncodingErrors = Literal["strict", "replace"]
 SentenceOrder = Literal["sop", "nsp", "none"]
 OneSentenceChunks = Literal["drop", "random_next"]
 Masking = Literal["dynamic", "static"]
 
+_LATER = ("text_field", "encoding_errors")
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TextConfig:
-    """Text files, and how they are read; see `read_documents`."""
+class ReadingConfig:
+    """How text files are read; see `read_documents`."""
 
-    input: str | os.PathLike[str] | Sequence[str] = dataclasses.field(
-        metadata=described(
-            "Text files: glob patterns separated by commas; .gz is read "
-            "directly.",
-            on_resume="not_recorded",
-        )
-    )
     text_format: TextFormat = setting(
         "lines",
         "lines: a sentence a line, a blank line ends a document. prose: blank "
         "lines between paragraphs, two between documents. wikiextractor: its "
-        "<doc> files.",
+        "<doc> files. jsonl: a JSON object a line.",
     )
+    text_field: str = setting("text", "jsonl: name of an object's text.")
     language: str = setting(
         "en",
         "ISO 639 code of the language, for splitting prose into sentences.",
     )
+    encoding_errors: EncodingErrors = setting(
+        "strict",
+        "Bytes that are not UTF-8: strict stops, replace puts U+FFFD and "
+        "counts them.",
+    )
 
     def __post_init__(self) -> None:
         check_settings(self)
+        require(
+            self,
+            "text_field",
+            self.text_format == "jsonl" or self.text_field == "text",
+            "text unless text_format=jsonl",
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TextConfig(ReadingConfig):
+    """Text files, and how they are read."""
+
+    input: str | os.PathLike[str] | Sequence[str] = dataclasses.field(
+        metadata=described(
+            "Text files: glob patterns separated by commas; .gz, .bz2 and .zst "
+            "are unpacked.",
+            on_resume="not_recorded",
+        )
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -152,7 +173,8 @@ class PretrainingDataConfig(MaskingConfig, TextConfig):
     )
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        # The other base checks nothing else.
+        TextConfig.__post_init__(self)
         require(
             self,
             "max_predictions_per_seq",
@@ -191,9 +213,14 @@ class PretrainingDataConfig(MaskingConfig, TextConfig):
         return self.dupe_factor if repeats else 1
 
     def settings(self) -> dict[str, Any]:
-        """Returns the settings that decide the records, as JSON values."""
+        """Returns the settings that decide the records, as JSON values.
+
+        Those that version 0.1.0 lacked and that have their defaults are left
+        out, so that the same text has the same settings.
+        """
         return {
             x.name: getattr(self, x.name)
             for x in settings_of(type(self))
             if x.description.on_resume != "not_recorded"
+            and not (x.name in _LATER and getattr(self, x.name) == x.default)
         }

@@ -2,87 +2,63 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
-import glob
-import gzip
 import hashlib
 import io
-import os
-import pathlib
-import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import get_args
 
 import sentencex
 
 from albert_tf.errors import InputError
-from albert_tf.files import PathPatterns, split_patterns
-from albert_tf.pretraining.data_config import TextFormat
+from albert_tf.files import Path
+from albert_tf.input_files import parse_object, shown
+from albert_tf.pretraining.data_config import (
+    EncodingErrors,
+    ReadingConfig,
+    TextFormat,
+)
+from albert_tf.pretraining.text_files import (
+    MAX_LINE_BYTES,
+    TextPath,
+    pieces_of_lines,
+    read_lines,
+)
+
+# Number of a line, offset in it, and the text from there.
+_Line = tuple[int, int, str]
+
+# Name -> words for what is odd in a text, and kept as any other character.
+ODDITIES = {
+    "invalid_utf8": "U+FFFD in place of bytes that are not UTF-8",
+    "nul_characters": "NUL characters, kept as text",
+    "control_pieces": "special tokens spelled out, kept as text",
+}
 
 # Documents are held in memory one at a time, and a file without a single blank
 # line is one document. Longer ones are cut at a sentence end; War and Peace has
 # 3.2 million characters.
 MAX_DOCUMENT_CHARACTERS = 16_000_000
 
-# Longer lines and paragraphs are cut at a blank, to be sentences of their own.
-MAX_LINE_BYTES = 1 << 20
-
-
-def find_text_files(patterns: PathPatterns) -> list[pathlib.Path]:
-    """Returns the files that glob patterns name, each once.
-
-    Args:
-      patterns: patterns separated by commas, or a list of patterns (whose
-        commas mean themselves). `**` matches folders at any depth.
-
-    Returns:
-      The files in the order of the patterns, sorted within a pattern.
-
-    Raises:
-      InputError: no pattern, or one that matches nothing or an empty file.
-    """
-    names = list(filter(None, split_patterns(patterns)))
-    if not names:
-        raise InputError("input: no file named; give a path or a glob pattern")
-    files: dict[pathlib.Path, None] = {}
-    for pattern in names:
-        if "://" in pattern:
-            raise InputError(
-                f"input {pattern}: text is read from local files; copy it here"
-            )
-        if os.path.exists(pattern):
-            matches = [pattern]  # perhaps with the characters of a pattern
-        else:
-            matches = sorted(glob.glob(pattern, recursive=True))
-        if not matches:
-            raise InputError(
-                f"input {pattern}: no such file; check the path or the pattern"
-            )
-        matches = [path for path in matches if not os.path.isdir(path)]
-        if not matches:
-            raise InputError(
-                f"input {pattern}: only folders match; name the files, e.g. "
-                f"{os.path.join(pattern, '*')}"
-            )
-        for path in matches:
-            if os.path.getsize(path) == 0:
-                raise InputError(f"input {path}: the file is empty; remove it")
-            files[pathlib.Path(path)] = None
-    return list(files)
-
 
 def read_documents(
-    path: str | os.PathLike[str],
+    path: Path,
     text_format: str = "lines",
     language: str = "en",
+    *,
+    text_field: str = "text",
+    encoding_errors: str = "strict",
+    counts: collections.Counter[str] | None = None,
 ) -> Iterator[list[str]]:
-    """Reads the documents of one UTF-8 file; a name in `.gz` is unpacked.
+    """Reads the documents of one UTF-8 file.
 
     A document ends at the latest with the file, unlike in the original, which
     glued a file without a last blank line to the next one.
 
     Args:
-      path: the file. A byte-order mark and CRLF line ends are accepted.
+      path: the file; one in `.gz`, `.bz2` or `.zst` is unpacked. A byte-order
+        mark and CRLF line ends are accepted.
       text_format: how the file is to be read.
         "lines": one sentence a line; a blank line ends a document.
         "prose": paragraphs separated by one blank line, their lines joined and
@@ -91,33 +67,83 @@ def read_documents(
         "wikiextractor": output of WikiExtractor: `<doc ...>` and `</doc>`
           lines enclose a document, every line between is a paragraph, split as
           prose is.
+        "jsonl": a JSON object a line; every line of its text is a paragraph,
+          split as prose is. Blank lines, and objects with blank texts, are no
+          documents.
       language: code of the language (ISO 639) whose rules split sentences.
+      text_field: name of the text in an object of "jsonl".
+      encoding_errors: what to do with bytes that are not UTF-8: "strict"
+        raises, "replace" puts U+FFFD.
+      counts: gains `invalid_utf8`, the number of these characters, and
+        `nul_characters`, which are kept.
 
     Yields:
       Documents of at least one sentence; sentences are stripped, not empty.
       Documents of more than `MAX_DOCUMENT_CHARACTERS` come in several pieces.
 
     Raises:
-      InputError: the file cannot be read, holds a line that is not UTF-8 (the
-        message names it) or holds no text.
+      InputError: the file cannot be read, holds a line that is not UTF-8 or, in
+        "jsonl", has no text (the message names it), or holds no text.
     """
-    if text_format not in get_args(TextFormat):
-        raise InputError(
-            f"text_format={text_format!r} must be one of "
-            f"{', '.join(get_args(TextFormat))}"
-        )
-    lines = _read_lines(pathlib.Path(path))
+    for name, value, choices in (
+        ("text_format", text_format, get_args(TextFormat)),
+        ("encoding_errors", encoding_errors, get_args(EncodingErrors)),
+    ):
+        if value not in choices:
+            raise InputError(
+                f"{name}={value!r} must be one of {', '.join(choices)}"
+            )
+    lines = read_lines(
+        path,
+        whole=text_format == "jsonl",
+        encoding_errors=encoding_errors,
+        counts=counts,
+    )
     if text_format == "lines":
         sentences = _sentences_of_lines(lines)
     elif text_format == "prose":
         sentences = _sentences_of_prose(lines, language)
-    else:
+    elif text_format == "wikiextractor":
         sentences = _sentences_of_wikiextractor(lines, language)
-    return _documents(sentences, path)
+    else:
+        sentences = _sentences_of_jsonl(lines, path, text_field, language)
+    return _documents(sentences, path, counts)
+
+
+def read_corpus(
+    files: Iterable[TextPath],
+    config: ReadingConfig,
+    counts: collections.Counter[str] | None = None,
+) -> Iterator[list[str]]:
+    """Reads the documents of files, one file after the other.
+
+    Args:
+      files: the files.
+      config: how they are read.
+      counts: see `read_documents`.
+    """
+    for path in files:
+        yield from read_documents(
+            path,
+            config.text_format,
+            config.language,
+            text_field=config.text_field,
+            encoding_errors=config.encoding_errors,
+            counts=counts,
+        )
+
+
+def describe_oddities(counts: Mapping[str, int]) -> Iterator[str]:
+    """Yields a line for each of the `ODDITIES` that a text has."""
+    for name, words in ODDITIES.items():
+        if counts.get(name):
+            yield f"text: {counts[name]:,} {words}"
 
 
 def _documents(
-    sentences: Iterable[str | None], path: str | os.PathLike[str]
+    sentences: Iterable[str | None],
+    path: Path,
+    counts: collections.Counter[str] | None,
 ) -> Iterator[list[str]]:
     """Collects sentences up to each None, which marks a document's end."""
     document: list[str] = []
@@ -126,6 +152,8 @@ def _documents(
     for sentence in sentences:
         if sentence:
             document.append(sentence)
+            if counts is not None:
+                counts["nul_characters"] += sentence.count("\0")
             characters += len(sentence)
         if document and (
             sentence is None or characters > MAX_DOCUMENT_CHARACTERS
@@ -140,75 +168,17 @@ def _documents(
         raise InputError(f"{path}: the file holds no text; remove it")
 
 
-def _read_lines(path: pathlib.Path) -> Iterator[str]:
-    """Yields decoded lines with their line ends, long ones in pieces."""
-    opener = gzip.open if path.suffix == ".gz" else open
-    encoding = "utf-8-sig"
-    try:
-        with opener(path, "rb") as file:
-            for number, start, piece in _pieces_of_lines(file):
-                try:
-                    text = piece.decode(encoding)
-                except UnicodeDecodeError as error:
-                    raise InputError(
-                        f"{path}, line {number}: byte "
-                        f"{start + error.start + 1} is not UTF-8; convert the "
-                        "file, e.g. with iconv"
-                    ) from None
-                encoding = "utf-8"
-                yield text
-    except OSError as error:
-        reason = error.strerror or error
-        raise InputError(f"{path}: cannot be read: {reason}") from None
-    except (EOFError, zlib.error) as error:
-        raise InputError(
-            f"{path}: the gzip stream is damaged ({error}); get the file again"
-        ) from None
-
-
-def _pieces_of_lines(
-    file: io.BufferedReader | gzip.GzipFile,
-) -> Iterator[tuple[int, int, bytes]]:
-    """Yields lines, those of more than `MAX_LINE_BYTES` in pieces.
-
-    A piece ends after a blank or, where there is none, after a character.
-    Pieces that are blank are skipped: they are no blank line.
-
-    Yields:
-      Number of the line, offset of the piece in it, and the piece.
-    """
-    number, start, rest = 1, 0, b""
-    while piece := rest + file.readline(MAX_LINE_BYTES - len(rest)):
-        end = len(piece)
-        is_last = piece.endswith(b"\n") or end < MAX_LINE_BYTES
-        if not is_last:
-            end = piece.rfind(b" ") + 1 or _end_of_characters(piece)
-        if (start == 0 and is_last) or piece[:end].strip():
-            yield number, start, piece[:end]
-        rest = piece[end:]
-        number, start = (number + 1, 0) if is_last else (number, start + end)
-
-
-def _end_of_characters(text: bytes) -> int:
-    """Returns where the last whole character of text in UTF-8 ends."""
-    start = next(
-        (i for i in range(1, 5) if text[-i] & 0b11000000 != 0b10000000), 1
-    )
-    whole = len(text[-start:].decode("utf-8", "ignore")) == 1
-    return len(text) if whole else len(text) - start
-
-
-def _sentences_of_lines(lines: Iterable[str]) -> Iterator[str | None]:
-    for line in lines:
+def _sentences_of_lines(lines: Iterable[_Line]) -> Iterator[str | None]:
+    for _, _, line in lines:
         yield line.strip() or None
 
 
 def _sentences_of_prose(
-    lines: Iterable[str], language: str
+    lines: Iterable[_Line], language: str
 ) -> Iterator[str | None]:
     paragraph: list[str] = []
     characters = blank_lines = 0
-    for line in lines:
+    for _, _, line in lines:
         for page, text in enumerate(line.split("\f")):
             if page or not text.strip():
                 yield from _split(" ".join(paragraph), language)
@@ -227,13 +197,37 @@ def _sentences_of_prose(
 
 
 def _sentences_of_wikiextractor(
-    lines: Iterable[str], language: str
+    lines: Iterable[_Line], language: str
 ) -> Iterator[str | None]:
-    for line in lines:
-        if line.startswith(("<doc ", "</doc>")):
+    for _, start, line in lines:
+        if start == 0 and line.startswith(("<doc ", "</doc>")):
             yield None
         else:
             yield from _split(line.strip(), language)
+
+
+def _sentences_of_jsonl(
+    lines: Iterable[_Line], path: Path, text_field: str, language: str
+) -> Iterator[str | None]:
+    for number, _, line in lines:
+        if not line.strip():
+            continue
+        source = f"{path}:{number}"
+        values = parse_object(line, source)
+        if text_field not in values:
+            found = ", ".join(map(shown, values)) or "none"
+            raise InputError(
+                f"{source}: lacks the field {text_field!r} (its fields: "
+                f"{found}); name another one with text_field"
+            )
+        text = values[text_field]
+        if not isinstance(text, str):
+            raise InputError(
+                f"{source}: {text_field}={shown(text)} must be a string"
+            )
+        yield None
+        for _, _, paragraph in pieces_of_lines(io.BytesIO(text.encode())):
+            yield from _split(paragraph.decode().strip(), language)
 
 
 def _split(paragraph: str, language: str) -> Iterator[str]:
@@ -258,52 +252,47 @@ class TextBlock:
     num_bytes: int
 
 
-def read_blocks(
-    files: Iterable[pathlib.Path],
+def make_blocks(
+    documents: Iterable[list[str]],
     block_bytes: int,
     *,
-    text_format: str = "lines",
-    language: str = "en",
     heldout_fraction: float = 0.0,
     seed: int = 0,
 ) -> Iterator[TextBlock]:
-    """Reads files and deals their documents out to blocks of two splits.
+    """Deals documents out to blocks of two splits.
 
-    A block may span files and is complete with the document that fills it. What
-    a block holds depends on the arguments alone.
+    A block is complete with the document that fills it. What it holds depends
+    on the arguments alone.
 
     Args:
-      files: text files, in the order they are read.
+      documents: lists of sentences.
       block_bytes: least size of a block that is not its split's last.
-      text_format: see `read_documents`.
-      language: see `read_documents`.
       heldout_fraction: expected share of the documents in the split "heldout".
       seed: choice of those documents; equal texts are in the same split.
 
     Yields:
       Blocks in the order they are complete.
     """
-    documents: dict[str, list[list[str]]] = {"train": [], "heldout": []}
-    sizes = dict.fromkeys(documents, 0)
-    numbers = dict.fromkeys(documents, 0)
+    pending: dict[str, list[list[str]]] = {"train": [], "heldout": []}
+    sizes = dict.fromkeys(pending, 0)
+    numbers = dict.fromkeys(pending, 0)
 
     def complete(split: str) -> TextBlock:
-        block = TextBlock(split, numbers[split], documents[split], sizes[split])
-        documents[split], sizes[split] = [], 0
+        block = TextBlock(split, numbers[split], pending[split], sizes[split])
+        pending[split], sizes[split] = [], 0
         numbers[split] += 1
         return block
 
-    for path in files:
-        for document in read_documents(path, text_format, language):
-            text = "\n".join(document).encode()
-            heldout = _uniform(text, seed) < heldout_fraction
-            split = "heldout" if heldout else "train"
-            documents[split].append(document)
-            sizes[split] += len(text) + 1
-            if sizes[split] >= block_bytes:
-                yield complete(split)
-    for split in documents:
-        if documents[split]:
+    for document in documents:
+        text = "\n".join(document).encode()
+        heldout = _uniform(text, seed) < heldout_fraction
+        split = "heldout" if heldout else "train"
+        pending[split].append(document)
+        sizes[split] += len(text) + 1
+        if sizes[split] >= block_bytes:
+            yield complete(split)
+    for split in pending:
+        if pending[split]:
             yield complete(split)
 
 

@@ -16,6 +16,7 @@ from albert_tf.errors import InputError
 from albert_tf.files import exists, read_bytes
 from albert_tf.input_files import parse_object
 from albert_tf.pretraining.data_config import Masking, SentenceOrder
+from albert_tf.pretraining.documents import ODDITIES
 from albert_tf.schema import check_type
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.tokenizer_files import (
@@ -169,6 +170,7 @@ def build_manifest(
     settings: Mapping[str, object],
     tokenizer: Tokenizer,
     inputs: list[dict[str, object]],
+    oddities: Mapping[str, int],
     splits: Mapping[str, dict[str, Any]],
     label_counts: Mapping[str, np.ndarray],
 ) -> dict[str, Any]:
@@ -178,6 +180,7 @@ def build_manifest(
       settings: the settings that decide the records.
       tokenizer: the tokenizer of the text.
       inputs: name, bytes and sha256 of each text file.
+      oddities: what is odd in the text; see `ODDITIES`.
       splits: "train" and perhaps "heldout" -> result of `describe_split`.
       label_counts: split -> int64 `[vocab_size]`, how often each id is a label.
     """
@@ -204,6 +207,7 @@ def build_manifest(
             **tokenizer.settings,
         },
         "inputs": inputs,
+        "oddities": {name: oddities[name] for name in ODDITIES},
         "constant_guess": {"id": guess, "piece": tokenizer.id_to_piece(guess)},
         "splits": splits,
         "versions": {"python": platform.python_version()}

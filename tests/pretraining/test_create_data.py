@@ -305,7 +305,7 @@ def test_bad_text_late_in_the_input_leaves_nothing(
     bad = tmp_path / "bad.txt"
     bad.write_bytes((corpus / "a.txt").read_bytes() + b"\xff\n")
     lines = bad.read_bytes().count(b"\n")
-    with pytest.raises(InputError, match=rf"bad.txt, line {lines}: byte 1"):
+    with pytest.raises(InputError, match=rf"bad.txt:{lines}: byte 1"):
         create(
             "out/data",
             input=f"{corpus}/a.txt,{bad}",
@@ -494,3 +494,36 @@ def test_progress_is_shown_on_request(
     create_data.create_pretraining_data(config, progress=True)
     assert "100%" in capsys.readouterr().err
     assert pathlib.Path(config.output).is_dir()
+
+
+def test_odd_text_is_counted_and_stays_text(create, small_tokenizer, tmp_path):
+    """Also with a tokenizer that would make [SEP] of `[SEP]`."""
+    row = {"text": "Ba \0 ro nti. " * 30 + "[SEP] sel [MASK] ka. [SEP]"}
+    line = json.dumps(row).encode()
+    path = tmp_path / "text.jsonl"
+    path.write_bytes(line + b"\n" + line.replace(b"sel", b"s\xffl"))
+    found = [
+        create(
+            f"data{matches}",
+            input=path,
+            text_format="jsonl",
+            encoding_errors="replace",
+            masking="dynamic",
+            tokenizer=small_tokenizer.with_settings(
+                match_special_tokens=matches
+            ),
+        )
+        for matches in (False, True)
+    ]
+    digests = []
+    for _, manifest in found:
+        assert manifest["oddities"] == {
+            "invalid_utf8": 1,
+            "nul_characters": 60,
+            "control_pieces": 6,
+        }
+        assert manifest["settings"]["encoding_errors"] == "replace"
+        assert "text_field" not in manifest["settings"]
+        files = manifest["splits"]["train"]["files"]
+        digests.append([file["sha256"] for file in files])
+    assert digests[0] == digests[1]

@@ -1,17 +1,26 @@
+import bz2
+import collections
 import gzip
 import itertools
+import json
+import random
 import subprocess
 import sys
 
 import pytest
+from backports import zstd
 
 from albert_tf.errors import InputError
 from albert_tf.pretraining import documents as documents_module
+from albert_tf.pretraining import text_files
+from albert_tf.pretraining.data_config import ReadingConfig
 from albert_tf.pretraining.documents import (
-    find_text_files,
-    read_blocks,
+    describe_oddities,
+    make_blocks,
+    read_corpus,
     read_documents,
 )
+from albert_tf.pretraining.text_files import find_text_files
 
 LINES = "First one.\nSecond one.\n\n \t\nThird.\n"
 WANTED = [["First one.", "Second one."], ["Third."]]
@@ -33,10 +42,122 @@ def test_lines_are_sentences_and_blank_lines_end_documents(tmp_path, content):
     assert list(read_documents(path)) == WANTED
 
 
-def test_gzip_is_read_by_name(tmp_path):
-    path = tmp_path / "text.txt.gz"
-    path.write_bytes(gzip.compress(LINES.encode()))
+PACKERS = {"gz": gzip.compress, "bz2": bz2.compress, "zst": zstd.compress}
+
+
+@pytest.mark.parametrize("ending", PACKERS)
+def test_compressed_files(tmp_path, ending):
+    """Also several streams in one file, as parallel compressors write."""
+    pack = PACKERS[ending]
+    start, rest = LINES[:8].encode(), LINES[8:].encode()
+    path = tmp_path / f"text.txt.{ending.upper()}"
+    path.write_bytes(pack(start) + pack(rest))
     assert list(read_documents(path)) == WANTED
+    # An end that is missing is no end of the text.
+    packed = pack(random.Random(0).randbytes(9999).hex().encode())
+    path.write_bytes(packed[: len(packed) // 2])
+    with pytest.raises(InputError, match=f"the {ending} stream is damaged"):
+        list(read_documents(path))
+
+
+def test_zst_without_its_package(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, zstd.__name__, None)
+    with pytest.raises(InputError, match=".zst files need .*: pip install"):
+        list(read_documents(tmp_path / "text.zst"))
+
+
+def jsonl(folder, content, **settings):
+    path = folder / "text.jsonl"
+    path.write_bytes(content)
+    return list(read_documents(path, "jsonl", **settings))
+
+
+def test_jsonl(tmp_path):
+    rows = [
+        {"text": "One. Two by Mr. Smith.\nThree\r\n\n\nFour.", "id": 1},
+        {"id": 2, "text": " \n"},
+        {"text": "Nächstes. \u0000 [SEP]\u2028"},
+    ]
+    wanted = [
+        ["One.", "Two by Mr. Smith.", "Three", "Four."],
+        ["Nächstes.", "\0 [SEP]"],
+    ]
+    lines = [json.dumps(row) for row in rows]
+    content = "\ufeff" + "\r\n".join([lines[0], "", *lines[1:]])
+    assert jsonl(tmp_path, content.encode()) == wanted
+    content = "\n".join(json.dumps({"Body": row["text"]}) for row in rows)
+    assert jsonl(tmp_path, content.encode(), text_field="Body") == wanted
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b"[1]", "expected a JSON object"),
+        (b'"text"', "expected a JSON object"),
+        (b"{'text': 1}", "is not JSON"),
+        (b'{"text": "cut', "is not JSON"),
+        (b'{"text": "\\ud800"}', "half of a surrogate pair"),
+        (b'{"text": "\0"}', "is not JSON: Invalid control character"),
+        (b'{"text": "\xff"}', "byte 11 is not UTF-8"),
+        (b"[" * 10**5, "nested deeper"),
+        (b"{}", "lacks the field 'text' \\(its fields: none\\)"),
+        (b'{"content": "a"}', "its fields: 'content'\\); name another one"),
+        (b'{"text": null}', "text=None must be a string"),
+        (b'{"text": ["a"]}', "must be a string"),
+    ],
+)
+def test_bad_lines_of_jsonl(tmp_path, line, message):
+    content = b'{"text": "good"}\n\n' + line + b'\n{"text": "good"}\n'
+    with pytest.raises(InputError, match=message) as caught:
+        jsonl(tmp_path, content)
+    assert str(caught.value).startswith(f"{tmp_path / 'text.jsonl'}:3")
+    assert "\n" not in str(caught.value)
+
+
+def test_long_lines_of_jsonl(tmp_path, monkeypatch, short_lines):
+    line = json.dumps({"text": "0123456789 bcdefg hi\nx"}).encode()
+    assert jsonl(tmp_path, line) == [["0123456789", "bcdefg hi", "x"]]
+    monkeypatch.setattr(text_files, "MAX_JSON_BYTES", len(line) + 1)
+    assert len(jsonl(tmp_path, line + b"\n" + line)) == 2
+    with pytest.raises(InputError, match="text.jsonl:2: longer than"):
+        jsonl(tmp_path, line + b"\n" + line + b"  \n")
+
+
+@pytest.mark.parametrize(
+    ("content", "text", "replaced"),
+    [
+        (b"a\xffb", "a\ufffdb", 1),
+        (b"\xef\xbb\xbfa\xc3", "a\ufffd", 1),
+        ("\ufffd".encode() + b"\xe2\x82x", "\ufffd\ufffdx", 1),
+        # The first bytes of a character before a real U+FFFD.
+        (b"\xe2" + "\ufffd".encode(), "\ufffd\ufffd", 1),
+        (b"\xed\xa0\x80", "\ufffd" * 3, 3),
+        (b"\xac" * 40, "\ufffd" * 40, 40),
+        ("\ufffd".encode(), "\ufffd", 0),
+    ],
+)
+def test_bytes_that_are_not_utf8_are_replaced(
+    tmp_path, short_lines, content, text, replaced
+):
+    path = tmp_path / "text.txt"
+    path.write_bytes(content)
+    counts = collections.Counter()
+    config = ReadingConfig(encoding_errors="replace")
+    [document] = read_corpus([path], config, counts)
+    assert "".join(document) == text
+    assert counts["invalid_utf8"] == replaced
+    assert len(list(describe_oddities(counts))) == bool(replaced)
+    if replaced:
+        with pytest.raises(InputError, match="text.txt:1: byte .* not UTF-8"):
+            list(read_documents(path))
+
+
+def test_nul_characters_are_counted_and_kept(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_bytes(b"a\0b\n\0\n")
+    counts = collections.Counter()
+    assert list(read_documents(path, counts=counts)) == [["a\0b", "\0"]]
+    assert counts["nul_characters"] == 2
 
 
 def test_only_line_feeds_end_lines(tmp_path):
@@ -109,7 +230,7 @@ def test_reading_is_lazy(tmp_path):
     path.write_bytes(b"good\n\nbad \xff\n")
     reader = read_documents(path)
     assert next(reader) == ["good"]
-    with pytest.raises(InputError, match=r"text.txt, line 3: byte 5 is not"):
+    with pytest.raises(InputError, match=r"text.txt:3: byte 5 is not"):
         next(reader)
 
 
@@ -118,7 +239,7 @@ def test_reading_is_lazy(tmp_path):
     [
         ("blank.txt", b"\n \n", "holds no text"),
         ("blank.txt", b"", "holds no text"),
-        ("utf16.txt", "text".encode("utf-16"), "line 1: byte 1 is not UTF-8"),
+        ("utf16.txt", "text".encode("utf-16"), ":1: byte 1 is not UTF-8"),
         ("plain.gz", b"text", "cannot be read: Not a gzipped file"),
         (
             "cut.gz",
@@ -141,6 +262,8 @@ def test_missing_file_and_unknown_format(tmp_path):
         list(read_documents(tmp_path / "none.txt"))
     with pytest.raises(InputError, match="text_format='csv' must be one of"):
         read_documents(tmp_path / "none.txt", "csv")
+    with pytest.raises(InputError, match="encoding_errors='ignore' must be"):
+        read_documents(tmp_path / "none.txt", encoding_errors="ignore")
 
 
 def test_find_text_files(tmp_path):
@@ -162,8 +285,8 @@ def test_find_text_files(tmp_path):
 
 def test_find_text_files_refuses(tmp_path):
     (tmp_path / "empty.txt").touch()
-    with pytest.raises(InputError, match="input gs://b/x: .*local files"):
-        find_text_files("gs://b/x")
+    with pytest.raises(InputError, match="https://b/x: web addresses are not"):
+        find_text_files("https://b/x")
     with pytest.raises(InputError, match="no such file"):
         find_text_files(f"{tmp_path}/*.csv")
     with pytest.raises(InputError, match="empty.txt: the file is empty"):
@@ -176,7 +299,8 @@ def test_find_text_files_refuses(tmp_path):
 
 def blocks_of(corpus, block_bytes=5000, **settings):
     files = find_text_files(f"{corpus}/*")
-    return list(read_blocks(files, block_bytes, **settings))
+    documents = itertools.chain(*map(read_documents, files))
+    return list(make_blocks(documents, block_bytes, **settings))
 
 
 def test_blocks_hold_all_documents_in_order(corpus, documents):
@@ -219,14 +343,10 @@ def test_heldout_documents_are_a_fixed_share(corpus, documents):
     assert first != second
 
 
-def test_repeated_texts_are_in_the_same_split(tmp_path):
-    names = []
-    for name in ("a.txt", "b.txt"):
-        lines = [f"Document {number}." for number in range(200)]
-        (tmp_path / name).write_text("\n\n".join(lines), "utf-8")
-        names.append(tmp_path / name)
+def test_repeated_texts_are_in_the_same_split():
+    texts = [[f"Document {number}."] for number in range(200)]
     found = {"train": set(), "heldout": set()}
-    for block in read_blocks(names, 999, heldout_fraction=0.5):
+    for block in make_blocks(texts * 2, 999, heldout_fraction=0.5):
         found[block.split].update(map(tuple, block.documents))
     assert not found["train"] & found["heldout"]
     assert len(found["train"] | found["heldout"]) == 200
@@ -241,6 +361,7 @@ def documents_of(folder, text, text_format="lines"):
 @pytest.fixture
 def short_lines(monkeypatch):
     monkeypatch.setattr(documents_module, "MAX_LINE_BYTES", 16)
+    monkeypatch.setattr(text_files, "MAX_LINE_BYTES", 16)
 
 
 @pytest.mark.parametrize(
@@ -277,7 +398,7 @@ def test_long_paragraphs_are_cut(tmp_path, short_lines):
 def test_bytes_of_long_lines_are_counted(tmp_path, short_lines):
     path = tmp_path / "a.txt"
     path.write_bytes(b"ok\n" + b"0123456789 " * 4 + b"\xff\n")
-    with pytest.raises(InputError, match="a.txt, line 2: byte 45 is not UTF-8"):
+    with pytest.raises(InputError, match="a.txt:2: byte 45 is not UTF-8"):
         list(read_documents(path))
 
 

@@ -4,6 +4,8 @@ TensorFlow's in-memory file system stands in for gs://: as there, only what goes
 through `tf.io.gfile` finds its files.
 """
 
+import gzip
+import hashlib
 import os
 
 import numpy as np
@@ -11,13 +13,21 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.files import sha256
 from albert_tf.pretraining.config import PretrainConfig
+from albert_tf.pretraining.documents import read_documents
 from albert_tf.pretraining.evaluate import evaluate_pretraining
+from albert_tf.pretraining.text_files import find_text_files, size_of
 from albert_tf.pretraining.train import pretrain
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.training.checkpoint_files import read_checkpoint
 from albert_tf.training.logging import read_metrics
 
+TEXTS = {
+    "a.txt": b"One.\nTwo.\n",
+    "b.jsonl.gz": gzip.compress(b'{"text": "One. Two."}'),
+}
 MODEL = AlbertConfig(
     vocab_size=600,
     embedding_size=16,
@@ -40,6 +50,35 @@ def remote_records(records):
         )
     yield folder
     tf.io.gfile.rmtree("ram://bucket")
+
+
+@pytest.mark.parametrize("name", ["a.txt", "b.jsonl.gz"])
+def test_remote_text(name, tmp_path):
+    folder = "ram://texts/folder"
+    tf.io.gfile.makedirs(folder)
+    for copy in (f"{folder}/{name}", f"{folder}/other.csv"):
+        with tf.io.gfile.GFile(copy, "wb") as file:
+            file.write(TEXTS[name])
+    try:
+        [path] = find_text_files(f"{folder}/{name[:2]}*")
+        assert path == f"{folder}/{name}"
+        assert size_of(path) == len(TEXTS[name])
+        assert sha256(path) == hashlib.sha256(TEXTS[name]).hexdigest()
+        text_format = "jsonl" if "jsonl" in name else "lines"
+        [document] = read_documents(path, text_format)
+        assert document == ["One.", "Two."]
+        for pattern, message in {
+            "ram://texts/*": "only folders match",
+            "ram://texts/**": "for local files",
+            f"{folder}/none*": "no such file",
+            "nowhere://a/b": "nowhere://a/b: cannot be read: .*not implement",
+        }.items():
+            with pytest.raises(InputError, match=message):
+                find_text_files(pattern)
+        with pytest.raises(InputError, match=f"{folder}/none: cannot be read"):
+            list(read_documents(f"{folder}/none"))
+    finally:
+        tf.io.gfile.rmtree("ram://texts")
 
 
 def run(records, output):

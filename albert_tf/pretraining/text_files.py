@@ -1,0 +1,286 @@
+"""Text files: patterns that name them, compression, lines and encoding."""
+
+from __future__ import annotations
+
+import bz2
+import collections
+import contextlib
+import glob
+import gzip
+import io
+import os
+import pathlib
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from typing import IO, Any
+
+from albert_tf.errors import InputError, import_package
+from albert_tf.files import (
+    Path,
+    PathPatterns,
+    check_not_web_address,
+    is_remote,
+    split_patterns,
+)
+
+# Longer lines and paragraphs are cut at a blank, to be sentences of their own.
+MAX_LINE_BYTES = 1 << 20
+
+# A line of JSON is parsed as a whole.
+MAX_JSON_BYTES = 64 << 20
+
+# Of compressed text, roughly.
+COMPRESSION_RATIO = 3
+
+_COMPRESSIONS = (".gz", ".bz2", ".zst")
+_BUFFER_BYTES = 1 << 20
+
+TextPath = pathlib.Path | str  # A string is remote.
+
+
+def find_text_files(patterns: PathPatterns) -> list[TextPath]:
+    """Returns the files that glob patterns name, each once.
+
+    Args:
+      patterns: patterns separated by commas, or a list of patterns (whose
+        commas mean themselves). `**` matches local folders at any depth.
+
+    Returns:
+      The files in the order of the patterns, sorted within a pattern: paths of
+      local files, strings of remote ones (`gs://...`).
+
+    Raises:
+      InputError: no pattern, or one that matches nothing or an empty file.
+    """
+    names = list(filter(None, split_patterns(patterns)))
+    if not names:
+        raise InputError("input: no file named; give a path or a glob pattern")
+    files: dict[TextPath, None] = {}
+    for pattern in names:
+        remote = is_remote(pattern)
+        matches = (_remote_matches if remote else _local_matches)(pattern)
+        if not matches:
+            raise InputError(
+                f"input {pattern}: no such file; check the path or the pattern"
+            )
+        matches = [path for path in matches if not _is_folder(path)]
+        if not matches:
+            raise InputError(
+                f"input {pattern}: only folders match; name the files, e.g. "
+                f"{os.path.join(pattern, '*')}"
+            )
+        for path in matches:
+            if size_of(path) == 0:
+                raise InputError(f"input {path}: the file is empty; remove it")
+            files[path if remote else pathlib.Path(path)] = None
+    return list(files)
+
+
+def _local_matches(pattern: str) -> list[str]:
+    # What exists may have the characters of a pattern.
+    if os.path.exists(pattern):
+        return [pattern]
+    return sorted(glob.glob(pattern, recursive=True))
+
+
+def _remote_matches(pattern: str) -> list[str]:
+    check_not_web_address(pattern, "a path of a file that was downloaded")
+    if "**" in pattern:
+        raise InputError(
+            f"input {pattern}: ** is for local files; name each folder"
+        )
+    return _remote(pattern, lambda gfile: sorted(gfile.glob(pattern)))
+
+
+def _is_folder(path: str) -> bool:
+    if not is_remote(path):
+        return os.path.isdir(path)
+    return _remote(path, lambda gfile: gfile.isdir(path))
+
+
+def size_of(path: Path) -> int:
+    """Returns the bytes of a local or remote file.
+
+    Raises:
+      InputError: a remote file cannot be read.
+    """
+    if not is_remote(path):
+        return os.path.getsize(path)
+    name = os.fspath(path)
+    return _remote(name, lambda gfile: gfile.stat(name).length)
+
+
+def _remote(path: str, call: Callable[[Any], Any]) -> Any:
+    """Returns the result of a call with TensorFlow's file systems."""
+    try:
+        with _errors_of_system() as gfile:
+            return call(gfile)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+@contextlib.contextmanager
+def _errors_of_system() -> Iterator[Any]:
+    """Gives `tf.io.gfile`, and its errors as those of local files."""
+    import tensorflow as tf  # Here: only remote paths need it.
+
+    try:
+        yield tf.io.gfile
+    except tf.errors.OpError as error:
+        message = " ".join(error.message.split())
+        raise OSError(error.error_code, message) from None
+
+
+class _RemoteFile(io.RawIOBase):
+    """A remote file for `io.BufferedReader`, whose lines can be limited."""
+
+    def __init__(self, path: str):
+        with _errors_of_system() as gfile:
+            self._file = gfile.GFile(path, "rb")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        with _errors_of_system():
+            content = self._file.read(len(buffer))
+        buffer[: len(content)] = content
+        return len(content)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._file.close()
+        super().close()
+
+
+def is_compressed(path: Path) -> bool:
+    """Returns whether a file has the name of a compressed one."""
+    return os.fspath(path).lower().endswith(_COMPRESSIONS)
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[IO[bytes]]:
+    """Opens a file, unpacking it, and names it in errors of the block."""
+    suffix = os.path.splitext(os.fspath(path))[1].lower()
+    damages: list[type[Exception]] = [EOFError, zlib.error]
+    openers: dict[str, Callable[[Any], Any]] = {
+        ".gz": gzip.open,
+        ".bz2": bz2.open,
+    }
+    if suffix == ".zst":
+        library = "compression" if sys.version_info >= (3, 14) else "backports"
+        zstd = import_package(f"{library}.zstd", ".zst files")
+        openers[suffix] = zstd.open
+        damages.append(zstd.ZstdError)
+    try:
+        with contextlib.ExitStack() as stack:
+            if is_remote(path):
+                raw: Any = _RemoteFile(os.fspath(path))
+                file = io.BufferedReader(raw, _BUFFER_BYTES)
+            else:
+                file = open(path, "rb", _BUFFER_BYTES)
+            stack.enter_context(file)
+            if suffix in openers:
+                file = stack.enter_context(openers[suffix](file))
+            yield file
+    except tuple(damages) as error:
+        raise InputError(
+            f"{path}: the {suffix[1:]} stream is damaged ({error}); get the "
+            "file again"
+        ) from None
+    except OSError as error:
+        reason = error.strerror or error
+        raise InputError(f"{path}: cannot be read: {reason}") from None
+
+
+def read_lines(
+    path: Path,
+    *,
+    whole: bool = False,
+    encoding_errors: str = "strict",
+    counts: collections.Counter[str] | None = None,
+) -> Iterator[tuple[int, int, str]]:
+    """Reads the lines of a UTF-8 file, in bounded memory.
+
+    Only line feeds end lines. A byte-order mark is removed.
+
+    Args:
+      path: the file; one in `.gz`, `.bz2` or `.zst` is unpacked.
+      whole: refuse long lines, instead of cutting them.
+      encoding_errors: "strict", or "replace" to put U+FFFD for bytes that are
+        not UTF-8.
+      counts: gains `invalid_utf8`, the number of these characters.
+
+    Yields:
+      The number of a line, from 1; the bytes of the line that came before;
+      and the line with its end, or a piece of a long one.
+
+    Raises:
+      InputError: the file cannot be read; or, naming the line, it is not UTF-8
+        or too long.
+    """
+    with _opened(path) as file:
+        lines = _whole_lines(file, path) if whole else pieces_of_lines(file)
+        for number, start, piece in lines:
+            try:
+                text = piece.decode()
+            except UnicodeDecodeError as error:
+                if encoding_errors == "strict":
+                    raise InputError(
+                        f"{path}:{number}: byte {start + error.start + 1} is "
+                        "not UTF-8; convert the file, e.g. with iconv, or read "
+                        "it with encoding_errors=replace"
+                    ) from None
+                text = piece.decode(errors="replace")
+                if counts is not None:
+                    # Those in the file stay whatever is around them.
+                    kept = piece.count("\ufffd".encode())
+                    counts["invalid_utf8"] += text.count("\ufffd") - kept
+            if number == 1 and start == 0:
+                text = text.removeprefix("\ufeff")
+            yield number, start, text
+
+
+def _whole_lines(
+    file: IO[bytes], path: Path
+) -> Iterator[tuple[int, int, bytes]]:
+    number = 0
+    while line := file.readline(MAX_JSON_BYTES + 1):
+        number += 1
+        if len(line) > MAX_JSON_BYTES:
+            raise InputError(
+                f"{path}:{number}: longer than {MAX_JSON_BYTES >> 20} MiB; put "
+                "each document on a line of its own"
+            )
+        yield number, 0, line
+
+
+def pieces_of_lines(file: IO[bytes]) -> Iterator[tuple[int, int, bytes]]:
+    """Yields lines, those of more than `MAX_LINE_BYTES` in pieces.
+
+    A piece ends after a blank or, where there is none, after a character.
+    Pieces that are blank are skipped: they are no blank line.
+
+    Yields:
+      Number of the line, offset of the piece in it, and the piece.
+    """
+    number, start, rest = 1, 0, b""
+    while piece := rest + file.readline(MAX_LINE_BYTES - len(rest)):
+        end = len(piece)
+        is_last = piece.endswith(b"\n") or end < MAX_LINE_BYTES
+        if not is_last:
+            end = piece.rfind(b" ") + 1 or _end_of_characters(piece)
+        if (start == 0 and is_last) or piece[:end].strip():
+            yield number, start, piece[:end]
+        rest = piece[end:]
+        number, start = (number + 1, 0) if is_last else (number, start + end)
+
+
+def _end_of_characters(text: bytes) -> int:
+    """Returns where the last whole character of text in UTF-8 ends."""
+    start = next(
+        (i for i in range(1, 5) if text[-i] & 0b11000000 != 0b10000000), 1
+    )
+    whole = len(text[-start:].decode("utf-8", "ignore")) == 1
+    return len(text) if whole else len(text) - start
