@@ -77,7 +77,10 @@ def data_config(tmp_path, google_tokenizer):
     text = tmp_path / "text.txt"
     text.write_text("A sentence of the text.\nAnd another one.\n\n" * 2000)
     return PretrainingDataConfig(
-        input=text, output=tmp_path / "data", tokenizer=google_tokenizer
+        input=text,
+        output=tmp_path / "data",
+        tokenizer=google_tokenizer,
+        masking="static",
     )
 
 

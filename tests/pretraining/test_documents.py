@@ -3,16 +3,22 @@ import collections
 import gzip
 import itertools
 import json
+import pathlib
 import random
 import subprocess
 import sys
+import tempfile
 
+import numpy as np
 import pytest
 from backports import zstd
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from albert_tf.errors import InputError
 from albert_tf.pretraining import documents as documents_module
 from albert_tf.pretraining import text_files
+from albert_tf.pretraining.chunks import cut_chunks
 from albert_tf.pretraining.data_config import ReadingConfig
 from albert_tf.pretraining.documents import (
     describe_oddities,
@@ -21,6 +27,10 @@ from albert_tf.pretraining.documents import (
     read_documents,
 )
 from albert_tf.pretraining.text_files import find_text_files
+from albert_tf.pretraining.tokenized_documents import (
+    TokenizedDocuments,
+    VocabularyTable,
+)
 
 LINES = "First one.\nSecond one.\n\n \t\nThird.\n"
 WANTED = [["First one.", "Second one."], ["Third."]]
@@ -428,3 +438,109 @@ def test_memory_of_a_long_line(tmp_path, small_tokenizer):
     )
     # In KiB: 4.2 MB of text. It was 240 bytes for each of its bytes.
     assert int(result.stdout) < 400_000
+
+
+# "Language" in 30 scripts, among them some that are written from right to left.
+SCRIPTS = """
+language γλώσσα язык լեզու ენა שפה لغة ܠܫܢܐ ބަސް ߞߊ߲ भाषा ভাষা ਭਾਸ਼ਾ ભાષા
+ଭାଷା மொழி భాష ಭಾಷೆ ഭാഷ භාෂාව ภาษา ພາສາ སྐད་ཡིག ဘာသာ ቋንቋ ភាសា 语言 ことば
+언어 ᏗᎦᏬᏂᎯᏍᏗ ᐅᖃᐅᓯᖅ ⵜⵓⵜⵍⴰⵢⵜ
+""".split()
+HOSTILE = [
+    *SCRIPTS,
+    *["ba", "ro nti", "selkamurelopindra", "x" * 300, "a.b!c", "1,2", "▁", "_"],
+    *["...", "?!" * 40, "(" * 70, "[SEP]", "[CLS][MASK]", "<pad>", "<unk>"],
+    *[
+        "😀",
+        "👩‍👩‍👧‍👦" * 20,
+        "🇦🇶",
+        "e\u0301\u0327",
+        "\u202eabc\u202c",
+        "\ufeff",
+    ],
+    *[
+        "\0",
+        "\ufffd",
+        "\u00ad",
+        "\x1b[0m",
+        "\u2028",
+        "\U0010ffff",
+        "ß",
+        "İ",
+        "ﷺ",
+    ],
+]
+TEXTS = st.lists(st.sampled_from(HOSTILE) | st.text(), max_size=40).map(
+    " ".join
+)
+
+
+@settings(deadline=None)
+@given(
+    lines=st.lists(TEXTS, min_size=1, max_size=12),
+    max_tokens=st.integers(2, 40),
+    short_seq_prob=st.sampled_from([0.0, 0.5]),
+    pairs=st.booleans(),
+)
+@example(lines=[""], max_tokens=9, short_seq_prob=0.0, pairs=False)
+@example(lines=["ba"], max_tokens=2, short_seq_prob=0.0, pairs=False)
+@example(lines=["?" * 999], max_tokens=9, short_seq_prob=0.0, pairs=True)
+@example(
+    lines=[" ".join(SCRIPTS)], max_tokens=9, short_seq_prob=0.5, pairs=True
+)
+@example(  # a line of 10 MB
+    lines=["ba ro nti, 9 " * 770_000],
+    max_tokens=509,
+    short_seq_prob=0.1,
+    pairs=False,
+)
+def test_hostile_text_is_kept(
+    small_tokenizer, lines, max_tokens, short_seq_prob, pairs
+):
+    content = "\n".join(lines).encode("utf-8-sig")  # Our mark, not theirs.
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder, "a.txt")
+        path.write_bytes(content)
+        if not "".join(lines).strip():
+            with pytest.raises(InputError, match="holds no text"):
+                list(read_documents(path))
+            return
+        found = list(read_documents(path))
+    # Nothing is lost but white space.
+    text = "".join(itertools.chain(*found))
+    assert "".join(text.split()) == "".join("".join(lines).split())
+    sentences = [sentence for document in found for sentence in document]
+    encoded = list(itertools.chain(*small_tokenizer.encode(sentences)))
+    documents = TokenizedDocuments.from_text(found, small_tokenizer)
+    assert documents.tokens.tolist() == encoded
+    table = VocabularyTable.from_tokenizer(small_tokenizer)
+    assert np.isin(documents.tokens, table.text_ids).all()
+    chunks, counts = cut_chunks(
+        documents,
+        table,
+        np.random.default_rng(0),
+        max_tokens=max_tokens,
+        short_seq_prob=short_seq_prob,
+        pairs=pairs,
+    )
+    lengths = chunks.ends - chunks.starts
+    assert (
+        lengths.size == 0 or 1 <= lengths.min() <= lengths.max() <= max_tokens
+    )
+    # Every token is in one chunk, in order, but those of dropped chunks.
+    assert (chunks.starts[1:] >= chunks.ends[:-1]).all()
+    kept = chunks.tokens[chunks.tokens != table.sep_id]
+    assert kept.tolist() == encoded
+    dropped = len(encoded) - counts["kept_tokens"]
+    assert dropped <= 2 * counts["dropped_chunks"]
+    if not pairs:
+        assert dropped == 0
+        assert lengths.sum() == len(chunks.tokens)
+    # A chunk that begins inside a word follows one of that word alone.
+    starts = table.word_starts[chunks.tokens]
+    boundaries = documents.sentence_starts[documents.document_starts]
+    for before, after in itertools.pairwise(range(len(chunks))):
+        start = chunks.starts[after]
+        if not starts[start] and not (pairs and start in boundaries):
+            assert chunks.ends[before] == start
+            assert not starts[chunks.starts[before] + 1 : start].any()
