@@ -66,8 +66,14 @@ def local_path(path: Path) -> pathlib.Path:
     """Returns the path of a folder to write.
 
     Raises:
-      InputError: it is remote (`gs://...`).
+      InputError: it is empty, or remote (`gs://...`).
     """
+    # pathlib would take an empty path for the current folder.
+    if not os.fspath(path) or "\0" in os.fspath(path):
+        raise InputError(
+            f"{os.fspath(path)!r} is not the path of a folder; give one, such "
+            "as './model'"
+        )
     if is_remote(path):
         raise InputError(
             f"{path}: not a local folder, which is needed to rename finished "

@@ -105,6 +105,8 @@ def test_path_taken_in_the_meantime(tmp_path):
 def test_paths_that_cannot_work(tmp_path):
     (tmp_path / "file").touch()
     for path, message in (
+        ("", "not the path of a folder"),
+        ("a\0b", "not the path of a folder"),
         ("gs://bucket/a", "local folder"),
         (tmp_path / "file" / "a", "cannot make a folder in"),
     ):

@@ -126,6 +126,12 @@ def read_manifest_file(path: str) -> dict[str, Any]:
             f"{_VERSION}; make the data again"
         )
     check_type(manifest, _Manifest, path)
+    if manifest["settings"]["max_seq_length"] < 3:
+        raise InputError(
+            f"{path}: settings.max_seq_length="
+            f"{manifest['settings']['max_seq_length']} must be at least 3; "
+            "make the data again"
+        )
     for name, split in manifest["splits"].items():
         for file in split["files"]:
             if os.path.basename(file["name"]) != file["name"]:

@@ -24,6 +24,10 @@ _READ_BUFFER_BYTES = 1 << 20
 # features.
 BAD_RECORDS = ("records have values out of bounds", "ParseExample")
 
+# Of records that cannot be parsed. TensorFlow's message quotes them, and what
+# is not UTF-8 in it is an error of its own.
+PARSE_ERRORS = (tf.errors.InvalidArgumentError, UnicodeDecodeError)
+
 
 @dataclasses.dataclass(frozen=True)
 class RecordLimits:
@@ -273,7 +277,7 @@ def _check_batch(
     try:
         parsed = tf.io.parse_example(batch, limits.feature_spec)
         problems = limits.problems(parsed)
-    except tf.errors.InvalidArgumentError:
+    except PARSE_ERRORS:
         if len(batch) > 1:  # TensorFlow does not say which one it is.
             half = len(batch) // 2
             _check_batch(path, batch[:half], limits, first)

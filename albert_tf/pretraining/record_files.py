@@ -18,6 +18,7 @@ from albert_tf.pretraining.data_config import MaskingConfig
 from albert_tf.pretraining.dynamic_examples import CHUNK_FEATURES
 from albert_tf.pretraining.manifest import SPLITS, read_manifest
 from albert_tf.pretraining.record_checks import (
+    PARSE_ERRORS,
     count_records,
     damaged,
     read_records,
@@ -297,7 +298,7 @@ def sample_records(file: RecordFile) -> Sample | None:
     }
     try:
         ids = tf.io.parse_example(records, spec)
-    except tf.errors.InvalidArgumentError:
+    except PARSE_ERRORS:
         raise InputError(
             f"records {path}: not all have {tokens} tokens and {predictions} "
             "predictions like the first one; make the data again"
@@ -313,7 +314,14 @@ def _sample_text(file: RecordFile, records: tf.Tensor) -> Sample:
             f"records {file.path}: text without masks, which only the folder "
             "made by create-data says how to read; name the folder"
         )
-    tokens = tf.io.parse_example(records, CHUNK_FEATURES)["tokens"]
+    try:
+        tokens = tf.io.parse_example(records, CHUNK_FEATURES)["tokens"]
+    except PARSE_ERRORS:
+        raise InputError(
+            f"records {file.path}: not all are records of text like the first "
+            "one, with tokens, sentence_starts and one document; make the data "
+            "again"
+        ) from None
     return Sample(
         settings["max_seq_length"],
         settings["max_predictions_per_seq"],

@@ -23,6 +23,7 @@ from albert_tf.pretraining.manifest import SPLITS, find_manifest
 from albert_tf.pretraining.record_batches import masked_batches, text_batches
 from albert_tf.pretraining.record_checks import (
     BAD_RECORDS,
+    PARSE_ERRORS,
     RecordLimits,
     TextLimits,
     verify_file,
@@ -85,7 +86,10 @@ class Records:
         folder = os.path.dirname(self.files[self.split][0].path)
         tokenizer = load_tokenizer(folder)
         made_with = self.manifest["tokenizer"]
-        found = tokenizer.settings | {"fingerprint": tokenizer.fingerprint}
+        found = tokenizer.settings | {
+            "fingerprint": tokenizer.fingerprint,
+            "vocab_size": tokenizer.vocab_size,
+        }
         for name in found.keys() & made_with.keys():
             if found[name] != made_with[name]:
                 raise InputError(
@@ -258,8 +262,10 @@ class Records:
         except tf.errors.DataLossError:
             self.verify(model)
             raise
-        except tf.errors.InvalidArgumentError as error:
-            if any(reason in error.message for reason in BAD_RECORDS):
+        except PARSE_ERRORS as error:
+            if any(reason in str(error) for reason in BAD_RECORDS) or (
+                isinstance(error, UnicodeDecodeError)
+            ):
                 self.verify(model)
             raise
 

@@ -1,10 +1,12 @@
 """Records of text, from `create-data --masking=dynamic` to batches."""
 
 import itertools
+import json
 import shutil
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.pretraining import create_data, record_batches, record_files
@@ -29,6 +31,16 @@ def make(create, small_parts):
         return create(name, masking="dynamic", **settings)
 
     return run
+
+
+def features(**values):
+    """Returns a serialized record."""
+    example = tf.train.Example()
+    for name, each in values.items():
+        feature = example.features.feature[name]
+        kind = "bytes_list" if isinstance(each[0], bytes) else "int64_list"
+        getattr(feature, kind).value.extend(each)
+    return example.SerializeToString()
 
 
 def contents(folder):
@@ -186,3 +198,54 @@ def test_text_without_its_manifest(make, tmp_path):
 def test_flags_of_static_masking_are_refused(create):
     with pytest.raises(InputError, match="unless masking=static"):
         create(masking="dynamic", one_sentence_chunks="random_next")
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        b"",
+        b"\xff\xff\xff",  # Of its parser's message, not UTF-8 either.
+        features(tokens=[20] * 9, sentence_starts=[3]),
+        features(tokens=[20] * 9, sentence_starts=[3], document=[1, 2]),
+        features(tokens=[b"a"], sentence_starts=[3], document=[1]),
+    ],
+)
+@pytest.mark.parametrize("sampled", [True, False])
+def test_records_of_another_shape(
+    make, tiny_model, monkeypatch, record, sampled
+):
+    folder, manifest = make()
+    entry = manifest["splits"]["train"]["files"][0]
+    path = folder / entry["name"]
+    records = [*tf.data.TFRecordDataset(str(path)).as_numpy_iterator(), record]
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for each in records:
+            writer.write(each)
+    entry |= {"records": len(records), "bytes": path.stat().st_size}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    size = len(records) - (not sampled)
+    monkeypatch.setattr(record_files, "_SAMPLE_RECORDS", size)
+
+    def read():
+        opened = open_records(folder)
+        with opened.explained_errors(tiny_model):
+            list(opened.dataset(BATCH, training=False))
+
+    with pytest.raises(InputError, match="one document"):
+        read()
+
+
+@pytest.mark.parametrize(
+    ("section", "name", "value", "message"),
+    [
+        ("settings", "max_seq_length", -1, "at least 3"),
+        ("settings", "max_seq_length", 0, "at least 3"),
+        ("tokenizer", "vocab_size", 0, "vocab_size"),
+    ],
+)
+def test_manifests_that_cannot_be(make, section, name, value, message):
+    folder, manifest = make()
+    manifest[section][name] = value
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(InputError, match=message):
+        open_records(folder).dataset(BATCH)
