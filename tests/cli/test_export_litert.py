@@ -42,7 +42,7 @@ def test_int8_from_text(albert, folder):
         ),
         ("--calibration_input=texts.txt", "does not support calibration_input"),
         ("--seq_length=33", "seq_length=33 must be at least 2"),
-        ("--quantization=int4", "should be one of"),
+        ("--quantization=int4", "quantization=int4 must be one of"),
     ],
 )
 def test_one_line_and_status_2(albert, folder, command, message):

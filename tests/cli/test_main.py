@@ -91,9 +91,10 @@ def test_memory_table():
 
 @pytest.fixture
 def interrupts():
-    """Restores what `run` does with Ctrl-C."""
+    """Handles Ctrl-C as Python does; pytest's workers ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGINT, before)
     cli._interrupted = False
 
 

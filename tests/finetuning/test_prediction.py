@@ -260,7 +260,7 @@ def test_description_survives_its_file():
         again = TaskConfig.from_json(text, "task.json")
         assert again.to_json() == text
         assert again.labels == task_config.labels
-    with pytest.raises(InputError, match="task.json does not describe a task"):
+    with pytest.raises(InputError, match="task.json: not a task configuration"):
         TaskConfig.from_json("{}", "task.json")
     with pytest.raises(InputError, match="doc_stride=3: the task sst2 has no"):
         with_settings(known_task("sst2"), {"doc_stride": 3})

@@ -108,13 +108,7 @@ def task_type_of(name, path):
     path.write_text(json.dumps(ROW) + "\n" + json.dumps(ROW | {"label": "b"}))
     table = text_task_from_columns(
         [str(path)],
-        text="text",
-        pair=None,
-        label="label",
-        id="id",
-        classes=None,
-        number=False,
-        on_bad_example="stop",
+        {"text": "text", "label": "label", "id": "id"},
     )
     return make_task_type(text_task_config(table))
 

@@ -196,7 +196,9 @@ def test_two_revisions():
 def test_a_missing_library_is_an_input_error(name, monkeypatch):
     for library in ("huggingface_hub", "kagglehub"):
         monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(InputError, match="pip install huggingface_hub"):
+    with pytest.raises(
+        InputError, match=r"pip install .*(huggingface_|kaggle)hub"
+    ):
         resolve(name)
 
 

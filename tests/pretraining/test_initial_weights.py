@@ -170,6 +170,7 @@ def test_command_grows_and_trains(source, records, tmp_path, tiny_model):
         num_hidden_groups=2,
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
+        trained_positions=32,
     )
     assert AlbertConfig.from_json(new / "config.json") == config
     said = (new / "init.txt").read_text()
