@@ -10,7 +10,7 @@ from albert_tf.analysis.runs import RunLog, baseline_of, score_names
 from albert_tf.errors import InputError, import_package
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _LINES = ("-", "--", ":")
 _STYLES = {
     "train": ("training mean", {"lw": 1, "alpha": 0.6}),
@@ -71,6 +71,21 @@ def plot_runs(
                 fontsize=8,
             )
     _draw_key(figure, runs)
+    save_figure(figure, output)
+
+
+def save_figure(figure: Any, output: str | os.PathLike[str]) -> None:
+    """Writes a figure of pyplot, and closes it.
+
+    Args:
+      figure: the figure.
+      output: the picture to write; its ending says the format.
+
+    Raises:
+      InputError: the picture cannot be written there.
+    """
+    from matplotlib import pyplot
+
     try:
         figure.savefig(output, dpi=110)
     except (OSError, ValueError) as error:
@@ -114,8 +129,8 @@ def _units(runs: Sequence[RunLog]) -> dict[str, tuple[str, float]]:
 
 
 def _look(number: int) -> dict[str, str]:
-    line = _LINES[number // len(_COLOURS) % len(_LINES)]
-    return {"color": _COLOURS[number % len(_COLOURS)], "ls": line}
+    line = _LINES[number // len(COLOURS) % len(_LINES)]
+    return {"color": COLOURS[number % len(COLOURS)], "ls": line}
 
 
 def _metric_look(runs, metric: str) -> dict[str, str]:

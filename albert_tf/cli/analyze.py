@@ -1,14 +1,16 @@
-"""Numbers of architectures and of runs.
+"""Numbers of architectures, of runs and of pretraining data.
 
 `analyze parameters [CONFIG...]` counts weights, `analyze memory [CONFIG...]`
 says what a pretraining step needs on one device. `analyze run DIR...` prints
-scores and draws curves of runs, which may still be going on.
+scores and draws curves of runs, which may still be going on. `analyze data
+PATH...` describes pretraining records, and shows some with their masks.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from albert_tf.analysis.activation_memory import training_memory
 from albert_tf.analysis.parameters import count_parameters
@@ -20,7 +22,7 @@ from albert_tf.quiet_import import import_tensorflow
 from albert_tf.settings import check_settings, setting
 from albert_tf.training.config import Precision
 
-_MEMORY, _RUN = "analyze memory", "analyze run"
+_MEMORY, _RUN, _DATA = "analyze memory", "analyze run", "analyze data"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -47,14 +49,32 @@ class AnalyzeFlags:
     )
     output: str | None = setting(
         None,
-        "Picture to draw (.png, .svg, .pdf): curves over steps, wall time and "
-        "tokens.",
-        group=_RUN,
+        "Picture to draw (.png, .svg, .pdf): curves of runs over steps, wall "
+        "time and tokens, or distributions of data.",
+        group=f"{_RUN}, {_DATA}",
     )
     input: str | None = setting(
         None,
         "Folder of records, to show what guessing would score on it as well.",
         group=_RUN,
+    )
+    split: Literal["train", "heldout"] = setting(
+        "train", "Split of folders of records.", group=_DATA
+    )
+    max_records: int = setting(
+        100_000,
+        "Only the first so many records are measured; 0 for all.",
+        group=_DATA,
+        bounds="[0, inf)",
+    )
+    examples: int = setting(
+        10, "Records to show.", group=_DATA, bounds="[0, 10000]"
+    )
+    spm_model_file: str | None = setting(
+        None,
+        "SentencePiece model, or a WordPiece vocab.txt, of records without a "
+        "manifest, such as Google's.",
+        group=_DATA,
     )
 
     def __post_init__(self) -> None:
@@ -75,11 +95,13 @@ def main(flags: CommandFlags) -> None:
         _print_memory(_configs(names), given)
     elif subject == "run" and names:
         _print_runs(names, given)
+    elif subject == "data" and names:
+        _print_data(names, given)
     else:
         raise InputError(
             f"cannot analyze {subject!r}; use `albert analyze parameters "
-            "[CONFIG...]`, `albert analyze memory [CONFIG...]` or `albert "
-            "analyze run DIR...`"
+            "[CONFIG...]`, `albert analyze memory [CONFIG...]`, `albert "
+            "analyze run DIR...` or `albert analyze data PATH...`"
         )
 
 
@@ -107,6 +129,40 @@ def _print_runs(folders: Sequence[str], given: AnalyzeFlags) -> None:
     print(run_table(runs, known), flush=True)
     if given.output is not None:
         plot_runs(runs, given.output, known)
+        print(f"wrote {given.output}")
+
+
+def _print_data(paths: Sequence[str], given: AnalyzeFlags) -> None:
+    # Imported here: matplotlib and TensorFlow take seconds.
+    import_tensorflow()
+    from albert_tf.analysis.record_report import (
+        examples_text,
+        plot_records,
+        record_table,
+    )
+    from albert_tf.analysis.records import analyze_records
+    from albert_tf.pretraining.records import open_records
+    from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
+
+    tokenizer = None
+    if given.spm_model_file is not None:
+        tokenizer = AlbertTokenizer.from_file(given.spm_model_file)
+    records = open_records(paths, given.split)
+    if given.output is not None:
+        files = [file.path for file in records.files[records.split]]
+        check_not_input(given.output, [*paths, *files])
+    statistics = analyze_records(
+        records,
+        max_records=given.max_records,
+        num_examples=given.examples,
+        tokenizer=tokenizer,
+    )
+    if given.output is not None:
+        plot_records(statistics, given.output)
+    print(record_table(statistics))
+    if statistics.examples:
+        print(f"\n{examples_text(statistics)}")
+    if given.output is not None:
         print(f"wrote {given.output}")
 
 

@@ -28,7 +28,7 @@ COMMANDS = {
     "evaluate": "score pretraining runs, or fine-tuned models",
     "convert": "checkpoints from and to Google, Hugging Face, KerasHub",
     "export": "write TF-Hub SavedModels: encoder and preprocessor",
-    "analyze": "parameters and memory of configs, scores and curves of runs",
+    "analyze": "parameters, memory, curves of runs, pretraining data",
     "demo": "all of it on a small corpus, in minutes",
 }
 

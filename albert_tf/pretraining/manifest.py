@@ -44,11 +44,12 @@ class _File(TypedDict):
     bytes: int
 
 
-class _Labels(TypedDict, total=False):
+class _SplitExtras(TypedDict, total=False):
     labels: Mapping[str, int]  # Records of text have none.
+    kept_fraction: float  # 0.1.0 did not write it.
 
 
-class _Split(_Labels):
+class _Split(_SplitExtras):
     files: list[_File]
     counts: Mapping[str, int]
     padding_fraction: float

@@ -249,7 +249,9 @@ class Records:
         )
 
     @contextlib.contextmanager
-    def explained_errors(self, model: AlbertConfig) -> Iterator[None]:
+    def explained_errors(
+        self, model: AlbertConfig | None = None
+    ) -> Iterator[None]:
         """Explains errors of `dataset`.
 
         TensorFlow does not say which file a running dataset failed on.

@@ -1,0 +1,326 @@
+"""Statistics of pretraining records."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from albert_tf.errors import InputError
+from albert_tf.pretraining.records import Records
+from albert_tf.pretraining.tokenized_documents import VocabularyTable
+from albert_tf.text.base_tokenizer import Tokenizer
+
+# Records and tokens that are counted side by side.
+_BATCH_RECORDS = 1024
+_BATCH_TOKENS = 1 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class MaskedExample:
+    """One record as a model gets it, without padding.
+
+    Attributes:
+      ids: int32 `[tokens]`, after masking.
+      original: int32 `[tokens]`, before.
+      is_masked: bool `[tokens]`, whether a token is predicted.
+      label: 1 if the second segment is swapped or random, else 0.
+    """
+
+    ids: np.ndarray
+    original: np.ndarray
+    is_masked: np.ndarray
+    label: int
+
+
+@dataclasses.dataclass(frozen=True)
+class RecordStatistics:
+    """Counts over records.
+
+    A span is a run of neighbouring predictions, so two n-grams that touch are
+    one span. Histograms are int64 arrays: how often each length occurs.
+
+    Attributes:
+      num_records: records in the files.
+      num_measured: records that were counted, the first of them.
+      max_seq_length: tokens of a record, padding included.
+      pair_task: what the order of segments is for: "sop", "nsp" or "none".
+      kept_fraction: share of the text's tokens that the records hold, by the
+        manifests; None if these do not say it.
+      lengths: histogram of tokens a record, special tokens included.
+      predictions: histogram of predictions a record.
+      span_tokens: histogram of spans by tokens.
+      span_words: histogram of spans by words; None without a tokenizer.
+      labels: records with sentence-order label 0, and with 1.
+      kept: predictions whose token was left as it is.
+      replaced: id -> predictions whose token it replaced.
+      text_counts: id -> occurrences before masking, without padding, `[CLS]`
+        and `[SEP]` (which are included without a tokenizer).
+      label_counts: id -> occurrences as the label of a prediction.
+      examples: the first records.
+      tokenizer: the tokenizer of the records; None if it is not known.
+    """
+
+    num_records: int
+    num_measured: int
+    max_seq_length: int
+    pair_task: str
+    kept_fraction: float | None
+    lengths: np.ndarray
+    predictions: np.ndarray
+    span_tokens: np.ndarray
+    span_words: np.ndarray | None
+    labels: tuple[int, int]
+    kept: int
+    replaced: Mapping[int, int]
+    text_counts: Mapping[int, int]
+    label_counts: Mapping[int, int]
+    examples: tuple[MaskedExample, ...]
+    tokenizer: Tokenizer | None = dataclasses.field(default=None, repr=False)
+
+    @property
+    def padding_fraction(self) -> float:
+        """Share of all positions that are padding."""
+        return 1 - total_length(self.lengths) / (
+            self.num_measured * self.max_seq_length
+        )
+
+    @property
+    def masking_rate(self) -> float:
+        """Predictions per token, special tokens included."""
+        return total_length(self.predictions) / total_length(self.lengths)
+
+    @property
+    def mask_id(self) -> int | None:
+        """Id of `[MASK]`; without a tokenizer what replaces most tokens."""
+        if self.tokenizer is not None:
+            return self.tokenizer.mask_id
+        return max(self.replaced, key=self.replaced.__getitem__, default=None)
+
+    @property
+    def replacement_shares(self) -> dict[str, float]:
+        """Shares of predictions that are `[MASK]`, kept and another token.
+
+        The empty dict if there are no predictions.
+        """
+        total = self.kept + sum(self.replaced.values())
+        if not total:
+            return {}
+        masked = self.replaced.get(self.mask_id, 0)
+        others = total - masked - self.kept
+        return {
+            "[MASK]": masked / total,
+            "kept": self.kept / total,
+            "random": others / total,
+        }
+
+    @property
+    def swapped_fraction(self) -> float | None:
+        """Share of records with label 1; None if there is no pair task."""
+        if self.pair_task == "none":
+            return None
+        return self.labels[1] / sum(self.labels)
+
+    @property
+    def used_pieces(self) -> float | None:
+        """Share of the pieces of text that occur; None without a tokenizer."""
+        if self.tokenizer is None:
+            return None
+        # Padding, [CLS], [SEP] and [MASK] are never pieces of text.
+        found = self.text_counts.keys() - {self.tokenizer.mask_id}
+        return len(found) / (self.tokenizer.vocab_size - 4)
+
+
+def analyze_records(
+    records: Records,
+    *,
+    max_records: int = 100_000,
+    num_examples: int = 10,
+    tokenizer: Tokenizer | None = None,
+) -> RecordStatistics:
+    """Counts what is in pretraining records.
+
+    Records of text are masked as in training, in one pass over them. Memory
+    does not grow with the number of records.
+
+    Args:
+      records: result of `open_records`; its split is read.
+      max_records: only the first so many are read; 0 for all.
+      num_examples: records to return as `examples`.
+      tokenizer: tokenizer of records without a manifest. Without one there are
+        no spans in words, and no pieces.
+
+    Raises:
+      InputError: a record has values that cannot be trained on, or ids that the
+        tokenizer does not have; or a tokenizer is given for records with one.
+    """
+    if tokenizer is not None and records.manifest is not None:
+        raise InputError(
+            "these records have their own tokenizer; give one only for records "
+            "without a manifest"
+        )
+    if tokenizer is None:
+        tokenizer = records.tokenizer
+    files = records.files[records.split]
+    total = sum(file.num_records for file in files)
+    counter = _Counter(records.max_seq_length, tokenizer, num_examples)
+    left = min(max_records or total, total)
+    batch_size = min(
+        _BATCH_RECORDS, max(1, _BATCH_TOKENS // records.max_seq_length)
+    )
+    with records.explained_errors():
+        dataset = records.dataset(batch_size, training=False)
+        for batch in dataset.as_numpy_iterator():
+            counter.add({name: rows[:left] for name, rows in batch.items()})
+            left -= len(batch["input_mask"])
+            if left <= 0:
+                break
+    return counter.statistics(
+        num_records=total,
+        max_seq_length=records.max_seq_length,
+        pair_task=records.pair_task,
+        kept_fraction=_kept_fraction(records),
+    )
+
+
+class _Counter:
+    """Counts batches."""
+
+    def __init__(
+        self, seq_length: int, tokenizer: Tokenizer | None, num_examples: int
+    ):
+        self._tokenizer = tokenizer
+        self._num_examples = num_examples
+        self._table = None
+        if tokenizer is not None:
+            self._table = VocabularyTable.from_tokenizer(tokenizer)
+        names = ("lengths", "predictions", "span_tokens", "span_words")
+        self._histograms = {
+            name: np.zeros(seq_length + 1, np.int64) for name in names
+        }
+        self._labels = np.zeros(2, np.int64)
+        self._kept = 0
+        self._counters: dict[str, collections.Counter[int]] = {
+            name: collections.Counter()
+            for name in ("replaced", "text_counts", "label_counts")
+        }
+        self._examples: list[MaskedExample] = []
+
+    def add(self, batch: Mapping[str, np.ndarray]) -> None:
+        """Adds a batch of `pretraining_dataset`."""
+        ids, mask = batch["input_word_ids"], batch["input_mask"] != 0
+        rows, slots = np.nonzero(batch["masked_lm_weights"])
+        columns = batch["masked_lm_positions"][rows, slots]
+        original = ids.copy()
+        original[rows, columns] = batch["masked_lm_ids"][rows, slots]
+        self._check_ids(max(int(ids.max()), int(original.max())))
+        is_masked = np.zeros_like(mask)
+        is_masked[rows, columns] = True
+        self._count_lengths("lengths", mask.sum(1))
+        self._count_lengths("predictions", is_masked.sum(1))
+        self._count_spans(original, is_masked)
+        labels = batch["sentence_order_labels"]
+        self._labels += np.bincount(labels, minlength=2)
+        self._count_ids("text_counts", original[mask])
+        self._count_ids("label_counts", original[is_masked])
+        changed = is_masked & (ids != original)
+        self._count_ids("replaced", ids[changed])
+        self._kept += int(is_masked.sum() - changed.sum())
+        for row in range(
+            min(len(ids), self._num_examples - len(self._examples))
+        ):
+            self._examples.append(
+                MaskedExample(
+                    ids[row, mask[row]],
+                    original[row, mask[row]],
+                    is_masked[row, mask[row]],
+                    int(labels[row]),
+                )
+            )
+
+    def statistics(self, **others: Any) -> RecordStatistics:
+        """Returns the counts, and what else is known of the records."""
+        histograms = dict(self._histograms)
+        text = self._counters["text_counts"]
+        if self._table is None:
+            del histograms["span_words"]
+        else:
+            for special in (
+                self._table.pad_id,
+                self._table.cls_id,
+                self._table.sep_id,
+            ):
+                text.pop(special, None)
+        return RecordStatistics(
+            num_measured=int(histograms["lengths"].sum()),
+            labels=(int(self._labels[0]), int(self._labels[1])),
+            kept=self._kept,
+            examples=tuple(self._examples),
+            tokenizer=self._tokenizer,
+            **{"span_words": None, **histograms},
+            **self._counters,
+            **others,
+        )
+
+    def _check_ids(self, largest: int) -> None:
+        if (
+            self._tokenizer is not None
+            and largest >= self._tokenizer.vocab_size
+        ):
+            raise InputError(
+                f"token id {largest} is not below the "
+                f"{self._tokenizer.vocab_size} pieces of the tokenizer; give "
+                "the one that the records were made with"
+            )
+
+    def _count_lengths(self, name: str, lengths: np.ndarray) -> None:
+        histogram = self._histograms[name]
+        histogram += np.bincount(lengths, minlength=len(histogram))
+
+    def _count_ids(self, name: str, ids: np.ndarray) -> None:
+        values, counts = np.unique(ids, return_counts=True)
+        self._counters[name].update(
+            dict(zip(values.tolist(), counts.tolist(), strict=True))
+        )
+
+    def _count_spans(self, original: np.ndarray, is_masked: np.ndarray) -> None:
+        begins = is_masked.copy()
+        begins[:, 1:] &= ~is_masked[:, :-1]
+        span = np.cumsum(begins)[is_masked.ravel()] - 1
+        self._count_lengths("span_tokens", np.bincount(span))
+        if self._table is not None:
+            # A span that begins inside of a word, which a cut allows, has that
+            # word, too.
+            words = begins | self._table.word_starts[original]
+            counts = np.bincount(span, weights=words[is_masked])
+            self._count_lengths("span_words", counts.astype(np.int64))
+
+
+def _kept_fraction(records: Records) -> float | None:
+    """Returns the share of text in records, over the manifests of all files."""
+    kept, tokens = 0.0, 0
+    seen: list[dict[str, Any]] = []
+    for file in records.files[records.split]:
+        splits = file.manifest["splits"].values() if file.manifest else ()
+        name = os.path.basename(file.path)
+        split = next(
+            (x for x in splits if any(f["name"] == name for f in x["files"])),
+            {},
+        )
+        if "kept_fraction" not in split:
+            return None  # The manifests of version 0.1.0 do not say it.
+        if split not in seen:
+            seen.append(split)
+            num_tokens = split["counts"].get("tokens", 0)
+            kept += split["kept_fraction"] * num_tokens
+            tokens += num_tokens
+    return kept / tokens if tokens else None
+
+
+def total_length(histogram: np.ndarray) -> int:
+    """Returns the sum of all lengths."""
+    return int(np.arange(len(histogram)) @ histogram)
