@@ -74,6 +74,7 @@ def run(command, folder):
     return result.stdout
 
 
+@pytest.mark.long
 def test_readme_runs(folder, readme_output):
     assert "wrote hub/preprocessor" in readme_output
     assert "mlm_unigram_accuracy" in readme_output
@@ -152,6 +153,7 @@ def test_exports_run(reader):
         assert f"\n{line[:26].rstrip()}" in f"\n{output}", line
 
 
+@pytest.mark.long
 def test_checkpoints_run(tmp_path):
     output = run_blocks(CHECKPOINTS, tmp_path)
     (report,) = re.findall(r"\n\n```\n(.*?)```", CHECKPOINTS, re.DOTALL)
