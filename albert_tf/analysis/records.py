@@ -99,7 +99,8 @@ class RecordStatistics:
         """Id of `[MASK]`; without a tokenizer what replaces most tokens."""
         if self.tokenizer is not None:
             return self.tokenizer.mask_id
-        return max(self.replaced, key=self.replaced.__getitem__, default=None)
+        counts = collections.Counter(self.replaced)
+        return counts.most_common(1)[0][0] if counts else None
 
     @property
     def replacement_shares(self) -> dict[str, float]:
@@ -110,7 +111,8 @@ class RecordStatistics:
         total = self.kept + sum(self.replaced.values())
         if not total:
             return {}
-        masked = self.replaced.get(self.mask_id, 0)
+        mask_id = self.mask_id
+        masked = 0 if mask_id is None else self.replaced.get(mask_id, 0)
         others = total - masked - self.kept
         return {
             "[MASK]": masked / total,
@@ -244,10 +246,10 @@ class _Counter:
 
     def statistics(self, **others: Any) -> RecordStatistics:
         """Returns the counts, and what else is known of the records."""
-        histograms = dict(self._histograms)
+        histograms: dict[str, Any] = dict(self._histograms)
         text = self._counters["text_counts"]
         if self._table is None:
-            del histograms["span_words"]
+            histograms["span_words"] = None
         else:
             for special in (
                 self._table.pad_id,
@@ -255,15 +257,14 @@ class _Counter:
                 self._table.sep_id,
             ):
                 text.pop(special, None)
+        values: dict[str, Any] = {**histograms, **self._counters, **others}
         return RecordStatistics(
             num_measured=int(histograms["lengths"].sum()),
             labels=(int(self._labels[0]), int(self._labels[1])),
             kept=self._kept,
             examples=tuple(self._examples),
             tokenizer=self._tokenizer,
-            **{"span_words": None, **histograms},
-            **self._counters,
-            **others,
+            **values,
         )
 
     def _check_ids(self, largest: int) -> None:
