@@ -29,6 +29,10 @@ BAD_RECORDS = ("records have values out of bounds", "ParseExample")
 PARSE_ERRORS = (tf.errors.InvalidArgumentError, UnicodeDecodeError)
 
 
+# As many records without a prediction are no accident.
+_SEVERAL_RECORDS = 8
+
+
 @dataclasses.dataclass(frozen=True)
 class RecordLimits:
     """Sizes of masked records, and the bounds of their values.
@@ -38,12 +42,14 @@ class RecordLimits:
       max_predictions_per_seq: predictions of each record.
       vocab_size: token ids are below.
       type_vocab_size: segment ids are below.
+      predicts: whether tokens are masked, that is `masked_lm_prob` is not 0.
     """
 
     max_seq_length: int
     max_predictions_per_seq: int
     vocab_size: int
     type_vocab_size: int
+    predicts: bool = True
 
     @property
     def sizes(self) -> str:
@@ -67,6 +73,14 @@ class RecordLimits:
             "masked_lm_weights": tf.io.FixedLenFeature(size, tf.float32),
             "next_sentence_labels": tf.io.FixedLenFeature([], tf.int64),
         }
+
+    def _predict_nothing(self, weights: tf.Tensor) -> tf.Tensor:
+        """Returns whether a batch has no predictions although it should.
+
+        A short record has none if each of its words is larger than its quota.
+        """
+        enough = tf.shape(weights)[0] >= _SEVERAL_RECORDS
+        return self.predicts & enough & tf.reduce_all(weights == 0)
 
     def problems(self, parsed: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Finds the records whose values are out of bounds.
@@ -110,7 +124,9 @@ class RecordLimits:
             "masked_lm_weights must be finite, and not below 0": rows(
                 (weights < 0) | ~tf.math.is_finite(weights)
             ),
-            "masked_lm_weights are 0 everywhere": ~rows(weights != 0),
+            "masked_lm_weights are 0 in all records": tf.fill(
+                tf.shape(weights)[:1], self._predict_nothing(weights)
+            ),
             "a prediction where input_mask is 0": rows(predicts_padding),
         }
 

@@ -61,9 +61,8 @@ class Records:
     manifest: Mapping[str, Any] | None = None
 
     @property
-    def has_heldout(self) -> bool:
-        """Whether the held-out split was opened."""
-        return "heldout" in self.files
+    def _settings(self) -> Mapping[str, Any]:
+        return self.manifest["settings"] if self.manifest else {}
 
     @property
     def pair_task(self) -> str:
@@ -71,8 +70,7 @@ class Records:
 
         Records without a manifest are assumed to be for SOP, as Google's are.
         """
-        settings = self.manifest["settings"] if self.manifest else {}
-        return settings.get("sentence_order", "sop")
+        return self._settings.get("sentence_order", "sop")
 
     @functools.cached_property
     def tokenizer(self) -> Tokenizer | None:
@@ -214,10 +212,9 @@ class Records:
     def _limits(
         self, split: str, model: AlbertConfig | None
     ) -> RecordLimits | TextLimits:
-        vocab_size, type_vocab_size = np.iinfo(np.int32).max, 2
+        vocab_size = np.iinfo(np.int32).max
         if model is not None:
             vocab_size = model.vocab_size
-            type_vocab_size = model.type_vocab_size
         elif self.manifest is not None:
             vocab_size = self.manifest["tokenizer"]["vocab_size"]
         if self.files[split][0].is_text:
@@ -229,7 +226,8 @@ class Records:
             self.max_seq_length,
             self.max_predictions_per_seq,
             vocab_size,
-            type_vocab_size,
+            model.type_vocab_size if model else 2,
+            self._settings.get("masked_lm_prob") != 0,
         )
 
     def verify(self, model: AlbertConfig | None = None) -> int:

@@ -167,7 +167,7 @@ def _check_records(
     known = [
         name
         for name in filter(None, get_args(Metric))
-        if records.has_heldout and name.split("_")[0] in scored
+        if "heldout" in records.files and name.split("_")[0] in scored
     ]
     if best_metric and best_metric not in known:
         raise InputError(
@@ -235,7 +235,7 @@ def _train(
         )
 
     evaluate = None
-    if records.has_heldout:
+    if "heldout" in records.files:
         size = config.eval_batch_size
         evaluator = Evaluator(strategy, model, loss, size)
         heldout = records.dataset(

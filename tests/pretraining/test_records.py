@@ -248,10 +248,6 @@ def pads_a_prediction(features):
     features["input_mask"][63] = 0
 
 
-def forgets_weights(features):
-    features["masked_lm_weights"][:] = 0
-
-
 def forgets_mask(features):
     features["input_mask"][:] = 0
 
@@ -278,7 +274,6 @@ def has_two_labels(features):
         (spoil("masked_lm_weights", -1.0), "weights must be finite, and not"),
         (spoil("masked_lm_weights", np.nan), "weights must be finite, and not"),
         (spoil("masked_lm_weights", np.inf), "weights must be finite, and not"),
-        (forgets_weights, "masked_lm_weights are 0 everywhere"),
         (forgets_mask, "input_mask is 0 everywhere"),
         (pads_a_prediction, "a prediction where input_mask is 0"),
         (has_two_labels, "it has not 64 tokens and 10 predictions like others"),
@@ -326,6 +321,31 @@ def spoiled(tmp_path):
         return write_records(tmp_path / "a.tfrecord", *records)
 
     return make
+
+
+def test_a_record_may_have_no_prediction_but_not_all(spoiled, create, tmp_path):
+    """A short one has none if each of its words is larger than its quota."""
+
+    def forget_weights(features):
+        features["masked_lm_weights"][:] = 0
+
+    path = spoiled(forget_weights)
+    records = open_records(path)
+    assert records.verify(FITTING) == 1010
+    (bad,) = (
+        record.numpy()
+        for record in record_files.read_records(str(path)).skip(1002).take(1)
+    )
+    path = write_records(tmp_path / "b.tfrecord", *[bad] * 20)
+    records = open_records(path)
+    with (
+        pytest.raises(InputError, match="weights are 0 in all records"),
+        records.explained_errors(FITTING),
+    ):
+        list(records.dataset(8, model=FITTING).take(1))
+    folder, _ = create("no_masks", masked_lm_prob=0.0)
+    batch = next(iter(open_records(folder).dataset(8)))
+    assert not batch["masked_lm_weights"].numpy().any()
 
 
 def test_identity_is_that_of_the_content(folder, create, tmp_path):
