@@ -172,12 +172,14 @@ def example_text(
         strict=True,
     ):
         starts, text = _surface(label, tokenizer)
+        if masked and not text:
+            text = "▁"  # The blank alone is a piece: its mask has to be seen.
         if masked and token == mask_id:
             text = f"{{{text}}}"
         elif masked and token == label:
             text = f"{{{text}=}}"
         elif masked:
-            text = f"{{{text}>{_surface(token, tokenizer)[1]}}}"
+            text = f"{{{text}>{_surface(token, tokenizer)[1] or '▁'}}}"
         begins |= starts or label in specials
         parts.append(f" {text}" if begins else text)
         begins = label in specials
@@ -193,8 +195,7 @@ def _surface(piece_id: int, tokenizer: Tokenizer | None) -> tuple[bool, str]:
         text = piece.removeprefix(CONTINUATION)
         return text == piece, text
     text = piece.removeprefix("▁")
-    # The blank alone is a piece, too, and has to be seen where it is masked.
-    return text != piece, text.replace("▁", " ") or piece
+    return text != piece, text.replace("▁", " ")
 
 
 def examples_text(statistics: RecordStatistics) -> str:

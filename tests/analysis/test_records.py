@@ -128,16 +128,17 @@ def test_marks(tokenizer):
     def piece(text):
         return tokenizer.convert_tokens_to_ids(text)
 
-    pieces = ["[CLS]", "▁the", "s", "▁", "▁a", "[SEP]"]
+    pieces = ["[CLS]", "▁the", "s", "▁", "▁a", "▁", "s", "[SEP]"]
     original = np.array([piece(each) for each in pieces])
     ids = original.copy()
     ids[[1, 3, 4]] = piece("[MASK]"), piece("[MASK]"), piece("▁the")
-    example = MaskedExample(ids, original, np.arange(6) % 5 > 0, 0)
+    example = MaskedExample(ids, original, np.isin(range(8), [1, 2, 3, 4]), 0)
     mask = tokenizer.mask_id
     assert example_text(example, tokenizer, mask) == (
-        "[CLS] {the}{s=} {▁} {a>the} [SEP]"
+        "[CLS] {the}{s=} {▁} {a>the} s [SEP]"
     )
     assert example_text(example, None, mask) == (
         f"{ids[0]} {{{original[1]}}} {{{original[2]}=}} {{{original[3]}}} "
-        f"{{{original[4]}>{ids[4]}}} {ids[5]}"
+        f"{{{original[4]}>{ids[4]}}} {ids[5]} "
+        f"{ids[6]} {ids[7]}"
     )
