@@ -82,10 +82,10 @@ def test_patterns_find_the_manifest_beside_the_files(folder, tmp_path):
 
 def test_files_are_for_training_alone(folder):
     """Only a folder has splits, so files are never scored as held out."""
-    assert open_records(folder, heldout=True).has_heldout
+    assert "heldout" in open_records(folder, heldout=True).files
     files = open_records(f"{folder}/pretraining-*", heldout=True)
     assert files.manifest
-    assert not files.has_heldout
+    assert "heldout" not in files.files
 
 
 def test_opening_looks_at_each_file_once(folder, monkeypatch):
