@@ -9,6 +9,7 @@ import collections
 import dataclasses
 import multiprocessing
 import os
+import pickle
 import signal
 import threading
 from collections.abc import Iterator
@@ -235,14 +236,19 @@ def _count(
 _worker: BlockWorker | None = None
 
 
-def start_worker(config: PretrainingDataConfig) -> None:
-    """Prepares this process for `run_block`."""
+def start_worker(config_file: str) -> None:
+    """Prepares this process for `run_block`.
+
+    Args:
+      config_file: pickle of a `PretrainingDataConfig`.
+    """
     global _worker
     # Interrupts are the parent's to answer. And when it is killed, nobody else
     # would end this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_exit_with_parent, daemon=True).start()
-    _worker = BlockWorker(config)
+    with open(config_file, "rb") as file:
+        _worker = BlockWorker(pickle.load(file))
 
 
 def _exit_with_parent() -> None:

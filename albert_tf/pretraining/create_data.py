@@ -8,7 +8,9 @@ import json
 import multiprocessing
 import os
 import pathlib
-from collections.abc import Collection, Iterator
+import pickle
+import tempfile
+from collections.abc import Collection, Iterable, Iterator
 from concurrent import futures
 from concurrent.futures import process
 from typing import Any
@@ -31,7 +33,11 @@ from albert_tf.pretraining.block_worker import (
     start_worker,
 )
 from albert_tf.pretraining.data_config import PretrainingDataConfig
-from albert_tf.pretraining.documents import make_blocks, read_corpus
+from albert_tf.pretraining.documents import (
+    TextBlock,
+    make_blocks,
+    read_corpus,
+)
 from albert_tf.pretraining.heldout_records import HeldoutMasker
 from albert_tf.pretraining.manifest import (
     MANIFEST_NAME,
@@ -262,30 +268,46 @@ def _make_records(
     if config.num_workers == 1:
         yield from map(BlockWorker(config), blocks)
         return
-    pool = futures.ProcessPoolExecutor(
-        config.num_workers,
-        # This process may have TensorFlow's threads, which do not survive fork.
-        mp_context=multiprocessing.get_context("spawn"),
-        initializer=start_worker,
-        initargs=(config,),
-    )
+    with tempfile.NamedTemporaryFile() as file:
+        # Not through the pipe of a new process: one that dies before it has
+        # read more than a pipe holds would block this one for good.
+        pickle.dump(config, file)
+        file.flush()
+        pool = futures.ProcessPoolExecutor(
+            config.num_workers,
+            # This process may have TensorFlow's threads, which do not survive
+            # fork.
+            mp_context=multiprocessing.get_context("spawn"),
+            initializer=start_worker,
+            initargs=(file.name,),
+        )
+        try:
+            yield from _run_blocks(pool, blocks, config.num_workers + 2)
+        except process.BrokenProcessPool:
+            raise RuntimeError(
+                "a worker process died: it ran out of memory, was killed, or "
+                "the script that started it lacks "
+                '`if __name__ == "__main__":`'
+            ) from None
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _run_blocks(
+    pool: futures.Executor, blocks: Iterable[TextBlock], most: int
+) -> Iterator[BlockRecords]:
+    """Yields the records of blocks in order.
+
+    At most `most` blocks are handed out: those that wait, or whose records do,
+    are held in memory.
+    """
     pending: collections.deque[futures.Future] = collections.deque()
-    try:
-        for block in blocks:
-            pending.append(pool.submit(run_block, block))
-            # Not all at once: blocks that wait, or whose records do, are held
-            # in memory.
-            if len(pending) > config.num_workers + 2:
-                yield pending.popleft().result()
-        while pending:
+    for block in blocks:
+        pending.append(pool.submit(run_block, block))
+        if len(pending) > most:
             yield pending.popleft().result()
-    except process.BrokenProcessPool:
-        raise RuntimeError(
-            "a worker process died: it ran out of memory, was killed, or the "
-            'script that started it lacks `if __name__ == "__main__":`'
-        ) from None
-    finally:
-        pool.shutdown(cancel_futures=True)
+    while pending:
+        yield pending.popleft().result()
 
 
 def _check_counts(

@@ -16,7 +16,7 @@ import pytest
 from albert_tf.errors import InputError
 from albert_tf.pretraining import create_data
 from albert_tf.pretraining.manifest import read_manifest
-from albert_tf.text.tokenizer_files import load_tokenizer
+from albert_tf.text.tokenizer_files import load_tokenizer, tokenizer_files
 from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
 
 
@@ -527,3 +527,24 @@ def test_odd_text_is_counted_and_stays_text(create, small_tokenizer, tmp_path):
         files = manifest["splits"]["train"]["files"]
         digests.append([file["sha256"] for file in files])
     assert digests[0] == digests[1]
+
+
+def test_a_script_without_a_guard_is_told_so(google_tokenizer, tmp_path):
+    """Its workers run it again and die; the tokenizer is larger than a pipe."""
+    (tmp_path / "tokenizer").mkdir()
+    for name, content in tokenizer_files(google_tokenizer).items():
+        (tmp_path / "tokenizer" / name).write_bytes(content)
+    (tmp_path / "text.txt").write_text("A sentence.\nAnother one.\n")
+    script = tmp_path / "script.py"
+    script.write_text(KILLED.replace('if __name__ == "__main__":', "if True:"))
+    result = subprocess.run(
+        [
+            *(sys.executable, script, tmp_path / "tokenizer"),
+            *(tmp_path / "text.txt", tmp_path / "data"),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert result.returncode == 1
+    assert "the script that started it lacks" in result.stderr
