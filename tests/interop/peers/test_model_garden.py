@@ -13,10 +13,10 @@ import subprocess
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
 
 from albert_tf.errors import InputError
 from albert_tf.interop.convert import convert
-from albert_tf.interop.files.tf_graph import read_saved_model
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrainer import AlbertPretrainer
@@ -241,7 +241,8 @@ def test_it_does_not_project_equal_sizes(theirs):
 
 def test_it_drops_out_what_attention_adds_at_the_attentions_rate(theirs):
     """The original has the hidden rate there."""
-    saved_model = read_saved_model(theirs["dropout"] / "saved_model")
+    file = theirs["dropout"] / "saved_model" / "saved_model.pb"
+    saved_model = saved_model_pb2.SavedModel.FromString(file.read_bytes())
     functions = saved_model.meta_graphs[0].graph_def.library.function
     rates = {
         node.name.split("/")[1]: tf.make_ndarray(node.attr["value"].tensor)
