@@ -13,7 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 from albert_tf.pretraining.data_config import MaskingConfig, SentenceOrder
-from albert_tf.pretraining.graph_masking import mask_words
+from albert_tf.pretraining.graph_masking import fold_in, mask_words
 from albert_tf.pretraining.tokenized_documents import VocabularyTable
 from albert_tf.text.base_tokenizer import Tokenizer
 
@@ -90,25 +90,25 @@ def make_examples(
     split, labels = lengths, tf.zeros_like(lengths)
     if settings.sentence_order != "none":
         starts = tf.cast(chunks["sentence_starts"], tf.int32)
-        split = draw_split(text, lengths, starts, table, _fold_in(seed, 0))
+        split = draw_split(text, lengths, starts, table, fold_in(seed, 0))
     a = Segments(text, tf.zeros_like(split), split)
     b = Segments(text, split, lengths - split)
     if settings.sentence_order != "none":
         draws = tf.random.stateless_uniform(
-            tf.shape(lengths), _fold_in(seed, 1), alg="philox"
+            tf.shape(lengths), fold_in(seed, 1), alg="philox"
         )
         other = draws < 0.5
         if settings.sentence_order == "sop":
             a, b = a.where(other, b), b.where(other, a)
         else:
             elsewhere, differs = _segments_elsewhere(
-                b, chunks["document"], _fold_in(seed, 2)
+                b, chunks["document"], fold_in(seed, 2)
             )
             other &= differs
             b = b.where(other, elsewhere.cut(max_seq_length - 3 - a.lengths))
         labels = tf.cast(other, tf.int32)
     packed = _pack(a, b, table)
-    masked = mask_words(packed, table, _fold_in(seed, 3), settings.masking)
+    masked = mask_words(packed, table, fold_in(seed, 3), settings.masking)
     return masked | {
         "input_mask": tf.cast(packed["input_mask"], tf.int32),
         "input_type_ids": tf.cast(packed["segment_ids"], tf.int32),
@@ -265,7 +265,3 @@ def _pack(
         "token_boundary": input_mask & (~is_text | starts),
         "lengths": last_sep[:, 0] + 1,
     }
-
-
-def _fold_in(seed: tf.Tensor, number: int) -> tf.Tensor:
-    return tf.random.experimental.stateless_fold_in(seed, number)

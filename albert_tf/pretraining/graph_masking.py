@@ -40,7 +40,7 @@ def mask_words(
     word_of_token, sizes = _words(packed, config.do_whole_word_mask)
     quotas = _quotas(packed["lengths"], config)
     draws = tf.random.stateless_uniform(
-        tf.concat([[2], tf.shape(sizes)], 0), _fold_in(seed, 0), alg="philox"
+        tf.concat([[2], tf.shape(sizes)], 0), fold_in(seed, 0), alg="philox"
     )
     # Where there is no word, last.
     order = tf.argsort(tf.where(sizes > 0, draws[0], 2.0), axis=1, stable=True)
@@ -60,7 +60,7 @@ def mask_words(
         masked,
         config.max_predictions_per_seq,
         table,
-        _fold_in(seed, 1),
+        fold_in(seed, 1),
     )
 
 
@@ -194,7 +194,7 @@ def _replace(
         text_ids,
         tf.random.stateless_uniform(
             num_masked,
-            _fold_in(seed, 0),
+            fold_in(seed, 0),
             0,
             len(table.text_ids),
             tf.int32,
@@ -202,7 +202,7 @@ def _replace(
         ),
     )
     fate = tf.random.stateless_uniform(
-        num_masked, _fold_in(seed, 1), alg="philox"
+        num_masked, fold_in(seed, 1), alg="philox"
     )
     replaced = tf.where(
         fate < MASK_SHARE,
@@ -224,5 +224,6 @@ def _replace(
     }
 
 
-def _fold_in(seed: tf.Tensor, number: int) -> tf.Tensor:
+def fold_in(seed: tf.Tensor, number: int) -> tf.Tensor:
+    """Returns another seed, int64 `[2]`, for the draws of one purpose."""
     return tf.random.experimental.stateless_fold_in(seed, number)

@@ -16,7 +16,10 @@ from albert_tf.pretraining.dynamic_examples import (
     ExampleSettings,
     make_examples,
 )
-from albert_tf.pretraining.record_writer import serialize_examples
+from albert_tf.pretraining.record_writer import (
+    FEATURE_OF_INPUT,
+    serialize_examples,
+)
 from albert_tf.pretraining.tokenized_documents import VocabularyTable
 
 
@@ -79,14 +82,11 @@ class HeldoutMasker:
         original[rows, columns] = arrays["masked_lm_ids"][rows, slots]
         is_special = np.isin(original, [table.cls_id, table.sep_id])
         boundary = is_special | table.word_starts[original]
-        return {
-            "input_ids": arrays["input_word_ids"],
-            "input_mask": arrays["input_mask"],
-            "segment_ids": arrays["input_type_ids"],
+        features = {
+            theirs: arrays[ours] for ours, theirs in FEATURE_OF_INPUT.items()
+        }
+        return features | {
             "token_boundary": arrays["input_mask"] * boundary,
-            "masked_lm_positions": arrays["masked_lm_positions"],
-            "masked_lm_ids": arrays["masked_lm_ids"],
-            "masked_lm_weights": arrays["masked_lm_weights"],
             "next_sentence_labels": arrays["sentence_order_labels"][:, None],
         }
 

@@ -21,6 +21,7 @@ from albert_tf.pretraining.record_files import (
     records_in_order,
     shuffled_buffers,
 )
+from albert_tf.pretraining.record_writer import FEATURE_OF_INPUT
 
 # Records of text that are masked side by side. A resumed run masks the group
 # that it begins in as a whole, too, so that it draws the same.
@@ -116,16 +117,8 @@ def _group(number: tf.Tensor, records: tf.Tensor) -> dict[str, tf.Tensor]:
 
 def _rename(parsed: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     """Renames Google's features to the models' inputs; int64 to int32."""
-    names = {
-        "input_word_ids": "input_ids",
-        "input_mask": "input_mask",
-        "input_type_ids": "segment_ids",
-        "masked_lm_positions": "masked_lm_positions",
-        "masked_lm_ids": "masked_lm_ids",
-        "sentence_order_labels": "next_sentence_labels",
+    values = {
+        name: tf.cast(value, tf.int32) if value.dtype == tf.int64 else value
+        for name, value in parsed.items()
     }
-    batch = {
-        ours: tf.cast(parsed[theirs], tf.int32)
-        for ours, theirs in names.items()
-    }
-    return batch | {"masked_lm_weights": parsed["masked_lm_weights"]}
+    return {ours: values[theirs] for ours, theirs in FEATURE_OF_INPUT.items()}

@@ -30,6 +30,17 @@ INT_FEATURES = (
 )
 FLOAT_FEATURES = ("masked_lm_weights",)
 
+# Name of a model's input or label -> Google's name of the feature.
+FEATURE_OF_INPUT = {
+    "input_word_ids": "input_ids",
+    "input_mask": "input_mask",
+    "input_type_ids": "segment_ids",
+    "masked_lm_positions": "masked_lm_positions",
+    "masked_lm_ids": "masked_lm_ids",
+    "masked_lm_weights": "masked_lm_weights",
+    "sentence_order_labels": "next_sentence_labels",
+}
+
 
 def serialize_examples(features: Mapping[str, np.ndarray]) -> list[bytes]:
     """Serializes features to one `Example` each.
