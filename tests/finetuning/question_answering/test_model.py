@@ -3,27 +3,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.finetuning.question_answering.model import (
     AlbertSpanLabeler,
     JointSpanHead,
 )
-
-
-@pytest.fixture(scope="session")
-def config():
-    return AlbertConfig(
-        vocab_size=50,
-        embedding_size=8,
-        hidden_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        intermediate_size=24,
-        max_position_embeddings=20,
-        # Far from zero, so that every part matters in a comparison.
-        initializer_range=0.3,
-    )
 
 
 @pytest.fixture
