@@ -32,7 +32,7 @@ CHUNK_FEATURES = {
 
 @dataclasses.dataclass(frozen=True)
 class ExampleSettings:
-    """Settings of examples, without those of a data set's files.
+    """Settings of the examples that are drawn from chunks.
 
     Attributes:
       table: special ids and word starts of the vocabulary.
@@ -67,9 +67,9 @@ def make_examples(
 ) -> dict[str, tf.Tensor]:
     """Draws segments, their order and masks for chunks of text.
 
-    A chunk is split into A and B at one of its sentence boundaries, drawn
-    uniformly; without one at the start of a word, and within a single word
-    between any two of its pieces. Never are both segments the same.
+    A chunk is split into A and B at a uniformly drawn sentence boundary. If it
+    has none, it is split at the start of a word, or, if it is a single word,
+    between two of its pieces. The two segments are never identical.
 
     Args:
       chunks: `CHUNK_FEATURES` of `[rows]` records: `tokens`, 2 to
@@ -77,7 +77,7 @@ def make_examples(
         `max_seq_length - 2` with sentence_order="none", whose chunks may have
         [SEP] between documents; `sentence_starts` in a chunk but for the first;
         `document`, its number.
-      settings: see there.
+      settings: vocabulary, length, sentence order and masking.
       seed: int64 `[2]`, decides all draws.
 
     Returns:
