@@ -100,7 +100,7 @@ def cut_chunks(
         sentence_starts = sentence_starts + np.searchsorted(
             inner, sentence_starts, "right"
         )
-        boundaries = np.array([0, len(tokens)])
+        boundaries = np.unique([0, len(tokens)])  # One, if there is no token.
     begins_word = table.word_starts[tokens]
     begins_word[boundaries[:-1]] = True
     # Of each token the start of its word; the end begins one, too.

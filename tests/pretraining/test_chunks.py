@@ -116,3 +116,13 @@ def test_a_chunk_without_an_order_is_dropped(table, tokens):
     assert len(chunks) == counts["kept_tokens"] == 0
     assert counts["dropped_chunks"] == 1
     assert len(cut(documents, table, pairs=False)[0]) == 1
+
+
+@pytest.mark.parametrize("pairs", [True, False])
+def test_text_without_a_token_makes_no_chunk(table, pairs):
+    documents = TokenizedDocuments(
+        np.zeros(0, np.int32), np.array([0]), np.array([0])
+    )
+    chunks, counts = cut(documents, table, pairs=pairs)
+    assert len(chunks) == len(chunks.features()) == 0
+    assert counts["kept_tokens"] == 0

@@ -475,7 +475,8 @@ TEXTS = st.lists(st.sampled_from(HOSTILE) | st.text(), max_size=40).map(
 )
 
 
-@settings(deadline=None)
+# The same cases in every run; a new one must not fail whoever pushes next.
+@settings(deadline=None, derandomize=True)
 @given(
     lines=st.lists(TEXTS, min_size=1, max_size=12),
     max_tokens=st.integers(2, 40),
@@ -484,6 +485,7 @@ TEXTS = st.lists(st.sampled_from(HOSTILE) | st.text(), max_size=40).map(
 )
 @example(lines=[""], max_tokens=9, short_seq_prob=0.0, pairs=False)
 @example(lines=["ba"], max_tokens=2, short_seq_prob=0.0, pairs=False)
+@example(lines=["▁"], max_tokens=2, short_seq_prob=0.0, pairs=False)
 @example(lines=["?" * 999], max_tokens=9, short_seq_prob=0.0, pairs=True)
 @example(
     lines=[" ".join(SCRIPTS)], max_tokens=9, short_seq_prob=0.5, pairs=True
