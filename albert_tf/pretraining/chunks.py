@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import bisect
 import collections
 import dataclasses
 import itertools
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -72,9 +74,14 @@ def cut_chunks(
 ) -> tuple[Chunks, collections.Counter[str]]:
     """Cuts documents into chunks that together hold every token.
 
-    A chunk has `max_tokens` tokens or, with probability `short_seq_prob`, a
-    number drawn from [2, that]; it ends earlier where a word would be cut (but
-    for words longer than a chunk) or with its document.
+    A chunk takes what follows up to `max_tokens` tokens or, with probability
+    `short_seq_prob`, a number drawn from [2, that], and ends with its document.
+
+    With `pairs` it takes whole sentences: if it were cut inside of one, the
+    punctuation at the ends of its segments would tell their order. Two
+    sentences are taken, or one, even if they are longer than the number drawn.
+    Only a sentence longer than `max_tokens` is cut, as are chunks without
+    `pairs`: at a word, or inside of one that is longer than a chunk.
 
     Args:
       documents: documents to cut.
@@ -108,6 +115,7 @@ def cut_chunks(
         np.where(begins_word, np.arange(len(tokens)), 0)
     )
     word_start = np.append(word_start, len(tokens))
+    sentences = sentence_starts.tolist()
     counts: collections.Counter[str] = collections.Counter()
     chunks: list[tuple[int, int, int]] = []
     for document, (start, document_end) in enumerate(
@@ -117,9 +125,16 @@ def cut_chunks(
             target = max_tokens
             if short_seq_prob and rng.random() < short_seq_prob:
                 target = 2 + int(rng.random() * (max_tokens - 1))
-            end = min(start + target, document_end)
-            if end < document_end and word_start[end] > start:
-                end = int(word_start[end])
+            end = None
+            if pairs:
+                stop = int(documents.document_starts[document + 1])
+                end = _end_of_sentences(
+                    sentences, stop, start, target, max_tokens
+                )
+            if end is None:
+                end = min(start + target, document_end)
+                if end < document_end and word_start[end] > start:
+                    end = int(word_start[end])
             counts["chunks"] += 1
             if pairs and (
                 end == start + 1
@@ -134,3 +149,26 @@ def cut_chunks(
     is_text = np.append(0, np.cumsum(tokens != table.sep_id))
     counts["kept_tokens"] = int((is_text[ends] - is_text[starts]).sum())
     return result, counts
+
+
+def _end_of_sentences(
+    starts: Sequence[int], stop: int, start: int, most: int, limit: int
+) -> int | None:
+    """Returns the end of whole sentences from `start` on.
+
+    Args:
+      starts: starts of the sentences, and the end of the last.
+      stop: index in `starts` of the end of the document.
+      start: token that the chunk begins with.
+      most: tokens that were drawn.
+      limit: most tokens of two sentences, or one.
+
+    Returns:
+      None if the first sentence has more than `limit` tokens.
+    """
+    first = bisect.bisect_right(starts, start, hi=stop + 1)
+    end = bisect.bisect_right(starts, start + most, hi=stop + 1) - 1
+    for least in (min(first + 1, stop), first):
+        if end < least and starts[least] <= start + limit:
+            end = least
+    return starts[end] if end >= first else None

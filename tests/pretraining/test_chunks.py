@@ -80,12 +80,31 @@ def test_sentence_starts_are_those_inside_a_chunk(documents, table):
         ]
 
 
-def test_a_share_of_chunks_is_short(documents, table):
-    full, _ = cut(documents, table)
-    short, _ = cut(documents, table, short_seq_prob=0.5)
-    assert len(short) > 1.25 * len(full)
-    again, _ = cut(documents, table, short_seq_prob=0.5)
+# With pairs, short chunks still have two sentences, if they fit.
+@pytest.mark.parametrize(("pairs", "more"), [(False, 1.25), (True, 1.01)])
+def test_a_share_of_chunks_is_short(documents, table, pairs, more):
+    full, _ = cut(documents, table, pairs=pairs)
+    short, _ = cut(documents, table, short_seq_prob=0.5, pairs=pairs)
+    assert len(short) > more * len(full)
+    again, _ = cut(documents, table, short_seq_prob=0.5, pairs=pairs)
     np.testing.assert_array_equal(short.starts, again.starts)
+
+
+def test_chunks_of_pairs_begin_and_end_with_sentences(documents, table):
+    """Else the punctuation at a cut would tell the order of the segments."""
+    ends = set(documents.sentence_starts.tolist())
+    for short_seq_prob in (0.0, 0.5):
+        chunks, _ = cut(
+            documents, table, max_tokens=125, short_seq_prob=short_seq_prob
+        )
+        assert ends.issuperset(chunks.starts)
+        assert ends.issuperset(chunks.ends)
+        # Two sentences have at most 120 tokens, so only a document's last
+        # chunk may have one.
+        features = chunks.features()
+        for chunk, following in itertools.pairwise(features):
+            if chunk["document"] == following["document"]:
+                assert chunk["sentence_starts"]
 
 
 def test_without_pairs_documents_are_joined(documents, table):
