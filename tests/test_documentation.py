@@ -21,6 +21,9 @@ README = (REPOSITORY / "README.md").read_text("utf-8")
 PERFORMANCE = (REPOSITORY / "docs" / "performance.md").read_text("utf-8")
 TPU = (REPOSITORY / "docs" / "tpu.md").read_text("utf-8")
 CHECKPOINTS = (REPOSITORY / "docs" / "checkpoints.md").read_text("utf-8")
+PRETRAINING_DATA = (REPOSITORY / "docs" / "pretraining_data.md").read_text(
+    "utf-8"
+)
 TRAINING = (REPOSITORY / "docs" / "training.md").read_text("utf-8")
 FINETUNING = (REPOSITORY / "docs" / "finetuning.md").read_text("utf-8")
 SERVING = (REPOSITORY / "docs" / "serving.md").read_text("utf-8")
@@ -107,9 +110,10 @@ def run_blocks(document, folder):
 
 
 @pytest.mark.long
-def test_training_runs(reader):
+def test_pretraining_pages_run(reader):
     """Goes on where the README's commands have made records."""
-    output = run_blocks(TRAINING, reader)
+    output = run_blocks(PRETRAINING_DATA, reader)
+    output += run_blocks(TRAINING, reader)
     assert "num_hidden_layers 1 -> 4" in output
     assert (reader / "small.png").stat().st_size > 10_000
 
