@@ -120,7 +120,7 @@ class AlbertConfig:
     trained_positions: int | None = setting(
         None,
         "How many positions pretraining saw, from the first; the rows of the "
-        "others are random. None: all.",
+        "others are random, or copies. None: all.",
         bounds="[1, 1048576]",
     )
 

@@ -1,8 +1,11 @@
-"""Growing a checkpoint to a deeper or less shared architecture."""
+"""Growing a checkpoint: deeper, less shared, or for longer sequences."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
+
+import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
@@ -26,6 +29,8 @@ _TRAINING = (
 
 _HALVES = {"attention": "attention", "feed_forward": "ffn"}
 
+_POSITIONS = "encoder/embeddings/position_embeddings"
+
 
 def grow(checkpoint: Checkpoint, config: AlbertConfig) -> Checkpoint:
     """Returns the checkpoint as one of another architecture, grown by copies.
@@ -42,6 +47,7 @@ def grow(checkpoint: Checkpoint, config: AlbertConfig) -> Checkpoint:
       groups are stretches of layers. StackBERT (Gong et al., 2019) puts the
       copy on top instead (0 1 2 0 1 2).
 
+    A larger `max_position_embeddings` is what `extend_positions` makes of it.
     Dropout and `initializer_range` may differ; everything else must be equal.
 
     Args:
@@ -49,21 +55,24 @@ def grow(checkpoint: Checkpoint, config: AlbertConfig) -> Checkpoint:
       config: the architecture of the model to be.
 
     Returns:
-      A checkpoint with that architecture, whose `notes` list the copies. Its
-      arrays are read on access.
+      A checkpoint with that architecture, but its own `trained_positions`,
+      whose `notes` list the copies. Its arrays are read on access.
 
     Raises:
       InputError: another field differs, or weights of the checkpoint would not
         be used.
     """
+    checkpoint = extend_positions(checkpoint, config.max_position_embeddings)
     old = checkpoint.config
     for field in dataclasses.fields(config):
         before, after = getattr(old, field.name), getattr(config, field.name)
         if before != after and field.name not in (*_LAYOUT, *_TRAINING):
             raise InputError(
                 f"{checkpoint.source} has {field.name}={before}, not {after}; "
-                f"only {', '.join(_LAYOUT)} can grow"
+                f"only {', '.join(_LAYOUT)} and max_position_embeddings can "
+                "grow"
             )
+    config = config.replace(trained_positions=old.trained_positions)
     if all(getattr(old, name) == getattr(config, name) for name in _LAYOUT):
         return dataclasses.replace(checkpoint, config=config)
     sources = {
@@ -93,6 +102,55 @@ def grow(checkpoint: Checkpoint, config: AlbertConfig) -> Checkpoint:
         config=config,
         arrays=LazyArrays(readers),
         notes=(*checkpoint.notes, *_notes(old, config, sources)),
+    )
+
+
+def extend_positions(checkpoint: Checkpoint, length: int) -> Checkpoint:
+    """Returns the checkpoint with position embeddings for longer sequences.
+
+    Of N trained positions, row i starts as a copy of row `i % N`, so that
+    nearby positions keep their relation everywhere but at the seams
+    (Longformer, Beltagy et al. 2020, section 5).
+
+    Args:
+      checkpoint: what to extend. Where pretraining saw fewer positions than it
+        has, the rows behind those are replaced as well.
+      length: rows to have.
+
+    Returns:
+      The checkpoint, whose config still says how many positions were trained.
+
+    Raises:
+      InputError: the checkpoint has more rows.
+    """
+    old = checkpoint.config
+    before, trained = old.max_position_embeddings, old.trained_positions
+    new = old.replace(max_position_embeddings=length, trained_positions=None)
+    if length == before:
+        return checkpoint
+    if length < before:
+        raise InputError(
+            f"{checkpoint.source} has max_position_embeddings={before}, not "
+            f"{length}; the number can only grow"
+        )
+    trained = trained or before
+    arrays = checkpoint.arrays
+
+    def read(path: str) -> np.ndarray:
+        if path != _POSITIONS:
+            return arrays[path]
+        return np.resize(arrays[path][:trained], (length, old.embedding_size))
+
+    readers = {path: functools.partial(read, path) for path in arrays}
+    return dataclasses.replace(
+        checkpoint,
+        config=new.replace(trained_positions=trained),
+        arrays=LazyArrays(readers),
+        notes=(
+            *checkpoint.notes,
+            f"extended: max_position_embeddings {before} -> {length}, rows "
+            f"from {trained} on: copies of those before",
+        ),
     )
 
 

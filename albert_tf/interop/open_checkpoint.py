@@ -16,6 +16,7 @@ from albert_tf.interop.checkpoint import Checkpoint
 from albert_tf.interop.files.archive import UnpackedArchive
 from albert_tf.interop.files.file_types import explain_bad_file, file_kind
 from albert_tf.interop.formats import google, huggingface, keras_hub, run_folder
+from albert_tf.interop.growing import extend_positions
 from albert_tf.interop.hubs import resolve
 
 _HF_CONFIG = huggingface.CONFIG_FILE
@@ -44,7 +45,9 @@ def open_checkpoint(
       head: the task head it has, one of `interop.names.HEADS`, for
         checkpoints whose names do not tell.
       config: the architecture, for a TensorFlow checkpoint without a config.
-      config_overrides: fields of its config to replace.
+      config_overrides: fields of its config to replace. Of a checkpoint that
+        has a config, a larger `max_position_embeddings` extends the model; see
+        `extend_positions`.
       revision: of a name on the Hugging Face hub.
 
     Returns:
@@ -57,6 +60,10 @@ def open_checkpoint(
     local = pathlib.Path(resolve(os.fspath(path), revision=revision))
     overrides = dict(config_overrides or {})
     _check_fields(overrides)
+    # Where it is not given, the checkpoint knows how many rows it has.
+    length = None
+    if config is None:
+        length = overrides.pop("max_position_embeddings", None)
     if local.is_dir():
         checkpoint = _open_folder(local, head, config, overrides)
     elif local.exists():
@@ -69,6 +76,8 @@ def open_checkpoint(
             f"{checkpoint.source} has a {_HF_CONFIG}; change fields of it with "
             "config_overrides=..."
         )
+    if length is not None:
+        checkpoint = extend_positions(checkpoint, length)
     return checkpoint
 
 

@@ -35,7 +35,7 @@ class InitialWeights:
     Attributes:
       path: as it was given.
       checkpoint: what it holds, grown to the run's architecture.
-      trained_positions: those of the checkpoint; see `AlbertConfig`.
+      trained_positions: how many positions the checkpoint has trained.
       digest: a hash of all weights.
       report: lines on the weights that were loaded, skipped and newly
         initialized; the last one has the hash.
@@ -43,7 +43,7 @@ class InitialWeights:
 
     path: str
     checkpoint: Checkpoint
-    trained_positions: int | None
+    trained_positions: int
     digest: str
     report: str
 
@@ -140,7 +140,10 @@ def resolve_initial_weights(
         ), None
     # Whose head it is does not matter to a model without one.
     checkpoint = open_checkpoint(path, head="classifier_head")
-    before = checkpoint.config.trained_positions
+    before = (
+        checkpoint.config.trained_positions
+        or checkpoint.config.max_position_embeddings
+    )
     # It is the run's own, and no setting of it.
     architecture = checkpoint.config.replace(trained_positions=None)
     model = config.model or architecture.replace(**config.config_overrides)

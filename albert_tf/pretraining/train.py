@@ -177,24 +177,14 @@ def _check_records(
         )
 
 
-def _trained_positions(
-    records: Records, initial: InitialWeights | None
-) -> int | None:
-    """Returns how many positions will be trained; None: all of the model's."""
-    length = records.max_seq_length
-    if initial is None:
-        return length
-    before = initial.trained_positions
-    return None if before is None else max(before, length)
-
-
 def _run_files(
     config: PretrainConfig, records: Records, initial: InitialWeights | None
 ) -> dict[str, str | bytes]:
     """Returns the files that a new run's folder holds from the start."""
+    trained_before = initial.trained_positions if initial else 0
     files: dict[str, str | bytes] = {
         MODEL_CONFIG_FILE: config.architecture.replace(
-            trained_positions=_trained_positions(records, initial)
+            trained_positions=max(trained_before, records.max_seq_length)
         ).to_json()
     }
     if records.tokenizer:

@@ -143,6 +143,25 @@ def test_says_what_is_a_copy(make_checkpoint):
     assert equal.notes == ("before",)
 
 
+@pytest.mark.parametrize("trained", [None, 6, 16])
+@pytest.mark.parametrize("layers", [2, 4])
+def test_positions_are_extended_by_copies(make_checkpoint, trained, layers):
+    checkpoint = make_checkpoint(ONE.replace(trained_positions=trained))
+    config = ONE.replace(max_position_embeddings=40, num_hidden_layers=layers)
+    grown = grow(checkpoint, config)
+    count = trained or 16
+    assert grown.config == config.replace(trained_positions=count)
+    assert f"max_position_embeddings 16 -> 40, rows from {count} on" in (
+        grown.report()
+    )
+    path = "encoder/embeddings/position_embeddings"
+    before, after = checkpoint.arrays[path], grown.arrays[path]
+    assert after.shape == (40, ONE.embedding_size)
+    np.testing.assert_array_equal(after, before[np.arange(40) % count])
+    for ours, theirs in zip(states(grown), states(checkpoint), strict=False):
+        np.testing.assert_array_equal(ours, theirs)
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [
@@ -151,7 +170,7 @@ def test_says_what_is_a_copy(make_checkpoint):
         ("hidden_size", 16),
         ("intermediate_size", 16),
         ("num_attention_heads", 4),
-        ("max_position_embeddings", 32),
+        ("max_position_embeddings", 8),
         ("type_vocab_size", 3),
         ("hidden_act", "relu"),
         ("layer_norm_eps", 1e-6),

@@ -228,6 +228,8 @@ def test_a_config_for_what_has_one(stored, name):
     [
         ({"hidden_size": 0}, r"hidden_size=0 must be in \[1, 65536\]"),
         ({"hidden_sice": 8}, "unknown key 'hidden_sice'"),
+        ({"max_position_embeddings": 8}, "=16, not 8; the number can only"),
+        ({"max_position_embeddings": "long"}, "='long' must be an integer"),
     ],
 )
 def test_overrides_that_cannot_be(stored, name, overrides, match):

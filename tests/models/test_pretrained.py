@@ -183,6 +183,27 @@ def test_config_overrides():
     assert model.config.attention_probs_dropout_prob == 0.2
 
 
+def test_longer_positions_are_copies_until_they_are_trained(tmp_path):
+    short = AlbertPretrainer.from_pretrained(GOOGLE)
+    model = AlbertPretrainer.from_pretrained(
+        GOOGLE, config_overrides={"max_position_embeddings": 40}
+    )
+    assert "max_position_embeddings 16 -> 40" in model.load_report
+    rows = np.asarray(model.encoder.embeddings.position_embeddings)
+    before = np.asarray(short.encoder.embeddings.position_embeddings)
+    np.testing.assert_array_equal(rows, before[np.arange(40) % 16])
+    model.save_pretrained(tmp_path / "folder")
+    model.save(tmp_path / "model.keras")
+    for loaded in (
+        AlbertPretrainer.from_pretrained(tmp_path / "folder"),
+        keras.saving.load_model(tmp_path / "model.keras"),
+    ):
+        assert loaded.config == short.config.replace(
+            max_position_embeddings=40, trained_positions=16
+        )
+        assert_same(loaded, model)
+
+
 def test_mixed_precision():
     exact = AlbertPretrainer.from_pretrained(GOOGLE)
     mixed = AlbertPretrainer.from_pretrained(GOOGLE, dtype="mixed_bfloat16")

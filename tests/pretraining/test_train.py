@@ -279,9 +279,17 @@ def test_positions_that_a_run_begins_with_are_trained(
     folder, start = tmp_path / "run", tmp_path / "start"
     model = AlbertPretrainer(tiny_model.replace(trained_positions=48))
     model.save_pretrained(start)
-    config = pretrain_config(records, folder, 4, model=None, init_from=start)
+    config = pretrain_config(
+        records,
+        folder,
+        4,
+        model=None,
+        init_from=start,
+        config_overrides={"max_position_embeddings": 96},
+    )
     pretrain(config)
     model = AlbertPretrainer.from_pretrained(folder)
+    assert model.config.max_position_embeddings == 96
     assert model.config.trained_positions == 48
     assert pretrain(config).steps == 4  # It is the same run.
 
