@@ -116,7 +116,8 @@ class SelfAttention(keras.layers.Layer):
             query = self._heads(
                 ops.reshape(query, (layout.batch, picks, hidden))
             )
-        context = self._attend(query, key, value, layout, training)
+        bias = layout.attention_bias(positions)
+        context = self._attend(query, key, value, bias, training)
         if positions is None:
             context = layout.to_rows(context)
         else:
@@ -132,12 +133,12 @@ class SelfAttention(keras.layers.Layer):
         x = ops.reshape(x, (batch, length, self.num_heads, self.head_size))
         return ops.transpose(x, (0, 2, 1, 3))
 
-    def _attend(self, query, key, value, layout, training):
+    def _attend(self, query, key, value, bias, training):
         """Returns the context `[batch, queries, hidden]`."""
         scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
         # Scores and softmax are a float32 island.
         scores = at_least_float32(scores)
-        scores += ops.cast(layout.attention_bias, scores.dtype)
+        scores += ops.cast(bias, scores.dtype)
         probs = ops.cast(ops.softmax(scores, axis=-1), self.compute_dtype)
         probs = self.probs_dropout(probs, training=training)
         context = ops.transpose(ops.matmul(probs, value), (0, 2, 1, 3))

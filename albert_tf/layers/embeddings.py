@@ -45,8 +45,15 @@ class Embeddings(keras.layers.Layer):
             setattr(self, name, table)
         self.layer_norm.build((None, config.embedding_size))
 
-    def call(self, word_ids, type_ids, training=False):
-        """`[batch, seq]` ids -> `[batch, seq, embedding_size]`."""
+    def call(self, word_ids, type_ids, positions=None, training=False):
+        """`[batch, seq]` ids -> `[batch, seq, embedding_size]`.
+
+        Args:
+          word_ids: the tokens.
+          type_ids: their segments.
+          positions: their positions; None for 0, 1, ... in every row.
+          training: whether dropout is on.
+        """
         length = ops.shape(word_ids)[1]
         longest = self.config.max_position_embeddings
         if isinstance(length, int) and length > longest:
@@ -57,7 +64,11 @@ class Embeddings(keras.layers.Layer):
         x = (
             _rows_of(self.word_embeddings, word_ids)
             + _rows_of(self.token_type_embeddings, type_ids)
-            + at_least_float32(self.position_embeddings[:length])
+            + (
+                at_least_float32(self.position_embeddings[:length])
+                if positions is None
+                else _rows_of(self.position_embeddings, positions)
+            )
         )
         x = ops.cast(x, self.compute_dtype)
         return self.dropout(self.layer_norm(x), training=training)

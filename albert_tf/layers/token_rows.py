@@ -22,21 +22,65 @@ from keras import ops
 _MASKED_SCORE = -10000.0
 
 
+def positions_in_sequences(sequence_ids):
+    """Returns the position of each token in its sequence.
+
+    Args:
+      sequence_ids: `[batch, seq]`, as `PaddedRows` takes them.
+
+    Returns:
+      int32 `[batch, seq]`; each sequence counts from 0.
+    """
+    same = ops.cast(_same_sequence(sequence_ids, sequence_ids), "int32")
+    return ops.sum(ops.tril(same, -1), axis=-1)
+
+
+def _same_sequence(query_ids, key_ids):
+    """`[batch, queries]`, `[batch, keys]` -> bool `[batch, queries, keys]`."""
+    return ops.equal(ops.expand_dims(query_ids, 2), ops.expand_dims(key_ids, 1))
+
+
 class PaddedRows:
     """Rows are all positions: `[batch * seq, size]`.
 
     Args:
       mask: `[batch, seq]`, 1 for real tokens and 0 for padding.
+      sequence_ids: None, or `[batch, seq]`, which sequence of its row each
+        token belongs to. Tokens attend to their own sequence alone.
     """
 
-    def __init__(self, mask):
+    def __init__(self, mask, sequence_ids=None):
         self.mask = mask
+        self.sequence_ids = sequence_ids
         self.batch, self.length = ops.shape(mask)
-        bias = (1.0 - ops.cast(mask, "float32")) * _MASKED_SCORE
-        # [batch, 1, 1, seq]: added to the scores of every head and query.
+        # Once, for all blocks.
+        self._attention_bias = self._bias_of_queries(sequence_ids)
+
+    def attention_bias(self, positions=None):
+        """Returns what is added to the scores of every head, in float32.
+
+        Args:
+          positions: None for queries at all positions, or `[batch, picks]`.
+
+        Returns:
+          `[batch, 1, 1, seq]`; with sequence ids, `[batch, 1, queries, seq]`.
+        """
+        if positions is None or self.sequence_ids is None:
+            return self._attention_bias
+        return self._bias_of_queries(
+            ops.take_along_axis(self.sequence_ids, positions, axis=1)
+        )
+
+    def _bias_of_queries(self, query_ids):
+        visible = ops.cast(self.mask, "float32")
+        if query_ids is not None:
+            same = _same_sequence(query_ids, self.sequence_ids)
+            visible = ops.expand_dims(visible, 1) * ops.cast(same, "float32")
+            return ops.expand_dims((1.0 - visible) * _MASKED_SCORE, 1)
+        bias = (1.0 - visible) * _MASKED_SCORE
         # Not bias[:, None, None]: TensorFlow Lite's converter cannot cut slices
         # of tensors of which two sizes are unknown.
-        self.attention_bias = ops.expand_dims(ops.expand_dims(bias, 1), 1)
+        return ops.expand_dims(ops.expand_dims(bias, 1), 1)
 
     def to_rows(self, inputs):
         """`[batch, seq, size]` -> rows."""
@@ -68,8 +112,8 @@ class PaddedRows:
 class PackedRows(PaddedRows):
     """Rows are the real tokens: `[sum of mask, size]`; TensorFlow only."""
 
-    def __init__(self, mask):
-        super().__init__(mask)
+    def __init__(self, mask, sequence_ids=None):
+        super().__init__(mask, sequence_ids)
         if keras.backend.backend() != "tensorflow":
             raise ValueError(
                 "packed=True needs shapes that depend on the mask, which the "

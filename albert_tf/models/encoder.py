@@ -11,8 +11,15 @@ from albert_tf.config import AlbertConfig
 from albert_tf.layers.dense import dense
 from albert_tf.layers.embeddings import Embeddings
 from albert_tf.layers.shared_stack import SharedStack
-from albert_tf.layers.token_rows import PackedRows, PaddedRows
+from albert_tf.layers.token_rows import (
+    PackedRows,
+    PaddedRows,
+    positions_in_sequences,
+)
 from albert_tf.models.base import ENCODER_INPUTS, AlbertModel, named_inputs
+
+# Of rows that hold several sequences; see `AlbertEncoder`.
+PACKING_INPUTS = ("sequence_ids", "sequence_starts")
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -24,11 +31,20 @@ class AlbertEncoder(AlbertModel):
     as every model takes them, under Hugging Face's names `input_ids`,
     `attention_mask` and `token_type_ids`.
 
+    A row may hold several sequences, each with its own `[CLS]`, which do not
+    see each other and whose positions all begin at 0. Two more inputs then say
+    where they are:
+
+    - `sequence_ids` `[batch, seq]`: 1 for the tokens of a row's first sequence,
+      2 for those of its second, ...; 0 for padding
+    - `sequence_starts` `[batch, sequences]`: where they begin; 0 where a row
+      has fewer
+
     Outputs are a dict:
 
     - `sequence_output` `[batch, seq, hidden]`
     - `pooled_output` `[batch, hidden]`: tanh dense of the first token; absent
-      without pooler
+      without pooler. With `sequence_starts`, `[batch, sequences, hidden]`
     - `encoder_outputs`: list of `num_hidden_layers * inner_group_num` tensors
       `[batch, seq, hidden]`; the last one is `sequence_output`
 
@@ -111,6 +127,7 @@ class AlbertEncoder(AlbertModel):
 
     def call(self, inputs, training=False):
         """Maps the input dict to the output dict (see the class)."""
+        inputs = packed_inputs(inputs, ENCODER_INPUTS)
         rows, layout = self._embed(inputs, training)
         outputs = self.stack(rows, layout=layout, training=training)
         encoder_outputs = [layout.restore(x) for x in outputs]
@@ -119,10 +136,11 @@ class AlbertEncoder(AlbertModel):
             "encoder_outputs": encoder_outputs,
         }
         if self.pooler is not None:
-            first = ops.zeros((layout.batch, 1), dtype="int32")
-            results["pooled_output"] = self.pool(
-                layout.take(outputs[-1], first)
-            )
+            starts = first_tokens(inputs)
+            pooled = self.pool(layout.take(outputs[-1], starts))
+            if "sequence_starts" in inputs:
+                pooled = ops.reshape(pooled, (*ops.shape(starts), -1))
+            results["pooled_output"] = pooled
         return results
 
     def states_at(self, inputs, positions, training=False):
@@ -131,13 +149,14 @@ class AlbertEncoder(AlbertModel):
         What a head needs, for less: the last block computes nothing else.
 
         Args:
-          inputs: the input dict.
+          inputs: the input dict; of `sequence_starts` nothing is read.
           positions: int32 `[batch, picks]`.
           training: whether dropout is on.
 
         Returns:
           `[batch, picks, hidden]`.
         """
+        inputs = packed_inputs(inputs, ENCODER_INPUTS)
         rows, layout = self._embed(inputs, training)
         states = self.stack(
             rows, layout=layout, positions=positions, training=training
@@ -148,14 +167,15 @@ class AlbertEncoder(AlbertModel):
         )
 
     def pooled_output(self, inputs, training=False):
-        """Returns the `pooled_output` of `call` `[batch, hidden]`, for less."""
-        inputs = named_inputs(inputs, ENCODER_INPUTS)
-        batch = ops.shape(inputs["input_mask"])[0]
-        first = ops.zeros((batch, 1), dtype="int32")
-        return self.pool(self.states_at(inputs, first, training)[:, 0])
+        """Returns the `pooled_output` of `call`, for less."""
+        inputs = packed_inputs(inputs, ENCODER_INPUTS)
+        states = self.states_at(inputs, first_tokens(inputs), training)
+        if "sequence_starts" not in inputs:
+            states = states[:, 0]
+        return self.pool(states)
 
     def pool(self, first_states):
-        """First-token states `[batch, hidden]` -> pooled output, same shape."""
+        """First-token states `[..., hidden]` -> pooled output, same shape."""
         if self.pooler is None:
             raise ValueError(
                 f"{self.name} was made with pooler=False, so it has no pooled "
@@ -169,13 +189,18 @@ class AlbertEncoder(AlbertModel):
         return self.embeddings.word_embeddings
 
     def _embed(self, inputs, training):
-        inputs = named_inputs(inputs, ENCODER_INPUTS)
         layout_of = PackedRows if self.packed else PaddedRows
         ids, mask, types = (
             _as_integers(name, inputs[name]) for name in ENCODER_INPUTS
         )
-        layout = layout_of(mask)
-        rows = layout.to_rows(self.embeddings(ids, types, training=training))
+        sequence_ids = positions = None
+        if "sequence_ids" in inputs:
+            sequence_ids = _as_integers("sequence_ids", inputs["sequence_ids"])
+            positions = positions_in_sequences(sequence_ids)
+        layout = layout_of(mask, sequence_ids)
+        rows = layout.to_rows(
+            self.embeddings(ids, types, positions, training=training)
+        )
         if self.embedding_projection is not None:
             rows = self.embedding_projection(rows)
         return rows, layout
@@ -192,6 +217,29 @@ class AlbertEncoder(AlbertModel):
             "pooler": self.pooler is not None,
             "rematerialize": self.rematerialize,
         }
+
+
+def packed_inputs(inputs, names: tuple[str, ...]) -> dict[str, Any]:
+    """Returns `named_inputs` that may have `PACKING_INPUTS`, both or neither.
+
+    Raises:
+      ValueError: says which keys are missing or unknown.
+    """
+    inputs = named_inputs(inputs, names, PACKING_INPUTS)
+    given = [name for name in PACKING_INPUTS if name in inputs]
+    if len(given) == 1:
+        raise ValueError(
+            f"inputs have {given[0]} alone; rows of several sequences need "
+            f"{' and '.join(PACKING_INPUTS)}"
+        )
+    return inputs
+
+
+def first_tokens(inputs):
+    """Returns where the sequences of rows begin, int32 `[batch, sequences]`."""
+    if "sequence_starts" in inputs:
+        return ops.cast(inputs["sequence_starts"], "int32")
+    return ops.zeros((ops.shape(inputs["input_mask"])[0], 1), dtype="int32")
 
 
 def _as_integers(name: str, values):

@@ -15,16 +15,22 @@ from albert_tf.models.base import (
     ENCODER_INPUTS,
     MASKED_LM_POSITIONS,
     AlbertModel,
-    named_inputs,
 )
-from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.encoder import (
+    PACKING_INPUTS,
+    AlbertEncoder,
+    first_tokens,
+    packed_inputs,
+)
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
 class AlbertPretrainer(AlbertModel):
     """Masked language model and sentence-order prediction (paper, 3.1).
 
-    Inputs are the encoder's dict and `masked_lm_positions` `[batch, picks]`.
+    Inputs are the encoder's dict and `masked_lm_positions` `[batch, picks]`,
+    which count from the start of the row, also where it holds several
+    sequences (`sequence_ids` and `sequence_starts`; see `AlbertEncoder`).
 
     Outputs are a dict, in float32 whatever the precision:
 
@@ -33,6 +39,9 @@ class AlbertPretrainer(AlbertModel):
       absent without `sop_head`
     - `pooled_output` `[batch, hidden]`, in the compute dtype; absent without
       `pooler`
+
+    With `sequence_starts`, the last two are `[batch, sequences, ...]`; what
+    they have for sequences that a row lacks is without meaning.
 
     Args:
       config: the architecture.
@@ -91,17 +100,24 @@ class AlbertPretrainer(AlbertModel):
 
     def call(self, inputs, training=False):
         """Maps the input dict to the output dict (see the class)."""
-        inputs = named_inputs(inputs, self.INPUTS)
+        inputs = packed_inputs(inputs, self.INPUTS)
         positions = ops.cast(inputs[MASKED_LM_POSITIONS], "int32")
         batch, picks = ops.shape(positions)
-        # The heads read the first token and the masked ones, nothing else.
-        first = ops.zeros((batch, 1), dtype="int32")
+        # The heads read the first tokens and the masked ones, nothing else.
+        first = first_tokens(inputs)
+        sequences = ops.shape(first)[1]
         states = self.encoder.states_at(
-            {name: inputs[name] for name in ENCODER_INPUTS},
+            {
+                name: inputs[name]
+                for name in (*ENCODER_INPUTS, *PACKING_INPUTS)
+                if name in inputs
+            },
             ops.concatenate([first, positions], axis=1),
             training=training,
         )
-        masked = ops.reshape(states[:, 1:], (-1, self.config.hidden_size))
+        masked = ops.reshape(
+            states[:, sequences:], (-1, self.config.hidden_size)
+        )
         mlm_logits = self.mlm_head(masked, self.encoder.word_embeddings)
         outputs = {
             "mlm_logits": ops.reshape(
@@ -109,7 +125,10 @@ class AlbertPretrainer(AlbertModel):
             )
         }
         if self.encoder.pooler is not None:
-            outputs["pooled_output"] = self.encoder.pool(states[:, 0])
+            packed = "sequence_starts" in inputs
+            outputs["pooled_output"] = self.encoder.pool(
+                states[:, :sequences] if packed else states[:, 0]
+            )
         if self.sop_head is not None:
             outputs["sop_logits"] = self.sop_head(outputs["pooled_output"])
         return outputs

@@ -8,11 +8,16 @@ from collections.abc import Mapping
 import tensorflow as tf
 
 from albert_tf.layers.dropout import dropout_seeds
+from albert_tf.models.encoder import PACKING_INPUTS
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.training.loss import TOKENS, WEIGHTS, sparse_cross_entropy
 
 # The original's guard for a batch without predictions.
 _EPSILON = 1e-5
+
+# Of rows that hold several sequences, in the batches of records: 1.0 for each
+# that is there, float32 `[batch, sequences]`.
+SEQUENCE_WEIGHTS = "sentence_order_weights"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,6 +28,9 @@ class PretrainingLoss:
     the GLOBAL batch + mean cross-entropy of the sentence order, unweighted.
     The original divides by the weights of each replica's batch instead, so
     there the result depends on how many replicas share a batch.
+
+    An example is a row, or each of the sequences that a row holds: the means
+    are those of the same sequences in rows of their own.
 
     Attributes:
       pair_task: what the pairs of the data are for, their `sentence_order`:
@@ -35,10 +43,9 @@ class PretrainingLoss:
         self, batch: Mapping[str, tf.Tensor]
     ) -> dict[str, tf.Tensor]:
         """Returns the sums that the loss is divided by, as float32 scalars."""
-        examples = _example_weights(batch)
         return {
-            "predictions": tf.reduce_sum(_prediction_weights(batch, examples)),
-            "examples": tf.reduce_sum(examples),
+            "predictions": tf.reduce_sum(_prediction_weights(batch)),
+            "examples": tf.reduce_sum(_example_weights(batch)),
         }
 
     def __call__(
@@ -62,13 +69,10 @@ class PretrainingLoss:
           weight; `"tokens"` counts the real tokens.
         """
         with dropout_seeds(seed):
-            outputs = model(
-                {name: batch[name] for name in model.INPUTS},
-                training=seed is not None,
-            )
+            outputs = model(_inputs(batch), training=seed is not None)
         mask = tf.cast(batch["input_mask"], tf.float32)
         example_weights = _example_weights(batch)
-        weights = _prediction_weights(batch, example_weights)
+        weights = _prediction_weights(batch)
         mlm_nll, mlm_hits = sparse_cross_entropy(
             batch["masked_lm_ids"], outputs["mlm_logits"]
         )
@@ -96,19 +100,31 @@ class PretrainingLoss:
         return loss, metrics
 
 
-def _example_weights(batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
-    """Returns the weights of the examples, float32 `[batch]`; see `WEIGHTS`."""
-    size = tf.shape(batch["sentence_order_labels"])
+Tensors = dict[str, tf.Tensor]
+
+
+def _inputs(batch: Mapping[str, tf.Tensor]) -> Tensors:
+    """Returns the inputs of `AlbertPretrainer`."""
+    names = (*AlbertPretrainer.INPUTS, *PACKING_INPUTS)
+    return {name: batch[name] for name in names if name in batch}
+
+
+def _row_weights(batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
+    """Returns the weights of the rows, float32 `[batch]`; see `WEIGHTS`."""
+    size = tf.shape(batch["input_mask"])[:1]
     return batch.get(WEIGHTS, tf.ones(size))
 
 
-def _prediction_weights(
-    batch: Mapping[str, tf.Tensor], example_weights: tf.Tensor
-) -> tf.Tensor:
-    return batch["masked_lm_weights"] * example_weights[:, tf.newaxis]
+def _example_weights(batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
+    """Returns float32 weights in the shape of `sentence_order_labels`."""
+    rows = _row_weights(batch)
+    if SEQUENCE_WEIGHTS not in batch:
+        return rows
+    return batch[SEQUENCE_WEIGHTS] * rows[:, tf.newaxis]
 
 
-Tensors = dict[str, tf.Tensor]
+def _prediction_weights(batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
+    return batch["masked_lm_weights"] * _row_weights(batch)[:, tf.newaxis]
 
 
 def fit_examples(
@@ -133,17 +149,16 @@ def fit_examples(
 
     Returns:
       The inputs of `AlbertPretrainer`; labels by its outputs' names, int32
-      `mlm_logits` `[batch, predictions]` and `sop_logits` `[batch]`; and their
-      float32 weights in the same shapes.
+      `mlm_logits` `[batch, predictions]` and `sop_logits` `[batch]` or, where
+      rows hold several sequences, `[batch, sequences]`; and their float32
+      weights in the same shapes.
     """
     labels = {"mlm_logits": batch["masked_lm_ids"]}
     weights = {"mlm_logits": batch["masked_lm_weights"]}
     if sentence_order:
         orders = batch["sentence_order_labels"]
         labels["sop_logits"] = orders
-        weights["sop_logits"] = tf.ones_like(orders, tf.float32)
-    return (
-        {name: batch[name] for name in AlbertPretrainer.INPUTS},
-        labels,
-        weights,
-    )
+        weights["sop_logits"] = batch.get(
+            SEQUENCE_WEIGHTS, tf.ones_like(orders, tf.float32)
+        )
+    return _inputs(batch), labels, weights

@@ -32,6 +32,16 @@ outputs = model.predict_on_batch(inputs)
 names = ("input_word_ids", "input_mask", "input_type_ids")
 batch = {k: inputs[k] for k in names}
 encoded = model.encoder.predict_on_batch(batch)
+# Two sequences in a row, of which the second is empty in the last one.
+starts = np.array([[0, 6], [0, 4], [0, 0]], "int32")
+second = (np.arange(14) >= starts[:, 1:]) & (starts[:, 1:] > 0)
+packed = model.predict_on_batch(
+    {
+        **inputs,
+        "sequence_ids": inputs["input_mask"] * (1 + second.astype("int32")),
+        "sequence_starts": starts,
+    }
+)
 
 # Each with the pretrainer's encoder and a head of its own.
 choices = {k: np.stack([v, v[::-1]], axis=1) for k, v in batch.items()}
@@ -89,5 +99,6 @@ np.savez(
     sequence_output=encoded["sequence_output"],
     last_but_one=encoded["encoder_outputs"][-2],
     **outputs,
+    **{f"packed/{name}": value for name, value in packed.items()},
     **fine_tuned,
 )
