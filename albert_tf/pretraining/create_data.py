@@ -50,12 +50,12 @@ from albert_tf.pretraining.manifest import (
 )
 from albert_tf.pretraining.record_writer import ShardWriter
 from albert_tf.pretraining.text_files import (
-    COMPRESSION_RATIO,
     TextPath,
     find_text_files,
     is_compressed,
     size_of,
 )
+from albert_tf.pretraining.units import make_units, text_bytes
 from albert_tf.text.tokenizer_files import tokenizer_files
 
 # One block's records of all passes are in memory at once, about twice the
@@ -64,6 +64,9 @@ from albert_tf.text.tokenizer_files import tokenizer_files
 _BLOCK_PASS_BYTES = 16 << 20
 _MAX_BLOCK_BYTES = 1 << 20
 _MIN_BLOCK_BYTES = 1 << 18
+
+# More than a unit has: one file of 4 TB.
+_MAX_BLOCKS = 1 << 24
 
 # masking -> why a chunk makes no record, and what helps.
 _SINGLE = {
@@ -146,10 +149,7 @@ def _least_bytes(config: PretrainingDataConfig, files: list[TextPath]) -> int:
     what is dropped; ids have two bytes, and tokens of text about four. They are
     compressed only at the end.
     """
-    text = sum(
-        size_of(path) * (COMPRESSION_RATIO if is_compressed(path) else 1)
-        for path in files
-    )
+    text = sum(map(text_bytes, files))
     heldout = config.heldout_fraction
     train = config.dupe_factor if config.masking == "static" else 0.4
     return int(text * (heldout + train * (1 - heldout)))
@@ -259,11 +259,15 @@ def _make_records(
 ) -> Iterator[BlockRecords]:
     """Yields the records of all blocks, in their order; counts oddities."""
     block_bytes = _BLOCK_PASS_BYTES // config.passes("train")
-    blocks = make_blocks(
-        read_corpus(files, config, oddities),
-        max(_MIN_BLOCK_BYTES, min(_MAX_BLOCK_BYTES, block_bytes)),
-        heldout_fraction=config.heldout_fraction,
-        seed=config.seed,
+    blocks = itertools.chain.from_iterable(
+        make_blocks(
+            read_corpus(unit.files, config, oddities),
+            max(_MIN_BLOCK_BYTES, min(_MAX_BLOCK_BYTES, block_bytes)),
+            heldout_fraction=config.heldout_fraction,
+            seed=config.seed,
+            first_index=unit.number * _MAX_BLOCKS,
+        )
+        for unit in make_units(files)
     )
     if config.num_workers == 1:
         yield from map(BlockWorker(config), blocks)

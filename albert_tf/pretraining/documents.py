@@ -241,7 +241,7 @@ class TextBlock:
 
     Attributes:
       split: "train" or "heldout".
-      index: number of the block within its split.
+      index: number of the block within its split, and unique there.
       documents: lists of sentences.
       num_bytes: their size in UTF-8.
     """
@@ -258,6 +258,7 @@ def make_blocks(
     *,
     heldout_fraction: float = 0.0,
     seed: int = 0,
+    first_index: int = 0,
 ) -> Iterator[TextBlock]:
     """Deals documents out to blocks of two splits.
 
@@ -269,13 +270,14 @@ def make_blocks(
       block_bytes: least size of a block that is not its split's last.
       heldout_fraction: expected share of the documents in the split "heldout".
       seed: choice of those documents; equal texts are in the same split.
+      first_index: number of the first block of each split.
 
     Yields:
       Blocks in the order they are complete.
     """
     pending: dict[str, list[list[str]]] = {"train": [], "heldout": []}
     sizes = dict.fromkeys(pending, 0)
-    numbers = dict.fromkeys(pending, 0)
+    numbers = dict.fromkeys(pending, first_index)
 
     def complete(split: str) -> TextBlock:
         block = TextBlock(split, numbers[split], pending[split], sizes[split])
