@@ -16,16 +16,13 @@ from albert_tf.pretraining.record_checks import (
     TextLimits,
     parse_checked,
 )
-from albert_tf.pretraining.record_files import (
-    RecordFile,
+from albert_tf.pretraining.record_files import RecordFile
+from albert_tf.pretraining.record_order import (
+    GROUP_RECORDS,
     records_in_order,
-    shuffled_buffers,
+    shuffled_groups,
 )
 from albert_tf.pretraining.record_writer import FEATURE_OF_INPUT
-
-# Records of text that are masked side by side. A resumed run masks the group
-# that it begins in as a whole, too, so that it draws the same.
-GROUP_RECORDS = 1024
 
 
 def masked_batches(
@@ -40,8 +37,9 @@ def masked_batches(
     """Returns batches of Google's records; see `pretraining_dataset`."""
     first_record = start_step * global_batch_size
     if training:
-        records = shuffled_buffers(files, seed, first_record).map(
-            lambda buffer: buffer["records"][buffer["first"] :]
+        key = tf.constant([seed, 0], tf.int64)
+        records = shuffled_groups(files, key, first_record).map(
+            lambda group: group["records"][group["first"] :]
         )
         batches = records.rebatch(global_batch_size, drop_remainder=True)
     else:
@@ -77,8 +75,8 @@ def text_batches(
         }
 
     if training:
-        buffers = shuffled_buffers(files, seed, start_step * global_batch_size)
-        groups = buffers.flat_map(_groups)
+        key = tf.constant([seed, 0], tf.int64)
+        groups = shuffled_groups(files, key, start_step * global_batch_size)
     else:
         groups = (
             records_in_order(files).batch(GROUP_RECORDS).enumerate().map(_group)
@@ -87,24 +85,6 @@ def text_batches(
     batches = examples.rebatch(global_batch_size, drop_remainder=training)
     # In training the buffers begin with the first record of the step.
     return batches if training else batches.skip(start_step)
-
-
-def _groups(buffer: Mapping[str, tf.Tensor]) -> tf.data.Dataset:
-    """Cuts a buffer into groups, from that of its first record on."""
-    records, first = buffer["records"], buffer["first"]
-    size = tf.shape(records, tf.int64)[0]
-
-    def group(begin: tf.Tensor) -> dict[str, tf.Tensor]:
-        return {
-            "records": records[begin : begin + GROUP_RECORDS],
-            "first": tf.maximum(first - begin, 0),
-            "seed": tf.random.experimental.stateless_fold_in(
-                buffer["seed"], begin
-            ),
-        }
-
-    first_group = first // GROUP_RECORDS * GROUP_RECORDS
-    return tf.data.Dataset.range(first_group, size, GROUP_RECORDS).map(group)
 
 
 def _group(number: tf.Tensor, records: tf.Tensor) -> dict[str, tf.Tensor]:

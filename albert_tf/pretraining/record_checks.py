@@ -17,7 +17,7 @@ from albert_tf.errors import InputError
 from albert_tf.files import is_remote
 from albert_tf.pretraining.dynamic_examples import CHUNK_FEATURES
 
-_READ_BUFFER_BYTES = 1 << 20
+_READ_BUFFER_BYTES = 4 << 20
 
 
 # In the texts of the errors of `parse_checked`: of values, and of the sizes of

@@ -1,4 +1,4 @@
-"""TFRecord files of pretraining examples: found, sampled and read in order."""
+"""TFRecord files of pretraining examples: found, described and sampled."""
 
 from __future__ import annotations
 
@@ -25,14 +25,6 @@ from albert_tf.pretraining.record_checks import (
     verify_file,
 )
 from albert_tf.pretraining.record_writer import parse_example
-from albert_tf.training.input import shuffle
-
-# Training shuffles records in buffers of this many, 17 MB at 128 tokens and 52
-# MB at 512; `create_pretraining_data` has shuffled each file as a whole before.
-SHUFFLE_BUFFER = 16384
-
-# Files read at the same time, one record of each in turn.
-_INTERLEAVED_FILES = 16
 
 _PARALLEL_REQUESTS = 16
 _SAMPLE_RECORDS = 1000
@@ -327,61 +319,3 @@ def _sample_text(file: RecordFile, records: tf.Tensor) -> Sample:
         settings["max_predictions_per_seq"],
         int(tf.reduce_max(tokens.flat_values)),
     )
-
-
-def records_in_order(files: Sequence[RecordFile]) -> tf.data.Dataset:
-    """Returns the serialized records of all files, once."""
-    paths = tf.data.Dataset.from_tensor_slices([file.path for file in files])
-    return paths.flat_map(read_records)
-
-
-def shuffled_buffers(
-    files: Sequence[RecordFile], seed: int, first_record: int
-) -> tf.data.Dataset:
-    """Returns the records of all epochs, shuffled, in buffers.
-
-    Args:
-      files: the files.
-      seed: order of the records, with the number of the epoch.
-      first_record: number of records to skip.
-
-    Returns:
-      Dataset of dicts: string `records` `[buffer]`; int64 `first`, the number
-      of those to skip, which is 0 but for the first buffer; int64 `seed` `[2]`,
-      different for each buffer of all epochs.
-    """
-    paths = tf.constant([file.path for file in files])
-    num_records = sum(file.num_records for file in files)
-    first_epoch, offset = divmod(first_record, num_records)
-    first_buffer, rest = divmod(offset, SHUFFLE_BUFFER)
-    seed = tf.constant([seed, 0], tf.int64)
-
-    def epoch_buffers(epoch: tf.Tensor) -> tf.data.Dataset:
-        epoch_seed = tf.random.experimental.stateless_fold_in(seed, epoch)
-
-        resumes = tf.cast(epoch == first_epoch, tf.int64)
-        skipped = resumes * first_buffer
-
-        def shuffled(
-            number: tf.Tensor, buffer: tf.Tensor
-        ) -> dict[str, tf.Tensor]:
-            return {
-                "records": shuffle(buffer, epoch_seed, number),
-                "first": tf.where(number == first_buffer, resumes * rest, 0),
-                "seed": tf.random.experimental.stateless_fold_in(
-                    epoch_seed, number
-                ),
-            }
-
-        return (
-            tf.data.Dataset.from_tensor_slices(shuffle(paths, epoch_seed, -1))
-            .interleave(read_records, cycle_length=_INTERLEAVED_FILES)
-            .skip(skipped * SHUFFLE_BUFFER)
-            .batch(SHUFFLE_BUFFER)
-            .enumerate(skipped)
-            .map(shuffled)
-            .prefetch(1)
-        )
-
-    epochs = tf.data.Dataset.counter(first_epoch)
-    return epochs.flat_map(epoch_buffers)

@@ -378,8 +378,8 @@ def pretraining_dataset(
         `open_records`. Google's own records are read too.
       global_batch_size: rows of a batch, over all replicas.
       seed: order of the records in training.
-      start_step: number of batches to skip. They are not parsed, and whole
-        epochs are not even read.
+      start_step: number of batches to skip. They are not parsed, and files
+        that only they have records of are not even opened.
       training: endless and shuffled, or one pass in order.
       split: "train" or "heldout", where `patterns` names a folder.
 

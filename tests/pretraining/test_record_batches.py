@@ -3,14 +3,14 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.pretraining import record_files
+from albert_tf.pretraining import record_order
 from albert_tf.pretraining.records import open_records, pretraining_dataset
 
 
 @pytest.fixture
 def small_buffers(monkeypatch):
     """Several shuffle buffers an epoch, also from small files."""
-    monkeypatch.setattr(record_files, "SHUFFLE_BUFFER", 150)
+    monkeypatch.setattr(record_order, "SHUFFLE_BUFFER", 150)
 
 
 def batches(*args, count, **kwargs):

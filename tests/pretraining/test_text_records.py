@@ -9,7 +9,12 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.pretraining import create_data, record_batches, record_files
+from albert_tf.pretraining import (
+    create_data,
+    record_batches,
+    record_files,
+    record_order,
+)
 from albert_tf.pretraining.records import open_records, pretraining_dataset
 
 BATCH = 16
@@ -20,8 +25,9 @@ def small_parts(monkeypatch):
     """Several blocks, shuffle buffers and groups, also of a small corpus."""
     monkeypatch.setattr(create_data, "_MIN_BLOCK_BYTES", 8000)
     monkeypatch.setattr(create_data, "_MAX_BLOCK_BYTES", 8000)
-    monkeypatch.setattr(record_files, "SHUFFLE_BUFFER", 150)
-    monkeypatch.setattr(record_batches, "GROUP_RECORDS", 40)
+    monkeypatch.setattr(record_order, "SHUFFLE_BUFFER", 150)
+    for module in (record_batches, record_order):
+        monkeypatch.setattr(module, "GROUP_RECORDS", 40)
 
 
 @pytest.fixture

@@ -1,0 +1,197 @@
+"""The order in which training reads the records of files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.pretraining.record_checks import read_records
+from albert_tf.pretraining.record_files import RecordFile
+from albert_tf.training.input import shuffle
+
+# Training shuffles records in buffers of this many, 17 MB at 128 tokens and 52
+# MB at 512; `create_pretraining_data` has shuffled each file as a whole before.
+SHUFFLE_BUFFER = 16384
+
+# Records of text that are masked side by side. A resumed run masks the group
+# that it begins in as a whole, too, so that it draws the same.
+GROUP_RECORDS = 1024
+
+# Files read at the same time, one record of each in turn.
+_INTERLEAVED_FILES = 16
+
+# Numbers for `Dataset.take`.
+_ALL, _NONE = -1, 0
+
+
+def records_in_order(files: Sequence[RecordFile]) -> tf.data.Dataset:
+    """Returns the serialized records of all files, once."""
+    paths = tf.data.Dataset.from_tensor_slices([file.path for file in files])
+    return paths.flat_map(read_records)
+
+
+def shuffled_groups(
+    files: Sequence[RecordFile], key: tf.Tensor, first_record: int
+) -> tf.data.Dataset:
+    """Returns the records of all epochs, shuffled, in groups.
+
+    Args:
+      files: the files.
+      key: int64 `[2]`, decides the order of the records, with the number of the
+        epoch.
+      first_record: number of records to skip.
+
+    Returns:
+      Dataset of dicts: string `records` `[group]`; int64 `first`, the number
+      of those to skip, which is 0 but for the first group; int64 `seed` `[2]`,
+      different for each group of all epochs.
+    """
+    return _shuffled_buffers(files, key, first_record).flat_map(_groups)
+
+
+def _groups(buffer: Mapping[str, tf.Tensor]) -> tf.data.Dataset:
+    """Cuts a buffer into groups, from that of its first record on."""
+    records, first = buffer["records"], buffer["first"]
+    size = tf.shape(records, tf.int64)[0]
+
+    def group(begin: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {
+            "records": records[begin : begin + GROUP_RECORDS],
+            "first": tf.maximum(first - begin, 0),
+            "seed": tf.random.experimental.stateless_fold_in(
+                buffer["seed"], begin
+            ),
+        }
+
+    first_group = first // GROUP_RECORDS * GROUP_RECORDS
+    return tf.data.Dataset.range(first_group, size, GROUP_RECORDS).map(group)
+
+
+def _shuffled_buffers(
+    files: Sequence[RecordFile], key: tf.Tensor, first_record: int
+) -> tf.data.Dataset:
+    """Returns what `shuffled_groups` does, in buffers."""
+    paths = np.array([file.path for file in files])
+    counts = np.array([file.num_records for file in files])
+    first_epoch, offset = divmod(first_record, int(counts.sum()))
+    first_buffer, rest = divmod(offset, SHUFFLE_BUFFER)
+
+    def seed_of(epoch: tf.Tensor) -> tf.Tensor:
+        return tf.random.experimental.stateless_fold_in(key, epoch)
+
+    def buffers(
+        slices: Mapping[str, tf.Tensor | np.ndarray],
+        epoch_seed: tf.Tensor,
+        first_buffer: int = 0,
+        rest: int = 0,
+    ) -> tf.data.Dataset:
+        def shuffled(
+            number: tf.Tensor, buffer: tf.Tensor
+        ) -> dict[str, tf.Tensor]:
+            first = tf.where(number == first_buffer, rest, 0)
+            return {
+                "records": shuffle(buffer, epoch_seed, number),
+                "first": tf.cast(first, tf.int64),
+                "seed": tf.random.experimental.stateless_fold_in(
+                    epoch_seed, number
+                ),
+            }
+
+        return (
+            tf.data.Dataset.from_tensor_slices(slices)
+            .interleave(
+                _read_slice,
+                cycle_length=_INTERLEAVED_FILES,
+                num_parallel_calls=_INTERLEAVED_FILES,
+                deterministic=True,
+            )
+            .batch(SHUFFLE_BUFFER)
+            .enumerate(first_buffer)
+            .map(shuffled)
+            .prefetch(1)
+        )
+
+    def whole_epoch(epoch: tf.Tensor) -> tf.data.Dataset:
+        epoch_seed = seed_of(epoch)
+        order = shuffle(tf.constant(paths), epoch_seed, -1)
+        zeros = tf.zeros([len(paths)], tf.int64)
+        return buffers(
+            {"path": order, "skip": zeros, "take": zeros + _ALL}, epoch_seed
+        )
+
+    # In int32 it would be another seed.
+    epoch_seed = seed_of(tf.constant(first_epoch, tf.int64))
+    order = shuffle(tf.range(len(paths)), epoch_seed, -1).numpy()
+    numbers, skips = remaining_slices(
+        counts[order].tolist(), first_buffer * SHUFFLE_BUFFER
+    )
+    # The file of an empty slice is not opened, so any will do.
+    slices = {
+        "path": paths[order][numbers],
+        "skip": skips,
+        "take": np.where(numbers < 0, _NONE, _ALL),
+    }
+    rest_of_epoch = buffers(slices, epoch_seed, first_buffer, rest)
+    later = tf.data.Dataset.counter(first_epoch + 1).flat_map(whole_epoch)
+    return rest_of_epoch.concatenate(later)
+
+
+def _read_slice(file: Mapping[str, tf.Tensor]) -> tf.data.Dataset:
+    return read_records(file["path"]).skip(file["skip"]).take(file["take"])
+
+
+def remaining_slices(
+    counts: Sequence[int], skipped: int, cycle_length: int = _INTERLEAVED_FILES
+) -> tuple[np.ndarray, np.ndarray]:
+    """Finds what an interleaved dataset has still to read of its files.
+
+    `Dataset.interleave` reads one record of each open file in turn. A place
+    whose file has ended is passed over once, and opens the next file when its
+    turn comes again.
+
+    Args:
+      counts: records of the files, in the order in which they are opened.
+      skipped: records that have been read, fewer than there are.
+      cycle_length: files that are open at the same time.
+
+    Returns:
+      Files, -1 for none, and the records to skip in each, int64 `[slices]`.
+      Interleaved in this order, they give what follows the skipped records.
+    """
+    file = np.full(cycle_length, -1)  # open at each place
+    left = np.zeros(cycle_length, np.int64)  # records of it
+    place = next_file = 0
+    while skipped:
+        is_open = file >= 0
+        # Whole turns of all places at once, as long as no file ends.
+        if is_open.all() or next_file == len(counts):
+            num_open = int(is_open.sum())
+            turns = min(int(left[is_open].min()), skipped // num_open)
+            left[is_open] -= turns
+            skipped -= turns * num_open
+            if turns:
+                continue
+        if file[place] < 0 and next_file < len(counts):
+            file[place], left[place] = next_file, counts[next_file]
+            next_file += 1
+        if left[place]:
+            left[place] -= 1
+            skipped -= 1
+        else:
+            file[place] = -1
+        place = (place + 1) % cycle_length
+    numbers, skips = [], []
+    for number, rest in zip(
+        np.roll(file, -place), np.roll(left, -place), strict=True
+    ):
+        if number < 0 and next_file < len(counts):
+            number, rest = next_file, counts[next_file]
+            next_file += 1
+        # A file that has ended is not opened again to find that out.
+        numbers.append(number if rest else -1)
+        skips.append(counts[number] - rest if rest else 0)
+    numbers += range(next_file, len(counts))
+    skips += [0] * (len(counts) - next_file)
+    return np.array(numbers, np.int64), np.array(skips, np.int64)

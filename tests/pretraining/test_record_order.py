@@ -1,0 +1,115 @@
+"""Where a resumed run goes on in the files, by their counts alone."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.pretraining.record_files import RecordFile
+from albert_tf.pretraining.record_order import (
+    remaining_slices,
+    shuffled_groups,
+)
+from albert_tf.training.input import shuffle
+
+KEY = tf.constant([3, 0], tf.int64)
+
+
+def interleave(counts, numbers, skips, cycle_length, **parallel):
+    """Returns (file, record) in the order of a real interleaved dataset."""
+    sizes = np.where(numbers < 0, 0, np.array(counts)[numbers])
+    slices = np.stack([numbers * 1000 + skips, numbers * 1000 + sizes], axis=1)
+    slices[numbers < 0] = 0
+    records = tf.data.Dataset.from_tensor_slices(slices).interleave(
+        lambda part: tf.data.Dataset.range(part[0], part[1]),
+        cycle_length=cycle_length,
+        **parallel,
+    )
+    return [divmod(int(x), 1000) for x in records.as_numpy_iterator()]
+
+
+@pytest.mark.parametrize("trial", range(8))
+def test_the_rest_of_interleaved_files(trial):
+    """Of files of all sizes, also empty ones, after any number of records."""
+    random = np.random.default_rng(trial)
+    counts = random.integers(0, [7, 2, 300, 40][trial % 4], 1 + 3 * trial)
+    counts[0] += 1
+    cycle_length = [3, 16, 4, 1][trial % 4]
+    numbers, skips = remaining_slices(counts, 0, cycle_length)
+    whole = interleave(counts, numbers, skips, cycle_length)
+    # Reading in parallel has no influence.
+    parallel = interleave(
+        counts,
+        numbers,
+        skips,
+        cycle_length,
+        num_parallel_calls=cycle_length,
+        deterministic=True,
+    )
+    assert whole == parallel
+    assert len(whole) == counts.sum()
+    for skipped in random.integers(0, len(whole) + 1, 6).tolist():
+        numbers, skips = remaining_slices(counts, skipped, cycle_length)
+        rest = interleave(counts, numbers, skips, cycle_length)
+        assert rest == whole[skipped:]
+        # No file that has been read to its end.
+        used = {file for file in numbers.tolist() if file >= 0 and counts[file]}
+        assert used == {file for file, _ in rest}
+
+
+def test_billions_of_records_are_no_work():
+    counts = np.full(3000, 10**6)
+    numbers, skips = remaining_slices(counts, 2_999_000_000)
+    assert numbers[numbers >= 0].tolist() == [*range(2992, 3000)]
+    assert (10**6 - skips[numbers >= 0]).sum() == 10**6
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Forty files of twenty records, each of its file's and own number."""
+    made = []
+    for number in range(40):
+        path = str(tmp_path / f"{number}.tfrecord")
+        with tf.io.TFRecordWriter(path) as writer:
+            for record in range(20):
+                writer.write(b"%d %d" % (number, record))
+        made.append(RecordFile(path, counted_records=20))
+    return made
+
+
+def records_from(files, first, monkeypatch, count=None):
+    monkeypatch.setattr(
+        "albert_tf.pretraining.record_order.SHUFFLE_BUFFER", 100
+    )
+    groups = shuffled_groups(files, KEY, first)
+    records = groups.flat_map(
+        lambda group: tf.data.Dataset.from_tensor_slices(
+            group["records"][group["first"] :]
+        )
+    )
+    return list(records.take(count or 1600 - first).as_numpy_iterator())
+
+
+def test_a_resumed_run_opens_only_files_that_it_needs(
+    files, tmp_path, monkeypatch
+):
+    whole = records_from(files, 0, monkeypatch)
+    assert len(set(whole[:800])) == len(set(whole[800:])) == 800
+    seed = tf.random.experimental.stateless_fold_in(
+        KEY, tf.constant(0, tf.int64)
+    )
+    order = shuffle(tf.range(40), seed, -1).numpy()
+    # Sixteen are open at a time, so these end after 320 and 640 records.
+    for ended, starts in ((order[:16], (600, 613)), (order[16:32], (700, 755))):
+        for number in ended:
+            (tmp_path / f"{number}.tfrecord").unlink()
+        for first in starts:
+            rest = records_from(files, first, monkeypatch, 800 - first)
+            assert rest == whole[first:800]
+    with pytest.raises(tf.errors.NotFoundError):
+        records_from(files, 100, monkeypatch)
+
+
+def test_a_resumed_run_skips_whole_epochs(files, monkeypatch):
+    whole = records_from(files, 0, monkeypatch)
+    for first in (1, 799, 800, 1234):
+        assert records_from(files, first, monkeypatch) == whole[first:]
