@@ -28,13 +28,17 @@ class Divergence(Exception):
       update: number of the step, from 0.
       reason: what is wrong, as part of a sentence.
       batch_size: examples of a global batch.
+      first_step: first update of the phase.
     """
 
-    def __init__(self, update: int, reason: str, batch_size: int):
+    def __init__(
+        self, update: int, reason: str, batch_size: int, first_step: int = 0
+    ):
         super().__init__(f"{reason} at step {update + 1}")
         self.update = update
         self.reason = reason
         self.batch_size = batch_size
+        self.first_step = first_step
 
 
 def find_divergence(
@@ -96,9 +100,12 @@ def roll_back(
     update, size = divergence.update, divergence.batch_size
     rollbacks = () if checkpoints is None else checkpoints.rollbacks
     batch = batch_of(update, rollbacks)
+    number = batch - divergence.first_step
+    whose = "the phase's" if divergence.first_step else "the"
     what = (
-        f"{divergence} (batch {batch} of the data, from 0: examples "
-        f"{batch * size} to {(batch + 1) * size - 1} in the order of training)"
+        f"{divergence} (batch {number} of {whose} data, from 0: examples "
+        f"{number * size} to {(number + 1) * size - 1} in the order of "
+        "training)"
     )
     if config.on_divergence == "stop" or checkpoints is None:
         raise FloatingPointError(

@@ -8,7 +8,6 @@ import tensorflow as tf
 from tensorflow.python.data.experimental.ops.distribute import replicate
 
 from albert_tf.errors import InputError
-from albert_tf.training.config import TrainingConfig
 
 
 def shuffle(values: tf.Tensor, seed: tf.Tensor, number) -> tf.Tensor:
@@ -151,7 +150,7 @@ def slice_size(batch_size: int, replicas: int, accumulation: int) -> int:
 def check_batches(
     dataset: tf.data.Dataset,
     batches: int,
-    config: TrainingConfig,
+    accumulation: int,
     strategy: tf.distribute.Strategy,
 ) -> None:
     """Checks training data, and reads the first batch.
@@ -159,7 +158,7 @@ def check_batches(
     Args:
       dataset: global batches.
       batches: the number of batches that will be read.
-      config: settings of the run.
+      accumulation: micro-batches of a replica.
       strategy: the strategy of the run.
 
     Raises:
@@ -168,9 +167,7 @@ def check_batches(
         only when they end.
     """
     slice_size(
-        static_batch_size(dataset),
-        strategy.num_replicas_in_sync,
-        config.gradient_accumulation_steps,
+        static_batch_size(dataset), strategy.num_replicas_in_sync, accumulation
     )
     found = int(dataset.cardinality())
     if found < 0:  # Infinite or unknown.

@@ -266,6 +266,11 @@ class RunLog:
         if self._progress is not None:
             self._progress.advance(steps)
 
+    def note(self, text: str) -> None:
+        """Shows a line."""
+        if self._progress is not None:
+            self._progress.note(text)
+
     def report(
         self,
         step: int,

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -27,27 +27,18 @@ from albert_tf.training.config import TrainingConfig
 from albert_tf.training.distribution import check_model
 from albert_tf.training.divergence import (
     Divergence,
-    batches_from,
     find_divergence,
     roll_back,
 )
-from albert_tf.training.input import (
-    check_batches,
-    distribute,
-    slice_size,
-    static_batch_size,
-)
+from albert_tf.training.input import check_batches, static_batch_size
 from albert_tf.training.interruption import LaunchLength, graceful_stop
-from albert_tf.training.logging import Interval, RunLog, read_metrics
+from albert_tf.training.logging import RunLog, read_metrics
 from albert_tf.training.loss import Loss
 from albert_tf.training.matmul_peak import matmul_peak
 from albert_tf.training.optimizers import AdamW
+from albert_tf.training.phases import PhaseLoop, PhaseSequence, TrainingPhase
 from albert_tf.training.progress import print_early_stop, print_interruption
-from albert_tf.training.train_step import (
-    DynamicLossScale,
-    TrainStep,
-    make_train_loop,
-)
+from albert_tf.training.train_step import DynamicLossScale, TrainStep
 from albert_tf.training.workers import (
     any_worker,
     check_same_step,
@@ -55,9 +46,6 @@ from albert_tf.training.workers import (
     on_chief,
     sum_over_replicas,
 )
-
-# The second if the dataset was expected to be infinite.
-_OUT_OF_DATA = tf.errors.OutOfRangeError, tf.errors.FailedPreconditionError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,15 +132,14 @@ class Trainer:
                 self._averages = WeightAverages(
                     model.trainable_variables, config.ema_decay
                 )
-        self._train_step: TrainStep | None = None
-        self._train_loop: Callable | None = None
+        self._loop: PhaseLoop | None = None
         self._best: Best | None = None
         # Of the log, which another worker may not see at once.
         self._evaluations: list[Mapping[str, Any]] = []
 
     def fit(
         self,
-        dataset_fn: Callable[[int], tf.data.Dataset],
+        data: Callable[[int], tf.data.Dataset] | Sequence[TrainingPhase],
         *,
         evaluate: Callable[[], Mapping[str, float]] | None = None,
         start: Callable[[], None] | None = None,
@@ -161,17 +148,17 @@ class Trainer:
         """Trains to the last step; call it once.
 
         Args:
-          dataset_fn: returns the global batches from a given number on: of a
-            fixed size, and enough of them for the run. Update k has batch k, or
-            a later one if rollbacks have skipped some.
+          data: returns the global batches from a given number on: of a fixed
+            size, and enough of them for the run. Update k has batch k, or a
+            later one if rollbacks have skipped some. Or the phases of the run.
           evaluate: returns metrics of the current model by name; called every
-            `config.eval_steps` steps and at the end. With `config.ema_decay`
-            the model then has the averages of its weights.
+            `config.eval_steps` steps and at the end, in all phases. With
+            `config.ema_decay` the model then has the averages of its weights.
           start: called when the first batch and the checkpoint to resume have
             been read and fit, before anything is written.
-          flops_per_example: operations of the matrix products for an example,
-            forward and backward. If given, the machine is measured first, and
-            the metric `matmul_share` is the fraction of its peak.
+          flops_per_example: that of the only phase, see `TrainingPhase`. Where
+            it is given, the machine is measured first, and the metric
+            `matmul_share` is the fraction of its peak.
 
         Returns:
           The result. On SIGINT or SIGTERM the steps in progress are finished
@@ -190,7 +177,12 @@ class Trainer:
             raise InputError("best_metric requires evaluation data")
         if self._averages is not None and evaluate:
             evaluate = self._averages.applied(evaluate)
-        self._dataset_fn, self._evaluate = dataset_fn, evaluate
+        if callable(data):
+            micro_batches = config.gradient_accumulation_steps
+            whole = (0, data, self._loss, micro_batches, flops_per_example)
+            data = [TrainingPhase(*whole)]
+        self._phases = PhaseSequence(data, config.num_train_steps)
+        self._evaluate = evaluate
         variables = training_variables(
             self._model, self._optimizer, self._loss_scale, self._averages
         )
@@ -201,16 +193,19 @@ class Trainer:
             self._stop_requested = any_worker(strategy, stop.is_set)
             step = checkpoints.restore_latest() if checkpoints else None
             check_same_step(strategy, step)
-            if left := max(0, config.num_train_steps - (step or 0)):
-                data = self._batches_from(step or 0)
-                check_batches(data, left, config, strategy)
+            left = self._phases.remaining(step or 0)
+            for first, phase, end in left:
+                check_batches(
+                    self._batches_from(first, phase),
+                    end - first,
+                    phase.gradient_accumulation_steps,
+                    strategy,
+                )
             if start is not None:
                 start()
-            # Examples per second, if all time went into products at their peak.
-            self._peak_rate = None
-            if flops_per_example and left:
-                peak = matmul_peak(strategy, self._model.compute_dtype)
-                self._peak_rate = peak and peak / flops_per_example
+            self._peak = None
+            if any(phase.flops_per_example for _, phase, _ in left):
+                self._peak = matmul_peak(strategy, self._model.compute_dtype)
             while True:
                 try:
                     result = self._run(step)
@@ -244,15 +239,17 @@ class Trainer:
             self._saved_at = time.monotonic()
             evaluation = self._catch_up(restored)
             stopped_early = stops_early(config, step, self._evaluations)
-            if step < last and not stopped_early:
-                self._read_from(step)
+            phase_end = step
             while step < last and not (interrupted or stopped_early):
+                if step == phase_end:
+                    phase_end = self._enter_phase(step)
                 end = config.next_stop(step, self._launch.steps)
+                end = min(end, phase_end)
                 self._run_steps(step, end)
                 step = end
                 interrupted = self._stop_requested() and step < last
                 evaluates = config.evaluates_at(step) and not interrupted
-                save = self._save_due(step) or interrupted or step == last
+                save = self._save_due(step) or interrupted or step == phase_end
                 may_save = save or (config.best_metric and evaluates)
                 # Also wherever a run may resume: its next means start there.
                 if may_save or step % config.log_steps == 0:
@@ -293,72 +290,74 @@ class Trainer:
             return self._evaluate_at(step, saved=True)
         return {}
 
-    def _batches_from(self, step: int) -> tf.data.Dataset:
+    def _batches_from(self, step: int, phase: TrainingPhase) -> tf.data.Dataset:
         rollbacks = self._checkpoints.rollbacks if self._checkpoints else ()
-        return batches_from(self._dataset_fn, step, rollbacks)
+        return phase.batches(step, rollbacks)
 
-    def _read_from(self, step: int) -> None:
-        """Reads the batches from a step on; builds the train step at first."""
-        config, strategy = self._config, self._strategy
-        dataset = self._batches_from(step)
+    def _enter_phase(self, step: int) -> int:
+        """Reads the batches from a step on; returns the end of its phase."""
+        phase, end = self._phases.at(step)
+        dataset = self._batches_from(step, phase)
         # Traced once, however often a divergence restarts the data.
-        if self._train_step is None:
-            self._batch_size = static_batch_size(dataset)
-            self._train_step = TrainStep(
-                config,
-                self._model,
-                self._loss,
-                self._optimizer,
-                micro_batch_size=slice_size(
-                    self._batch_size,
-                    strategy.num_replicas_in_sync,
-                    config.gradient_accumulation_steps,
-                ),
-                loss_scale=self._loss_scale,
-                averages=self._averages,
+        if self._loop is None or self._loop.phase is not phase:
+            self._loop = None  # Frees its data and compiled step.
+            self._loop = PhaseLoop(
+                phase,
+                static_batch_size(dataset),
+                self._strategy,
+                self._schedule,
+                self._make_train_step,
             )
-            self._train_loop = make_train_loop(
-                strategy, self._train_step, self._schedule
-            )
-        self._iterator = iter(distribute(strategy, dataset, endless=True))
-        self._interval = Interval(self._batch_size)
+            # Its steps have another length.
+            self._launch = LaunchLength(self._config.steps_per_loop)
+        self._loop.read(dataset)
+        if len(self._phases) > 1:
+            self._log.note(self._phases.describe(step))
+        return end
+
+    def _make_train_step(
+        self, loss: Loss, accumulation: int, micro_batch_size: int
+    ) -> TrainStep:
+        return TrainStep(
+            dataclasses.replace(
+                self._config, gradient_accumulation_steps=accumulation
+            ),
+            self._model,
+            loss,
+            self._optimizer,
+            micro_batch_size=micro_batch_size,
+            loss_scale=self._loss_scale,
+            averages=self._averages,
+        )
 
     def _run_steps(self, step: int, end: int) -> None:
         """Runs the steps from `step` (from 0) up to, but not, `end`."""
+        assert self._loop is not None
         started = time.perf_counter()
-        assert self._train_loop is not None
-        try:
-            rows = self._train_loop(
-                self._iterator,
-                tf.constant(step, tf.int32),
-                tf.constant(end - step, tf.int32),
-            ).numpy()
-        except _OUT_OF_DATA as error:
-            raise InputError(
-                f"the training data ended between step {step} and {end}; "
-                "repeat the dataset or lower num_train_steps"
-            ) from error
+        rows = self._loop.run(step, end)
         seconds = time.perf_counter() - started
-        self._interval.add(rows, seconds)
+        self._loop.count(rows, seconds)
         # The mean, so that all workers launch equally many.
         replicas = self._strategy.num_replicas_in_sync
         self._launch.measure(end - step, self._total(seconds) / replicas)
         if bad := find_divergence(rows, self._config.max_loss):
             offset, reason = bad
-            raise Divergence(step + offset, reason, self._batch_size)
+            raise self._loop.divergence(step + offset, reason)
         self._log.advance(end - step)
 
     def _log_training(self, step: int) -> Mapping[str, float]:
         """Logs, and returns, the metrics of the steps since the last call."""
-        assert self._train_step is not None
-        names = self._train_step.detail_names
-        metrics = self._interval.read(self._train_step.row_names)
-        details = {name: metrics.pop(name) for name in names}
+        assert self._loop is not None
+        metrics, details = self._loop.means()
+        phase = self._loop.phase
+        if len(self._phases) > 1:
+            metrics["phase"] = self._phases.number(phase)
         metrics["learning_rate"] = float(self._schedule(step - 1))
         if self._loss_scale is not None:
             metrics["loss_scale"] = float(self._loss_scale.scale)
-        if self._peak_rate:
-            share = metrics["examples_per_second"] / self._peak_rate
+        if self._peak and phase.flops_per_example:
+            rate = metrics["examples_per_second"]
+            share = rate * phase.flops_per_example / self._peak
             metrics["matmul_share"] = share
         self._log.report(step, "train", metrics, details)
         return metrics
@@ -377,8 +376,8 @@ class Trainer:
         if self._checkpoints is None:
             return
         if not self._checkpoints.is_finite():
-            reason = "a weight is not finite"
-            raise Divergence(step - 1, reason, self._batch_size)
+            assert self._loop is not None  # Steps were done.
+            raise self._loop.divergence(step - 1, "a weight is not finite")
         self._checkpoints.save(step)
 
     def _evaluate_at(self, step: int, *, saved: bool) -> Mapping[str, float]:
