@@ -28,6 +28,7 @@ from albert_tf.pretraining.record_writer import (
     serialize_example,
     serialize_examples,
 )
+from albert_tf.pretraining.row_packing import pack_chunks
 from albert_tf.pretraining.sentence_pairs import (
     PackedPairs,
     SentencePairs,
@@ -119,10 +120,12 @@ class BlockWorker:
         )
         label_counts = np.zeros(len(self.table.word_starts), np.int64)
         shards: list[list[bytes]] = [[] for _ in range(num_shards)]
-        make_records = {
-            "dynamic": self._text_records,
-            "static": self._masked_records,
-        }[config.masking]
+        if config.masking == "static":
+            make_records = self._masked_records
+        elif config.pack and block.split == "train":
+            make_records = self._packed_records
+        else:
+            make_records = self._text_records
         for number in range(config.passes(block.split)):
             rng = np.random.default_rng((*seed, number))
             for records in make_records(documents, rng, counts, label_counts):
@@ -174,6 +177,44 @@ class BlockWorker:
             documents.tokens, minlength=len(label_counts)
         )
         yield [serialize_example(chunk) for chunk in chunks.features()]
+
+    def _packed_records(
+        self,
+        documents: TokenizedDocuments,
+        rng: np.random.Generator,
+        counts: collections.Counter[str],
+        label_counts: np.ndarray,
+    ) -> Iterator[list[bytes]]:
+        """Yields the records of rows of chunks; adds to the counts."""
+        config = self.config
+        rows, chunk_counts = pack_chunks(
+            documents,
+            self.table,
+            rng,
+            max_seq_length=config.max_seq_length,
+            max_sequences=config.max_sequences_per_row,
+            short_seq_prob=config.short_seq_prob,
+        )
+        num_special = config.max_seq_length - config.max_tokens
+        lengths = rows.chunks.ends - rows.chunks.starts + num_special
+        counts.update(chunk_counts)
+        counts.update(
+            instances=len(rows),
+            sequences=len(rows.chunks),
+            input_tokens=int(lengths.sum()),
+        )
+        if len(rows):
+            predictions = np.add.reduceat(
+                num_predictions(lengths, config), rows.row_starts[:-1]
+            )
+            counts["predictions"] += int(
+                np.minimum(predictions, config.max_predictions_per_seq).sum()
+            )
+        # Whatever is text may be masked.
+        label_counts += np.bincount(
+            documents.tokens, minlength=len(label_counts)
+        )
+        yield [serialize_example(row) for row in rows.features()]
 
     def _masked_records(
         self,

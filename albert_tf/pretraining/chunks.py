@@ -108,13 +108,7 @@ def cut_chunks(
             inner, sentence_starts, "right"
         )
         boundaries = np.unique([0, len(tokens)])  # One, if there is no token.
-    begins_word = table.word_starts[tokens]
-    begins_word[boundaries[:-1]] = True
-    # Of each token the start of its word; the end begins one, too.
-    word_start = np.maximum.accumulate(
-        np.where(begins_word, np.arange(len(tokens)), 0)
-    )
-    word_start = np.append(word_start, len(tokens))
+    word_start = starts_of_words(tokens, boundaries, table)
     sentences = sentence_starts.tolist()
     counts: collections.Counter[str] = collections.Counter()
     chunks: list[tuple[int, int, int]] = []
@@ -136,10 +130,7 @@ def cut_chunks(
                 if end < document_end and word_start[end] > start:
                     end = int(word_start[end])
             counts["chunks"] += 1
-            if pairs and (
-                end == start + 1
-                or (end == start + 2 and tokens[start] == tokens[start + 1])
-            ):
+            if pairs and is_without_order(tokens[start:end]):
                 counts["dropped_chunks"] += 1
             else:
                 chunks.append((start, end, documents.first_number + document))
@@ -149,6 +140,30 @@ def cut_chunks(
     is_text = np.append(0, np.cumsum(tokens != table.sep_id))
     counts["kept_tokens"] = int((is_text[ends] - is_text[starts]).sum())
     return result, counts
+
+
+def is_without_order(tokens: np.ndarray) -> bool:
+    """Returns whether tokens cannot be split into two different segments."""
+    return len(tokens) == 1 or (len(tokens) == 2 and tokens[0] == tokens[1])
+
+
+def starts_of_words(
+    tokens: np.ndarray, boundaries: np.ndarray, table: VocabularyTable
+) -> np.ndarray:
+    """Returns of each token, and of the end, where its word starts.
+
+    Args:
+      tokens: int32 `[tokens]`.
+      boundaries: offsets of documents, and the end; words begin there.
+      table: word starts of the vocabulary.
+
+    Returns:
+      int64 `[tokens + 1]`; the end is the start of a word.
+    """
+    begins_word = table.word_starts[tokens]
+    begins_word[boundaries[:-1]] = True
+    starts = np.where(begins_word, np.arange(len(tokens)), 0)
+    return np.append(np.maximum.accumulate(starts), len(tokens))
 
 
 def _end_of_sentences(

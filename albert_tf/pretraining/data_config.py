@@ -25,6 +25,7 @@ OneSentenceChunks = Literal["drop", "random_next"]
 Masking = Literal["dynamic", "static"]
 
 _LATER = ("text_field", "encoding_errors")
+_PACKING = ("pack", "max_sequences_per_row")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -135,6 +136,14 @@ class PretrainingDataConfig(MaskingConfig, TextConfig):
         "second segment (BERT). none: always in order; dynamic: one segment, "
         "which may reach over the ends of documents (RoBERTa).",
     )
+    pack: bool = setting(
+        False,
+        "dynamic: fill records with several sequences, each a pair with its "
+        "own sentence order, which do not see each other.",
+    )
+    max_sequences_per_row: int = setting(
+        8, "pack: most sequences of a record.", bounds="[1, 1024]"
+    )
     one_sentence_chunks: OneSentenceChunks = setting(
         "drop",
         "static: what becomes of a chunk that has no second sentence to swap "
@@ -181,6 +190,26 @@ class PretrainingDataConfig(MaskingConfig, TextConfig):
             self.max_predictions_per_seq < self.max_seq_length,
             f"below max_seq_length={self.max_seq_length}",
         )
+        require(
+            self,
+            "pack",
+            not self.pack or self.masking == "dynamic",
+            "False with masking=static: Google's records hold one sequence "
+            "each; use masking=dynamic",
+        )
+        require(
+            self,
+            "pack",
+            not self.pack or self.sentence_order != "none",
+            "False with sentence_order=none, whose records are full already: "
+            "their text goes on over the ends of documents",
+        )
+        require(
+            self,
+            "max_sequences_per_row",
+            self.pack or self.max_sequences_per_row == 8,
+            "8 unless pack=True",
+        )
         for name, default in (
             ("one_sentence_chunks", "drop"),
             ("dupe_factor", 10),
@@ -216,11 +245,13 @@ class PretrainingDataConfig(MaskingConfig, TextConfig):
         """Returns the settings that decide the records, as JSON values.
 
         Those that version 0.1.0 lacked and that have their defaults are left
-        out, so that the same text has the same settings.
+        out, so that the same text has the same settings; so are those of
+        packing unless records are packed.
         """
         return {
             x.name: getattr(self, x.name)
             for x in settings_of(type(self))
             if x.description.on_resume != "not_recorded"
             and not (x.name in _LATER and getattr(self, x.name) == x.default)
+            and (self.pack or x.name not in _PACKING)
         }

@@ -13,7 +13,17 @@ from typing import Any
 import tensorflow as tf
 
 from albert_tf.pretraining.data_config import MaskingConfig, SentenceOrder
-from albert_tf.pretraining.graph_masking import fold_in, mask_words
+from albert_tf.pretraining.graph_masking import (
+    fold_in,
+    mask_words,
+    num_predictions,
+)
+from albert_tf.pretraining.packed_rows import (
+    draw_partners,
+    join_rows,
+    share_predictions,
+    split_rows,
+)
 from albert_tf.pretraining.tokenized_documents import VocabularyTable
 from albert_tf.text.base_tokenizer import Tokenizer
 
@@ -41,12 +51,14 @@ class ExampleSettings:
         half of the rows B is of another row and document, with label 1.
         "none": A alone.
       masking: rate, n-grams and number of predictions.
+      max_sequences: most sequences of a row; 0 where a record is a sequence.
     """
 
     table: VocabularyTable
     max_seq_length: int
     sentence_order: SentenceOrder
     masking: MaskingConfig
+    max_sequences: int = 0
 
     @classmethod
     def from_manifest(
@@ -59,11 +71,12 @@ class ExampleSettings:
             settings["max_seq_length"],
             settings["sentence_order"],
             MaskingConfig(**{name: settings[name] for name in names}),
+            settings.get("max_sequences_per_row", 0),
         )
 
 
 def make_examples(
-    chunks: Mapping[str, Any], settings: ExampleSettings, seed: tf.Tensor
+    records: Mapping[str, Any], settings: ExampleSettings, seed: tf.Tensor
 ) -> dict[str, tf.Tensor]:
     """Draws segments, their order and masks for chunks of text.
 
@@ -72,16 +85,35 @@ def make_examples(
     between two of its pieces. The two segments are never identical.
 
     Args:
-      chunks: `CHUNK_FEATURES` of `[rows]` records: `tokens`, 2 to
+      records: `CHUNK_FEATURES` of `[rows]` records: `tokens`, 2 to
         `max_seq_length - 3` without special tokens, or 1 to
         `max_seq_length - 2` with sentence_order="none", whose chunks may have
         [SEP] between documents; `sentence_starts` in a chunk but for the first;
-        `document`, its number.
+        `document`, its number. With `max_sequences`, `ROW_FEATURES` of rows of
+        several chunks.
       settings: vocabulary, length, sentence order and masking.
       seed: int64 `[2]`, decides all draws.
 
     Returns:
       The features of `pretraining_dataset`.
+    """
+    if not settings.max_sequences:
+        return _make_examples(records, settings, seed)
+    chunks, chunks_per_row = split_rows(records)
+    examples = _make_examples(chunks, settings, seed, chunks_per_row)
+    return join_rows(examples, chunks_per_row, settings.max_sequences)
+
+
+def _make_examples(
+    chunks: Mapping[str, Any],
+    settings: ExampleSettings,
+    seed: tf.Tensor,
+    chunks_per_row: tf.Tensor | None = None,
+) -> dict[str, tf.Tensor]:
+    """Returns an example of each chunk; see `make_examples`.
+
+    Those of a row that holds several have as many predictions and tokens
+    together as there is room for.
     """
     table, max_seq_length = settings.table, settings.max_seq_length
     tokens = tf.cast(chunks["tokens"], tf.int32)
@@ -100,6 +132,12 @@ def make_examples(
         other = draws < 0.5
         if settings.sentence_order == "sop":
             a, b = a.where(other, b), b.where(other, a)
+        elif chunks_per_row is not None:
+            partners, differs = draw_partners(
+                b.lengths, chunks["document"], other, fold_in(seed, 2)
+            )
+            other &= differs
+            b = b.where(other, b.of(partners))
         else:
             elsewhere, differs = _segments_elsewhere(
                 b, chunks["document"], fold_in(seed, 2)
@@ -108,7 +146,13 @@ def make_examples(
             b = b.where(other, elsewhere.cut(max_seq_length - 3 - a.lengths))
         labels = tf.cast(other, tf.int32)
     packed = _pack(a, b, table)
-    masked = mask_words(packed, table, fold_in(seed, 3), settings.masking)
+    masking = settings.masking
+    quotas = num_predictions(packed["lengths"], masking)
+    if chunks_per_row is not None:
+        quotas = share_predictions(
+            quotas, chunks_per_row, masking.max_predictions_per_seq
+        )
+    masked = mask_words(packed, table, fold_in(seed, 3), masking, quotas)
     return masked | {
         "input_mask": tf.cast(packed["input_mask"], tf.int32),
         "input_type_ids": tf.cast(packed["segment_ids"], tf.int32),
@@ -132,6 +176,15 @@ class Segments:
     def cut(self, most: tf.Tensor) -> Segments:
         """Returns the beginnings, of at most `most` tokens, `[rows]`."""
         return Segments(self.text, self.starts, tf.minimum(self.lengths, most))
+
+    def of(self, rows: tf.Tensor) -> Segments:
+        """Returns the segments of other rows, `[rows]`."""
+        return Segments(
+            *(
+                tf.gather(x, rows)
+                for x in (self.text, self.starts, self.lengths)
+            )
+        )
 
     def where(self, condition: tf.Tensor, other: Segments) -> Segments:
         """Returns these segments, and `other`'s in the rows that are True."""
@@ -218,12 +271,7 @@ def _segments_elsewhere(
         same = tf.gather(documents, source) == documents
         source = tf.where(same, (rows + shift + step) % num_rows, source)
     found = tf.gather(documents, source) != documents
-    elsewhere = Segments(
-        tf.gather(segments.text, source),
-        tf.gather(segments.starts, source),
-        tf.gather(segments.lengths, source),
-    )
-    return elsewhere, found
+    return segments.of(source), found
 
 
 def _pack(

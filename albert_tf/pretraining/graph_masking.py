@@ -22,6 +22,7 @@ def mask_words(
     table: VocabularyTable,
     seed: tf.Tensor,
     config: MaskingConfig,
+    quotas: tf.Tensor | None = None,
 ) -> dict[str, tf.Tensor]:
     """Masks n-grams of whole words; see `masking.mask_words`.
 
@@ -31,6 +32,7 @@ def mask_words(
       table: special ids of the vocabulary.
       seed: int64 `[2]`, decides all draws.
       config: rate, n-grams and number of predictions.
+      quotas: int32 `[rows]`, tokens to predict; None for `num_predictions`.
 
     Returns:
       int32 `input_word_ids` `[rows, seq]` after masking, int32
@@ -38,7 +40,8 @@ def mask_words(
       `[rows, predictions]`; positions ascend, unused entries are 0.
     """
     word_of_token, sizes = _words(packed, config.do_whole_word_mask)
-    quotas = _quotas(packed["lengths"], config)
+    if quotas is None:
+        quotas = num_predictions(packed["lengths"], config)
     draws = tf.random.stateless_uniform(
         tf.concat([[2], tf.shape(sizes)], 0), fold_in(seed, 0), alg="philox"
     )
@@ -135,8 +138,8 @@ def take_words(
     return tf.reshape(taken, [num_rows, -1])[:, :num_words]
 
 
-def _quotas(lengths: tf.Tensor, config: MaskingConfig) -> tf.Tensor:
-    """Returns the number of tokens to predict in rows of `lengths` tokens."""
+def num_predictions(lengths: tf.Tensor, config: MaskingConfig) -> tf.Tensor:
+    """Returns the tokens to predict in rows of `lengths` tokens, `[rows]`."""
     if config.masked_lm_prob == 0:
         return tf.zeros_like(lengths)
     # In float64 and half to even, as NumPy rounds.

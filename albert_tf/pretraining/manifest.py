@@ -63,6 +63,8 @@ class _Tokenizer(TypedDict):
 
 class _Masking(TypedDict, total=False):
     masking: Masking  # 0.1.0 had static records alone.
+    pack: bool  # Only where it is True, and the next one with it.
+    max_sequences_per_row: int
 
 
 class _Settings(_Masking):
@@ -132,6 +134,13 @@ def read_manifest_file(path: str) -> dict[str, Any]:
             f"{path}: settings.max_seq_length="
             f"{manifest['settings']['max_seq_length']} must be at least 3; "
             "make the data again"
+        )
+    sequences = manifest["settings"].get("max_sequences_per_row", 0)
+    packed = manifest["settings"].get("pack", False)
+    if packed != (1 <= sequences <= 1024):
+        raise InputError(
+            f"{path}: settings.max_sequences_per_row={sequences} must be from "
+            "1 to 1024 with pack, and only then; make the data again"
         )
     for name, split in manifest["splits"].items():
         for file in split["files"]:
@@ -251,6 +260,8 @@ def describe_split(
         "input_tokens",
         "predictions",
     )
+    if "sequences" in counts:  # Of rows that hold several.
+        names += ("sequences",)
     instances = counts["instances"]
     description = {
         "files": files,

@@ -16,6 +16,7 @@ import tensorflow as tf
 from albert_tf.errors import InputError
 from albert_tf.files import is_remote
 from albert_tf.pretraining.dynamic_examples import CHUNK_FEATURES
+from albert_tf.pretraining.packed_rows import ROW_FEATURES
 
 _READ_BUFFER_BYTES = 4 << 20
 
@@ -138,21 +139,27 @@ class TextLimits:
     Attributes:
       least_tokens, most_tokens: of each record.
       vocab_size: token ids are below.
+      max_sequences: most chunks of a record; 0 for records of one chunk.
+      num_special: special tokens of each chunk.
     """
 
     least_tokens: int
     most_tokens: int
     vocab_size: int
+    max_sequences: int = 0
+    num_special: int = 3
 
     @property
     def sizes(self) -> str:
         """The sizes in words."""
+        if self.max_sequences:
+            return "tokens, sentence_starts, chunk_starts and documents"
         return "tokens, sentence_starts and one document"
 
     @property
     def feature_spec(self) -> dict[str, Any]:
         """What `tf.io.parse_example` needs to know."""
-        return CHUNK_FEATURES
+        return ROW_FEATURES if self.max_sequences else CHUNK_FEATURES
 
     def problems(self, parsed: dict[str, Any]) -> dict[str, tf.Tensor]:
         """Finds the records whose values are out of bounds.
@@ -167,23 +174,64 @@ class TextLimits:
         lengths = tokens.row_lengths()
         ends = tf.gather(lengths, starts.value_rowids())
 
-        def rows(values: tf.RaggedTensor, wrong: tf.Tensor) -> tf.Tensor:
-            numbers = tf.cast(wrong, tf.int32)
-            return tf.reduce_any(values.with_flat_values(numbers) > 0, axis=1)
-
         ids, offsets = tokens.flat_values, starts.flat_values
         return {
             f"it must have {self.least_tokens} to {self.most_tokens} tokens": (
                 lengths < self.least_tokens
             )
             | (lengths > self.most_tokens),
-            f"tokens must be from 0 to {self.vocab_size - 1}": rows(
+            f"tokens must be from 0 to {self.vocab_size - 1}": _rows_with(
                 tokens, (ids < 0) | (ids >= self.vocab_size)
             ),
-            "sentence_starts must be inside of the tokens": rows(
+            "sentence_starts must be inside of the tokens": _rows_with(
                 starts, (offsets < 1) | (offsets >= ends)
             ),
+        } | (self._problems_of_chunks(parsed) if self.max_sequences else {})
+
+    def _problems_of_chunks(
+        self, parsed: dict[str, tf.RaggedTensor]
+    ) -> dict[str, tf.Tensor]:
+        """Finds the records whose chunks cannot share a row."""
+        lengths = parsed["tokens"].row_lengths()
+        starts = parsed["chunk_starts"]
+        edges = tf.concat(
+            [
+                tf.zeros([starts.nrows(), 1], tf.int64),
+                starts,
+                lengths[:, tf.newaxis],
+            ],
+            axis=1,
+        )
+        sizes = edges[:, 1:] - edges[:, :-1]
+        chunks = starts.row_lengths() + 1
+        sentences = parsed["sentence_starts"]
+        steps = sentences[:, 1:] - sentences[:, :-1]
+        room = self.most_tokens + self.num_special
+        return {
+            f"each chunk must have {self.least_tokens} tokens or more, and "
+            "chunk_starts must ascend": _rows_with(
+                sizes, sizes.flat_values < self.least_tokens
+            ),
+            "sentence_starts must ascend": _rows_with(
+                steps, steps.flat_values < 1
+            ),
+            f"its chunks must have {room} tokens or less with "
+            f"{self.num_special} special tokens each": (
+                lengths + self.num_special * chunks > room
+            ),
+            f"it must have {self.max_sequences} chunks or less": (
+                chunks > self.max_sequences
+            ),
+            "documents must be one for each chunk": (
+                parsed["documents"].row_lengths() != chunks
+            ),
         }
+
+
+def _rows_with(values: tf.RaggedTensor, wrong: tf.Tensor) -> tf.Tensor:
+    """Returns bool `[rows]`: whether some of a row's values are wrong."""
+    numbers = tf.cast(wrong, tf.int32)
+    return tf.reduce_any(values.with_flat_values(numbers) > 0, axis=1)
 
 
 def parse_checked(

@@ -17,6 +17,7 @@ from albert_tf.files import is_remote
 from albert_tf.pretraining.data_config import MaskingConfig
 from albert_tf.pretraining.dynamic_examples import CHUNK_FEATURES
 from albert_tf.pretraining.manifest import SPLITS, read_manifest
+from albert_tf.pretraining.packed_rows import ROW_FEATURES
 from albert_tf.pretraining.record_checks import (
     PARSE_ERRORS,
     count_records,
@@ -32,6 +33,8 @@ _SAMPLE_RECORDS = 1000
 # Settings of create-data that training follows in records of text.
 _TEXT_SETTINGS = (
     "sentence_order",
+    "pack",
+    "max_sequences_per_row",
     *(field.name for field in dataclasses.fields(MaskingConfig)),
 )
 
@@ -243,11 +246,13 @@ def check_one_format(files: Sequence[RecordFile]) -> None:
         if settings is None or expected is None or settings is expected:
             continue
         for name in _TEXT_SETTINGS:
-            if settings[name] != expected[name]:
+            # Those of packing are there if records are packed.
+            value, other = (x.get(name, False) for x in (settings, expected))
+            if value != other:
                 raise InputError(
-                    f"records {file.path}: made with {name}={settings[name]}, "
-                    f"but {first.path} with {expected[name]}; make all data "
-                    "with the same settings"
+                    f"records {file.path}: made with {name}={value}, but "
+                    f"{first.path} with {other}; make all data with the same "
+                    "settings"
                 )
 
 
@@ -306,8 +311,9 @@ def _sample_text(file: RecordFile, records: tf.Tensor) -> Sample:
             f"records {file.path}: text without masks, which only the folder "
             "made by create-data says how to read; name the folder"
         )
+    features = ROW_FEATURES if settings.get("pack") else CHUNK_FEATURES
     try:
-        tokens = tf.io.parse_example(records, CHUNK_FEATURES)["tokens"]
+        tokens = tf.io.parse_example(records, features)["tokens"]
     except PARSE_ERRORS:
         raise InputError(
             f"records {file.path}: not all are records of text like the first "

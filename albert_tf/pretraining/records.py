@@ -219,9 +219,9 @@ class Records:
             vocab_size = self.manifest["tokenizer"]["vocab_size"]
         if self.files[split][0].is_text:
             least, num_special = (1, 2) if self.pair_task == "none" else (2, 3)
-            return TextLimits(
-                least, self.max_seq_length - num_special, vocab_size
-            )
+            most = self.max_seq_length - num_special
+            sequences = self._settings.get("max_sequences_per_row", 0)
+            return TextLimits(least, most, vocab_size, sequences)
         return RecordLimits(
             self.max_seq_length,
             self.max_predictions_per_seq,
@@ -388,7 +388,7 @@ def pretraining_dataset(
       `[batch, seq]`, `masked_lm_positions`, `masked_lm_ids` `[batch,
       predictions]`, `sentence_order_labels` `[batch]` (1 = swapped), float32
       `masked_lm_weights` `[batch, predictions]`; all shapes are static in
-      training.
+      training. With `pack`, those of `packed_rows.join_rows`.
 
     Raises:
       InputError: see `open_records`.

@@ -1,0 +1,427 @@
+"""Packed records, from `create-data --pack` to batches and training."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.pretraining import record_batches
+from albert_tf.pretraining.data_config import MaskingConfig
+from albert_tf.pretraining.dynamic_examples import (
+    CHUNK_FEATURES,
+    ExampleSettings,
+    make_examples,
+)
+from albert_tf.pretraining.packed_rows import (
+    ROW_FEATURES,
+    draw_partners,
+    share_predictions,
+)
+from albert_tf.pretraining.record_checks import (
+    TextLimits,
+    parse_checked,
+    verify_file,
+)
+from albert_tf.pretraining.record_writer import serialize_example
+from albert_tf.pretraining.records import open_records, pretraining_dataset
+from albert_tf.pretraining.row_packing import pack_chunks
+from albert_tf.pretraining.tokenized_documents import (
+    TokenizedDocuments,
+    VocabularyTable,
+)
+
+CLS, SEP = 2, 3
+SEQ, SEQUENCES = 64, 6
+
+
+@pytest.fixture(scope="module")
+def table():
+    """Ids from 1000 on continue a word."""
+    return VocabularyTable(0, CLS, SEP, 4, np.arange(2000) < 1000)
+
+
+def documents_of(sentences, lengths, seed=0):
+    """Returns documents of so many sentences, these of so many tokens."""
+    rng = np.random.default_rng(seed)
+    return TokenizedDocuments(
+        rng.integers(5, 1400, np.sum(lengths)).astype(np.int32),
+        np.append(0, np.cumsum(lengths)),
+        np.append(0, np.cumsum(sentences)),
+    )
+
+
+def random_documents(number, most_sentences, most_tokens):
+    rng = np.random.default_rng(1)
+    sentences = rng.integers(1, most_sentences + 1, number)
+    lengths = rng.integers(1, most_tokens + 1, sentences.sum())
+    return documents_of(sentences, lengths)
+
+
+def pack(documents, table, **settings):
+    settings = {"max_seq_length": SEQ, "max_sequences": SEQUENCES} | settings
+    return pack_chunks(documents, table, np.random.default_rng(0), **settings)
+
+
+@pytest.fixture(scope="module")
+def prose():
+    """Prose: 60 documents of 1 to 80 sentences of 1 to 24 tokens."""
+    return random_documents(60, 80, 24)
+
+
+@pytest.fixture(scope="module")
+def rows(prose, table):
+    """The features of a record of each packed row."""
+    return list(pack(prose, table)[0].features())
+
+
+def sizes_of(row):
+    return np.diff([0, *row["chunk_starts"], len(row["tokens"])])
+
+
+@pytest.mark.parametrize(
+    ("number", "most_sentences", "most_tokens", "most_padding"),
+    [
+        (60, 80, 24, 0.02),  # prose
+        (3, 900, 24, 0.02),  # long documents
+        (60, 80, 150, 0.25),  # most sentences are too long for a row
+        (900, 1, 9, 0.5),  # a short sentence each: six fill half a row
+        (1, 1, 1, 1.0),
+    ],
+)
+def test_rows_hold_every_token_within_their_length(
+    table, number, most_sentences, most_tokens, most_padding
+):
+    documents = random_documents(number, most_sentences, most_tokens)
+    packed, counts = pack(documents, table, short_seq_prob=0.1)
+    chunks = packed.chunks
+    order = np.argsort(chunks.starts)
+    assert (chunks.ends[order][:-1] <= chunks.starts[order][1:]).all()
+    missing = len(documents.tokens) - counts["kept_tokens"]
+    assert missing <= 2 * counts["dropped_chunks"] <= 2 * number
+    assert counts["kept_tokens"] == (chunks.ends - chunks.starts).sum()
+    used = 0
+    for row in packed.features():
+        sizes = sizes_of(row)
+        assert sizes.min() >= 2
+        assert len(sizes) == len(row["documents"]) <= SEQUENCES
+        used += sizes.sum() + 3 * len(sizes)
+        assert sizes.sum() + 3 * len(sizes) <= SEQ
+    assert 1 - used / (SEQ * max(1, len(packed))) <= most_padding
+    limits = documents.sentence_starts[documents.document_starts]
+    document = np.searchsorted(limits, chunks.starts, "right") - 1
+    np.testing.assert_array_equal(document, chunks.documents)
+    assert (chunks.ends <= limits[document + 1]).all()
+
+
+def test_chunks_begin_and_end_with_sentences(prose, table):
+    packed, _ = pack(prose, table, short_seq_prob=0.5)
+    ends = set(prose.sentence_starts.tolist())
+    assert ends.issuperset(packed.chunks.starts.tolist())
+    assert ends.issuperset(packed.chunks.ends.tolist())
+    single = [not f["sentence_starts"] for f in packed.chunks.features()]
+    assert np.mean(single) < 0.2
+
+
+def test_long_sequences_are_preferred(prose, table):
+    packed, _ = pack(prose, table)
+    lengths = np.sort(packed.chunks.ends - packed.chunks.starts)
+    # Half of the text is in sequences of half a row or more.
+    total = np.cumsum(lengths)
+    assert lengths[np.searchsorted(total, total[-1] / 2)] > SEQ // 2
+    assert lengths[-1] == SEQ - 3
+
+
+def test_many_short_documents_are_packed_quickly(table):
+    """Their number must not be a factor of the time of each row."""
+    documents = documents_of(np.ones(20000, int), np.full(20000, 9))
+    packed, _ = pack(documents, table)
+    assert len(packed) == 4000
+
+
+def examples_of(rows, table, order="sop", seed=0, **masking):
+    records = [serialize_example(row) for row in rows]
+    masking = {"max_predictions_per_seq": 12} | masking
+    batch = make_examples(
+        tf.io.parse_example(records, ROW_FEATURES),
+        ExampleSettings(table, SEQ, order, MaskingConfig(**masking), SEQUENCES),
+        tf.constant([seed, 0], tf.int64),
+    )
+    return {name: value.numpy() for name, value in batch.items()}
+
+
+def sequences_of(batch):
+    """Yields of each row its sequences before masking: A, B and label."""
+    ids = batch["input_word_ids"].copy()
+    rows, slots = np.nonzero(batch["masked_lm_weights"])
+    columns = batch["masked_lm_positions"][rows, slots]
+    ids[rows, columns] = batch["masked_lm_ids"][rows, slots]
+    for row, numbers in enumerate(batch["sequence_ids"]):
+        np.testing.assert_array_equal(numbers > 0, batch["input_mask"][row])
+        found = []
+        for number in range(1, SEQUENCES + 1):
+            where = np.flatnonzero(numbers == number)
+            present = batch["sentence_order_weights"][row, number - 1]
+            assert present == (len(where) > 0)
+            start = batch["sequence_starts"][row, number - 1]
+            if not present:
+                assert start == 0
+                assert batch["sentence_order_labels"][row, number - 1] == 0
+                continue
+            assert start == where[0]
+            tokens = ids[row, where]
+            types = batch["input_type_ids"][row, where]
+            a, b = tokens[types == 0].tolist(), tokens[types == 1].tolist()
+            assert (a[0], a[-1], b[-1]) == (CLS, SEP, SEP)
+            label = batch["sentence_order_labels"][row, number - 1]
+            found.append((a[1:-1], b[:-1], label))
+        yield found
+
+
+def test_sequences_are_chunks_in_order_or_swapped(rows, table):
+    batch = examples_of(rows, table)
+    labels = []
+    for row, found in zip(rows, sequences_of(batch), strict=True):
+        edges = [0, *row["chunk_starts"], len(row["tokens"])]
+        assert len(found) == len(edges) - 1
+        for (a, b, label), (start, end) in zip(
+            found, itertools.pairwise(edges), strict=True
+        ):
+            chunk = row["tokens"][start:end]
+            one, other = (b, a) if label else (a, b)
+            assert one + other == chunk
+            assert a != b
+            inside = [s - start for s in row["sentence_starts"]]
+            inside = [s for s in inside if 0 < s < end - start]
+            assert not inside or len(one) in inside
+            labels.append(label)
+    assert np.mean(labels) == pytest.approx(0.5, abs=2.5 / len(labels) ** 0.5)
+
+
+def test_nsp_exchanges_second_segments(rows, table):
+    batch = examples_of(rows, table, order="nsp")
+    ends = set()  # the text that second segments may be
+    for row in rows:
+        edges = [0, *row["chunk_starts"], len(row["tokens"])]
+        for start, end in itertools.pairwise(edges):
+            ends |= {tuple(row["tokens"][s:end]) for s in range(start + 1, end)}
+    labels, lengths = [], {0: [], 1: []}
+    for row, found in zip(rows, sequences_of(batch), strict=True):
+        edges = [0, *row["chunk_starts"], len(row["tokens"])]
+        for (a, b, label), (start, end) in zip(
+            found, itertools.pairwise(edges), strict=True
+        ):
+            chunk = row["tokens"][start:end]
+            assert chunk[: len(a)] == a
+            assert tuple(b) in ends  # It ends where a chunk does.
+            assert len(b) <= len(chunk) - len(a)
+            assert (a + b == chunk) == (not label)
+            labels.append(label)
+            lengths[label].append(len(b))
+    assert np.mean(labels) == pytest.approx(0.5, abs=3 / len(labels) ** 0.5)
+    # Of all that is left out together, which is what would be padding.
+    text = sum(len(row["tokens"]) for row in rows)
+    used = batch["input_mask"].sum() - 3 * len(labels)
+    assert used > 0.99 * text
+
+
+def test_partners_are_chosen_and_of_another_document():
+    lengths = tf.constant([5, 9, 5, 7, 6, 30], tf.int32)
+    documents = tf.constant([0, 1, 1, 1, 2, 3], tf.int64)
+    chosen = tf.constant([True, True, True, True, False, True])
+    partners, found = draw_partners(
+        lengths, documents, chosen, tf.constant([1, 2], tf.int64)
+    )
+    for chunk, partner in enumerate(partners.numpy()):
+        if not (chosen[chunk] and found[chunk]):
+            continue
+        assert chosen[partner]
+        assert lengths[partner] <= lengths[chunk]
+        assert documents[partner] != documents[chunk]
+    assert found.numpy()[[1, 3, 5]].all()
+
+
+def test_predictions_are_those_of_chunks_in_rows_of_their_own(rows, table):
+    packed = examples_of(rows, table)
+    assert packed["masked_lm_weights"].sum(1).max() <= 12
+    chunks = [
+        {
+            "tokens": row["tokens"][start:end],
+            "sentence_starts": [
+                s - start for s in row["sentence_starts"] if start < s < end
+            ],
+            "document": [0],
+        }
+        for row in rows
+        for start, end in itertools.pairwise(
+            [0, *row["chunk_starts"], len(row["tokens"])]
+        )
+    ]
+    alone = make_examples(
+        tf.io.parse_example(
+            [serialize_example(chunk) for chunk in chunks], CHUNK_FEATURES
+        ),
+        ExampleSettings(
+            table, SEQ, "sop", MaskingConfig(max_predictions_per_seq=12)
+        ),
+        tf.constant([0, 0], tf.int64),
+    )
+    total = alone["masked_lm_weights"].numpy().sum()
+    assert packed["masked_lm_weights"].sum() == pytest.approx(total, rel=0.005)
+    assert packed["input_mask"].sum() == alone["input_mask"].numpy().sum()
+
+
+def test_predictions_are_shared_where_a_row_has_too_many():
+    quotas = tf.constant([4, 6, 10, 3, 30, 0, 9], tf.int32)
+    shared = share_predictions(quotas, tf.constant([3, 1, 2, 1], tf.int64), 10)
+    assert shared.numpy().tolist() == [2, 3, 5, 3, 10, 0, 9]
+
+
+@pytest.fixture
+def make(create, monkeypatch):
+    monkeypatch.setattr(record_batches, "GROUP_RECORDS", 40)
+
+    def run(name="packed", **settings):
+        settings = {"masking": "dynamic", "pack": True} | settings
+        return create(name, **settings)
+
+    return run
+
+
+def test_from_text_to_batches(make):
+    folder, manifest = make(heldout_fraction=0.2)
+    settings, splits = manifest["settings"], manifest["splits"]
+    assert (settings["pack"], settings["max_sequences_per_row"]) == (True, 8)
+    train = splits["train"]
+    assert train["padding_fraction"] < 0.03
+    assert train["kept_fraction"] > 0.99
+    counts = train["counts"]
+    assert counts["sequences"] > 1.2 * counts["instances"]
+    # Held-out records are Google's, one sequence each.
+    assert "sequences" not in splits["heldout"]["counts"]
+    dataset = pretraining_dataset(folder, global_batch_size=8)
+    assert {
+        name: tuple(spec.shape)
+        for name, spec in dataset.element_spec.items()
+        if "sequence" in name or "order" in name
+    } == {
+        "sequence_ids": (8, 64),
+        "sequence_starts": (8, 8),
+        "sentence_order_labels": (8, 8),
+        "sentence_order_weights": (8, 8),
+    }
+    sums = dict.fromkeys(("input_mask", "masked_lm_weights"), 0)
+    orders = 0
+    for batch in pretraining_dataset(
+        folder, global_batch_size=8, training=False
+    ).as_numpy_iterator():
+        for name in sums:
+            sums[name] += batch[name].sum()
+        orders += batch["sentence_order_weights"].sum()
+    assert orders == counts["sequences"]
+    assert sums["input_mask"] == counts["input_tokens"]
+    assert sums["masked_lm_weights"] == pytest.approx(
+        counts["predictions"], rel=0.02
+    )
+
+
+def test_equal_bytes_whatever_the_number_of_workers(make):
+    one, two = (
+        {path.name: path.read_bytes() for path in folder.iterdir()}
+        for folder in (
+            make(f"{workers}", num_workers=workers)[0] for workers in (1, 2)
+        )
+    )
+    assert one == two
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"masking": "static"}, "pack=True must be False with masking=static"),
+        ({"sentence_order": "none"}, "must be False with sentence_order=none"),
+        ({"pack": False, "max_sequences_per_row": 9}, "8 unless pack=True"),
+        ({"max_sequences_per_row": 0}, "max_sequences_per_row=0"),
+    ],
+)
+def test_settings_that_cannot_be(make, settings, message):
+    with pytest.raises(InputError, match=message):
+        make(**settings)
+
+
+def test_packed_and_unpacked_records_do_not_go_together(make):
+    one, other = make("one")[0], make("other", pack=False)[0]
+    with pytest.raises(InputError, match="made with pack=False, but"):
+        open_records([str(one), str(other)])
+
+
+GOOD = {
+    "tokens": list(range(10, 40)),
+    "chunk_starts": [10, 25],
+    "sentence_starts": [4, 18],
+    "documents": [0, 1, 0],
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({}, None),
+        ({"chunk_starts": [25, 10]}, "chunk_starts must ascend"),
+        ({"chunk_starts": [-1, 10]}, "chunk_starts must ascend"),
+        ({"chunk_starts": [10, 2**62]}, "chunk_starts must ascend"),
+        ({"chunk_starts": [10, 30]}, "2 tokens or more"),
+        ({"chunk_starts": [1, 10]}, "2 tokens or more"),
+        ({"sentence_starts": [18, 4]}, "sentence_starts must ascend"),
+        ({"sentence_starts": [4, 30]}, "sentence_starts must be inside"),
+        ({"documents": [0, 1]}, "documents must be one for each chunk"),
+        ({"documents": []}, "documents must be one for each chunk"),
+        ({"tokens": list(range(10, 70))}, "64 tokens or less with 3 special"),
+        ({"tokens": [10**6] * 30}, "tokens must be from 0 to"),
+        ({"tokens": []}, "2 to 61 tokens"),
+        (
+            {"chunk_starts": [*range(3, 21, 3)], "documents": [0] * 7},
+            "6 chunks or less",
+        ),
+    ],
+)
+def test_hostile_records_are_refused(tmp_path, change, message):
+    record = serialize_example(GOOD | change)
+    path = str(tmp_path / "hostile.tfrecord")
+    with tf.io.TFRecordWriter(path) as writer:
+        writer.write(record)
+    limits = TextLimits(2, SEQ - 3, 2000, SEQUENCES)
+    if message is None:
+        assert verify_file(path, limits) == 1
+        parse_checked(tf.constant([record]), limits)
+        return
+    with pytest.raises(InputError, match=f"record 1: .*{message}"):
+        verify_file(path, limits)
+    # Before anything else is made of them.
+    with pytest.raises(tf.errors.InvalidArgumentError, match="out of bounds"):
+        parse_checked(tf.constant([record]), limits)
+
+
+def test_manifests_that_cannot_be(make):
+    folder, manifest = make()
+    for value in (0, -1, 10**6, None):
+        manifest["settings"]["max_sequences_per_row"] = value
+        if value is None:
+            del manifest["settings"]["max_sequences_per_row"]
+        (folder / "manifest.json").write_text(json.dumps(manifest))
+        with pytest.raises(InputError, match="max_sequences_per_row"):
+            open_records(folder)
+
+
+def test_records_of_one_sequence_under_a_manifest_of_packed_ones(make):
+    folder, manifest = make(pack=False)
+    manifest["settings"] |= {"pack": True, "max_sequences_per_row": 4}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    records = open_records(folder)
+    with (
+        pytest.raises(InputError, match="documents must be one for each chunk"),
+        records.explained_errors(),
+    ):
+        list(records.dataset(8, training=False))
