@@ -40,12 +40,19 @@ class Interval:
 
     def _reset(self):
         self._rows: list[np.ndarray] = []
-        self._seconds = 0.0
+        self._seconds = self._waited = 0.0
 
-    def add(self, rows: np.ndarray, seconds: float) -> None:
-        """Adds steps: rows float [steps, rows, 2], and their wall time."""
+    def add(self, rows: np.ndarray, seconds: float, waited: float) -> None:
+        """Adds steps.
+
+        Args:
+          rows: float `[steps, rows, 2]`.
+          seconds: wall time of the steps.
+          waited: the part of it in which a batch was not there yet.
+        """
         self._rows.append(rows)
         self._seconds += seconds
+        self._waited += waited
 
     def read(self, names: Sequence[str]) -> dict[str, float]:
         """Returns means and rates since the last call, and resets them.
@@ -63,6 +70,7 @@ class Interval:
         values["examples_per_second"] = examples / self._seconds
         if tokens is not None:
             values["tokens_per_second"] = float(tokens[0]) / self._seconds
+        values["input_wait_share"] = min(1.0, self._waited / self._seconds)
         self._reset()
         return values
 

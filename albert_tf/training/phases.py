@@ -151,30 +151,32 @@ class PhaseLoop:
         self._iterator = iter(distribute(self._strategy, dataset, endless=True))
         self._interval = Interval(self._batch_size)
 
-    def run(self, step: int, end: int) -> np.ndarray:
+    def run(self, step: int, end: int) -> tuple[np.ndarray, float]:
         """Runs the steps from `step` (from 0) up to, but not, `end`.
 
         Returns:
-          float [steps, rows, 2]; see `TrainStep`.
+          float [steps, rows, 2], see `TrainStep`, and the seconds in which a
+          batch was not there yet.
 
         Raises:
           InputError: the data ended.
         """
         try:
-            return self._run(
+            rows, waited = self._run(
                 self._iterator,
                 tf.constant(step, tf.int32),
                 tf.constant(end - step, tf.int32),
-            ).numpy()
+            )
+            return rows.numpy(), float(waited)
         except _OUT_OF_DATA as error:
             raise InputError(
                 f"the training data ended between step {step} and {end}; "
                 "repeat the dataset or lower num_train_steps"
             ) from error
 
-    def count(self, rows: np.ndarray, seconds: float) -> None:
-        """Adds steps to the means."""
-        self._interval.add(rows, seconds)
+    def count(self, rows: np.ndarray, seconds: float, waited: float) -> None:
+        """Adds steps to the means; see `Interval.add`."""
+        self._interval.add(rows, seconds, waited)
 
     def means(self) -> tuple[dict[str, float], dict[str, float]]:
         """Returns the means since the last call, and the details' apart."""

@@ -98,7 +98,9 @@ class _Clock:
 
 
 def _shown(values: Mapping[str, float]) -> list[str]:
-    return [name for name in values if name not in _NOT_SHOWN]
+    shown = [name for name in values if name not in _NOT_SHOWN]
+    # Last, so that a narrow terminal truncates it first.
+    return sorted(shown, key="input_wait_share".__eq__)
 
 
 def _full(name: str, value: float) -> str:
@@ -106,6 +108,8 @@ def _full(name: str, value: float) -> str:
         return f"{value:,.0f} tokens/s"
     if name == "matmul_share":
         return f"{value:.0%} of matmul peak"
+    if name == "input_wait_share":
+        return f"{value:.0%} input wait"
     text = f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
     return f"{name} {text}"
 
@@ -113,7 +117,8 @@ def _full(name: str, value: float) -> str:
 def _short(name: str, value: float) -> str:
     if name.endswith(_ACCURACY):
         return f"{name.removesuffix(_ACCURACY)} {value:.1%}"
-    return _full(name, value).replace("matmul peak", "peak")
+    text = _full(name, value).replace("matmul peak", "peak")
+    return text.replace("input wait", "wait")
 
 
 def print_interruption(

@@ -315,7 +315,7 @@ def make_train_loop(
     strategy: tf.distribute.Strategy,
     train_step: TrainStep,
     schedule: Callable[[tf.Tensor], tf.Tensor],
-) -> Callable[[Any, tf.Tensor, tf.Tensor], tf.Tensor]:
+) -> Callable[[Any, tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
     """Returns a function that runs consecutive steps without the host.
 
     Args:
@@ -325,8 +325,9 @@ def make_train_loop(
 
     Returns:
       `run(iterator, first_step, steps)` with int32 scalars, traced once for all
-      of their values. It returns float32 [steps, rows, 2]: the results of
-      `train_step`, step by step.
+      of their values. It returns float32 [steps, rows, 2], the results of
+      `train_step`, step by step, and a float64 scalar, the seconds in which no
+      step was launched because its batch was not there yet.
     """
     seed = train_step.config.seed
     loss_scale, averages = train_step.loss_scale, train_step.averages
@@ -334,33 +335,47 @@ def make_train_loop(
     if train_step.config.jit_compile:
         on_replica = tf.function(train_step, jit_compile=True, autograph=False)
 
+    def next_batch(iterator):
+        with tf.device("CPU:0"):
+            requested = tf.timestamp()
+        with tf.control_dependencies([requested]):
+            batch = iterator.get_next()
+        tensors = tf.nest.flatten(batch, expand_composites=True)
+        with tf.control_dependencies(tensors), tf.device("CPU:0"):
+            return batch, tf.timestamp() - requested
+
     def one_step(iterator, step):
+        batch, waited = next_batch(iterator)
         scale = tf.ones([]) if loss_scale is None else loss_scale.scale
         arguments = (schedule(step), step_seed(seed, step), scale)
         if averages is not None:
             arguments += (averages.decay_at(step),)
-        result = strategy.run(
-            on_replica, args=(iterator.get_next(), *arguments)
-        )
+        result = strategy.run(on_replica, args=(batch, *arguments))
         row = strategy.experimental_local_results(result)[0]
         if loss_scale is not None:
             loss_scale.update(row[-1, 1] > 0.0)
-        return row
+        return row, waited
 
     @tf.function(autograph=False)
     def run(iterator, first_step, steps):
-        def body(offset, rows):
-            row = one_step(iterator, first_step + offset)
-            return offset + 1, rows.write(offset, row)
+        def body(offset, rows, seconds):
+            row, waited = one_step(iterator, first_step + offset)
+            with tf.device("CPU:0"):
+                seconds += waited
+            return offset + 1, rows.write(offset, row), seconds
 
         # Counted in int32, which kernels for GPUs keep in the host's memory. An
         # int64 would be copied from the device, once all before it is done.
-        _, rows = tf.while_loop(
-            lambda offset, _: offset < steps,
+        _, rows, seconds = tf.while_loop(
+            lambda offset, *_: offset < steps,
             body,
-            (tf.zeros([], tf.int32), tf.TensorArray(tf.float32, steps)),
+            (
+                tf.zeros([], tf.int32),
+                tf.TensorArray(tf.float32, steps),
+                tf.zeros([], tf.float64),
+            ),
             parallel_iterations=1,
         )
-        return rows.stack()
+        return rows.stack(), seconds
 
     return run

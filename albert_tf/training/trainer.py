@@ -334,9 +334,9 @@ class Trainer:
         """Runs the steps from `step` (from 0) up to, but not, `end`."""
         assert self._loop is not None
         started = time.perf_counter()
-        rows = self._loop.run(step, end)
+        rows, waited = self._loop.run(step, end)
         seconds = time.perf_counter() - started
-        self._loop.count(rows, seconds)
+        self._loop.count(rows, seconds, waited)
         # The mean, so that all workers launch equally many.
         replicas = self._strategy.num_replicas_in_sync
         self._launch.measure(end - step, self._total(seconds) / replicas)

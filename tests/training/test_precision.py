@@ -112,7 +112,7 @@ def test_loss_scale_recovers_from_an_overflow(
     scales, losses, moved = [start], [], []
     for step in range(40):
         before = bias.numpy()
-        rows = run(iterator, tf.constant(step), tf.constant(1))
+        rows, _ = run(iterator, tf.constant(step), tf.constant(1))
         losses.append(float(rows[0, 0, 0]))
         moved.append(bool(np.any(bias.numpy() != before)))
         scales.append(float(loss_scale.scale))

@@ -1,5 +1,6 @@
 import functools
 import threading
+import time
 
 import keras
 import numpy as np
@@ -380,6 +381,44 @@ def test_logged_means_weigh_every_step_of_the_interval(
         steps_per_loop=2,
     )
     assert result.metrics["mean_x"] == pytest.approx((1 + 4 + 9) / (1 + 2 + 3))
+
+
+def slowly(value):
+    """Returns a tensor 30 ms late."""
+
+    def sleep(x):
+        time.sleep(0.03)
+        return x
+
+    late = tf.numpy_function(sleep, [value], value.dtype)
+    return tf.ensure_shape(late, value.shape)
+
+
+class SlowLoss(SeedLoss):
+    def __call__(self, model, batch, normalizers, seed):
+        loss, metrics = super().__call__(model, batch, normalizers, seed)
+        return loss + 0.0 * slowly(tf.constant(0.0)), metrics
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_the_share_of_waiting_for_input(
+    train_one_weight, one_device, two_replicas, replicas
+):
+    strategy = one_device if replicas == 1 else two_replicas
+    slow_data = ones().map(lambda batch: {"x": slowly(batch["x"])})
+    shares = []
+    for loss, data in ((SeedLoss(), slow_data), (SlowLoss(), ones())):
+        _, result = train_one_weight(
+            strategy,
+            loss,
+            data,
+            num_train_steps=16,
+            log_steps=8,
+            steps_per_loop=8,
+        )
+        shares.append(result.metrics["input_wait_share"])
+    assert 0.5 < shares[0] <= 1
+    assert 0 <= shares[1] < 0.2
 
 
 @pytest.fixture
