@@ -11,10 +11,9 @@ from albert_tf.config import AlbertConfig
 COMPUTE_BYTES = {"float32": 4, "mixed_bfloat16": 2, "mixed_float16": 2}
 
 # The tensors of I features that the gradient of an activation needs, besides
-# its result. TensorFlow keeps of 0.5 x (1 + tanh(z)): x, x / 2, x^2, tanh and
-# 1 + tanh.
+# its result; see `layers.recomputed`.
 _ACTIVATION_TENSORS = {
-    "gelu_tanh": 5,
+    "gelu_tanh": 1,
     "gelu_erf": 4,
     "relu": 0,
     "tanh": 0,
@@ -121,10 +120,10 @@ def training_memory(
         # Accumulation adds a second set: the sum and the newest summand.
         gradients=parameters * (2 if accumulation > 1 else 1),
         slots=2 * parameters,
-        embeddings=tokens * e * (2 * 4 + size + dropped),
+        embeddings=tokens * e * (4 + size + dropped),
         blocks=kept,
         recomputed=block if rematerialize else 0,
-        mlm_head=logits + picks * e * (2 * 4 + 7 * size),
+        mlm_head=logits + picks * e * (4 + 3 * size),
         # The gradient of the logits is gone before the blocks are recomputed.
         working=max(of_logits - (block if rematerialize else 0), of_block, 0),
         update=_UPDATE_TENSORS * parameters,
@@ -138,8 +137,8 @@ def _block(config: AlbertConfig, batch: int, length: int, size: int) -> int:
     scores = batch * config.num_attention_heads * length**2
     # Query, key, value, context; the inputs of both halves.
     rows = 6 * size
-    # The two LayerNorms keep x - mean and its quotient by the deviation.
-    rows += 2 * 2 * 4
+    # The inputs of the two LayerNorms.
+    rows += 2 * size
     # Softmax is float32; its result is cast, and dropped.
     probabilities = 4 if size == 4 else 4 + size
     if config.hidden_dropout_prob:

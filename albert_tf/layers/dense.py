@@ -86,14 +86,24 @@ def add_bias(x, bias):
 
 
 class Dense(keras.layers.Dense):
-    """Keras's dense layer with `add_bias`; it cannot be quantized."""
+    """Keras's dense layer with `add_bias`; it cannot be quantized.
+
+    In training on TensorFlow, tanh-GELU is that of `layers.recomputed`.
+    """
 
     def call(self, inputs, training=None):
         """`[..., features]` -> `[..., units]`."""
         x = ops.matmul(inputs, self.kernel)
         if self.bias is not None:
             x = add_bias(x, self.bias)
-        return x if self.activation is None else self.activation(x)
+        if self.activation is None:
+            return x
+        on_tensorflow = keras.backend.backend() == "tensorflow"
+        if training and on_tensorflow and self.activation is _gelu_tanh:
+            from albert_tf.layers.recomputed import gelu_tanh
+
+            return gelu_tanh(x)
+        return self.activation(x)
 
     def quantize(self, mode=None, *args, **kwargs):
         """Raises an `InputError`; see `refuse_quantization`."""

@@ -35,11 +35,20 @@ class LayerNorm(keras.layers.Layer):
             shape=(size,), initializer="zeros", name="beta", autocast=False
         )
 
-    def call(self, inputs):
-        """Returns the normalized inputs, same shape."""
+    def call(self, inputs, training=None):
+        """Returns the normalized inputs, same shape.
+
+        In training on TensorFlow, this is `layers.recomputed`'s.
+        """
         x = at_least_float32(inputs)
+        gamma, beta = (ops.cast(w, x.dtype) for w in (self.gamma, self.beta))
+        if training and keras.backend.backend() == "tensorflow":
+            from albert_tf.layers.recomputed import layer_norm
+
+            # Not `x`, whose float32 would be kept for the backward pass.
+            outputs = layer_norm(inputs, gamma, beta, self.epsilon)
+            return ops.cast(outputs, self.compute_dtype)
         centered = x - ops.mean(x, axis=-1, keepdims=True)
         variance = ops.mean(ops.square(centered), axis=-1, keepdims=True)
         normal = centered * ops.rsqrt(variance + self.epsilon)
-        gamma, beta = (ops.cast(w, x.dtype) for w in (self.gamma, self.beta))
         return ops.cast(normal * gamma + beta, self.compute_dtype)

@@ -30,12 +30,12 @@ def test_a_block_by_hand():
     """Without dropout, in float32, the tensors that TensorFlow keeps."""
     tokens, h, i, heads = 8 * 512, 768, 3072, 12
     floats = (
-        # Inputs of both halves, query, key, value, context, and of two
-        # LayerNorms x - mean and the normalized x.
-        tokens * h * (2 + 3 + 1 + 2 * 2)
+        # Inputs of both halves and of two LayerNorms; query, key, value and
+        # context.
+        tokens * h * (2 + 2 + 3 + 1)
         + 8 * heads * 512 * 512  # softmax
-        # x, x / 2, x^2, tanh, 1 + tanh and the GELU itself.
-        + tokens * i * 6
+        # GELU's input and result.
+        + tokens * i * 2
     )
     assert memory().blocks == 12 * 4 * floats
     assert memory(rematerialize=True).recomputed == 4 * floats
@@ -54,8 +54,8 @@ def test_what_saves_memory():
         plain.activations / 8
     )
     mixed = memory(precision="mixed_bfloat16")
-    # The float32 islands stay, and softmax has a copy in half precision.
-    assert 0.5 < mixed.blocks / plain.blocks < 0.75
+    # Softmax stays in float32, and has a copy in half precision.
+    assert 0.5 < mixed.blocks / plain.blocks < 0.85
     dropout = BASE.replace(
         hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1
     )
