@@ -89,8 +89,10 @@ def test_numbers_of_the_documentation():
         assert formula == f"{found.step / 2**20:,.0f}"
         quotient = number(measured) / number(formula)
         assert float(ratio) == pytest.approx(quotient, abs=0.01)
-        # How close the formula is: what the documentation rests on.
-        assert 0.8 < float(ratio) < 1.3
+        # How close the formula is, where the documentation does not say that
+        # and why it is too low.
+        if remat == "no" and name != "albert_xxlarge_v2":
+            assert 0.8 < float(ratio) < 1.3
 
 
 def number(text):
