@@ -10,52 +10,77 @@ import os
 import pathlib
 import re
 import shutil
-import socket
-import time
+import sys
 import uuid
 from collections.abc import Collection, Iterator
 
-from absl import logging
-
 from albert_tf.errors import InputError
-from albert_tf.files import (
-    Path,
-    creating,
-    is_remote,
-    local_path,
-    real_path,
-    writing,
-)
+from albert_tf.files import PARTIAL, Path, local_path, real_path, writing
 
 
 @contextlib.contextmanager
-def temporary_folder(path: Path, needed: int = 0) -> Iterator[pathlib.Path]:
+def temporary_folder(
+    path: Path, needed: int = 0, job: str = ""
+) -> Iterator[pathlib.Path]:
     """Gives the block an empty folder beside `path`, which is removed after it.
 
     It is a hidden sibling of `path`, so that renaming it or its files to `path`
     is one step. A process that is killed leaves its folder, hidden and locked
     by nobody; the next one that writes to `path` removes it.
 
+    A block that can continue the work of another names its `job`. While there
+    is the folder's `job_file`, which it writes, the folder stays if the block
+    fails, and a later block with the same job gets it.
+
     Args:
       path: a local folder that is to be made or filled; missing parents are
         made. Links are followed.
       needed: see `writing`.
+      job: a line that says what is made, and of what.
 
     Yields:
-      The temporary folder.
+      The temporary folder, which is empty unless it has a `job_file`.
 
     Raises:
       InputError: `path` is not local, or no folder can be made beside it.
       StorageError: the disk is full.
     """
     path = real_path(local_path(path))
-    _remove_abandoned(path)
-    temporary, lock = _make_locked(path)
+    temporary, lock = _remove_abandoned(path, job) or _make_locked(path)
     with contextlib.ExitStack() as stack:
         stack.callback(os.close, lock)
-        stack.callback(shutil.rmtree, temporary, ignore_errors=True)
-        with writing(path, needed):
-            yield temporary
+        try:
+            with writing(path, needed):
+                yield temporary
+        except BaseException:
+            if not job_file(temporary).exists():
+                _remove(temporary)
+            else:
+                print(
+                    f"{path}: unfinished; the same command continues, or "
+                    f"remove {temporary}",
+                    file=sys.stderr,
+                )
+            raise
+        _remove(temporary)
+
+
+def job_file(temporary: pathlib.Path) -> pathlib.Path:
+    """Returns the path of a file beside a temporary folder.
+
+    Its first line is the folder's job. The rest is whatever helps to continue.
+    It has to be removed before the folder is given away by `replace_folder`,
+    which may leave another one in its place.
+    """
+    return temporary.with_suffix(".job")
+
+
+def _remove(temporary: pathlib.Path) -> None:
+    job = job_file(temporary)
+    # First: nobody shall go on with what is half removed.
+    for path in (job, job.with_name(job.name + PARTIAL)):
+        path.unlink(missing_ok=True)
+    shutil.rmtree(temporary, ignore_errors=True)
 
 
 @contextlib.contextmanager
@@ -212,7 +237,9 @@ def _make_locked(path: pathlib.Path) -> tuple[pathlib.Path, int]:
         os.close(lock)
 
 
-def _remove_abandoned(path: pathlib.Path) -> None:
+def _remove_abandoned(
+    path: pathlib.Path, job: str = ""
+) -> tuple[pathlib.Path, int] | None:
     """Removes temporary folders of `path` whose process was killed.
 
     A lock tells, not the age or the number of a process: the system gives it
@@ -222,27 +249,53 @@ def _remove_abandoned(path: pathlib.Path) -> None:
 
     A process killed between the two renamings of `_move` has left the old
     content of `path` as `.<name>.<random>.old`, which gets its name back.
+
+    Returns:
+      The one folder of this job that stays, and the descriptor of its lock.
     """
     place = _place_of_temporaries(path)
-    name = re.compile(rf"(\.{re.escape(path.name)}\.[0-9a-f]{{32}})\.(tmp|old)")
+    name = re.compile(
+        rf"(\.{re.escape(path.name)}\.[0-9a-f]{{32}})"
+        r"\.(tmp|old|job|job\.partial)"
+    )
     try:
         found = [name.fullmatch(x.name) for x in place.iterdir()]
     except OSError:
-        return  # No such folder yet, or none to be listed.
+        return None  # No such folder yet, or none to be listed.
+    kept = None
     for stem in {match[1] for match in found if match}:
         new, old = place / f"{stem}.tmp", place / f"{stem}.old"
         if not new.exists():
             shutil.rmtree(old, ignore_errors=True)
+            _remove(new)
             continue
         with contextlib.suppress(OSError):
             lock = os.open(new, os.O_RDONLY)
-            try:
+            with contextlib.ExitStack() as stack:
+                stack.callback(os.close, lock)
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if old.exists() and not path.exists():
                     os.rename(old, path)
-                shutil.rmtree(new, ignore_errors=True)
-            finally:
-                os.close(lock)
+                if kept is None and job and _job_of(new) == job:
+                    stack.pop_all()
+                    kept = new, lock
+                    continue
+                if job and _job_of(new):
+                    print(
+                        f"{path}: discards unfinished work, which was of other "
+                        "settings or inputs",
+                        file=sys.stderr,
+                    )
+                _remove(new)
+    return kept
+
+
+def _job_of(temporary: pathlib.Path) -> str:
+    try:
+        with open(job_file(temporary), encoding="utf-8") as file:
+            return file.readline().rstrip("\n")
+    except (OSError, UnicodeDecodeError):
+        return ""
 
 
 def _check_free(path: pathlib.Path, overwrite: bool, marker: str) -> None:
@@ -319,81 +372,3 @@ def swap_folders(first: Path, second: Path) -> bool:
     if error in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EPERM):
         return False
     raise OSError(error, os.strerror(error), os.fspath(first))
-
-
-@contextlib.contextmanager
-def lock_output(output: Path, file: Path) -> Iterator[None]:
-    """Keeps other processes from writing the same output during the block.
-
-    The system releases the lock when the process ends, however it ends. Over
-    NFS it holds between machines if the server supports locks. There is a
-    warning for a file system without locks; a bucket (`gs://...`) has none.
-
-    Args:
-      output: what is written, for error messages.
-      file: the lock file, which says who holds the lock. Missing folders are
-        created. At the end the file is removed, and such folders if they are
-        still empty.
-
-    Raises:
-      InputError: another process holds the lock, or the file cannot be written.
-      StorageError: the disk is full.
-    """
-    if is_remote(file):
-        yield
-        return
-    file = pathlib.Path(file)
-    created = [x for x in file.parents if not x.exists()]
-    with creating(file):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = _open_locked(file, os.fspath(output))
-    with contextlib.ExitStack() as stack:
-        for folder in reversed(created):
-            stack.callback(_remove_empty, folder)
-        stack.callback(os.close, descriptor)
-        stack.callback(file.unlink, missing_ok=True)
-        since = time.strftime("%Y-%m-%d %H:%M:%S %z")
-        holder = f"process {os.getpid()} on {socket.gethostname()}"
-        os.ftruncate(descriptor, 0)
-        os.write(descriptor, f"{holder} since {since}\n".encode())
-        yield
-
-
-def _remove_empty(folder: pathlib.Path) -> None:
-    with contextlib.suppress(OSError):
-        folder.rmdir()
-
-
-def _open_locked(file: pathlib.Path, output: str) -> int:
-    """Opens and locks a file; returns its descriptor."""
-    while True:
-        descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(descriptor)
-            raise InputError(
-                f"{output} is being written by {_lock_holder(file)}; wait for "
-                "it to end, stop it, or use another folder"
-            ) from None
-        except OSError as error:
-            logging.warning(
-                f"{file}: no lock ({error.strerror}): nothing keeps a second "
-                f"process from writing {output}"
-            )
-            return descriptor
-        # The process that held the lock before may have removed the file.
-        with contextlib.suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(descriptor), os.stat(file)):
-                return descriptor
-        os.close(descriptor)
-
-
-def _lock_holder(file: pathlib.Path) -> str:
-    for _ in range(20):
-        with contextlib.suppress(OSError, UnicodeDecodeError):
-            holder = file.read_text()
-            if holder.endswith("\n"):
-                return holder.strip()
-        time.sleep(0.05)  # It is about to write who it is.
-    return "another process"

@@ -86,7 +86,7 @@ def data_config(tmp_path, google_tokenizer):
 
 def test_records_say_what_they_need(tmp_path, data_config, monkeypatch):
     with (
-        pytest.raises(StorageError, match=r"data: File.*about 0.8 MB needed\)"),
+        pytest.raises(StorageError, match=r"data: File.*about 0.9 MB needed\)"),
         full_disk(),
     ):
         create_data.create_pretraining_data(data_config)
@@ -94,7 +94,7 @@ def test_records_say_what_they_need(tmp_path, data_config, monkeypatch):
     # Before the work begins.
     usage = types.SimpleNamespace(free=700_000)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
-    monkeypatch.setattr(create_data, "make_blocks", None)
+    monkeypatch.setattr(create_data, "read_blocks", None)
     with pytest.raises(StorageError, match=r"No space left.*\(0.7 MB are free"):
         create_data.create_pretraining_data(data_config)
     assert [x.name for x in tmp_path.iterdir()] == ["text.txt"]

@@ -34,7 +34,7 @@ COMMANDS = {
 
 # These run without TensorFlow, which takes seconds to import, or import it
 # when they need it.
-_LIGHT = ("train-vocab", "analyze", "finetune", "predict")
+_LIGHT = ("train-vocab", "create-data", "analyze", "finetune", "predict")
 
 _BAD_INPUT, _FAILED = 2, 1
 

@@ -7,12 +7,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import multiprocessing
-import os
-import pickle
-import signal
-import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -58,7 +53,7 @@ class BlockRecords:
     Attributes:
       index: number of the block in its split.
       split: "train" or "heldout".
-      num_bytes: size of the text.
+      num_bytes: size of the text; 0 unless the first pass is among those made.
       counts: name -> number, to be added over blocks.
       label_counts: int64 `[vocab_size]`, how often each id is a label.
       shards: of each shard, the lengths of its records, and the records joined.
@@ -75,8 +70,17 @@ class BlockRecords:
 class BlockWorker:
     """Makes the records of text blocks."""
 
-    def __init__(self, config: PretrainingDataConfig):
+    def __init__(
+        self, config: PretrainingDataConfig, num_shards: Mapping[str, int]
+    ):
+        """Prepares the tokenizer.
+
+        Args:
+          config: the settings.
+          num_shards: split -> number of shards that its records are dealt to.
+        """
         self.config = config
+        self.num_shards = num_shards
         tokenizer = config.tokenizer
         self.table = VocabularyTable.from_tokenizer(tokenizer)
         # Text is text: what spells [SEP] in it must not become one.
@@ -96,28 +100,39 @@ class BlockWorker:
             )
         ]
 
-    def __call__(self, block: TextBlock) -> BlockRecords:
-        """Makes all passes' records of a block.
+    def __call__(
+        self, block: TextBlock, passes: range | None = None
+    ) -> BlockRecords:
+        """Makes the records of a block.
 
         Randomness comes from (seed, split, block, pass) alone.
+
+        Args:
+          block: the block.
+          passes: the passes to make; None for all. The text is counted in the
+            first one.
         """
         config = self.config
-        num_shards = config.shards_of_splits()[block.split]
+        num_shards = self.num_shards[block.split]
+        if passes is None:
+            passes = range(config.passes(block.split))
         documents = TokenizedDocuments.from_text(
             block.documents, self.tokenizer, block.index * _MAX_DOCUMENTS
         )
         seed = (config.seed, SPLIT_TAGS[block.split], block.index)
-        counts = collections.Counter(
-            documents=documents.num_documents,
-            sentences=documents.num_sentences,
-            tokens=len(documents.tokens),
-            control_pieces=sum(
-                sentence.count(piece)
-                for document in block.documents
-                for sentence in document
-                for piece in self.control_pieces
-            ),
-        )
+        counts: collections.Counter[str] = collections.Counter()
+        if passes.start == 0:
+            counts.update(
+                documents=documents.num_documents,
+                sentences=documents.num_sentences,
+                tokens=len(documents.tokens),
+                control_pieces=sum(
+                    sentence.count(piece)
+                    for document in block.documents
+                    for sentence in document
+                    for piece in self.control_pieces
+                ),
+            )
         label_counts = np.zeros(len(self.table.word_starts), np.int64)
         shards: list[list[bytes]] = [[] for _ in range(num_shards)]
         if config.masking == "static":
@@ -126,7 +141,7 @@ class BlockWorker:
             make_records = self._packed_records
         else:
             make_records = self._text_records
-        for number in range(config.passes(block.split)):
+        for number in passes:
             rng = np.random.default_rng((*seed, number))
             for records in make_records(documents, rng, counts, label_counts):
                 shard_of = rng.integers(num_shards, size=len(records))
@@ -135,7 +150,7 @@ class BlockWorker:
         return BlockRecords(
             block.index,
             block.split,
-            block.num_bytes,
+            block.num_bytes if passes.start == 0 else 0,
             counts,
             label_counts,
             [
@@ -272,34 +287,3 @@ def _count(
         kept_tokens=int(packed.is_text.sum()),
         predictions=int(masked.weights.sum()),
     )
-
-
-_worker: BlockWorker | None = None
-
-
-def start_worker(config_file: str) -> None:
-    """Prepares this process for `run_block`.
-
-    Args:
-      config_file: pickle of a `PretrainingDataConfig`.
-    """
-    global _worker
-    # Interrupts are the parent's to answer. And when it is killed, nobody else
-    # would end this process.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_exit_with_parent, daemon=True).start()
-    with open(config_file, "rb") as file:
-        _worker = BlockWorker(pickle.load(file))
-
-
-def _exit_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-    os._exit(1)
-
-
-def run_block(block: TextBlock) -> BlockRecords:
-    """Makes the records of a block in a process that has been prepared."""
-    assert _worker is not None  # See `start_worker`.
-    return _worker(block)

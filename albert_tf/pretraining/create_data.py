@@ -3,42 +3,34 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
+import hashlib
 import itertools
 import json
-import multiprocessing
-import os
+import math
 import pathlib
-import pickle
-import tempfile
-from collections.abc import Collection, Iterable, Iterator
+import sys
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent import futures
-from concurrent.futures import process
 from typing import Any
 
-import numpy as np
 import tqdm
 
 from albert_tf.errors import InputError
-from albert_tf.files import check_not_input, check_space, local_path, sha256
+from albert_tf.files import check_not_input, check_space, local_path
 from albert_tf.folders import (
     check_replaceable,
+    job_file,
     replace_folder,
     temporary_folder,
 )
 from albert_tf.pretraining.block_worker import (
     SPLIT_TAGS,
     BlockRecords,
-    BlockWorker,
-    run_block,
-    start_worker,
 )
 from albert_tf.pretraining.data_config import PretrainingDataConfig
-from albert_tf.pretraining.documents import (
-    TextBlock,
-    make_blocks,
-    read_corpus,
-)
-from albert_tf.pretraining.heldout_records import HeldoutMasker
+from albert_tf.pretraining.job import Job
 from albert_tf.pretraining.manifest import (
     MANIFEST_NAME,
     build_manifest,
@@ -46,27 +38,34 @@ from albert_tf.pretraining.manifest import (
     describe_split,
     find_manifest,
     is_shard,
+    package_versions,
     shard_names,
 )
-from albert_tf.pretraining.record_writer import ShardWriter
+from albert_tf.pretraining.shards import (
+    MOST_FRAMING,
+    num_writers,
+    plan_shards,
+    write_shard,
+)
 from albert_tf.pretraining.text_files import (
     TextPath,
     find_text_files,
     is_compressed,
     size_of,
+    version_of,
 )
-from albert_tf.pretraining.units import make_units, text_bytes
+from albert_tf.pretraining.units import (
+    Limits,
+    Task,
+    Unit,
+    describe_inputs,
+    divide_passes,
+    make_units,
+    read_blocks,
+)
+from albert_tf.pretraining.worker_pool import records_of_tasks
+from albert_tf.quiet_import import import_tensorflow
 from albert_tf.text.tokenizer_files import tokenizer_files
-
-# One block's records of all passes are in memory at once, about twice the
-# bytes of text and passes. Random next sentences come from the same block, so
-# it should hold many documents: 256 KiB are 70 articles of Wikipedia.
-_BLOCK_PASS_BYTES = 16 << 20
-_MAX_BLOCK_BYTES = 1 << 20
-_MIN_BLOCK_BYTES = 1 << 18
-
-# More than a unit has: one file of 4 TB.
-_MAX_BLOCKS = 1 << 24
 
 # masking -> why a chunk makes no record, and what helps.
 _SINGLE = {
@@ -83,11 +82,12 @@ def create_pretraining_data(
 ) -> dict[str, Any]:
     """Makes the output folder: TFRecord files, tokenizer and `manifest.json`.
 
-    Text is streamed, so memory does not grow with it: each worker holds a block
-    of about a megabyte and its records, and at the end a shard to shuffle.
-    Equal settings, inputs and seeds give equal bytes for any number of workers.
-    The folder appears when it is complete; a run that fails or is killed leaves
-    no data set.
+    Text is streamed and records go through scratch files, so memory does not
+    grow with them. Equal settings, inputs and seeds give equal bytes for any
+    number of workers. The folder appears when it is complete. What a longer run
+    had done when it was interrupted or killed stays in a hidden folder beside
+    it, and the next run with the same settings and inputs goes on from there,
+    to the same bytes.
 
     Args:
       config: the settings.
@@ -103,56 +103,78 @@ def create_pretraining_data(
         would be empty.
       StorageError: the disk is full, or has less room than the records need.
     """
+    return _create(config, Limits(), progress)
+
+
+def _create(
+    config: PretrainingDataConfig, limits: Limits, progress: bool = False
+) -> dict[str, Any]:
     files = find_text_files(config.input)
     folder = local_path(config.output)
-    shards = {
-        split: shard_names(split, number, config.compress)
-        for split, number in config.shards_of_splits().items()
-    }
+    units = list(make_units(files, limits))
     contents = tokenizer_files(config.tokenizer)
-    new_files = {*contents, *itertools.chain(*shards.values())}
-    needed = _least_bytes(config, files)
-    with temporary_folder(folder, needed) as temporary:
-        old = _replaced_files(folder, new_files, config.overwrite)
-        for name in {*old, *new_files, MANIFEST_NAME}:
-            check_not_input(folder / name, files)
-        check_space(folder, needed)
-        paths = {
-            split: [temporary / name for name in names]
-            for split, names in shards.items()
-        }
-        splits, label_counts, oddities = _write_splits(
-            config, files, paths, progress
+    num_shards, needed = plan_shards(config, units, limits)
+    name = _job_name(config, files, contents, num_shards, limits)
+    with temporary_folder(folder, needed, name) as temporary:
+        old = _replaced_files(folder, contents, config.overwrite)
+        for file in {*old, *contents, MANIFEST_NAME}:
+            check_not_input(folder / file, files)
+        job = Job(
+            temporary,
+            name,
+            num_shards,
+            config.tokenizer.vocab_size,
+            limits.save_seconds,
         )
+        done = sum(file.stat().st_size for file in temporary.iterdir())
+        check_space(folder, needed - done)
+        inputs = _in_background(describe_inputs, files)
+        try:
+            _write_text(config, units, limits, job, progress)
+            _check_counts(config, job.counts)
+        except InputError:
+            # To be corrected in the inputs or settings.
+            job_file(temporary).unlink(missing_ok=True)
+            raise
+        _write_shards(config, limits, job, progress)
+        splits = _describe_splits(config, job)
         manifest = build_manifest(
-            settings=config.settings(),
+            settings=config.settings()
+            | {"num_shards": len(splits["train"]["files"])},
             tokenizer=config.tokenizer,
-            inputs=_describe_inputs(files, config.num_workers),
-            oddities=oddities,
+            inputs=inputs.result(),
+            oddities=job.oddities,
             splits=splits,
-            label_counts=label_counts,
+            label_counts=job.label_counts,
         )
         text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
-        contents[MANIFEST_NAME] = text.encode()
-        for name, content in contents.items():
-            (temporary / name).write_bytes(content)
+        for file, content in contents.items():
+            (temporary / file).write_bytes(content)
+        (temporary / MANIFEST_NAME).write_bytes(text.encode())
         # Again, as the folder may have changed since.
-        old = _replaced_files(folder, new_files, config.overwrite)
+        old = _replaced_files(folder, contents, config.overwrite)
+        job_file(temporary).unlink(missing_ok=True)
         replace_folder(temporary, folder, obsolete=old)
     return manifest
 
 
-def _least_bytes(config: PretrainingDataConfig, files: list[TextPath]) -> int:
-    """Returns an estimate of the bytes to write, which is rather low.
-
-    Masked records of English text have 1.7 times its bytes at 512 tokens, less
-    what is dropped; ids have two bytes, and tokens of text about four. They are
-    compressed only at the end.
-    """
-    text = sum(map(text_bytes, files))
-    heldout = config.heldout_fraction
-    train = config.dupe_factor if config.masking == "static" else 0.4
-    return int(text * (heldout + train * (1 - heldout)))
+def _job_name(
+    config: PretrainingDataConfig,
+    files: list[TextPath],
+    contents: Mapping[str, bytes],
+    num_shards: Mapping[str, int],
+    limits: Limits,
+) -> str:
+    """Returns a digest of all that decides the records."""
+    values = [
+        config.settings(),
+        [(str(path), *version_of(path)) for path in files],
+        {x: hashlib.sha256(y).hexdigest() for x, y in contents.items()},
+        num_shards,
+        dataclasses.asdict(limits),
+        package_versions(),
+    ]
+    return hashlib.sha256(json.dumps(values).encode()).hexdigest()
 
 
 def _replaced_files(
@@ -162,7 +184,7 @@ def _replaced_files(
 
     Args:
       folder: the output folder, which may exist.
-      new_files: names of the files to write, without the manifest.
+      new_files: names of the files to write but for shards and manifest.
       overwrite: whether a finished data set may be replaced.
 
     Raises:
@@ -195,123 +217,115 @@ def _replaced_files(
     return [*old, MANIFEST_NAME]
 
 
-def _write_splits(
+def _write_text(
     config: PretrainingDataConfig,
-    files: list[TextPath],
-    paths: dict[str, list[pathlib.Path]],
+    units: list[Unit],
+    limits: Limits,
+    job: Job,
     progress: bool,
-) -> tuple[
-    dict[str, dict[str, Any]], dict[str, np.ndarray], collections.Counter[str]
-]:
-    """Writes all record files.
+) -> None:
+    """Writes the records of all text to scratch files."""
 
-    Returns:
-      By split its description for the manifest, and how often each id is a
-      label, int64 `[vocab_size]`; and counts of what is odd in the text.
-    """
-    counts = {split: collections.Counter() for split in paths}
-    oddities: collections.Counter[str] = collections.Counter()
-    label_counts = {
-        split: np.zeros(config.tokenizer.vocab_size, np.int64)
-        for split in paths
-    }
-    writers = {
-        split: ShardWriter(
-            paths[split],
-            config.compress,
-            (config.seed, _SHUFFLE_TAG, SPLIT_TAGS[split]),
+    def tasks() -> Iterator[Task]:
+        for unit in units[job.unit :]:
+            blocks = read_blocks(unit, config, limits, job.oddities_of(unit))
+            tasks = itertools.chain.from_iterable(
+                divide_passes(block, config, limits) for block in blocks
+            )
+            job.skip(unit, tasks)
+            yield from tasks
+
+    if job.is_saved:
+        print(
+            f"{config.output}: goes on after {job.num_bytes:,} bytes of text",
+            file=sys.stderr,
         )
-        for split in paths
-    }
-    mask = HeldoutMasker(config) if config.masking == "dynamic" else None
-    with _progress_bar(files, progress) as bar:
-        for block in _make_records(config, files, oddities):
-            if mask and block.split == "heldout":
-                block = mask(block)
-            counts[block.split].update(block.counts)
-            oddities["control_pieces"] += block.counts["control_pieces"]
-            label_counts[block.split] += block.label_counts
-            for shard, (lengths, records) in enumerate(block.shards):
-                writers[block.split].add(shard, lengths, records)
-            bar.update(block.num_bytes)
-    _check_counts(config, counts)
-    descriptions = {}
-    for split, writer in writers.items():
-        shards = tqdm.tqdm(
-            writer.finish(config.num_workers),
-            f"{split} files",
-            len(paths[split]),
+    # Seconds in which the workers need not wait.
+    tensorflow = threading.Thread(target=import_tensorflow)
+    if config.num_workers > 1 and "tensorflow" not in sys.modules:
+        tensorflow.start()
+    files = [path for unit in units for path in unit.files]
+    num_shards = {x: len(y.paths) for x, y in job.scratch.items()}
+    mask = None
+    try:
+        with _progress_bar(files, job.num_bytes, progress) as bar:
+            for block in records_of_tasks(tasks(), config, num_shards):
+                if config.masking == "dynamic" and block.split == "heldout":
+                    mask = mask or _heldout_masker(config)
+                    block = mask(block)
+                job.add(block)
+                bar.update(block.num_bytes)
+    finally:
+        if tensorflow.is_alive():
+            tensorflow.join()
+    job.finish_text(len(units))
+
+
+def _heldout_masker(
+    config: PretrainingDataConfig,
+) -> Callable[[BlockRecords], BlockRecords]:
+    # Here: it imports TensorFlow.
+    from albert_tf.pretraining.heldout_records import HeldoutMasker
+
+    return HeldoutMasker(config)
+
+
+def _write_shards(
+    config: PretrainingDataConfig, limits: Limits, job: Job, progress: bool
+) -> None:
+    """Writes the record files, in the place of the scratch files."""
+    missing = []
+    for split, scratch in job.scratch.items():
+        parts = 1
+        if split != "train" or config.num_shards is None:
+            # The estimate of the text may have been too low.
+            parts = math.ceil(
+                max(scratch.sizes) * MOST_FRAMING / limits.shard_bytes
+            )
+        parts = max(1, parts)
+        names = shard_names(split, parts * len(scratch.paths), config.compress)
+        missing += [
+            (split, shard, names[shard * parts : (shard + 1) * parts])
+            for shard in range(len(scratch.paths))
+            if shard not in job.files[split]
+        ]
+
+    pool = futures.ThreadPoolExecutor(num_writers(config))
+    try:
+        shard_of = {
+            pool.submit(
+                write_shard,
+                job.scratch[split].paths[shard],
+                found,
+                config.compress,
+                (config.seed, _SHUFFLE_TAG, SPLIT_TAGS[split], shard),
+            ): (split, shard)
+            for split, shard, found in missing
+        }
+        for future in tqdm.tqdm(
+            futures.as_completed(shard_of),
+            "files",
+            len(shard_of),
             disable=not progress,
-        )
-        descriptions[split] = describe_split(
-            list(shards),
-            counts[split],
+        ):
+            job.finish_shard(*shard_of[future], future.result())
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _describe_splits(
+    config: PretrainingDataConfig, job: Job
+) -> dict[str, dict[str, Any]]:
+    """Returns split -> its description for the manifest."""
+    return {
+        split: describe_split(
+            [file for _, found in sorted(files.items()) for file in found],
+            job.counts[split],
             config.passes(split),
             config.max_seq_length,
         )
-    return descriptions, label_counts, oddities
-
-
-def _make_records(
-    config: PretrainingDataConfig,
-    files: list[TextPath],
-    oddities: collections.Counter[str],
-) -> Iterator[BlockRecords]:
-    """Yields the records of all blocks, in their order; counts oddities."""
-    block_bytes = _BLOCK_PASS_BYTES // config.passes("train")
-    blocks = itertools.chain.from_iterable(
-        make_blocks(
-            read_corpus(unit.files, config, oddities),
-            max(_MIN_BLOCK_BYTES, min(_MAX_BLOCK_BYTES, block_bytes)),
-            heldout_fraction=config.heldout_fraction,
-            seed=config.seed,
-            first_index=unit.number * _MAX_BLOCKS,
-        )
-        for unit in make_units(files)
-    )
-    if config.num_workers == 1:
-        yield from map(BlockWorker(config), blocks)
-        return
-    with tempfile.NamedTemporaryFile() as file:
-        # Not through the pipe of a new process: one that dies before it has
-        # read more than a pipe holds would block this one for good.
-        pickle.dump(config, file)
-        file.flush()
-        pool = futures.ProcessPoolExecutor(
-            config.num_workers,
-            # This process may have TensorFlow's threads, which do not survive
-            # fork.
-            mp_context=multiprocessing.get_context("spawn"),
-            initializer=start_worker,
-            initargs=(file.name,),
-        )
-        try:
-            yield from _run_blocks(pool, blocks, config.num_workers + 2)
-        except process.BrokenProcessPool:
-            raise RuntimeError(
-                "a worker process died: it ran out of memory, was killed, or "
-                "the script that started it lacks "
-                '`if __name__ == "__main__":`'
-            ) from None
-        finally:
-            pool.shutdown(cancel_futures=True)
-
-
-def _run_blocks(
-    pool: futures.Executor, blocks: Iterable[TextBlock], most: int
-) -> Iterator[BlockRecords]:
-    """Yields the records of blocks in order.
-
-    At most `most` blocks are handed out: those that wait, or whose records do,
-    are held in memory.
-    """
-    pending: collections.deque[futures.Future] = collections.deque()
-    for block in blocks:
-        pending.append(pool.submit(run_block, block))
-        if len(pending) > most:
-            yield pending.popleft().result()
-    while pending:
-        yield pending.popleft().result()
+        for split, files in job.files.items()
+    }
 
 
 def _check_counts(
@@ -337,35 +351,32 @@ def _check_counts(
         )
 
 
-def _describe_inputs(
-    files: list[TextPath], num_threads: int
-) -> list[dict[str, object]]:
-    """Returns name, bytes and sha256 of each file.
+def _in_background(function: Callable, *arguments: object) -> futures.Future:
+    """Calls a function in a thread that does not keep the process from ending.
 
-    Local files are named by their paths below their common folder.
+    Unlike those of a pool, for which an interrupted program would wait.
     """
-    local = [
-        path.absolute() for path in files if isinstance(path, pathlib.Path)
-    ]
-    base = os.path.commonpath([path.parent for path in local]) if local else ""
-    with futures.ThreadPoolExecutor(num_threads) as pool:
-        digests = list(pool.map(sha256, files))
-    return [
-        {
-            "name": path
-            if isinstance(path, str)
-            else path.absolute().relative_to(base).as_posix(),
-            "bytes": size_of(path),
-            "sha256": digest,
-        }
-        for path, digest in zip(files, digests, strict=True)
-    ]
+    future: futures.Future = futures.Future()
+
+    def run() -> None:
+        try:
+            future.set_result(function(*arguments))
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future
 
 
-def _progress_bar(files: list[TextPath], show: bool) -> tqdm.tqdm:
+def _progress_bar(files: list[TextPath], done: int, show: bool) -> tqdm.tqdm:
     """Returns a bar of bytes; the total is known if no file is compressed."""
     compressed = any(map(is_compressed, files))
     total = None if compressed else sum(map(size_of, files))
     return tqdm.tqdm(
-        total=total, unit="B", unit_scale=True, disable=not show, desc="text"
+        total=total,
+        initial=done,
+        unit="B",
+        unit_scale=True,
+        disable=not show,
+        desc="text",
     )

@@ -164,8 +164,12 @@ class PretrainingDataConfig(MaskingConfig, TextConfig):
         "Equal settings and seeds give equal bytes.",
         bounds=f"[0, {2**63})",
     )
-    # A worker holds one file in memory at a time.
-    num_shards: int = setting(8, "Record files.", bounds="[1, 99999]")
+    num_shards: int | None = setting(
+        None,
+        "Record files. Chosen by size if not given: 8, or more so that none "
+        "has over 256 MiB.",
+        bounds="[1, 99999]",
+    )
     compress: bool = setting(False, "Write .tfrecord.gz.")
     # With more than one, a script must guard its start with
     # `if __name__ == "__main__":`.
@@ -228,13 +232,6 @@ class PretrainingDataConfig(MaskingConfig, TextConfig):
             self.masking == "dynamic" and self.sentence_order == "none"
         )
         return self.max_seq_length - (2 if one_segment else 3)
-
-    def shards_of_splits(self) -> dict[str, int]:
-        """Returns split -> number of files, which are of about equal size."""
-        if self.heldout_fraction == 0:
-            return {"train": self.num_shards}
-        num_heldout = max(1, round(self.num_shards * self.heldout_fraction))
-        return {"train": self.num_shards, "heldout": num_heldout}
 
     def passes(self, split: str) -> int:
         """Returns the number of passes over the text of a split."""

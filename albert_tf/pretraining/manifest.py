@@ -226,8 +226,14 @@ def build_manifest(
         "oddities": {name: oddities[name] for name in ODDITIES},
         "constant_guess": {"id": guess, "piece": tokenizer.id_to_piece(guess)},
         "splits": splits,
-        "versions": {"python": platform.python_version()}
-        | {name: importlib.metadata.version(name) for name in _PACKAGES},
+        "versions": package_versions(),
+    }
+
+
+def package_versions() -> dict[str, str]:
+    """Returns the versions of what decides the records beside the settings."""
+    return {"python": platform.python_version()} | {
+        name: importlib.metadata.version(name) for name in _PACKAGES
     }
 
 

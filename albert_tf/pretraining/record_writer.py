@@ -1,10 +1,8 @@
-"""Serialized examples, and shuffled TFRecord shards of them."""
+"""Serialized examples."""
 
 from __future__ import annotations
 
-import pathlib
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent import futures
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,8 +12,6 @@ from google.protobuf import (
     message_factory,
 )
 from google.protobuf.message import DecodeError
-
-from albert_tf.files import sha256
 
 # Google's names, so that the original and Model Garden read our records. The
 # label is 1 where the second segment does not follow the first.
@@ -156,72 +152,3 @@ def _example_class() -> Any:
 
 
 _Example = _example_class()
-
-
-class ShardWriter:
-    """Writes the TFRecord files of one split.
-
-    Records are first appended to a scratch file for each shard. `finish` reads
-    one shard at a time (and thread), shuffles it and writes it out, so that
-    memory is bounded by the size of a shard.
-    """
-
-    def __init__(
-        self, paths: Sequence[pathlib.Path], compress: bool, seed: Sequence[int]
-    ):
-        """Starts without records.
-
-        Args:
-          paths: the shards; the scratch files are written beside them.
-          compress: write gzip.
-          seed: seed of the shuffling.
-        """
-        self._paths = paths
-        self._compress = compress
-        self._seed = seed
-        self._scratch_paths = [
-            path.with_name(path.name + ".scratch") for path in self._paths
-        ]
-        self._lengths: list[list[np.ndarray]] = [[] for _ in self._paths]
-
-    def add(self, shard: int, lengths: np.ndarray, records: bytes) -> None:
-        """Appends records, given joined and by their lengths, to a shard."""
-        # Not kept open: there may be more shards than a process may open files.
-        with open(self._scratch_paths[shard], "ab") as file:
-            file.write(records)
-        self._lengths[shard].append(lengths)
-
-    def finish(self, num_threads: int) -> Iterator[dict[str, object]]:
-        """Writes the shards.
-
-        Yields:
-          A description of each file: name, records, bytes and sha256.
-        """
-        with futures.ThreadPoolExecutor(num_threads) as pool:
-            yield from pool.map(self._write, range(len(self._paths)))
-
-    def _write(self, shard: int) -> dict[str, object]:
-        import tensorflow as tf  # Here: workers serialize without it.
-
-        path, scratch = self._paths[shard], self._scratch_paths[shard]
-        scratch.touch()
-        records = memoryview(scratch.read_bytes())
-        lengths = np.concatenate(
-            [np.zeros(0, np.uint32), *self._lengths[shard]]
-        )
-        ends = np.cumsum(lengths, dtype=np.int64)
-        order = np.random.default_rng((*self._seed, shard)).permutation(
-            len(lengths)
-        )
-        options = "GZIP" if self._compress else ""
-        with tf.io.TFRecordWriter(str(path), options) as writer:
-            for index in order:
-                end = ends[index]
-                writer.write(bytes(records[end - lengths[index] : end]))
-        scratch.unlink()
-        return {
-            "name": path.name,
-            "records": len(lengths),
-            "bytes": path.stat().st_size,
-            "sha256": sha256(path),
-        }

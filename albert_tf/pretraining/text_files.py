@@ -111,6 +111,16 @@ def size_of(path: Path) -> int:
     return _remote(name, lambda gfile: gfile.stat(name).length)
 
 
+def version_of(path: Path) -> tuple[int, int]:
+    """Returns the size of a file and when it was changed, in nanoseconds."""
+    if not is_remote(path):
+        status = os.stat(path)
+        return status.st_size, status.st_mtime_ns
+    name = os.fspath(path)
+    status = _remote(name, lambda gfile: gfile.stat(name))
+    return status.length, status.mtime_nsec
+
+
 def _remote(path: str, call: Callable[[Any], Any]) -> Any:
     """Returns the result of a call with TensorFlow's file systems."""
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import string
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 # in Python 3. They are letters of no alphabet here and start a word anyway.
 _PUNCTUATION = frozenset(string.punctuation) - frozenset("'<=>")
 _INSIDE_WORDS = _PUNCTUATION | frozenset(string.ascii_letters)
+
+# Tokenized at a time: lists of integers take many times the memory of arrays.
+_CHARACTERS = 1 << 18
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,17 +112,24 @@ class TokenizedDocuments:
         sentences = [
             sentence for document in documents for sentence in document
         ]
-        ids = tokenizer.encode(sentences, num_threads=1)
-        lengths = np.array([len(sentence) for sentence in ids], np.int64)
-        tokens = np.fromiter(
-            itertools.chain.from_iterable(ids), np.int32, lengths.sum()
-        )
+        tokens, lengths = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
+        for part in _parts(sentences):
+            ids = tokenizer.encode(part, num_threads=1)
+            lengths.append(np.array([len(x) for x in ids], np.int64))
+            tokens.append(
+                np.fromiter(
+                    itertools.chain.from_iterable(ids),
+                    np.int32,
+                    lengths[-1].sum(),
+                )
+            )
         # Document boundaries, counted in the sentences that are kept.
         boundaries = np.cumsum([0] + [len(document) for document in documents])
-        kept_before = np.pad(np.cumsum(lengths > 0), (1, 0))
+        sizes = np.concatenate(lengths)
+        kept_before = np.pad(np.cumsum(sizes > 0), (1, 0))
         return cls(
-            tokens,
-            np.pad(np.cumsum(lengths[lengths > 0]), (1, 0)),
+            np.concatenate(tokens),
+            np.pad(np.cumsum(sizes[sizes > 0]), (1, 0)),
             np.unique(kept_before[boundaries]),
             first_number,
         )
@@ -133,3 +143,13 @@ class TokenizedDocuments:
     def num_sentences(self) -> int:
         """Number of sentences that hold a token."""
         return len(self.sentence_starts) - 1
+
+
+def _parts(sentences: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Yields slices of sentences with about as many characters each."""
+    first = characters = 0
+    for index, sentence in enumerate(sentences, 1):
+        characters += len(sentence)
+        if characters >= _CHARACTERS or index == len(sentences):
+            yield sentences[first:index]
+            first, characters = index, 0

@@ -16,13 +16,13 @@ import tensorflow as tf
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import PARTIAL, read_bytes, write_atomically
-from albert_tf.folders import lock_output
 from albert_tf.input_files import parse_object, typed
 from albert_tf.training.checkpoint_files import FOLDER as CHECKPOINTS
 from albert_tf.training.checkpoint_files import list_checkpoints
 from albert_tf.training.config import RENAMED_SETTINGS
 from albert_tf.training.logging import FILE as METRICS
 from albert_tf.training.logging import TENSORBOARD_FOLDER as TENSORBOARD
+from albert_tf.training.output_lock import lock_output
 from albert_tf.training.workers import is_chief, on_chief
 
 FILE = "run.json"

@@ -7,10 +7,11 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
+from albert_tf.pretraining import create_data
 from albert_tf.pretraining.config import PretrainConfig
-from albert_tf.pretraining.create_data import create_pretraining_data
 from albert_tf.pretraining.data_config import PretrainingDataConfig
 from albert_tf.pretraining.record_writer import parse_example
+from albert_tf.pretraining.units import Limits
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import VocabularyConfig, train_vocabulary
 
@@ -110,7 +111,7 @@ def corpus(documents, tmp_path_factory):
 def create(corpus, small_tokenizer, tmp_path):
     """Returns `create(**settings) -> (folder, manifest)`, small and quick."""
 
-    def run(name="data", **settings):
+    def run(name="data", limits=None, **settings):
         settings = {
             "input": f"{corpus}/*",
             "output": tmp_path / name,
@@ -124,7 +125,7 @@ def create(corpus, small_tokenizer, tmp_path):
         if settings["masking"] == "dynamic":
             del settings["dupe_factor"]
         config = PretrainingDataConfig(**settings)
-        manifest = create_pretraining_data(config)
+        manifest = create_data._create(config, limits or Limits())
         return pathlib.Path(config.output), manifest
 
     return run

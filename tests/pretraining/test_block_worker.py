@@ -18,10 +18,10 @@ def worker(small_tokenizer):
             masking="static",
             dupe_factor=2,
             heldout_fraction=0.5,
-            num_shards=4,
             sentence_order="none",
             short_seq_prob=0.0,
-        )
+        ),
+        {"train": 4, "heldout": 2},
     )
 
 

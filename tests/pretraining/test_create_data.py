@@ -16,15 +16,12 @@ import pytest
 from albert_tf.errors import InputError
 from albert_tf.pretraining import create_data
 from albert_tf.pretraining.manifest import read_manifest
+from albert_tf.pretraining.units import Limits
 from albert_tf.text.tokenizer_files import load_tokenizer, tokenizer_files
 from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
 
-
-@pytest.fixture
-def small_blocks(monkeypatch):
-    """Makes blocks of a few documents, so that a small corpus has several."""
-    monkeypatch.setattr(create_data, "_MIN_BLOCK_BYTES", 8000)
-    monkeypatch.setattr(create_data, "_MAX_BLOCK_BYTES", 8000)
+# Blocks of a few documents, so that a small corpus has several.
+SMALL_BLOCKS = Limits(min_block_bytes=8000, max_block_bytes=8000)
 
 
 def contents(folder):
@@ -41,10 +38,8 @@ def segments(records, ids):
 
 
 @pytest.mark.parametrize("settings", [{}, {"compress": True}])
-def test_equal_bytes_whatever_the_number_of_workers(
-    create, small_blocks, settings
-):
-    settings = {"heldout_fraction": 0.2} | settings
+def test_equal_bytes_whatever_the_number_of_workers(create, settings):
+    settings = {"heldout_fraction": 0.2, "limits": SMALL_BLOCKS} | settings
     one, two, three = (
         contents(create(f"{workers}", num_workers=workers, **settings)[0])
         for workers in (1, 2, 3)
@@ -300,7 +295,7 @@ def test_prose_is_read(create, tmp_path):
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_bad_text_late_in_the_input_leaves_nothing(
-    create, corpus, small_blocks, tmp_path, workers
+    create, corpus, tmp_path, workers
 ):
     bad = tmp_path / "bad.txt"
     bad.write_bytes((corpus / "a.txt").read_bytes() + b"\xff\n")
@@ -310,6 +305,7 @@ def test_bad_text_late_in_the_input_leaves_nothing(
             "out/data",
             input=f"{corpus}/a.txt,{bad}",
             num_workers=workers,
+            limits=SMALL_BLOCKS,
         )
     assert list((tmp_path / "out").iterdir()) == []
 

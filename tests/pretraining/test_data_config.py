@@ -42,15 +42,6 @@ def test_bad_values_are_refused(config, name, value, rule):
         dataclasses.replace(config, **{name: value})
 
 
-def test_heldout_shards_are_about_as_large_as_the_others(config):
-    for fraction, number in ((0.001, 1), (0.05, 5), (0.5, 50)):
-        changed = dataclasses.replace(
-            config, num_shards=100, heldout_fraction=fraction
-        )
-        assert changed.shards_of_splits() == {"train": 100, "heldout": number}
-    assert config.shards_of_splits() == {"train": 8}
-
-
 def test_only_static_masking_goes_through_text_again(config):
     static = dataclasses.replace(config, masking="static")
     assert static.passes("train") == 10

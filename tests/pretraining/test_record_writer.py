@@ -78,7 +78,7 @@ def test_googles_records_have_the_same_features(shared, read_records):
 def test_workers_do_not_import_tensorflow():
     """Each would take seconds and half a gigabyte to start."""
     code = (
-        "import sys, albert_tf.pretraining.block_worker;"
+        "import sys, albert_tf.pretraining.worker_pool;"
         "import albert_tf.text.sentencepiece_tokenizer;"
         "print('tensorflow' in sys.modules)"
     )

@@ -10,21 +10,22 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.pretraining import (
-    create_data,
     record_batches,
     record_files,
     record_order,
 )
 from albert_tf.pretraining.records import open_records, pretraining_dataset
+from albert_tf.pretraining.units import Limits
 
 BATCH = 16
+
+# Several blocks, also of a small corpus.
+SMALL_BLOCKS = Limits(min_block_bytes=8000, max_block_bytes=8000)
 
 
 @pytest.fixture
 def small_parts(monkeypatch):
-    """Several blocks, shuffle buffers and groups, also of a small corpus."""
-    monkeypatch.setattr(create_data, "_MIN_BLOCK_BYTES", 8000)
-    monkeypatch.setattr(create_data, "_MAX_BLOCK_BYTES", 8000)
+    """Several shuffle buffers and groups, also of a small corpus."""
     monkeypatch.setattr(record_order, "SHUFFLE_BUFFER", 150)
     for module in (record_batches, record_order):
         monkeypatch.setattr(module, "GROUP_RECORDS", 40)
@@ -33,7 +34,7 @@ def small_parts(monkeypatch):
 @pytest.fixture
 def make(create, small_parts):
     def run(name="text", **settings):
-        settings = {"heldout_fraction": 0.2} | settings
+        settings = {"heldout_fraction": 0.2, "limits": SMALL_BLOCKS} | settings
         return create(name, masking="dynamic", **settings)
 
     return run

@@ -9,12 +9,12 @@ import time
 import numpy as np
 import pytest
 
-from albert_tf.folders import lock_output
 from albert_tf.training.checkpoint_files import (
     list_checkpoints,
     read_checkpoint,
 )
 from albert_tf.training.logging import read_metrics
+from albert_tf.training.output_lock import lock_output
 
 pytestmark = pytest.mark.slow
 
