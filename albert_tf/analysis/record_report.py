@@ -47,12 +47,22 @@ def _rows(found: RecordStatistics) -> Iterator[tuple[str, str]]:
     if found.num_measured < found.num_records:
         measured += f", of which the first {found.num_measured:,} were measured"
     yield "records", measured
-    quantiles = _quantiles(found.lengths).items()
     yield (
         "tokens a record",
         f"mean {_mean(found.lengths):.1f} of {found.max_seq_length:,}; "
-        + ", ".join(f"{name} {length:,}" for name, length in quantiles),
+        + _quantiles_text(found.lengths),
     )
+    if found.sequences[2:].any():
+        yield (
+            "sequences",
+            f"mean {_mean(found.sequences):.2f} a record; "
+            + _quantiles_text(found.sequences),
+        )
+        yield (
+            "tokens of one",
+            f"mean {_mean(found.sequence_lengths):.1f}; "
+            + _quantiles_text(found.sequence_lengths),
+        )
     yield "padding", f"{found.padding_fraction:.1%}"
     kept = found.kept_fraction
     yield "text kept", "unknown" if kept is None else f"{kept:.1%}"
@@ -88,12 +98,15 @@ def _mean(histogram: np.ndarray) -> float:
     return total_length(histogram) / max(1, int(histogram.sum()))
 
 
-def _quantiles(histogram: np.ndarray) -> dict[str, int]:
+def _quantiles_text(histogram: np.ndarray) -> str:
     """Returns the least lengths that at least those shares do not exceed."""
     below = np.cumsum(histogram)
     ranks = [max(1, int(np.ceil(q * below[-1]))) for q in _QUANTILES.values()]
     lengths = np.searchsorted(below, ranks).tolist()
-    return dict(zip(_QUANTILES, lengths, strict=True))
+    return ", ".join(
+        f"{name} {length:,}"
+        for name, length in zip(_QUANTILES, lengths, strict=True)
+    )
 
 
 def _shares_of_lengths(histogram: np.ndarray) -> str:

@@ -22,7 +22,7 @@ _BATCH_TOKENS = 1 << 20
 
 @dataclasses.dataclass(frozen=True)
 class MaskedExample:
-    """One record as a model gets it, without padding.
+    """One sequence of a record as a model gets it, without padding.
 
     Attributes:
       ids: int32 `[tokens]`, after masking.
@@ -52,16 +52,18 @@ class RecordStatistics:
       kept_fraction: share of the text's tokens that the records hold, by the
         manifests; None if these do not say it.
       lengths: histogram of tokens a record, special tokens included.
+      sequences: histogram of sequences a record.
+      sequence_lengths: histogram of tokens a sequence.
       predictions: histogram of predictions a record.
       span_tokens: histogram of spans by tokens.
       span_words: histogram of spans by words; None without a tokenizer.
-      labels: records with sentence-order label 0, and with 1.
+      labels: sequences with sentence-order label 0, and with 1.
       kept: predictions whose token was left as it is.
       replaced: id -> predictions whose token it replaced.
       text_counts: id -> occurrences before masking, without padding, `[CLS]`
         and `[SEP]` (which are included without a tokenizer).
       label_counts: id -> occurrences as the label of a prediction.
-      examples: the first records.
+      examples: the first sequences.
       tokenizer: the tokenizer of the records; None if it is not known.
     """
 
@@ -71,6 +73,8 @@ class RecordStatistics:
     pair_task: str
     kept_fraction: float | None
     lengths: np.ndarray
+    sequences: np.ndarray
+    sequence_lengths: np.ndarray
     predictions: np.ndarray
     span_tokens: np.ndarray
     span_words: np.ndarray | None
@@ -122,7 +126,7 @@ class RecordStatistics:
 
     @property
     def swapped_fraction(self) -> float | None:
-        """Share of records with label 1; None if there is no pair task."""
+        """Share of sequences with label 1; None if there is no pair task."""
         if self.pair_task == "none":
             return None
         return self.labels[1] / sum(self.labels)
@@ -152,7 +156,7 @@ def analyze_records(
     Args:
       records: result of `open_records`; its split is read.
       max_records: only the first so many are read; 0 for all.
-      num_examples: records to return as `examples`.
+      num_examples: sequences to return as `examples`.
       tokenizer: tokenizer of records without a manifest. Without one there are
         no spans in words, and no pieces.
 
@@ -200,7 +204,10 @@ class _Counter:
         self._table = None
         if tokenizer is not None:
             self._table = VocabularyTable.from_tokenizer(tokenizer)
-        names = ("lengths", "predictions", "span_tokens", "span_words")
+        names = (
+            *("lengths", "sequences", "sequence_lengths"),
+            *("predictions", "span_tokens", "span_words"),
+        )
         self._histograms = {
             name: np.zeros(seq_length + 1, np.int64) for name in names
         }
@@ -225,22 +232,31 @@ class _Counter:
         self._count_lengths("lengths", mask.sum(1))
         self._count_lengths("predictions", is_masked.sum(1))
         self._count_spans(original, is_masked)
-        labels = batch["sentence_order_labels"]
-        self._labels += np.bincount(labels, minlength=2)
+        # Which sequence of its row each token belongs to, from 1 on.
+        numbers = batch.get("sequence_ids", mask.astype(np.int32))
+        self._count_lengths("sequences", numbers.max(1))
+        most = numbers.max() + 1
+        cells = numbers + most * np.arange(len(numbers))[:, None]
+        tokens = np.bincount(cells[mask])
+        self._count_lengths("sequence_lengths", tokens[tokens > 0])
+        labels = batch["sentence_order_labels"].reshape(len(ids), -1)
+        present = batch.get("sentence_order_weights", np.ones_like(labels)) > 0
+        self._labels += np.bincount(labels[present], minlength=2)
         self._count_ids("text_counts", original[mask])
         self._count_ids("label_counts", original[is_masked])
         changed = is_masked & (ids != original)
         self._count_ids("replaced", ids[changed])
         self._kept += int(is_masked.sum() - changed.sum())
-        for row in range(
-            min(len(ids), self._num_examples - len(self._examples))
-        ):
+        for row, number in zip(*np.nonzero(present), strict=True):
+            if len(self._examples) == self._num_examples:
+                break
+            where = numbers[row] == number + 1
             self._examples.append(
                 MaskedExample(
-                    ids[row, mask[row]],
-                    original[row, mask[row]],
-                    is_masked[row, mask[row]],
-                    int(labels[row]),
+                    ids[row, where],
+                    original[row, where],
+                    is_masked[row, where],
+                    int(labels[row, number]),
                 )
             )
 

@@ -58,8 +58,11 @@ def main(flags: CommandFlags) -> None:
         print(line)
     for split, description in manifest["splits"].items():
         counts = description["counts"]
+        packed = ""
+        if "sequences" in counts:
+            packed = f" with {counts['sequences']:,} sequences"
         print(
-            f"{split}: {counts['instances']:,} records of "
+            f"{split}: {counts['instances']:,} records{packed} of "
             f"{counts['documents']:,} documents, {counts['tokens']:,} tokens, "
             f"of which {description['kept_fraction']:.1%} are kept; "
             f"padding {description['padding_fraction']:.1%}, masking rate "

@@ -15,6 +15,7 @@ def pretraining_forward_flops(
     length: int,
     predictions: int,
     sentence_order: bool = True,
+    sequences: int = 1,
 ) -> int:
     """Counts the products of one example's way through `AlbertPretrainer`.
 
@@ -26,6 +27,7 @@ def pretraining_forward_flops(
       length: tokens of the example, padding included.
       predictions: masked positions of the example.
       sentence_order: whether pooler and SOP head are computed.
+      sequences: sequences that the example has room for.
     """
     e, h, i = (
         config.embedding_size,
@@ -33,13 +35,13 @@ def pretraining_forward_flops(
         config.intermediate_size,
     )
     blocks = config.num_hidden_layers * config.inner_group_num
-    read = predictions + 1  # and the first token
+    read = predictions + sequences  # of which the first tokens are read
     products = length * e * h if config.has_embedding_projection else 0
     products += (blocks - 1) * _block(length, length, h, i)
     products += _block(read, length, h, i)
     products += predictions * (h * e + e * config.vocab_size)
     if sentence_order:
-        products += h * h + 2 * h
+        products += sequences * (h * h + 2 * h)
     return 2 * products
 
 
@@ -48,6 +50,7 @@ def pretraining_step_flops(
     length: int,
     predictions: int,
     sentence_order: bool = True,
+    sequences: int = 1,
 ) -> int:
     """Counts the products of one example in a training step.
 
@@ -59,7 +62,7 @@ def pretraining_step_flops(
       As `pretraining_forward_flops`.
     """
     return 3 * pretraining_forward_flops(
-        config, length, predictions, sentence_order
+        config, length, predictions, sentence_order, sequences
     )
 
 

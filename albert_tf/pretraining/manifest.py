@@ -152,6 +152,12 @@ def read_manifest_file(path: str) -> dict[str, Any]:
     return manifest
 
 
+def sequences_per_row(manifest: Mapping[str, Any] | None) -> int:
+    """Returns the most sequences of a record of a manifest's training split."""
+    settings = manifest["settings"] if manifest else {}
+    return settings.get("max_sequences_per_row", 1)
+
+
 def shard_names(split: str, num_shards: int, compress: bool) -> list[str]:
     """Returns the names of a split's record files."""
     suffix = ".tfrecord.gz" if compress else ".tfrecord"

@@ -79,6 +79,9 @@ def _describe_records(records: Records) -> str:
     splits = records.manifest["splits"]
     train = splits["train"]
     text = f"{train['counts']['instances']:,} of {text}; "
+    if "sequences" in train["counts"]:
+        each = train["counts"]["sequences"] / train["counts"]["instances"]
+        text += f"{each:.2f} sequences each; "
     text += f"{train['masking_rate']:.1%} of tokens masked, "
     text += f"{train['padding_fraction']:.1%} padding; "
     if "heldout" not in splits:

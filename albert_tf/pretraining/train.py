@@ -28,7 +28,7 @@ from albert_tf.pretraining.learning_rate import (
     make_schedule,
 )
 from albert_tf.pretraining.loss import PretrainingLoss
-from albert_tf.pretraining.manifest import DATA_FILE
+from albert_tf.pretraining.manifest import DATA_FILE, sequences_per_row
 from albert_tf.pretraining.records import Records, open_records
 from albert_tf.pretraining.summary import start_summary
 from albert_tf.text.tokenizer_files import tokenizer_files
@@ -256,5 +256,6 @@ def _train(
                 records.max_seq_length,
                 records.max_predictions_per_seq,
                 records.pair_task != "none",
+                sequences_per_row(records.manifest),
             ),
         )

@@ -19,7 +19,10 @@ from albert_tf.pretraining.records import open_records
 def opened(request, records, make_records):
     if request.param == "static":
         return open_records(records)
-    return open_records(make_records(masking="dynamic", dupe_factor=10))
+    pack = request.param == "packed"
+    return open_records(
+        make_records(masking="dynamic", dupe_factor=10, pack=pack)
+    )
 
 
 def spans_of(row):
@@ -30,11 +33,15 @@ def spans_of(row):
             yield len(begins), 1 + sum(begins[1:])
 
 
+@pytest.mark.parametrize(
+    "opened", ["static", "dynamic", "packed"], indirect=True
+)
 def test_counts_are_those_of_the_batches(opened):
     found = analyze_records(opened, num_examples=3)
     begins = analyze_table(opened.tokenizer)
     lengths, spans, kept, masked = [], [], 0, 0
     labels = np.zeros(2, int)
+    sequences, sequence_lengths = [], []
     batches = opened.dataset(1024, training=False).as_numpy_iterator()
     for batch in batches:
         for row in range(len(batch["input_mask"])):
@@ -55,12 +62,18 @@ def test_counts_are_those_of_the_batches(opened):
             ]
             spans += spans_of(cells)
             lengths.append(int(batch["input_mask"][row].sum()))
-            labels[batch["sentence_order_labels"][row]] += 1
+            numbers = batch.get("sequence_ids", batch["input_mask"])[row]
+            sequences.append(numbers.max())
+            sequence_lengths += np.bincount(numbers)[-numbers.max() :].tolist()
+            orders = np.atleast_1d(batch["sentence_order_labels"][row])
+            labels += np.bincount(orders[: numbers.max()], minlength=2)
     tokens, words = np.array(spans).T
     assert found.num_records == found.num_measured == len(lengths)
     size = len(found.lengths)
     for histogram, values in (
         (found.lengths, lengths),
+        (found.sequences, sequences),
+        (found.sequence_lengths, sequence_lengths),
         (found.span_tokens, tokens),
         (found.span_words, words),
     ):

@@ -57,7 +57,7 @@ def flops_by_shapes(graph):
     return total
 
 
-def batch():
+def batch(sequences=None):
     ids = np.arange(BATCH * LENGTH).reshape(BATCH, LENGTH) % SMALL.vocab_size
     positions = tf.tile(tf.range(1, PREDICTIONS + 1)[None], [BATCH, 1])
     return {
@@ -68,6 +68,16 @@ def batch():
         "masked_lm_ids": positions,
         "masked_lm_weights": tf.ones([BATCH, PREDICTIONS]),
         "sentence_order_labels": tf.zeros([BATCH], tf.int32),
+    } | ({} if sequences is None else packing(sequences))
+
+
+def packing(sequences):
+    shape = [BATCH, sequences]
+    return {
+        "sequence_ids": tf.ones([BATCH, LENGTH], tf.int32),
+        "sequence_starts": tf.zeros(shape, tf.int32),
+        "sentence_order_labels": tf.zeros(shape, tf.int32),
+        "sentence_order_weights": tf.ones(shape),
     }
 
 
@@ -81,6 +91,7 @@ def batch():
         ({"embedding_size": 32}, True),
         ({"embedding_size": 32, "project_equal_sizes": True}, True),
         ({"sharing": "none"}, True),
+        ({"num_hidden_layers": 3}, 4),  # sequences a row
     ],
 )
 def test_formula_counts_what_the_graph_computes(changes, sentence_order):
@@ -89,7 +100,8 @@ def test_formula_counts_what_the_graph_computes(changes, sentence_order):
         config, sop_head=sentence_order, pooler=sentence_order
     )
     loss_fn = PretrainingLoss("sop" if sentence_order else "none")
-    examples = batch()
+    packed = sentence_order if sentence_order > 1 else None
+    examples = batch(packed)
 
     def loss():
         normalizers = loss_fn.normalizers(examples)
@@ -102,7 +114,7 @@ def test_formula_counts_what_the_graph_computes(changes, sentence_order):
             value, [v.value for v in model.trainable_variables]
         )
 
-    sizes = (config, LENGTH, PREDICTIONS, sentence_order)
+    sizes = (config, LENGTH, PREDICTIONS, sentence_order, packed or 1)
     forward = graph_of(loss)
     expected = BATCH * pretraining_forward_flops(*sizes)
     assert profiled_flops(forward) == expected

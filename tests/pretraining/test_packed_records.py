@@ -2,12 +2,14 @@
 
 import itertools
 import json
+import shutil
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.pretraining import record_batches
 from albert_tf.pretraining.data_config import MaskingConfig
 from albert_tf.pretraining.dynamic_examples import (
@@ -15,6 +17,7 @@ from albert_tf.pretraining.dynamic_examples import (
     ExampleSettings,
     make_examples,
 )
+from albert_tf.pretraining.evaluate import evaluate_pretraining
 from albert_tf.pretraining.packed_rows import (
     ROW_FEATURES,
     draw_partners,
@@ -32,6 +35,8 @@ from albert_tf.pretraining.tokenized_documents import (
     TokenizedDocuments,
     VocabularyTable,
 )
+from albert_tf.pretraining.train import pretrain
+from albert_tf.training.logging import read_metrics
 
 CLS, SEP = 2, 3
 SEQ, SEQUENCES = 64, 6
@@ -413,6 +418,77 @@ def test_manifests_that_cannot_be(make):
         (folder / "manifest.json").write_text(json.dumps(manifest))
         with pytest.raises(InputError, match="max_sequences_per_row"):
             open_records(folder)
+
+
+@pytest.fixture(scope="module")
+def trained(make_records, tmp_path_factory, pretrain_config):
+    """Packed records, and a run in micro-batches on them."""
+    records = make_records(masking="dynamic", dupe_factor=10, pack=True)
+    folder = tmp_path_factory.mktemp("packed") / "run"
+    pretrain(pretrain_config(records, folder, 6, **TRAINING))
+    return records, folder
+
+
+TRAINING = {
+    "gradient_accumulation_steps": 2,
+    "save_checkpoints_steps": 3,
+    "log_steps": 3,
+    "num_warmup_steps": 1,
+}
+
+
+def assert_same_weights(run, other, **tolerance):
+    values, expected = (
+        {v.path: np.asarray(v) for v in model.trainable_variables}
+        for model in map(AlbertPretrainer.from_pretrained, (run, other))
+    )
+    for path, value in values.items():
+        np.testing.assert_allclose(
+            value, expected[path], err_msg=path, **tolerance
+        )
+
+
+def test_training_resumes_bit_for_bit(trained, tmp_path, pretrain_config):
+    records, run = trained
+    folder = tmp_path / "run"
+    shutil.copytree(run, folder)
+    for path in (folder / "checkpoints").glob("step-00000006*"):
+        path.unlink()
+    assert pretrain(pretrain_config(records, folder, 6, **TRAINING)).steps == 6
+    assert_same_weights(folder, run, rtol=0)
+
+
+@pytest.mark.slow
+def test_replicas_train_as_micro_batches(trained, tmp_path, pretrain_config):
+    """Each has other numbers of sequences in its part of a batch."""
+    records, run = trained
+    settings = TRAINING | {"gradient_accumulation_steps": 1}
+    folder = tmp_path / "run"
+    pretrain(
+        pretrain_config(records, folder, 6, distribution="mirrored", **settings)
+    )
+    # Sums over replicas in another order; AdamW's first steps divide small
+    # gradients by their own size.
+    assert_same_weights(folder, run, rtol=0, atol=2e-5)
+
+
+def test_runs_are_scored_on_both_splits(trained):
+    records, run = trained
+    config = json.loads((run / "config.json").read_text())
+    assert config["trained_positions"] == 32
+    lines = read_metrics(run)
+    train, heldout = (
+        [line["values"] for line in lines if line["split"] == split][-1]
+        for split in ("train", "eval")
+    )
+    for values in (train, heldout):
+        assert values["sop_loss"] == pytest.approx(np.log(2), rel=0.2)
+        assert values["loss"] == pytest.approx(
+            values["mlm_loss"] + values["sop_loss"], rel=0.02
+        )
+    scores = evaluate_pretraining(run, str(records), split="train")
+    assert scores["sop_loss"] == pytest.approx(np.log(2), rel=0.2)
+    assert scores["sop_chance"] == 0.5
 
 
 def test_records_of_one_sequence_under_a_manifest_of_packed_ones(make):
