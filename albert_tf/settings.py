@@ -104,6 +104,24 @@ def setting(default: Any, help: str, **description: Any) -> Any:
     )
 
 
+def overriding(config: type, name: str) -> Any:
+    """Declares a field that overrides a setting of another config.
+
+    Args:
+      config: the config that describes the setting.
+      name: of the setting.
+
+    Returns:
+      A field with the same description, whose default is None: no override.
+    """
+    (description,) = (
+        declared.description
+        for declared in settings_of(config)
+        if declared.name == name
+    )
+    return dataclasses.field(default=None, metadata={_KEY: description})
+
+
 @dataclasses.dataclass(frozen=True)
 class Setting:
     """A described field of a config.

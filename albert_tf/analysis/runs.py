@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import statistics
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -95,8 +96,14 @@ def _read_run(path: str, name: str) -> RunLog:
     # Logs of other loops have no record of their settings.
     if tf.io.gfile.exists(os.path.join(path, FILE)):
         settings = read_settings(path)
-    batch_size = settings.get("train_batch_size")
-    clock, tokens = _Clock(lines, batch_size), _Tokens(batch_size)
+    usual = settings.get("train_batch_size")
+    batch_sizes = [
+        phase.get("train_batch_size", usual)
+        for phase in settings.get("phases") or [{}]
+    ]
+    phases = _phases_of(lines)
+    clock = _Clock(lines, phases, batch_sizes[0])
+    tokens = _Tokens(batch_sizes)
     return RunLog(
         name,
         tuple(
@@ -104,34 +111,48 @@ def _read_run(path: str, name: str) -> RunLog:
                 line["step"],
                 line["split"],
                 {k: v for k, v in line["values"].items() if v is not None},
-                clock.advance(line),
-                tokens.advance(line),
+                clock.advance(line, phase),
+                tokens.advance(line, phase),
             )
-            for line in lines
+            for line, phase in zip(lines, phases, strict=True)
         ),
         settings.get("num_train_steps"),
     )
 
 
+def _phases_of(lines) -> list[int]:
+    """Returns the number of each line's phase, from 0.
+
+    Evaluations have that of the training before them.
+    """
+    number, numbers = 0, []
+    for line in lines:
+        number = int(line["values"].get("phase") or number + 1) - 1
+        numbers.append(number)
+    return numbers
+
+
 class _Clock:
     """Running time at each line: without the pauses between resumes."""
 
-    def __init__(self, lines, batch_size):
+    def __init__(self, lines, phases, batch_size):
         self._seconds = 0.0
         self._last = None
         self._batch_size = batch_size
-        train, evaluation = [], []
-        for last, line in zip(lines, lines[1:], strict=False):
+        train, evaluation = defaultdict(list), []
+        for last, line, phase in zip(
+            lines, lines[1:], phases[1:], strict=False
+        ):
             passed = line["time"] - last["time"]
             steps = line["step"] - last["step"]
             if steps > 0:
-                train.append(passed / steps)
+                train[phase].append(passed / steps)
             else:
                 evaluation.append(passed)
-        self._step = statistics.median(train) if train else None
+        self._step = {n: statistics.median(x) for n, x in train.items()}
         self._evaluation = statistics.median(evaluation) if evaluation else None
 
-    def advance(self, line) -> float:
+    def advance(self, line, phase: int) -> float:
         if self._last is None:
             # The log begins with the end of its first interval.
             rate = line["values"].get("examples_per_second")
@@ -140,7 +161,9 @@ class _Clock:
         else:
             passed = max(line["time"] - self._last["time"], 0.0)
             steps = line["step"] - self._last["step"]
-            usual = steps * self._step if steps > 0 else self._evaluation
+            usual = self._evaluation
+            if steps > 0:
+                usual = steps * self._step[phase]
             paused = usual is not None and passed > _PAUSE * usual
             self._seconds += usual if paused else passed
         self._last = line
@@ -150,16 +173,18 @@ class _Clock:
 class _Tokens:
     """Real tokens trained on at each line, from the rates of the log."""
 
-    def __init__(self, batch_size):
-        self._batch_size = batch_size
+    def __init__(self, batch_sizes):
+        self._batch_sizes = batch_sizes
         self._step, self._tokens, self._a_step = 0, 0.0, None
 
-    def advance(self, line) -> float | None:
+    def advance(self, line, phase: int) -> float | None:
         tokens = line["values"].get("tokens_per_second")
         examples = line["values"].get("examples_per_second")
-        counts = self._batch_size and tokens and examples
+        # A log may be of more phases than a record that was edited.
+        batch_size = self._batch_sizes[min(phase, len(self._batch_sizes) - 1)]
+        counts = batch_size and tokens and examples
         if counts:
-            self._a_step = self._batch_size * tokens / examples
+            self._a_step = batch_size * tokens / examples
         if self._a_step is None:
             return None
         found = self._tokens + (line["step"] - self._step) * self._a_step
@@ -220,6 +245,8 @@ def run_table(
             ]
             if not any(scores):
                 continue
+            if phases := run.points(split, "phase", "step"):
+                label = f"{label}, phase {phases[-1][1]:.0f}"
             rows.append([run.name, label, *_progress(run, split)])
             rows[-1] += [_score(x[-1] if x else None) for x in scores]
             if split == "eval":

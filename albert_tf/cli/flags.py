@@ -85,7 +85,12 @@ class CommandFlags:
     ) -> None:
         """Defines a flag; a switch if no setting is given."""
         is_switch = declared is None or declared.type is bool
-        is_list = declared is not None and _is_list(declared.type)
+        # A value that is parsed is text until it is built.
+        is_list = (
+            declared is not None
+            and _is_list(declared.type)
+            and declared.description.parse is None
+        )
         flag = flags.Flag(
             _Parser(name, _parser(declared)),
             flags.CsvListSerializer(",")
@@ -237,7 +242,8 @@ def _parser(declared: Setting | None) -> Callable[[str], Any]:
     if declared is None or declared.type is bool:
         return _boolean
     if declared.description.parse:
-        return str  # Parsed by `build`, where other flags are known.
+        # Parsed by `build`, where other flags are known. A line of a flagfile.
+        return lambda text: " ".join(text.splitlines())
     if declared.choices:
         return lambda text: _choice(text, declared.choices)
     if declared.type is int:

@@ -5,13 +5,22 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from albert_tf.config import AlbertConfig, named_config
+from albert_tf.pretraining.phases import (
+    BATCH_SETTINGS,
+    EXAMPLE_SETTINGS,
+    Phase,
+    as_phases,
+    ends_of_phases,
+    parse_phases,
+)
 from albert_tf.settings import (
     EVALUATION,
     LEARNING_RATE,
+    LENGTH,
     MODEL,
     check_settings,
     described,
@@ -32,6 +41,23 @@ Metric = Literal[
     "nsp_loss",
     "nsp_accuracy",
 ]
+
+
+@dataclasses.dataclass(frozen=True)
+class Stretch:
+    """The steps of a phase, and its settings.
+
+    Attributes:
+      first_step: updates done before it.
+      end: updates done after it.
+      config: the settings of the run, with those of the phase.
+      example_settings: sentence order and masking that replace the records'.
+    """
+
+    first_step: int
+    end: int
+    config: PretrainConfig
+    example_settings: Mapping[str, Any]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -68,6 +94,13 @@ class PretrainConfig(RunConfig):
     )
     num_train_steps: int = 125_000
     train_batch_size: int = 4096
+    phases: Sequence[Phase | Mapping[str, Any]] = setting(
+        (),
+        "Stretches of the run with other records, batches, sentence order or "
+        "masking: a JSON list, or a file that holds one.",
+        group=LENGTH,
+        parse=parse_phases,
+    )
     eval_batch_size: int = 64
     max_eval_steps: int = setting(
         100,
@@ -135,7 +168,10 @@ class PretrainConfig(RunConfig):
     )
 
     def __post_init__(self) -> None:
+        if isinstance(self.phases, (list, tuple)):
+            object.__setattr__(self, "phases", tuple(as_phases(self.phases)))
         check_settings(self)
+        self._check_phases()
         if self.model is None and self.init_from is None:
             object.__setattr__(
                 self, "model", AlbertConfig.from_official("albert_base_v2")
@@ -165,6 +201,48 @@ class PretrainConfig(RunConfig):
             f"lower: scaled with the batch it is {self.resolved_warmup_steps}, "
             f"more than num_train_steps={self.num_train_steps}",
         )
+
+    def _check_phases(self) -> None:
+        if not self.phases:
+            return
+        ends_of_phases(self.run_phases, self.num_train_steps)
+        require(
+            self,
+            "early_stopping_patience",
+            not self.early_stopping_patience,
+            "0 with phases: it would end the run before its last phase",
+        )
+        sizes = {phase.train_batch_size for phase in self.run_phases}
+        require(
+            self,
+            "scale_lr_with_batch",
+            not (self.scale_lr_with_batch and sizes - {None}),
+            "false if a phase has a train_batch_size",
+        )
+
+    @property
+    def run_phases(self) -> Sequence[Phase]:
+        """The phases; a run without any is one."""
+        given = [x for x in self.phases if isinstance(x, Phase)]
+        return given or [Phase(steps=self.num_train_steps)]
+
+    def stretches(self) -> list[Stretch]:
+        """Returns the steps and the settings of each phase."""
+        phases = self.run_phases
+        ends = ends_of_phases(phases, self.num_train_steps)
+        return [
+            Stretch(
+                first_step,
+                end,
+                dataclasses.replace(
+                    self, phases=(), **phase.given(("input", *BATCH_SETTINGS))
+                ),
+                phase.given(EXAMPLE_SETTINGS),
+            )
+            for phase, first_step, end in zip(
+                phases, [0, *ends[:-1]], ends, strict=True
+            )
+        ]
 
     @property
     def architecture(self) -> AlbertConfig:
@@ -207,6 +285,19 @@ class PretrainConfig(RunConfig):
     def settings(self) -> dict[str, Any]:
         """Returns the recorded settings, flat and as JSON values."""
         recorded = super().settings()
+        del recorded["phases"]
+        if self.phases:
+            # Without their records' paths, which may change.
+            recorded["phases"] = [
+                {
+                    "steps": stretch.end - stretch.first_step,
+                    **phase.given(BATCH_SETTINGS),
+                    **stretch.example_settings,
+                }
+                for phase, stretch in zip(
+                    self.run_phases, self.stretches(), strict=True
+                )
+            ]
         if self.model is not None:
             recorded["model"] = self.model.to_dict()
         if self.scale_lr_with_batch:

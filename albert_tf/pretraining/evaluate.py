@@ -10,6 +10,7 @@ from albert_tf.errors import InputError
 from albert_tf.files import PathPatterns, exists, is_remote, read_text
 from albert_tf.input_files import parse_object
 from albert_tf.interop.formats.huggingface import CONFIG_FILE
+from albert_tf.interop.formats.run_folder import positions_trained_so_far
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.pretraining.loss import PretrainingLoss
 from albert_tf.pretraining.manifest import DATA_FILE, read_manifest_file
@@ -152,12 +153,16 @@ class _Scorer:
 
 
 def _trained_config(checkpoint: str, config: AlbertConfig) -> AlbertConfig:
-    """Returns the architecture with the positions that the run trained."""
+    """Returns the architecture with the positions that were trained."""
     path = os.path.join(_run_of(checkpoint), CONFIG_FILE)
     if not exists(path):
         return config
     trained = parse_object(read_text(path), path).get("trained_positions")
-    return config.replace(trained_positions=trained)
+    return positions_trained_so_far(
+        config.replace(trained_positions=trained),
+        read_settings(_run_of(checkpoint)),
+        os.path.basename(checkpoint),
+    )
 
 
 def _architecture(checkpoint: str) -> tuple[AlbertConfig, str]:

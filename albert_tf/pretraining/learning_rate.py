@@ -69,6 +69,7 @@ def check_rates_so_far(config: PretrainConfig) -> None:
         return  # Refused like any other setting that differs.
     before = dataclasses.replace(
         config,
+        phases=(),  # They have no rates of their own.
         decay_steps=old["decay_steps"],
         num_train_steps=old["num_train_steps"],
     )

@@ -31,19 +31,18 @@ def masked_batches(
     limits: RecordLimits,
     *,
     seed: int,
-    start_step: int,
+    first_example: int,
     training: bool,
 ) -> tf.data.Dataset:
     """Returns batches of Google's records; see `pretraining_dataset`."""
-    first_record = start_step * global_batch_size
     if training:
         key = tf.constant([seed, 0], tf.int64)
-        records = shuffled_groups(files, key, first_record).map(
+        records = shuffled_groups(files, key, first_example).map(
             lambda group: group["records"][group["first"] :]
         )
         batches = records.rebatch(global_batch_size, drop_remainder=True)
     else:
-        records = records_in_order(files).skip(first_record)
+        records = records_in_order(files).skip(first_example)
         batches = records.batch(global_batch_size)
     return batches.map(
         lambda batch: _rename(parse_checked(batch, limits)),
@@ -58,7 +57,7 @@ def text_batches(
     settings: ExampleSettings,
     *,
     seed: int,
-    start_step: int,
+    first_example: int,
     training: bool,
 ) -> tf.data.Dataset:
     """Returns batches of records of text, masked anew in every epoch.
@@ -76,15 +75,19 @@ def text_batches(
 
     if training:
         key = tf.constant([seed, 0], tf.int64)
-        groups = shuffled_groups(files, key, start_step * global_batch_size)
+        groups = shuffled_groups(files, key, first_example)
     else:
         groups = (
             records_in_order(files).batch(GROUP_RECORDS).enumerate().map(_group)
         )
     examples = groups.map(draw, num_parallel_calls=tf.data.AUTOTUNE)
     batches = examples.rebatch(global_batch_size, drop_remainder=training)
-    # In training the buffers begin with the first record of the step.
-    return batches if training else batches.skip(start_step)
+    # In training the groups begin with the first example.
+    return (
+        batches
+        if training
+        else batches.skip(first_example // global_batch_size)
+    )
 
 
 def _group(number: tf.Tensor, records: tf.Tensor) -> dict[str, tf.Tensor]:

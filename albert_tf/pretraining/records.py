@@ -170,11 +170,12 @@ class Records:
         *,
         seed: int = 0,
         start_step: int = 0,
+        first_example: int = 0,
         training: bool = True,
         split: str | None = None,
         model: AlbertConfig | None = None,
     ) -> tf.data.Dataset:
-        """Returns batches; see `pretraining_dataset`.
+        """Returns batches, from an example on; see `pretraining_dataset`.
 
         A record with values that the model cannot be trained on is an error of
         TensorFlow, which `explained_errors` explains.
@@ -187,7 +188,8 @@ class Records:
                 raise InputError(f"{name}={value} must be at least {least}")
         split = split or self.split
         limits = self._limits(split, model)
-        order = {"seed": seed, "start_step": start_step, "training": training}
+        first = first_example + start_step * global_batch_size
+        order = {"seed": seed, "first_example": first, "training": training}
         if isinstance(limits, TextLimits):
             assert self.manifest is not None  # Text is read only with one.
             assert self.tokenizer is not None

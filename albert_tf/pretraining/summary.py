@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 import tensorflow as tf
 
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.pretraining.config import PretrainConfig
+from albert_tf.pretraining.phase_records import PhaseRecords
 from albert_tf.pretraining.records import Records
 from albert_tf.training.trainer import TrainingResult
 
@@ -21,7 +23,7 @@ _BASELINES = {
 
 def start_summary(
     config: PretrainConfig,
-    records: Records,
+    phases: Sequence[PhaseRecords],
     model: AlbertPretrainer,
     strategy: tf.distribute.Strategy,
     resumes: bool,
@@ -30,7 +32,7 @@ def start_summary(
 
     Args:
       config: the settings.
-      records: training and held-out records.
+      phases: training and held-out records.
       model: the model with its heads.
       strategy: the devices.
       resumes: whether the run's folder holds the run already.
@@ -46,19 +48,19 @@ def start_summary(
     replicas = strategy.num_replicas_in_sync
     # Such as /job:localhost/replica:0/task:0/device:GPU:0.
     device = strategy.extended.worker_devices[0].split("device:")[-1]
-    micro_batches = config.gradient_accumulation_steps
-    batch = f"{config.train_batch_size:,} examples"
-    if replicas > 1:
-        batch += f" on {replicas} replicas"
-    if micro_batches > 1:
-        batch += f" in {micro_batches} micro-batches"
     compiled = " with XLA" if config.jit_compile else ""
     rows = {
         "model": f"{model.count_params():,} parameters with heads; {layers}, "
         f"H {sizes.hidden_size}, E {sizes.embedding_size}, "
         f"vocabulary {sizes.vocab_size:,}",
-        "records": _describe_records(records),
-        "batch": batch,
+    }
+    for number, phase in enumerate(phases, 1):
+        which = f" {number}" if len(phases) > 1 else ""
+        changes = [f"; {name}={x}" for name, x in phase.changes.items()]
+        rows[f"records{which}"] = _describe_records(phase.records)
+        rows[f"records{which}"] += "".join(changes)
+        rows[f"batch{which}"] = _describe_batch(phase, replicas)
+    rows |= {
         "training": f"{config.num_train_steps:,} steps of {config.optimizer}, "
         f"{config.schedule} schedule, highest rate "
         f"{config.resolved_learning_rate:.3g} after "
@@ -68,7 +70,20 @@ def start_summary(
         "writes": f"{os.fspath(config.output)}, "
         + ("which holds this run already" if resumes else "a new run"),
     }
-    return "\n".join(f"{name:9} {text}" for name, text in rows.items())
+    width = max(9, *map(len, rows))
+    return "\n".join(f"{name:{width}} {text}" for name, text in rows.items())
+
+
+def _describe_batch(phase: PhaseRecords, replicas: int) -> str:
+    config = phase.config
+    text = f"{config.train_batch_size:,} examples"
+    if replicas > 1:
+        text += f" on {replicas} replicas"
+    if config.gradient_accumulation_steps > 1:
+        text += f" in {config.gradient_accumulation_steps} micro-batches"
+    if phase.end - phase.first_step < config.num_train_steps:
+        text += f", steps {phase.first_step + 1:,} to {phase.end:,}"
+    return text
 
 
 def _describe_records(records: Records) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import itertools
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import get_args
 
 import keras
@@ -29,7 +31,8 @@ from albert_tf.pretraining.learning_rate import (
 )
 from albert_tf.pretraining.loss import PretrainingLoss
 from albert_tf.pretraining.manifest import DATA_FILE, sequences_per_row
-from albert_tf.pretraining.records import Records, open_records
+from albert_tf.pretraining.phase_records import PhaseRecords, open_phases
+from albert_tf.pretraining.records import Records
 from albert_tf.pretraining.summary import start_summary
 from albert_tf.text.tokenizer_files import tokenizer_files
 from albert_tf.training.distribution import (
@@ -39,6 +42,7 @@ from albert_tf.training.distribution import (
 )
 from albert_tf.training.evaluation import Evaluator
 from albert_tf.training.optimizers import make_optimizer
+from albert_tf.training.phases import TrainingPhase
 from albert_tf.training.run_folder import FILE, open_run_folder, read_settings
 from albert_tf.training.schedules import Schedule
 from albert_tf.training.trainer import Trainer, TrainingResult
@@ -54,7 +58,7 @@ def pretrain(
 
     Before the first step the run's folder gets `run.json` (settings and
     versions), `config.json`, the tokenizer and `data_manifest.json` (the
-    manifest of the records), then checkpoints, `metrics.jsonl` and
+    manifest of the last phase's records), then checkpoints, `metrics.jsonl` and
     TensorBoard's events. A run that starts from a checkpoint (`init_from`) also
     has `init.txt`, a report of the weights that were loaded, skipped and newly
     initialized.
@@ -66,18 +70,20 @@ def pretrain(
 
     Returns:
       The result of training. Its `evaluation` has the metrics of the held-out
-      split and the baselines of `Records.baselines`; it is empty without one.
+      split (of the last phase's records) and the baselines of
+      `Records.baselines`; it is empty without one.
 
     Raises:
       InputError: records, architecture and folder do not fit together. Nothing
         was trained or written then.
     """
-    check_tpu_run(
-        config.tpu,
-        {"input": config.input, "output": config.output},
-        precision=config.precision,
-        jit_compile=config.jit_compile,
-    )
+    for stretch in config.stretches():
+        check_tpu_run(
+            config.tpu,
+            {"input": stretch.config.input, "output": config.output},
+            precision=config.precision,
+            jit_compile=config.jit_compile,
+        )
     # Several workers must find each other before anything else of TensorFlow.
     strategy = make_strategy(
         config.distribution,
@@ -86,12 +92,21 @@ def pretrain(
         gcp_project=config.gcp_project,
     )
     config, initial = resolve_initial_weights(config)
-    records = open_records(config.input, heldout=True)
-    pair_task = _pair_task(config, records)
-    _check_records(config, records, initial, pair_task)
-    settings = config.settings() | {"records": records.identity}
-    if pair_task == "nsp":
-        settings["pair_task"] = pair_task
+    phases = open_phases(config)
+    for phase in phases:
+        _check_records(phase.config, phase.made, initial)
+    heldout = phases[-1].heldout
+    _check_best_metric(config, heldout)
+    trained = _trained_positions(config, phases, initial)
+    settings = config.settings() | {"records": phases[0].records.identity}
+    for recorded, phase, positions in zip(
+        settings.get("phases", ()), phases, trained, strict=False
+    ):
+        recorded["records"] = phase.records.identity
+        recorded["trained_positions"] = positions
+    pair_tasks = [_pair_task(config, phase.records) for phase in phases]
+    if "nsp" in pair_tasks:
+        settings["pair_task"] = "nsp"
     schedule = make_schedule(config)
     check_rates_so_far(config)
     with open_run_folder(
@@ -99,7 +114,7 @@ def pretrain(
         settings,
         may_change=config.free_on_resume,
         defaults=config.default_settings(),
-        files=_run_files(config, records, initial),
+        files=_run_files(config, heldout, initial, max(trained)),
         command_files=files,
         strategy=strategy,
     ) as folder:
@@ -123,14 +138,16 @@ def pretrain(
             if initial:
                 print(initial.report, file=sys.stderr)
             resumes = folder.resumes
-            summary = start_summary(config, records, model, strategy, resumes)
+            summary = start_summary(config, phases, model, strategy, resumes)
             print(summary, file=sys.stderr, flush=True)
 
-        loss = PretrainingLoss(pair_task)
-        result = _train(config, records, model, loss, schedule, strategy, start)
+        losses = [PretrainingLoss(task) for task in pair_tasks]
+        result = _train(
+            config, phases, model, losses, schedule, strategy, start
+        )
     if not result.evaluation:
         return result
-    evaluation = {**result.evaluation, **records.baselines("heldout")}
+    evaluation = {**result.evaluation, **heldout.baselines("heldout")}
     return dataclasses.replace(result, evaluation=evaluation)
 
 
@@ -147,9 +164,8 @@ def _check_records(
     config: PretrainConfig,
     records: Records,
     initial: InitialWeights | None,
-    pair_task: str,
 ) -> None:
-    """Checks that records fit the model, its start and its evaluation."""
+    """Checks that records fit the model and its start."""
     tokenizer = records.tokenizer
     if initial:
         initial.check_tokenizer(tokenizer)
@@ -162,8 +178,12 @@ def _check_records(
             f"{tokenizer.vocab_size} or use the right records"
         )
     records.check_model(config.architecture)
+
+
+def _check_best_metric(config: PretrainConfig, records: Records) -> None:
+    """Checks that the evaluation on records has the metric that decides."""
     best_metric = config.best_metric
-    scored = ("loss", "mlm", pair_task)
+    scored = ("loss", "mlm", _pair_task(config, records))
     known = [
         name
         for name in filter(None, get_args(Metric))
@@ -172,19 +192,36 @@ def _check_records(
     if best_metric and best_metric not in known:
         raise InputError(
             f"best_metric={best_metric!r}: the evaluation on records "
-            f"{config.input} has "
+            f"{records.files['train'][0].path} has "
             f"{', '.join(known) or 'no held-out split'}"
         )
 
 
+def _trained_positions(
+    config: PretrainConfig,
+    phases: Sequence[PhaseRecords],
+    initial: InitialWeights | None,
+) -> list[int]:
+    """Returns how many positions have been trained in and before each phase."""
+    before = initial.trained_positions if initial else 0
+    if config.init_from is not None and not initial:
+        # A run that is resumed has recorded what it began with.
+        recorded = read_settings(config.output).get("phases")
+        before = recorded[0]["trained_positions"] if recorded else 0
+    lengths = [phase.records.max_seq_length for phase in phases]
+    return list(itertools.accumulate(lengths, max, initial=before))[1:]
+
+
 def _run_files(
-    config: PretrainConfig, records: Records, initial: InitialWeights | None
+    config: PretrainConfig,
+    records: Records,
+    initial: InitialWeights | None,
+    trained_positions: int,
 ) -> dict[str, str | bytes]:
     """Returns the files that a new run's folder holds from the start."""
-    trained_before = initial.trained_positions if initial else 0
     files: dict[str, str | bytes] = {
         MODEL_CONFIG_FILE: config.architecture.replace(
-            trained_positions=max(trained_before, records.max_seq_length)
+            trained_positions=trained_positions
         ).to_json()
     }
     if records.tokenizer:
@@ -198,9 +235,9 @@ def _run_files(
 
 def _train(
     config: PretrainConfig,
-    records: Records,
+    phases: Sequence[PhaseRecords],
     model: AlbertPretrainer,
-    loss: PretrainingLoss,
+    losses: Sequence[PretrainingLoss],
     schedule: Schedule,
     strategy: tf.distribute.Strategy,
     start: Callable[[], None],
@@ -209,53 +246,73 @@ def _train(
 
     Args:
       config: the settings.
-      records: what to train on, and be scored on.
+      phases: what to train on; the last, what to be scored on.
       model: the model.
+      losses: those of the phases.
       schedule: the learning rates.
       strategy: the strategy of the model.
       start: called when everything is checked, before the first step.
     """
-
-    def batches(start_step: int) -> tf.data.Dataset:
-        return records.dataset(
-            config.train_batch_size,
-            seed=config.seed,
-            start_step=start_step,
-            model=config.architecture,
-        )
-
     evaluate = None
-    if "heldout" in records.files:
+    heldout = phases[-1].heldout
+    if "heldout" in heldout.files:
         size = config.eval_batch_size
+        loss = PretrainingLoss(_pair_task(config, heldout))
         evaluator = Evaluator(strategy, model, loss, size)
-        heldout = records.dataset(
+        dataset = heldout.dataset(
             size, training=False, split="heldout", model=config.architecture
         )
 
         def evaluate():
-            return evaluator(heldout, config.max_eval_steps or None)
+            return evaluator(dataset, config.max_eval_steps or None)
 
-    with (
-        records.explained_errors(config.architecture),
-        writing(config.output),
-    ):
+    with contextlib.ExitStack() as stack:
+        for phase in phases:
+            stack.enter_context(
+                phase.made.explained_errors(config.architecture)
+            )
+        stack.enter_context(writing(config.output))
         return Trainer(
             config,
             strategy,
             model,
-            loss,
+            losses[0],
             make_optimizer(config, model),
             schedule,
             run_dir=config.output,
         ).fit(
-            batches,
+            list(map(_training_phase, phases, losses)),
             evaluate=evaluate,
             start=start,
-            flops_per_example=pretraining_step_flops(
-                config.architecture,
-                records.max_seq_length,
-                records.max_predictions_per_seq,
-                records.pair_task != "none",
-                sequences_per_row(records.manifest),
-            ),
         )
+
+
+def _training_phase(
+    phase: PhaseRecords, loss: PretrainingLoss
+) -> TrainingPhase:
+    """Returns a phase as the trainer takes it."""
+    config, records = phase.config, phase.records
+
+    def batches(first: int) -> tf.data.Dataset:
+        return records.dataset(
+            config.train_batch_size,
+            seed=config.seed,
+            start_step=first,
+            first_example=phase.first_example,
+            model=config.architecture,
+        )
+
+    return TrainingPhase(
+        phase.first_step,
+        batches,
+        loss,
+        config.gradient_accumulation_steps,
+        pretraining_step_flops(
+            config.architecture,
+            records.max_seq_length,
+            records.max_predictions_per_seq,
+            records.pair_task != "none",
+            sequences_per_row(records.manifest),
+        ),
+        phase.describe(),
+    )

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from albert_tf.analysis.runs import read_runs
+from albert_tf.analysis.runs import read_runs, run_table
 from albert_tf.errors import InputError
 
 
@@ -59,6 +59,25 @@ def test_pauses_are_cut_out_wherever_they_are(tmp_path):
     run = read(write(tmp_path / "run", lines))
     # The log begins at step 10.
     assert run.lines[-1].seconds == pytest.approx(9 * 10 + 10 * 2, abs=0.1)
+
+
+def test_phases_have_steps_and_batches_of_their_own(tmp_path):
+    later = {"examples_per_second": 0.1, "tokens_per_second": 40.0}
+    lines = [
+        (10, 1000.0, "train", RATES | {"phase": 1, "loss": 2.0}),
+        (20, 1020.0, "train", RATES | {"phase": 1}),
+        (25, 1420.0, "train", later | {"phase": 2}),
+        (30, 1820.0, "train", later | {"phase": 2, "loss": 1.0}),
+        (30, 1830.0, "eval", {"loss": 1.0}),
+    ]
+    phases = [{"steps": 20}, {"steps": 80, "train_batch_size": 8}]
+    settings = SETTINGS | {"phases": phases}
+    run = read(write(tmp_path / "run", lines, settings))
+    # Forty times longer steps are no pause.
+    assert [x.seconds for x in run.lines] == [20.0, 40.0, 440.0, 840.0, 850.0]
+    thousands = [line.tokens / 1000 for line in run.lines]
+    assert thousands == [32.0, 64.0, 80.0, 96.0, 96.0]
+    assert "train, phase 2" in run_table([run])
 
 
 def test_a_log_alone_is_enough(tmp_path):

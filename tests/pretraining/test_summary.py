@@ -5,6 +5,7 @@ import pytest
 from albert_tf.config import AlbertConfig
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.pretraining.config import PretrainConfig
+from albert_tf.pretraining.phase_records import PhaseRecords
 from albert_tf.pretraining.records import Records
 from albert_tf.pretraining.summary import end_summary, start_summary
 from albert_tf.training.distribution import make_strategy
@@ -49,7 +50,8 @@ RECORDS = Records(
 def lines(config=CONFIG, records=RECORDS, resumes=False):
     model = AlbertPretrainer(config.model)
     strategy = make_strategy("one_device", devices=["CPU:0"])
-    text = start_summary(config, records, model, strategy, resumes)
+    phase = PhaseRecords(0, config.num_train_steps, config, records, records)
+    text = start_summary(config, [phase], model, strategy, resumes)
     return dict(line.split(maxsplit=1) for line in text.splitlines())
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from albert_tf.config import AlbertConfig
@@ -23,6 +23,7 @@ MODEL_FOLDER = "model"
 TASK_FILE = "task.json"
 RUNS_FILE = "runs.json"
 _CONFIG = "config.json"
+_RECORD = "run.json"
 # Prefixes of the model's variables, and of their averages if a run has these.
 _MODEL = "model/"
 _AVERAGE = "average/"
@@ -31,7 +32,7 @@ _AVERAGE = "average/"
 def is_run_folder(folder: str | os.PathLike[str]) -> bool:
     """Returns whether a folder is that of a training run."""
     folder = pathlib.Path(folder)
-    return (folder / "run.json").exists() and (folder / _CONFIG).exists()
+    return (folder / _RECORD).exists() and (folder / _CONFIG).exists()
 
 
 def fine_tuned_model(folder: str | os.PathLike[str]) -> pathlib.Path | None:
@@ -88,7 +89,13 @@ def open_run(
         prefix = found[-1].with_suffix("")
     else:
         folder = path.parent.parent
-    config = AlbertConfig.from_json(folder / _CONFIG).replace(**overrides or {})
+    config = AlbertConfig.from_json(folder / _CONFIG)
+    record = read_json(folder / _RECORD)
+    config = positions_trained_so_far(
+        config,
+        typed(record, "settings", dict, {}, str(folder / _RECORD)),
+        prefix.name,
+    ).replace(**overrides or {})
     opened = open_tf_checkpoint(prefix, by_object=True)
     names = _short_names(opened.shapes)
     file = TensorFile(
@@ -101,6 +108,26 @@ def open_run(
         vocabulary=folder_vocabulary(folder, "huggingface"),
         format="training run of albert_tf",
     )
+
+
+def positions_trained_so_far(
+    config: AlbertConfig, settings: Mapping[str, Any], checkpoint: str
+) -> AlbertConfig:
+    """Returns a run's config with the positions that a checkpoint has trained.
+
+    Args:
+      config: that of the whole run.
+      settings: those of its record. Of its phases, each has `steps`, and
+        `trained_positions` when it ends.
+      checkpoint: such as "step-00000100".
+    """
+    step = int(checkpoint.rpartition("-")[2])
+    trained, first_step = config.trained_positions, 0
+    for phase in settings.get("phases", ()):
+        if first_step == 0 or first_step < step:
+            trained = phase["trained_positions"]
+        first_step += phase["steps"]
+    return config.replace(trained_positions=trained)
 
 
 def _short_names(names: Collection[str]) -> dict[str, str]:

@@ -1,0 +1,173 @@
+"""The records of a run's phases, checked before the first step."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from albert_tf.errors import InputError
+from albert_tf.files import split_patterns
+from albert_tf.pretraining.config import PretrainConfig
+from albert_tf.pretraining.record_files import check_one_vocabulary
+from albert_tf.pretraining.records import Records, open_records
+
+
+@dataclasses.dataclass(frozen=True)
+class PhaseRecords:
+    """A phase of a run and what it trains on.
+
+    Attributes:
+      first_step: updates done before it.
+      end: updates done after it.
+      config: the settings of the run, with those of the phase.
+      made: its records as they were made.
+      records: the same with its sentence order and masking.
+      first_example: examples of them that phases before it have had.
+      changes: sentence order and masking that are not those they were made
+        with.
+    """
+
+    first_step: int
+    end: int
+    config: PretrainConfig
+    made: Records
+    records: Records
+    first_example: int = 0
+    changes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def heldout(self) -> Records:
+        """What the phase is scored on.
+
+        Held-out examples are masked once, when they are made. They have no
+        scores of a sentence order that the phase does not train.
+        """
+        if self.made.pair_task == self.records.pair_task:
+            return self.made
+        return _with_settings(self.made, sentence_order="none")
+
+    def describe(self) -> str:
+        """Returns the phase in words, for the log."""
+        changes = [f"{name}={value}" for name, value in self.changes.items()]
+        return ", ".join(
+            [
+                f"{self.config.train_batch_size:,} examples of "
+                f"{self.records.max_seq_length} tokens",
+                *changes,
+                f"from {','.join(_inputs(self.config))}",
+            ]
+        )
+
+
+def open_phases(config: PretrainConfig) -> list[PhaseRecords]:
+    """Opens the records of all phases; a run without phases is one.
+
+    Phases with the same records go on in them, so that none is repeated before
+    the others were used.
+
+    Raises:
+      InputError: see `open_records`; or a phase's settings do not fit its
+        records, or the vocabularies of the phases differ.
+    """
+    opened: dict[tuple[str, ...], Records] = {}
+    used: defaultdict[str, int] = defaultdict(int)
+    phases = []
+    for number, stretch in enumerate(config.stretches()):
+        inputs = _inputs(stretch.config)
+        if inputs not in opened:
+            opened[inputs] = open_records(stretch.config.input, heldout=True)
+        records = opened[inputs]
+        try:
+            changed = with_examples(records, stretch.example_settings)
+        except InputError as error:
+            raise InputError(f"phases[{number}]: {error}") from None
+        phases.append(
+            PhaseRecords(
+                stretch.first_step,
+                stretch.end,
+                stretch.config,
+                records,
+                changed,
+                used[records.identity],
+                stretch.example_settings,
+            )
+        )
+        steps = stretch.end - stretch.first_step
+        used[records.identity] += steps * stretch.config.train_batch_size
+    check_one_vocabulary(
+        itertools.chain.from_iterable(map(_all_files, opened.values()))
+    )
+    return phases
+
+
+def with_examples(records: Records, changes: Mapping[str, Any]) -> Records:
+    """Returns records of which other examples are made.
+
+    Args:
+      records: any; only of text, which is masked in training, can other
+        examples be made.
+      changes: settings of `EXAMPLE_SETTINGS`.
+
+    Raises:
+      InputError: the examples cannot be made of these records.
+    """
+    changes = {
+        name: value
+        for name, value in changes.items()
+        if records.manifest is None
+        or records.manifest["settings"].get(name) != value
+    }
+    if not changes:
+        return records
+    path = records.files[records.split][0].path
+    name, value = next(iter(changes.items()))
+    if records.manifest is None or not records.files[records.split][0].is_text:
+        raise InputError(
+            f"{name}={value}: the records {path} are masked already; make some "
+            "with create-data --masking=dynamic, or others for this phase"
+        )
+    if records.pair_task == "none" and "sentence_order" in changes:
+        raise InputError(
+            f"sentence_order={changes['sentence_order']}: chunks of the "
+            f"records {path} reach over the ends of documents; make records "
+            "with create-data --sentence_order=sop, which a phase can have "
+            "without pairs, too"
+        )
+    settings = {**records.manifest["settings"], **changes}
+    length = records.max_seq_length
+    most = settings["max_predictions_per_seq"]
+    if most >= length:
+        raise InputError(
+            f"max_predictions_per_seq={most} must be below the {length} tokens "
+            f"of the records {path}"
+        )
+    wanted = settings["masked_lm_prob"] * length
+    if "max_predictions_per_seq" not in changes and (
+        "masked_lm_prob" in changes and wanted > most + 1
+    ):
+        raise InputError(
+            f"masked_lm_prob={settings['masked_lm_prob']} of {length} tokens "
+            f"is {wanted:.0f} predictions, but the records {path} have "
+            f"max_predictions_per_seq={most}; set that as well"
+        )
+    return dataclasses.replace(
+        _with_settings(records, **changes), max_predictions_per_seq=most
+    )
+
+
+def _with_settings(records: Records, **settings: Any) -> Records:
+    manifest = records.manifest
+    assert manifest is not None
+    changed = {**manifest, "settings": {**manifest["settings"], **settings}}
+    return dataclasses.replace(records, manifest=changed)
+
+
+def _inputs(config: PretrainConfig) -> tuple[str, ...]:
+    return tuple(split_patterns(config.input))
+
+
+def _all_files(records: Records) -> Iterator[Any]:
+    return itertools.chain.from_iterable(records.files.values())

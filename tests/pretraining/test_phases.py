@@ -1,0 +1,328 @@
+"""Runs that go through phases."""
+
+import dataclasses
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.interop.open_checkpoint import open_checkpoint
+from albert_tf.pretraining.config import PretrainConfig
+from albert_tf.pretraining.create_data import create_pretraining_data
+from albert_tf.pretraining.data_config import PretrainingDataConfig
+from albert_tf.pretraining.evaluate import evaluate_pretraining
+from albert_tf.pretraining.phase_records import open_phases, with_examples
+from albert_tf.pretraining.phases import Phase, ends_of_phases, parse_phases
+from albert_tf.pretraining.records import open_records
+from albert_tf.pretraining.train import pretrain
+from albert_tf.training.checkpoint_files import (
+    checkpoint_path,
+    list_checkpoints,
+    read_checkpoint,
+)
+from albert_tf.training.logging import read_metrics
+
+SIZES = {"vocab_size": 200, "num_hidden_layers": 1}
+
+
+@pytest.fixture(scope="module")
+def make_texts(corpus, small_tokenizer, tmp_path_factory):
+    """Returns `make(**settings)`: a folder of few records of text."""
+
+    def make(**settings):
+        data = PretrainingDataConfig(
+            input=f"{corpus}/a.txt",
+            output=tmp_path_factory.mktemp("records") / "data",
+            tokenizer=small_tokenizer,
+            heldout_fraction=0.2,
+            num_shards=2,
+            **{"max_seq_length": 32, "max_predictions_per_seq": 8} | settings,
+        )
+        create_pretraining_data(data)
+        return data.output
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def short(make_texts):
+    return make_texts()
+
+
+@pytest.fixture(scope="module")
+def long(make_texts):
+    return make_texts(max_seq_length=64)
+
+
+@pytest.fixture(scope="module")
+def config(pretrain_config, tiny_model, short, long, tmp_path_factory):
+    """Returns `make(name="run", **changes)`: three phases in six steps."""
+    folder = tmp_path_factory.mktemp("runs")
+
+    def make(name="run", **changes):
+        phases = [
+            {"steps": 3, "sentence_order": "none", "masked_lm_prob": 0.2},
+            {"steps": 1, "max_predictions_per_seq": 9, "ngram": 1},
+            {
+                "input": str(long),
+                "train_batch_size": 8,
+                "gradient_accumulation_steps": 2,
+            },
+        ]
+        settings = {"phases": phases, "num_warmup_steps": 1, "eval_steps": 0}
+        settings |= {"save_checkpoints_steps": 2, "max_eval_steps": 1}
+        settings |= {"model": tiny_model.replace(**SIZES)}
+        return pretrain_config(short, folder / name, 6, **settings | changes)
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def whole(config):
+    pretrain(config("whole"))
+    return config("whole").output
+
+
+def read_weights(run, step):
+    return read_checkpoint(checkpoint_path(str(run / "checkpoints"), step))
+
+
+def test_a_run_goes_through_phases(whole, long):
+    lines = [x for x in read_metrics(whole) if x["split"] == "train"]
+    found = [(line["step"], line["values"]["phase"]) for line in lines]
+    assert found == [(2, 1), (3, 1), (4, 2), (6, 3)]
+    assert ["sop_loss" in line["values"] for line in lines] == [
+        *(False, False, True, True)
+    ]
+    settings = json.loads((whole / "run.json").read_text())["settings"]
+    assert [phase["steps"] for phase in settings["phases"]] == [3, 1, 2]
+    assert settings["phases"][0]["masked_lm_prob"] == 0.2
+    assert len({phase["records"] for phase in settings["phases"]}) == 2
+    assert str(long) not in (whole / "run.json").read_text()
+    # It is scored on what it ends with.
+    (evaluation,) = (x for x in read_metrics(whole) if x["split"] == "eval")
+    scores = evaluate_pretraining(whole, long, max_steps=1)
+    assert evaluation["values"]["loss"] == pytest.approx(scores["loss"])
+
+
+def test_positions_are_trained_phase_by_phase(whole, long, short, caplog):
+    assert AlbertConfig.from_json(whole / "config.json").trained_positions is (
+        None  # all 64
+    )
+    for step, positions in ((2, 32), (4, 32), (6, None)):
+        path = checkpoint_path(str(whole / "checkpoints"), step)
+        assert open_checkpoint(path).config.trained_positions == positions
+        evaluate_pretraining(whole, short, checkpoint=step, max_steps=1)
+        assert "trained_positions" not in caplog.text
+    evaluate_pretraining(whole, long, checkpoint=4, max_steps=1)
+    assert "max_seq_length=64, but the model was pretrained on" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("devices", "step"),
+    [
+        (1, 4),  # the last boundary
+        pytest.param(1, 3, marks=pytest.mark.long),
+        pytest.param(1, 2, marks=pytest.mark.long),
+        pytest.param(2, 3, marks=pytest.mark.long),
+    ],
+)
+def test_resumed_in_any_phase_it_ends_bit_equal(
+    whole, config, tmp_path, capfd, devices, step
+):
+    run = config(tmp_path, output=tmp_path / "run")
+    if devices == 1:
+        shutil.copytree(whole, run.output)
+    else:
+        run = dataclasses.replace(run, distribution="mirrored")
+        pretrain(run)
+    expected = read_weights(run.output, 6)
+    for other in list_checkpoints(run.output / "checkpoints"):
+        for file in run.output.glob(f"checkpoints/step-{other:08d}.*"):
+            if other > step:
+                file.unlink()
+    assert max(list_checkpoints(run.output / "checkpoints")) == step
+    capfd.readouterr()
+    pretrain(run)
+    assert_equal(read_weights(run.output, 6), expected)
+    said = capfd.readouterr().err
+    assert ("phase 1 of 3, steps 1 to 3: 16 examples of 32 " in said) == (
+        step == 2
+    )
+    assert "phase 3 of 3, steps 5 to 6: 8 examples of 64 tokens, from" in said
+    assert "records 1" in said
+    assert "; sentence_order=none; masked_lm_prob=0.2\n" in said
+    assert "in 2 micro-batches, steps 5 to 6\n" in said
+
+
+def assert_equal(ours, theirs):
+    assert ours.keys() == theirs.keys()
+    for name in ours:
+        np.testing.assert_array_equal(ours[name], theirs[name], name)
+
+
+def test_phases_of_a_run_stay(whole, config):
+    phases = config().phases
+    for changed in (
+        [{"steps": 2}, *phases[1:]],
+        [phases[0], dataclasses.replace(phases[1], ngram=2), phases[2]],
+        [*phases[:2], dataclasses.replace(phases[2], input=None)],
+        [],
+    ):
+        with pytest.raises(InputError, match="holds a run with "):
+            pretrain(config("whole", phases=changed))
+
+
+def test_phases_go_on_in_the_records_they_share(config, short):
+    phases = open_phases(config())
+    assert [phase.first_example for phase in phases] == [0, 48, 0]
+    order = {"seed": 3, "model": None}
+    whole = list(
+        phases[1].records.dataset(16, **order).take(5).as_numpy_iterator()
+    )
+    later = next(
+        phases[1]
+        .records.dataset(16, first_example=48, **order)
+        .as_numpy_iterator()
+    )
+    assert later.keys() == whole[3].keys()
+    for name in later:
+        np.testing.assert_array_equal(later[name], whole[3][name])
+
+
+def test_examples_are_those_of_the_phase(config):
+    alone, pairs, _ = open_phases(config())
+    batch = next(iter(alone.records.dataset(256, seed=1)))
+    assert not np.any(batch["sentence_order_labels"])
+    assert not np.any(batch["input_type_ids"])
+    rate = _masking_rate(batch)
+    batch = next(iter(pairs.records.dataset(256, seed=1)))
+    assert 0.3 < np.mean(batch["sentence_order_labels"]) < 0.7
+    assert batch["masked_lm_ids"].shape == [256, 9]
+    assert 0.17 < rate < 0.2
+    assert 0.12 < _masking_rate(batch) < 0.15
+
+
+def test_scores_are_those_of_examples_as_they_were_made(config, short):
+    changes = {"sentence_order": "nsp", "max_predictions_per_seq": 5}
+    run = config("scored", phases=[{"steps": 1}, changes])
+    with pytest.raises(InputError, match="has loss, mlm_loss, mlm_accuracy$"):
+        pretrain(dataclasses.replace(run, best_metric="nsp_loss"))
+    run = dataclasses.replace(run, num_train_steps=2)
+    result = pretrain(run)
+    assert "nsp_loss" in result.metrics
+    names = {"loss", "mlm_loss", "mlm_accuracy", "mlm_unigram_accuracy"}
+    assert result.evaluation.keys() == names
+    scores = evaluate_pretraining(run.output, short, max_steps=1)
+    assert scores["mlm_loss"] == pytest.approx(result.evaluation["mlm_loss"])
+
+
+def test_packed_rows_have_examples_of_the_phase(make_texts):
+    packed = open_records(make_texts(pack=True, max_sequences_per_row=3))
+    changes = {"sentence_order": "none", "max_predictions_per_seq": 4}
+    changed = with_examples(packed, changes)
+    batch = next(iter(changed.dataset(64, seed=1)))
+    assert batch["masked_lm_ids"].shape == [64, 4]
+    assert not np.any(batch["sentence_order_labels"])
+    assert np.max(batch["sequence_ids"]) > 1
+    before = next(iter(packed.dataset(64, seed=1)))
+    assert np.any(before["sentence_order_labels"])
+    # The same text, with a [SEP] fewer in each sequence.
+    tokens, others = (np.sum(x["input_mask"]) for x in (batch, before))
+    assert others - tokens == np.sum(before["sentence_order_weights"])
+
+
+def _masking_rate(batch):
+    weights, mask = batch["masked_lm_weights"], batch["input_mask"]
+    return np.sum(weights) / np.sum(mask)
+
+
+def test_settings_that_do_not_fit_are_named(config, make_texts, tmp_path):
+    records = make_texts(masking="static", dupe_factor=1)
+    single = make_texts(sentence_order="none")
+    for phase, message in (
+        ({"input": str(records), "ngram": 1}, "ngram=1: the records .* masked"),
+        ({"input": str(single), "sentence_order": "sop"}, "ends of documents"),
+        ({"max_predictions_per_seq": 32}, "must be below the 32 tokens"),
+        ({"masked_lm_prob": 0.5}, "of 32 tokens is 16 predictions"),
+        ({"train_batch_size": 7, "gradient_accumulation_steps": 2}, "size 7 "),
+        ({"input": str(tmp_path / "absent")}, "absent"),
+    ):
+        with pytest.raises(InputError, match=message):
+            pretrain(config("bad", phases=[{"steps": 1}, phase]))
+        assert not config("bad").output.exists()
+
+
+@pytest.mark.parametrize(
+    ("phases", "message"),
+    [
+        ([{"step": 1}], "unknown key 'step'; did you mean 'steps'"),
+        ([{}, {"max_seq_length": 64}], r"phases\[1\]: max_seq_length is that"),
+        ([{"steps": 0}], r"phases\[0\]: steps=0 must be at least 1"),
+        ([{"steps": "3"}], r"phases\[0\]: steps='3' must be an integer"),
+        ([{"steps": 3, "share": 0.1}], "share=0.1 must be left out"),
+        ([5], r"phases\[0\]=5 must be an object"),
+        ([{"steps": 6}, {"steps": 5}], "have 11 steps together, but num_tra"),
+        ([{"share": 0.5}, {"share": 0.4}], "have 9 steps together"),
+        ([{"steps": 10}, {}], r"phases\[1\] has none of the 10 steps"),
+        ([{"share": 0.01}, {}], r"phases\[0\] has none of the 10 steps"),
+        ([{}, {"steps": 1}, {}], r"phases\[0\] and phases\[2\] have nei"),
+        ([{"sentence_order": "nps"}], "must be one of sop, nsp, none"),
+        ("[]", "must be a list"),
+    ],
+)
+def test_phases_that_cannot_be(phases, message):
+    settings = {"input": "data", "output": "run", "num_warmup_steps": 0}
+    with pytest.raises(InputError, match=message):
+        PretrainConfig(num_train_steps=10, phases=phases, **settings)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"early_stopping_patience": 2, "best_metric": "loss"},
+            "patience=2 must be 0 with phases",
+        ),
+        ({"scale_lr_with_batch": True}, "with_batch=True must be false if"),
+    ],
+)
+def test_settings_that_phases_exclude(config, changes, message):
+    with pytest.raises(InputError, match=message):
+        config(eval_steps=2, **changes)
+
+
+def test_lengths_are_steps_or_shares():
+    def ends(*lengths, steps=10):
+        keys = {int: "steps", float: "share"}
+        phases = [Phase(**{keys[type(x)]: x} if x else {}) for x in lengths]
+        return ends_of_phases(phases, steps)
+
+    assert ends(None) == [10]
+    assert ends(3, None) == [3, 10]
+    assert ends(None, 0.1) == [9, 10]
+    assert ends(0.9, 0.1, steps=15) == [14, 15]
+    assert ends(0.7, 0.2, 0.1, steps=125_000) == [87_500, 112_500, 125_000]
+    assert ends(2, 0.5, None, 1) == [2, 7, 9, 10]
+
+
+def test_flag_is_a_list_or_a_file(tmp_path):
+    text = '[{"share": 0.9}, {"input": ["a", "b"], "ngram": 1}]'
+    expected = [Phase(share=0.9), Phase(input=["a", "b"], ngram=1)]
+    assert parse_phases(text) == expected
+    file = tmp_path / "phases.json"
+    file.write_text(text)
+    assert parse_phases(str(file)) == expected
+    file.write_text('{"phases": []}')
+    with pytest.raises(InputError, match=r"phases\.json: expected a JSON list"):
+        parse_phases(str(file))
+    for text, message in (
+        ("[}", "--phases is not JSON"),
+        ("{}", "--phases: expected a JSON list"),
+        (" ", "--phases must not be empty"),
+    ):
+        with pytest.raises(InputError, match=message):
+            parse_phases(text)
