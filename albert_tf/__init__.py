@@ -59,6 +59,9 @@ if TYPE_CHECKING:
     )
     from albert_tf.text.vocabulary import VocabularyConfig as VocabularyConfig
     from albert_tf.text.vocabulary import train_vocabulary as train_vocabulary
+    from albert_tf.text.vocabulary_report import (
+        measure_vocabulary as measure_vocabulary,
+    )
     from albert_tf.text.wordpiece_tokenizer import (
         WordPieceTokenizer as WordPieceTokenizer,
     )
@@ -96,6 +99,7 @@ _MODULES = {
     "finetune": "finetuning.train",
     "known_task": "finetuning.registry",
     "load_tokenizer": "interop.tokenizers",
+    "measure_vocabulary": "text.vocabulary_report",
     "predict": "finetuning.predictor",
     "pretrain": "pretraining.train",
     "register_task_type": "finetuning.registry",
@@ -131,6 +135,7 @@ __all__ = [
     "finetune",
     "known_task",
     "load_tokenizer",
+    "measure_vocabulary",
     "predict",
     "pretrain",
     "register_task_type",

@@ -20,7 +20,7 @@ from albert_tf.quiet_import import import_tensorflow
 #   TAKES_ARGUMENTS: optional, whether it takes arguments that are not flags,
 #   main(flags): runs it.
 COMMANDS = {
-    "train-vocab": "train a SentencePiece vocabulary on your text",
+    "train-vocab": "train a vocabulary on your text",
     "create-data": "make pretraining records from text",
     "pretrain": "train MLM + sentence order, resume where it stopped",
     "finetune": "GLUE, SQuAD, RACE, named entities, your own tables",

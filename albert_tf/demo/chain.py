@@ -25,6 +25,7 @@ from albert_tf.demo.corpora import (
     write_user_text,
 )
 from albert_tf.errors import InputError
+from albert_tf.export.config import ExportConfig
 from albert_tf.export.export import export
 from albert_tf.pretraining.config import PretrainConfig
 from albert_tf.pretraining.create_data import create_pretraining_data
@@ -39,6 +40,7 @@ from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import VocabularyConfig, train_vocabulary
 
 _DEFAULT_OUTPUT = "runs/demo"
+_MAX_SEQ_LENGTH = 64
 
 
 def run_demo(config: DemoConfig) -> dict[str, Any]:
@@ -72,8 +74,10 @@ def run_demo(config: DemoConfig) -> dict[str, Any]:
         records = open_records(folder / "data", "heldout")
         plot_runs(runs, folder / "curves.png", records.baselines())
     with _stage(stages, "6 export", "write the two SavedModels"):
-        for kind in ("encoder", "preprocessor"):
-            export(folder / "run", folder / "hub" / kind, kind)
+        hub = folder / "hub"
+        export(folder / "run", hub / "encoder")
+        length = ExportConfig(seq_length=_MAX_SEQ_LENGTH)
+        export(folder / "run", hub / "preprocessor", "preprocessor", length)
     with _stage(stages, "7 classifier", "hub.KerasLayer in a new process"):
         classifier = _train_classifier(config, files, folder)
     summary = {
@@ -131,8 +135,10 @@ def _train_tokenizer(config, files, folder) -> Tokenizer:
     )
     path = train_vocabulary(
         sentences,
-        folder / "spiece",
-        VocabularyConfig(vocab_size=config.vocab_size),
+        folder / ("vocab" if config.model_type == "wordpiece" else "spiece"),
+        VocabularyConfig(
+            vocab_size=config.vocab_size, model_type=config.model_type
+        ),
     )
     return AlbertTokenizer.from_file(path)
 
@@ -143,8 +149,8 @@ def _create_data(config, files, tokenizer, folder) -> dict[str, Any]:
             input=[str(file) for file in files],
             output=folder,
             tokenizer=tokenizer,
-            max_seq_length=64,
-            max_predictions_per_seq=10,  # 15 % of 64
+            max_seq_length=_MAX_SEQ_LENGTH,
+            max_predictions_per_seq=10,  # 15 % of them
             heldout_fraction=0.05,
             seed=config.seed,
             num_workers=min(2, os.cpu_count() or 1),

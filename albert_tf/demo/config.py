@@ -7,6 +7,7 @@ import os
 
 from albert_tf.pretraining.data_config import ReadingConfig, TextFormat
 from albert_tf.settings import setting
+from albert_tf.text.vocabulary import ModelType
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -24,6 +25,7 @@ class DemoConfig(ReadingConfig):
         "Folder to make; default: runs/demo, or with a number after it.",
     )
     vocab_size: int = setting(4000, "Number of pieces.", bounds="[13, inf)")
+    model_type: ModelType = setting("unigram", "Kind of the vocabulary.")
     num_train_steps: int = setting(
         3000, "Steps of the pretraining.", bounds="[1, inf)"
     )

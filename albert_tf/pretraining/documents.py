@@ -287,7 +287,7 @@ def make_blocks(
 
     for document in documents:
         text = "\n".join(document).encode()
-        heldout = _uniform(text, seed) < heldout_fraction
+        heldout = uniform_hash(text, seed) < heldout_fraction
         split = "heldout" if heldout else "train"
         pending[split].append(document)
         sizes[split] += len(text) + 1
@@ -298,7 +298,7 @@ def make_blocks(
             yield complete(split)
 
 
-def _uniform(text: bytes, seed: int) -> float:
+def uniform_hash(text: bytes, seed: int) -> float:
     """Returns a number in [0, 1) made from a text and a seed."""
     digest = hashlib.blake2b(text, digest_size=8, key=str(seed).encode())
     return int.from_bytes(digest.digest(), "big") / 2**64

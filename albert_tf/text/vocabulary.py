@@ -1,14 +1,16 @@
-"""Training a SentencePiece vocabulary by ALBERT's recipe."""
+"""Training a vocabulary: SentencePiece by ALBERT's recipe, or WordPiece."""
 
 from __future__ import annotations
 
 import dataclasses
 import io
+import itertools
 import os
 import pathlib
 import random
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Literal
 
 import sentencepiece
 
@@ -16,11 +18,16 @@ from albert_tf.errors import InputError
 from albert_tf.files import is_remote, write_together
 from albert_tf.settings import check_settings, setting
 from albert_tf.text.normalizer import Normalizer
+from albert_tf.text.word_splitter import WordSplitter
+from albert_tf.text.wordpiece_tokenizer import CONTINUATION
 
-_SUFFIXES = (".model", ".vocab")
+ModelType = Literal["unigram", "bpe", "wordpiece"]
+
 # Sentences are cut, as SentencePiece skips those of more than 4192 bytes. A
 # character has at most 4 bytes.
 _MAX_CHARACTERS = 1000
+_BLANK = "\u2581"  # SentencePiece's mark of the start of a word
+_WORDPIECE_SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -31,24 +38,31 @@ class VocabularyConfig:
     order of SentencePiece's sums, and so the last digits of the scores.
     """
 
+    model_type: ModelType = setting(
+        "unigram",
+        "unigram, bpe: a SentencePiece model; unigram is the original's. "
+        "wordpiece: BERT's vocab.txt.",
+    )
     vocab_size: int = setting(
         30_000,
-        "Number of pieces, the 12 special ones included.",
+        "Number of pieces, special ones included.",
         bounds="[13, inf)",
     )
     do_lower_case: bool = setting(True, "Lower-case all text.")
-    strip_accents: bool = setting(
-        True, "Drop accents (combining marks after NFKD)."
+    strip_accents: bool | None = setting(
+        None,
+        "Drop accents (combining marks). Default: yes; with "
+        "--model_type=wordpiece what --do_lower_case is, as in BERT.",
     )
     # 0.9995 is usual for Chinese and Japanese.
     character_coverage: float = setting(
         0.99995,
-        "Share of the characters that get pieces; the rest is <unk>.",
+        "Share of the characters that get pieces; the rest is unknown.",
         bounds="[0.98, 1]",
     )
     max_sentences: int = setting(
-        10_000_000,
-        "Most sentences to use; of more, that many are drawn at random.",
+        1_000_000,
+        "Most sentences to train on; of more, that many are drawn at random.",
         bounds="[1, inf)",
     )
     seed: int = setting(12345, "Seed of that drawing.", bounds=f"[0, {2**63})")
@@ -65,23 +79,29 @@ def train_vocabulary(
     output: str | os.PathLike[str],
     config: VocabularyConfig | None = None,
 ) -> pathlib.Path:
-    """Trains a unigram vocabulary and writes OUTPUT.model and OUTPUT.vocab.
+    """Trains a vocabulary and writes its files.
 
-    The recipe is the original's, on text normalized like that of
-    `AlbertTokenizer`: `<pad>` 0, `<unk>` 1, `[CLS]` 2, `[SEP]` 3, `[MASK]` 4,
-    then the user-defined pieces `( ) " - . – £ €`, then the learned pieces.
+    SentencePiece models are written as OUTPUT.model and OUTPUT.vocab. The
+    recipe is the original's, on text normalized like that of `AlbertTokenizer`:
+    `<pad>` 0, `<unk>` 1, `[CLS]` 2, `[SEP]` 3, `[MASK]` 4, then the
+    user-defined pieces `( ) " - . – £ €`, then the learned pieces.
+
+    WordPiece vocabularies are written as OUTPUT.txt: `[PAD]` 0, `[UNK]` 1,
+    `[CLS]` 2, `[SEP]` 3, `[MASK]` 4, the characters, then pieces of the words
+    of a `WordSplitter`. As in Hugging Face's trainer they are those of
+    byte-pair encoding, the most frequent ones first; SentencePiece learns them.
 
     The same sentences and settings give the same bytes on any machine with the
     same release of sentencepiece.
 
     Args:
       sentences: the text, such as the lines of a corpus; read once. Blank
-        sentences are skipped. The others are held in memory.
+        sentences are skipped. Of the others a sample is held in memory.
       output: prefix of the paths of the files. Missing folders are created.
       config: the settings; None for the defaults.
 
     Returns:
-      The path of OUTPUT.model.
+      The path of OUTPUT.model or OUTPUT.txt.
 
     Raises:
       InputError: there is no text, there is too little text for `vocab_size`,
@@ -98,38 +118,124 @@ def train_vocabulary(
         )
     prefix = pathlib.Path(output)
     _make_folder(prefix)  # Fails before the training, not after it.
-    sample = _sample(sentences, config.max_sentences, config.seed)
+    paths = vocabulary_files(prefix, config.model_type)
+    drawn = SentenceSample(config.max_sentences, config.seed)
+    for sentence in sentences:
+        drawn.add(sentence)
+    sample = drawn.texts
     # SentencePiece aborts the process if there is no text to train on.
     if not any(c.isalnum() for sentence in sample for c in sentence):
         raise InputError(
             "sentences: no text to train a vocabulary on (no letter or digit); "
             "check the input files."
         )
-    normalizer = Normalizer(config.do_lower_case, config.strip_accents)
+    train = _train_wordpiece
+    if config.model_type != "wordpiece":
+        train = _train_sentencepiece
+    write_together(dict(zip(paths, train(sample, config), strict=True)))
+    return paths[0]
+
+
+def _train_sentencepiece(
+    sample: list[str], config: VocabularyConfig
+) -> tuple[bytes, str]:
+    """Returns a model, and the list of its pieces."""
+    normalizer = Normalizer(
+        config.do_lower_case, config.strip_accents is not False
+    )
+    model = _train(
+        _consume(sample, normalizer),
+        config,
+        model_type=config.model_type,
+        vocab_size=config.vocab_size,
+        pad_id=0,
+        unk_id=1,
+        control_symbols=["[CLS]", "[SEP]", "[MASK]"],
+        # A list, because in a string, as on the original's command line, the
+        # quotation mark would start a quoted field.
+        user_defined_symbols=["(", ")", '"', "-", ".", "–", "£", "€"],
+    )
+    processor = sentencepiece.SentencePieceProcessor()
+    processor.LoadFromSerializedProto(model)
+    # The format of SentencePiece's own command.
+    listing = "".join(
+        f"{processor.id_to_piece(i)}\t{processor.get_score(i):g}\n"
+        for i in range(processor.get_piece_size())
+    )
+    return model, listing
+
+
+def _train_wordpiece(sample: list[str], config: VocabularyConfig) -> tuple[str]:
+    """Returns the content of a `vocab.txt`."""
+    split = WordSplitter(config.do_lower_case, config.strip_accents)
+    inside: set[str] = set()  # Characters that continue words.
+
+    def words(text: str) -> str:
+        found = split(text)
+        for word in found:
+            inside.update(word[1:])
+        return " ".join(found)
+
+    model = _train(
+        _consume(sample, words),
+        config,
+        model_type="bpe",
+        # A vocabulary lacks those that only put a blank before a character.
+        vocab_size=min(2 * config.vocab_size, 2**31 - 1),
+        hard_vocab_limit=False,
+        unk_id=0,
+        # The words are those of the splitter.
+        split_by_unicode_script=False,
+        split_by_number=False,
+        normalization_rule_name="identity",
+    )
+    processor = sentencepiece.SentencePieceProcessor()
+    processor.LoadFromSerializedProto(model)
+    learned = [
+        processor.id_to_piece(i) for i in range(1, processor.get_piece_size())
+    ]
+    characters = sorted(x for x in learned if len(x) == 1 and x != _BLANK)
+    least = dict.fromkeys(
+        [
+            *_WORDPIECE_SPECIALS,
+            *characters,
+            *(CONTINUATION + x for x in characters if x in inside),
+        ]
+    )
+    if len(least) > config.vocab_size:
+        raise _too_small(config, len(least))
+    pieces = least | dict.fromkeys(
+        x[1:] if x.startswith(_BLANK) else CONTINUATION + x
+        for x in learned
+        if len(x) > 1
+    )
+    if len(pieces) < config.vocab_size:
+        raise _too_large(config, len(pieces))
+    kept = itertools.islice(pieces, config.vocab_size)
+    return ("".join(f"{piece}\n" for piece in kept),)
+
+
+def _train(
+    sentences: Iterator[str], config: VocabularyConfig, **settings: Any
+) -> bytes:
+    """Returns the model that SentencePiece learns."""
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=_consume(sample, normalizer),
+            sentence_iterator=sentences,
             model_writer=model,
-            model_type="unigram",
-            vocab_size=config.vocab_size,
             character_coverage=config.character_coverage,
-            pad_id=0,
-            unk_id=1,
             bos_id=-1,
             eos_id=-1,
-            control_symbols=["[CLS]", "[SEP]", "[MASK]"],
-            # A list, because in a string, as on the original's command line,
-            # the quotation mark would start a quoted field.
-            user_defined_symbols=["(", ")", '"', "-", ".", "–", "£", "€"],
             input_sentence_size=0,  # Use the whole sample.
             shuffle_input_sentence=False,
             num_threads=config.num_threads,
             minloglevel=2,  # Log only errors, which are also raised.
+            **settings,
         )
     except RuntimeError as error:
         raise _explained(error, config) from error
-    return _write(model.getvalue(), prefix)
+    return model.getvalue()
 
 
 def _make_folder(prefix: pathlib.Path) -> None:
@@ -148,61 +254,89 @@ def _make_folder(prefix: pathlib.Path) -> None:
         )
 
 
-def _sample(
-    sentences: Iterable[str], max_sentences: int, seed: int
-) -> list[str]:
-    """Draws a random sample in one pass (reservoir sampling)."""
-    generator = random.Random(seed)
-    sample: list[str] = []
-    seen = 0
-    for sentence in sentences:
-        if not sentence or sentence.isspace():
-            continue
-        seen += 1
-        if len(sample) < max_sentences:
-            sample.append(sentence)
-        else:
-            index = generator.randrange(seen)
-            if index < max_sentences:
-                sample[index] = sentence
-    return sample
+class SentenceSample:
+    """A random sample of bounded size, drawn in one pass.
+
+    Attributes:
+      texts: the sample: sentences, those of more than 1000 characters in parts.
+    """
+
+    def __init__(self, most: int, seed: int):
+        """Initializes an empty sample.
+
+        Args:
+          most: size of the sample.
+          seed: seed of the drawing.
+        """
+        self.texts: list[str] = []
+        self._most = most
+        self._seen = 0
+        self._generator = random.Random(seed)
+
+    def add(self, sentence: str) -> None:
+        """Offers a sentence to the sample; a blank one is skipped."""
+        for text in _cut(sentence):
+            self._seen += 1
+            if len(self.texts) < self._most:
+                self.texts.append(text)
+                continue
+            index = self._generator.randrange(self._seen)
+            if index < self._most:
+                self.texts[index] = text
 
 
-def _consume(sample: list[str], normalizer: Normalizer) -> Iterator[str]:
+def _cut(text: str) -> Iterator[str]:
+    """Yields a text in parts, which end at blanks where there are some."""
+    text = text.strip()
+    start = 0
+    while len(text) - start > _MAX_CHARACTERS:
+        end = text.rfind(" ", start + 1, start + _MAX_CHARACTERS)
+        end = end if end > 0 else start + _MAX_CHARACTERS
+        if part := text[start:end].strip():
+            yield part
+        start = end
+    if part := text[start:].strip():
+        yield part
+
+
+def _consume(
+    sample: list[str], normalize: Callable[[str], str]
+) -> Iterator[str]:
     """Yields normalized sentences, freeing those SentencePiece has copied."""
     sample.reverse()
     while sample:
-        text = normalizer(sample.pop())
-        while len(text) > _MAX_CHARACTERS:
-            cut = text.rfind(" ", 1, _MAX_CHARACTERS)
-            cut = cut if cut > 0 else _MAX_CHARACTERS
-            yield text[:cut]
-            text = text[cut:].lstrip()
-        if text:
-            yield text
+        yield from _cut(normalize(sample.pop()))
 
 
 def _explained(error: RuntimeError, config: VocabularyConfig) -> Exception:
     """Returns an `InputError` for an error of SentencePiece if it is one."""
     message = str(error)
     if match := re.search(r"too high.*<= (\d+)", message):
-        return InputError(
-            f"vocab_size={config.vocab_size} is too large for this text, which "
-            f"gives at most {match[1]} pieces; use more text, or "
-            f"vocab_size={match[1]} or less."
-        )
+        return _too_large(config, int(match[1]))
     if match := re.search(r"required_chars\. \d+ vs (\d+)", message):
-        return InputError(
-            f"vocab_size={config.vocab_size} is too small for the characters "
-            f"of the text and the special pieces; use at least {match[1]}, or "
-            f"lower character_coverage={config.character_coverage}."
-        )
+        return _too_small(config, int(match[1]))
     return RuntimeError(f"SentencePiece could not train: {message}")
 
 
+def _too_large(config: VocabularyConfig, most: int) -> InputError:
+    return InputError(
+        f"vocab_size={config.vocab_size} is too large for this text, which "
+        f"gives at most {most} pieces; use more text, or vocab_size={most} or "
+        "less."
+    )
+
+
+def _too_small(config: VocabularyConfig, least: int) -> InputError:
+    return InputError(
+        f"vocab_size={config.vocab_size} is too small for the characters of "
+        f"the text and the special pieces; use at least {least}, or lower "
+        f"character_coverage={config.character_coverage}."
+    )
+
+
 def vocabulary_files(
-    prefix: str | os.PathLike[str],
-) -> tuple[pathlib.Path, pathlib.Path]:
+    prefix: str | os.PathLike[str], model_type: ModelType = "unigram"
+) -> tuple[pathlib.Path, ...]:
     """Returns the paths of the files that a vocabulary is written to.
 
     Raises:
@@ -214,19 +348,6 @@ def vocabulary_files(
             f"output={os.fspath(prefix)!r} must be a prefix of file names, "
             "such as vocab/spiece"
         )
-    model, vocab = (prefix.with_name(prefix.name + x) for x in _SUFFIXES)
-    return model, vocab
-
-
-def _write(model: bytes, prefix: pathlib.Path) -> pathlib.Path:
-    """Writes PREFIX.model and PREFIX.vocab, which lists its pieces."""
-    processor = sentencepiece.SentencePieceProcessor()
-    processor.LoadFromSerializedProto(model)
-    # The format of SentencePiece's own command.
-    listing = "".join(
-        f"{processor.id_to_piece(i)}\t{processor.get_score(i):g}\n"
-        for i in range(processor.get_piece_size())
-    )
-    model_path, vocab_path = vocabulary_files(prefix)
-    write_together({model_path: model, vocab_path: listing})
-    return model_path
+    wordpiece = model_type == "wordpiece"
+    suffixes = (".txt",) if wordpiece else (".model", ".vocab")
+    return tuple(prefix.with_name(prefix.name + x) for x in suffixes)

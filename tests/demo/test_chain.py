@@ -28,7 +28,8 @@ def demo(*arguments):
 
 
 @pytest.mark.long
-def test_demo_on_the_users_text(text_files, tmp_path):
+@pytest.mark.parametrize("model_type", ["unigram", "wordpiece"])
+def test_demo_on_the_users_text(text_files, tmp_path, model_type):
     for package in ("tensorflow_hub", "tf_keras", "matplotlib"):
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"{package} is not installed: pip install .[hub,plots]")
@@ -36,12 +37,14 @@ def test_demo_on_the_users_text(text_files, tmp_path):
     arguments = [
         f"--input={text_files}",
         f"--output={output}",
+        f"--model_type={model_type}",
         "--vocab_size=1000",
         "--num_train_steps=24",
         "--classifier_examples=96",
     ]
     result = demo(*arguments)
     assert result.returncode == 0, result.stderr
+    assert "WARNING" not in result.stderr
     summary = json.loads((output / "summary.json").read_text())
     scores = summary["scores"]
     assert scores["step"] == 24
@@ -58,6 +61,8 @@ def test_demo_on_the_users_text(text_files, tmp_path):
     assert tuned["encoder_weights_moved"] == tuned["encoder_weights"] > 0
     for name in ("hub/encoder", "hub/preprocessor"):
         assert (output / name / "saved_model.pb").exists()
+    file = "vocab.txt" if model_type == "wordpiece" else "spiece.model"
+    assert (output / "data" / file).exists()
     picture = (output / "curves.png").read_bytes()
     assert picture.startswith(b"\x89PNG")
 

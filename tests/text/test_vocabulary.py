@@ -1,3 +1,4 @@
+import dataclasses
 import subprocess
 import sys
 
@@ -47,6 +48,54 @@ def test_learns_from_normalized_text(trained, corpus):
     assert decoded == tokenizer.normalizer(text)
 
 
+@pytest.mark.parametrize(
+    ("settings", "pieces", "absent"),
+    [
+        ({}, ["the", "##ing", "a", "##a", "中"], ["##中", "##.", "The", "é"]),
+        ({"do_lower_case": False}, ["The", "the", "é"], ["##中"]),
+        ({"do_lower_case": False, "strip_accents": True}, ["The"], ["é"]),
+        ({"strip_accents": False}, ["the", "é"], ["The"]),
+    ],
+)
+def test_wordpiece(corpus, tmp_path, settings, pieces, absent):
+    path = train_vocabulary(
+        [*corpus, *["été 中文"] * 9],
+        tmp_path / "vocab",
+        VocabularyConfig(vocab_size=600, model_type="wordpiece", **settings),
+    )
+    assert [x.name for x in tmp_path.iterdir()] == ["vocab.txt"]
+    tokenizer = AlbertTokenizer.from_file(path, **settings)
+    vocabulary = tokenizer.get_vocab()
+    assert list(vocabulary)[:5] == "[PAD] [UNK] [CLS] [SEP] [MASK]".split()
+    assert len(vocabulary) == 600
+    assert vocabulary.keys() >= set(pieces)
+    assert vocabulary.keys().isdisjoint(absent)
+    # What is in the vocabulary as characters is never unknown.
+    assert tokenizer.unk_id not in tokenizer.encode(corpus[0])
+    again = train_vocabulary(
+        [*corpus, *["été 中文"] * 9],
+        tmp_path / "again",
+        VocabularyConfig(vocab_size=600, model_type="wordpiece", **settings),
+    )
+    assert again.read_bytes() == path.read_bytes()
+
+
+def test_pieces_of_bpe_are_merged_in_their_order(corpus, tmp_path):
+    path = train_vocabulary(
+        corpus,
+        tmp_path / "x",
+        VocabularyConfig(vocab_size=300, model_type="bpe"),
+    )
+    tokenizer = AlbertTokenizer.from_file(path)
+    processor = sentencepiece.SentencePieceProcessor(str(path))
+    learned = range(13, 13 + 50)
+    assert [processor.get_score(i) for i in learned] == [-i for i in range(50)]
+    text = corpus[0]
+    assert tokenizer.decode(tokenizer.encode(text)) == tokenizer.normalizer(
+        text
+    )
+
+
 def test_is_sentencepieces_own_model(trained, corpus, tmp_path):
     """The same recipe, by its command line and files."""
     normalizer = Normalizer()
@@ -87,25 +136,28 @@ def test_same_input_and_seed_give_the_same_bytes(corpus, tmp_path):
     assert names == {f"{n}{s}" for n in "abcde" for s in (".model", ".vocab")}
 
 
-def test_too_large_vocabulary_names_the_largest(corpus, tmp_path):
+@pytest.mark.parametrize("model_type", ["unigram", "bpe", "wordpiece"])
+def test_too_large_vocabulary_names_the_largest(corpus, tmp_path, model_type):
+    config = VocabularyConfig(model_type=model_type)
     with pytest.raises(InputError, match="vocab_size=30000") as raised:
-        train_vocabulary(corpus[:50], tmp_path / "x")
+        train_vocabulary(corpus[:50], tmp_path / "x", config)
     assert not list(tmp_path.iterdir())
     assert "\n" not in str(raised.value)
     largest = int(str(raised.value).split("at most ")[1].split()[0])
-    path = train_vocabulary(
-        corpus[:50], tmp_path / "x", VocabularyConfig(vocab_size=largest)
-    )
+    config = dataclasses.replace(config, vocab_size=largest)
+    path = train_vocabulary(corpus[:50], tmp_path / "x", config)
     assert AlbertTokenizer.from_file(path).vocab_size == largest
 
 
-def test_too_small_vocabulary_names_the_smallest(corpus, tmp_path):
-    with pytest.raises(InputError, match="vocab_size=20 is too small") as e:
-        train_vocabulary(
-            corpus, tmp_path / "x", VocabularyConfig(vocab_size=20)
-        )
+@pytest.mark.parametrize("model_type", ["unigram", "bpe", "wordpiece"])
+def test_too_small_vocabulary_names_the_smallest(corpus, tmp_path, model_type):
+    config = VocabularyConfig(vocab_size=50, model_type=model_type)
+    with pytest.raises(InputError, match="vocab_size=50 is too small") as e:
+        train_vocabulary(corpus, tmp_path / "x", config)
     least = int(str(e.value).split("at least ")[1].split(",")[0])
     assert 60 < least < 200
+    config = dataclasses.replace(config, vocab_size=least)
+    assert train_vocabulary(corpus, tmp_path / "x", config).exists()
 
 
 @pytest.mark.parametrize(
