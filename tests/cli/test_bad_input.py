@@ -119,6 +119,7 @@ BAD_INPUT = {
         ("--input=text.txt --num_shards=0", "num_shards=0 must be in [1"),
         ("--input=text.txt --heldout_fraction=nan", "must be finite and in"),
         ("--input=text.txt --output=", "output='' must not be empty"),
+        ("--input=text.txt --pack --masking=static", "pack=True must be False"),
         (f"--input=text.txt --output={LONG}", "File name too long"),
     ],
     "pretrain": [

@@ -18,6 +18,7 @@ from albert_tf.pretraining.dynamic_examples import (
     make_examples,
 )
 from albert_tf.pretraining.evaluate import evaluate_pretraining
+from albert_tf.pretraining.manifest import read_manifest
 from albert_tf.pretraining.packed_rows import (
     ROW_FEATURES,
     draw_partners,
@@ -295,24 +296,29 @@ def make(create, monkeypatch):
     return run
 
 
-def test_from_text_to_batches(make):
-    folder, manifest = make(heldout_fraction=0.2)
+@pytest.fixture(scope="module")
+def packed(make_records):
+    return make_records(masking="dynamic", dupe_factor=10, pack=True)
+
+
+def test_from_text_to_batches(packed):
+    manifest = read_manifest(packed)
     settings, splits = manifest["settings"], manifest["splits"]
     assert (settings["pack"], settings["max_sequences_per_row"]) == (True, 8)
     train = splits["train"]
-    assert train["padding_fraction"] < 0.03
+    assert train["padding_fraction"] < 0.1  # Rows are of two sentences.
     assert train["kept_fraction"] > 0.99
     counts = train["counts"]
     assert counts["sequences"] > 1.2 * counts["instances"]
     # Held-out records are Google's, one sequence each.
     assert "sequences" not in splits["heldout"]["counts"]
-    dataset = pretraining_dataset(folder, global_batch_size=8)
+    dataset = pretraining_dataset(packed, global_batch_size=8)
     assert {
         name: tuple(spec.shape)
         for name, spec in dataset.element_spec.items()
         if "sequence" in name or "order" in name
     } == {
-        "sequence_ids": (8, 64),
+        "sequence_ids": (8, 32),
         "sequence_starts": (8, 8),
         "sentence_order_labels": (8, 8),
         "sentence_order_weights": (8, 8),
@@ -320,7 +326,7 @@ def test_from_text_to_batches(make):
     sums = dict.fromkeys(("input_mask", "masked_lm_weights"), 0)
     orders = 0
     for batch in pretraining_dataset(
-        folder, global_batch_size=8, training=False
+        packed, global_batch_size=8, training=False
     ).as_numpy_iterator():
         for name in sums:
             sums[name] += batch[name].sum()
@@ -421,12 +427,11 @@ def test_manifests_that_cannot_be(make):
 
 
 @pytest.fixture(scope="module")
-def trained(make_records, tmp_path_factory, pretrain_config):
+def trained(packed, tmp_path_factory, pretrain_config):
     """Packed records, and a run in micro-batches on them."""
-    records = make_records(masking="dynamic", dupe_factor=10, pack=True)
     folder = tmp_path_factory.mktemp("packed") / "run"
-    pretrain(pretrain_config(records, folder, 6, **TRAINING))
-    return records, folder
+    pretrain(pretrain_config(packed, folder, 6, **TRAINING))
+    return packed, folder
 
 
 TRAINING = {
@@ -448,6 +453,7 @@ def assert_same_weights(run, other, **tolerance):
         )
 
 
+@pytest.mark.long
 def test_training_resumes_bit_for_bit(trained, tmp_path, pretrain_config):
     records, run = trained
     folder = tmp_path / "run"

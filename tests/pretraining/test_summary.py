@@ -101,6 +101,16 @@ def test_start_says_what_records_of_other_origin_lack():
     assert lines(records=records)["records"].endswith("; none held out")
 
 
+def test_start_says_how_many_sequences_packed_records_hold():
+    packed = split(2000)
+    packed["counts"]["sequences"] = 3500
+    records = dataclasses.replace(
+        RECORDS, manifest={"splits": {"train": packed}}
+    )
+    text = lines(records=records)["records"]
+    assert "at most; 1.75 sequences each; 14.8% of tokens" in text
+
+
 def test_end_puts_scores_beside_their_baselines():
     result = TrainingResult(
         12000,
