@@ -71,7 +71,7 @@ class PretrainConfig(RunConfig):
     input: str | Sequence[str] = dataclasses.field(
         metadata=described(
             "Records: a folder made by create-data, or globs separated by "
-            "commas; required.",
+            "commas; or NAME=WEIGHT:FOLDER,... for a mixture; required.",
             group=MODEL,
             on_resume="not_recorded",
         )
@@ -100,6 +100,14 @@ class PretrainConfig(RunConfig):
         "masking: a JSON list, or a file that holds one.",
         group=LENGTH,
         parse=parse_phases,
+    )
+    reading_groups: int = setting(
+        1,
+        "Parts of each batch that are read from files of their own. Hosts "
+        "whose number divides it read only their parts' files; the batches are "
+        "the same with any number of hosts.",
+        group=MODEL,
+        bounds="[1, inf)",
     )
     eval_batch_size: int = 64
     max_eval_steps: int = setting(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import importlib.metadata
+import math
 import os
 import platform
 import re
@@ -30,6 +31,7 @@ DATA_FILE = "data_manifest.json"  # a copy of it in the folder of a run
 SPLITS = {"train": "pretraining", "heldout": "heldout"}  # -> file name prefix
 
 _FORMAT = "albert_tf pretraining data"
+_MIXTURE_FORMAT = "albert_tf mixture of pretraining data"
 _VERSION = 1
 _SHARD_NAME = re.compile(
     rf"({'|'.join(SPLITS.values())})-\d+-of-\d+\.tfrecord(\.gz)?"
@@ -85,6 +87,17 @@ class _Manifest(TypedDict):
     splits: Mapping[str, _Split]
 
 
+class _Corpus(TypedDict):
+    name: str
+    weight: float
+
+
+class _Mixture(TypedDict):
+    """What is read of the manifest of a mixture."""
+
+    corpora: list[_Corpus]
+
+
 def read_manifest(folder: str | os.PathLike[str]) -> dict[str, Any]:
     """Reads the manifest of a folder that `create_pretraining_data` made.
 
@@ -108,12 +121,57 @@ def find_manifest(folder: str | os.PathLike[str]) -> dict[str, Any] | None:
     return read_manifest_file(path) if exists(path) else None
 
 
+def find_any_manifest(folder: str) -> dict[str, Any] | None:
+    """Reads the manifest in a folder, which may be that of a mixture."""
+    path = os.path.join(folder, MANIFEST_NAME)
+    return _read_file(path) if exists(path) else None
+
+
+def is_mixture(manifest: Mapping[str, Any]) -> bool:
+    """Returns whether a manifest lists corpora, each in a folder of its own."""
+    return manifest["format"] == _MIXTURE_FORMAT
+
+
+def without_mixtures(
+    manifest: dict[str, Any] | None, path: str
+) -> dict[str, Any] | None:
+    """Returns a manifest.
+
+    Raises:
+      InputError: it is that of a mixture.
+    """
+    if manifest is not None and is_mixture(manifest):
+        raise InputError(
+            f"{path}: a mixture of corpora; name its folder alone, or the "
+            "folders of its corpora"
+        )
+    return manifest
+
+
+def _check_corpora(manifest: Mapping[str, Any], path: str) -> None:
+    check_type(manifest, _Mixture, path)
+    for corpus in manifest["corpora"]:
+        name, weight = corpus["name"], corpus["weight"]
+        is_name = os.path.basename(name) == name not in ("", ".", "..")
+        if not is_name or not 0 < weight < math.inf:
+            raise InputError(
+                f"{path}: corpus {name!r} with weight {weight} must be a name "
+                "without folders and a number above 0"
+            )
+
+
 def read_manifest_file(path: str) -> dict[str, Any]:
     """Reads a manifest.
 
     Raises:
-      InputError: the file is of another program or version.
+      InputError: the file is of another program or version, or of a mixture.
     """
+    manifest = _read_file(path)
+    without_mixtures(manifest, path)
+    return manifest
+
+
+def _read_file(path: str) -> dict[str, Any]:
     try:
         manifest = parse_object(read_bytes(path), path)
     except InputError as error:
@@ -121,13 +179,16 @@ def read_manifest_file(path: str) -> dict[str, Any]:
             f"{error}, so not a manifest of pretraining data; make the data "
             "again"
         ) from None
-    if manifest.get("format") != _FORMAT:
+    if manifest.get("format") not in (_FORMAT, _MIXTURE_FORMAT):
         raise InputError(f"{path}: not a manifest of pretraining data")
     if manifest.get("version") != _VERSION:
         raise InputError(
             f"{path}: version {manifest.get('version')} is not supported, only "
             f"{_VERSION}; make the data again"
         )
+    if is_mixture(manifest):
+        _check_corpora(manifest, path)
+        return manifest
     check_type(manifest, _Manifest, path)
     if manifest["settings"]["max_seq_length"] < 3:
         raise InputError(

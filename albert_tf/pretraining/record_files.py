@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import itertools
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent import futures
 from typing import Any
 
@@ -60,6 +60,7 @@ class RecordFile:
       path: location, on any file system TensorFlow knows.
       manifest: the manifest beside it that lists it, if there is one.
       counted_records: number of records; None where nobody has counted them.
+      corpus: name of its corpus in a mixture.
     """
 
     path: str
@@ -67,6 +68,7 @@ class RecordFile:
         default=None, repr=False, compare=False
     )
     counted_records: int | None = None
+    corpus: str = ""
 
     @functools.cached_property
     def num_records(self) -> int:
@@ -325,3 +327,39 @@ def _sample_text(file: RecordFile, records: tf.Tensor) -> Sample:
         settings["max_predictions_per_seq"],
         int(tf.reduce_max(tokens.flat_values)),
     )
+
+
+def sample_files(files: Sequence[RecordFile]) -> dict[str, Sample]:
+    """Samples one file of each manifest, and each file without one."""
+    samples: dict[str, Sample] = {}
+    manifests: list[dict[str, Any] | None] = []
+    for file in files:
+        if file.manifest and file.manifest in manifests:
+            continue
+        sample = sample_records(file)
+        if sample is not None:
+            samples[file.path] = sample
+            manifests.append(file.manifest)
+    if not samples:
+        raise InputError(
+            f"records {files[0].path} (first of {len(files)} files): the files "
+            "hold no record"
+        )
+    return samples
+
+
+def common_lengths(samples: Mapping[str, Sample]) -> tuple[int, int]:
+    """Returns tokens and predictions, which must be those of all samples."""
+    first = next(iter(samples.values()))
+    for path, sample in samples.items():
+        for field, name in (
+            ("max_seq_length", "tokens"),
+            ("max_predictions_per_seq", "predictions"),
+        ):
+            size, expected = getattr(sample, field), getattr(first, field)
+            if size != expected:
+                raise InputError(
+                    f"records {path}: {size} {name} a record, not {expected} "
+                    "like the others; make all data with the same settings"
+                )
+    return first.max_seq_length, first.max_predictions_per_seq

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -26,10 +27,25 @@ _INTERLEAVED_FILES = 16
 _ALL, _NONE = -1, 0
 
 
-def records_in_order(files: Sequence[RecordFile]) -> tf.data.Dataset:
-    """Returns the serialized records of all files, once."""
-    paths = tf.data.Dataset.from_tensor_slices([file.path for file in files])
-    return paths.flat_map(read_records)
+def records_in_order(
+    corpora: Sequence[Sequence[RecordFile]],
+) -> tf.data.Dataset:
+    """Returns the serialized records of all files, once.
+
+    Those of several corpora take turns, as an evaluation may not read all.
+    """
+    parts = [
+        tf.data.Dataset.from_tensor_slices(
+            [file.path for file in files]
+        ).flat_map(read_records)
+        for files in corpora
+    ]
+    if len(parts) == 1:
+        return parts[0]
+    turns = tf.data.Dataset.range(len(parts)).repeat()
+    return tf.data.Dataset.choose_from_datasets(
+        parts, turns, stop_on_empty_dataset=False
+    )
 
 
 def shuffled_groups(
@@ -49,6 +65,71 @@ def shuffled_groups(
       different for each group of all epochs.
     """
     return _shuffled_buffers(files, key, first_record).flat_map(_groups)
+
+
+@dataclasses.dataclass(frozen=True)
+class CorpusFiles:
+    """The files of a corpus, and its part of a mixture.
+
+    Attributes:
+      files: the files.
+      quota: records of the corpus in each `GROUP_RECORDS` of the mixture.
+    """
+
+    files: Sequence[RecordFile]
+    quota: int
+
+
+def mixed_groups(
+    corpora: Sequence[CorpusFiles], key: tf.Tensor, first_record: int
+) -> tf.data.Dataset:
+    """Returns the records of several corpora, so many of each in a group.
+
+    Each corpus is read as `shuffled_groups` reads it, in epochs of its own. So
+    the place in each follows from that in the mixture.
+
+    Args:
+      corpora: the corpora, whose quotas add up to `GROUP_RECORDS`; or one,
+        which is read alone.
+      key: see `shuffled_groups`.
+      first_record: likewise.
+
+    Returns:
+      See `shuffled_groups`; groups have `GROUP_RECORDS` records.
+    """
+    if len(corpora) == 1:
+        return shuffled_groups(corpora[0].files, key, first_record)
+    first_group, rest = divmod(first_record, GROUP_RECORDS)
+    parts = tuple(
+        shuffled_groups(
+            corpus.files,
+            tf.random.experimental.stateless_fold_in(
+                key, tf.constant(number, tf.int64)
+            ),
+            first_group * corpus.quota,
+        )
+        .map(lambda group: group["records"][group["first"] :])
+        .rebatch(corpus.quota, drop_remainder=True)
+        for number, corpus in enumerate(corpora)
+    )
+    # Of none of the corpora.
+    mixture_key = tf.random.experimental.stateless_fold_in(
+        key, tf.constant(-1, tf.int64)
+    )
+
+    def mix(
+        number: tf.Tensor, records: tuple[tf.Tensor, ...]
+    ) -> dict[str, tf.Tensor]:
+        first = tf.where(number == first_group, rest, 0)
+        return {
+            "records": shuffle(tf.concat(records, 0), mixture_key, number),
+            "first": tf.cast(first, tf.int64),
+            "seed": tf.random.experimental.stateless_fold_in(
+                mixture_key, number
+            ),
+        }
+
+    return tf.data.Dataset.zip(parts).enumerate(first_group).map(mix)
 
 
 def _groups(buffer: Mapping[str, tf.Tensor]) -> tf.data.Dataset:

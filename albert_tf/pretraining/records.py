@@ -9,7 +9,7 @@ import hashlib
 import itertools
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,10 +17,24 @@ import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.files import PathPatterns, split_patterns
+from albert_tf.files import PathPatterns
+from albert_tf.pretraining.corpora import (
+    Corpus,
+    find_corpora,
+    find_splits,
+    quotas_of,
+)
 from albert_tf.pretraining.dynamic_examples import ExampleSettings
-from albert_tf.pretraining.manifest import SPLITS, find_manifest
-from albert_tf.pretraining.record_batches import masked_batches, text_batches
+from albert_tf.pretraining.manifest import (
+    SPLITS,
+    find_any_manifest,
+    without_mixtures,
+)
+from albert_tf.pretraining.record_batches import (
+    Reading,
+    masked_batches,
+    text_batches,
+)
 from albert_tf.pretraining.record_checks import (
     BAD_RECORDS,
     PARSE_ERRORS,
@@ -33,11 +47,13 @@ from albert_tf.pretraining.record_files import (
     Sample,
     check_one_format,
     check_one_vocabulary,
-    find_record_files,
-    sample_records,
+    common_lengths,
+    sample_files,
 )
+from albert_tf.pretraining.record_order import GROUP_RECORDS
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.tokenizer_files import load_tokenizer
+from albert_tf.training.input import WHOLE, HostShare
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,6 +67,7 @@ class Records:
       max_seq_length: tokens of a record.
       max_predictions_per_seq: predictions of a record.
       manifest: manifest of the first file; None for records of other origin.
+      corpora: the corpora that training mixes by weight, if there are several.
     """
 
     split: str
@@ -59,6 +76,7 @@ class Records:
     max_seq_length: int
     max_predictions_per_seq: int
     manifest: Mapping[str, Any] | None = None
+    corpora: tuple[Corpus, ...] = ()
 
     @property
     def _settings(self) -> Mapping[str, Any]:
@@ -104,6 +122,7 @@ class Records:
             file.manifest or os.path.basename(file.path)
             for file in self.files[self.split]
         ]
+        contents += [[corpus.name, corpus.weight] for corpus in self.corpora]
         text = json.dumps(contents, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -174,8 +193,10 @@ class Records:
         training: bool = True,
         split: str | None = None,
         model: AlbertConfig | None = None,
+        reading_groups: int = 1,
+        share: HostShare = WHOLE,
     ) -> tf.data.Dataset:
-        """Returns batches, from an example on; see `pretraining_dataset`.
+        """Returns batches, or a host's rows of them; see `pretraining_dataset`.
 
         A record with values that the model cannot be trained on is an error of
         TensorFlow, which `explained_errors` explains.
@@ -187,22 +208,29 @@ class Records:
             if value < least:
                 raise InputError(f"{name}={value} must be at least {least}")
         split = split or self.split
+        files = self.files_of_corpora(split)
         limits = self._limits(split, model)
-        first = first_example + start_step * global_batch_size
-        order = {"seed": seed, "first_example": first, "training": training}
+        reading = Reading(
+            list(files.values()),
+            quotas_of(self.corpora, GROUP_RECORDS),
+            global_batch_size,
+            seed,
+            first_example + start_step * global_batch_size,
+            training,
+            reading_groups,
+            share,
+        )
+        if training:
+            reading.check_groups()
         if isinstance(limits, TextLimits):
             assert self.manifest is not None  # Text is read only with one.
             assert self.tokenizer is not None
             settings = ExampleSettings.from_manifest(
                 self.manifest["settings"], self.tokenizer
             )
-            batches = text_batches(
-                self.files[split], global_batch_size, limits, settings, **order
-            )
+            batches = text_batches(reading, limits, settings)
         else:
-            batches = masked_batches(
-                self.files[split], global_batch_size, limits, **order
-            )
+            batches = masked_batches(reading, limits)
         options = tf.data.Options()
         options.deterministic = True
         # Workers share the rows of batches, not the files.
@@ -210,6 +238,32 @@ class Records:
             tf.data.experimental.AutoShardPolicy.OFF
         )
         return batches.prefetch(tf.data.AUTOTUNE).with_options(options)
+
+    def describe_mixture(self, examples: int) -> str:
+        """Returns a line on shares and epochs of the corpora.
+
+        Args:
+          examples: records of the run.
+        """
+        parts = []
+        quotas = quotas_of(self.corpora, GROUP_RECORDS)
+        for (name, files), quota in zip(
+            self.files_of_corpora("train").items(), quotas, strict=True
+        ):
+            share = quota / GROUP_RECORDS
+            records = sum(file.num_records for file in files)
+            parts.append(
+                f"{name} {share:.1%}, {records:,} records, "
+                f"{examples * share / records:.2f} epochs"
+            )
+        return "; ".join(parts)
+
+    def files_of_corpora(self, split: str) -> dict[str, list[RecordFile]]:
+        """Returns the files of a split by corpus; "" where none are mixed."""
+        files: dict[str, list[RecordFile]] = {}
+        for file in self.files[split]:
+            files.setdefault(file.corpus, []).append(file)
+        return files
 
     def _limits(
         self, split: str, model: AlbertConfig | None
@@ -282,7 +336,8 @@ def open_records(
 
     Args:
       patterns: folders of `create_pretraining_data`, record files or glob
-        patterns, separated by commas or as a list.
+        patterns, separated by commas or as a list; or corpora that training
+        mixes, each as NAME=WEIGHT:PATTERN.
       split: the split of folders to read, "train" or "heldout".
       heldout: open the held-out split of the folders as well, if the first of
         them has one.
@@ -294,61 +349,22 @@ def open_records(
     """
     if split not in SPLITS:
         raise InputError(f"split={split!r} must be one of {', '.join(SPLITS)}")
-    patterns = split_patterns(patterns)
-    manifest_in = functools.cache(find_manifest)  # Each is read once.
-    files = {split: find_record_files(patterns, split, manifest_in)}
+    any_in = functools.cache(find_any_manifest)  # Each is read once.
+
+    def manifest_in(folder: str) -> dict[str, Any] | None:
+        return without_mixtures(any_in(folder), folder)
+
+    corpora = find_corpora(patterns, any_in)
+    files = find_splits(patterns, corpora, split, heldout, manifest_in)
     manifest = files[split][0].manifest
-    if heldout and manifest and "heldout" in manifest["splits"]:
-        # Patterns of files have no split: they all are for training.
-        folders = [path for path in patterns if tf.io.gfile.isdir(path)]
-        if folders:
-            files["heldout"] = find_record_files(
-                folders, "heldout", manifest_in
-            )
     check_one_vocabulary(itertools.chain(*files.values()))
     for split_files in files.values():
         check_one_format(split_files)
     samples: dict[str, Sample] = {}
     for split_files in files.values():
-        samples |= _inspect(split_files)
-    lengths = _common_lengths(samples)
-    return Records(split, files, samples, *lengths, manifest)
-
-
-def _inspect(files: Sequence[RecordFile]) -> dict[str, Sample]:
-    """Samples one file of each manifest, and each file without one."""
-    samples: dict[str, Sample] = {}
-    manifests: list[dict[str, Any] | None] = []
-    for file in files:
-        if file.manifest and file.manifest in manifests:
-            continue
-        sample = sample_records(file)
-        if sample is not None:
-            samples[file.path] = sample
-            manifests.append(file.manifest)
-    if not samples:
-        raise InputError(
-            f"records {files[0].path} (first of {len(files)} files): the files "
-            "hold no record"
-        )
-    return samples
-
-
-def _common_lengths(samples: Mapping[str, Sample]) -> tuple[int, int]:
-    """Returns tokens and predictions, which must be those of all samples."""
-    first = next(iter(samples.values()))
-    for path, sample in samples.items():
-        for field, name in (
-            ("max_seq_length", "tokens"),
-            ("max_predictions_per_seq", "predictions"),
-        ):
-            size, expected = getattr(sample, field), getattr(first, field)
-            if size != expected:
-                raise InputError(
-                    f"records {path}: {size} {name} a record, not {expected} "
-                    "like the others; make all data with the same settings"
-                )
-    return first.max_seq_length, first.max_predictions_per_seq
+        samples |= sample_files(split_files)
+    lengths = common_lengths(samples)
+    return Records(split, files, samples, *lengths, manifest, corpora)
 
 
 def pretraining_dataset(

@@ -11,6 +11,7 @@ from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.pretraining.config import PretrainConfig
 from albert_tf.pretraining.phase_records import PhaseRecords
 from albert_tf.pretraining.records import Records
+from albert_tf.training.input import share_of_process
 from albert_tf.training.trainer import TrainingResult
 
 # Metric -> its baseline, and the words printed for that.
@@ -59,7 +60,17 @@ def start_summary(
         changes = [f"; {name}={x}" for name, x in phase.changes.items()]
         rows[f"records{which}"] = _describe_records(phase.records)
         rows[f"records{which}"] += "".join(changes)
+        if phase.records.corpora:
+            steps = phase.end - phase.first_step
+            examples = steps * phase.config.train_batch_size
+            rows[f"mixture{which}"] = phase.records.describe_mixture(examples)
         rows[f"batch{which}"] = _describe_batch(phase, replicas)
+    hosts = share_of_process(strategy).hosts
+    if config.reading_groups % hosts:
+        rows["reading"] = (
+            f"each of {hosts} hosts reads all files; with --reading_groups="
+            f"{hosts} each would read its own"
+        )
     rows |= {
         "training": f"{config.num_train_steps:,} steps of {config.optimizer}, "
         f"{config.schedule} schedule, highest rate "

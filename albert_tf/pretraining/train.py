@@ -19,6 +19,7 @@ from albert_tf.files import writing
 from albert_tf.models.flops import pretraining_step_flops
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.pretraining.config import Metric, PretrainConfig
+from albert_tf.pretraining.corpora import patterns_of
 from albert_tf.pretraining.initial_weights import (
     REPORT_FILE,
     InitialWeights,
@@ -41,6 +42,7 @@ from albert_tf.training.distribution import (
     set_precision,
 )
 from albert_tf.training.evaluation import Evaluator
+from albert_tf.training.input import HostShare, SharedBatches
 from albert_tf.training.optimizers import make_optimizer
 from albert_tf.training.phases import TrainingPhase
 from albert_tf.training.run_folder import FILE, open_run_folder, read_settings
@@ -80,7 +82,10 @@ def pretrain(
     for stretch in config.stretches():
         check_tpu_run(
             config.tpu,
-            {"input": stretch.config.input, "output": config.output},
+            {
+                "input": patterns_of(stretch.config.input),
+                "output": config.output,
+            },
             precision=config.precision,
             jit_compile=config.jit_compile,
         )
@@ -293,18 +298,20 @@ def _training_phase(
     """Returns a phase as the trainer takes it."""
     config, records = phase.config, phase.records
 
-    def batches(first: int) -> tf.data.Dataset:
+    def read(first: int, share: HostShare) -> tf.data.Dataset:
         return records.dataset(
             config.train_batch_size,
             seed=config.seed,
             start_step=first,
             first_example=phase.first_example,
             model=config.architecture,
+            reading_groups=config.reading_groups,
+            share=share,
         )
 
     return TrainingPhase(
         phase.first_step,
-        batches,
+        SharedBatches(read, config.reading_groups),
         loss,
         config.gradient_accumulation_steps,
         pretraining_step_flops(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -25,18 +27,66 @@ def shuffle(values: tf.Tensor, seed: tf.Tensor, number) -> tf.Tensor:
     return tf.gather(values, tf.argsort(keys, stable=True))
 
 
+@dataclasses.dataclass(frozen=True)
+class HostShare:
+    """The part of the rows of every batch that one of several hosts feeds."""
+
+    host: int = 0
+    hosts: int = 1
+
+
+WHOLE = HostShare()
+
+
+# Returns a host's rows of all batches; None if it cannot read them alone.
+RowsOfHost = Callable[[HostShare], tf.data.Dataset | None]
+
+# Global batches, and what hosts read of them.
+Batches = tuple[tf.data.Dataset, RowsOfHost]
+
+
+@dataclasses.dataclass(frozen=True)
+class SharedBatches:
+    """Batches of which several hosts can each read their own rows alone.
+
+    It is called as other functions that return datasets are.
+
+    Attributes:
+      read: returns the global batches from a given number on, or a host's rows
+        of them.
+      groups: the equal parts of each batch that are read independently; a host
+        can read whole ones only.
+    """
+
+    read: Callable[[int, HostShare], tf.data.Dataset]
+    groups: int
+
+    def __call__(self, first: int) -> tf.data.Dataset:
+        """Returns the global batches from a given number on."""
+        return self.read(first, WHOLE)
+
+    def of_host(
+        self, share: HostShare
+    ) -> Callable[[int], tf.data.Dataset] | None:
+        """Returns what reads a host's rows; None if it cannot alone."""
+        if self.groups % share.hosts:
+            return None
+        return lambda first: self.read(first, share)
+
+
 def distribute(
     strategy: tf.distribute.Strategy,
     dataset: tf.data.Dataset,
     *,
     endless: bool = False,
+    rows_of_host: RowsOfHost | None = None,
 ) -> Any:
     """Distributes a dataset of global batches.
 
     Replica r of N gets examples `r * batch // N` to `(r + 1) * batch // N` of
     every batch, in this order with every strategy. TensorFlow by itself shards
     by files if it finds any, so several workers would see other batches than
-    one. Every worker reads the whole dataset.
+    one. Every worker reads the whole dataset, unless it can read its own rows.
 
     Args:
       strategy: any synchronous strategy.
@@ -45,6 +95,7 @@ def distribute(
       endless: declare that no batch is the last one; to read beyond a last
         one is a `FailedPreconditionError`. Without this, the workers add up a
         number for each batch, to agree on which is the last.
+      rows_of_host: see `RowsOfHost`.
 
     Returns:
       An iterable of arguments for `strategy.run`.
@@ -58,9 +109,19 @@ def distribute(
 
     if strategy.num_replicas_in_sync == 1:
         return strategy.experimental_distribute_dataset(declared(dataset))
-    return strategy.distribute_datasets_from_function(
-        lambda context: declared(slices_of_host(dataset, context))
-    )
+
+    def slices(context: tf.distribute.InputContext) -> tf.data.Dataset:
+        hosts = context.num_input_pipelines
+        rows = None
+        if rows_of_host is not None and hosts > 1:
+            rows = rows_of_host(HostShare(context.input_pipeline_id, hosts))
+        if rows is None:
+            return declared(slices_of_host(dataset, context))
+        replicas = context.num_replicas_in_sync // hosts
+        here = tf.distribute.InputContext(1, 0, replicas)
+        return declared(slices_of_host(rows, here))
+
+    return strategy.distribute_datasets_from_function(slices)
 
 
 def slices_of_host(
@@ -148,7 +209,7 @@ def slice_size(batch_size: int, replicas: int, accumulation: int) -> int:
 
 
 def check_batches(
-    dataset: tf.data.Dataset,
+    data: Batches,
     batches: int,
     accumulation: int,
     strategy: tf.distribute.Strategy,
@@ -156,7 +217,7 @@ def check_batches(
     """Checks training data, and reads the first batch.
 
     Args:
-      dataset: global batches.
+      data: global batches, and what hosts read of them.
       batches: the number of batches that will be read.
       accumulation: micro-batches of a replica.
       strategy: the strategy of the run.
@@ -166,9 +227,12 @@ def check_batches(
         slices, or are too few. If TensorFlow cannot count them, that is found
         only when they end.
     """
+    dataset, rows_of_host = data
     slice_size(
         static_batch_size(dataset), strategy.num_replicas_in_sync, accumulation
     )
+    rows = rows_of_host(share_of_process(strategy))
+    dataset = dataset if rows is None else rows
     found = int(dataset.cardinality())
     if found < 0:  # Infinite or unknown.
         found = batches if any(True for _ in dataset.take(1)) else 0
@@ -177,3 +241,14 @@ def check_batches(
             f"the training data have {found} batches, fewer than the {batches} "
             "steps to do; repeat the dataset or lower num_train_steps"
         )
+
+
+def share_of_process(strategy: tf.distribute.Strategy) -> HostShare:
+    """Returns which of the workers this process is; one controls a TPU pod."""
+    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        return WHOLE
+    resolver = strategy.cluster_resolver
+    cluster = resolver.cluster_spec().as_dict()
+    chiefs, workers = (len(cluster.get(x, ())) for x in ("chief", "worker"))
+    before = chiefs if resolver.task_type == "worker" else 0
+    return HostShare(before + resolver.task_id, chiefs + workers)

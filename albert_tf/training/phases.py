@@ -12,7 +12,13 @@ import tensorflow as tf
 from albert_tf.errors import InputError
 from albert_tf.training.checkpoints import Rollback
 from albert_tf.training.divergence import Divergence, batches_from
-from albert_tf.training.input import distribute, slice_size
+from albert_tf.training.input import (
+    Batches,
+    HostShare,
+    SharedBatches,
+    distribute,
+    slice_size,
+)
 from albert_tf.training.logging import Interval
 from albert_tf.training.loss import Loss
 from albert_tf.training.train_step import TrainStep, make_train_loop
@@ -33,7 +39,8 @@ class TrainingPhase:
       first_step: updates done before it.
       dataset_fn: returns the global batches of the phase from a given number
         (from 0) on: of a fixed size, and enough of them. Update `first_step +
-        k` has batch k, or a later one if rollbacks have skipped some.
+        k` has batch k, or a later one if rollbacks have skipped some. With
+        `SharedBatches` each of several hosts reads its own rows.
       loss: the loss and its metrics.
       gradient_accumulation_steps: micro-batches of a replica.
       flops_per_example: operations of the matrix products for an example,
@@ -48,15 +55,23 @@ class TrainingPhase:
     flops_per_example: int | None = None
     name: str = ""
 
-    def batches(
-        self, update: int, rollbacks: Iterable[Rollback]
-    ) -> tf.data.Dataset:
+    def batches(self, update: int, rollbacks: Iterable[Rollback]) -> Batches:
         """Returns the batches of the updates from `update` (of the run) on."""
-        return batches_from(
-            lambda number: self.dataset_fn(number - self.first_step),
-            update,
-            rollbacks,
-        )
+
+        def after_rollbacks(
+            read: Callable[[int], tf.data.Dataset],
+        ) -> tf.data.Dataset:
+            return batches_from(
+                lambda number: read(number - self.first_step), update, rollbacks
+            )
+
+        def rows_of_host(share: HostShare) -> tf.data.Dataset | None:
+            if not isinstance(self.dataset_fn, SharedBatches):
+                return None
+            read = self.dataset_fn.of_host(share)
+            return None if read is None else after_rollbacks(read)
+
+        return after_rollbacks(self.dataset_fn), rows_of_host
 
 
 class PhaseSequence:
@@ -146,9 +161,17 @@ class PhaseLoop:
         )
         self._run = make_train_loop(strategy, self._train_step, schedule)
 
-    def read(self, dataset: tf.data.Dataset) -> None:
+    def read(self, data: Batches) -> None:
         """Goes on with the first of these batches."""
-        self._iterator = iter(distribute(self._strategy, dataset, endless=True))
+        dataset, rows_of_host = data
+        self._iterator = iter(
+            distribute(
+                self._strategy,
+                dataset,
+                endless=True,
+                rows_of_host=rows_of_host,
+            )
+        )
         self._interval = Interval(self._batch_size)
 
     def run(self, step: int, end: int) -> tuple[np.ndarray, float]:

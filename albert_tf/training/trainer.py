@@ -30,7 +30,7 @@ from albert_tf.training.divergence import (
     find_divergence,
     roll_back,
 )
-from albert_tf.training.input import check_batches, static_batch_size
+from albert_tf.training.input import Batches, check_batches, static_batch_size
 from albert_tf.training.interruption import LaunchLength, graceful_stop
 from albert_tf.training.logging import RunLog, read_metrics
 from albert_tf.training.loss import Loss
@@ -290,27 +290,27 @@ class Trainer:
             return self._evaluate_at(step, saved=True)
         return {}
 
-    def _batches_from(self, step: int, phase: TrainingPhase) -> tf.data.Dataset:
+    def _batches_from(self, step: int, phase: TrainingPhase) -> Batches:
         rollbacks = self._checkpoints.rollbacks if self._checkpoints else ()
         return phase.batches(step, rollbacks)
 
     def _enter_phase(self, step: int) -> int:
         """Reads the batches from a step on; returns the end of its phase."""
         phase, end = self._phases.at(step)
-        dataset = self._batches_from(step, phase)
+        data = self._batches_from(step, phase)
         # Traced once, however often a divergence restarts the data.
         if self._loop is None or self._loop.phase is not phase:
             self._loop = None  # Frees its data and compiled step.
             self._loop = PhaseLoop(
                 phase,
-                static_batch_size(dataset),
+                static_batch_size(data[0]),
                 self._strategy,
                 self._schedule,
                 self._make_train_step,
             )
             # Its steps have another length.
             self._launch = LaunchLength(self._config.steps_per_loop)
-        self._loop.read(dataset)
+        self._loop.read(data)
         if len(self._phases) > 1:
             self._log.note(self._phases.describe(step))
         return end

@@ -104,10 +104,6 @@ def test_opening_looks_at_each_file_once(folder, monkeypatch):
     count(manifest, "read_bytes")
     count(record_files, "sample_records")
     count(record_files, "count_records")
-    monkeypatch.setattr(
-        "albert_tf.pretraining.records.sample_records",
-        record_files.sample_records,
-    )
     records = open_records(folder, heldout=True)
     records.check_model(FITTING)
     for step in (0, 3):  # The second is a rollback.

@@ -1,0 +1,222 @@
+"""Corpora that are mixed by weight, and hosts that read their own files."""
+
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.pretraining import record_batches, record_order, records
+from albert_tf.pretraining.corpora import parse_corpora, patterns_of, quotas_of
+from albert_tf.pretraining.records import open_records
+from albert_tf.training.input import HostShare, slices_of_host
+
+SIZE = 12
+
+
+@pytest.mark.parametrize(
+    ("patterns", "expected"),
+    [
+        ("a=0.7:x/*.txt,b=0.3:y", [("a", 0.7, "x/*.txt"), ("b", 0.3, "y")]),
+        ("a=7:gs://x/k=1:2/*,b=3:y", [("a", 0.7, "gs://x/k=1:2/*"), None]),
+        ("wiki-en_2=1:x", [("wiki-en_2", 1.0, "x")]),
+        (["a=1:x,y", "b=1:z"], [("a", 0.5, "x,y"), ("b", 0.5, "z")]),
+        (r"a=1e-1:C:\text\k=v.txt", [("a", 1.0, r"C:\text\k=v.txt")]),
+        ("x/*.txt", []),
+        ("gs://bucket/k=1:2/x", []),
+        ("folder/k=1:2", []),
+        (r"C:\k=1:2", []),
+        ("k=v,x", []),
+    ],
+)
+def test_names_and_weights(patterns, expected):
+    found = parse_corpora(patterns)
+    assert len(found) == len(expected)
+    for corpus, wanted in zip(found, expected, strict=True):
+        if wanted:
+            assert (corpus.name, corpus.pattern) == wanted[::2]
+            assert corpus.weight == pytest.approx(wanted[1])
+    if not expected:
+        assert patterns_of(patterns) == patterns.split(",")
+
+
+def test_a_path_that_looks_like_a_corpus(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a=1:x").touch()
+    assert parse_corpora("a=1:x") == ()
+
+
+@pytest.mark.parametrize(
+    ("patterns", "message"),
+    [
+        ("a=0.7:x,y", "'y' has no name and weight"),
+        ("x,a=0.7:y", "'x' has no name and weight"),
+        ("a=1:x,a=1:y", "a corpus 'a' already"),
+        ("a=0:x", "the weight '0' must be a number above 0"),
+        ("a=-1:x,b=1:y", "the weight '-1' must be"),
+        ("a=nan:x", "the weight 'nan' must be"),
+        ("a=inf:x", "the weight 'inf' must be"),
+        ("a=:x", "the weight '' must be"),
+        ("a=much:x", "the weight 'much' must be"),
+        ("=1:x", "the name '' must be"),
+        ("..=1:x", "the name '..' must be"),
+        ("a b=1:x", "the name 'a b' must be"),
+    ],
+)
+def test_corpora_that_are_refused(patterns, message):
+    with pytest.raises(InputError, match=message):
+        parse_corpora(patterns)
+
+
+@pytest.mark.parametrize(
+    ("weights", "quotas"),
+    [
+        ((1, 1, 1), [342, 341, 341]),
+        ((0.7, 0.3), [717, 307]),
+        ((1000, 1), [1023, 1]),
+        ((5,), [1024]),
+    ],
+)
+def test_quotas(weights, quotas):
+    corpora = parse_corpora([f"c{i}={w}:x" for i, w in enumerate(weights)])
+    assert quotas_of(corpora, 1024) == quotas
+
+
+def test_a_weight_for_less_than_one_record():
+    with pytest.raises(InputError, match="corpus b: a share of 0.0001"):
+        quotas_of(parse_corpora("a=9999:x,b=1:y"), 1024)
+
+
+@pytest.fixture
+def small_parts(monkeypatch):
+    monkeypatch.setattr(record_order, "SHUFFLE_BUFFER", 64)
+    for module in (record_batches, record_order, records):
+        monkeypatch.setattr(module, "GROUP_RECORDS", 20)
+
+
+@pytest.fixture(params=["static", "dynamic"])
+def folders(create, corpus, request, small_parts):
+    """Data of two corpora with other texts, of unequal size."""
+    settings = {"masking": request.param, "heldout_fraction": 0.2}
+    return [
+        create(name, input=f"{corpus}/{files}", **settings)[0]
+        for name, files in (("wiki", "a.txt"), ("books", "b.txt.gz"))
+    ]
+
+
+def texts_of(batch):
+    """Returns the sorted tokens of every row before it was masked."""
+    ids = batch["input_word_ids"].copy()
+    rows, slots = np.nonzero(batch["masked_lm_weights"])
+    columns = batch["masked_lm_positions"][rows, slots]
+    ids[rows, columns] = batch["masked_lm_ids"][rows, slots]
+    return [tuple(sorted(row)) for row in ids]
+
+
+def batches_of(opened, count, **settings):
+    dataset = opened.dataset(SIZE, seed=3, **settings)
+    return list(dataset.take(count).as_numpy_iterator())
+
+
+def assert_equal(first, second):
+    for one, other in zip(first, second, strict=True):
+        for name in one:
+            np.testing.assert_array_equal(one[name], other[name], name)
+
+
+def test_every_group_has_its_share_of_each_corpus(folders):
+    wiki, books = folders
+    opened = open_records(f"wiki=3:{wiki},books=1:{books}", heldout=True)
+    first = {
+        text
+        for batch in open_records(wiki).dataset(9, training=False)
+        for text in texts_of({k: v.numpy() for k, v in batch.items()})
+    }
+    rows = [
+        text in first for b in batches_of(opened, 50) for text in texts_of(b)
+    ]
+    groups = np.array(rows).reshape(-1, 20)
+    assert (groups.sum(axis=1) == 15).all()
+    assert len({tuple(group) for group in groups}) > 10  # shuffled
+    # Each corpus in epochs of its own.
+    total = sum(f.num_records for f in open_records(books).files["train"])
+    seen = [
+        text
+        for batch in batches_of(opened, 8 * total // SIZE)
+        for text in texts_of(batch)
+        if text not in first
+    ]
+    whole_groups = -(-total // 5) * 5
+    assert set(seen[:whole_groups]) == set(seen)
+    # Held-out records of the corpora take turns.
+    assert {file.corpus for file in opened.files["heldout"]} == {
+        "wiki",
+        "books",
+    }
+    line = opened.describe_mixture(4 * total)
+    assert f"books 25.0%, {total:,} records, 1.00 epochs" in line
+
+
+@pytest.mark.parametrize("start", [1, 5, 33])
+def test_a_mixture_resumes(folders, start):
+    wiki, books = folders
+    opened = open_records(f"wiki=0.6:{wiki},books=0.4:{books}")
+    whole = batches_of(opened, 40)
+    rest = batches_of(opened, 40 - start, start_step=start)
+    assert_equal(rest, whole[start:])
+    other = open_records(f"wiki=0.5:{wiki},books=0.5:{books}")
+    assert other.identity != opened.identity != open_records(wiki).identity
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+def test_hosts_read_their_own_files(folders, mixed):
+    wiki, books = folders
+    patterns = f"wiki=1:{wiki},books=1:{books}" if mixed else str(wiki)
+    opened = open_records(patterns)
+    # Three shards: groups of one file each.
+    settings = {"reading_groups": 3}
+    whole = batches_of(opened, 30, **settings)
+    for start in (0, 13):
+        part = batches_of(opened, 30 - start, start_step=start, **settings)
+        assert_equal(part, whole[start:])
+    files = list(itertools.chain(*opened.files_of_corpora("train").values()))
+    moved = {file.path: file.path + ".away" for file in files}
+    rows = []
+    for host in range(3):
+        own = [file.path for file in files if f"-0000{host}-of" in file.path]
+        away = set(moved) - set(own)
+        for path in away:
+            tf.io.gfile.rename(path, moved[path])
+        dataset = opened.dataset(
+            SIZE, seed=3, share=HostShare(host, 3), **settings
+        )
+        assert dataset.element_spec["input_word_ids"].shape == (4, 64)
+        # Two replicas a host.
+        slices = slices_of_host(dataset, tf.distribute.InputContext(1, 0, 2))
+        rows.append(list(slices.take(60).as_numpy_iterator()))
+        for path in away:
+            tf.io.gfile.rename(moved[path], path)
+    for step, batch in enumerate(whole):
+        parts = [x for host in rows for x in host[2 * step : 2 * step + 2]]
+        joined = {
+            name: np.concatenate([part[name] for part in parts])
+            for name in batch
+        }
+        assert_equal([joined], [batch])
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [(5, "must divide the batch of 12"), (4, "is too many for the 3 files")],
+)
+def test_reading_groups_that_are_refused(create, groups, message):
+    folder, _ = create()
+    with pytest.raises(InputError, match=message):
+        open_records(folder).dataset(SIZE, reading_groups=groups)
+
+
+def test_a_file_in_two_corpora(create):
+    folder, _ = create()
+    with pytest.raises(InputError, match="in the corpora a and b"):
+        open_records(f"a=1:{folder},b=1:{folder}/pretraining-*")
