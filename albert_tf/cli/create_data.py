@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from albert_tf.cli.flags import CommandFlags
 from albert_tf.pretraining.data_config import PretrainingDataConfig
@@ -41,6 +42,7 @@ def main(flags: CommandFlags) -> None:
     """Makes the data that the flags describe."""
     # Imported here: help and wrong flags need not wait for TensorFlow.
     from albert_tf.pretraining.create_data import create_pretraining_data
+    from albert_tf.pretraining.manifest import read_manifest
     from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 
     text = flags.build(TokenizerFlags)
@@ -54,6 +56,18 @@ def main(flags: CommandFlags) -> None:
     )
     config = flags.build(PretrainingDataConfig, tokenizer=tokenizer)
     manifest = create_pretraining_data(config, progress=sys.stderr.isatty())
+    if "corpora" in manifest:
+        for corpus in manifest["corpora"]:
+            folder = os.path.join(config.output, corpus["name"])
+            print(f"{corpus['name']}, {corpus['weight']:.1%} of a mixture:")
+            _describe(read_manifest(folder))
+    else:
+        _describe(manifest)
+    print(f"wrote {config.output}")
+
+
+def _describe(manifest: Mapping[str, Any]) -> None:
+    """Prints what a data set holds, and warns of text that it lacks."""
     for line in describe_oddities(manifest["oddities"]):
         print(line)
     for split, description in manifest["splits"].items():
@@ -75,4 +89,3 @@ def main(flags: CommandFlags) -> None:
                 "nearly all, and a longer --max_seq_length more",
                 file=sys.stderr,
             )
-    print(f"wrote {config.output}")

@@ -29,6 +29,7 @@ from albert_tf.pretraining.block_worker import (
     SPLIT_TAGS,
     BlockRecords,
 )
+from albert_tf.pretraining.corpora import parse_corpora
 from albert_tf.pretraining.data_config import PretrainingDataConfig
 from albert_tf.pretraining.job import Job
 from albert_tf.pretraining.manifest import (
@@ -41,6 +42,7 @@ from albert_tf.pretraining.manifest import (
     package_versions,
     shard_names,
 )
+from albert_tf.pretraining.mixture import create_mixture
 from albert_tf.pretraining.shards import (
     MOST_FRAMING,
     num_writers,
@@ -89,6 +91,9 @@ def create_pretraining_data(
     it, and the next run with the same settings and inputs goes on from there,
     to the same bytes.
 
+    Text of several corpora, `NAME=WEIGHT:PATTERN,...`, makes a folder of this
+    kind for each, and a manifest of them in the output folder.
+
     Args:
       config: the settings.
       progress: show a progress bar on stderr.
@@ -96,7 +101,8 @@ def create_pretraining_data(
     Returns:
       The manifest: settings, tokenizer, inputs, per split the files, counts,
       label counts, padding and effective masking rate, and the accuracy of
-      always guessing the most frequent training label.
+      always guessing the most frequent training label. Of several corpora: see
+      `build_mixture_manifest`.
 
     Raises:
       InputError: an input or the output folder cannot be used, or a split
@@ -109,6 +115,10 @@ def create_pretraining_data(
 def _create(
     config: PretrainingDataConfig, limits: Limits, progress: bool = False
 ) -> dict[str, Any]:
+    if corpora := parse_corpora(config.input):
+        return create_mixture(
+            config, corpora, lambda part: _create(part, limits, progress)
+        )
     files = find_text_files(config.input)
     folder = local_path(config.output)
     units = list(make_units(files, limits))

@@ -66,7 +66,8 @@ class TextConfig(ReadingConfig):
     input: str | os.PathLike[str] | Sequence[str] = dataclasses.field(
         metadata=described(
             "Text files: glob patterns separated by commas; .gz, .bz2 and .zst "
-            "are unpacked.",
+            "are unpacked. create-data: also NAME=WEIGHT:PATTERN,... for "
+            "corpora that training mixes.",
             on_resume="not_recorded",
         )
     )

@@ -304,6 +304,41 @@ def package_versions() -> dict[str, str]:
     }
 
 
+def build_mixture_manifest(
+    weights: Mapping[str, float], manifests: Mapping[str, dict[str, Any]]
+) -> dict[str, Any]:
+    """Returns the manifest of several corpora.
+
+    Args:
+      weights: name -> share of the records that training reads.
+      manifests: name -> manifest in the corpus's folder, which has that name.
+
+    Returns:
+      For each corpus name, weight, documents and tokens of all its text,
+      records, and record files as paths below the mixture's folder.
+    """
+    corpora = []
+    for name, weight in weights.items():
+        splits = manifests[name]["splits"].values()
+        counts = {
+            key: sum(split["counts"][count] for split in splits)
+            for key, count in (
+                ("documents", "documents"),
+                ("tokens", "tokens"),
+                ("records", "instances"),
+            )
+        }
+        files = [
+            f"{name}/{file['name']}"
+            for split in splits
+            for file in split["files"]
+        ]
+        corpora.append(
+            {"name": name, "weight": weight, **counts, "files": files}
+        )
+    return {"format": _MIXTURE_FORMAT, "version": _VERSION, "corpora": corpora}
+
+
 def describe_split(
     files: list[dict[str, object]],
     counts: collections.Counter[str],

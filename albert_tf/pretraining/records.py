@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import functools
@@ -170,15 +171,28 @@ class Records:
           for pairs, `sop_chance` or `nsp_chance` (always the more frequent
           order); nothing without a manifest that has the split.
         """
-        if self.manifest is None:
+        split = split or self.split
+        manifests = {
+            id(file.manifest): file.manifest for file in self.files[split]
+        }
+        if None in manifests.values():
             return {}
-        statistics = self.manifest["splits"].get(split or self.split)
-        if statistics is None:
-            return {}
-        scores = {"mlm_unigram_accuracy": statistics["constant_guess_accuracy"]}
+        statistics = [
+            manifest["splits"][split]
+            for manifest in manifests.values()
+            if manifest is not None
+        ]
+        accuracies = [each["constant_guess_accuracy"] for each in statistics]
+        scores = {"mlm_unigram_accuracy": accuracies[0]}
+        if len(statistics) > 1:
+            predictions = [each["counts"]["predictions"] for each in statistics]
+            mean = float(np.average(accuracies, weights=predictions))
+            scores["mlm_unigram_accuracy"] = mean
         if self.pair_task != "none":
-            # Orders that are drawn in training are even.
-            labels = statistics.get("labels", {"0": 1, "1": 1})
+            labels: collections.Counter[str] = collections.Counter()
+            for each in statistics:
+                # Orders that are drawn in training are even.
+                labels.update(each.get("labels", {"0": 1, "1": 1}))
             chance = max(labels.values()) / sum(labels.values())
             scores[f"{self.pair_task}_chance"] = chance
         return scores

@@ -220,3 +220,81 @@ def test_a_file_in_two_corpora(create):
     folder, _ = create()
     with pytest.raises(InputError, match="in the corpora a and b"):
         open_records(f"a=1:{folder},b=1:{folder}/pretraining-*")
+
+
+@pytest.fixture
+def make_mixture(create, corpus):
+    def make(name="mixture", **settings):
+        parts = f"wiki=3:{corpus}/a.txt,books=1:{corpus}/b.txt.gz"
+        settings = {"input": parts, "masking": "dynamic"} | settings
+        return create(name, heldout_fraction=0.2, **settings)
+
+    return make
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_create_data_makes_each_corpus_as_if_alone(
+    make_mixture, create, corpus
+):
+    folder, manifest = make_mixture()
+    settings = {"masking": "dynamic", "heldout_fraction": 0.2}
+    for part, name, pattern in zip(
+        manifest["corpora"],
+        ("wiki", "books"),
+        ("a.txt", "b.txt.gz"),
+        strict=True,
+    ):
+        alone, its = create(name, input=f"{corpus}/{pattern}", **settings)
+        assert contents(folder / name) == contents(alone)
+        splits = its["splits"].values()
+        for count in ("documents", "tokens"):
+            total = sum(split["counts"][count] for split in splits)
+            assert part[count] == total > 0
+        assert part["name"] == name
+        names = [file["name"] for split in splits for file in split["files"]]
+        assert part["files"] == [f"{name}/{file}" for file in names]
+    assert [part["weight"] for part in manifest["corpora"]] == [0.75, 0.25]
+    given = f"wiki=3:{folder}/wiki,books=1:{folder}/books"
+    one, other = (open_records(path, heldout=True) for path in (folder, given))
+    assert_equal(batches_of(one, 3), batches_of(other, 3))
+    assert one.baselines("heldout") == other.baselines("heldout")
+    assert 0 < one.baselines("heldout")["mlm_unigram_accuracy"] < 1
+    with pytest.raises(InputError, match="a mixture of corpora; name its"):
+        open_records([folder, folder / "wiki"])
+
+
+def test_a_mixture_goes_on_with_the_corpora_that_are_missing(make_mixture):
+    folder, manifest = make_mixture()
+    with pytest.raises(InputError, match="already holds a finished"):
+        make_mixture()
+    before = contents(folder / "books")
+    times = [path.stat().st_mtime_ns for path in (folder / "wiki").iterdir()]
+    # As if it had been killed while it made the second one.
+    (folder / "manifest.json").unlink()
+    tf.io.gfile.rmtree(str(folder / "books"))
+    assert make_mixture() == (folder, manifest)
+    assert contents(folder / "books") == before
+    assert times == [
+        path.stat().st_mtime_ns for path in (folder / "wiki").iterdir()
+    ]
+    # Others are not mistaken for it.
+    (folder / "manifest.json").unlink()
+    with pytest.raises(InputError, match="wiki: already holds a finished"):
+        make_mixture(seed=5)
+    changed = make_mixture(seed=5, overwrite=True)[1]
+    assert changed["corpora"][0]["tokens"] == manifest["corpora"][0]["tokens"]
+    assert contents(folder / "books") != before
+
+
+def test_mixtures_that_are_not_made(make_mixture, corpus, tmp_path):
+    same = f"a=1:{corpus}/a.txt,b=1:{corpus}/*.txt"
+    with pytest.raises(InputError, match="in the corpora a and b"):
+        make_mixture(input=same)
+    assert not (tmp_path / "mixture").exists()
+    (tmp_path / "mixture").mkdir()
+    (tmp_path / "mixture" / "notes").touch()
+    with pytest.raises(InputError, match="holds notes, which is none of"):
+        make_mixture(overwrite=True)

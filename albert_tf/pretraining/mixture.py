@@ -1,0 +1,130 @@
+"""Pretraining data of several corpora, each in a folder of its own."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pathlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from albert_tf.errors import InputError
+from albert_tf.files import local_path, write_atomically
+from albert_tf.pretraining.corpora import Corpus
+from albert_tf.pretraining.data_config import PretrainingDataConfig
+from albert_tf.pretraining.manifest import (
+    MANIFEST_NAME,
+    build_mixture_manifest,
+    find_any_manifest,
+    find_manifest,
+)
+from albert_tf.pretraining.text_files import TextPath, find_text_files
+from albert_tf.pretraining.units import describe_inputs
+
+
+def create_mixture(
+    config: PretrainingDataConfig,
+    corpora: Sequence[Corpus],
+    create: Callable[[PretrainingDataConfig], dict[str, Any]],
+) -> dict[str, Any]:
+    """Makes a data set for each corpus, and a manifest that lists them.
+
+    The manifest is written last. Corpora that an interrupted run has finished
+    are kept, if settings and inputs are the same.
+
+    Args:
+      config: the settings; those of each corpus but for the input.
+      corpora: names, weights and patterns of the text.
+      create: makes a data set and returns its manifest.
+
+    Returns:
+      The manifest; see `build_mixture_manifest`.
+
+    Raises:
+      InputError: see `create_pretraining_data`; or a file belongs to two
+        corpora, or the output folder holds something else.
+    """
+    folder = local_path(config.output)
+    files = {
+        corpus.name: find_text_files([corpus.pattern]) for corpus in corpora
+    }
+    _check_distinct(files)
+    _check_folder(folder, files, config.overwrite)
+    folder.mkdir(parents=True, exist_ok=True)
+    # What it lists is about to change.
+    (folder / MANIFEST_NAME).unlink(missing_ok=True)
+    manifests = {}
+    for corpus in corpora:
+        part = dataclasses.replace(
+            config, input=[corpus.pattern], output=folder / corpus.name
+        )
+        finished = None
+        if not config.overwrite:
+            finished = _finished(part, files[corpus.name])
+        manifests[corpus.name] = finished or create(part)
+    manifest = build_mixture_manifest(
+        {corpus.name: corpus.weight for corpus in corpora}, manifests
+    )
+    text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
+    write_atomically(folder / MANIFEST_NAME, text.encode())
+    return manifest
+
+
+def _check_distinct(files: dict[str, list[TextPath]]) -> None:
+    """Checks that no file belongs to two corpora, or is the same file."""
+    owners: dict[str, str] = {}
+    for name, paths in files.items():
+        for path in paths:
+            real = path if isinstance(path, str) else os.path.realpath(path)
+            owner = owners.setdefault(real, name)
+            if owner != name:
+                raise InputError(
+                    f"input {path}: in the corpora {owner} and {name}; name it "
+                    "in one of them"
+                )
+
+
+def _check_folder(
+    folder: pathlib.Path, names: dict[str, Any], overwrite: bool
+) -> None:
+    """Checks that the output folder holds nothing but this mixture."""
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise InputError(f"output {folder}: is a file; name a folder")
+    # Hidden folders hold what interrupted runs have done.
+    present = {path.name for path in folder.iterdir() if path.name[0] != "."}
+    if find_any_manifest(os.fspath(folder)) and not overwrite:
+        raise InputError(
+            f"output {folder}: already holds a finished data set; choose "
+            "another folder, or give overwrite"
+        )
+    others = present.difference(names, [MANIFEST_NAME])
+    if others:
+        raise InputError(
+            f"output {folder}: holds {min(others)}, which is none of the "
+            "corpora; move it away or choose another folder"
+        )
+
+
+def _finished(
+    config: PretrainingDataConfig, files: list[TextPath]
+) -> dict[str, Any] | None:
+    """Returns the manifest of a corpus that has been made already."""
+    manifest = find_manifest(config.output)
+    if manifest is None:
+        return None
+    # Chosen by size, if it is not given.
+    settings = {
+        name: value
+        for name, value in config.settings().items()
+        if name != "num_shards" or value
+    }
+    found = {name: manifest["settings"].get(name) for name in settings}
+    same = (
+        found == settings
+        and manifest["tokenizer"]["fingerprint"] == config.tokenizer.fingerprint
+        and manifest["inputs"] == describe_inputs(files)
+    )
+    return manifest if same else None
