@@ -15,6 +15,7 @@ from albert_tf.errors import InputError
 from albert_tf.files import PathPatterns, exists, split_patterns
 from albert_tf.pretraining.manifest import is_mixture, read_manifest
 from albert_tf.pretraining.record_files import RecordFile, find_record_files
+from albert_tf.pretraining.record_order import GROUP_RECORDS
 
 # No name or weight has a slash or a colon, so URLs and paths of Windows are
 # none, whatever follows.
@@ -213,3 +214,35 @@ def _find_files(
                     f"{corpus.name}; name it in one of them"
                 )
     return tuple(files.values())
+
+
+def by_corpus(files: Iterable[RecordFile]) -> dict[str, list[RecordFile]]:
+    """Returns files by corpus, "" where none are mixed."""
+    groups: dict[str, list[RecordFile]] = {}
+    for file in files:
+        groups.setdefault(file.corpus, []).append(file)
+    return groups
+
+
+def describe_mixture(
+    corpora: Sequence[Corpus], files: Iterable[RecordFile], examples: int
+) -> str:
+    """Returns a line on shares and epochs of corpora.
+
+    Args:
+      corpora: the corpora.
+      files: their files.
+      examples: records that are read of all.
+    """
+    parts = []
+    quotas = quotas_of(corpora, GROUP_RECORDS)
+    for (name, those), quota in zip(
+        by_corpus(files).items(), quotas, strict=True
+    ):
+        share = quota / GROUP_RECORDS
+        records = sum(file.num_records for file in those)
+        parts.append(
+            f"{name} {share:.1%}, {records:,} records, "
+            f"{examples * share / records:.2f} epochs"
+        )
+    return "; ".join(parts)

@@ -21,6 +21,7 @@ from albert_tf.errors import InputError
 from albert_tf.files import PathPatterns
 from albert_tf.pretraining.corpora import (
     Corpus,
+    by_corpus,
     find_corpora,
     find_splits,
     quotas_of,
@@ -173,20 +174,21 @@ class Records:
         """
         split = split or self.split
         manifests = {
-            id(file.manifest): file.manifest for file in self.files[split]
+            id(file.manifest): file.manifest
+            for file in self.files.get(split, self.files[self.split])
         }
-        if None in manifests.values():
-            return {}
         statistics = [
             manifest["splits"][split]
             for manifest in manifests.values()
-            if manifest is not None
+            if manifest and split in manifest["splits"]
         ]
+        if len(statistics) < len(manifests):
+            return {}
         accuracies = [each["constant_guess_accuracy"] for each in statistics]
         scores = {"mlm_unigram_accuracy": accuracies[0]}
         if len(statistics) > 1:
-            predictions = [each["counts"]["predictions"] for each in statistics]
-            mean = float(np.average(accuracies, weights=predictions))
+            sizes = [each["counts"]["predictions"] for each in statistics]
+            mean = float(np.average(accuracies, weights=sizes))
             scores["mlm_unigram_accuracy"] = mean
         if self.pair_task != "none":
             labels: collections.Counter[str] = collections.Counter()
@@ -222,7 +224,7 @@ class Records:
             if value < least:
                 raise InputError(f"{name}={value} must be at least {least}")
         split = split or self.split
-        files = self.files_of_corpora(split)
+        files = by_corpus(self.files[split])
         limits = self._limits(split, model)
         reading = Reading(
             list(files.values()),
@@ -252,32 +254,6 @@ class Records:
             tf.data.experimental.AutoShardPolicy.OFF
         )
         return batches.prefetch(tf.data.AUTOTUNE).with_options(options)
-
-    def describe_mixture(self, examples: int) -> str:
-        """Returns a line on shares and epochs of the corpora.
-
-        Args:
-          examples: records of the run.
-        """
-        parts = []
-        quotas = quotas_of(self.corpora, GROUP_RECORDS)
-        for (name, files), quota in zip(
-            self.files_of_corpora("train").items(), quotas, strict=True
-        ):
-            share = quota / GROUP_RECORDS
-            records = sum(file.num_records for file in files)
-            parts.append(
-                f"{name} {share:.1%}, {records:,} records, "
-                f"{examples * share / records:.2f} epochs"
-            )
-        return "; ".join(parts)
-
-    def files_of_corpora(self, split: str) -> dict[str, list[RecordFile]]:
-        """Returns the files of a split by corpus; "" where none are mixed."""
-        files: dict[str, list[RecordFile]] = {}
-        for file in self.files[split]:
-            files.setdefault(file.corpus, []).append(file)
-        return files
 
     def _limits(
         self, split: str, model: AlbertConfig | None

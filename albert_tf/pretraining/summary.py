@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.pretraining.config import PretrainConfig
+from albert_tf.pretraining.corpora import describe_mixture
 from albert_tf.pretraining.phase_records import PhaseRecords
 from albert_tf.pretraining.records import Records
 from albert_tf.training.input import share_of_process
@@ -63,7 +64,9 @@ def start_summary(
         if phase.records.corpora:
             steps = phase.end - phase.first_step
             examples = steps * phase.config.train_batch_size
-            rows[f"mixture{which}"] = phase.records.describe_mixture(examples)
+            rows[f"mixture{which}"] = describe_mixture(
+                phase.records.corpora, phase.records.files["train"], examples
+            )
         rows[f"batch{which}"] = _describe_batch(phase, replicas)
     hosts = share_of_process(strategy).hosts
     if config.reading_groups % hosts:

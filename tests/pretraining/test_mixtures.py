@@ -7,7 +7,12 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.pretraining import record_batches, record_order, records
+from albert_tf.pretraining import (
+    corpora,
+    record_batches,
+    record_order,
+    records,
+)
 from albert_tf.pretraining.corpora import parse_corpora, patterns_of, quotas_of
 from albert_tf.pretraining.records import open_records
 from albert_tf.training.input import HostShare, slices_of_host
@@ -79,8 +84,8 @@ def test_corpora_that_are_refused(patterns, message):
     ],
 )
 def test_quotas(weights, quotas):
-    corpora = parse_corpora([f"c{i}={w}:x" for i, w in enumerate(weights)])
-    assert quotas_of(corpora, 1024) == quotas
+    parts = [f"c{i}={w}:x" for i, w in enumerate(weights)]
+    assert quotas_of(parse_corpora(parts), 1024) == quotas
 
 
 def test_a_weight_for_less_than_one_record():
@@ -91,7 +96,7 @@ def test_a_weight_for_less_than_one_record():
 @pytest.fixture
 def small_parts(monkeypatch):
     monkeypatch.setattr(record_order, "SHUFFLE_BUFFER", 64)
-    for module in (record_batches, record_order, records):
+    for module in (corpora, record_batches, record_order, records):
         monkeypatch.setattr(module, "GROUP_RECORDS", 20)
 
 
@@ -154,7 +159,9 @@ def test_every_group_has_its_share_of_each_corpus(folders):
         "wiki",
         "books",
     }
-    line = opened.describe_mixture(4 * total)
+    line = corpora.describe_mixture(
+        opened.corpora, opened.files["train"], 4 * total
+    )
     assert f"books 25.0%, {total:,} records, 1.00 epochs" in line
 
 
@@ -180,7 +187,7 @@ def test_hosts_read_their_own_files(folders, mixed):
     for start in (0, 13):
         part = batches_of(opened, 30 - start, start_step=start, **settings)
         assert_equal(part, whole[start:])
-    files = list(itertools.chain(*opened.files_of_corpora("train").values()))
+    files = list(itertools.chain(*opened.files.values()))
     moved = {file.path: file.path + ".away" for file in files}
     rows = []
     for host in range(3):
