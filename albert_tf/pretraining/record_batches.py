@@ -41,9 +41,8 @@ class Reading:
       seed: order of the records in training.
       first_example: number of records to skip, of whole batches.
       training: endless and shuffled, or one pass in order.
-      reading_groups: the parts of each batch, in training, that come from
-        files of their own: group g of G reads each corpus's files g, g + G, ...
-      share: the host whose rows are read, of all hosts.
+      share: the host whose rows are read. In training, group g of G reads the
+        files g, g + G, ... of each corpus.
     """
 
     corpora: Sequence[Sequence[RecordFile]]
@@ -52,7 +51,6 @@ class Reading:
     seed: int
     first_example: int
     training: bool
-    reading_groups: int = 1
     share: HostShare = WHOLE
 
     def check_groups(self) -> None:
@@ -61,7 +59,7 @@ class Reading:
         Raises:
           InputError: it has not.
         """
-        groups = self.reading_groups
+        groups = self.share.groups
         if self.global_batch_size % groups:
             raise InputError(
                 f"reading_groups={groups} must divide the batch of "
@@ -81,11 +79,11 @@ class Reading:
     @property
     def rows_of_group(self) -> int:
         """Rows of a batch that come from one of the groups."""
-        return self.global_batch_size // self.reading_groups
+        return self.global_batch_size // self.share.groups
 
     def training_groups(self) -> list[tf.data.Dataset]:
         """Returns, for each reading group of the host, `mixed_groups`."""
-        groups = self.reading_groups
+        groups = self.share.groups
         here = groups // self.share.hosts
         first = self.share.host * here
         return [

@@ -209,7 +209,6 @@ class Records:
         training: bool = True,
         split: str | None = None,
         model: AlbertConfig | None = None,
-        reading_groups: int = 1,
         share: HostShare = WHOLE,
     ) -> tf.data.Dataset:
         """Returns batches, or a host's rows of them; see `pretraining_dataset`.
@@ -233,7 +232,6 @@ class Records:
             seed,
             first_example + start_step * global_batch_size,
             training,
-            reading_groups,
             share,
         )
         if training:

@@ -305,7 +305,6 @@ def _training_phase(
             start_step=first,
             first_example=phase.first_example,
             model=config.architecture,
-            reading_groups=config.reading_groups,
             share=share,
         )
 

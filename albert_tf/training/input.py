@@ -29,10 +29,17 @@ def shuffle(values: tf.Tensor, seed: tf.Tensor, number) -> tf.Tensor:
 
 @dataclasses.dataclass(frozen=True)
 class HostShare:
-    """The part of the rows of every batch that one of several hosts feeds."""
+    """The part of the rows of every batch that one of several hosts feeds.
+
+    Attributes:
+      host: the host.
+      hosts: number of hosts, which divides `groups`.
+      groups: equal parts of each batch that are read independently.
+    """
 
     host: int = 0
     hosts: int = 1
+    groups: int = 1
 
 
 WHOLE = HostShare()
@@ -54,8 +61,7 @@ class SharedBatches:
     Attributes:
       read: returns the global batches from a given number on, or a host's rows
         of them.
-      groups: the equal parts of each batch that are read independently; a host
-        can read whole ones only.
+      groups: see `HostShare`; a host can read whole ones only.
     """
 
     read: Callable[[int, HostShare], tf.data.Dataset]
@@ -63,7 +69,7 @@ class SharedBatches:
 
     def __call__(self, first: int) -> tf.data.Dataset:
         """Returns the global batches from a given number on."""
-        return self.read(first, WHOLE)
+        return self.read(first, HostShare(groups=self.groups))
 
     def of_host(
         self, share: HostShare
@@ -71,7 +77,8 @@ class SharedBatches:
         """Returns what reads a host's rows; None if it cannot alone."""
         if self.groups % share.hosts:
             return None
-        return lambda first: self.read(first, share)
+        mine = dataclasses.replace(share, groups=self.groups)
+        return lambda first: self.read(first, mine)
 
 
 def distribute(

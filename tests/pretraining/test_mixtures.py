@@ -182,10 +182,10 @@ def test_hosts_read_their_own_files(folders, mixed):
     patterns = f"wiki=1:{wiki},books=1:{books}" if mixed else str(wiki)
     opened = open_records(patterns)
     # Three shards: groups of one file each.
-    settings = {"reading_groups": 3}
-    whole = batches_of(opened, 30, **settings)
+    share = HostShare(groups=3)
+    whole = batches_of(opened, 30, share=share)
     for start in (0, 13):
-        part = batches_of(opened, 30 - start, start_step=start, **settings)
+        part = batches_of(opened, 30 - start, start_step=start, share=share)
         assert_equal(part, whole[start:])
     files = list(itertools.chain(*opened.files.values()))
     moved = {file.path: file.path + ".away" for file in files}
@@ -195,9 +195,7 @@ def test_hosts_read_their_own_files(folders, mixed):
         away = set(moved) - set(own)
         for path in away:
             tf.io.gfile.rename(path, moved[path])
-        dataset = opened.dataset(
-            SIZE, seed=3, share=HostShare(host, 3), **settings
-        )
+        dataset = opened.dataset(SIZE, seed=3, share=HostShare(host, 3, 3))
         assert dataset.element_spec["input_word_ids"].shape == (4, 64)
         # Two replicas a host.
         slices = slices_of_host(dataset, tf.distribute.InputContext(1, 0, 2))
@@ -220,7 +218,7 @@ def test_hosts_read_their_own_files(folders, mixed):
 def test_reading_groups_that_are_refused(create, groups, message):
     folder, _ = create()
     with pytest.raises(InputError, match=message):
-        open_records(folder).dataset(SIZE, reading_groups=groups)
+        open_records(folder).dataset(SIZE, share=HostShare(groups=groups))
 
 
 def test_a_file_in_two_corpora(create):
