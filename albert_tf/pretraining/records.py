@@ -173,10 +173,8 @@ class Records:
           order); nothing without a manifest that has the split.
         """
         split = split or self.split
-        manifests = {
-            id(file.manifest): file.manifest
-            for file in self.files.get(split, self.files[self.split])
-        }
+        files = self.files.get(split, self.files[self.split])
+        manifests = {id(file.manifest): file.manifest for file in files}
         statistics = [
             manifest["splits"][split]
             for manifest in manifests.values()
@@ -185,13 +183,12 @@ class Records:
         if len(statistics) < len(manifests):
             return {}
         accuracies = [each["constant_guess_accuracy"] for each in statistics]
-        scores = {"mlm_unigram_accuracy": accuracies[0]}
-        if len(statistics) > 1:
-            sizes = [each["counts"]["predictions"] for each in statistics]
-            mean = float(np.average(accuracies, weights=sizes))
-            scores["mlm_unigram_accuracy"] = mean
+        sizes = [each["counts"]["predictions"] for each in statistics]
+        mean = float(np.dot(accuracies, sizes)) / max(1, sum(sizes))
+        one = len(statistics) == 1  # Whose own number is exact.
+        scores = {"mlm_unigram_accuracy": accuracies[0] if one else mean}
         if self.pair_task != "none":
-            labels: collections.Counter[str] = collections.Counter()
+            labels = collections.Counter()
             for each in statistics:
                 # Orders that are drawn in training are even.
                 labels.update(each.get("labels", {"0": 1, "1": 1}))
@@ -223,10 +220,9 @@ class Records:
             if value < least:
                 raise InputError(f"{name}={value} must be at least {least}")
         split = split or self.split
-        files = by_corpus(self.files[split])
         limits = self._limits(split, model)
         reading = Reading(
-            list(files.values()),
+            [*by_corpus(self.files[split]).values()],
             quotas_of(self.corpora, GROUP_RECORDS),
             global_batch_size,
             seed,
@@ -344,14 +340,12 @@ def open_records(
 
     corpora = find_corpora(patterns, any_in)
     files = find_splits(patterns, corpora, split, heldout, manifest_in)
-    manifest = files[split][0].manifest
     check_one_vocabulary(itertools.chain(*files.values()))
-    for split_files in files.values():
-        check_one_format(split_files)
     samples: dict[str, Sample] = {}
     for split_files in files.values():
+        check_one_format(split_files)
         samples |= sample_files(split_files)
-    lengths = common_lengths(samples)
+    manifest, lengths = files[split][0].manifest, common_lengths(samples)
     return Records(split, files, samples, *lengths, manifest, corpora)
 
 
