@@ -121,6 +121,19 @@ def test_positions_are_trained_phase_by_phase(whole, long, short, caplog):
     assert "max_seq_length=64, but the model was pretrained on" in caplog.text
 
 
+@pytest.mark.long
+def test_positions_that_a_run_begins_with_stay_trained(whole, config):
+    longer = {"max_position_embeddings": 80}
+    start = {"model": None, "init_from": whole, "config_overrides": longer}
+    run = config("begun", phases=[{"steps": 3}, {}], **start)
+    pretrain(run)
+    settings = json.loads((run.output / "run.json").read_text())["settings"]
+    trained = [phase["trained_positions"] for phase in settings["phases"]]
+    assert trained == [64, 64]
+    assert open_checkpoint(run.output).config.trained_positions == 64
+    assert pretrain(run).steps == 6  # It is the same run.
+
+
 @pytest.mark.parametrize(
     ("devices", "step"),
     [
@@ -206,12 +219,22 @@ def test_examples_are_those_of_the_phase(config):
     assert 0.12 < _masking_rate(batch) < 0.15
 
 
-def test_scores_are_those_of_examples_as_they_were_made(config, short):
+@pytest.fixture
+def other_order(config):
+    """Settings of a run that ends with another order than it is scored on."""
     changes = {"sentence_order": "nsp", "max_predictions_per_seq": 5}
     run = config("scored", phases=[{"steps": 1}, changes])
+    return dataclasses.replace(run, num_train_steps=2)
+
+
+def test_there_are_no_scores_of_an_order_that_is_not_trained(other_order):
     with pytest.raises(InputError, match="has loss, mlm_loss, mlm_accuracy$"):
-        pretrain(dataclasses.replace(run, best_metric="nsp_loss"))
-    run = dataclasses.replace(run, num_train_steps=2)
+        pretrain(dataclasses.replace(other_order, best_metric="nsp_loss"))
+
+
+@pytest.mark.long
+def test_scores_are_those_of_examples_as_they_were_made(other_order, short):
+    run = other_order
     result = pretrain(run)
     assert "nsp_loss" in result.metrics
     names = {"loss", "mlm_loss", "mlm_accuracy", "mlm_unigram_accuracy"}
@@ -220,6 +243,7 @@ def test_scores_are_those_of_examples_as_they_were_made(config, short):
     assert scores["mlm_loss"] == pytest.approx(result.evaluation["mlm_loss"])
 
 
+@pytest.mark.long
 def test_packed_rows_have_examples_of_the_phase(make_texts):
     packed = open_records(make_texts(pack=True, max_sequences_per_row=3))
     changes = {"sentence_order": "none", "max_predictions_per_seq": 4}
@@ -240,11 +264,14 @@ def _masking_rate(batch):
     return np.sum(weights) / np.sum(mask)
 
 
-def test_settings_that_do_not_fit_are_named(config, make_texts, tmp_path):
-    records = make_texts(masking="static", dupe_factor=1)
-    single = make_texts(sentence_order="none")
+def test_settings_that_do_not_fit_are_named(config, short, tmp_path):
+    masked = f"{short}/heldout-*"
+    single = shutil.copytree(short, tmp_path / "single")
+    manifest = json.loads((single / "manifest.json").read_text())
+    manifest["settings"]["sentence_order"] = "none"
+    (single / "manifest.json").write_text(json.dumps(manifest))
     for phase, message in (
-        ({"input": str(records), "ngram": 1}, "ngram=1: the records .* masked"),
+        ({"input": masked, "ngram": 1}, "ngram=1: the records .* masked al"),
         ({"input": str(single), "sentence_order": "sop"}, "ends of documents"),
         ({"max_predictions_per_seq": 32}, "must be below the 32 tokens"),
         ({"masked_lm_prob": 0.5}, "of 32 tokens is 16 predictions"),
