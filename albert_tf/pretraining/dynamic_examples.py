@@ -132,18 +132,19 @@ def _make_examples(
         other = draws < 0.5
         if settings.sentence_order == "sop":
             a, b = a.where(other, b), b.where(other, a)
-        elif chunks_per_row is not None:
-            partners, differs = draw_partners(
-                b.lengths, chunks["document"], other, fold_in(seed, 2)
-            )
-            other &= differs
-            b = b.where(other, b.of(partners))
         else:
-            elsewhere, differs = _segments_elsewhere(
-                b, chunks["document"], fold_in(seed, 2)
-            )
-            other &= differs
-            b = b.where(other, elsewhere.cut(max_seq_length - 3 - a.lengths))
+            if chunks_per_row is None:
+                elsewhere, found = _segments_elsewhere(
+                    b, chunks["document"], fold_in(seed, 2)
+                )
+                elsewhere = elsewhere.cut(max_seq_length - 3 - a.lengths)
+            else:
+                partners, found = draw_partners(
+                    b.lengths, chunks["document"], other, fold_in(seed, 2)
+                )
+                elsewhere = b.of(partners)
+            other &= found & ~elsewhere.equals(a)
+            b = b.where(other, elsewhere)
         labels = tf.cast(other, tf.int32)
     packed = _pack(a, b, table)
     masking = settings.masking
@@ -185,6 +186,18 @@ class Segments:
                 for x in (self.text, self.starts, self.lengths)
             )
         )
+
+    def equals(self, other: Segments) -> tf.Tensor:
+        """Returns bool `[rows]`: whether the tokens are those of `other`."""
+        column = tf.range(tf.shape(self.text)[1])
+
+        def tokens(segments: Segments) -> tf.Tensor:
+            places = segments.starts[:, None] + column
+            places = tf.minimum(places, tf.shape(segments.text)[1] - 1)
+            found = tf.gather(segments.text, places, batch_dims=1)
+            return tf.where(column < segments.lengths[:, None], found, -1)
+
+        return tf.reduce_all(tokens(self) == tokens(other), axis=1)
 
     def where(self, condition: tf.Tensor, other: Segments) -> Segments:
         """Returns these segments, and `other`'s in the rows that are True."""

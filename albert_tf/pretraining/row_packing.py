@@ -281,7 +281,7 @@ class _Streams:
             [
                 x - start
                 for x in each
-                if not is_without_order(self._tokens[start:x])
+                if x - start > 2 or not is_without_order(self._tokens[start:x])
             ]
             for each in (good or ends[-1:], ends[:1])
         )

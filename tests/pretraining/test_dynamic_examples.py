@@ -150,6 +150,15 @@ def test_nsp_takes_second_segments_of_other_documents(chunks, table):
             assert tokens == a + b
 
 
+def test_nsp_segments_differ_where_texts_repeat(table):
+    kinds = [([10, 11], [1]), ([11, 10], [1])]
+    chunks = [kinds[i] for i in np.random.default_rng(0).integers(2, size=400)]
+    batch = examples_of(chunks, table, order="nsp")
+    assert 0.1 < batch["sentence_order_labels"].mean() < 0.6
+    for a, b in segments_of(batch):
+        assert a != b
+
+
 def test_nsp_in_a_batch_of_one_document_keeps_the_order(chunks, table):
     documents = [0] * ROWS
     batch = examples_of(chunks, table, order="nsp", documents=documents)

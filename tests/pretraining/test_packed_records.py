@@ -233,6 +233,22 @@ def test_nsp_exchanges_second_segments(rows, table):
     assert used > 0.99 * text
 
 
+def test_nsp_segments_differ_where_texts_repeat(table):
+    rows = [
+        {
+            "tokens": [10, 11, 11, 10],
+            "chunk_starts": [2],
+            "sentence_starts": [1, 3],
+            "documents": [2 * number, 2 * number + 1],
+        }
+        for number in range(200)
+    ]
+    batch = examples_of(rows, table, order="nsp")
+    assert 0.1 < batch["sentence_order_labels"][:, :2].mean() < 0.6
+    for found in sequences_of(batch):
+        assert all(a != b for a, b, _ in found)
+
+
 def test_partners_are_chosen_and_of_another_document():
     lengths = tf.constant([5, 9, 5, 7, 6, 30], tf.int32)
     documents = tf.constant([0, 1, 1, 1, 2, 3], tf.int64)
