@@ -40,6 +40,7 @@ def import_package(name: str, purpose: str = "scores") -> types.ModuleType:
         package = name.partition(".")[0]
         package = name if package == "backports" else package
         project = {"sklearn": "scikit-learn"}.get(package, package)
+        project = project.replace("tensorflow_", "tensorflow-")
         raise InputError(
             f"{purpose} need {package}, which cannot be imported ({error}): "
             f"pip install {project}"

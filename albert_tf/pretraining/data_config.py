@@ -38,7 +38,9 @@ class ReadingConfig:
         "lines between paragraphs, two between documents. wikiextractor: its "
         "<doc> files. jsonl: a JSON object a line.",
     )
-    text_field: str = setting("text", "jsonl: name of an object's text.")
+    text_field: str = setting(
+        "text", "jsonl, tfds: name of the text in an object or example."
+    )
     language: str = setting(
         "en",
         "ISO 639 code of the language, for splitting prose into sentences.",
@@ -54,8 +56,10 @@ class ReadingConfig:
         require(
             self,
             "text_field",
-            self.text_format == "jsonl" or self.text_field == "text",
-            "text unless text_format=jsonl",
+            self.text_format == "jsonl"
+            or self.text_field == "text"
+            or "tfds:" in str(getattr(self, "input", "")),
+            "text unless text_format=jsonl or the input is tfds:",
         )
 
 
@@ -66,8 +70,9 @@ class TextConfig(ReadingConfig):
     input: str | os.PathLike[str] | Sequence[str] = dataclasses.field(
         metadata=described(
             "Text files: glob patterns separated by commas; .gz, .bz2 and .zst "
-            "are unpacked. create-data: also NAME=WEIGHT:PATTERN,... for "
-            "corpora that training mixes.",
+            "are unpacked. tfds:NAME is a data set of TensorFlow Datasets. "
+            "create-data: also NAME=WEIGHT:PATTERN,... for corpora that "
+            "training mixes.",
             on_resume="not_recorded",
         )
     )

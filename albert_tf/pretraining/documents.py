@@ -25,6 +25,7 @@ from albert_tf.pretraining.text_files import (
     pieces_of_lines,
     read_lines,
 )
+from albert_tf.pretraining.tfds_files import is_tfds_file, read_tfds_texts
 
 # Number of a line, offset in it, and the text from there.
 _Line = tuple[int, int, str]
@@ -58,8 +59,9 @@ def read_documents(
 
     Args:
       path: the file; one in `.gz`, `.bz2` or `.zst` is unpacked. A byte-order
-        mark and CRLF line ends are accepted.
-      text_format: how the file is to be read.
+        mark and CRLF line ends are accepted. In a record file of TensorFlow
+        Datasets an example is a document, split as in "jsonl".
+      text_format: how other files are to be read.
         "lines": one sentence a line; a blank line ends a document.
         "prose": paragraphs separated by one blank line, their lines joined and
           split into sentences by the sentencex library; two or more blank
@@ -71,7 +73,7 @@ def read_documents(
           split as prose is. Blank lines, and objects with blank texts, are no
           documents.
       language: code of the language (ISO 639) whose rules split sentences.
-      text_field: name of the text in an object of "jsonl".
+      text_field: name of the text in an object of "jsonl" or an example.
       encoding_errors: what to do with bytes that are not UTF-8: "strict"
         raises, "replace" puts U+FFFD.
       counts: gains `invalid_utf8`, the number of these characters, and
@@ -93,6 +95,9 @@ def read_documents(
             raise InputError(
                 f"{name}={value!r} must be one of {', '.join(choices)}"
             )
+    if is_tfds_file(path):
+        texts = read_tfds_texts(path, text_field, encoding_errors, counts)
+        return _documents(_sentences_of_texts(texts, language), path, counts)
     lines = read_lines(
         path,
         whole=text_format == "jsonl",
@@ -106,7 +111,8 @@ def read_documents(
     elif text_format == "wikiextractor":
         sentences = _sentences_of_wikiextractor(lines, language)
     else:
-        sentences = _sentences_of_jsonl(lines, path, text_field, language)
+        texts = _texts_of_jsonl(lines, path, text_field)
+        sentences = _sentences_of_texts(texts, language)
     return _documents(sentences, path, counts)
 
 
@@ -206,9 +212,9 @@ def _sentences_of_wikiextractor(
             yield from _split(line.strip(), language)
 
 
-def _sentences_of_jsonl(
-    lines: Iterable[_Line], path: Path, text_field: str, language: str
-) -> Iterator[str | None]:
+def _texts_of_jsonl(
+    lines: Iterable[_Line], path: Path, text_field: str
+) -> Iterator[bytes]:
     for number, _, line in lines:
         if not line.strip():
             continue
@@ -225,8 +231,16 @@ def _sentences_of_jsonl(
             raise InputError(
                 f"{source}: {text_field}={shown(text)} must be a string"
             )
+        yield text.encode()
+
+
+def _sentences_of_texts(
+    texts: Iterable[bytes], language: str
+) -> Iterator[str | None]:
+    """Yields the sentences of documents, after None each."""
+    for text in texts:
         yield None
-        for _, _, paragraph in pieces_of_lines(io.BytesIO(text.encode())):
+        for _, _, paragraph in pieces_of_lines(io.BytesIO(text)):
             yield from _split(paragraph.decode().strip(), language)
 
 

@@ -23,6 +23,7 @@ from albert_tf.files import (
     is_remote,
     split_patterns,
 )
+from albert_tf.pretraining.tfds_files import PREFIX, find_tfds_files
 
 # Longer lines and paragraphs are cut at a blank, to be sentences of their own.
 MAX_LINE_BYTES = 1 << 20
@@ -45,6 +46,7 @@ def find_text_files(patterns: PathPatterns) -> list[TextPath]:
     Args:
       patterns: patterns separated by commas, or a list of patterns (whose
         commas mean themselves). `**` matches local folders at any depth.
+        `tfds:NAME` means the files of a data set (see `find_tfds_files`).
 
     Returns:
       The files in the order of the patterns, sorted within a pattern: paths of
@@ -58,6 +60,9 @@ def find_text_files(patterns: PathPatterns) -> list[TextPath]:
         raise InputError("input: no file named; give a path or a glob pattern")
     files: dict[TextPath, None] = {}
     for pattern in names:
+        if pattern.startswith(PREFIX):
+            files |= dict.fromkeys(find_tfds_files(pattern))
+            continue
         remote = is_remote(pattern)
         matches = (_remote_matches if remote else _local_matches)(pattern)
         if not matches:

@@ -31,7 +31,11 @@ def config(small_tokenizer):
         ("heldout_fraction", 1.0, "in [0, 1)"),
         ("text_format", "csv", "one of lines, prose, wikiextractor, jsonl"),
         ("encoding_errors", "ignore", "one of strict, replace"),
-        ("text_field", "body", "text unless text_format=jsonl"),
+        (
+            "text_field",
+            "body",
+            "text unless text_format=jsonl or the input is tfds:",
+        ),
         ("sentence_order", "SOP", "one of sop, nsp, none"),
         ("one_sentence_chunks", "keep", "one of drop, random_next"),
     ],

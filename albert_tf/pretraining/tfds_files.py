@@ -1,0 +1,175 @@
+"""Data sets of TensorFlow Datasets as text files.
+
+A split is the record files that the library has prepared, each of which is
+read through the library, by the features that `dataset_info.json` beside it
+describes.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import functools
+import itertools
+import os
+import pathlib
+import re
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+from albert_tf.errors import InputError, import_package
+from albert_tf.files import Path, exists, is_remote
+
+PREFIX = "tfds:"
+_RECORD_FILE = re.compile(r"[-.]\w+-\d{5,}-of-\d{5,}$")
+
+
+def find_tfds_files(name: str) -> list[pathlib.Path | str]:
+    """Returns the record files of a split, in the order of its examples.
+
+    Data sets are looked for in the library's folder, which the environment
+    variable TFDS_DATA_DIR names, and downloaded if they are not there.
+
+    Args:
+      name: `tfds:wikipedia/20230601.simple`, or with another split than "train"
+        `tfds:imdb_reviews#unsupervised`.
+
+    Raises:
+      InputError: the library is not installed, or it cannot get the data set,
+        or there is no such split.
+    """
+    data_set, _, split = name.removeprefix(PREFIX).partition("#")
+    split = split or "train"
+    tfds = _library()
+    with _errors_of_library(name, "could not be loaded"):
+        builder = tfds.builder(data_set)
+        if not builder.is_prepared():
+            builder.download_and_prepare()
+        splits = builder.info.splits
+    if split not in splits or not splits[split].num_examples:
+        full = [x for x in splits if splits[x].num_examples]
+        raise InputError(
+            f"input {name}: no example in the split {split!r}; the data set "
+            f"has {', '.join(full) or 'none'}: write {PREFIX}{data_set}#SPLIT"
+        )
+    return [
+        path if is_remote(path) else pathlib.Path(path)
+        for path in map(os.fspath, splits[split].filepaths)
+    ]
+
+
+def is_tfds_file(path: Path) -> bool:
+    """Returns whether a file is a record file of TensorFlow Datasets."""
+    folder, name = os.path.split(os.fspath(path))
+    return bool(_RECORD_FILE.search(name)) and all(
+        exists(os.path.join(folder, x))
+        for x in ("dataset_info.json", "features.json")
+    )
+
+
+def read_tfds_texts(
+    path: Path,
+    text_field: str,
+    encoding_errors: str,
+    counts: collections.Counter[str] | None,
+) -> Iterator[bytes]:
+    """Yields the texts of a record file, in UTF-8.
+
+    Args:
+      path: the file.
+      text_field: name of the text in an example.
+      encoding_errors: see `read_documents`.
+      counts: see `read_documents`.
+
+    Raises:
+      InputError: the file cannot be read, or has no such texts.
+    """
+    tfds = _library()
+    folder, name = os.path.split(os.fspath(path))
+    with _errors_of_library(path, "could not be read"):
+        info = _info(folder)
+    if text_field not in info.features:
+        raise InputError(
+            f"{path}: has no field {text_field!r} (its fields: "
+            f"{', '.join(info.features)}); name another one with text_field"
+        )
+    field = info.features[text_field]
+    if not isinstance(field, tfds.features.Text):
+        raise InputError(
+            f"{path}: the field {text_field!r} is no text, but "
+            f"{type(field).__name__}; name another one with text_field"
+        )
+    examples = _examples_of(tfds, info, name, path)
+    with _errors_of_library(path, "could not be read"):
+        builder = tfds.builder_from_directory(folder)
+        if info.file_format == tfds.core.FileFormat.ARRAY_RECORD:
+            rows = iter(builder.as_data_source(split=examples))
+        else:
+            data = builder.as_dataset(
+                split=examples,
+                shuffle_files=False,
+                # Other fields, such as images, are not decoded.
+                decoders=tfds.decode.PartialDecoding({text_field: True}),
+                read_config=tfds.ReadConfig(try_autocache=False),
+            )
+            rows = iter(tfds.as_numpy(data))
+    for number in itertools.count(1):
+        with _errors_of_library(path, "could not be read"):
+            row = next(rows, None)
+        if row is None:
+            return
+        text = row[text_field]
+        try:
+            text.decode()
+        except UnicodeDecodeError as error:
+            if encoding_errors == "strict":
+                raise InputError(
+                    f"{path}: example {number} of the file: byte "
+                    f"{error.start + 1} is not UTF-8; read it with "
+                    "encoding_errors=replace"
+                ) from None
+            replaced = text.decode(errors="replace").encode()
+            mark = "\ufffd".encode()
+            if counts is not None:
+                added = replaced.count(mark) - text.count(mark)
+                counts["invalid_utf8"] += added
+            text = replaced
+        yield text
+
+
+def _library() -> ModuleType:
+    return import_package("tensorflow_datasets", "tfds: inputs")
+
+
+@functools.lru_cache(maxsize=8)
+def _info(folder: str) -> Any:
+    return _library().builder_from_directory(folder).info
+
+
+def _examples_of(tfds: ModuleType, info: Any, name: str, path: Path) -> Any:
+    """Returns which examples of which split a file holds."""
+    for split, described in info.splits.items():
+        names = [os.path.basename(x) for x in described.filepaths]
+        if name in names:
+            ends = list(itertools.accumulate(described.shard_lengths))
+            index = names.index(name)
+            start = ends[index] - described.shard_lengths[index]
+            return tfds.core.ReadInstruction(
+                split, from_=start, to=ends[index], unit="abs"
+            )
+    raise InputError(f"{path}: is not listed in dataset_info.json beside it")
+
+
+@contextlib.contextmanager
+def _errors_of_library(path: Path, what: str) -> Iterator[None]:
+    """Says what went wrong in one line."""
+    try:
+        yield
+    except Exception as error:  # of the network, disk or library
+        reason = (str(error).strip().splitlines() or [""])[0]
+        raise InputError(
+            f"input {os.fspath(path)}: {what} by TensorFlow Datasets "
+            f"({type(error).__name__}: {reason[:200]}); prepare the data set "
+            "where it can be downloaded, and set TFDS_DATA_DIR to its folder"
+        ) from error
