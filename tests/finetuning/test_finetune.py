@@ -20,8 +20,8 @@ from albert_tf.finetuning.text_classification.examples import (
 from albert_tf.finetuning.text_classification.model import AlbertClassifier
 from albert_tf.finetuning.text_classification.task import text_task_config
 from albert_tf.finetuning.train import finetune, finetune_runs
-from albert_tf.folders import lock_output
 from albert_tf.training.logging import read_metrics
+from albert_tf.training.output_lock import lock_output
 
 
 @pytest.fixture(scope="module")

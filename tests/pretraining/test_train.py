@@ -10,7 +10,6 @@ import tensorflow as tf
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.export.export import export
-from albert_tf.folders import lock_output
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.pretraining.evaluate import evaluate_pretraining
 from albert_tf.pretraining.manifest import read_manifest
@@ -21,6 +20,7 @@ from albert_tf.pretraining.record_writer import (
 )
 from albert_tf.pretraining.train import pretrain
 from albert_tf.training.logging import read_metrics
+from albert_tf.training.output_lock import lock_output
 
 
 @pytest.fixture(scope="module")
