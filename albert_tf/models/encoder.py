@@ -139,7 +139,9 @@ class AlbertEncoder(AlbertModel):
             starts = first_tokens(inputs)
             pooled = self.pool(layout.take(outputs[-1], starts))
             if "sequence_starts" in inputs:
-                pooled = ops.reshape(pooled, (*ops.shape(starts), -1))
+                pooled = ops.reshape(
+                    pooled, (*ops.shape(starts), self.config.hidden_size)
+                )
             results["pooled_output"] = pooled
         return results
 

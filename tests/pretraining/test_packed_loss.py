@@ -217,6 +217,19 @@ def test_outputs_of_the_encoder(config, packed, unpacked, unpadded):
     )
 
 
+def test_encoder_is_a_layer_of_a_functional_model(config, packed):
+    names = ("input_word_ids", "input_mask", "input_type_ids")
+    inputs = {
+        name: keras.Input(packed[name].shape[1:], dtype="int32")
+        for name in (*names, "sequence_ids", "sequence_starts")
+    }
+    pooled = AlbertEncoder(config)(inputs)["pooled_output"]
+    assert pooled.shape == (None, SEQUENCES, config.hidden_size)
+    model = keras.Model(inputs, keras.layers.Dense(1)(pooled))
+    outputs = model({name: packed[name] for name in inputs})
+    assert outputs.shape == (len(ROWS), SEQUENCES, 1)
+
+
 def test_inputs_of_packing_go_together(config, packed):
     names = (*AlbertPretrainer.INPUTS, "sequence_ids")
     with pytest.raises(ValueError, match="need sequence_ids and sequence_sta"):
