@@ -14,12 +14,13 @@ SIDE_BY_SIDE := -n $(TEST_PROCESSES) --dist loadfile
 GARDEN := .venv-model-garden
 TPU_PINS := .venv-tpu-pins
 OLD_TENSORFLOW := .venv-old-tensorflow
+BEAM := .venv-beam
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help venv peers model-garden demo test test-slow test-long \
     test-backends test-peers test-model-garden test-tpu-pins test-old-tensorflow \
-    fuzz bench clean
+    test-beam fuzz bench clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-20s %s\n", $$1, $$2 }' \
@@ -66,13 +67,16 @@ test-tpu-pins: $(TPU_PINS)/installed  ## Quick tests with the versions for TPUs
 test-old-tensorflow: venv $(OLD_TENSORFLOW)/installed  ## Exports to and from 2.18
 	$(PYTEST) -m old_tensorflow
 
+test-beam: $(BEAM)/installed  ## Pretraining data made by Apache Beam
+	$(BEAM)/bin/python -m pytest -m beam tests/pretraining/test_beam_pipeline.py
+
 bench: peers  ## Measure the speed against the peers (quiet machine!)
 	$(BIN)/python benchmarks/encoder_speed.py $(ARGS)
 	$(BIN)/python benchmarks/packed_rows.py
 
 clean:  ## Remove .venv and everything built
-	rm -rf .venv $(GARDEN) $(TPU_PINS) $(OLD_TENSORFLOW) build dist \
-	    *.egg-info .pytest_cache .ruff_cache
+	rm -rf .venv $(GARDEN) $(TPU_PINS) $(OLD_TENSORFLOW) $(BEAM) build \
+	    dist *.egg-info .pytest_cache .ruff_cache
 
 .venv/pyvenv.cfg:
 	@"$(PYTHON)" -c 'import platform, sys; \
@@ -112,4 +116,11 @@ $(OLD_TENSORFLOW)/installed: .venv/pyvenv.cfg requirements-old-tensorflow.txt \
 	    -r requirements-old-tensorflow.txt
 	$(OLD_TENSORFLOW)/bin/python -m $(PIP_INSTALL) --no-deps \
 	    --no-build-isolation --editable .
+	@touch $@
+
+$(BEAM)/installed: .venv/pyvenv.cfg requirements-beam.txt pyproject.toml setup.py
+	$(BIN)/python -m venv --clear $(BEAM)
+	$(BEAM)/bin/python -m $(PIP_INSTALL) -r requirements-beam.txt
+	$(BEAM)/bin/python -m $(PIP_INSTALL) --no-deps --no-build-isolation \
+	    --editable .
 	@touch $@

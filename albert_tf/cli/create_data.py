@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from albert_tf.cli.flags import CommandFlags
+from albert_tf.errors import InputError
 from albert_tf.pretraining.data_config import PretrainingDataConfig
 from albert_tf.pretraining.documents import describe_oddities
 from albert_tf.settings import described, setting
@@ -31,10 +32,24 @@ class TokenizerFlags:
     )
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BeamFlags:
+    """Where the data are made."""
+
+    runner: str = setting(
+        "",
+        "Runner of Apache Beam (DirectRunner, DataflowRunner, FlinkRunner, "
+        "SparkRunner), instead of processes of this machine.",
+    )
+    beam_options: str = setting(
+        "", "The runner's own flags: '--project=p --region=r ...'."
+    )
+
+
 # Below, a warning says so.
 _LEAST_KEPT = 0.8
 
-CONFIGS = (PretrainingDataConfig, TokenizerFlags)
+CONFIGS = (PretrainingDataConfig, TokenizerFlags, BeamFlags)
 DEFAULTS = {"num_workers": os.cpu_count() or 1}
 
 
@@ -55,7 +70,17 @@ def main(flags: CommandFlags) -> None:
         text.spm_model_file, do_lower_case=text.do_lower_case, **settings
     )
     config = flags.build(PretrainingDataConfig, tokenizer=tokenizer)
-    manifest = create_pretraining_data(config, progress=sys.stderr.isatty())
+    pipeline = flags.build(BeamFlags)
+    if pipeline.runner:
+        from albert_tf.pretraining.beam_pipeline import create_with_beam
+
+        manifest = create_with_beam(
+            config, pipeline.runner, pipeline.beam_options
+        )
+    elif pipeline.beam_options:
+        raise InputError("beam_options without runner; name one with --runner")
+    else:
+        manifest = create_pretraining_data(config, progress=sys.stderr.isatty())
     if "corpora" in manifest:
         for corpus in manifest["corpora"]:
             folder = os.path.join(config.output, corpus["name"])

@@ -7,7 +7,6 @@ import dataclasses
 import hashlib
 import itertools
 import json
-import math
 import pathlib
 import sys
 import threading
@@ -26,7 +25,6 @@ from albert_tf.folders import (
     temporary_folder,
 )
 from albert_tf.pretraining.block_worker import (
-    SPLIT_TAGS,
     BlockRecords,
 )
 from albert_tf.pretraining.corpora import parse_corpora
@@ -36,17 +34,16 @@ from albert_tf.pretraining.manifest import (
     MANIFEST_NAME,
     build_manifest,
     data_files,
-    describe_split,
     find_manifest,
     is_shard,
     package_versions,
-    shard_names,
+    serialize_manifest,
 )
 from albert_tf.pretraining.mixture import create_mixture
 from albert_tf.pretraining.shards import (
-    MOST_FRAMING,
     num_writers,
     plan_shards,
+    shard_files,
     write_shard,
 )
 from albert_tf.pretraining.text_files import (
@@ -75,8 +72,6 @@ _SINGLE = {
     "static": "sentences; give one sentence a line, use text_format=prose, or "
     "one_sentence_chunks=random_next",
 }
-
-_SHUFFLE_TAG = 2  # beside the split tags 0 and 1 of the blocks' generators
 
 
 def create_pretraining_data(
@@ -141,26 +136,23 @@ def _create(
         inputs = _in_background(describe_inputs, files)
         try:
             _write_text(config, units, limits, job, progress)
-            _check_counts(config, job.counts)
+            check_counts(config, job.counts)
         except InputError:
             # To be corrected in the inputs or settings.
             job_file(temporary).unlink(missing_ok=True)
             raise
         _write_shards(config, limits, job, progress)
-        splits = _describe_splits(config, job)
         manifest = build_manifest(
-            settings=config.settings()
-            | {"num_shards": len(splits["train"]["files"])},
-            tokenizer=config.tokenizer,
+            config,
             inputs=inputs.result(),
             oddities=job.oddities,
-            splits=splits,
+            counts=job.counts,
             label_counts=job.label_counts,
+            files=job.files,
         )
-        text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
-        for file, content in contents.items():
+        text = serialize_manifest(manifest)
+        for file, content in [*contents.items(), (MANIFEST_NAME, text)]:
             (temporary / file).write_bytes(content)
-        (temporary / MANIFEST_NAME).write_bytes(text.encode())
         # Again, as the folder may have changed since.
         old = _replaced_files(folder, contents, config.overwrite)
         job_file(temporary).unlink(missing_ok=True)
@@ -261,7 +253,7 @@ def _write_text(
         with _progress_bar(files, job.num_bytes, progress) as bar:
             for block in records_of_tasks(tasks(), config, num_shards):
                 if config.masking == "dynamic" and block.split == "heldout":
-                    mask = mask or _heldout_masker(config)
+                    mask = mask or heldout_masker(config)
                     block = mask(block)
                 job.add(block)
                 bar.update(block.num_bytes)
@@ -271,10 +263,10 @@ def _write_text(
     job.finish_text(len(units))
 
 
-def _heldout_masker(
+def heldout_masker(
     config: PretrainingDataConfig,
 ) -> Callable[[BlockRecords], BlockRecords]:
-    # Here: it imports TensorFlow.
+    """Returns a `HeldoutMasker`, whose module imports TensorFlow."""
     from albert_tf.pretraining.heldout_records import HeldoutMasker
 
     return HeldoutMasker(config)
@@ -284,33 +276,26 @@ def _write_shards(
     config: PretrainingDataConfig, limits: Limits, job: Job, progress: bool
 ) -> None:
     """Writes the record files, in the place of the scratch files."""
-    missing = []
-    for split, scratch in job.scratch.items():
-        parts = 1
-        if split != "train" or config.num_shards is None:
-            # The estimate of the text may have been too low.
-            parts = math.ceil(
-                max(scratch.sizes) * MOST_FRAMING / limits.shard_bytes
-            )
-        parts = max(1, parts)
-        names = shard_names(split, parts * len(scratch.paths), config.compress)
-        missing += [
-            (split, shard, names[shard * parts : (shard + 1) * parts])
-            for shard in range(len(scratch.paths))
-            if shard not in job.files[split]
-        ]
-
+    missing = [
+        (split, shard, names)
+        for split, scratch in job.scratch.items()
+        for shard, names in enumerate(
+            shard_files(config, split, scratch.sizes, limits)
+        )
+        if shard not in job.files[split]
+    ]
     pool = futures.ThreadPoolExecutor(num_writers(config))
     try:
         shard_of = {
             pool.submit(
                 write_shard,
                 job.scratch[split].paths[shard],
-                found,
-                config.compress,
-                (config.seed, _SHUFFLE_TAG, SPLIT_TAGS[split], shard),
+                names,
+                config,
+                split,
+                shard,
             ): (split, shard)
-            for split, shard, found in missing
+            for split, shard, names in missing
         }
         for future in tqdm.tqdm(
             futures.as_completed(shard_of),
@@ -323,22 +308,7 @@ def _write_shards(
         pool.shutdown(cancel_futures=True)
 
 
-def _describe_splits(
-    config: PretrainingDataConfig, job: Job
-) -> dict[str, dict[str, Any]]:
-    """Returns split -> its description for the manifest."""
-    return {
-        split: describe_split(
-            [file for _, found in sorted(files.items()) for file in found],
-            job.counts[split],
-            config.passes(split),
-            config.max_seq_length,
-        )
-        for split, files in job.files.items()
-    }
-
-
-def _check_counts(
+def check_counts(
     config: PretrainingDataConfig,
     counts: dict[str, collections.Counter[str]],
 ) -> None:

@@ -40,7 +40,7 @@ ODDITIES = {
 # Documents are held in memory one at a time, and a file without a single blank
 # line is one document. Longer ones are cut at a sentence end; War and Peace has
 # 3.2 million characters.
-MAX_DOCUMENT_CHARACTERS = 16_000_000
+MAX_DOCUMENT_CHARACTERS = 4_000_000
 
 
 def read_documents(

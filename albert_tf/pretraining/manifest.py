@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import importlib.metadata
+import json
 import math
 import os
 import platform
@@ -16,10 +17,13 @@ import numpy as np
 from albert_tf.errors import InputError
 from albert_tf.files import exists, read_bytes
 from albert_tf.input_files import parse_object
-from albert_tf.pretraining.data_config import Masking, SentenceOrder
+from albert_tf.pretraining.data_config import (
+    Masking,
+    PretrainingDataConfig,
+    SentenceOrder,
+)
 from albert_tf.pretraining.documents import ODDITIES
 from albert_tf.schema import check_type
-from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.tokenizer_files import (
     MODEL_FILE,
     SETTINGS_FILE,
@@ -31,8 +35,8 @@ DATA_FILE = "data_manifest.json"  # a copy of it in the folder of a run
 SPLITS = {"train": "pretraining", "heldout": "heldout"}  # -> file name prefix
 
 _FORMAT = "albert_tf pretraining data"
-_MIXTURE_FORMAT = "albert_tf mixture of pretraining data"
-_VERSION = 1
+MIXTURE_FORMAT = "albert_tf mixture of pretraining data"
+VERSION = 1
 _SHARD_NAME = re.compile(
     rf"({'|'.join(SPLITS.values())})-\d+-of-\d+\.tfrecord(\.gz)?"
 )
@@ -129,7 +133,7 @@ def find_any_manifest(folder: str) -> dict[str, Any] | None:
 
 def is_mixture(manifest: Mapping[str, Any]) -> bool:
     """Returns whether a manifest lists corpora, each in a folder of its own."""
-    return manifest["format"] == _MIXTURE_FORMAT
+    return manifest["format"] == MIXTURE_FORMAT
 
 
 def without_mixtures(
@@ -179,12 +183,12 @@ def _read_file(path: str) -> dict[str, Any]:
             f"{error}, so not a manifest of pretraining data; make the data "
             "again"
         ) from None
-    if manifest.get("format") not in (_FORMAT, _MIXTURE_FORMAT):
+    if manifest.get("format") not in (_FORMAT, MIXTURE_FORMAT):
         raise InputError(f"{path}: not a manifest of pretraining data")
-    if manifest.get("version") != _VERSION:
+    if manifest.get("version") != VERSION:
         raise InputError(
             f"{path}: version {manifest.get('version')} is not supported, only "
-            f"{_VERSION}; make the data again"
+            f"{VERSION}; make the data again"
         )
     if is_mixture(manifest):
         _check_corpora(manifest, path)
@@ -249,40 +253,47 @@ def data_files(manifest: Mapping[str, Any]) -> list[str]:
 
 
 def build_manifest(
+    config: PretrainingDataConfig,
     *,
-    settings: Mapping[str, object],
-    tokenizer: Tokenizer,
     inputs: list[dict[str, object]],
     oddities: Mapping[str, int],
-    splits: Mapping[str, dict[str, Any]],
+    counts: Mapping[str, collections.Counter[str]],
     label_counts: Mapping[str, np.ndarray],
+    files: Mapping[str, Mapping[int, list[dict[str, Any]]]],
 ) -> dict[str, Any]:
     """Returns a manifest of plain JSON values, without paths of this machine.
 
     Args:
-      settings: the settings that decide the records.
-      tokenizer: the tokenizer of the text.
+      config: the settings.
       inputs: name, bytes and sha256 of each text file.
       oddities: what is odd in the text; see `ODDITIES`.
-      splits: "train" and perhaps "heldout" -> result of `describe_split`.
+      counts: "train" and perhaps "heldout" -> sums over the split's blocks.
       label_counts: split -> int64 `[vocab_size]`, how often each id is a label.
+      files: split -> shard -> name, records, bytes and sha256 of its files.
     """
+    tokenizer = config.tokenizer
     # The best constant guess, chosen on training labels alone, is what a
     # masked language model must beat.
     guess = int(np.argmax(label_counts["train"]))
     splits = {
-        name: description
+        name: _describe_split(
+            [file for _, found in sorted(shards.items()) for file in found],
+            counts[name],
+            config.passes(name),
+            config.max_seq_length,
+        )
         | {
             "constant_guess_accuracy": _ratio(
                 int(label_counts[name][guess]), int(label_counts[name].sum())
             )
         }
-        for name, description in splits.items()
+        for name, shards in files.items()
     }
     return {
         "format": _FORMAT,
-        "version": _VERSION,
-        "settings": dict(settings),
+        "version": VERSION,
+        "settings": config.settings()
+        | {"num_shards": len(splits["train"]["files"])},
         "tokenizer": {
             "file": tokenizer.file_name,
             "fingerprint": tokenizer.fingerprint,
@@ -297,6 +308,12 @@ def build_manifest(
     }
 
 
+def serialize_manifest(manifest: Mapping[str, Any]) -> bytes:
+    """Returns the content of `manifest.json`."""
+    text = json.dumps(manifest, indent=2, ensure_ascii=False)
+    return f"{text}\n".encode()
+
+
 def package_versions() -> dict[str, str]:
     """Returns the versions of what decides the records beside the settings."""
     return {"python": platform.python_version()} | {
@@ -304,42 +321,7 @@ def package_versions() -> dict[str, str]:
     }
 
 
-def build_mixture_manifest(
-    weights: Mapping[str, float], manifests: Mapping[str, dict[str, Any]]
-) -> dict[str, Any]:
-    """Returns the manifest of several corpora.
-
-    Args:
-      weights: name -> share of the records that training reads.
-      manifests: name -> manifest in the corpus's folder, which has that name.
-
-    Returns:
-      For each corpus name, weight, documents and tokens of all its text,
-      records, and record files as paths below the mixture's folder.
-    """
-    corpora = []
-    for name, weight in weights.items():
-        splits = manifests[name]["splits"].values()
-        counts = {
-            key: sum(split["counts"][count] for split in splits)
-            for key, count in (
-                ("documents", "documents"),
-                ("tokens", "tokens"),
-                ("records", "instances"),
-            )
-        }
-        files = [
-            f"{name}/{file['name']}"
-            for split in splits
-            for file in split["files"]
-        ]
-        corpora.append(
-            {"name": name, "weight": weight, **counts, "files": files}
-        )
-    return {"format": _MIXTURE_FORMAT, "version": _VERSION, "corpora": corpora}
-
-
-def describe_split(
+def _describe_split(
     files: list[dict[str, object]],
     counts: collections.Counter[str],
     passes: int,

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from albert_tf.errors import InputError
@@ -15,9 +14,11 @@ from albert_tf.pretraining.corpora import Corpus
 from albert_tf.pretraining.data_config import PretrainingDataConfig
 from albert_tf.pretraining.manifest import (
     MANIFEST_NAME,
-    build_mixture_manifest,
+    MIXTURE_FORMAT,
+    VERSION,
     find_any_manifest,
     find_manifest,
+    serialize_manifest,
 )
 from albert_tf.pretraining.text_files import TextPath, find_text_files
 from albert_tf.pretraining.units import describe_inputs
@@ -66,9 +67,43 @@ def create_mixture(
     manifest = build_mixture_manifest(
         {corpus.name: corpus.weight for corpus in corpora}, manifests
     )
-    text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
-    write_atomically(folder / MANIFEST_NAME, text.encode())
+    write_atomically(folder / MANIFEST_NAME, serialize_manifest(manifest))
     return manifest
+
+
+def build_mixture_manifest(
+    weights: Mapping[str, float], manifests: Mapping[str, dict[str, Any]]
+) -> dict[str, Any]:
+    """Returns the manifest of several corpora.
+
+    Args:
+      weights: name -> share of the records that training reads.
+      manifests: name -> manifest in the corpus's folder, which has that name.
+
+    Returns:
+      For each corpus name, weight, documents and tokens of all its text,
+      records, and record files as paths below the mixture's folder.
+    """
+    corpora = []
+    for name, weight in weights.items():
+        splits = manifests[name]["splits"].values()
+        counts = {
+            key: sum(split["counts"][count] for split in splits)
+            for key, count in (
+                ("documents", "documents"),
+                ("tokens", "tokens"),
+                ("records", "instances"),
+            )
+        }
+        files = [
+            f"{name}/{file['name']}"
+            for split in splits
+            for file in split["files"]
+        ]
+        corpora.append(
+            {"name": name, "weight": weight, **counts, "files": files}
+        )
+    return {"format": MIXTURE_FORMAT, "version": VERSION, "corpora": corpora}
 
 
 def _check_distinct(files: dict[str, list[TextPath]]) -> None:

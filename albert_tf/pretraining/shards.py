@@ -13,8 +13,9 @@ import numpy as np
 
 from albert_tf.errors import InputError
 from albert_tf.files import sha256
-from albert_tf.pretraining.block_worker import BlockWorker
+from albert_tf.pretraining.block_worker import SPLIT_TAGS, BlockWorker
 from albert_tf.pretraining.data_config import PretrainingDataConfig
+from albert_tf.pretraining.manifest import shard_names
 from albert_tf.pretraining.units import Limits, Unit, read_blocks
 
 # masking -> bytes of records for a byte of text and a pass, rather low: masked
@@ -23,7 +24,9 @@ _LEAST_RATES = {"dynamic": 0.4, "static": 1.0}
 
 _LEAST_SHARDS = 8
 _FRAME_BYTES = 16  # of TFRecord, for a record
-MOST_FRAMING = 1.2  # A record file over its scratch file.
+_MOST_FRAMING = 1.2  # A record file over its scratch file.
+
+_SHUFFLE_TAG = 2  # beside the split tags 0 and 1 of the blocks' generators
 
 # Each holds the lengths and the order of a file's records in memory.
 _MOST_WRITERS = 8
@@ -126,7 +129,7 @@ class ScratchShards:
         with open(self.paths[shard], "ab") as file:
             file.write(header.tobytes())
             file.write(records)
-        self.sizes[shard] += header.nbytes + len(records)
+        self.sizes[shard] += frame_bytes(lengths, records)
 
     def sync(self) -> None:
         """Waits until the disk has what was added."""
@@ -136,11 +139,35 @@ class ScratchShards:
                     os.fsync(file.fileno())
 
 
+def shard_files(
+    config: PretrainingDataConfig,
+    split: str,
+    sizes: Sequence[int],
+    limits: Limits,
+) -> list[list[str]]:
+    """Returns the names of the record files of each shard of a split.
+
+    It is one, or several where the number of shards was estimated too low.
+
+    Args:
+      config: the settings.
+      split: "train" or "heldout".
+      sizes: bytes of each shard as a scratch file.
+      limits: the most bytes of a file.
+    """
+    parts = 1
+    if split != "train" or config.num_shards is None:
+        parts += int(max(sizes) * _MOST_FRAMING / limits.shard_bytes)
+    names = shard_names(split, parts * len(sizes), config.compress)
+    return [names[x : x + parts] for x in range(0, len(names), parts)]
+
+
 def write_shard(
     scratch: pathlib.Path,
     names: Sequence[str],
-    compress: bool,
-    seed: Sequence[int],
+    config: PretrainingDataConfig,
+    split: str,
+    shard: int,
 ) -> list[dict[str, Any]]:
     """Writes the records of a scratch file in random order.
 
@@ -148,8 +175,9 @@ def write_shard(
       scratch: a file of `ScratchShards`, which need not exist if it is empty.
       names: names of the TFRecord files beside it, among which the records
         are divided.
-      compress: write gzip.
-      seed: seed of the order.
+      config: the settings.
+      split: "train" or "heldout".
+      shard: number of the shard in its split.
 
     Returns:
       A description of each file: name, records, bytes and sha256.
@@ -158,6 +186,7 @@ def write_shard(
 
     scratch.touch()
     offsets, lengths = _find_records(scratch)
+    seed = (config.seed, _SHUFFLE_TAG, SPLIT_TAGS[split], shard)
     order = np.random.default_rng(seed).permutation(len(lengths))
     descriptions = []
     with open(scratch, "rb") as file:
@@ -165,7 +194,7 @@ def write_shard(
             names, np.array_split(order, len(names)), strict=True
         ):
             path = scratch.with_name(name)
-            options = "GZIP" if compress else ""
+            options = "GZIP" if config.compress else ""
             with tf.io.TFRecordWriter(str(path), options) as writer:
                 for index in part:
                     writer.write(
@@ -180,6 +209,11 @@ def write_shard(
                 }
             )
     return descriptions
+
+
+def frame_bytes(lengths: np.ndarray, records: bytes) -> int:
+    """Returns the bytes that records take in a scratch file."""
+    return 4 * (1 + len(lengths)) + len(records) if len(lengths) else 0
 
 
 def _find_records(scratch: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:

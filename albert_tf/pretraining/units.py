@@ -10,7 +10,7 @@ import collections
 import dataclasses
 import os
 import pathlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from albert_tf.files import sha256
 from albert_tf.pretraining.data_config import PretrainingDataConfig
@@ -141,10 +141,16 @@ def divide_passes(
         yield Task(block, passes[first : first + most])
 
 
-def describe_inputs(files: list[TextPath]) -> list[dict[str, object]]:
+def describe_inputs(
+    files: list[TextPath], digest: Callable[[TextPath], str] = sha256
+) -> list[dict[str, object]]:
     """Returns name, bytes and sha256 of each file.
 
     Local files are named by their paths below their common folder.
+
+    Args:
+      files: the files.
+      digest: returns the sha256 of one.
     """
     local = [
         path.absolute() for path in files if isinstance(path, pathlib.Path)
@@ -156,7 +162,7 @@ def describe_inputs(files: list[TextPath]) -> list[dict[str, object]]:
             if isinstance(path, str)
             else path.absolute().relative_to(base).as_posix(),
             "bytes": size_of(path),
-            "sha256": sha256(path),
+            "sha256": digest(path),
         }
         for path in files
     ]

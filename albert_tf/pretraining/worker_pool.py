@@ -22,7 +22,7 @@ from albert_tf.pretraining.documents import TextBlock
 from albert_tf.pretraining.units import Task
 
 # Of a task and its records, in general.
-_TASK_BYTES = 48 << 20
+_TASK_BYTES = 24 << 20
 
 
 def records_of_tasks(
