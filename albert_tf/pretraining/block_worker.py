@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 from collections.abc import Iterator, Mapping
 
 import numpy as np
@@ -137,10 +138,11 @@ class BlockWorker:
         shards: list[list[bytes]] = [[] for _ in range(num_shards)]
         if config.masking == "static":
             make_records = self._masked_records
-        elif config.pack and block.split == "train":
-            make_records = self._packed_records
         else:
-            make_records = self._text_records
+            make_records = functools.partial(
+                self._text_records,
+                pack=config.pack and block.split == "train",
+            )
         for number in passes:
             rng = np.random.default_rng((*seed, number))
             for records in make_records(documents, rng, counts, label_counts):
@@ -168,59 +170,45 @@ class BlockWorker:
         rng: np.random.Generator,
         counts: collections.Counter[str],
         label_counts: np.ndarray,
+        pack: bool = False,
     ) -> Iterator[list[bytes]]:
-        """Yields the records of chunks, without masks; adds to the counts."""
+        """Yields the records of chunks, without masks; adds to the counts.
+
+        With `pack`, a record is a row of several chunks.
+        """
         config = self.config
-        chunks, chunk_counts = cut_chunks(
-            documents,
-            self.table,
-            rng,
-            max_tokens=config.max_tokens,
-            short_seq_prob=config.short_seq_prob,
-            pairs=config.sentence_order != "none",
-        )
+        if pack:
+            rows, chunk_counts = pack_chunks(
+                documents,
+                self.table,
+                rng,
+                max_seq_length=config.max_seq_length,
+                max_sequences=config.max_sequences_per_row,
+                short_seq_prob=config.short_seq_prob,
+            )
+            chunks, first_chunks = rows.chunks, rows.row_starts[:-1]
+            features = rows.features()
+            counts["sequences"] += len(chunks)
+        else:
+            chunks, chunk_counts = cut_chunks(
+                documents,
+                self.table,
+                rng,
+                max_tokens=config.max_tokens,
+                short_seq_prob=config.short_seq_prob,
+                pairs=config.sentence_order != "none",
+            )
+            first_chunks = range(len(chunks))
+            features = chunks.features()
         num_special = config.max_seq_length - config.max_tokens
         lengths = chunks.ends - chunks.starts + num_special
         counts.update(chunk_counts)
         counts.update(
-            instances=len(chunks),
-            input_tokens=int(lengths.sum()),
-            predictions=int(num_predictions(lengths, config).sum()),
+            instances=len(first_chunks), input_tokens=int(lengths.sum())
         )
-        # Whatever is text may be masked.
-        label_counts += np.bincount(
-            documents.tokens, minlength=len(label_counts)
-        )
-        yield [serialize_example(chunk) for chunk in chunks.features()]
-
-    def _packed_records(
-        self,
-        documents: TokenizedDocuments,
-        rng: np.random.Generator,
-        counts: collections.Counter[str],
-        label_counts: np.ndarray,
-    ) -> Iterator[list[bytes]]:
-        """Yields the records of rows of chunks; adds to the counts."""
-        config = self.config
-        rows, chunk_counts = pack_chunks(
-            documents,
-            self.table,
-            rng,
-            max_seq_length=config.max_seq_length,
-            max_sequences=config.max_sequences_per_row,
-            short_seq_prob=config.short_seq_prob,
-        )
-        num_special = config.max_seq_length - config.max_tokens
-        lengths = rows.chunks.ends - rows.chunks.starts + num_special
-        counts.update(chunk_counts)
-        counts.update(
-            instances=len(rows),
-            sequences=len(rows.chunks),
-            input_tokens=int(lengths.sum()),
-        )
-        if len(rows):
+        if len(chunks):
             predictions = np.add.reduceat(
-                num_predictions(lengths, config), rows.row_starts[:-1]
+                num_predictions(lengths, config), first_chunks
             )
             counts["predictions"] += int(
                 np.minimum(predictions, config.max_predictions_per_seq).sum()
@@ -229,7 +217,7 @@ class BlockWorker:
         label_counts += np.bincount(
             documents.tokens, minlength=len(label_counts)
         )
-        yield [serialize_example(row) for row in rows.features()]
+        yield [serialize_example(record) for record in features]
 
     def _masked_records(
         self,
