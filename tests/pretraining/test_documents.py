@@ -1,5 +1,6 @@
 import bz2
 import collections
+import functools
 import gzip
 import itertools
 import json
@@ -18,14 +19,21 @@ from hypothesis import strategies as st
 from albert_tf.errors import InputError
 from albert_tf.pretraining import documents as documents_module
 from albert_tf.pretraining import text_files
+from albert_tf.pretraining.block_worker import BlockWorker
 from albert_tf.pretraining.chunks import cut_chunks
-from albert_tf.pretraining.data_config import ReadingConfig
+from albert_tf.pretraining.data_config import (
+    PretrainingDataConfig,
+    ReadingConfig,
+)
 from albert_tf.pretraining.documents import (
+    TextBlock,
     describe_oddities,
     make_blocks,
     read_corpus,
     read_documents,
 )
+from albert_tf.pretraining.heldout_records import HeldoutMasker
+from albert_tf.pretraining.record_writer import parse_example
 from albert_tf.pretraining.text_files import find_text_files
 from albert_tf.pretraining.tokenized_documents import (
     TokenizedDocuments,
@@ -546,3 +554,134 @@ def test_hostile_text_is_kept(
         if not starts[start] and not (pairs and start in boundaries):
             assert chunks.ends[before] == start
             assert not starts[chunks.starts[before] + 1 : start].any()
+
+
+MAX_SEQ, MAX_PREDICTIONS = 24, 5
+
+
+@pytest.fixture(scope="module")
+def make_masked(small_tokenizer):
+    """Returns `make(documents, masking, order) -> features of records`."""
+
+    @functools.cache
+    def workers(masking, order):
+        config = PretrainingDataConfig(
+            input="-",
+            output="-",
+            tokenizer=small_tokenizer,
+            masking=masking,
+            sentence_order=order,
+            max_seq_length=MAX_SEQ,
+            max_predictions_per_seq=MAX_PREDICTIONS,
+            short_seq_prob=0.3,
+            heldout_fraction=0.5,
+            dupe_factor=2 if masking == "static" else 10,
+        )
+        mask = HeldoutMasker(config) if masking == "dynamic" else None
+        return BlockWorker(config, {"train": 1, "heldout": 1}), mask
+
+    def make(found, masking, order):
+        worker, mask = workers(masking, order)
+        # Held-out text is masked by the same graph as batches of training.
+        block = worker(TextBlock("heldout", 0, found, 1))
+        if mask:
+            block = mask(block)
+        [(lengths, joined)] = block.shards
+        ends = np.cumsum(lengths, dtype=int)
+        return [
+            parse_example(joined[end - length : end])
+            for end, length in zip(ends, lengths, strict=True)
+        ]
+
+    return make
+
+
+def check_record(record, table, texts, order):
+    """Checks one masked record; `texts` are the ids of each document."""
+    length = int(record["input_mask"].sum())
+    assert length <= MAX_SEQ == len(record["input_ids"])
+    assert record["input_mask"].tolist() == [1] * length + [0] * (
+        MAX_SEQ - length
+    )
+    used = int((record["masked_lm_weights"] > 0).sum())
+    assert used <= MAX_PREDICTIONS
+    positions = record["masked_lm_positions"]
+    assert (np.diff(positions[:used]) > 0).all()  # sorted and unique
+    for name in ("positions", "ids", "weights"):
+        assert not record[f"masked_lm_{name}"][used:].any()
+    ids = record["input_ids"].copy()
+    ids[positions[:used]] = record["masked_lm_ids"][:used]
+    assert (ids[length:] == table.pad_id).all()
+    is_text = np.isin(ids, table.text_ids)
+    assert is_text[positions[:used]].all()  # No control token is predicted.
+    unmasked = np.setdiff1d(np.arange(MAX_SEQ), positions[:used])
+    assert (record["input_ids"][unmasked] == ids[unmasked]).all()
+    # Words are masked whole.
+    chosen = np.isin(np.arange(MAX_SEQ), positions[:used])
+    words = np.cumsum(table.word_starts[ids] & is_text)[is_text]
+    for word in np.unique(words):
+        assert len(set(chosen[is_text][words == word])) == 1
+    # What is left without masks is text as it was.
+    assert ids[0] == table.cls_id
+    assert ids[length - 1] == table.sep_id
+    types = record["segment_ids"]
+    start = int(np.argmax(types)) if types.any() else length
+    assert types[start:length].all()
+    assert not types[length:].any()
+    first = ids[1 : start - 1].tolist()
+    second = ids[start : length - 1].tolist()
+    assert first
+    if types.any():
+        assert second
+        assert first != second
+    assert record["next_sentence_labels"][0] in (
+        (0,) if order == "none" else (0, 1)
+    )
+    parts = [second]
+    for is_sep, part in itertools.groupby(
+        first, lambda x: x == table.sep_id
+    ):  # One segment may reach over the ends of documents.
+        if not is_sep:
+            parts.append(list(part))
+    for part in parts:
+        assert any(part_of(part, text) for text in texts)
+
+
+def triples(line):
+    words = line.split()
+    return [" ".join(words[i : i + 3]) for i in range(0, len(words), 3)]
+
+
+def part_of(part, text):
+    width = len(part)
+    starts = range(len(text) - width + 1)
+    return any(text[i : i + width] == part for i in starts)
+
+
+@settings(deadline=None, derandomize=True, max_examples=12)
+@given(lines=st.lists(TEXTS | st.just(""), min_size=1, max_size=12))
+@example(lines=["ba"])
+@example(lines=["ba ba", "ba ba"])
+@example(lines=["selkamurelopindra" * 40, "ro nti"])
+@example(lines=["?" * 99, "!" * 99])
+@example(lines=[" ".join(SCRIPTS), "שפה لغة " * 9, "😀 👩‍👩‍👧‍👦" * 9])
+@pytest.mark.parametrize("order", ["sop", "nsp", "none"])
+@pytest.mark.parametrize("masking", ["static", "dynamic"])
+def test_masked_records_of_hostile_text(
+    small_tokenizer, make_masked, masking, order, lines
+):
+    # Long sentences, and short ones, of which several go into a record.
+    found = [
+        [sentence for line in group for sentence in (line, *triples(line))]
+        for is_blank, group in itertools.groupby(
+            lines, lambda line: not line.strip()
+        )
+        if not is_blank
+    ]
+    table = VocabularyTable.from_tokenizer(small_tokenizer)
+    texts = [
+        list(itertools.chain(*small_tokenizer.encode(document)))
+        for document in found
+    ]
+    for record in make_masked(found, masking, order):
+        check_record(record, table, texts, order)
