@@ -106,6 +106,7 @@ def wait_for_checkpoint(run, *processes):
 def test_two_workers_are_one_device_with_two_micro_batches(
     tmp_path, flags, start
 ):
+    flags |= {"reading_groups": 2}  # Each worker reads its own files.
     for process in start("pretrain", flags, flags):
         errors = errors_of(process)
         assert process.returncode == 0, errors
