@@ -64,7 +64,9 @@ def run_demo(config: DemoConfig) -> dict[str, Any]:
     with _stage(stages, "3 records", "make sentence pairs, mask words"):
         manifest = _create_data(config, files, tokenizer, folder / "data")
     model = AlbertConfig.from_official(
-        "albert_mini", vocab_size=tokenizer.vocab_size
+        "albert_mini",
+        vocab_size=tokenizer.vocab_size,
+        max_position_embeddings=_MAX_SEQ_LENGTH,
     )
     with _stage(stages, "4 pretraining", f"{config.num_train_steps} steps"):
         _pretrain(config, model, folder)
