@@ -88,7 +88,7 @@ def add_bias(x, bias):
 class Dense(keras.layers.Dense):
     """Keras's dense layer with `add_bias`; it cannot be quantized.
 
-    In training on TensorFlow, tanh-GELU is that of `layers.recomputed`.
+    In training, tanh-GELU may be that of `layers.recomputed`.
     """
 
     def call(self, inputs, training=None):
@@ -99,10 +99,11 @@ class Dense(keras.layers.Dense):
         if self.activation is None:
             return x
         on_tensorflow = keras.backend.backend() == "tensorflow"
-        if training and on_tensorflow and self.activation is _gelu_tanh:
-            from albert_tf.layers.recomputed import gelu_tanh
+        if on_tensorflow and self.activation is _gelu_tanh:
+            from albert_tf.layers import recomputed
 
-            return gelu_tanh(x)
+            if recomputed.is_used(x, training):
+                return recomputed.gelu_tanh(x)
         return self.activation(x)
 
     def quantize(self, mode=None, *args, **kwargs):

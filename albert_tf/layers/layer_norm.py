@@ -38,16 +38,19 @@ class LayerNorm(keras.layers.Layer):
     def call(self, inputs, training=None):
         """Returns the normalized inputs, same shape.
 
-        In training on TensorFlow, this is `layers.recomputed`'s.
+        In training, it may be that of `layers.recomputed`.
         """
         x = at_least_float32(inputs)
         gamma, beta = (ops.cast(w, x.dtype) for w in (self.gamma, self.beta))
-        if training and keras.backend.backend() == "tensorflow":
-            from albert_tf.layers.recomputed import layer_norm
+        if keras.backend.backend() == "tensorflow":
+            from albert_tf.layers import recomputed
 
-            # Not `x`, whose float32 would be kept for the backward pass.
-            outputs = layer_norm(inputs, gamma, beta, self.epsilon)
-            return ops.cast(outputs, self.compute_dtype)
+            if recomputed.is_used(inputs, training):
+                # Not of `x`, whose float32 would be kept for the gradient.
+                outputs = recomputed.layer_norm(
+                    inputs, gamma, beta, self.epsilon
+                )
+                return ops.cast(outputs, self.compute_dtype)
         centered = x - ops.mean(x, axis=-1, keepdims=True)
         variance = ops.mean(ops.square(centered), axis=-1, keepdims=True)
         normal = centered * ops.rsqrt(variance + self.epsilon)

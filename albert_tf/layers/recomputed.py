@@ -1,13 +1,10 @@
-"""GELU and LayerNorm for training with TensorFlow.
+"""GELU and LayerNorm for training with TensorFlow on static shapes.
 
 Differentiated op by op, tanh-GELU keeps five tensors for the backward pass and
 LayerNorm two float32 ones. Here the backward pass keeps the input alone and
-computes the rest again, in float32 whatever the precision. Where shapes are
-static, as in pretraining, XLA compiles each pass to one loop over memory; the
-matrix products stay with oneDNN, which is faster at them on CPUs.
-
-Inference does not use this module: its graphs stay free of XLA, and TensorFlow
-fuses bias and GELU with the product before them.
+computes the rest again, in float32 whatever the precision. XLA compiles each
+pass to one loop over memory; the matrix products stay with oneDNN, which is
+faster at them on CPUs.
 """
 
 from __future__ import annotations
@@ -23,6 +20,20 @@ _SQRT_2_OVER_PI = math.sqrt(2.0 / math.pi)
 _CUBIC = 0.044715
 
 
+def is_used(x: Any, training: bool | None) -> bool:
+    """Returns whether a layer's call is to use these functions.
+
+    That is in training, in a graph, and with the static shapes of pretraining:
+    XLA compiles for each shape anew, and rows without padding have another one
+    in each batch. Inference stays free of XLA, and TensorFlow fuses bias and
+    GELU with the product before them. SavedModels have dynamic shapes, and so
+    no custom gradients, which cannot take sparse gradients when loaded.
+    """
+    return bool(
+        training and not tf.executing_eagerly() and x.shape.is_fully_defined()
+    )
+
+
 # AutoGraph would look inside of a custom gradient, and lose it.
 @tf.autograph.experimental.do_not_convert
 def gelu_tanh(x: Any) -> Any:
@@ -31,9 +42,9 @@ def gelu_tanh(x: Any) -> Any:
     @tf.custom_gradient
     def gelu(x):
         def gradient(upstream):
-            return _compiled(_gelu_tanh_gradient, x, upstream)
+            return _compiled(_gelu_tanh_gradient)(x, upstream)
 
-        return _compiled(_gelu_tanh, x), gradient
+        return _compiled(_gelu_tanh)(x), gradient
 
     return gelu(x)
 
@@ -53,27 +64,15 @@ def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float) -> tf.Tensor:
         small = tf.constant(epsilon, gamma.dtype)
 
         def gradient(upstream):
-            return _compiled(_layer_norm_gradient, x, gamma, small, upstream)
+            return _compiled(_layer_norm_gradient)(x, gamma, small, upstream)
 
-        return _compiled(_layer_norm, x, gamma, beta, small), gradient
+        return _compiled(_layer_norm)(x, gamma, beta, small), gradient
 
     return normalize(x, gamma, beta)
 
 
-def _compiled(function: Callable, *arguments: tf.Tensor) -> Any:
-    """Calls a function, compiled if its shapes will not change.
-
-    XLA compiles for each shape anew. In eager mode, and for rows without
-    padding, every call may have another one.
-    """
-    static = all(x.shape.is_fully_defined() for x in arguments)
-    if tf.executing_eagerly() or not static:
-        return function(*arguments)
-    return _jit(function)(*arguments)
-
-
 @functools.cache
-def _jit(function: Callable) -> Callable:
+def _compiled(function: Callable) -> Callable:
     return tf.function(function, jit_compile=True)
 
 
