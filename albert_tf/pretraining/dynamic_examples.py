@@ -27,11 +27,6 @@ from albert_tf.pretraining.packed_rows import (
 from albert_tf.pretraining.tokenized_documents import VocabularyTable
 from albert_tf.text.base_tokenizer import Tokenizer
 
-# Other rows that are tried for a random next segment, until one is of another
-# document.
-_NSP_TRIES = 4
-
-
 # Of a record of text; see `chunks.Chunks.features`.
 CHUNK_FEATURES = {
     "tokens": tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64),
@@ -133,16 +128,10 @@ def _make_examples(
         if settings.sentence_order == "sop":
             a, b = a.where(other, b), b.where(other, a)
         else:
-            if chunks_per_row is None:
-                elsewhere, found = _segments_elsewhere(
-                    b, chunks["document"], fold_in(seed, 2)
-                )
-                elsewhere = elsewhere.cut(max_seq_length - 3 - a.lengths)
-            else:
-                partners, found = draw_partners(
-                    b.lengths, chunks["document"], other, fold_in(seed, 2)
-                )
-                elsewhere = b.of(partners)
+            partners, found = draw_partners(
+                b.lengths, chunks["document"], other, fold_in(seed, 2)
+            )
+            elsewhere = b.of(partners)
             other &= found & ~elsewhere.equals(a)
             b = b.where(other, elsewhere)
         labels = tf.cast(other, tf.int32)
@@ -173,10 +162,6 @@ class Segments:
         self.text = text
         self.starts = starts
         self.lengths = lengths
-
-    def cut(self, most: tf.Tensor) -> Segments:
-        """Returns the beginnings, of at most `most` tokens, `[rows]`."""
-        return Segments(self.text, self.starts, tf.minimum(self.lengths, most))
 
     def of(self, rows: tf.Tensor) -> Segments:
         """Returns the segments of other rows, `[rows]`."""
@@ -263,28 +248,6 @@ def _has_equal_halves(text: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
     later = tf.minimum(column + half, tf.shape(text)[1] - 1)
     same = text == tf.gather(text, later, batch_dims=1)
     return tf.reduce_all(same | (column >= half), axis=1)
-
-
-def _segments_elsewhere(
-    segments: Segments, documents: tf.Tensor, seed: tf.Tensor
-) -> tuple[Segments, tf.Tensor]:
-    """Draws for each row the segment of another row and document.
-
-    Returns:
-      The segments, and bool `[rows]`, whether one was found: the same number
-      of rows on is drawn for all, and each may go a few further.
-    """
-    num_rows = tf.shape(documents)[0]
-    rows = tf.range(num_rows)
-    shift = tf.random.stateless_uniform(
-        [], seed, 1, tf.maximum(num_rows, 2), tf.int32, alg="philox"
-    )
-    source = rows
-    for step in range(_NSP_TRIES):
-        same = tf.gather(documents, source) == documents
-        source = tf.where(same, (rows + shift + step) % num_rows, source)
-    found = tf.gather(documents, source) != documents
-    return segments.of(source), found
 
 
 def _pack(

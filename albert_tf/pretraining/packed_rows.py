@@ -167,7 +167,7 @@ def _of_first_chunk(values: tf.Tensor, grouped: tf.RaggedTensor) -> tf.Tensor:
 def draw_partners(
     lengths: tf.Tensor, documents: tf.Tensor, chosen: tf.Tensor, seed: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Draws chunks whose second segments are exchanged, for NSP in full rows.
+    """Draws chunks whose second segments are exchanged, for NSP.
 
     A chunk gets the segment of the chosen one that is next to it in length, not
     a longer one. So rows stay as full as they were, segments end where
