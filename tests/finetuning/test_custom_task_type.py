@@ -72,8 +72,8 @@ def test_commands_train_use_and_export_it(checkpoint, tmp_path):
     printed = albert(
         "finetune --task_module=ordinal_rating.py --task=stars "
         f"--train=stars.tsv --dev=stars.tsv --init_from={checkpoint} "
-        "--output=run --max_seq_length=16 --num_train_steps=120 "
-        "--eval_steps=60 --learning_rate=5e-3 --head_dropout=0"
+        "--output=run --max_seq_length=16 --num_train_steps=240 "
+        "--eval_steps=120 --learning_rate=5e-3 --head_dropout=0"
     )
     assert "closeness" in printed
     saved = json.loads((tmp_path / "run/model/task.json").read_text())
