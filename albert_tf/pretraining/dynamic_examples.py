@@ -19,13 +19,16 @@ from albert_tf.pretraining.graph_masking import (
     num_predictions,
 )
 from albert_tf.pretraining.packed_rows import (
-    draw_partners,
     join_rows,
     share_predictions,
     split_rows,
 )
 from albert_tf.pretraining.tokenized_documents import VocabularyTable
 from albert_tf.text.base_tokenizer import Tokenizer
+
+# Other chunks that are tried for a random next segment, until one is of another
+# document.
+_NSP_TRIES = 4
 
 # Of a record of text; see `chunks.Chunks.features`.
 CHUNK_FEATURES = {
@@ -248,6 +251,42 @@ def _has_equal_halves(text: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
     later = tf.minimum(column + half, tf.shape(text)[1] - 1)
     same = text == tf.gather(text, later, batch_dims=1)
     return tf.reduce_all(same | (column >= half), axis=1)
+
+
+def draw_partners(
+    lengths: tf.Tensor, documents: tf.Tensor, chosen: tf.Tensor, seed: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Draws chunks whose second segments are exchanged, for NSP.
+
+    A chunk gets the segment of the chosen one that is next to it in length, not
+    a longer one. So rows stay as full as they were, segments end where
+    sentences do, and neither their lengths nor their ends tell which are
+    random.
+
+    Args:
+      lengths: int32 `[chunks]`, tokens of the second segments.
+      documents: int64 `[chunks]`.
+      chosen: bool `[chunks]`, which are to get a segment of another document.
+      seed: int64 `[2]`, decides the order of equal lengths.
+
+    Returns:
+      int32 `[chunks]`, the chunk that each gets its segment of; and bool
+      `[chunks]`, whether it is of another document.
+    """
+    draws = tf.random.stateless_uniform(tf.shape(lengths), seed, alg="philox")
+    keys = tf.cast(lengths, tf.float32) + draws
+    # Chosen ones first, ascending.
+    order = tf.argsort(tf.where(chosen, keys, float("inf")), stable=True)
+    rank = tf.range(tf.size(order))
+    documents = tf.gather(documents, order)
+    partner = rank
+    for step in range(1, _NSP_TRIES + 1):
+        same = tf.gather(documents, partner) == documents
+        partner = tf.where(same & (rank >= step), rank - step, partner)
+    found = tf.gather(documents, partner) != documents
+    rank_of_chunk = tf.argsort(order)
+    partner = tf.gather(tf.gather(order, partner), rank_of_chunk)
+    return partner, tf.gather(found, rank_of_chunk)
 
 
 def _pack(

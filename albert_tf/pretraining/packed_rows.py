@@ -10,10 +10,6 @@ from typing import Any
 
 import tensorflow as tf
 
-# Other chunks that are tried for a random next segment, until one is of another
-# document.
-_NSP_TRIES = 4
-
 
 def _ragged() -> tf.io.RaggedFeature:
     return tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64)
@@ -162,39 +158,3 @@ def _of_first_chunk(values: tf.Tensor, grouped: tf.RaggedTensor) -> tf.Tensor:
     """Returns for each chunk the value of the first one of its row."""
     first = tf.gather(grouped.row_starts(), grouped.value_rowids())
     return tf.gather(values, first)
-
-
-def draw_partners(
-    lengths: tf.Tensor, documents: tf.Tensor, chosen: tf.Tensor, seed: tf.Tensor
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """Draws chunks whose second segments are exchanged, for NSP.
-
-    A chunk gets the segment of the chosen one that is next to it in length, not
-    a longer one. So rows stay as full as they were, segments end where
-    sentences do, and neither their lengths nor their ends tell which are
-    random.
-
-    Args:
-      lengths: int32 `[chunks]`, tokens of the second segments.
-      documents: int64 `[chunks]`.
-      chosen: bool `[chunks]`, which are to get a segment of another document.
-      seed: int64 `[2]`, decides the order of equal lengths.
-
-    Returns:
-      int32 `[chunks]`, the chunk that each gets its segment of; and bool
-      `[chunks]`, whether it is of another document.
-    """
-    draws = tf.random.stateless_uniform(tf.shape(lengths), seed, alg="philox")
-    keys = tf.cast(lengths, tf.float32) + draws
-    # Chosen ones first, ascending.
-    order = tf.argsort(tf.where(chosen, keys, float("inf")), stable=True)
-    rank = tf.range(tf.size(order))
-    documents = tf.gather(documents, order)
-    partner = rank
-    for step in range(1, _NSP_TRIES + 1):
-        same = tf.gather(documents, partner) == documents
-        partner = tf.where(same & (rank >= step), rank - step, partner)
-    found = tf.gather(documents, partner) != documents
-    rank_of_chunk = tf.argsort(order)
-    partner = tf.gather(tf.gather(order, partner), rank_of_chunk)
-    return partner, tf.gather(found, rank_of_chunk)

@@ -15,13 +15,13 @@ from albert_tf.pretraining.data_config import MaskingConfig
 from albert_tf.pretraining.dynamic_examples import (
     CHUNK_FEATURES,
     ExampleSettings,
+    draw_partners,
     make_examples,
 )
 from albert_tf.pretraining.evaluate import evaluate_pretraining
 from albert_tf.pretraining.manifest import read_manifest
 from albert_tf.pretraining.packed_rows import (
     ROW_FEATURES,
-    draw_partners,
     share_predictions,
 )
 from albert_tf.pretraining.record_checks import (
