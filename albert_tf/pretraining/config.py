@@ -59,6 +59,16 @@ class Stretch:
     config: PretrainConfig
     example_settings: Mapping[str, Any]
 
+    @property
+    def steps(self) -> int:
+        """Number of its steps."""
+        return self.end - self.first_step
+
+    @property
+    def examples(self) -> int:
+        """Number of examples of all its steps."""
+        return self.steps * self.config.train_batch_size
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PretrainConfig(RunConfig):
@@ -298,7 +308,7 @@ class PretrainConfig(RunConfig):
             # Without their records' paths, which may change.
             recorded["phases"] = [
                 {
-                    "steps": stretch.end - stretch.first_step,
+                    "steps": stretch.steps,
                     **phase.given(BATCH_SETTINGS),
                     **stretch.example_settings,
                 }

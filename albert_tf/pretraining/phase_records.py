@@ -10,7 +10,7 @@ from typing import Any
 
 from albert_tf.errors import InputError
 from albert_tf.files import split_patterns
-from albert_tf.pretraining.config import PretrainConfig
+from albert_tf.pretraining.config import PretrainConfig, Stretch
 from albert_tf.pretraining.record_files import check_one_vocabulary
 from albert_tf.pretraining.records import Records, open_records
 
@@ -20,23 +20,16 @@ class PhaseRecords:
     """A phase of a run and what it trains on.
 
     Attributes:
-      first_step: updates done before it.
-      end: updates done after it.
-      config: the settings of the run, with those of the phase.
+      stretch: its steps and settings.
       made: its records as they were made.
       records: the same with its sentence order and masking.
       first_example: examples of them that phases before it have had.
-      changes: sentence order and masking that are not those they were made
-        with.
     """
 
-    first_step: int
-    end: int
-    config: PretrainConfig
+    stretch: Stretch
     made: Records
     records: Records
-    first_example: int = 0
-    changes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    first_example: int
 
     @property
     def heldout(self) -> Records:
@@ -51,13 +44,13 @@ class PhaseRecords:
 
     def describe(self) -> str:
         """Returns the phase in words, for the log."""
-        changes = [f"{name}={value}" for name, value in self.changes.items()]
+        config, changes = self.stretch.config, self.stretch.example_settings
         return ", ".join(
             [
-                f"{self.config.train_batch_size:,} examples of "
+                f"{config.train_batch_size:,} examples of "
                 f"{self.records.max_seq_length} tokens",
-                *changes,
-                f"from {','.join(_inputs(self.config))}",
+                *(f"{name}={value}" for name, value in changes.items()),
+                f"from {','.join(_inputs(config))}",
             ]
         )
 
@@ -85,18 +78,9 @@ def open_phases(config: PretrainConfig) -> list[PhaseRecords]:
         except InputError as error:
             raise InputError(f"phases[{number}]: {error}") from None
         phases.append(
-            PhaseRecords(
-                stretch.first_step,
-                stretch.end,
-                stretch.config,
-                records,
-                changed,
-                used[records.identity],
-                stretch.example_settings,
-            )
+            PhaseRecords(stretch, records, changed, used[records.identity])
         )
-        steps = stretch.end - stretch.first_step
-        used[records.identity] += steps * stretch.config.train_batch_size
+        used[records.identity] += stretch.examples
     check_one_vocabulary(
         itertools.chain.from_iterable(map(_all_files, opened.values()))
     )

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from albert_tf.models.pretrainer import AlbertPretrainer
-from albert_tf.pretraining.config import PretrainConfig
+from albert_tf.pretraining.config import PretrainConfig, Stretch
 from albert_tf.pretraining.corpora import describe_mixture
 from albert_tf.pretraining.phase_records import PhaseRecords
 from albert_tf.pretraining.records import Records
@@ -58,16 +58,17 @@ def start_summary(
     }
     for number, phase in enumerate(phases, 1):
         which = f" {number}" if len(phases) > 1 else ""
-        changes = [f"; {name}={x}" for name, x in phase.changes.items()]
-        rows[f"records{which}"] = _describe_records(phase.records)
-        rows[f"records{which}"] += "".join(changes)
+        changes = phase.stretch.example_settings.items()
+        rows[f"records{which}"] = _describe_records(phase.records) + "".join(
+            f"; {name}={value}" for name, value in changes
+        )
         if phase.records.corpora:
-            steps = phase.end - phase.first_step
-            examples = steps * phase.config.train_batch_size
             rows[f"mixture{which}"] = describe_mixture(
-                phase.records.corpora, phase.records.files["train"], examples
+                phase.records.corpora,
+                phase.records.files["train"],
+                phase.stretch.examples,
             )
-        rows[f"batch{which}"] = _describe_batch(phase, replicas)
+        rows[f"batch{which}"] = _describe_batch(phase.stretch, replicas)
     hosts = share_of_process(strategy).hosts
     if config.reading_groups % hosts:
         rows["reading"] = (
@@ -88,15 +89,15 @@ def start_summary(
     return "\n".join(f"{name:{width}} {text}" for name, text in rows.items())
 
 
-def _describe_batch(phase: PhaseRecords, replicas: int) -> str:
-    config = phase.config
+def _describe_batch(stretch: Stretch, replicas: int) -> str:
+    config = stretch.config
     text = f"{config.train_batch_size:,} examples"
     if replicas > 1:
         text += f" on {replicas} replicas"
     if config.gradient_accumulation_steps > 1:
         text += f" in {config.gradient_accumulation_steps} micro-batches"
-    if phase.end - phase.first_step < config.num_train_steps:
-        text += f", steps {phase.first_step + 1:,} to {phase.end:,}"
+    if stretch.steps < config.num_train_steps:
+        text += f", steps {stretch.first_step + 1:,} to {stretch.end:,}"
     return text
 
 

@@ -99,7 +99,7 @@ def pretrain(
     config, initial = resolve_initial_weights(config)
     phases = open_phases(config)
     for phase in phases:
-        _check_records(phase.config, phase.made, initial)
+        _check_records(phase.stretch.config, phase.made, initial)
     heldout = phases[-1].heldout
     _check_best_metric(config, heldout)
     trained = _trained_positions(config, phases, initial)
@@ -296,7 +296,7 @@ def _training_phase(
     phase: PhaseRecords, loss: PretrainingLoss
 ) -> TrainingPhase:
     """Returns a phase as the trainer takes it."""
-    config, records = phase.config, phase.records
+    config, records = phase.stretch.config, phase.records
 
     def read(first: int, share: HostShare) -> tf.data.Dataset:
         return records.dataset(
@@ -309,7 +309,7 @@ def _training_phase(
         )
 
     return TrainingPhase(
-        phase.first_step,
+        phase.stretch.first_step,
         SharedBatches(read, config.reading_groups),
         loss,
         config.gradient_accumulation_steps,

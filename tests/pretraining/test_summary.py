@@ -50,7 +50,8 @@ RECORDS = Records(
 def lines(config=CONFIG, records=RECORDS, resumes=False):
     model = AlbertPretrainer(config.model)
     strategy = make_strategy("one_device", devices=["CPU:0"])
-    phase = PhaseRecords(0, config.num_train_steps, config, records, records)
+    [stretch] = config.stretches()
+    phase = PhaseRecords(stretch, records, records, 0)
     text = start_summary(config, [phase], model, strategy, resumes)
     return dict(line.split(maxsplit=1) for line in text.splitlines())
 
