@@ -23,7 +23,6 @@ import tensorflow as tf
 from albert_tf.errors import InputError, import_package
 from albert_tf.files import sha256
 from albert_tf.pretraining.block_worker import BlockRecords, BlockWorker
-from albert_tf.pretraining.corpora import parse_corpora
 from albert_tf.pretraining.create_data import check_counts, heldout_masker
 from albert_tf.pretraining.data_config import PretrainingDataConfig
 from albert_tf.pretraining.manifest import (
@@ -32,11 +31,11 @@ from albert_tf.pretraining.manifest import (
     read_manifest,
     serialize_manifest,
 )
-from albert_tf.pretraining.mixture import create_mixture
+from albert_tf.pretraining.mixture import create_mixture, parse_corpora
 from albert_tf.pretraining.shards import (
     ScratchShards,
-    frame_bytes,
     plan_shards,
+    scratch_bytes,
     shard_files,
     write_shard,
 )
@@ -239,7 +238,7 @@ def _tagged(tag: str, value: object) -> Any:
 
 def _size_of_frame(element: tuple[_Shard, _Frame]) -> tuple[_Shard, int]:
     shard, (_, _, lengths, records) = element
-    return shard, frame_bytes(lengths, records)
+    return shard, scratch_bytes(lengths, records)
 
 
 def _add(statistics: Iterable[_Statistics]) -> _Statistics:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from albert_tf.pretraining.masking import (
     num_predictions,
 )
 from albert_tf.pretraining.record_writer import (
-    serialize_example,
+    frame_records,
     serialize_examples,
 )
 from albert_tf.pretraining.row_packing import pack_chunks
@@ -57,7 +57,8 @@ class BlockRecords:
       num_bytes: size of the text; 0 unless the first pass is among those made.
       counts: name -> number, to be added over blocks.
       label_counts: int64 `[vocab_size]`, how often each id is a label.
-      shards: of each shard, the lengths of its records, and the records joined.
+      shards: of each shard, the lengths of the frames of its records, and the
+        frames joined.
     """
 
     index: int
@@ -66,6 +67,11 @@ class BlockRecords:
     counts: collections.Counter[str]
     label_counts: np.ndarray
     shards: list[tuple[np.ndarray, bytes]]
+
+
+def join_frames(frames: Sequence[bytes]) -> tuple[np.ndarray, bytes]:
+    """Returns the lengths of frames, uint32 `[frames]`, and all their bytes."""
+    return np.array(list(map(len, frames)), np.uint32), b"".join(frames)
 
 
 class BlockWorker:
@@ -128,9 +134,8 @@ class BlockWorker:
                 sentences=documents.num_sentences,
                 tokens=len(documents.tokens),
                 control_pieces=sum(
-                    sentence.count(piece)
-                    for document in block.documents
-                    for sentence in document
+                    text.count(piece)
+                    for text in map("\n".join, block.documents)
                     for piece in self.control_pieces
                 ),
             )
@@ -147,21 +152,17 @@ class BlockWorker:
             rng = np.random.default_rng((*seed, number))
             for records in make_records(documents, rng, counts, label_counts):
                 shard_of = rng.integers(num_shards, size=len(records))
-                for shard, record in zip(shard_of, records, strict=True):
-                    shards[shard].append(record)
+                for shard, frame in zip(
+                    shard_of, frame_records(records), strict=True
+                ):
+                    shards[shard].append(frame)
         return BlockRecords(
             block.index,
             block.split,
             block.num_bytes if passes.start == 0 else 0,
             counts,
             label_counts,
-            [
-                (
-                    np.array([len(r) for r in records], np.uint32),
-                    b"".join(records),
-                )
-                for records in shards
-            ],
+            [join_frames(frames) for frames in shards],
         )
 
     def _text_records(
@@ -217,7 +218,7 @@ class BlockWorker:
         label_counts += np.bincount(
             documents.tokens, minlength=len(label_counts)
         )
-        yield [serialize_example(record) for record in features]
+        yield serialize_examples(features)
 
     def _masked_records(
         self,

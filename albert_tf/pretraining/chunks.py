@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from albert_tf.pretraining.record_writer import Ragged
 from albert_tf.pretraining.tokenized_documents import (
     TokenizedDocuments,
     VocabularyTable,
@@ -36,31 +37,24 @@ class Chunks:
     def __len__(self) -> int:
         return len(self.starts)
 
-    def features(self) -> list[dict[str, list[int]]]:
+    def features(self) -> dict[str, Ragged]:
         """Returns the features of a record for each chunk.
 
         `tokens`: its ids. `sentence_starts`: where its sentences begin, but for
         the first. `document`: the number of its document.
         """
-        first = np.searchsorted(self.sentence_starts, self.starts, "right")
-        last = np.searchsorted(self.sentence_starts, self.ends, "left")
-        return [
-            {
-                "tokens": self.tokens[start:end].tolist(),
-                "sentence_starts": (
-                    self.sentence_starts[begin:stop] - start
-                ).tolist(),
-                "document": [document],
-            }
-            for start, end, document, begin, stop in zip(
-                self.starts.tolist(),
-                self.ends.tolist(),
-                self.documents.tolist(),
-                first.tolist(),
-                last.tolist(),
-                strict=True,
-            )
-        ]
+        starts = Ragged.from_slices(
+            self.sentence_starts,
+            np.searchsorted(self.sentence_starts, self.starts, "right"),
+            np.searchsorted(self.sentence_starts, self.ends, "left"),
+        )
+        return {
+            "tokens": Ragged.from_slices(self.tokens, self.starts, self.ends),
+            "sentence_starts": Ragged(
+                starts.values - self.starts[starts.row_of_value], starts.splits
+            ),
+            "document": Ragged(self.documents, np.arange(len(self) + 1)),
+        }
 
 
 def cut_chunks(

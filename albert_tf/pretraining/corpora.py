@@ -1,139 +1,19 @@
-"""Corpora that are mixed by weight: `wiki=0.7:wiki/*.txt,books=0.3:...`."""
+"""Record files of the corpora of a mixture."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-import os
-import re
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.files import PathPatterns, exists, split_patterns
-from albert_tf.pretraining.manifest import is_mixture, read_manifest
+from albert_tf.files import PathPatterns, split_patterns
+from albert_tf.pretraining.manifest import read_manifest
+from albert_tf.pretraining.mixture import Corpus, ManifestReader
 from albert_tf.pretraining.record_files import RecordFile, find_record_files
 from albert_tf.pretraining.record_order import GROUP_RECORDS
-
-# No name or weight has a slash or a colon, so URLs and paths of Windows are
-# none, whatever follows.
-_CORPUS = re.compile(r"([^=:/\\]*)=([^:/\\]*):(.+)", re.DOTALL)
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
-
-ManifestReader = Callable[[str], dict[str, Any] | None]
-
-
-@dataclasses.dataclass(frozen=True)
-class Corpus:
-    """A part of a mixture.
-
-    Attributes:
-      name: letters, digits, "-" and "_".
-      weight: share of the records, of 1 over all corpora.
-      pattern: where its text or its records are.
-    """
-
-    name: str
-    weight: float
-    pattern: str
-
-
-def parse_corpora(patterns: PathPatterns) -> tuple[Corpus, ...]:
-    """Parses `NAME=WEIGHT:PATTERN`, one for each corpus.
-
-    Weights are relative: 7 and 3 are 0.7 and 0.3. An existing path of that form
-    is a path.
-
-    Args:
-      patterns: see `split_patterns`.
-
-    Returns:
-      The corpora; none if all patterns are plain.
-
-    Raises:
-      InputError: only some patterns have names, a name is used twice or is no
-        name, or a weight is not above 0.
-    """
-    parts = split_patterns(patterns)
-    found = [_CORPUS.fullmatch(part) for part in parts]
-    found = [
-        None if match and exists(match.string) else match for match in found
-    ]
-    if not any(found):
-        return ()
-    weights: dict[str, tuple[float, str]] = {}
-    for part, match in zip(parts, found, strict=True):
-        if match is None:
-            raise InputError(
-                f"{part!r} has no name and weight, but others have; give each "
-                "corpus as NAME=WEIGHT:PATTERN"
-            )
-        name, weight, pattern = match.groups()
-        if not _NAME.fullmatch(name):
-            raise InputError(
-                f"{part!r}: the name {name!r} must be letters, digits, '-' and "
-                "'_'"
-            )
-        if name in weights:
-            raise InputError(
-                f"{part!r}: there is a corpus {name!r} already; use another "
-                "name, or one pattern that matches the files of both"
-            )
-        weights[name] = _parse_weight(weight, part), pattern.strip()
-    return _normalized(
-        Corpus(name, weight, pattern)
-        for name, (weight, pattern) in weights.items()
-    )
-
-
-def find_corpora(
-    patterns: PathPatterns, manifest_in: ManifestReader
-) -> tuple[Corpus, ...]:
-    """Returns the corpora of a folder made of several, or `parse_corpora`.
-
-    Args:
-      patterns: folders, files and patterns of records.
-      manifest_in: `find_any_manifest`, perhaps with a cache.
-    """
-    parts = split_patterns(patterns)
-    folder = os.path.dirname(os.path.join(parts[0], ""))
-    mixture = manifest_in(folder) if len(parts) == 1 else None
-    if mixture is None or not is_mixture(mixture):
-        return parse_corpora(patterns)
-    return _normalized(
-        Corpus(x["name"], x["weight"], os.path.join(folder, x["name"]))
-        for x in mixture["corpora"]
-    )
-
-
-def _normalized(corpora: Iterable[Corpus]) -> tuple[Corpus, ...]:
-    """Scales weights so that they add up to 1."""
-    corpora = tuple(corpora)
-    total = math.fsum(corpus.weight for corpus in corpora)
-    return tuple(
-        dataclasses.replace(corpus, weight=corpus.weight / total)
-        for corpus in corpora
-    )
-
-
-def _parse_weight(text: str, part: str) -> float:
-    try:
-        weight = float(text)
-    except ValueError:
-        weight = math.nan
-    if not 0 < weight < math.inf:
-        raise InputError(
-            f"{part!r}: the weight {text!r} must be a number above 0"
-        )
-    return weight
-
-
-def patterns_of(patterns: PathPatterns) -> list[str]:
-    """Returns the patterns without names and weights."""
-    corpora = parse_corpora(patterns)
-    return [corpus.pattern for corpus in corpora] or split_patterns(patterns)
 
 
 def quotas_of(corpora: Sequence[Corpus], size: int) -> list[int]:

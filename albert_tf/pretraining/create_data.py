@@ -27,7 +27,6 @@ from albert_tf.folders import (
 from albert_tf.pretraining.block_worker import (
     BlockRecords,
 )
-from albert_tf.pretraining.corpora import parse_corpora
 from albert_tf.pretraining.data_config import PretrainingDataConfig
 from albert_tf.pretraining.job import Job
 from albert_tf.pretraining.manifest import (
@@ -39,7 +38,7 @@ from albert_tf.pretraining.manifest import (
     package_versions,
     serialize_manifest,
 )
-from albert_tf.pretraining.mixture import create_mixture
+from albert_tf.pretraining.mixture import create_mixture, parse_corpora
 from albert_tf.pretraining.shards import (
     num_writers,
     plan_shards,
@@ -244,7 +243,8 @@ def _write_text(
         )
     # Seconds in which the workers need not wait.
     tensorflow = threading.Thread(target=import_tensorflow)
-    if config.num_workers > 1 and "tensorflow" not in sys.modules:
+    masks = config.masking == "dynamic" and config.heldout_fraction > 0
+    if masks and config.num_workers > 1 and "tensorflow" not in sys.modules:
         tensorflow.start()
     files = [path for unit in units for path in unit.files]
     num_shards = {x: len(y.paths) for x, y in job.scratch.items()}
@@ -252,7 +252,7 @@ def _write_text(
     try:
         with _progress_bar(files, job.num_bytes, progress) as bar:
             for block in records_of_tasks(tasks(), config, num_shards):
-                if config.masking == "dynamic" and block.split == "heldout":
+                if masks and block.split == "heldout":
                     mask = mask or heldout_masker(config)
                     block = mask(block)
                 job.add(block)

@@ -9,7 +9,7 @@ import itertools
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.pretraining.block_worker import BlockRecords
+from albert_tf.pretraining.block_worker import BlockRecords, join_frames
 from albert_tf.pretraining.data_config import PretrainingDataConfig
 from albert_tf.pretraining.dynamic_examples import (
     CHUNK_FEATURES,
@@ -18,7 +18,9 @@ from albert_tf.pretraining.dynamic_examples import (
 )
 from albert_tf.pretraining.record_writer import (
     FEATURE_OF_INPUT,
+    frame_records,
     serialize_examples,
+    unframed,
 )
 from albert_tf.pretraining.tokenized_documents import VocabularyTable
 
@@ -49,7 +51,7 @@ class HeldoutMasker:
             records: list[bytes] = []
             if len(lengths):
                 features = self._mask(
-                    _split(lengths, joined), (block.index, shard)
+                    _records(lengths, joined), (block.index, shard)
                 )
                 records = serialize_examples(features)
                 counts.update(_count(features))
@@ -59,8 +61,7 @@ class HeldoutMasker:
                     ],
                     minlength=len(label_counts),
                 )
-            sizes = np.array([len(record) for record in records], np.uint32)
-            shards.append((sizes, b"".join(records)))
+            shards.append(join_frames(frame_records(records)))
         return dataclasses.replace(
             block, counts=counts, label_counts=label_counts, shards=shards
         )
@@ -91,9 +92,9 @@ class HeldoutMasker:
         }
 
 
-def _split(lengths: np.ndarray, joined: bytes) -> list[bytes]:
+def _records(lengths: np.ndarray, joined: bytes) -> list[bytes]:
     ends = np.cumsum(lengths, dtype=np.int64).tolist()
-    return [joined[a:b] for a, b in itertools.pairwise([0, *ends])]
+    return [unframed(joined[a:b]) for a, b in itertools.pairwise([0, *ends])]
 
 
 def _count(features: dict[str, np.ndarray]) -> collections.Counter[str]:

@@ -62,9 +62,7 @@ def mask_words(
     word_of_token, word_sizes = _words(packed, config.do_whole_word_mask)
     quotas = num_predictions(packed.input_mask.sum(1), config)
     keys = rng.random(word_sizes.shape, dtype=np.float32)
-    order = np.argsort(
-        np.where(word_sizes > 0, keys, 2.0), axis=1, kind="stable"
-    )
+    order = _order_of_words(np.where(word_sizes > 0, keys, np.float32(2)))
     probabilities = ngram_probabilities(
         config.ngram, config.favor_shorter_ngram
     )
@@ -116,6 +114,20 @@ def _words(
     cells = word_of_token + num_words * np.arange(num_rows)[:, None]
     sizes = np.bincount(cells[packed.is_text], minlength=num_rows * num_words)
     return word_of_token, sizes.reshape(num_rows, num_words)
+
+
+def _order_of_words(keys: np.ndarray) -> np.ndarray:
+    """Returns the columns of each row by ascending keys, first ones first.
+
+    It is a stable argsort, several times faster: bits of positive floats are
+    ordered as integers, and with the column below them no two are equal.
+
+    Args:
+      keys: float32 `[rows, words]`, not negative.
+    """
+    columns = np.arange(keys.shape[1], dtype=np.uint64)
+    places = keys.view(np.uint32).astype(np.uint64) << 32 | columns
+    return (np.sort(places, axis=1) & 0xFFFFFFFF).astype(np.int64)
 
 
 def take_words(

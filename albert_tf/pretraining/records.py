@@ -19,19 +19,14 @@ import tensorflow as tf
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import PathPatterns
-from albert_tf.pretraining.corpora import (
-    Corpus,
-    by_corpus,
-    find_corpora,
-    find_splits,
-    quotas_of,
-)
+from albert_tf.pretraining.corpora import by_corpus, find_splits, quotas_of
 from albert_tf.pretraining.dynamic_examples import ExampleSettings
 from albert_tf.pretraining.manifest import (
     SPLITS,
     find_any_manifest,
     without_mixtures,
 )
+from albert_tf.pretraining.mixture import Corpus, find_corpora
 from albert_tf.pretraining.record_batches import (
     Reading,
     masked_batches,

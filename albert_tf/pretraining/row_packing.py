@@ -7,7 +7,7 @@ import collections
 import dataclasses
 import heapq
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from albert_tf.pretraining.chunks import (
     is_without_order,
     starts_of_words,
 )
+from albert_tf.pretraining.record_writer import Ragged
 from albert_tf.pretraining.tokenized_documents import (
     TokenizedDocuments,
     VocabularyTable,
@@ -50,32 +51,33 @@ class ChunkRows:
     def __len__(self) -> int:
         return len(self.row_starts) - 1
 
-    def features(self) -> Iterator[dict[str, list[int]]]:
-        """Yields the features of a record for each row.
+    def features(self) -> dict[str, Ragged]:
+        """Returns the features of a record for each row.
 
         `tokens`: the ids of its chunks, without special tokens. `chunk_starts`:
         where the chunks begin in them, but for the first. `sentence_starts`:
         where sentences begin inside of chunks. `documents`: the number of the
         document of each chunk.
         """
-        features = self.chunks.features()
-        for first, end in itertools.pairwise(self.row_starts):
-            row: dict[str, list[int]] = {
-                "tokens": [],
-                "chunk_starts": [],
-                "sentence_starts": [],
-                "documents": [],
-            }
-            for chunk in features[first:end]:
-                offset = len(row["tokens"])
-                row["tokens"] += chunk["tokens"]
-                row["chunk_starts"].append(offset)
-                row["sentence_starts"] += [
-                    offset + start for start in chunk["sentence_starts"]
-                ]
-                row["documents"] += chunk["document"]
-            del row["chunk_starts"][0]
-            yield row
+        chunks = self.chunks.features()
+        tokens, sentences = chunks["tokens"], chunks["sentence_starts"]
+        rows = np.asarray(self.row_starts)
+        row_of_chunk = np.repeat(np.arange(len(self)), np.diff(rows))
+        row_starts = tokens.splits[rows]
+        # Of each chunk, in its row.
+        offsets = tokens.splits[:-1] - row_starts[row_of_chunk]
+        is_first = np.isin(np.arange(len(offsets)), rows)
+        return {
+            "tokens": Ragged(tokens.values, row_starts),
+            "chunk_starts": Ragged(
+                offsets[~is_first], rows - np.arange(len(rows))
+            ),
+            "sentence_starts": Ragged(
+                sentences.values + offsets[sentences.row_of_value],
+                sentences.splits[rows],
+            ),
+            "documents": Ragged(self.chunks.documents, rows),
+        }
 
 
 def pack_chunks(

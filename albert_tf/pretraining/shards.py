@@ -6,7 +6,8 @@ import dataclasses
 import math
 import os
 import pathlib
-from collections.abc import Collection, Sequence
+import zlib
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,7 @@ from albert_tf.pretraining.units import Limits, Unit, read_blocks
 _LEAST_RATES = {"dynamic": 0.4, "static": 1.0}
 
 _LEAST_SHARDS = 8
-_FRAME_BYTES = 16  # of TFRecord, for a record
-_MOST_FRAMING = 1.2  # A record file over its scratch file.
+_BUFFER_BYTES = 1 << 20
 
 _SHUFFLE_TAG = 2  # beside the split tags 0 and 1 of the blocks' generators
 
@@ -83,8 +83,8 @@ def _sample_rate(
     if train is None:
         return _LEAST_RATES[config.masking]
     records = BlockWorker(config, {"train": 1})(train, range(1))
-    [(lengths, joined)] = records.shards
-    return (len(joined) + _FRAME_BYTES * len(lengths)) / train.num_bytes
+    [(_, joined)] = records.shards
+    return len(joined) / train.num_bytes
 
 
 class ScratchShards:
@@ -129,7 +129,7 @@ class ScratchShards:
         with open(self.paths[shard], "ab") as file:
             file.write(header.tobytes())
             file.write(records)
-        self.sizes[shard] += frame_bytes(lengths, records)
+        self.sizes[shard] += scratch_bytes(lengths, records)
 
     def sync(self) -> None:
         """Waits until the disk has what was added."""
@@ -157,7 +157,7 @@ def shard_files(
     """
     parts = 1
     if split != "train" or config.num_shards is None:
-        parts += int(max(sizes) * _MOST_FRAMING / limits.shard_bytes)
+        parts += int(max(sizes) / limits.shard_bytes)
     names = shard_names(split, parts * len(sizes), config.compress)
     return [names[x : x + parts] for x in range(0, len(names), parts)]
 
@@ -182,8 +182,6 @@ def write_shard(
     Returns:
       A description of each file: name, records, bytes and sha256.
     """
-    import tensorflow as tf  # Here: workers serialize without it.
-
     scratch.touch()
     offsets, lengths = _find_records(scratch)
     seed = (config.seed, _SHUFFLE_TAG, SPLIT_TAGS[split], shard)
@@ -194,12 +192,14 @@ def write_shard(
             names, np.array_split(order, len(names)), strict=True
         ):
             path = scratch.with_name(name)
-            options = "GZIP" if config.compress else ""
-            with tf.io.TFRecordWriter(str(path), options) as writer:
-                for index in part:
-                    writer.write(
-                        os.pread(file.fileno(), lengths[index], offsets[index])
-                    )
+            frames: Iterable[bytes] = (
+                os.pread(file.fileno(), lengths[index], offsets[index])
+                for index in part
+            )
+            if config.compress:
+                frames = _compressed(frames)
+            with open(path, "wb", _BUFFER_BYTES) as output:
+                output.writelines(frames)
             descriptions.append(
                 {
                     "name": path.name,
@@ -211,7 +211,15 @@ def write_shard(
     return descriptions
 
 
-def frame_bytes(lengths: np.ndarray, records: bytes) -> int:
+def _compressed(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Yields the content of a `.gz` file, the same as TensorFlow's writer."""
+    compressor = zlib.compressobj(wbits=16 + zlib.MAX_WBITS, memLevel=9)
+    for piece in pieces:
+        yield compressor.compress(piece)
+    yield compressor.flush()
+
+
+def scratch_bytes(lengths: np.ndarray, records: bytes) -> int:
     """Returns the bytes that records take in a scratch file."""
     return 4 * (1 + len(lengths)) + len(records) if len(lengths) else 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import string
 from collections.abc import Iterator, Sequence
@@ -58,7 +59,7 @@ class VocabularyTable:
             np.array(starts),
         )
 
-    @property
+    @functools.cached_property
     def text_ids(self) -> np.ndarray:
         """All ids that can occur in text, ascending."""
         special = [self.pad_id, self.cls_id, self.sep_id, self.mask_id]

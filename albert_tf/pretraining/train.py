@@ -19,7 +19,6 @@ from albert_tf.files import writing
 from albert_tf.models.flops import pretraining_step_flops
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.pretraining.config import Metric, PretrainConfig
-from albert_tf.pretraining.corpora import patterns_of
 from albert_tf.pretraining.initial_weights import (
     REPORT_FILE,
     InitialWeights,
@@ -32,6 +31,7 @@ from albert_tf.pretraining.learning_rate import (
 )
 from albert_tf.pretraining.loss import PretrainingLoss
 from albert_tf.pretraining.manifest import DATA_FILE, sequences_per_row
+from albert_tf.pretraining.mixture import patterns_of
 from albert_tf.pretraining.phase_records import PhaseRecords, open_phases
 from albert_tf.pretraining.records import Records
 from albert_tf.pretraining.summary import start_summary

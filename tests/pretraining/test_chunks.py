@@ -4,6 +4,10 @@ import numpy as np
 import pytest
 
 from albert_tf.pretraining.chunks import cut_chunks
+from albert_tf.pretraining.record_writer import (
+    parse_example,
+    serialize_examples,
+)
 from albert_tf.pretraining.tokenized_documents import (
     TokenizedDocuments,
     VocabularyTable,
@@ -40,9 +44,20 @@ def cut(documents, table, seed=0, **settings):
     )
 
 
+def parsed(features):
+    """Returns the features of each record as lists."""
+    return [
+        {
+            name: values.tolist()
+            for name, values in parse_example(record).items()
+        }
+        for record in serialize_examples(features)
+    ]
+
+
 def test_chunks_hold_every_token_in_order(documents, table):
     chunks, counts = cut(documents, table)
-    features = chunks.features()
+    features = parsed(chunks.features())
     text = list(itertools.chain(*(chunk["tokens"] for chunk in features)))
     dropped = len(documents.tokens) - len(text)
     assert dropped <= 2 * counts["dropped_chunks"] < 0.001 * len(text)
@@ -61,7 +76,7 @@ def test_words_are_cut_only_if_they_are_longer_than_a_chunk(table):
         np.array([0, 1]),
     )
     chunks, _ = cut(documents, table, max_tokens=40)
-    assert [len(chunk["tokens"]) for chunk in chunks.features()] == [
+    assert [len(chunk["tokens"]) for chunk in parsed(chunks.features())] == [
         *(3, 40, 40),
         23,  # the rest of the word, and three more
     ]
@@ -71,7 +86,7 @@ def test_sentence_starts_are_those_inside_a_chunk(documents, table):
     chunks, _ = cut(documents, table)
     starts = set(documents.sentence_starts.tolist())
     for chunk, start, end in zip(
-        chunks.features(), chunks.starts, chunks.ends, strict=True
+        parsed(chunks.features()), chunks.starts, chunks.ends, strict=True
     ):
         assert chunk["sentence_starts"] == [
             offset
@@ -101,7 +116,7 @@ def test_chunks_of_pairs_begin_and_end_with_sentences(documents, table):
         assert ends.issuperset(chunks.ends)
         # Two sentences have at most 120 tokens, so only a document's last
         # chunk may have one.
-        features = chunks.features()
+        features = parsed(chunks.features())
         for chunk, following in itertools.pairwise(features):
             if chunk["document"] == following["document"]:
                 assert chunk["sentence_starts"]
@@ -109,7 +124,7 @@ def test_chunks_of_pairs_begin_and_end_with_sentences(documents, table):
 
 def test_without_pairs_documents_are_joined(documents, table):
     chunks, counts = cut(documents, table, pairs=False)
-    features = chunks.features()
+    features = parsed(chunks.features())
     lengths = [len(chunk["tokens"]) for chunk in features]
     # Nothing but the last chunk is short for another reason than a word.
     assert np.mean(lengths[:-1]) > 59
@@ -143,5 +158,5 @@ def test_text_without_a_token_makes_no_chunk(table, pairs):
         np.zeros(0, np.int32), np.array([0]), np.array([0])
     )
     chunks, counts = cut(documents, table, pairs=pairs)
-    assert len(chunks) == len(chunks.features()) == 0
+    assert len(chunks) == len(parsed(chunks.features())) == 0
     assert counts["kept_tokens"] == 0

@@ -8,7 +8,7 @@ from albert_tf.pretraining.dynamic_examples import (
     ExampleSettings,
     make_examples,
 )
-from albert_tf.pretraining.record_writer import serialize_example
+from albert_tf.pretraining.record_writer import serialize_examples
 from albert_tf.pretraining.tokenized_documents import VocabularyTable
 
 CLS, SEP, MASK = 2, 3, 4
@@ -44,11 +44,17 @@ def chunks():
     return rows
 
 
+def serialize(lists):
+    """Returns one record of lists of integers."""
+    features = {x: np.array([y], np.int64) for x, y in lists.items()}
+    return serialize_examples(features)[0]
+
+
 def examples_of(chunks, table, seed=0, order="sop", documents=None, **masking):
     masking = {"max_predictions_per_seq": 10} | masking
     numbers = range(len(chunks)) if documents is None else documents
     records = [
-        serialize_example(
+        serialize(
             {"tokens": tokens, "sentence_starts": starts, "document": [number]}
         )
         for (tokens, starts), number in zip(chunks, numbers, strict=True)

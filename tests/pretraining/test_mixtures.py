@@ -13,7 +13,8 @@ from albert_tf.pretraining import (
     record_order,
     records,
 )
-from albert_tf.pretraining.corpora import parse_corpora, patterns_of, quotas_of
+from albert_tf.pretraining.corpora import quotas_of
+from albert_tf.pretraining.mixture import parse_corpora, patterns_of
 from albert_tf.pretraining.records import open_records
 from albert_tf.training.input import HostShare, slices_of_host
 

@@ -29,7 +29,10 @@ from albert_tf.pretraining.record_checks import (
     parse_checked,
     verify_file,
 )
-from albert_tf.pretraining.record_writer import serialize_example
+from albert_tf.pretraining.record_writer import (
+    parse_example,
+    serialize_examples,
+)
 from albert_tf.pretraining.records import open_records, pretraining_dataset
 from albert_tf.pretraining.row_packing import pack_chunks
 from albert_tf.pretraining.tokenized_documents import (
@@ -71,6 +74,23 @@ def pack(documents, table, **settings):
     return pack_chunks(documents, table, np.random.default_rng(0), **settings)
 
 
+def serialize(lists):
+    """Returns one record of lists of integers."""
+    features = {x: np.array([y], np.int64) for x, y in lists.items()}
+    return serialize_examples(features)[0]
+
+
+def parsed(features):
+    """Returns the features of each record as lists."""
+    return [
+        {
+            name: values.tolist()
+            for name, values in parse_example(record).items()
+        }
+        for record in serialize_examples(features)
+    ]
+
+
 @pytest.fixture(scope="module")
 def prose():
     """Prose: 60 documents of 1 to 80 sentences of 1 to 24 tokens."""
@@ -80,7 +100,7 @@ def prose():
 @pytest.fixture(scope="module")
 def rows(prose, table):
     """The features of a record of each packed row."""
-    return list(pack(prose, table)[0].features())
+    return parsed(pack(prose, table)[0].features())
 
 
 def sizes_of(row):
@@ -109,7 +129,7 @@ def test_rows_hold_every_token_within_their_length(
     assert missing <= 2 * counts["dropped_chunks"] <= 2 * number
     assert counts["kept_tokens"] == (chunks.ends - chunks.starts).sum()
     used = 0
-    for row in packed.features():
+    for row in parsed(packed.features()):
         sizes = sizes_of(row)
         assert sizes.min() >= 2
         assert len(sizes) == len(row["documents"]) <= SEQUENCES
@@ -127,7 +147,8 @@ def test_chunks_begin_and_end_with_sentences(prose, table):
     ends = set(prose.sentence_starts.tolist())
     assert ends.issuperset(packed.chunks.starts.tolist())
     assert ends.issuperset(packed.chunks.ends.tolist())
-    single = [not f["sentence_starts"] for f in packed.chunks.features()]
+    chunks = parsed(packed.chunks.features())
+    single = [not chunk["sentence_starts"] for chunk in chunks]
     assert np.mean(single) < 0.2
 
 
@@ -148,7 +169,7 @@ def test_many_short_documents_are_packed_quickly(table):
 
 
 def examples_of(rows, table, order="sop", seed=0, **masking):
-    records = [serialize_example(row) for row in rows]
+    records = [serialize(row) for row in rows]
     masking = {"max_predictions_per_seq": 12} | masking
     batch = make_examples(
         tf.io.parse_example(records, ROW_FEATURES),
@@ -283,7 +304,7 @@ def test_predictions_are_those_of_chunks_in_rows_of_their_own(rows, table):
     ]
     alone = make_examples(
         tf.io.parse_example(
-            [serialize_example(chunk) for chunk in chunks], CHUNK_FEATURES
+            [serialize(chunk) for chunk in chunks], CHUNK_FEATURES
         ),
         ExampleSettings(
             table, SEQ, "sop", MaskingConfig(max_predictions_per_seq=12)
@@ -415,7 +436,7 @@ GOOD = {
     ],
 )
 def test_hostile_records_are_refused(tmp_path, change, message):
-    record = serialize_example(GOOD | change)
+    record = serialize(GOOD | change)
     path = str(tmp_path / "hostile.tfrecord")
     with tf.io.TFRecordWriter(path) as writer:
         writer.write(record)

@@ -8,8 +8,11 @@ import tensorflow as tf
 from albert_tf.pretraining.record_writer import (
     FLOAT_FEATURES,
     INT_FEATURES,
+    Ragged,
+    frame_records,
     parse_example,
     serialize_examples,
+    unframed,
 )
 
 
@@ -41,6 +44,50 @@ def test_bytes_are_those_of_tensorflow(features):
                 features[name][row]
             )
         assert record == example.SerializeToString(deterministic=True)
+
+
+def test_bytes_of_ragged_features_are_those_of_tensorflow():
+    rows = [
+        [],
+        [0, 127, 128, 16383, 16384, 2**31, 2**62, 2**63 - 1],
+        [-1, -(2**63)],
+        [1] * 200,
+        list(range(20000)),
+    ]
+    values = np.concatenate([np.array(row, np.int64) for row in rows])
+    splits = np.cumsum([0, *map(len, rows)])
+    records = serialize_examples(
+        {"b": Ragged(values, splits), "a": np.zeros((len(rows), 0), np.int64)}
+    )
+    for row, record in zip(rows, records, strict=True):
+        example = tf.train.Example()
+        for name, expected in (("b", row), ("a", [])):
+            example.features.feature[name].int64_list.value.extend(expected)
+        assert record == example.SerializeToString(deterministic=True)
+    assert serialize_examples({"b": Ragged(values[:0], splits[:1])}) == []
+
+
+def test_slices_become_rows():
+    ragged = Ragged.from_slices(
+        np.arange(10, 20), np.array([7, 0, 3, 3]), np.array([9, 2, 3, 6])
+    )
+    rows = [ragged[row].tolist() for row in range(4)]
+    assert rows == [[17, 18], [10, 11], [], [13, 14, 15]]
+    assert ragged.row_of_value.tolist() == [0, 0, 1, 1, 3, 3, 3]
+
+
+def test_frames_are_those_of_tensorflow(tmp_path):
+    rng = np.random.default_rng(0)
+    lengths = [*range(70), 4092, 4096, 4100, 100_000]
+    records = [rng.bytes(length) for length in lengths] + [b"\0" * 9]
+    path = tmp_path / "expected.tfrecord"
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for record in records:
+            writer.write(record)
+    frames = frame_records(records)
+    assert b"".join(frames) == path.read_bytes()
+    assert list(map(unframed, frames)) == records
+    assert frame_records([]) == []
 
 
 def test_parsing_returns_what_was_serialized(features):
@@ -75,10 +122,10 @@ def test_googles_records_have_the_same_features(shared, read_records):
     }
 
 
-def test_workers_do_not_import_tensorflow():
-    """Each would take seconds and half a gigabyte to start."""
+def test_making_data_does_not_import_tensorflow():
+    """Each process would take seconds and half a gigabyte to start."""
     code = (
-        "import sys, albert_tf.pretraining.worker_pool;"
+        "import sys, albert_tf.pretraining.create_data;"
         "import albert_tf.text.sentencepiece_tokenizer;"
         "print('tensorflow' in sys.modules)"
     )
