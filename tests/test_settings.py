@@ -7,8 +7,9 @@ import sys
 import pytest
 
 import albert_tf
+from albert_tf.cli.commands import COMMANDS
 from albert_tf.cli.flags import CommandFlags
-from albert_tf.cli.main import COMMANDS, main
+from albert_tf.cli.main import main
 from albert_tf.errors import InputError
 from albert_tf.pretraining.config import PretrainConfig
 from albert_tf.settings import MACHINE, setting
@@ -65,7 +66,7 @@ def test_every_command_has_help(command, capsys):
     assert main([command, "--help"]) == 0
     text = capsys.readouterr().out
     assert text.startswith(f"albert {command}: ")
-    assert "\n  --" in text
+    assert "\n  --" in text or command == "completion"
 
 
 def test_public_names_are_all_there():

@@ -10,7 +10,7 @@ import pathlib
 import pytest
 
 from albert_tf.analysis.runs import read_runs, run_table
-from albert_tf.cli.main import COMMANDS
+from albert_tf.cli.commands import COMMANDS
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.finetuning.model_folder import open_model_folder

@@ -6,11 +6,10 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from albert_tf.analysis.figures import COLOURS, import_pyplot, save_figure
 from albert_tf.analysis.runs import RunLog, baseline_of, score_names
-from albert_tf.errors import InputError, import_package
+from albert_tf.errors import InputError
 
-# Okabe and Ito's colours, which colour-blind readers can tell apart.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _LINES = ("-", "--", ":")
 _STYLES = {
     "train": ("training mean", {"lw": 1, "alpha": 0.6}),
@@ -41,9 +40,7 @@ def plot_runs(
       InputError: there is nothing to draw, the picture cannot be written
         there, or matplotlib is not installed.
     """
-    import_package("matplotlib", "curves").use("Agg")
-    from matplotlib import pyplot
-
+    pyplot = import_pyplot()
     panels, units = _panels(runs), _units(runs)
     figure, axes = pyplot.subplots(
         len(panels),
@@ -72,26 +69,6 @@ def plot_runs(
             )
     _draw_key(figure, runs)
     save_figure(figure, output)
-
-
-def save_figure(figure: Any, output: str | os.PathLike[str]) -> None:
-    """Writes a figure of pyplot, and closes it.
-
-    Args:
-      figure: the figure.
-      output: the picture to write; its ending says the format.
-
-    Raises:
-      InputError: the picture cannot be written there.
-    """
-    from matplotlib import pyplot
-
-    try:
-        figure.savefig(output, dpi=110)
-    except (OSError, ValueError) as error:
-        raise InputError(f"output {os.fspath(output)}: {error}") from error
-    finally:
-        pyplot.close(figure)
 
 
 def _panels(runs: Sequence[RunLog]) -> dict[str, list[str]]:

@@ -1,18 +1,58 @@
-"""Parameter counts from the formula, without making a model."""
+"""Parameter counts of architectures, without making a model."""
 
 from __future__ import annotations
 
 import dataclasses
+import os
+from collections.abc import Mapping
 
+from albert_tf.analysis.figures import COLOURS, import_pyplot, save_figure
 from albert_tf.config import AlbertConfig
+
+# Devlin et al., 2018: no factorized embeddings, and no shared layers.
+BERT = {
+    "bert_base": AlbertConfig(
+        vocab_size=30522, embedding_size=768, sharing="none"
+    ),
+    "bert_large": AlbertConfig(
+        vocab_size=30522,
+        embedding_size=1024,
+        hidden_size=1024,
+        num_hidden_layers=24,
+        num_attention_heads=16,
+        intermediate_size=4096,
+        sharing="none",
+    ),
+}
+# Table 1 of the paper, in millions.
+PAPER = {
+    "bert_base": 108,
+    "bert_large": 334,
+    "albert_base_v2": 12,
+    "albert_large_v2": 18,
+    "albert_xlarge_v2": 60,
+    "albert_xxlarge_v2": 235,
+}
 
 
 @dataclasses.dataclass(frozen=True)
 class ParameterCounts:
-    """Trainable parameters of the parts of a pretraining model."""
+    """Trainable parameters of a pretraining model, by component.
+
+    Attributes:
+      embeddings: tables of words, positions and token types, and the LayerNorm.
+      projection: E -> H (paper, section 3.1), zero where there is none.
+      attention: query, key, value, output and LayerNorm of all layers.
+      feed_forward: both dense layers and LayerNorm of all layers.
+      pooler: dense layer over `[CLS]`.
+      mlm_head: without its output matrix, which is the table of words.
+      sop_head: sentence order.
+    """
 
     embeddings: int
-    transformer: int
+    projection: int
+    attention: int
+    feed_forward: int
     pooler: int
     mlm_head: int
     sop_head: int
@@ -20,11 +60,17 @@ class ParameterCounts:
     @property
     def encoder(self) -> int:
         """Embeddings, projection, blocks and pooler."""
-        return self.embeddings + self.transformer + self.pooler
+        return (
+            self.embeddings
+            + self.projection
+            + self.attention
+            + self.feed_forward
+            + self.pooler
+        )
 
     @property
     def total(self) -> int:
-        """Encoder and both heads; the MLM output matrix is tied."""
+        """Encoder and both heads."""
         return self.encoder + self.mlm_head + self.sop_head
 
 
@@ -37,7 +83,6 @@ def count_parameters(config: AlbertConfig) -> ParameterCounts:
     v, e = config.vocab_size, config.embedding_size
     h, i = config.hidden_size, config.intermediate_size
     tables = (v + config.type_vocab_size + config.max_position_embeddings) * e
-    projection = e * h + h if config.has_embedding_projection else 0
     attention = 4 * (h * h + h) + 2 * h  # q, k, v, output, LayerNorm
     ffn = (h * i + i) + (i * h + h) + 2 * h
 
@@ -47,10 +92,82 @@ def count_parameters(config: AlbertConfig) -> ParameterCounts:
         return layers * config.inner_group_num
 
     return ParameterCounts(
-        embeddings=tables + 2 * e + projection,
-        transformer=sets(config.sharing in ("all", "attention")) * attention
-        + sets(config.sharing in ("all", "ffn")) * ffn,
+        embeddings=tables + 2 * e,
+        projection=e * h + h if config.has_embedding_projection else 0,
+        attention=sets(config.sharing in ("all", "attention")) * attention,
+        feed_forward=sets(config.sharing in ("all", "ffn")) * ffn,
         pooler=h * h + h,
         mlm_head=h * e + e + 2 * e + v,
         sop_head=2 * h + 2,
     )
+
+
+def parameter_table(configs: Mapping[str, AlbertConfig]) -> str:
+    """Returns a table of parameters by component, with the paper's totals.
+
+    Args:
+      configs: name -> architecture, a line each.
+    """
+    names = [field.name for field in dataclasses.fields(ParameterCounts)]
+    columns = [*names[:5], "encoder", *names[5:]]
+    width = max(20, *map(len, configs))
+    lines = [f"{'config':{width}} {_cells(columns)} {'paper':>6}"]
+    for name, config in configs.items():
+        counts = count_parameters(config)
+        cells = _cells([f"{getattr(counts, x):,}" for x in columns])
+        paper = f"{PAPER[name]} M" if _is_of_paper(name, config) else ""
+        lines.append(f"{name:{width}} {cells} {paper:>6}".rstrip())
+    return "\n".join(lines)
+
+
+def _is_of_paper(name: str, config: AlbertConfig) -> bool:
+    return name in PAPER and config == (
+        BERT.get(name) or AlbertConfig.from_official(name)
+    )
+
+
+def _cells(texts: list[str]) -> str:
+    return " ".join(f"{text:>12}" for text in texts)
+
+
+def plot_parameters(
+    configs: Mapping[str, AlbertConfig], output: str | os.PathLike[str]
+) -> None:
+    """Draws the components of encoders as stacked bars.
+
+    Args:
+      configs: name -> architecture, a bar each.
+      output: the picture to write; its ending says the format.
+
+    Raises:
+      InputError: the picture cannot be written there, or matplotlib is not
+        installed.
+    """
+    pyplot = import_pyplot()
+    figure, axis = pyplot.subplots(
+        figsize=(8, 1.2 + 0.36 * len(configs)), layout="constrained"
+    )
+    counts = [count_parameters(config) for config in configs.values()]
+    ends = [0.0] * len(counts)
+    components = [x.name for x in dataclasses.fields(ParameterCounts)][:5]
+    for component, colour in zip(components, COLOURS, strict=False):
+        sizes = [getattr(count, component) / 1e6 for count in counts]
+        axis.barh(
+            list(configs),
+            sizes,
+            left=ends,
+            color=colour,
+            label=component.replace("_", " "),
+        )
+        ends = [end + size for end, size in zip(ends, sizes, strict=True)]
+    for row, end in enumerate(ends):
+        axis.annotate(
+            f" {end:.1f} M", (end, row), va="center", fontsize="small"
+        )
+    axis.invert_yaxis()
+    axis.margins(x=0.12)
+    axis.set_xlim(left=0)
+    axis.set_xlabel("parameters of the encoder, millions")
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.legend(fontsize="small", frameon=False)
+    save_figure(figure, output)

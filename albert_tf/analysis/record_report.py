@@ -9,13 +9,12 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from albert_tf.analysis.curves import COLOURS, save_figure
+from albert_tf.analysis.figures import COLOURS, import_pyplot, save_figure
 from albert_tf.analysis.records import (
     MaskedExample,
     RecordStatistics,
     total_length,
 )
-from albert_tf.errors import import_package
 from albert_tf.pretraining.masking import KEEP_SHARE, MASK_SHARE
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.wordpiece_tokenizer import CONTINUATION, WordPieceTokenizer
@@ -244,9 +243,7 @@ def plot_records(
       InputError: the picture cannot be written there, or matplotlib is not
         installed.
     """
-    import_package("matplotlib", "pictures").use("Agg")
-    from matplotlib import pyplot
-
+    pyplot = import_pyplot()
     figure, axes = pyplot.subplots(
         2, 3, figsize=(13.2, 6.6), layout="constrained"
     )

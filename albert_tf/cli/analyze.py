@@ -1,34 +1,53 @@
 """Numbers of architectures, of runs and of pretraining data.
 
-`analyze parameters [CONFIG...]` counts weights, `analyze memory [CONFIG...]`
-says what a pretraining step needs on one device. `analyze run DIR...` prints
-scores and draws curves of runs, which may still be going on. `analyze data
-PATH...` describes pretraining records, and shows some with their masks.
+`analyze parameters [CONFIG...]` counts weights by component, beside those of
+BERT and of the paper's table 1. `analyze memory [CONFIG...]` says what a
+pretraining step needs on one device. `analyze run DIR...` prints scores and
+draws curves of runs, which may still be going on. `analyze data PATH...`
+describes pretraining records, and shows some with their masks.
+
+Examples:
+  albert analyze parameters albert_base_v2 albert_xxlarge_v2
+  albert analyze run run --input=data --output=curves.png
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from albert_tf.analysis.activation_memory import training_memory
-from albert_tf.analysis.parameters import count_parameters
+from albert_tf.analysis.parameters import (
+    BERT,
+    parameter_table,
+    plot_parameters,
+)
 from albert_tf.cli.flags import CommandFlags
-from albert_tf.config import AlbertConfig, named_config
+from albert_tf.config import AlbertConfig, named_config, parse_overrides
 from albert_tf.errors import InputError
 from albert_tf.files import check_not_input
 from albert_tf.quiet_import import import_tensorflow
-from albert_tf.settings import check_settings, setting
+from albert_tf.settings import check_settings, described, setting
 from albert_tf.training.config import Precision
 
-_MEMORY, _RUN, _DATA = "analyze memory", "analyze run", "analyze data"
+_PARAMETERS, _MEMORY = "analyze parameters", "analyze memory"
+_RUN, _DATA = "analyze run", "analyze data"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AnalyzeFlags:
     """Flags of the analyses."""
 
+    config_overrides: Mapping[str, Any] = dataclasses.field(
+        default_factory=dict,
+        metadata=described(
+            "Fields of all configs to change, such as "
+            "embedding_size=768,sharing=none.",
+            group=f"{_PARAMETERS}, {_MEMORY}",
+            parse=parse_overrides,
+        ),
+    )
     train_batch_size: int = setting(
         32, "Examples of a step.", group=_MEMORY, bounds="[1, inf)"
     )
@@ -49,9 +68,9 @@ class AnalyzeFlags:
     )
     output: str | None = setting(
         None,
-        "Picture to draw (.png, .svg, .pdf): curves of runs over steps, wall "
-        "time and tokens, or distributions of data.",
-        group=f"{_RUN}, {_DATA}",
+        "Picture to draw (.png, .svg, .pdf): components of parameters, curves "
+        "of runs over steps, wall time and tokens, or distributions of data.",
+        group=f"{_PARAMETERS}, {_RUN}, {_DATA}",
     )
     input: str | None = setting(
         None,
@@ -90,9 +109,9 @@ def main(flags: CommandFlags) -> None:
     given = flags.build(AnalyzeFlags)
     subject, *names = flags.arguments or ["nothing"]
     if subject == "parameters":
-        _print_parameters(_configs(names))
+        _print_parameters(_configs(names, given), given)
     elif subject == "memory":
-        _print_memory(_configs(names), given)
+        _print_memory(_configs(names, given), given)
     elif subject == "run" and names:
         _print_runs(names, given)
     elif subject == "data" and names:
@@ -105,10 +124,12 @@ def main(flags: CommandFlags) -> None:
         )
 
 
-def _configs(names: Sequence[str]) -> dict[str, AlbertConfig]:
+def _configs(
+    names: Sequence[str], given: AnalyzeFlags
+) -> dict[str, AlbertConfig]:
     """Returns the named architectures; all official ones if none is named."""
     return {
-        name: named_config(name)
+        name: named_config(name).replace(**given.config_overrides)
         for name in names or AlbertConfig.official_names()
     }
 
@@ -196,11 +217,11 @@ def _print_memory(
         print(f"{name:20} {' '.join(numbers)}")
 
 
-def _print_parameters(configs: Mapping[str, AlbertConfig]) -> None:
-    print(f"{'config':20} {'encoder':>12} {'MLM head':>10} {'SOP head':>9}")
-    for name, config in configs.items():
-        counts = count_parameters(config)
-        print(
-            f"{name:20} {counts.encoder:12,} {counts.mlm_head:10,} "
-            f"{counts.sop_head:9,}"
-        )
+def _print_parameters(
+    configs: Mapping[str, AlbertConfig], given: AnalyzeFlags
+) -> None:
+    configs = {**configs, **BERT}
+    print(parameter_table(configs))
+    if given.output is not None:
+        plot_parameters(configs, given.output)
+        print(f"wrote {given.output}")

@@ -1,4 +1,9 @@
-"""Convert checkpoints: Google, Hugging Face, KerasHub, TF-Hub, Model Garden."""
+"""Convert checkpoints: Google, Hugging Face, KerasHub, TF-Hub, Model Garden.
+
+Examples:
+  albert convert --input=run --output=model
+  albert convert --input=albert/albert-base-v2 --to=google --output=tf1
+"""
 
 from __future__ import annotations
 

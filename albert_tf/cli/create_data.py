@@ -1,4 +1,11 @@
-"""Make pretraining records (sentence pairs, masked words) from text."""
+r"""Make pretraining records (sentence pairs, masked words) from text.
+
+Examples:
+  albert create-data --input='text/*.txt' --text_format=prose \
+      --spm_model_file=vocab.model --output=data
+  albert create-data --input='news=0.7:news/*.txt,books=0.3:books/*.txt' \
+      --spm_model_file=vocab.model --output=data --max_seq_length=512
+"""
 
 from __future__ import annotations
 

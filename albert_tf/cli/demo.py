@@ -1,6 +1,10 @@
 """Text to a vocabulary, a pretrained encoder, SavedModels and a classifier.
 
 Without --input it uses English text that is already on the machine.
+
+Examples:
+  albert demo --output=demo
+  albert demo --input='text/*.txt' --text_format=prose --output=demo
 """
 
 from __future__ import annotations

@@ -2,6 +2,10 @@
 
 `--run` scores one checkpoint of a pretraining run, `--checkpoints` all that
 globs match, `--model` a fine-tuned model, or several as an ensemble.
+
+Examples:
+  albert evaluate --run=run --input=data --checkpoint=best
+  albert evaluate --model=reviews --input=reviews.csv
 """
 
 from __future__ import annotations

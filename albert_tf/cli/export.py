@@ -1,4 +1,9 @@
-"""Write TF-Hub SavedModels from a run or any other checkpoint; check them."""
+"""Write TF-Hub SavedModels from a run or any other checkpoint; check them.
+
+Examples:
+  albert export --kind=text_encoder --model=run --output=hub/text_encoder
+  albert export --check=hub/text_encoder --model=run
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,12 @@
-"""Fine-tune a model on a task: labels, options, answers or entities.
+r"""Fine-tune a model on a task: labels, options, answers or entities.
 
 The same command, given again, resumes a run that stopped.
+
+Examples:
+  albert finetune --task=text --train=train.csv --dev=dev.csv \
+      --init_from=albert/albert-base-v2 --output=reviews
+  albert finetune --recipe=finetune/sst2 --data=glue \
+      --init_from=albert/albert-base-v2 --output=sst2
 """
 
 from __future__ import annotations

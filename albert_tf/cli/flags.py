@@ -46,6 +46,7 @@ class CommandFlags:
 
     Attributes:
       arguments: what is left of the command line after the flags.
+      settings: flag name -> the setting that it is made of.
     """
 
     def __init__(
@@ -62,13 +63,13 @@ class CommandFlags:
         """
         self.arguments: list[str] = []
         self._values = flags.FlagValues()
-        self._settings: dict[str, Setting] = {}
+        self.settings: dict[str, Setting] = {}
         for config in configs:
             for declared in settings_of(config):
                 name = declared.flag
-                if name is None or name in self._settings:
+                if name is None or name in self.settings:
                     continue
-                self._settings[name] = declared
+                self.settings[name] = declared
                 default = (defaults or {}).get(name, declared.default)
                 if declared.description.parse and not isinstance(default, str):
                     default = None
@@ -140,7 +141,7 @@ class CommandFlags:
         self.arguments = rest[1:]
         missing = [
             f"--{name}"
-            for name, declared in self._settings.items()
+            for name, declared in self.settings.items()
             if declared.required and self._values[name].value is None
         ]
         if missing:
@@ -152,9 +153,9 @@ class CommandFlags:
     def _unknown(self, name: str) -> str:
         """Returns what to say of an unknown flag."""
         new = RENAMED_FLAGS.get(name)
-        if new in self._settings:
+        if new in self.settings:
             return f"--{name} is now called --{new}"
-        close = difflib.get_close_matches(name, self._settings, 1)
+        close = difflib.get_close_matches(name, self.settings, 1)
         hint = f"; did you mean --{close[0]}?" if close else ""
         return f"unknown flag --{name}{hint}"
 
@@ -197,7 +198,7 @@ class CommandFlags:
         groups: dict[str, list[str]] = collections.defaultdict(list)
         for title in ("", *GROUPS):
             groups[title] = []
-        for name, declared in self._settings.items():
+        for name, declared in self.settings.items():
             groups[declared.description.group].append(name)
         lines: list[str] = []
         for title, group in groups.items():
@@ -208,7 +209,7 @@ class CommandFlags:
     def _lines(self, names: Sequence[str]) -> Iterator[str]:
         """Yields the help of flags, required ones first."""
         for name in sorted(
-            names, key=lambda name: not self._settings[name].required
+            names, key=lambda name: not self.settings[name].required
         ):
             flag = self._values[name]
             prefix = "[no]" if flag.boolean else ""

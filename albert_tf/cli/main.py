@@ -2,39 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
-import importlib
-import importlib.resources
+import importlib.metadata
 import os
+import platform
 import signal
 import sys
 from collections.abc import Sequence
 
-from albert_tf.cli.flags import CommandFlags
+import albert_tf
+from albert_tf.cli.commands import (
+    COMMANDS,
+    command_flags,
+    command_module,
+    recipe_file,
+    recipe_names,
+)
 from albert_tf.errors import InputError
 from albert_tf.quiet_import import import_tensorflow
 
-# Command -> what it does. Its module is albert_tf.cli.<command with _>:
-#   CONFIGS: dataclasses whose described fields are its flags,
-#   DEFAULTS: optional, flag name -> default where the field has another one,
-#   TAKES_ARGUMENTS: optional, whether it takes arguments that are not flags,
-#   main(flags): runs it.
-COMMANDS = {
-    "train-vocab": "train a vocabulary on your text",
-    "create-data": "make pretraining records from text",
-    "pretrain": "train MLM + sentence order, resume where it stopped",
-    "finetune": "GLUE, SQuAD, RACE, named entities, your own tables",
-    "predict": "predict with fine-tuned models",
-    "evaluate": "score pretraining runs, or fine-tuned models",
-    "convert": "checkpoints from and to Google, Hugging Face, KerasHub",
-    "export": "write TF-Hub SavedModels: encoder and preprocessor",
-    "analyze": "parameters, memory, curves of runs, pretraining data",
-    "demo": "all of it on a small corpus, in minutes",
-}
-
 # These run without TensorFlow, which takes seconds to import, or import it
 # when they need it.
-_LIGHT = ("train-vocab", "create-data", "analyze", "finetune", "predict")
+_LIGHT = (
+    *("train-vocab", "create-data", "analyze", "finetune", "predict"),
+    "completion",
+)
 
 _BAD_INPUT, _FAILED = 2, 1
 
@@ -80,24 +73,29 @@ def main(arguments: Sequence[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(_usage())
         return 0 if arguments else _BAD_INPUT
+    if arguments[0] == "--version":
+        print(_versions())
+        return 0
+    if arguments[0] == "--list_recipes":
+        print("\n".join(recipe_names()))
+        return 0
     command, *rest = arguments
     if command not in COMMANDS:
         return _complain(
             f"unknown command {command!r}; choose one of {', '.join(COMMANDS)}",
             _BAD_INPUT,
         )
-    module = importlib.import_module(
-        f"albert_tf.cli.{command.replace('-', '_')}"
-    )
-    flags = CommandFlags(
-        *module.CONFIGS, defaults=getattr(module, "DEFAULTS", None)
-    )
+    if "--list_recipes" in rest:
+        print("\n".join(recipe_names(command)) or f"{command} has no recipes")
+        return 0
+    module = command_module(command)
+    flags = command_flags(command)
     if {"-h", "--help", "--helpshort"} & set(rest):
         text = (module.__doc__ or "").strip()
         print(f"albert {command}: {text}\n\n{flags.help()}")
         return 0
     try:
-        flags.parse(command, _expand_recipes(rest))
+        flags.parse(command, expand_recipes(rest))
         if flags.arguments and not getattr(module, "TAKES_ARGUMENTS", False):
             raise InputError(f"unexpected argument {flags.arguments[0]!r}")
         if command not in _LIGHT:
@@ -113,7 +111,7 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _expand_recipes(arguments: Sequence[str]) -> list[str]:
+def expand_recipes(arguments: Sequence[str]) -> list[str]:
     """Replaces --recipe=NAME by the flagfile of that packaged recipe."""
     expanded = []
     rest = iter(arguments)
@@ -121,27 +119,19 @@ def _expand_recipes(arguments: Sequence[str]) -> list[str]:
         name, equals, value = argument.partition("=")
         if name in ("--recipe", "-recipe"):
             argument = (
-                f"--flagfile={_recipe(value if equals else next(rest, ''))}"
+                f"--flagfile={recipe_file(value if equals else next(rest, ''))}"
             )
         expanded.append(argument)
     return expanded
 
 
-def _recipe(name: str) -> str:
-    root = importlib.resources.files("albert_tf.official_configs") / "recipes"
-    path = root.joinpath(f"{name}.flags")
-    if not path.is_file():
-        known = sorted(
-            f"{folder.name}/{file.name.removesuffix('.flags')}"
-            for folder in root.iterdir()
-            if folder.is_dir()
-            for file in folder.iterdir()
-            if file.name.endswith(".flags")
-        )
-        raise InputError(
-            f"unknown recipe {name!r}; choose one of {', '.join(known)}"
-        )
-    return str(path)
+def _versions() -> str:
+    """Returns the versions that a report of a problem should name."""
+    versions = [f"albert {albert_tf.__version__}"]
+    for name in ("tensorflow", "keras"):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            versions.append(f"{name} {importlib.metadata.version(name)}")
+    return ", ".join([*versions, f"python {platform.python_version()}"])
 
 
 def _described(error: Exception) -> tuple[str, int]:
@@ -184,6 +174,7 @@ def _usage() -> str:
     return "\n".join(
         [
             "usage: albert COMMAND [--flags]",
+            "       albert --version | --list_recipes",
             "",
             *lines,
             "",

@@ -1,7 +1,12 @@
-"""Predict with fine-tuned models: labels, numbers, options, answers, entities.
+r"""Predict with fine-tuned models: labels, numbers, options, answers, entities.
 
 Reads --input, --text, --question or, without any of them, lines of standard
 input. Several models are an ensemble.
+
+Examples:
+  echo "A good story." | albert predict --model=reviews
+  albert predict --model=answers --question="Who came?" \
+      --context="A reader came."
 """
 
 from __future__ import annotations

@@ -1,6 +1,12 @@
-"""Pretrain a model on records: masked words, order of sentences.
+r"""Pretrain a model on records: masked words, order of sentences.
 
 The same command, given again, resumes a run that stopped.
+
+Examples:
+  albert pretrain --input=data --output=run --config=albert_mini \
+      --num_train_steps=10000
+  albert pretrain --input=gs://bucket/data --output=gs://bucket/run \
+      --tpu=local --config=albert_base_v2 --precision=mixed_bfloat16
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""Train a SentencePiece or WordPiece vocabulary on your text."""
+r"""Train a SentencePiece or WordPiece vocabulary on your text.
+
+Examples:
+  albert train-vocab --input='text/*.txt' --text_format=prose --output=vocab
+  albert train-vocab --input='text/*.txt' --text_format=prose --output=vocab \
+      --model_type=wordpiece --vocab_size=8000
+"""
 
 from __future__ import annotations
 

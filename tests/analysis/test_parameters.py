@@ -1,7 +1,12 @@
 import keras
 import pytest
 
-from albert_tf.analysis.parameters import count_parameters
+from albert_tf.analysis.parameters import (
+    BERT,
+    count_parameters,
+    parameter_table,
+    plot_parameters,
+)
 from albert_tf.config import AlbertConfig
 from albert_tf.models.pretrainer import AlbertPretrainer
 
@@ -23,6 +28,39 @@ OFFICIAL = {
 def test_official_counts_to_the_unit(name, expected):
     counts = count_parameters(AlbertConfig.from_official(name))
     assert (counts.encoder, counts.total) == expected
+
+
+# The released uncased models, from a framework's count of their variables.
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("bert_base", 109_482_240), ("bert_large", 335_141_888)],
+)
+def test_bert(name, expected):
+    assert count_parameters(BERT[name]).encoder == expected
+
+
+def test_table_has_the_papers_totals_of_its_own_models_only():
+    base = AlbertConfig.from_official("albert_base_v2")
+    table = parameter_table({"albert_base_v2": base, "mine": base, **BERT})
+    header, official, mine, bert, _ = table.splitlines()
+    assert official.endswith(" 12 M")
+    assert mine.endswith("1,538")
+    assert bert.endswith("108 M")
+    assert [int(x.replace(",", "")) for x in mine.split()[1:6]] == [
+        3_906_048,
+        99_072,
+        2_363_904,
+        4_723_968,
+        590_592,
+    ]
+    wider = base.replace(embedding_size=768)
+    assert not parameter_table({"albert_base_v2": wider}).endswith("M")
+
+
+def test_chart(tmp_path):
+    pytest.importorskip("matplotlib", reason="pip install .[plots]")
+    plot_parameters(BERT, tmp_path / "chart.svg")
+    assert "bert_large" in (tmp_path / "chart.svg").read_text()
 
 
 def built_parameters(config: AlbertConfig) -> tuple[int, int]:

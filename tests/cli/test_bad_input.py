@@ -9,7 +9,8 @@ import stat
 
 import pytest
 
-from albert_tf.cli.main import COMMANDS, main
+from albert_tf.cli.commands import COMMANDS
+from albert_tf.cli.main import main
 from albert_tf.pretraining.create_data import create_pretraining_data
 from albert_tf.pretraining.data_config import PretrainingDataConfig
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
@@ -270,6 +271,11 @@ BAD_INPUT = {
         ("--output=", "output='' must not be empty"),
         ("--input=absent.txt --output=new", "absent.txt"),
         ("--seed=x", "--seed=x must be an integer"),
+    ],
+    "completion": [
+        ("", "name one shell: bash, zsh"),
+        ("ksh", "name one shell: bash, zsh"),
+        ("bash --output=x", "unknown flag --output"),
     ],
 }
 

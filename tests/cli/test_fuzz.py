@@ -16,7 +16,8 @@ import tarfile
 
 import pytest
 
-from albert_tf.cli.main import COMMANDS, main
+from albert_tf.cli.commands import COMMANDS
+from albert_tf.cli.main import main
 from albert_tf.settings import settings_of
 
 CASES = int(os.environ.get("ALBERT_TF_FUZZ", "60"))

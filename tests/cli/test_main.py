@@ -1,14 +1,20 @@
+import contextlib
 import os
 import pathlib
+import shlex
 import signal
 import subprocess
 import sys
 
 import pytest
+import tensorflow as tf
 
+import albert_tf
 from albert_tf.__main__ import run
 from albert_tf.cli import main as cli
-from albert_tf.cli.main import COMMANDS, main
+from albert_tf.cli.commands import COMMANDS, command_flags, command_module
+from albert_tf.cli.flags import CommandFlags
+from albert_tf.cli.main import expand_recipes, main
 from albert_tf.quiet_import import quiet_by_default
 
 RECIPES = sorted(
@@ -75,6 +81,66 @@ def test_every_flag_of_a_recipe_is_known(arguments, message, capfd):
     assert output.out == ""
 
 
+def test_version(capsys):
+    assert main(["--version"]) == 0
+    printed = capsys.readouterr().out
+    assert f"albert {albert_tf.__version__}, tensorflow {tf.__version__}," in (
+        printed
+    )
+
+
+def test_list_of_recipes(capsys):
+    assert main(["--list_recipes"]) == 0
+    assert capsys.readouterr().out.split() == RECIPES
+    assert main(["pretrain", "--list_recipes"]) == 0
+    ours = [name for name in RECIPES if name.startswith("pretrain/")]
+    assert capsys.readouterr().out.split() == ours
+    assert main(["export", "--list_recipes"]) == 0
+    assert capsys.readouterr().out == "export has no recipes\n"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_examples_of_the_help_parse(command):
+    text = command_module(command).__doc__.partition("\nExamples:\n")[2]
+    lines = text.replace("\\\n", " ").strip().splitlines()
+    assert len(lines) >= 2
+    for line in lines:
+        words = shlex.split(line.rpartition("| ")[2].partition(" > ")[0])
+        assert words[:2] == ["albert", command]
+        flags = command_flags(command)
+        flags.parse(command, expand_recipes(words[2:]))
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        (["pretr"], ["pretrain"]),
+        (["pretrain", "--optimi"], ["--optimizer"]),
+        (["pretrain", "--precision", "mixed_b"], ["mixed_bfloat16"]),
+        (["pretrain", "--norema"], ["--norematerialize"]),
+        (["finetune", "--recipe", "finetune/ss"], ["finetune/sst2"]),
+    ],
+)
+def test_completion_in_bash(words, completed, completion_script):
+    program = (
+        f"source {completion_script}; "
+        f"COMP_WORDS=(albert {shlex.join(words)}); COMP_CWORD={len(words)}; "
+        '_shtab_albert albert; printf "%s\n" "${COMPREPLY[@]}"'
+    )
+    result = subprocess.run(
+        ["bash", "-c", program], capture_output=True, text=True, check=True
+    )
+    assert result.stdout.split() == completed
+
+
+@pytest.fixture(scope="module")
+def completion_script(tmp_path_factory):
+    path = tmp_path_factory.mktemp("completion") / "albert"
+    with open(path, "w") as file, contextlib.redirect_stdout(file):
+        assert main(["completion", "bash"]) == 0
+    return path
+
+
 def test_parameter_table():
     result = albert("analyze", "parameters", "albert_xxlarge_v2")
     assert "222,595,584" in result.stdout
@@ -107,7 +173,7 @@ def test_interrupt_that_becomes_another_error(monkeypatch, interrupts, capfd):
         except KeyboardInterrupt:
             raise ImportError("you need to have optree installed") from None
 
-    monkeypatch.setattr(cli.CommandFlags, "parse", parse)
+    monkeypatch.setattr(CommandFlags, "parse", parse)
     monkeypatch.setattr("sys.argv", ["albert", "pretrain"])
     with pytest.raises(SystemExit) as exit:
         run()
@@ -130,7 +196,7 @@ def test_errors_of_the_system(error, status, message, monkeypatch, capfd):
     def parse(*_):
         raise error
 
-    monkeypatch.setattr(cli.CommandFlags, "parse", parse)
+    monkeypatch.setattr(CommandFlags, "parse", parse)
     assert main(["pretrain"]) == status
     text = one_line(capfd.readouterr().err)
     assert text.startswith("albert: pretrain: ")
