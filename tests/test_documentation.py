@@ -11,7 +11,9 @@ import sys
 
 import pytest
 
+import albert_tf
 from albert_tf.analysis.parameters import count_parameters
+from albert_tf.cli.commands import COMMANDS, command_flags, recipe_names
 from albert_tf.config import AlbertConfig
 from albert_tf.demo.corpora import python_documents
 from albert_tf.finetuning.registry import known_tasks
@@ -25,6 +27,7 @@ PRETRAINING_DATA = (REPOSITORY / "docs" / "pretraining_data.md").read_text(
     "utf-8"
 )
 TRAINING = (REPOSITORY / "docs" / "training.md").read_text("utf-8")
+FAQ = (REPOSITORY / "docs" / "faq.md").read_text("utf-8")
 FINETUNING = (REPOSITORY / "docs" / "finetuning.md").read_text("utf-8")
 SERVING = (REPOSITORY / "docs" / "serving.md").read_text("utf-8")
 CODE = re.compile(r"```.*?```", re.DOTALL)
@@ -163,6 +166,38 @@ def test_checkpoints_run(tmp_path):
     (report,) = re.findall(r"\n\n```\n(.*?)```", CHECKPOINTS, re.DOTALL)
     assert report in output
     assert "lacks the sop_head of an AlbertPretrainer" in output
+
+
+@pytest.mark.long
+def test_answers_run(reader):
+    run_blocks(FAQ, reader)
+
+
+@pytest.mark.parametrize("page", ["faq.md", "migration.md"])
+def test_names_of_pages_without_commands_exist(page):
+    text = (REPOSITORY / "docs" / page).read_text("utf-8")
+    if page == "migration.md":
+        # The left column has the names of others.
+        text = "\n".join(
+            row.strip("|").split("|")[-1] if row.startswith("|") else row
+            for row in text.splitlines()
+        )
+    flags = {
+        name: declared
+        for command in COMMANDS
+        for name, declared in command_flags(command).settings.items()
+    }
+    others = {"recipe", "flagfile", "list_recipes"}
+    for name in re.findall(r"--(\w+)", text):
+        if name not in others and name != "random_next_sentence":
+            assert name in flags or name.removeprefix("no") in flags, name
+    for name, value in re.findall(r"--(\w+)=(\w+)", text):
+        if name in flags and flags[name].choices:
+            assert value in flags[name].choices, (name, value)
+    for name in re.findall(r"albert_tf\.(\w+)", text):
+        assert hasattr(albert_tf, name), name
+    for name in re.findall(r"--recipe=([\w./]+)", text):
+        assert name in recipe_names(), name
 
 
 def test_every_difference_is_pinned_by_a_test():
