@@ -287,27 +287,31 @@ class AlbertConfig:
 
 @functools.cache
 def warn_of_untrained_positions(
-    config: AlbertConfig, length: int, setting: str
+    config: AlbertConfig, length: int, setting: str = ""
 ) -> None:
     """Warns, once, of sequences longer than those of a model's pretraining.
 
     Args:
       config: of the model.
       length: tokens of the longest sequence that may come.
-      setting: what sets this length, such as `max_seq_length`.
+      setting: what the user can lower, such as `max_seq_length`; "" where the
+        length follows from the model or the data.
     """
     trained = config.trained_positions
-    if trained is not None and length > trained:
-        logging.warning(
-            "%s=%d, but the model was pretrained on sequences of up to %d "
-            "tokens (trained_positions in its config.json): later positions "
-            "are untrained; use %s=%d or pretrain on longer sequences",
-            setting,
-            length,
-            trained,
-            setting,
-            trained,
-        )
+    if trained is None or length <= trained:
+        return
+    if setting:
+        given, advice = f"{setting}={length}", f"use {setting}={trained}"
+    else:
+        given, advice = f"inputs may have {length} tokens", "give shorter ones"
+    logging.warning(
+        "%s, but the model was pretrained on sequences of up to %d tokens "
+        "(trained_positions in its config.json): later positions are "
+        "untrained; %s or pretrain on longer sequences",
+        given,
+        trained,
+        advice,
+    )
 
 
 def _official_folder():

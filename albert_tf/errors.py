@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import re
 import types
+
+# What ends a line, drives a terminal or reverses the text after it.
+_CONTROLS = re.compile(
+    "[\0-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 
 
 class InputError(ValueError):
@@ -12,6 +18,9 @@ class InputError(ValueError):
     The message is one line that says what is wrong, where, and what to do. The
     command line prints it and exits with status 2.
     """
+
+    def __init__(self, message: str = ""):
+        super().__init__(printable(message))
 
 
 class StorageError(OSError):
@@ -22,6 +31,17 @@ class StorageError(OSError):
 
     def __str__(self) -> str:
         return str(self.strerror)
+
+
+def printable(text: str) -> str:
+    """Returns one line without control characters, as names may have them.
+
+    Ends of lines become blanks, since messages of other libraries have them.
+    """
+    return _CONTROLS.sub(
+        lambda match: match[0].encode("unicode_escape").decode(),
+        " ".join(text.split("\n")),
+    )
 
 
 def import_package(name: str, purpose: str = "scores") -> types.ModuleType:

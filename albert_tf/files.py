@@ -156,7 +156,7 @@ def exists(path: Path) -> bool:
 
 def read_bytes(path: Path) -> bytes:
     """Reads a whole file."""
-    with _open(path, "rb") as file:
+    with open_bytes(path) as file:
         return file.read()
 
 
@@ -174,12 +174,13 @@ def read_text(path: Path) -> str:
         ) from None
 
 
-def _open(path: Path, mode: str) -> IO[bytes]:
+def open_bytes(path: Path) -> IO[bytes]:
+    """Opens a local or remote file to read its bytes."""
     if is_remote(path):
         import tensorflow as tf  # Here: only remote paths need it.
 
-        return tf.io.gfile.GFile(os.fspath(path), mode)
-    return open(path, mode)
+        return tf.io.gfile.GFile(os.fspath(path), "rb")
+    return open(path, "rb")
 
 
 # A file left under such a name was being written when its process died.
@@ -348,7 +349,7 @@ def creating(path: Path) -> Iterator[None]:
 def sha256(path: Path) -> str:
     """Returns the hexadecimal SHA-256 of a local or remote file."""
     digest = hashlib.sha256()
-    with _open(path, "rb") as file:
+    with open_bytes(path) as file:
         while chunk := file.read(1 << 20):
             digest.update(chunk)
     return digest.hexdigest()

@@ -165,7 +165,10 @@ def _export_encoder(
     if kind != "preprocessor":
         longest = checkpoint.config.max_position_embeddings
         warn_of_untrained_positions(
-            checkpoint.config, config.seq_length or longest, "seq_length"
+            checkpoint.config,
+            config.seq_length or longest,
+            # Callers of an exported encoder decide how long its inputs are.
+            "" if kind == "encoder" else "seq_length",
         )
     with _vocabulary_file(tokenizer) as file:
         if kind == "encoder":

@@ -19,7 +19,7 @@ from albert_tf.cli.commands import (
     recipe_file,
     recipe_names,
 )
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, printable
 from albert_tf.quiet_import import import_tensorflow
 
 # These run without TensorFlow, which takes seconds to import, or import it
@@ -164,7 +164,7 @@ def _described(error: Exception) -> tuple[str, int]:
 def _complain(text: str, status: int) -> int:
     # On a terminal, an unfinished progress bar may be in this line.
     start = "\r\x1b[K" if sys.stderr.isatty() else ""
-    print(f"{start}albert: {text}", file=sys.stderr)
+    print(f"{start}albert: {printable(text)}", file=sys.stderr)
     return status
 
 

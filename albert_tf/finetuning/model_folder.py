@@ -126,7 +126,5 @@ def load_model(
     model = task_type.model_class.from_checkpoint(
         checkpoint, packed=packed, **task_type.model_arguments()
     )
-    warn_of_untrained_positions(
-        checkpoint.config, task_type.max_seq_length, "max_seq_length"
-    )
+    warn_of_untrained_positions(checkpoint.config, task_type.max_seq_length)
     return FinetunedModel(folder=folder, task_type=task_type, model=model)

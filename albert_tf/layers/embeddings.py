@@ -9,6 +9,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.layers.dense import at_least_float32, truncated_normal
 from albert_tf.layers.dropout import Dropout
 from albert_tf.layers.layer_norm import LayerNorm
+from albert_tf.layers.token_rows import take_rows
 
 
 class Embeddings(keras.layers.Layer):
@@ -49,8 +50,8 @@ class Embeddings(keras.layers.Layer):
         """`[batch, seq]` ids -> `[batch, seq, embedding_size]`.
 
         Args:
-          word_ids: the tokens.
-          type_ids: their segments.
+          word_ids: the tokens. For ids out of bounds, see `take_rows`.
+          type_ids: their segments; likewise.
           positions: their positions; None for 0, 1, ... in every row.
           training: whether dropout is on.
         """
@@ -82,5 +83,4 @@ def _rows_of(table, ids):
     before they are summed, so that `fit` would do other updates there than on
     JAX and PyTorch. A reshape costs nothing, and its gradient is dense.
     """
-    table = at_least_float32(ops.reshape(table, table.shape))
-    return ops.take(table, ids, axis=0)
+    return take_rows(at_least_float32(ops.reshape(table, table.shape)), ids)

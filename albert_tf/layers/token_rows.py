@@ -22,6 +22,32 @@ from keras import ops
 _MASKED_SCORE = -10000.0
 
 
+def take_rows(table, ids, batch_dims: int = 0):
+    """Looks up rows; an id that does not exist is never counted from the end.
+
+    `keras.ops.take`, and so Keras's `Embedding`, gives the last row for -1.
+    Here an id below 0 or beyond the last row is an error on CPUs. Accelerators,
+    XLA and JAX cannot raise one: TensorFlow gives zeros on GPUs, JAX NaN, and
+    XLA of TensorFlow another row.
+
+    Args:
+      table: `[..., rows, size]` or `[..., rows]`.
+      ids: integers `[..., n]` of any further shape.
+      batch_dims: leading dimensions that both have, 0 or 1.
+    """
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        return tf.gather(table, ids, batch_dims=batch_dims)
+    rows = table.shape[batch_dims]
+    ids = ops.where(ids < 0, rows, ids)
+    if not batch_dims:
+        return ops.take(table, ids, axis=0)
+    while len(ids.shape) < len(table.shape):
+        ids = ops.expand_dims(ids, -1)
+    return ops.take_along_axis(table, ids, axis=1)
+
+
 def positions_in_sequences(sequence_ids):
     """Returns the position of each token in its sequence.
 
@@ -100,13 +126,9 @@ class PaddedRows:
         A position that is padding (an unused slot of the masked positions is
         position 0, which never is) gives a row without meaning.
         """
-        return ops.take(rows, self._flat(positions), axis=0)
-
-    def _flat(self, positions):
-        starts = ops.arange(self.batch, dtype="int32") * self.length
-        return ops.reshape(
-            ops.cast(positions, "int32") + starts[:, None], (-1,)
-        )
+        positions = ops.cast(positions, "int32")
+        picked = take_rows(self.to_batch(rows), positions, batch_dims=1)
+        return ops.reshape(picked, (-1, rows.shape[-1]))
 
 
 class PackedRows(PaddedRows):
@@ -141,6 +163,7 @@ class PackedRows(PaddedRows):
 
     def take(self, rows, positions):
         """Rows at `positions [batch, picks]` -> `[batch * picks, size]`."""
-        return ops.take(
-            rows, ops.take(self._row_of, self._flat(positions)), axis=0
-        )
+        positions = ops.cast(positions, "int32")
+        row_of = ops.reshape(self._row_of, (self.batch, self.length))
+        picked = take_rows(row_of, positions, batch_dims=1)
+        return ops.take(rows, ops.reshape(picked, (-1,)), axis=0)

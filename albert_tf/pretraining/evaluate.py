@@ -99,9 +99,7 @@ def evaluate_checkpoints(
         records.check_model(config)
         _check_vocabulary(_run_of(path), records)
         warn_of_untrained_positions(
-            _trained_config(path, config),
-            records.max_seq_length,
-            "max_seq_length",
+            _trained_config(path, config), records.max_seq_length
         )
     scorers: dict[tuple[AlbertConfig, str], _Scorer] = {}
     damaged = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import gzip
 import os
@@ -14,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.files import is_remote
+from albert_tf.files import is_remote, open_bytes
 from albert_tf.pretraining.dynamic_examples import CHUNK_FEATURES
 from albert_tf.pretraining.packed_rows import ROW_FEATURES
 
@@ -268,36 +269,47 @@ def read_records(path: str | tf.Tensor) -> tf.data.TFRecordDataset:
 _LENGTH = struct.Struct("<Q")
 _FRAME_BYTES = 16
 
+_UNREADABLE = (
+    *(OSError, EOFError, OverflowError, ValueError, TypeError),
+    *(zlib.error, tf.errors.OpError),
+)
 
-def count_records(path: str) -> int:
-    """Counts the records of a local file by their lengths.
+
+def count_records(path: str, most: int | None = None) -> int:
+    """Counts the records of a file by their lengths.
 
     TensorFlow allocates the length that a record claims before it reads, and
     crashes where there is not as much memory. So this comes first.
+
+    Args:
+      path: the file, of which little is read at a time.
+      most: number of records after which to stop; None for all.
 
     Raises:
       InputError: the file is not a regular one, or a record claims more bytes
         than there are.
     """
-    if not os.path.isfile(path):
+    if not (is_remote(path) or os.path.isfile(path)):
         raise InputError(f"records {path}: not a regular file")
-    opener = gzip.open if path.endswith(".gz") else open
     number = 0
     try:
-        with opener(path, "rb") as file:
-            while header := file.read(_LENGTH.size):
+        with contextlib.ExitStack() as stack:
+            file = stack.enter_context(open_bytes(path))
+            if path.endswith(".gz"):
+                file = stack.enter_context(gzip.open(file))
+            while number != most and (header := file.read(_LENGTH.size)):
                 number += 1
                 if len(header) < _LENGTH.size:
                     raise EOFError("the file ends in a record")
                 (length,) = _LENGTH.unpack(header)
                 rest = length + _FRAME_BYTES - _LENGTH.size
                 # The last byte has to be there; seeking beyond it is no error.
-                file.seek(rest - 1, os.SEEK_CUR)
-                if not file.read(1):
-                    raise EOFError(
-                        f"it claims {length} bytes, more than follow"
-                    )
-    except (OSError, EOFError, OverflowError, ValueError, zlib.error) as error:
+                with contextlib.suppress(tf.errors.OutOfRangeError):
+                    file.seek(rest - 1, os.SEEK_CUR)
+                    if file.read(1):
+                        continue
+                raise EOFError(f"it claims {length} bytes, more than follow")
+    except _UNREADABLE as error:
         raise damaged(path, f"record {number}: {error}") from None
     return number
 
@@ -318,8 +330,7 @@ def verify_file(
       InputError: the file is damaged, or a record has a value that no model can
         be trained on; the message has the number of the first one.
     """
-    if not is_remote(path):
-        count_records(path)
+    count_records(path)
     count = 0
     try:
         for batch in read_records(path).batch(1024):

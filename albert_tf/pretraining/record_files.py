@@ -23,7 +23,6 @@ from albert_tf.pretraining.record_checks import (
     count_records,
     damaged,
     read_records,
-    verify_file,
 )
 from albert_tf.pretraining.record_writer import parse_example
 
@@ -75,7 +74,22 @@ class RecordFile:
         """Number of records; a remote file without a manifest is read."""
         if self.counted_records is not None:
             return self.counted_records
-        return verify_file(self.path)
+        return count_records(self.path)
+
+    def check_count(self, found: int) -> None:
+        """Checks the number of records that the file was found to have.
+
+        Raises:
+          InputError: it is another one than was counted, or than the manifest
+            says.
+        """
+        if found != self.num_records:
+            said = "its manifest says" if self.manifest else "it had"
+            raise InputError(
+                f"records {self.path}: {found} records, but {said} "
+                f"{self.num_records}; copy the folder again, or make the data "
+                "again"
+            )
 
     @functools.cached_property
     def text_settings(self) -> dict[str, Any] | None:
@@ -176,21 +190,19 @@ def _record_files(
         entry = entries.get(os.path.basename(path))
         if entry is not None:
             _check_size(path, entry["bytes"])
-        # Remote files have the size that is listed, and are not read here.
-        if is_remote(path):
-            return RecordFile(
-                path, manifest if entry else None, entry and entry["records"]
-            )
-        records = count_records(path)
-        if entry is None:
-            return RecordFile(path, None, records)
-        if records != entry["records"]:
-            raise InputError(
-                f"records {path}: {records} records, but its manifest says "
-                f"{entry['records']}; copy the folder again, or make the data "
-                "again"
-            )
-        return RecordFile(path, manifest, records)
+        if not is_remote(path):
+            records = count_records(path)
+            if entry is None:
+                return RecordFile(path, None, records)
+            file = RecordFile(path, manifest, entry["records"])
+            file.check_count(records)
+            return file
+        # One that a manifest lists has the size that this says. It is counted
+        # while it is read; its beginning tells whether it holds records.
+        count_records(path, most=1)
+        return RecordFile(
+            path, manifest if entry else None, entry and entry["records"]
+        )
 
     # In a bucket a thousand files would take a minute one after the other.
     with futures.ThreadPoolExecutor(_PARALLEL_REQUESTS) as pool:

@@ -23,9 +23,6 @@ GROUP_RECORDS = 1024
 # Files read at the same time, one record of each in turn.
 _INTERLEAVED_FILES = 16
 
-# Numbers for `Dataset.take`.
-_ALL, _NONE = -1, 0
-
 
 def records_in_order(
     corpora: Sequence[Sequence[RecordFile]],
@@ -196,11 +193,13 @@ def _shuffled_buffers(
 
     def whole_epoch(epoch: tf.Tensor) -> tf.data.Dataset:
         epoch_seed = seed_of(epoch)
-        order = shuffle(tf.constant(paths), epoch_seed, -1)
-        zeros = tf.zeros([len(paths)], tf.int64)
-        return buffers(
-            {"path": order, "skip": zeros, "take": zeros + _ALL}, epoch_seed
-        )
+        order = shuffle(tf.range(len(paths)), epoch_seed, -1)
+        slices = {
+            "path": tf.gather(paths, order),
+            "skip": tf.zeros([len(paths)], tf.int64),
+            "records": tf.gather(counts, order),
+        }
+        return buffers(slices, epoch_seed)
 
     # In int32 it would be another seed.
     epoch_seed = seed_of(tf.constant(first_epoch, tf.int64))
@@ -212,7 +211,7 @@ def _shuffled_buffers(
     slices = {
         "path": paths[order][numbers],
         "skip": skips,
-        "take": np.where(numbers < 0, _NONE, _ALL),
+        "records": np.where(numbers < 0, 0, counts[order][numbers] - skips),
     }
     rest_of_epoch = buffers(slices, epoch_seed, first_buffer, rest)
     later = tf.data.Dataset.counter(first_epoch + 1).flat_map(whole_epoch)
@@ -220,7 +219,17 @@ def _shuffled_buffers(
 
 
 def _read_slice(file: Mapping[str, tf.Tensor]) -> tf.data.Dataset:
-    return read_records(file["path"]).skip(file["skip"]).take(file["take"])
+    """Reads the records of a file that follow those to skip.
+
+    That there are as many as were counted, which decides where a resumed run
+    goes on, is an error of TensorFlow otherwise.
+    """
+    records = read_records(file["path"]).skip(file["skip"])
+    records = records.apply(
+        tf.data.experimental.assert_cardinality(file["records"])
+    )
+    # An empty slice does not open its file.
+    return records.take(-tf.cast(file["records"] > 0, tf.int64))
 
 
 def remaining_slices(

@@ -34,7 +34,6 @@ from albert_tf.pretraining.record_batches import (
 )
 from albert_tf.pretraining.record_checks import (
     BAD_RECORDS,
-    PARSE_ERRORS,
     RecordLimits,
     TextLimits,
     verify_file,
@@ -51,6 +50,7 @@ from albert_tf.pretraining.record_order import GROUP_RECORDS
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.tokenizer_files import load_tokenizer
 from albert_tf.training.input import WHOLE, HostShare
+from albert_tf.training.phases import MISCOUNTED
 
 
 @dataclasses.dataclass(frozen=True)
@@ -272,14 +272,17 @@ class Records:
           The number of records.
 
         Raises:
-          InputError: names the first file that is damaged, or the first record
-            that has a value out of bounds.
+          InputError: names the first file that is damaged or has not as many
+            records as were counted, or the first record that has a value out of
+            bounds.
         """
-        return sum(
-            verify_file(file.path, self._limits(split, model))
-            for split, files in self.files.items()
-            for file in files
-        )
+        total = 0
+        for split, files in self.files.items():
+            for file in files:
+                count = verify_file(file.path, self._limits(split, model))
+                file.check_count(count)
+                total += count
+        return total
 
     @contextlib.contextmanager
     def explained_errors(
@@ -294,12 +297,12 @@ class Records:
         """
         try:
             yield
-        except tf.errors.DataLossError:
-            self.verify(model)
-            raise
-        except PARSE_ERRORS as error:
-            if any(reason in str(error) for reason in BAD_RECORDS) or (
-                isinstance(error, UnicodeDecodeError)
+        except (tf.errors.OpError, UnicodeDecodeError) as error:
+            text = str(error)
+            if (
+                isinstance(error, (tf.errors.DataLossError, UnicodeDecodeError))
+                or MISCOUNTED.search(text)
+                or any(reason in text for reason in BAD_RECORDS)
             ):
                 self.verify(model)
             raise

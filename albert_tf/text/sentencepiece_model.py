@@ -73,8 +73,8 @@ def check_model(content: bytes) -> None:
       content: a serialized SentencePiece model, possibly.
 
     Raises:
-      ValueError: a piece is too long, not UTF-8 or has no finite score, there
-        are too many pieces, or the charsmap refers to what is not in it.
+      ValueError: a piece is too long, not UTF-8, has a NUL or no finite score,
+        there are too many pieces, or the charsmap refers to what is not in it.
     """
     num_pieces = 0
     for size in _piece_sizes(content):
@@ -95,6 +95,8 @@ def check_model(content: bytes) -> None:
         # Of what is not UTF-8, Protocol Buffers returns the bytes.
         if not isinstance(piece.piece, str):
             raise ValueError(f"piece {i} is not UTF-8")
+        if "\0" in piece.piece:  # It ends the process.
+            raise ValueError(f"piece {i} has a NUL character")
         if not math.isfinite(piece.score):
             raise ValueError(f"the score of piece {i} is {piece.score}")
     _check_charsmap(model.normalizer_spec.precompiled_charsmap)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import re
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
@@ -25,6 +26,8 @@ from albert_tf.training.train_step import TrainStep, make_train_loop
 
 # The second if the dataset was expected to be infinite.
 _OUT_OF_DATA = tf.errors.OutOfRangeError, tf.errors.FailedPreconditionError
+# In the text of the second of a part of the dataset, such as a file.
+MISCOUNTED = re.compile(r"expected to contain \d+ elements")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -192,6 +195,8 @@ class PhaseLoop:
             )
             return rows.numpy(), float(waited)
         except _OUT_OF_DATA as error:
+            if MISCOUNTED.search(str(error)):
+                raise
             raise InputError(
                 f"the training data ended between step {step} and {end}; "
                 "repeat the dataset or lower num_train_steps"

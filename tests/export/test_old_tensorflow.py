@@ -28,7 +28,7 @@ PYTHON = pathlib.Path(
 
 
 @pytest.fixture(scope="module")
-def ours(exports, pretrained, tmp_path_factory):
+def ours(exports, preprocessor_path, pretrained, tmp_path_factory):
     """What this process exports."""
     folder = tmp_path_factory.mktemp("exports")
     packed = ExportConfig(packed=True)
@@ -36,7 +36,10 @@ def ours(exports, pretrained, tmp_path_factory):
     quantized = ExportConfig(quantization="dynamic", seq_length=12)
     export(pretrained, folder / "litert", "litert", quantized)
     return {name: exports[name][1] for name in SHARED} | {
-        name: folder / name for name in ("packed", "litert")
+        # Of as few tokens as the encoder takes.
+        "preprocessor": preprocessor_path,
+        "packed": folder / "packed",
+        "litert": folder / "litert",
     }
 
 

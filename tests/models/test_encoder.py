@@ -275,6 +275,30 @@ def test_wrong_inputs_are_named():
         encoder(long)
 
 
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        ("input_word_ids", 50),
+        ("input_type_ids", 2),
+        ("masked_lm_positions", 12),
+    ],
+)
+def test_ids_that_do_not_exist_are_errors(name, size, packed):
+    """Not rows from the end, or of other sequences."""
+    model = AlbertPretrainer(CONFIG, packed=packed)
+    batch = {**ragged_batch(), "masked_lm_positions": np.zeros((4, 2), "int32")}
+    for value in (-1, size):
+        inputs = {key: array.copy() for key, array in batch.items()}
+        inputs[name][0, 1] = value
+        for call in (model, model.predict_on_batch):
+            with pytest.raises(
+                tf.errors.InvalidArgumentError,
+                match=rf"= {value} is not in \[0, {size}\)",
+            ):
+                call(inputs)
+
+
 def test_mixed_precision_keeps_float32_islands():
     model = AlbertPretrainer(CONFIG, dtype="mixed_bfloat16")
     assert all(v.dtype == "float32" for v in model.trainable_variables)

@@ -6,7 +6,9 @@ through `tf.io.gfile` finds its files.
 
 import gzip
 import hashlib
+import json
 import os
+import struct
 
 import numpy as np
 import pytest
@@ -18,6 +20,8 @@ from albert_tf.files import sha256
 from albert_tf.pretraining.config import PretrainConfig
 from albert_tf.pretraining.documents import read_documents
 from albert_tf.pretraining.evaluate import evaluate_pretraining
+from albert_tf.pretraining.record_files import RecordFile
+from albert_tf.pretraining.records import open_records
 from albert_tf.pretraining.text_files import find_text_files, size_of
 from albert_tf.pretraining.train import pretrain
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
@@ -127,3 +131,56 @@ def test_run_resume_and_evaluation(
     opened = AlbertTokenizer.from_file(f"{output}/spiece.model")
     assert opened.fingerprint == tokenizer.fingerprint
     assert os.listdir(tmp_path) == []
+
+
+def write(path, content):
+    tf.io.gfile.remove(path)  # ram:// would append.
+    with tf.io.gfile.GFile(path, "wb") as file:
+        file.write(content)
+
+
+def claim(path, place):
+    """Makes a record of a remote file claim 2^40 bytes."""
+    with tf.io.gfile.GFile(path, "rb") as file:
+        data = bytearray(file.read())
+    data[place : place + 8] = struct.pack("<Q", 2**40)
+    write(path, bytes(data))
+
+
+def test_lengths_that_no_remote_file_has(remote_records):
+    """TensorFlow would allocate them, and crash."""
+    [path, *_] = sorted(tf.io.gfile.glob(f"{remote_records}/pretraining-*"))
+    claim(path, 0)
+    message = f"records {path}: .*record 1: it claims {2**40} bytes"
+    for patterns in (remote_records, path):
+        with pytest.raises(InputError, match=message):
+            open_records(patterns)
+    # Files that no manifest lists are counted before they are read.
+    other = "ram://bucket/a.tfrecord"
+    with tf.io.TFRecordWriter(other) as writer:
+        for _ in range(2):
+            writer.write(b"x" * 100)
+    claim(other, 116)
+    with pytest.raises(InputError, match=f"{other}: .*record 2: it claims"):
+        _ = RecordFile(other).num_records
+
+
+def test_a_wrong_number_of_remote_records(remote_records, tmp_path):
+    """It would decide where a resumed run goes on."""
+    path = f"{remote_records}/manifest.json"
+    with tf.io.gfile.GFile(path, "r") as file:
+        manifest = json.load(file)
+    entry = manifest["splits"]["train"]["files"][0]
+    right = entry["records"]
+    message = rf"{entry['name']}: {right} records, but its manifest says"
+    for wrong in (right + 1, right - 1):
+        entry["records"] = wrong
+        write(path, json.dumps(manifest))
+        records = open_records(remote_records)
+        with (
+            pytest.raises(InputError, match=f"{message} {wrong};"),
+            records.explained_errors(),
+        ):
+            list(records.dataset(8).take(1000))
+    with pytest.raises(InputError, match=message):
+        run(remote_records, tmp_path / "run")

@@ -64,6 +64,10 @@ def changed(comma_model):
             "piece 51 has 100,009 bytes",
         ),
         (
+            lambda m: m.pieces.add(piece="x\0", score=-1.0),
+            "piece 51 has a NUL character",
+        ),
+        (
             lambda m: m.pieces.add(piece="xyz", score=float("nan")),
             "the score of piece 51 is nan",
         ),

@@ -20,6 +20,7 @@ from albert_tf.interop.files.file_types import file_kind
 _MAX_GROWTH = 4
 _FREE_BYTES = 64 << 20
 _MAX_MEMBERS = 1_000
+_MAX_DEPTH = 64  # `os.makedirs` and `shutil.rmtree` recur.
 _CHUNK = 1 << 20
 _DAMAGES = (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile)
 
@@ -108,6 +109,11 @@ def _unpack(path: str | os.PathLike[str], root: pathlib.Path) -> None:
                 if number >= _MAX_MEMBERS:
                     raise InputError(
                         f"{source} holds more than {_MAX_MEMBERS:,} files"
+                    )
+                if len(pathlib.PurePath(member.name).parts) > _MAX_DEPTH:
+                    raise InputError(
+                        f"{source} holds folders nested deeper than "
+                        f"{_MAX_DEPTH} levels"
                     )
                 # A few bytes that stand for as many as they please.
                 if member.issparse():

@@ -62,8 +62,11 @@ def _read(path: str, name: str) -> np.ndarray:
         with h5py.File(path, "r") as file:
             dataset = file[name]
             values = dataset[()]
-            if dataset.attrs.get("dtype") == "bfloat16":
-                # Two bytes each: the upper half of a float32.
+            # Two bytes each: the upper half of a float32.
+            if (
+                values.dtype.itemsize == 2
+                and dataset.attrs.get("dtype") == "bfloat16"
+            ):
                 upper = values.view(np.uint16).astype(np.uint32)
                 values = (upper << 16).view(np.float32)
             return values

@@ -12,7 +12,7 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.input_files import read_json, typed
+from albert_tf.input_files import read_json, shown, typed
 from albert_tf.interop.checkpoint import Checkpoint, folder_vocabulary
 from albert_tf.interop.config_files import (
     HF_ARCHITECTURES,
@@ -207,8 +207,10 @@ def _sharded(index: pathlib.Path) -> TensorFile:
         path = index.parent / name
         if path.parent != index.parent or name in ("", ".", ".."):
             raise InputError(f"{index} names {name}, outside of its folder")
-        if not path.exists():
-            raise InputError(f"{path} is missing, which {index.name} lists")
+        if name.endswith(_INDEX):
+            raise InputError(f"{index} names {name}, another index")
+        if not os.path.exists(path):  # False of names that cannot be, too.
+            raise InputError(f"{index} names {shown(name)}, which is missing")
         shards[name] = _tensors(path)
     shapes, owner = {}, {}
     for name, shard in shards.items():

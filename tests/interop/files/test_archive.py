@@ -47,6 +47,13 @@ def test_what_macos_adds(tmp_path):
     assert [p.name for p in archive.folder.iterdir()] == ["x.index"]
 
 
+def test_folders_in_folders(tmp_path):
+    """Python makes and removes them by recursion."""
+    path = pack(tmp_path / "a.tar", {"a/" * 2000 + "x": b"1"})
+    with pytest.raises(InputError, match="nested deeper than 64 levels"):
+        UnpackedArchive(path)
+
+
 @pytest.mark.parametrize(
     ("name", "content"),
     [

@@ -62,6 +62,21 @@ JSON = [
     ("model.safetensors.index.json", {"weight_map": {"a": 5}}, "lists no"),
     ("model.safetensors.index.json", {"weight_map": {"a": "../a"}}, "outside"),
     ("model.safetensors.index.json", {"weight_map": {"a": ".."}}, "outside"),
+    (
+        "model.safetensors.index.json",
+        {"weight_map": {"a": "model.safetensors.index.json"}},
+        "another index",
+    ),
+    (
+        "model.safetensors.index.json",
+        {"weight_map": {"a": "a" * 5000}},
+        "which is missing",
+    ),
+    (
+        "model.safetensors.index.json",
+        {"weight_map": {"a": "\x1b[2J\n\u202e"}},
+        "'\\x1b[2J\\n\\u202e', which is missing",
+    ),
     ("runs.json", {"best": 5}, "must be a string"),
     ("runs.json", {"best": "../../x"}, "must name a folder beside"),
     ("tokenizer_config.json", {"do_lower_case": "False"}, "true or false"),
