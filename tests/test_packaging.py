@@ -9,6 +9,7 @@ import sys
 import zipfile
 
 import pytest
+import yaml
 from packaging.markers import default_environment
 from packaging.requirements import Requirement
 from packaging.version import Version
@@ -23,6 +24,7 @@ FOLDERS = {
 # The file with the tested versions of each extra; "" is no extra.
 PINS = {
     "": "requirements.txt",
+    "completion": "requirements.txt",
     "hub": "requirements.txt",
     "notebooks": "requirements.txt",
     "plots": "requirements.txt",
@@ -148,3 +150,24 @@ def test_import_leaves_the_extras_alone():
         "assert extras.isdisjoint(sys.modules), extras & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_contributors_files():
+    """They must parse, and run the same checks as `make test`."""
+    pinned = (REPOSITORY / "requirements.txt").read_text("utf-8")
+    hooks = yaml.safe_load(
+        (REPOSITORY / ".pre-commit-config.yaml").read_text("utf-8")
+    )
+    (ruff,) = hooks["repos"]
+    assert f"\nruff=={ruff['rev'].removeprefix('v')}\n" in pinned
+    assert [hook["id"] for hook in ruff["hooks"]] == [
+        "ruff-check",
+        "ruff-format",
+    ]
+    github = REPOSITORY / ".github"
+    workflow = yaml.safe_load((github / "workflows" / "ci.yml").read_text())
+    assert workflow["jobs"]["ci"]["steps"][-1] == {"run": ".ci/run"}
+    for path in (github / "ISSUE_TEMPLATE").iterdir():
+        template = yaml.safe_load(path.read_text("utf-8"))
+        assert template["name"]
+        assert any("attributes" in part for part in template["body"])
