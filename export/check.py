@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import os
 import pathlib
@@ -88,13 +89,24 @@ def check_export(
 
 
 def _check_files(folder: pathlib.Path, manifest: Mapping[str, Any]) -> Finding:
-    """Checks that all files are there, and none is empty."""
+    """Checks that all files are there, with the sha256 that is listed."""
     saved_model = ("saved_model.pb", "variables/variables.index")
     names = (manifest["file"],) if "file" in manifest else saved_model
+    names = manifest.get("files", names)
     for name in (MANIFEST, CARD, *names):
         path = folder / name
         if not path.is_file() or not path.stat().st_size:
             return Finding("files", "FAIL", f"{name} is missing or empty")
+    sums = {x: file["sha256"] for x, file in manifest.get("files", {}).items()}
+    if sums:
+        tokenizer = manifest["tokenizer"]
+        # The vocabulary that the weights belong to.
+        sums[tokenizer["file"]] = tokenizer["fingerprint"]
+    for name, expected in sums.items():
+        digest = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+        if digest != expected:
+            figure = f"{name}: sha256 {digest}, expected {expected}"
+            return Finding("files", "FAIL", figure)
     return Finding("files", "pass")
 
 

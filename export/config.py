@@ -9,14 +9,24 @@ from albert_tf.errors import InputError
 from albert_tf.files import PathPatterns
 from albert_tf.settings import check_settings, setting
 
-Kind = Literal["encoder", "preprocessor", "text_encoder", "task", "litert"]
+Kind = Literal[
+    "encoder",
+    "preprocessor",
+    "text_encoder",
+    "task",
+    "litert",
+    "onnx",
+    "openvino",
+]
 Quantization = Literal["none", "float16", "dynamic", "int8"]
 KINDS = get_args(Kind)
+# Of ids, for other runtimes than TensorFlow.
+IDS_KINDS = ("litert", "onnx", "openvino")
 # Setting -> the kinds that support it; all kinds support the others.
 _SUPPORTED_BY = {
-    "seq_length": ("preprocessor", "text_encoder", "task", "litert"),
+    "seq_length": ("preprocessor", "text_encoder", "task", *IDS_KINDS),
     "packed": ("encoder", "text_encoder", "task"),
-    "quantization": ("litert",),
+    "quantization": IDS_KINDS,
     "calibration_input": ("litert",),
     "calibration_examples": ("litert",),
     "resizable": ("litert",),
@@ -30,8 +40,9 @@ class ExportConfig:
     seq_length: int | None = setting(
         None,
         "Tokens per row: a preprocessor's default, the maximum of exports that "
-        "take strings. Defaults: 128 for a preprocessor and a LiteRT encoder; "
-        "the model's maximum for a text encoder; what a task was trained with.",
+        "take strings, and of the tokenizer of ONNX and OpenVINO models. "
+        "Defaults: 128 for a preprocessor and a LiteRT encoder; the model's "
+        "maximum for other encoders; what a task was trained with.",
         bounds="[1, inf)",
     )
     packed: bool | None = setting(
@@ -41,8 +52,10 @@ class ExportConfig:
     )
     quantization: Quantization = setting(
         "none",
-        "Quantization of a LiteRT model. dynamic: weights in int8. int8: "
-        "activations as well, with ranges found by --calibration_input.",
+        "Quantization of a LiteRT, ONNX or OpenVINO model. float16: weights in "
+        "float16. dynamic: matrices in int8, and what is multiplied with them "
+        "when it is there. int8, of LiteRT: activations as well, with ranges "
+        "found by --calibration_input.",
     )
     calibration_input: PathPatterns | None = setting(
         None,
@@ -76,6 +89,11 @@ class ExportConfig:
         """
         if kind not in KINDS:
             raise InputError(f"kind={kind!r} must be one of {', '.join(KINDS)}")
+        if self.quantization == "int8" and kind in ("onnx", "openvino"):
+            raise InputError(
+                f"quantization=int8 is not supported by kind={kind} (only by "
+                "litert); use quantization=dynamic, 8 bits without calibration"
+            )
         for field in dataclasses.fields(self):
             kinds = _SUPPORTED_BY.get(field.name, KINDS)
             value = getattr(self, field.name)

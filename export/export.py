@@ -12,7 +12,7 @@ from typing import Any
 
 from albert_tf.config import warn_of_untrained_positions
 from albert_tf.errors import InputError
-from albert_tf.export.config import ExportConfig
+from albert_tf.export.config import IDS_KINDS, ExportConfig
 from albert_tf.export.encoder import encoder_cases, export_encoder
 from albert_tf.export.litert import (
     export_litert,
@@ -22,6 +22,7 @@ from albert_tf.export.litert import (
     text_calibration,
 )
 from albert_tf.export.litert_conversion import (
+    IdsProgram,
     check_quantization,
     encoder_program,
 )
@@ -31,6 +32,7 @@ from albert_tf.export.preprocessor import (
     preprocessor_cases,
 )
 from albert_tf.export.reference import Case
+from albert_tf.export.runtimes import export_for_runtime
 from albert_tf.export.task import export_task, task_cases
 from albert_tf.export.text_encoder import (
     export_text_encoder,
@@ -64,7 +66,8 @@ def export(
         `open_checkpoint` opens.
       output: the folder to make.
       kind: "encoder", "preprocessor" and "text_encoder" take the encoder of any
-        checkpoint, "task" a fine-tuned model, and "litert" either.
+        checkpoint, "task" a fine-tuned model, and "litert", "onnx" and
+        "openvino" either.
       config: the settings; None for the defaults.
 
     Raises:
@@ -78,7 +81,7 @@ def export(
     )
     check_quantization(config.quantization, config.calibration_input)
     model = fine_tuned_model(source)
-    if kind == "task" or (kind == "litert" and model is not None):
+    if kind == "task" or (kind in IDS_KINDS and model is not None):
         _export_task(model or source, output, kind, config)
     else:
         _export_encoder(source, model, output, kind, config)
@@ -104,14 +107,24 @@ def _export_task(
         graph = task_type.serving_graph(loaded.model, packed=packed)
         export_task(graph, output, **arguments)
     else:
-        export_litert(
+        _export_program(
             task_program(loaded, resizable=config.resizable),
             output,
+            kind=kind,
             tokenizer=task_type.tokenizer,
             quantization=config.quantization,
             calibration=task_calibration(config, task_type),
             **arguments,
         )
+
+
+def _export_program(
+    program: IdsProgram, output: Path, *, kind: str, calibration, **arguments
+) -> None:
+    if kind == "litert":
+        export_litert(program, output, calibration=calibration, **arguments)
+    else:
+        export_for_runtime(program, output, kind=kind, **arguments)
 
 
 def _export_encoder(
@@ -139,16 +152,20 @@ def _export_encoder(
         "overwrite": config.overwrite,
         "origin": origin.with_licence(config.licence),
     }
-    if kind == "litert":
+    if kind in IDS_KINDS:
         encoder = AlbertEncoder.from_checkpoint(checkpoint)
         longest = encoder.config.max_position_embeddings
-        seq_length = config.seq_length or min(_DEFAULT_LENGTH, longest)
+        if kind == "litert":
+            seq_length = config.seq_length or min(_DEFAULT_LENGTH, longest)
+        else:
+            seq_length = config.seq_length or longest
         warn_of_untrained_positions(encoder.config, seq_length, "seq_length")
-        export_litert(
+        _export_program(
             encoder_program(
                 encoder, seq_length=seq_length, resizable=config.resizable
             ),
             output,
+            kind=kind,
             tokenizer=tokenizer,
             quantization=config.quantization,
             calibration=text_calibration(config, tokenizer, seq_length),
@@ -217,6 +234,13 @@ def source_cases(
     tokenizer = checkpoint_tokenizer(checkpoint, model)
     config = checkpoint.config.to_dict()
     _check_same(model, config, manifest.get("config", {}))
+    if manifest.get("tokenizer"):
+        fingerprint = manifest["tokenizer"]["fingerprint"]
+        _check_same(
+            model,
+            {"vocabulary_sha256": tokenizer.fingerprint},
+            {"vocabulary_sha256": fingerprint},
+        )
     if "task" in manifest:
         config = TaskConfig.from_dict(manifest["task"]).to_dict()
         expected = {name: config[name] for name in ("task_type", "labels")}
@@ -235,11 +259,11 @@ def source_cases(
             )
         case "task":
             cases = task_cases(model, manifest["task"]["settings"])
-        case "litert" if "task" in manifest:
+        case "litert" | "onnx" | "openvino" if "task" in manifest:
             settings = manifest["task"]["settings"]
             loaded = load_model(model, settings, packed=False)
             cases = litert_cases(task_program(loaded), checkpoint)
-        case _:  # The LiteRT file of an encoder.
+        case _:  # The encoder for another runtime.
             program = encoder_program(encoder_of(checkpoint), seq_length=length)
             cases = litert_cases(program, checkpoint)
     return list(cases)

@@ -15,7 +15,7 @@ from albert_tf.export.config import ExportConfig
 from albert_tf.export.litert_conversion import (
     ConstantGraph,
     Example,
-    LiteRtProgram,
+    IdsProgram,
     check_quantization,
     convert,
 )
@@ -68,7 +68,7 @@ LABELS_FILE = "labels.txt"
 
 
 def export_litert(
-    program: LiteRtProgram,
+    program: IdsProgram,
     path: str | os.PathLike[str],
     *,
     tokenizer: Tokenizer,
@@ -143,7 +143,7 @@ def export_litert(
 
 def task_program(
     loaded: FinetunedModel, *, resizable: bool = False
-) -> LiteRtProgram:
+) -> IdsProgram:
     """Returns the program of a fine-tuned model.
 
     Its outputs are `probabilities` `[1, labels]` for a text classifier, `value`
@@ -152,10 +152,10 @@ def task_program(
 
     Args:
       loaded: the model; a row has the task's `max_seq_length`.
-      resizable: see `LiteRtProgram`.
+      resizable: see `IdsProgram`.
     """
     task_type = loaded.task_type
-    return LiteRtProgram(
+    return IdsProgram(
         model=loaded.model,
         forward=lambda model, inputs: dict(
             task_type.litert_outputs(model, inputs)
@@ -236,9 +236,7 @@ def _text_lines(patterns: PathPatterns) -> Iterator[str]:
             yield from document
 
 
-def litert_cases(
-    program: LiteRtProgram, checkpoint: Checkpoint
-) -> Iterator[Case]:
+def litert_cases(program: IdsProgram, checkpoint: Checkpoint) -> Iterator[Case]:
     """Yields what a LiteRT model of a program has to return.
 
     Args:

@@ -21,7 +21,7 @@ Tensors = Mapping[str, Any]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class LiteRtProgram:
+class IdsProgram:
     """A function of rows of ids, and the model whose weights it reads.
 
     Attributes:
@@ -57,12 +57,12 @@ class LiteRtProgram:
 
 def encoder_program(
     model: AlbertEncoder, *, seq_length: int = 128, resizable: bool = False
-) -> LiteRtProgram:
+) -> IdsProgram:
     """Returns the encoder: ids -> `sequence_output` and `pooled_output`.
 
     Args:
       model: the encoder; without a pooler there is no `pooled_output`.
-      seq_length, resizable: see `LiteRtProgram`.
+      seq_length, resizable: see `IdsProgram`.
     """
 
     def forward(encoder, inputs):
@@ -70,7 +70,7 @@ def encoder_program(
         del outputs["encoder_outputs"]
         return outputs
 
-    return LiteRtProgram(
+    return IdsProgram(
         model=model,
         forward=forward,
         seq_length=seq_length,
@@ -93,7 +93,7 @@ class ConstantGraph(ModelGraph):
       program: the program.
     """
 
-    def __init__(self, program: LiteRtProgram):
+    def __init__(self, program: IdsProgram):
         super().__init__(program.model, packed=False)
         fixed = [1, program.seq_length]
         shape = [None, None] if program.resizable else fixed
@@ -308,7 +308,7 @@ def layer_errors(
     Returns:
       The error after each block.
     """
-    program = LiteRtProgram(
+    program = IdsProgram(
         model=model,
         forward=_all_states,
         seq_length=examples[0]["input_word_ids"].shape[1],

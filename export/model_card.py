@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from albert_tf.export.config import IDS_KINDS
 from albert_tf.export.manifest import Origin, versions, write_manifest
 
 _ENCODER = """\
@@ -72,6 +73,32 @@ inputs = {{
 for name, values in run(**inputs).items():
     print(name, values.shape)"""
 
+_ONNX = """\
+import numpy as np
+import onnxruntime
+
+session = onnxruntime.InferenceSession("{file}")
+{inputs}
+for output, values in zip(session.get_outputs(), session.run(None, inputs)):
+    print(output.name, values.shape)"""
+
+_OPENVINO = """\
+import numpy as np
+import openvino
+
+# For the speed of bfloat16 where the CPU has it: "bf16" instead of "f32".
+precision = {{"INFERENCE_PRECISION_HINT": "f32"}}
+model = openvino.Core().compile_model("{file}", "CPU", precision)
+{inputs}
+for output, values in model(inputs).items():
+    print(output.get_any_name(), values.shape)"""
+
+# As `albert_tf.load_tokenizer(".")` returns them: [CLS], a piece, [SEP].
+_ROW = {
+    "input_word_ids": "[[2, 5, 3]]",
+    "input_mask": "[[1, 1, 1]]",
+}
+
 _ENCODER_CALL = """\
 inputs = {
     name: keras.Input((None,), dtype="int32", name=name)
@@ -99,6 +126,18 @@ def usage(values: Mapping[str, Any]) -> list[tuple[str, str]]:
     kind = values["kind"]
     if kind == "litert":
         return [("LiteRT", _LITERT.format(file=values["file"]))]
+    if kind in ("onnx", "openvino"):
+        name, program = {
+            "onnx": ("ONNX Runtime", _ONNX),
+            "openvino": ("OpenVINO", _OPENVINO),
+        }[kind]
+        names = values["signatures"]["serving_default"]["inputs"]
+        lines = (
+            f'    "{x}": np.array({_ROW.get(x, "[[0, 0, 0]]")}, "int32"),'
+            for x in names
+        )
+        inputs = "\n".join(["inputs = {", *lines, "}"])
+        return [(name, program.format(file=values["file"], inputs=inputs))]
     if kind == "encoder":
         return [
             ("TensorFlow", _ENCODER),
@@ -156,6 +195,8 @@ _DESCRIPTIONS = {
     "tokenizer and model in one SavedModel.",
     "litert": "An ALBERT for LiteRT (TensorFlow Lite), for phones and other "
     "small machines.",
+    "onnx": "An ALBERT for ONNX Runtime: token ids in, vectors or scores out.",
+    "openvino": "An ALBERT for OpenVINO: token ids in, vectors or scores out.",
 }
 _PIPELINES = {
     "encoder": "feature-extraction",
@@ -169,7 +210,7 @@ _PIPELINES = {
 # Values of export.json that have sections of their own.
 _NOT_IN_TABLE = (
     *("kind", "config", "tokenizer", "weights", "weights_sha256", "origin"),
-    *("parameters", "versions", "task", "signatures"),
+    *("parameters", "versions", "task", "signatures", "files"),
 )
 _UNKNOWN = "Not recorded."
 # An SPDX name, as Hugging Face's front matter has it, in lower case.
@@ -215,14 +256,14 @@ def _front_matter(values: Mapping[str, Any], origin: Origin) -> str:
     # Other text formats do not depend on the language.
     if settings.get("text_format") == "prose":
         lines.append(f"language: {settings['language']}")
-    is_litert = values["kind"] == "litert"
-    lines.append(f"library_name: {'litert' if is_litert else 'tensorflow'}")
+    own = values["kind"] in IDS_KINDS
+    lines.append(f"library_name: {values['kind'] if own else 'tensorflow'}")
     task = values.get("task") or {}
     pipeline = _PIPELINES.get(task.get("task_type", values["kind"]))
     if pipeline:
         lines.append(f"pipeline_tag: {pipeline}")
     lines += ["tags:", "- albert"]
-    lines.append("- litert" if is_litert else "- saved-model")
+    lines.append(f"- {values['kind']}" if own else "- saved-model")
     return "\n".join([*lines, "---"])
 
 

@@ -30,6 +30,8 @@ PINS = {
     "plots": "requirements.txt",
     "tasks": "requirements.txt",
     "zstd": "requirements.txt",
+    "onnx": "requirements.txt",
+    "openvino": "requirements.txt",
     "dev": "requirements.txt",
     "bench": "requirements-peers.txt",
 }

@@ -128,8 +128,7 @@ class AlbertEncoder(AlbertModel):
     def call(self, inputs, training=False):
         """Maps the input dict to the output dict (see the class)."""
         inputs = packed_inputs(inputs, ENCODER_INPUTS)
-        rows, layout = self._embed(inputs, training)
-        outputs = self.stack(rows, layout=layout, training=training)
+        outputs, layout = self.blocks(inputs, training=training)
         encoder_outputs = [layout.restore(x) for x in outputs]
         results = {
             "sequence_output": encoder_outputs[-1],
@@ -159,14 +158,28 @@ class AlbertEncoder(AlbertModel):
           `[batch, picks, hidden]`.
         """
         inputs = packed_inputs(inputs, ENCODER_INPUTS)
-        rows, layout = self._embed(inputs, training)
-        states = self.stack(
-            rows, layout=layout, positions=positions, training=training
-        )[-1]
+        outputs, layout = self.blocks(inputs, positions, training=training)
         picks = ops.shape(positions)[1]
         return ops.reshape(
-            states, (layout.batch, picks, self.config.hidden_size)
+            outputs[-1], (layout.batch, picks, self.config.hidden_size)
         )
+
+    def blocks(self, inputs, positions=None, training=False):
+        """Runs embeddings and blocks: all but the pooler.
+
+        Args:
+          inputs: the input dict under this library's names.
+          positions: see `SharedStack.call`.
+          training: whether dropout is on.
+
+        Returns:
+          The rows after each block, and their layout; see `SharedStack.call`.
+        """
+        rows, layout = self._embed(inputs, training)
+        outputs = self.stack(
+            rows, layout=layout, positions=positions, training=training
+        )
+        return outputs, layout
 
     def pooled_output(self, inputs, training=False):
         """Returns the `pooled_output` of `call`, for less."""

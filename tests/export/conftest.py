@@ -35,6 +35,7 @@ from albert_tf.text.vocabulary import VocabularyConfig, train_vocabulary
 
 PROGRAMS = pathlib.Path(__file__).parent / "programs"
 LONGEST = 40
+PACKAGES = {"onnx": "onnxruntime", "openvino": "openvino"}
 VOCAB_SIZE = 90
 
 
@@ -316,8 +317,18 @@ def exports(pretrained, fine_tuned_run, tmp_path_factory):
     """Kind -> (what it was made of, the export)."""
     folder = tmp_path_factory.mktemp("exports")
     sources = dict.fromkeys(KINDS, pretrained) | {"task": fine_tuned_run}
-    made = {}
-    for kind, source in sources.items():
-        made[kind] = source, folder / kind
-        export(source, folder / kind, kind, ExportConfig())
-    return made
+
+    class Exports(dict):
+        """Makes an export when it is first asked for."""
+
+        def __missing__(self, kind):
+            if kind in ("onnx", "openvino"):
+                for package in ("onnx", "tf2onnx", PACKAGES[kind]):
+                    pytest.importorskip(
+                        package, reason=f"{package} is not installed"
+                    )
+            export(sources[kind], folder / kind, kind, ExportConfig())
+            self[kind] = sources[kind], folder / kind
+            return self[kind]
+
+    return Exports()

@@ -63,6 +63,8 @@ CHECKS = {
     "text_encoder": WITH_WEIGHTS | {TEXT},
     "task": WITH_WEIGHTS | {TEXT},
     "litert": COMMON | {"sha256", IDS},
+    "onnx": COMMON | {"weights", IDS},
+    "openvino": COMMON | {IDS},
 }
 
 
@@ -74,14 +76,28 @@ def test_what_is_exported_passes(exports, kind, tmp_path):
     assert set(findings) == CHECKS[kind]
 
 
-def test_a_quantized_model_is_not_judged(pretrainer, exports, tmp_path):
+@pytest.mark.parametrize(
+    ("quantization", "result", "message"),
+    [
+        ("dynamic", "pass", r".* \(tolerance of dynamic: 0.1\)"),
+        ("int8", "skip", r"int8 quantization, .*: relative error \S+"),
+    ],
+)
+def test_quantized_models(exports, tmp_path, quantization, result, message):
     source, folder = exports["litert"]
     folder = shutil.copytree(folder, tmp_path / "copy")
+    change_manifest(folder, quantization=quantization)
+    found, figure = check_here(folder, tmp_path, source)[IDS]
+    assert found == result
+    assert re.fullmatch(message, figure)
+
+
+def test_a_quantized_model_of_other_weights(exports, make_pretrained, tmp_path):
+    folder = shutil.copytree(exports["litert"][1], tmp_path / "copy")
     change_manifest(folder, quantization="dynamic")
-    findings = check_here(folder, tmp_path, source)
-    result, figure = findings[IDS]
-    assert result == "skip"
-    assert re.match(r"dynamic quantization, relative error \S+", figure)
+    findings = check_here(folder, tmp_path, make_pretrained(9))
+    assert findings[IDS][0] == "FAIL"
+    assert findings[IDS][1].endswith(", more than 0.1")
 
 
 def change_manifest(folder, **changes):

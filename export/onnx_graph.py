@@ -1,0 +1,299 @@
+"""ONNX graphs of programs of ids.
+
+Embeddings and blocks are written node by node (`onnx_blocks`), as runtimes do
+not recognize LayerNorm and attention in a translation of the TensorFlow graph,
+whose projections are products of rows. All the rest, such as the head of a
+task, is translated by tf2onnx.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.export.litert_conversion import IdsProgram
+from albert_tf.export.onnx_blocks import write_blocks
+from albert_tf.models.base import ENCODER_INPUTS
+from albert_tf.models.encoder import PACKING_INPUTS, AlbertEncoder
+from albert_tf.models.model_graph import check_backend, float32_copy
+
+# The latest that tf2onnx writes. LayerNormalization is of 17.
+OPSET = 18
+# The first that allows it.
+_IR_VERSION = 8
+# Smaller weights stay float32 in float16 models: they are few.
+_MATRIX_SIZE = 1024
+# TensorFlow's operation that stands for embeddings and blocks until they are
+# written, and its name.
+_OPERATION = "PyFunc"
+_BLOCKS = "albert_blocks"
+
+
+def require(kind: str, *names: str) -> list[Any]:
+    """Returns modules of packages that a kind of export needs.
+
+    Raises:
+      InputError: one cannot be imported.
+    """
+    try:
+        return [importlib.import_module(name) for name in names]
+    except ImportError as error:
+        raise InputError(
+            f"kind={kind} needs packages that are not always installed "
+            f"({error}): pip install 'albert-tf[{kind}]'"
+        ) from None
+
+
+def onnx_model(
+    program: IdsProgram, storage: str = "float32", *, kind: str = "onnx"
+) -> Any:
+    """Returns the `onnx.ModelProto` of a program.
+
+    Inputs are int32 `[batch, seq]`, both of any size. Each weight is stored
+    once, under its public path, however many blocks read it.
+
+    Args:
+      program: the program; `resizable` is not read.
+      storage: of matrices: "float32"; "float16", for computing in float32; or
+        "int8" with a scale for each output or row, which OpenVINO computes
+        with, and ONNX Runtime unpacks.
+      kind: of the export, for errors.
+
+    Raises:
+      InputError: a package is not installed, or ONNX has no operation for
+        something that the program computes.
+    """
+    check_backend()
+    onnx, tf2onnx = require(kind, "onnx", "tf2onnx")
+    logging.getLogger("tf2onnx").setLevel(logging.ERROR)
+    model = float32_copy(program.model, packed=False)
+    encoders = [x for x in model._flatten_layers() if type(x) is AlbertEncoder]
+    for number, encoder in enumerate(encoders):
+        # An attribute of this copy, which hides the method.
+        encoder.blocks = _one_operation(encoder, f"{_BLOCKS}_{number}")
+    values = {weight.path: weight.numpy() for weight in model.weights}
+    # Weights are inputs while tf2onnx translates: it would fold constants, and
+    # drop those that are all zeros or ones.
+    names = {f"weight_{i}": path for i, path in enumerate(values)}
+
+    def serve(*arguments):
+        ids = dict(zip(program.inputs, arguments, strict=False))
+        weights = arguments[len(ids) :]
+        with keras.StatelessScope(
+            state_mapping=list(zip(model.weights, weights, strict=True))
+        ):
+            return dict(program.forward(model, ids))
+
+    translated, _ = tf2onnx.convert.from_function(
+        tf.function(serve, autograph=False),
+        input_signature=[
+            *(tf.TensorSpec([None, None], tf.int32, x) for x in program.inputs),
+            *(
+                tf.TensorSpec(values[path].shape, tf.float32, name)
+                for name, path in names.items()
+            ),
+        ],
+        opset=OPSET,
+        custom_op_handlers={_OPERATION: (lambda _, node, *__: node, [])},
+    )
+    graph = _Graph(onnx, values, storage)
+    for tensor in translated.graph.initializer:
+        graph.tensors[tensor.name] = tensor
+    for node in translated.graph.node:
+        blocks = re.fullmatch(rf"(?:.*/)?{_BLOCKS}_(\d+)(?:_\d+)?", node.name)
+        if node.op_type == _OPERATION and blocks:
+            write_blocks(graph, encoders[int(blocks[1])], node)
+        else:
+            graph.copy(node, names)
+    return graph.model(program.inputs, translated.graph.output)
+
+
+def _one_operation(encoder: AlbertEncoder, name: str) -> Callable:
+    """Returns `AlbertEncoder.blocks` as one operation of TensorFlow.
+
+    It takes ids, mask, types and, if given, positions, and returns the states
+    after each block, `[batch, seq, hidden]`.
+    """
+    config = encoder.config
+    count = config.num_hidden_layers * config.inner_group_num
+
+    def blocks(inputs, positions=None, training=False):
+        del training
+        if any(name in inputs for name in PACKING_INPUTS):
+            raise InputError(
+                "the model packs several sequences into a row, which exports "
+                f"to ONNX do not support ({', '.join(PACKING_INPUTS)})"
+            )
+        tensors = [tf.cast(inputs[x], tf.int32) for x in ENCODER_INPUTS]
+        if positions is not None:
+            tensors.append(tf.cast(positions, tf.int32))
+        states = tf.numpy_function(
+            _never_run, tensors, [tf.float32] * count, name=name
+        )
+        shape = [None, None, config.hidden_size]
+        return [tf.ensure_shape(x, shape) for x in states], _Layout(tensors[0])
+
+    return blocks
+
+
+def _never_run(*_):
+    raise AssertionError("it is replaced before anything runs")
+
+
+class _Layout:
+    """What models ask of `PaddedRows`, of states that are not rows."""
+
+    def __init__(self, ids):
+        self.batch = tf.shape(ids)[0]
+
+    def restore(self, states):
+        return states
+
+    def take(self, states, positions):
+        picks = tf.gather(states, positions, batch_dims=1)
+        return tf.reshape(picks, [-1, states.shape[-1]])
+
+
+class _Graph:
+    """A graph that grows.
+
+    Attributes:
+      tensors: name -> constant or weight.
+      FLOAT, INT64: ONNX's numbers of these types.
+    """
+
+    def __init__(self, onnx, weights: Mapping[str, np.ndarray], storage: str):
+        self._onnx = onnx
+        self._weights = weights
+        self._storage = storage
+        self._nodes: list[Any] = []
+        self.tensors: dict[str, Any] = {}
+        self.FLOAT = onnx.TensorProto.FLOAT
+        self.INT64 = onnx.TensorProto.INT64
+
+    def add(
+        self,
+        operation: str,
+        *inputs: str,
+        name: str = "",
+        output: str = "",
+        **attributes,
+    ) -> str:
+        """Adds a node; returns the name of its output."""
+        name = name or f"encoder/{operation}_{len(self._nodes)}"
+        output = output or f"{name}:0"
+        self._nodes.append(
+            self._onnx.helper.make_node(
+                operation, inputs, [output], name=name, **attributes
+            )
+        )
+        return output
+
+    def scalar(self, value: float) -> str:
+        """Returns the name of a float32 scalar."""
+        return self._constant(np.array(value, "float32"))
+
+    def integers(self, *values: int) -> str:
+        """Returns the name of int64 `[values]`."""
+        return self._constant(np.array(values, "int64"))
+
+    def _constant(self, value) -> str:
+        numbers = "_".join(map(str, np.ravel(value).tolist()))
+        name = f"{value.dtype.name}_{numbers}"
+        self._store(name, value)
+        return name
+
+    def weight(self, path: str) -> str:
+        """Returns the name of a weight as float32."""
+        value = self._weights[path]
+        few = value.size < _MATRIX_SIZE or value.ndim < 2
+        if few or self._storage == "float32":
+            self._store(path, value)
+            return path
+        output = f"{path}/float32"
+        if path in self.tensors:
+            return output
+        if self._storage == "float16":
+            self._store(path, value.astype("float16"))
+            self.add("Cast", path, name=output, output=output, to=self.FLOAT)
+            return output
+        # Products have a scale for each output, tables one for each row.
+        axis = 1 if path.endswith("kernel") else 0
+        scales = np.abs(value).max(axis=1 - axis, keepdims=True) / 127
+        scales = np.where(scales == 0, 1, scales).astype("float32")
+        self._store(path, np.round(value / scales).astype("int8"))
+        scale = f"{path}/scale"
+        self._store(scale, scales.ravel())
+        names = {"name": output, "output": output}
+        self.add("DequantizeLinear", path, scale, axis=axis, **names)
+        return output
+
+    def _store(self, name: str, value: np.ndarray) -> None:
+        if name not in self.tensors:
+            value = np.ascontiguousarray(value)
+            tensor = self._onnx.numpy_helper.from_array(value, name)
+            self.tensors[name] = tensor
+
+    def copy(self, node, weights: Mapping[str, str]) -> None:
+        """Adds a node of a translated graph.
+
+        Args:
+          node: the node.
+          weights: name of a graph's input -> path of the weight.
+
+        Raises:
+          InputError: ONNX does not have its operation.
+        """
+        schemas = self._onnx.defs
+        if node.domain or not schemas.has(node.op_type, OPSET, ""):
+            raise InputError(
+                f"the model computes {node.op_type} ({node.name}), for which "
+                "ONNX has no operation"
+            )
+        for index, name in enumerate(node.input):
+            if name in weights:
+                node.input[index] = self.weight(weights[name])
+        self._nodes.append(node)
+
+    def model(self, inputs: Sequence[str], outputs: Sequence[Any]) -> Any:
+        """Returns the model, without constants that nothing reads.
+
+        Args:
+          inputs: their names.
+          outputs: `ValueInfoProto`s.
+        """
+        helper = self._onnx.helper
+        read = {name for node in self._nodes for name in node.input}
+        for output in outputs:
+            shape = output.type.tensor_type.shape
+            for size, name in zip(
+                shape.dim, ("batch", "sequence"), strict=False
+            ):
+                if not size.dim_value:
+                    size.dim_param = name
+        graph = helper.make_graph(
+            self._nodes,
+            "albert",
+            [
+                helper.make_tensor_value_info(
+                    name, self._onnx.TensorProto.INT32, ["batch", "sequence"]
+                )
+                for name in inputs
+            ],
+            outputs,
+            initializer=[x for n, x in self.tensors.items() if n in read],
+        )
+        return helper.make_model(
+            graph,
+            opset_imports=[helper.make_opsetid("", OPSET)],
+            ir_version=_IR_VERSION,
+            producer_name="albert_tf",
+        )
