@@ -5,8 +5,12 @@ import json
 import os
 import pathlib
 import random
+import shlex
 import socket
+import stat
+import subprocess
 import sys
+import tempfile
 
 import pytest
 
@@ -63,6 +67,47 @@ def shared():
         return path
 
     return find
+
+
+@pytest.fixture(scope="session")
+def albert_command():
+    """The path of an `albert` that does not import TensorFlow anew.
+
+    It takes Python, too: `albert -c CODE ARGUMENT ...`, as `python` does.
+    """
+    server = pathlib.Path(__file__).with_name("command_server.py")
+    # Not pytest's folder: the path of a socket has at most 107 bytes.
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/socket"
+        command = pathlib.Path(folder, "albert")
+        client = shlex.join([sys.executable, "-IS", str(server), "run", path])
+        command.write_text(f'#!/bin/sh\nexec {client} "$@"\n')
+        command.chmod(stat.S_IRWXU)
+        process = subprocess.Popen(
+            [sys.executable, server, "serve", path],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout.readline() == "ready\n"
+        yield command
+        process.terminate()
+        process.communicate()
+
+
+@pytest.fixture(scope="session")
+def run_albert(albert_command):
+    """Returns `run(*arguments, **options of subprocess.run)`."""
+
+    def run(*arguments, **options):
+        return subprocess.run(
+            [albert_command, *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            **options,
+        )
+
+    return run
 
 
 class _Killed(BaseException):

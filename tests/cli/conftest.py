@@ -1,6 +1,4 @@
 import shlex
-import subprocess
-import sys
 
 import keras
 import pytest
@@ -13,17 +11,11 @@ from albert_tf.text.vocabulary import VocabularyConfig, train_vocabulary
 
 
 @pytest.fixture(scope="session")
-def albert():
+def albert(run_albert):
     """Returns `run(folder, command, stdin)`: what `albert` does there."""
 
     def run(folder, command, stdin=None):
-        return subprocess.run(
-            [sys.executable, "-m", "albert_tf", *shlex.split(command)],
-            cwd=folder,
-            input=stdin,
-            capture_output=True,
-            text=True,
-        )
+        return run_albert(*shlex.split(command), cwd=folder, input=stdin)
 
     return run
 

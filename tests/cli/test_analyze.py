@@ -1,19 +1,12 @@
 import json
-import subprocess
-import sys
 
 
-def test_scores_of_runs_without_a_picture(tmp_path):
+def test_scores_of_runs_without_a_picture(albert, tmp_path):
     for run in ("one", "two"):
         (tmp_path / run).mkdir()
         line = {"step": 5, "time": 1.0, "split": "eval", "values": {"loss": 2}}
         (tmp_path / run / "metrics.jsonl").write_text(json.dumps(line) + "\n")
-    result = subprocess.run(
-        [sys.executable, "-m", "albert_tf", "analyze", "run", "one", "two/"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
+    result = albert(tmp_path, "analyze run one two/")
     assert result.returncode == 0, result.stderr
     header, *rows = result.stdout.splitlines()
     assert header.split()[-1] == "loss"

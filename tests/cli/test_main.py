@@ -147,9 +147,9 @@ def test_parameter_table():
     assert result.stderr == ""
 
 
-def test_memory_table():
+def test_memory_table(run_albert):
     arguments = ("analyze", "memory", "albert_xxlarge_v2", "--rematerialize")
-    result = albert(*arguments)
+    result = run_albert(*arguments)
     # 223,158,450 weights of four bytes, and two moments of each.
     assert result.stdout.splitlines()[1].split()[1:3] == ["851", "1,703"]
     assert result.stderr == ""

@@ -1,8 +1,6 @@
 import json
 import os
 import shutil
-import subprocess
-import sys
 
 import pytest
 
@@ -157,17 +155,15 @@ def test_records_that_do_not_fit_are_found_before_anything_is_scored(
 
 
 def test_command_prints_what_there_is_and_names_what_is_damaged(
-    damaged, records
+    damaged, records, run_albert
 ):
     # As on a worker of a cluster, whose others do something else.
     cluster = {"worker": ["localhost:1", "localhost:2"]}
     worker = {"cluster": cluster, "task": {"type": "worker", "index": 1}}
-    result = subprocess.run(
-        [sys.executable, "-m", "albert_tf", "evaluate", "--json"]
-        + [f"--checkpoints={damaged}/checkpoints/step-*", f"--input={records}"],
+    result = run_albert(
+        *("evaluate", "--json", f"--input={records}"),
+        f"--checkpoints={damaged}/checkpoints/step-*",
         env={**os.environ, "TF_CONFIG": json.dumps(worker)},
-        capture_output=True,
-        text=True,
     )
     scored = [json.loads(line) for line in result.stdout.splitlines()]
     assert [x["step"] for x in scored] == [4, 6]

@@ -4,8 +4,6 @@ import json
 import os
 import pathlib
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -149,21 +147,21 @@ def test_goes_on_at_the_level_of_the_source(
     assert record["settings"]["model"] == tiny_model.to_dict()
 
 
-def test_command_grows_and_trains(source, records, tmp_path, tiny_model):
+def test_command_grows_and_trains(
+    source, records, run_albert, tmp_path, tiny_model
+):
     folder, _ = source
     changes = "num_hidden_layers=4,num_hidden_groups=2,hidden_dropout_prob=0,"
-    subprocess.run(
-        [
-            *(sys.executable, "-m", "albert_tf", "pretrain"),
-            *(f"--input={records}", "--output=new", f"--init_from={folder}"),
-            f"--config_overrides={changes}attention_probs_dropout_prob=0",
-            *("--num_train_steps=3", "--num_warmup_steps=1", "--log_steps=1"),
-            *("--train_batch_size=16", "--max_eval_steps=1", "--seed=5"),
-        ],
+    result = run_albert(
+        *("pretrain", f"--input={records}", "--output=new"),
+        *(f"--init_from={folder}", "--seed=5"),
+        f"--config_overrides={changes}attention_probs_dropout_prob=0",
+        *("--num_train_steps=3", "--num_warmup_steps=1", "--log_steps=1"),
+        *("--train_batch_size=16", "--max_eval_steps=1"),
         cwd=tmp_path,
         env={**os.environ, "TF_NUM_INTRAOP_THREADS": "1"},
-        check=True,
     )
+    assert result.returncode == 0, result.stderr
     new = tmp_path / "new"
     config = tiny_model.replace(
         num_hidden_layers=4,

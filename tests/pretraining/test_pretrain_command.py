@@ -1,8 +1,6 @@
 """`albert pretrain` with much of what it has at once."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
@@ -12,7 +10,9 @@ from albert_tf.training.logging import read_metrics
 from albert_tf.training.schedules import CosineDecay
 
 
-def test_flags_reach_what_they_are_for(records, tmp_path, tiny_model):
+def test_flags_reach_what_they_are_for(
+    records, run_albert, tmp_path, tiny_model
+):
     tiny_model.to_json(tmp_path / "model.json")
     settings = {
         "precision": "mixed_float16",
@@ -37,15 +37,8 @@ def test_flags_reach_what_they_are_for(records, tmp_path, tiny_model):
     flags = {"num_train_steps": 8, "eval_steps": 4, "log_steps": 2}
     flags |= {"keep_checkpoint_max": 1, "save_checkpoints_steps": 4}
     flags |= settings | {"input": records, "config": tmp_path / "model.json"}
-    result = subprocess.run(
-        [
-            *(sys.executable, "-m", "albert_tf", "pretrain", "--output=run"),
-            *(f"--{name}={value}" for name, value in flags.items()),
-        ],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
+    arguments = [f"--{name}={value}" for name, value in flags.items()]
+    result = run_albert("pretrain", "--output=run", *arguments, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert "8 steps done" in result.stdout
     assert "mixed_float16 on 1 x CPU" in result.stderr

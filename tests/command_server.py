@@ -1,0 +1,111 @@
+"""A server of `albert` commands, which imports TensorFlow once for all.
+
+    command_server.py serve SOCKET
+    command_server.py run SOCKET ARGUMENT ...
+
+`run` does what `albert ARGUMENT ...` does, in a process that the server forks
+before TensorFlow has started anything, with the folder, the environment, the
+standard streams and the exit status of the one that asks. `run SOCKET -c CODE
+ARGUMENT ...` executes Python instead.
+"""
+
+import json
+import os
+import socket
+import struct
+import sys
+
+_SIZE = struct.Struct("!I")
+
+
+def ask(path, arguments):
+    """Returns the exit status of a command, or minus its signal."""
+    request = json.dumps([os.getcwd(), dict(os.environ), arguments]).encode()
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(path)
+        socket.send_fds(connection, [_SIZE.pack(len(request))], [0, 1, 2])
+        connection.sendall(request)
+        return int(connection.makefile().readline())
+
+
+def serve(path):
+    """Serves one command after another, until it is terminated."""
+    # As `albert` does it: with oneDNN, and without chatter.
+    from albert_tf.quiet_import import import_tensorflow
+
+    import_tensorflow()
+    import gc
+    import importlib
+
+    import tensorflow_text  # noqa: F401
+
+    from albert_tf.cli.main import COMMANDS
+
+    for command in COMMANDS:
+        importlib.import_module(f"albert_tf.cli.{command.replace('-', '_')}")
+    # Or each child would copy what its collector looks at.
+    gc.collect()
+    gc.freeze()
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(path)
+        server.listen()
+        print("ready", flush=True)
+        while True:
+            connection, _ = server.accept()
+            child = os.fork()
+            if child == 0:
+                server.close()
+                _run(connection)
+            _, status = os.waitpid(child, 0)
+            status = os.waitstatus_to_exitcode(status)
+            connection.sendall(f"{status}\n".encode())
+            connection.close()
+
+
+def _run(connection):
+    """Runs the command that was asked for, and ends the process."""
+    size, streams, _, _ = socket.recv_fds(connection, _SIZE.size, 3)
+    request = connection.makefile("rb").read(*_SIZE.unpack(size))
+    folder, environment, arguments = json.loads(request)
+    connection.close()
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    status = 1
+    try:
+        status = _execute(arguments)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        # To take TensorFlow apart would take as long as many a command.
+        os._exit(status)
+
+
+def _execute(arguments):
+    from albert_tf.__main__ import run
+
+    try:
+        if arguments[:1] == ["-c"]:
+            sys.argv = ["-c", *arguments[2:]]
+            sys.path.insert(0, "")
+            code = compile(arguments[1], "<string>", "exec")
+            exec(code, {"__name__": "__main__"})
+        else:
+            sys.argv = ["albert", *arguments]
+            run()
+    except SystemExit as ended:
+        return ended.code or 0
+    return 0
+
+
+if __name__ == "__main__":
+    action, socket_path, *rest = sys.argv[1:]
+    if action == "serve":
+        serve(socket_path)
+    else:
+        sys.exit(ask(socket_path, rest))
