@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import hashlib
 import os
 import pathlib
 import shutil
-import urllib.parse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import IO, TextIO
+from typing import IO, Any, TextIO
 
 from albert_tf.errors import InputError, StorageError
 
@@ -41,25 +41,6 @@ def split_patterns(patterns: PathPatterns) -> list[str]:
 def is_remote(path: Path) -> bool:
     """Returns whether a path is a URL (`gs://...`), for `tf.io.gfile`."""
     return "://" in os.fspath(path)
-
-
-def check_not_web_address(path: Path, instead: str) -> None:
-    """Raises an `InputError` for a web address, which is not downloaded.
-
-    Published code names models by addresses, many of them of a hub that is no
-    more.
-
-    Args:
-      path: a path, or what was given for one.
-      instead: what to give, for the error.
-    """
-    address = urllib.parse.urlsplit(os.fspath(path))
-    if address.scheme not in ("http", "https"):
-        return
-    problem = "web addresses are not downloaded"
-    if (address.hostname or "").removeprefix("www.") == "tfhub.dev":
-        problem = "tfhub.dev has moved to Kaggle"
-    raise InputError(f"{os.fspath(path)}: {problem}; give {instead}")
 
 
 def local_path(path: Path) -> pathlib.Path:
@@ -216,24 +197,77 @@ def write_together(contents: Mapping[Path, str | bytes]) -> None:
     Raises:
       StorageError: the disk is full; the old files are still there.
     """
-    partials = {}
-    try:
+    with contextlib.ExitStack() as stack:
+        written = []
         for path, content in contents.items():
             content = content.encode() if isinstance(content, str) else content
             if _is_special(path):
                 pathlib.Path(path).write_bytes(content)
                 continue
             path = real_path(path)
-            partials[path] = path.with_name(path.name + PARTIAL)
             with writing(path):
-                partials[path].write_bytes(content)
-        for path in list(partials)[1:]:
+                file = stack.enter_context(_partial(path, "ab", wait=True))
+                file.write(content)
+                file.flush()
+            written.append(path)
+        for path in written[1:]:
             path.unlink(missing_ok=True)
-        for path, partial in partials.items():
-            os.replace(partial, path)
-    finally:
-        for partial in partials.values():
-            partial.unlink(missing_ok=True)
+        for path in written:
+            os.replace(_partial_path(path), path)
+
+
+def _partial_path(path: pathlib.Path) -> pathlib.Path:
+    return path.with_name(path.name + PARTIAL)
+
+
+@contextlib.contextmanager
+def _partial(
+    path: pathlib.Path, mode: str, wait: bool = False, **options: Any
+) -> Iterator[Any]:
+    """Opens an empty file beside `path`, which one process at a time has.
+
+    The block renames it to `path`; otherwise it is removed.
+
+    Args:
+      path: the file that it is to become.
+      mode: that of `open`, to append.
+      wait: whether to wait for another process that has it.
+      **options: of `open`.
+
+    Raises:
+      InputError: another process has it.
+    """
+    partial = _partial_path(path)
+    while True:
+        file = open(partial, mode, **options)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            file.close()
+            raise InputError(
+                f"{path} is being written by another process; wait for it to "
+                "end, or choose another path"
+            ) from None
+        except OSError:  # A file system without locks.
+            break
+        # The process that had it may have renamed or removed it.
+        if _is_same(file, partial):
+            break
+        file.close()
+    with writing(path), file:
+        file.truncate(0)  # What a process that was killed has left.
+        try:
+            yield file
+        finally:
+            if _is_same(file, partial):
+                partial.unlink()
+
+
+def _is_same(file: IO[Any], path: pathlib.Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 @contextlib.contextmanager
@@ -247,25 +281,27 @@ def new_file(path: Path) -> Iterator[TextIO]:
       path: a local file; its folder must exist.
 
     Raises:
-      InputError: it cannot be written.
+      InputError: it cannot be written, or another process writes it.
       StorageError: the disk is full.
     """
-    direct = _is_special(path)
-    path = pathlib.Path(path) if direct else real_path(path)
-    written = path if direct else path.with_name(path.name + PARTIAL)
-    with creating(path):
-        file = open(written, "w", encoding="utf-8", newline="\n")
-        if not direct and path.exists():
-            shutil.copymode(path, written)
-    try:
+    options = {"encoding": "utf-8", "newline": "\n"}
+    if _is_special(path):
+        with creating(path):
+            file = open(path, "w", **options)
         with writing(path), file:
             yield file
-        if not direct:
-            with creating(path):
-                os.replace(written, path)
-    finally:
-        if not direct:
-            written.unlink(missing_ok=True)
+        return
+    path = real_path(path)
+    with contextlib.ExitStack() as stack:
+        with creating(path):
+            file = stack.enter_context(_partial(path, "a", **options))
+            if path.exists():
+                shutil.copymode(path, _partial_path(path))
+        with writing(path):
+            yield file
+            file.flush()
+        with creating(path):
+            os.replace(_partial_path(path), path)
 
 
 def _is_special(path: Path) -> bool:

@@ -10,6 +10,7 @@ import os
 import re
 import stat
 import sys
+import urllib.parse
 from collections.abc import Mapping
 from typing import Any
 
@@ -46,6 +47,25 @@ def check_regular(path: str | os.PathLike[str]) -> None:
         raise InputError(
             f"{os.fspath(path)}: a pipe, device or socket; give a regular file"
         )
+
+
+def check_not_web_address(path: str | os.PathLike[str], instead: str) -> None:
+    """Raises an `InputError` for a web address, which is not downloaded.
+
+    Published code names models by addresses, many of them of a hub that is no
+    more.
+
+    Args:
+      path: a path, or what was given for one.
+      instead: what to give, for the error.
+    """
+    address = urllib.parse.urlsplit(os.fspath(path))
+    if address.scheme not in ("http", "https"):
+        return
+    problem = "web addresses are not downloaded"
+    if (address.hostname or "").removeprefix("www.") == "tfhub.dev":
+        problem = "tfhub.dev has moved to Kaggle"
+    raise InputError(f"{os.fspath(path)}: {problem}; give {instead}")
 
 
 def read_bytes(

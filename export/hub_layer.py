@@ -11,7 +11,7 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401  Registers what preprocessors are made of.
 
 from albert_tf.errors import InputError
-from albert_tf.files import check_not_web_address
+from albert_tf.input_files import check_not_web_address
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")

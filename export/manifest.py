@@ -17,7 +17,7 @@ import tensorflow as tf
 from albert_tf.errors import InputError
 from albert_tf.export.check_program import weights_fingerprint
 from albert_tf.export.config import KINDS
-from albert_tf.files import check_not_web_address
+from albert_tf.input_files import check_not_web_address
 from albert_tf.text.base_tokenizer import Tokenizer
 
 MANIFEST = "export.json"

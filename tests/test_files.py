@@ -38,6 +38,40 @@ def test_links_are_followed(tmp_path, writer):
     assert left - {"target.vocab", "new.vocab"} == {"target", "new"}
 
 
+@pytest.mark.parametrize("left", ["", "of a process that was killed\n"])
+def test_one_process_at_a_time(tmp_path, left):
+    path = tmp_path / "file"
+    (tmp_path / "file.partial").write_text(left)
+    with new_file(path) as file:
+        with pytest.raises(InputError, match="written by another process"):
+            write(path, "other\n")
+        file.write("new\n")
+    assert path.read_text() == "new\n"
+    assert os.listdir(tmp_path) == ["file"]
+    with pytest.raises(KeyError), new_file(path):
+        raise KeyError
+    assert path.read_text() == "new\n"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_short_files_wait_for_each_other(tmp_path):
+    path = tmp_path / "file"
+    texts = [f"{number}\n" * 10_000 for number in range(4)]
+
+    def write_often(text):
+        for _ in range(50):
+            write_together({path: text, tmp_path / "second": text})
+
+    threads = [threading.Thread(target=write_often, args=[x]) for x in texts]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert path.read_text() in texts
+    assert (tmp_path / "second").read_text() == path.read_text()
+    assert {*os.listdir(tmp_path)} == {"file", "second"}
+
+
 def test_permissions_are_kept(tmp_path):
     path = tmp_path / "file"
     path.touch(0o640)

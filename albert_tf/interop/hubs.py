@@ -17,7 +17,7 @@ from collections.abc import Collection
 from absl import logging
 
 from albert_tf.errors import InputError
-from albert_tf.files import check_not_web_address
+from albert_tf.input_files import check_not_web_address
 
 
 def _first_line(error: Exception) -> str:

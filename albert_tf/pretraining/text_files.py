@@ -19,10 +19,10 @@ from albert_tf.errors import InputError, import_package
 from albert_tf.files import (
     Path,
     PathPatterns,
-    check_not_web_address,
     is_remote,
     split_patterns,
 )
+from albert_tf.input_files import check_not_web_address
 from albert_tf.pretraining.tfds_files import PREFIX, find_tfds_files
 
 # Longer lines and paragraphs are cut at a blank, to be sentences of their own.

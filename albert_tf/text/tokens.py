@@ -86,8 +86,11 @@ class SpecialTokens:
 
 
 # Long texts are encoded in segments of this many characters, up to the next
-# blank, or of at most the second number where there is none.
+# blank, or of the second number where there is none: SentencePiece's time grows
+# with the square of a run of unknown characters. The third is for models for
+# which blanks are no places to cut.
 SEGMENT_LENGTH = 1 << 16
+LONGEST_RUN = 1 << 17
 LONGEST_SEGMENT = 1 << 20
 _CUT = re.compile(r"(?<=\w)[ \t\n\r](?=\w)")
 
@@ -114,7 +117,7 @@ def segments(text: str, length: int) -> Iterator[Segment]:
     its ids are those of the whole text. (SentencePiece adds up the scores of
     all pieces in float32. Of segmentations with nearly the same score, a text
     of millions of characters as a whole may get another one.) Only a run of
-    `LONGEST_SEGMENT` characters without a blank is cut inside.
+    `LONGEST_RUN` characters without a blank is cut inside.
 
     Args:
       text: a text without special tokens.
@@ -122,8 +125,9 @@ def segments(text: str, length: int) -> Iterator[Segment]:
     """
     start, follows_blank = 0, False
     while len(text) - start > length:
-        cut = _CUT.search(text, start + length, start + LONGEST_SEGMENT)
-        end = cut.start() if cut else start + LONGEST_SEGMENT
+        most = start + max(length, LONGEST_RUN)
+        cut = _CUT.search(text, start + length, most)
+        end = cut.start() if cut else most
         yield Segment(text[start:end], start, follows_blank)
         start, follows_blank = (cut.end(), True) if cut else (end, False)
     if start < len(text):

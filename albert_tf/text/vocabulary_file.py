@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 
 from albert_tf.errors import InputError
-from albert_tf.files import check_not_web_address
-from albert_tf.input_files import MAX_BYTES, check_regular
+from albert_tf.input_files import (
+    MAX_BYTES,
+    check_not_web_address,
+    check_regular,
+)
 
 # Many times what any published vocabulary has, which is 262,144 pieces.
 MAX_PIECES = 1 << 20

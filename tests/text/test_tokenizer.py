@@ -12,7 +12,12 @@ import pytest
 from albert_tf.errors import InputError
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.tokenizer_files import HUGGING_FACE_SLOW
-from albert_tf.text.tokens import LONGEST_SEGMENT, SEGMENT_LENGTH, segments
+from albert_tf.text.tokens import (
+    LONGEST_RUN,
+    LONGEST_SEGMENT,
+    SEGMENT_LENGTH,
+    segments,
+)
 
 
 @pytest.fixture(scope="module")
@@ -307,10 +312,15 @@ def test_long_texts_are_encoded_in_segments(tokenizer, sentences):
     assert matching.encode(f"{text}[MASK] a", max_length=2) == ids[:2]
 
 
-def test_a_long_run_without_blanks_is_cut_at_last():
+@pytest.mark.parametrize(
+    ("length", "longest"),
+    [(SEGMENT_LENGTH, LONGEST_RUN), (LONGEST_SEGMENT, LONGEST_SEGMENT)],
+)
+def test_a_long_run_without_blanks_is_cut_at_last(length, longest):
+    """Of unknown characters it takes quadratic time."""
     text = "x" * 2_000_000
-    parts = list(segments(text, SEGMENT_LENGTH))
-    assert [part.start for part in parts] == [0, LONGEST_SEGMENT]
+    parts = list(segments(text, length))
+    assert [x.start for x in parts] == list(range(0, len(text), longest))
     assert "".join(part.text for part in parts) == text
 
 
