@@ -71,8 +71,7 @@ test-beam: $(BEAM)/installed  ## Pretraining data made by Apache Beam
 	$(BEAM)/bin/python -m pytest -m beam tests/pretraining/test_beam_pipeline.py
 
 bench: peers  ## Measure the speed against the peers (quiet machine!)
-	$(BIN)/python benchmarks/encoder_speed.py $(ARGS)
-	$(BIN)/python benchmarks/packed_rows.py
+	$(BIN)/python benchmarks/cpu_speed.py --output=build/cpu_speed $(ARGS)
 
 clean:  ## Remove .venv and everything built
 	rm -rf .venv $(GARDEN) $(TPU_PINS) $(OLD_TENSORFLOW) $(BEAM) build \

@@ -10,6 +10,16 @@ import statistics
 import sys
 from collections.abc import Mapping, Sequence
 
+# Linux's flags of what decides how fast matrix products are.
+_FEATURES = {
+    "avx2": "AVX2",
+    "avx512f": "AVX-512",
+    "avx512_vnni": "VNNI",
+    "avx512_bf16": "AVX512-BF16",
+    "amx_bf16": "AMX-BF16",
+    "amx_int8": "AMX-INT8",
+}
+
 
 def available_cores() -> int:
     """Returns how many cores this process may use."""
@@ -31,7 +41,12 @@ def machine() -> dict[str, str | int | float]:
     far above 0, before the measurement, says that it is worth little.
     """
     return {
-        "cpu": _cpu_model(),
+        "cpu": _cpu_field("model name") or platform.processor() or "unknown",
+        "features": ", ".join(
+            name
+            for flag, name in _FEATURES.items()
+            if flag in _cpu_field("flags").split()
+        ),
         "cores": available_cores(),
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
@@ -79,11 +94,12 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _cpu_model():
+def _cpu_field(name):
+    """Returns a field of Linux's description of the first core, or ""."""
     try:
         for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
+            if line.startswith(name):
                 return line.partition(":")[2].strip()
     except OSError:
         pass
-    return platform.processor() or "unknown"
+    return ""

@@ -1,0 +1,222 @@
+"""The systems that `cpu_speed.py` compares: a table, imported by all processes.
+
+What a system does is in the module that it names, which only its own process
+imports: libraries never share a process, and Model Garden's has another Python.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import os
+import pathlib
+import sys
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+
+FORWARD = ("forward",)
+TEXT = ("forward", "text")
+TRAINING = ("forward", "step", "text", "finetune")
+
+# Largest relative error of outputs, in the Euclidean norm, with which a system
+# counts as computing the same.
+TOLERANCES = {"float32": 1e-3, "bfloat16": 0.05, "int8": 0.3}
+
+
+@dataclasses.dataclass(frozen=True)
+class System:
+    """A way to run ALBERT.
+
+    Attributes:
+      title: its name in reports.
+      module: where its class is, below this package.
+      factory: the class, called with the model's folder, the threads and
+        `precision`, and `options`.
+      precision: of its products: "float32", "bfloat16" or "int8".
+      kinds: what it can do, of `cpu_work.KINDS`.
+      models: what is made of the checkpoint for it, of `models.MAKERS`.
+      needs: packages.
+      options: further arguments of the factory.
+      python: where another interpreter is: the environment variable that
+        names it, and the default in the repository.
+    """
+
+    title: str
+    module: str
+    factory: str
+    precision: str
+    kinds: tuple[str, ...] = FORWARD
+    models: tuple[str, ...] = ("checkpoint",)
+    needs: tuple[str, ...] = ()
+    options: dict = dataclasses.field(default_factory=dict)
+    python: tuple[str, str] | None = None
+
+    @property
+    def interpreter(self) -> str:
+        """The Python that runs it."""
+        if self.python is None:
+            return sys.executable
+        variable, default = self.python
+        return os.environ.get(variable, str(REPOSITORY / default))
+
+    def absent(self) -> str:
+        """Returns why it cannot run here, "" if it can."""
+        if not pathlib.Path(self.interpreter).exists():
+            return f"{self.interpreter} is not there: `make model-garden`"
+        missing = [x for x in self.needs if not importlib.util.find_spec(x)]
+        if missing:
+            return f"not installed: {', '.join(missing)}"
+        return ""
+
+
+def _ours(form: str, precision: str, **fields) -> System:
+    names = {"call": "Keras", "saved_model": "SavedModel", "xla": "XLA"}
+    return System(
+        f"albert_tf, {names[form]}",
+        "tensorflow_systems",
+        "AlbertTf",
+        precision,
+        options={"form": form},
+        **fields,
+    )
+
+
+def _huggingface(form: str, precision: str, **fields) -> System:
+    return System(
+        f"Hugging Face, {form}",
+        "torch_systems",
+        "HuggingFace",
+        precision,
+        options={"form": form},
+        needs=("torch", "transformers"),
+        **fields,
+    )
+
+
+def _onnx(precision: str, model: str) -> System:
+    return System(
+        "ONNX Runtime, optimized",
+        "runtime_systems",
+        "OnnxRuntime",
+        precision,
+        TEXT,
+        models=("checkpoint", "onnx", model)
+        if model != "onnx"
+        else ("checkpoint", "onnx"),
+        needs=("onnx", "onnxruntime", "torch", "transformers"),
+        options={"model": model},
+    )
+
+
+def _openvino(precision: str, model: str) -> System:
+    needs = ("openvino", "transformers")
+    return System(
+        "OpenVINO, our export",
+        "runtime_systems",
+        "OpenVino",
+        precision,
+        TEXT,
+        models=("checkpoint", "saved_model", "openvino")
+        + ((model,) if model != "openvino" else ()),
+        needs=(*needs, "nncf") if model != "openvino" else needs,
+        options={"model": model},
+    )
+
+
+def _keras_hub(form: str) -> System:
+    return System(
+        f"KerasHub, {form}",
+        "tensorflow_systems",
+        "KerasHub",
+        "float32",
+        ("forward", "step") if form == "graph" else FORWARD,
+        models=("checkpoint", "keras_hub"),
+        needs=("keras_hub",),
+        options={"form": form},
+    )
+
+
+def _rate(library: str, module: str, precision: str, **fields) -> System:
+    return System(
+        f"products of {library}",
+        module,
+        "ProductRate",
+        precision,
+        ("rate",),
+        models=(),
+        **fields,
+    )
+
+
+def _import(name: str, *needs: str) -> System:
+    return System(
+        f"import of {name}",
+        "imports",
+        "Import",
+        "float32",
+        ("imports",),
+        models=(),
+        needs=needs,
+        options={"name": name},
+    )
+
+
+REFERENCE = "albert_tf_float32"
+SYSTEMS: dict[str, System] = {
+    REFERENCE: _ours("call", "float32", kinds=TRAINING),
+    "albert_tf_bfloat16": _ours("call", "bfloat16", kinds=TRAINING),
+    "saved_model_float32": _ours(
+        "saved_model",
+        "float32",
+        kinds=TEXT,
+        models=("checkpoint", "saved_model", "text_model"),
+    ),
+    "albert_tf_xla_float32": _ours("xla", "float32"),
+    "albert_tf_xla_bfloat16": _ours("xla", "bfloat16"),
+    "huggingface_float32": _huggingface("eager", "float32", kinds=TRAINING),
+    "huggingface_bfloat16": _huggingface("eager", "bfloat16", kinds=TRAINING),
+    "huggingface_compile_float32": _huggingface(
+        "compile", "float32", kinds=("forward", "step")
+    ),
+    "huggingface_compile_bfloat16": _huggingface(
+        "compile", "bfloat16", kinds=("forward", "step")
+    ),
+    "huggingface_int8": _huggingface("dynamic", "int8", kinds=TEXT),
+    "onnxruntime_float32": _onnx("float32", "onnx"),
+    "onnxruntime_int8": _onnx("int8", "onnx_int8"),
+    "openvino_float32": _openvino("float32", "openvino"),
+    "openvino_bfloat16": _openvino("bfloat16", "openvino"),
+    "openvino_int8": _openvino("int8", "openvino_int8"),
+    "keras_hub_float32": _keras_hub("graph"),
+    "keras_hub_xla_float32": _keras_hub("XLA"),
+    "model_garden_float32": System(
+        "Model Garden",
+        "model_garden",
+        "ModelGarden",
+        "float32",
+        models=("checkpoint", "google", "model_garden"),
+        python=(
+            "ALBERT_TF_MODEL_GARDEN_PYTHON",
+            ".venv-model-garden/bin/python",
+        ),
+    ),
+    "rate_tensorflow_float32": _rate(
+        "TensorFlow", "tensorflow_systems", "float32"
+    ),
+    "rate_tensorflow_bfloat16": _rate(
+        "TensorFlow", "tensorflow_systems", "bfloat16"
+    ),
+    "rate_torch_float32": _rate(
+        "PyTorch", "torch_systems", "float32", needs=("torch",)
+    ),
+    "rate_torch_bfloat16": _rate(
+        "PyTorch", "torch_systems", "bfloat16", needs=("torch",)
+    ),
+    "import_tensorflow": _import("tensorflow"),
+    "import_albert_tf": _import("albert_tf:AlbertEncoder"),
+    "import_huggingface": _import(
+        "transformers:AlbertModel", "torch", "transformers"
+    ),
+}
+# What `cpu_speed.py --short` runs unless it is told.
+SHORT = (REFERENCE, "huggingface_float32", "rate_torch_float32")

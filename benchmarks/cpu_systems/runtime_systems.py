@@ -1,0 +1,151 @@
+"""ONNX Runtime and OpenVINO."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cpu_systems.task import Outputs, Task, in_batches, in_order
+
+
+class OnnxRuntime:
+    """The model of `models.onnx`, optimized for Transformers.
+
+    Args:
+      folder: of the model.
+      threads: of a session.
+      precision: "float32" or "int8".
+      model: which file of the folder.
+    """
+
+    def __init__(self, folder, threads, precision, model):
+        import onnxruntime
+
+        del precision  # The file's.
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        self._folder = folder / "checkpoint"
+        self._session = onnxruntime.InferenceSession(
+            folder / model / "model.onnx",
+            options,
+            providers=["CPUExecutionProvider"],
+        )
+        self.versions = {"onnxruntime": onnxruntime.__version__}
+
+    def forward(self, work):
+        """Last hidden states of `[batch, length]` ids."""
+        from cpu_systems.torch_systems import huggingface_inputs
+
+        run = self._bound(huggingface_inputs(work), "sequence_output")
+        return Task(lambda: {"sequence_output": run()})
+
+    def text(self, work):
+        """Pooled outputs of texts."""
+        from cpu_systems.torch_systems import TextBatches
+
+        batches = TextBatches(self._folder, work)
+
+        def encode(batch):
+            return self._bound(batch, "pooled_output")()
+
+        return Task(lambda: batches(encode))
+
+    def _bound(self, inputs, output):
+        """Returns what runs the session; inputs and output are bound once."""
+        binding = self._session.io_binding()
+        for name, value in inputs.items():
+            binding.bind_cpu_input(name, np.ascontiguousarray(value))
+        binding.bind_output(output, "cpu")
+
+        def run():
+            self._session.run_with_iobinding(binding)
+            return binding.get_outputs()[0].numpy()
+
+        return run
+
+
+class OpenVino:
+    """Our exported encoder, with dynamic shapes.
+
+    Args:
+      folder: of the model.
+      threads: of inference.
+      precision: hint of the precision; "int8" is in the file, what is not
+        quantized is then computed in float32.
+      model: which file of the folder.
+    """
+
+    def __init__(self, folder, threads, precision, model):
+        import openvino
+
+        hint = {"bfloat16": "bf16"}.get(precision, "f32")
+        self._core = openvino.Core()
+        self._library = openvino
+        self._path = folder / model / "model.xml"
+        self._folder = folder / "checkpoint"
+        self._settings = {
+            "INFERENCE_PRECISION_HINT": hint,
+            "INFERENCE_NUM_THREADS": threads,
+        }
+        if precision == "bfloat16" and "BF16" not in self._core.get_property(
+            "CPU", "OPTIMIZATION_CAPABILITIES"
+        ):
+            raise RuntimeError("this CPU has no bfloat16 for OpenVINO")
+        self.versions = {"openvino": openvino.__version__}
+
+    def forward(self, work):
+        """Last hidden states of `[batch, length]` ids."""
+        request = self._compile("LATENCY").create_infer_request()
+        inputs = self._inputs(work)
+
+        def run():
+            outputs = request.infer(inputs, share_inputs=True)
+            return {"sequence_output": outputs["sequence_output"]}
+
+        return Task(run)
+
+    def text(self, work):
+        """Pooled outputs of texts; requests run side by side."""
+        from cpu_systems.torch_systems import TextBatches
+
+        compiled = self._compile("THROUGHPUT")
+        texts = TextBatches(self._folder, work)
+        tokenizer = texts.tokenizer
+
+        def run() -> Outputs:
+            encoded = texts.encode()
+            batches = in_batches(
+                [len(row) for row in encoded["input_ids"]], work["batch"]
+            )
+            parts: list = [None] * len(batches)
+            queue = self._library.AsyncInferQueue(compiled)
+
+            def keep(request, number):
+                output = request.get_tensor("pooled_output")
+                parts[number] = output.data.copy()
+
+            queue.set_callback(keep)
+            for number, rows in enumerate(batches):
+                batch = tokenizer.pad(
+                    {k: [encoded[k][i] for i in rows] for k in encoded},
+                    return_tensors="np",
+                )
+                inputs = {
+                    "input_word_ids": batch["input_ids"],
+                    "input_mask": batch["attention_mask"],
+                    "input_type_ids": batch["token_type_ids"],
+                }
+                queue.start_async(self._inputs(inputs), number)
+            queue.wait_all()
+            return {"pooled_output": in_order(parts, batches)}
+
+        return Task(run)
+
+    def _compile(self, hint):
+        settings = {**self._settings, "PERFORMANCE_HINT": hint}
+        return self._core.compile_model(self._path, "CPU", settings)
+
+    @staticmethod
+    def _inputs(arrays):
+        names = ("input_word_ids", "input_mask", "input_type_ids")
+        return {name: arrays[name].astype("int32") for name in names}

@@ -1,0 +1,269 @@
+"""The work that `cpu_speed.py` measures, with its inputs."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import gzip
+import itertools
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from albert_tf.config import AlbertConfig
+from albert_tf.models.flops import pretraining_step_flops
+
+KINDS = ("rate", "imports", "forward", "step", "text", "finetune")
+# Kinds whose result depends on no model and is not compared.
+UNCOMPARED = ("rate", "imports")
+PARTS = (
+    "rate",
+    "forward",
+    "step",
+    "text",
+    "finetune",
+    "embed",
+    "start",
+    "memory",
+    "growth",
+)
+# Of growth, and of start and memory, whose every figure takes a new process.
+_GROWTH_SYSTEMS = (
+    "albert_tf_float32",
+    "albert_tf_bfloat16",
+    "huggingface_float32",
+    "huggingface_bfloat16",
+)
+_OFFICIAL = {"base": "albert_base_v2", "tiny": "albert_tiny"}
+_PREDICTIONS = 20
+_LONGEST_TEXT = 512
+
+
+@dataclasses.dataclass(frozen=True)
+class Work:
+    """Work whose figures make a row of a table.
+
+    Attributes:
+      part: of `PARTS`: which table.
+      kind: of `KINDS`: what a system does.
+      model: name of a config, see `config_of`.
+      case: "BATCHxLENGTH", or the name of a data set.
+      texts: how many, of a data set.
+      systems: the only ones that do it; () for all that can.
+    """
+
+    part: str
+    kind: str
+    model: str = "base"
+    case: str = ""
+    texts: int = 0
+    systems: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """What `--work` selects it by."""
+        kind = [self.kind] * (self.part in ("start", "memory"))
+        return "/".join(filter(None, [self.part, *kind, self.model, self.case]))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Batch and length."""
+        batch, length = self.case.split("x")
+        return int(batch), int(length)
+
+
+def config_of(model: str) -> AlbertConfig:
+    """Returns an architecture without dropout.
+
+    Args:
+      model: "base", "tiny", "micro" (for tests), or "base" with a depth or a
+        width, such as "base-depth48" and "base-width4096".
+    """
+    no_dropout = {
+        "hidden_dropout_prob": 0.0,
+        "attention_probs_dropout_prob": 0.0,
+    }
+    if model == "micro":
+        return AlbertConfig(
+            vocab_size=200,
+            embedding_size=16,
+            hidden_size=64,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            intermediate_size=256,
+            max_position_embeddings=64,
+            **no_dropout,
+        )
+    name, _, change = model.partition("-")
+    config = AlbertConfig.from_official(_OFFICIAL[name], **no_dropout)
+    if change.startswith("depth"):
+        return config.replace(num_hidden_layers=int(change[5:]))
+    if change.startswith("width"):
+        width = int(change[5:])
+        return config.replace(
+            hidden_size=width,
+            intermediate_size=4 * width,
+            num_attention_heads=width // 64,
+        )
+    return config
+
+
+def all_work(texts: int, reviews: int, examples: int) -> list[Work]:
+    """Returns everything, in the order in which it is measured.
+
+    Args:
+      texts: sentences, or pairs, of a data set; of long texts a quarter.
+      reviews: of IMDb, text to embedding.
+      examples: of SST-2 to fine-tune on.
+    """
+    forward = [
+        *(("base", x) for x in ("1x16", "1x128", "1x512", "8x128", "8x512")),
+        *(("tiny", x) for x in ("1x16", "1x128")),
+    ]
+    start = [("forward", "base", "1x128"), ("step", "base", "8x128")]
+    memory = [("forward", "base", "8x512"), ("step", "base", "8x128")]
+    growth = [
+        *((f"base-depth{x}", "1x128") for x in (6, 12, 24, 48)),
+        *(("base", f"4x{x}") for x in (64, 128, 256, 512)),
+        *(("base", f"{x}x128") for x in (1, 2, 8, 16, 32, 64)),
+        *((f"base-width{x}", "1x128") for x in (768, 1024, 2048, 4096)),
+    ]
+    return [
+        Work("rate", "rate", "", "2048"),
+        Work("rate", "rate", "", "4096"),
+        *(Work("forward", "forward", *x) for x in forward),
+        Work("step", "step", "base", "8x128"),
+        Work("step", "step", "tiny", "64x64"),
+        Work("text", "text", "base", "sst2", texts),
+        Work("text", "text", "base", "mrpc", texts),
+        Work("text", "text", "base", "imdb", max(1, texts // 4)),
+        Work("finetune", "finetune", "base", "sst2", examples),
+        Work("finetune", "finetune", "tiny", "sst2", examples),
+        Work("embed", "text", "base", "imdb", reviews),
+        Work("start", "imports", ""),
+        *(Work("start", *x) for x in start),
+        *(Work("memory", *x) for x in memory),
+        *(
+            Work("growth", "forward", *x, systems=_GROWTH_SYSTEMS)
+            for x in growth
+        ),
+    ]
+
+
+def short_work() -> list[Work]:
+    """Returns a little of every kind, for a model that knows nothing."""
+    return [
+        Work("rate", "rate", "", "64"),
+        Work("forward", "forward", "micro", "2x16"),
+        Work("step", "step", "micro", "2x32"),
+        Work("text", "text", "micro", "sentences", 6),
+        Work("finetune", "finetune", "micro", "sentences", 64),
+        Work("start", "forward", "micro", "2x16"),
+        Work("memory", "forward", "micro", "2x16"),
+        Work("growth", "forward", "micro", "4x16"),
+    ]
+
+
+def flops(work: Work) -> float | None:
+    """Counts the operations of matrix products, None of texts."""
+    if work.kind not in ("forward", "step"):
+        return None
+    config = config_of(work.model)
+    batch, length = work.shape
+    if work.kind == "step":
+        return batch * pretraining_step_flops(config, length, _PREDICTIONS)
+    hidden, wide = config.hidden_size, config.intermediate_size
+    blocks = config.num_hidden_layers * config.inner_group_num
+    block = 4 * hidden**2 + 2 * hidden * wide + 2 * length * hidden
+    token = config.embedding_size * hidden + blocks * block
+    return 2.0 * batch * length * token
+
+
+def inputs_of(work: Work, data: pathlib.Path) -> dict[str, Any]:
+    """Returns what the systems are given: arrays and values by name.
+
+    Args:
+      work: the work.
+      data: folder of the data sets.
+
+    Raises:
+      FileNotFoundError: a data set is not there.
+    """
+    if work.kind == "rate":
+        return {"size": int(work.case)}
+    if work.kind == "imports":
+        return {}
+    if work.kind in ("text", "finetune"):
+        longest = config_of(work.model).max_position_embeddings
+        return {
+            **_texts(work, data),
+            "batch": 32,
+            "length": min(_LONGEST_TEXT, longest),
+        }
+    batch, length = work.shape
+    return {"batch": batch, **_ids(config_of(work.model), batch, length)}
+
+
+def _ids(config, batch, length) -> dict[str, np.ndarray]:
+    """Returns a random pretraining batch without padding."""
+    rng = np.random.default_rng(0)
+    shape = (batch, length)
+    ids = rng.integers(5, config.vocab_size, shape, dtype="int32")
+    types = np.zeros(shape, "int32")
+    types[:, length // 2 :] = 1
+    # Each row picks its own positions, in order, never [CLS].
+    order = rng.random((batch, length - 1)).argsort(axis=1)
+    positions = np.sort(order[:, :_PREDICTIONS], axis=1) + 1
+    return {
+        "input_word_ids": ids,
+        "input_mask": np.ones(shape, "int32"),
+        "input_type_ids": types,
+        "masked_lm_positions": positions.astype("int32"),
+        "masked_lm_ids": np.take_along_axis(ids, positions, axis=1),
+        "masked_lm_weights": np.ones(positions.shape, "float32"),
+        "sentence_order_labels": rng.integers(0, 2, batch, dtype="int32"),
+    }
+
+
+def _texts(work, data) -> dict[str, list]:
+    rows = list(itertools.islice(_rows(work, data), work.texts))
+    texts = {"texts": [row[0] for row in rows]}
+    if len(rows[0]) == 3:
+        texts["pairs"] = [row[1] for row in rows]
+    if work.kind == "finetune":
+        texts["labels"] = [int(row[-1]) for row in rows]
+    return texts
+
+
+def _rows(work, data) -> Iterator[tuple[str, ...]]:
+    """Yields texts, or pairs of texts, and their class."""
+    case = work.case
+    if case == "sentences":
+        for number, words in enumerate(itertools.cycle(SENTENCES)):
+            yield " ".join([words] * (number % 3 + 1)), str(number % 2)
+    elif case == "sst2":
+        split = "train" if work.kind == "finetune" else "dev"
+        for row in _table(data / "glue" / "SST-2" / f"{split}.tsv"):
+            yield row["sentence"], row["label"]
+    elif case == "mrpc":
+        for row in _table(data / "glue" / "MRPC" / "dev.tsv"):
+            yield row["#1 String"], row["#2 String"], row["Quality"]
+    elif case == "imdb":
+        for row in _table(data / "imdb" / "test.tsv.gz"):
+            yield row["text"], row["label"]
+
+
+def _table(path: pathlib.Path) -> Iterator[dict[str, str]]:
+    opener = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
+        yield from csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+
+
+SENTENCES = (
+    "the film is a long and gentle walk through a city at night",
+    "nobody in this story ever says what he wants",
+    "a good plot lost in bad music",
+    "they sing and it is over before you notice",
+)
