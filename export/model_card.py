@@ -327,6 +327,10 @@ def _data(manifest: Mapping[str, Any]) -> str:
         tables.append(
             f"Text: {len(manifest['inputs']):,} files of {size:,} bytes."
         )
+    for corpus in manifest.get("corpora", ()):
+        name = f"corpus {corpus['name']}"
+        sizes = {x: y for x, y in corpus.items() if x != "name"}
+        tables.append(_table(sizes, (name, "value")))
     tables.append(_table(manifest["settings"]))
     for name, split in manifest["splits"].items():
         shares = {

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from albert_tf.cli.flags import CommandFlags
 from albert_tf.files import check_not_input, split_patterns, write_atomically
@@ -21,12 +22,18 @@ from albert_tf.pretraining.documents import (
     read_corpus,
     uniform_hash,
 )
-from albert_tf.pretraining.text_files import TextPath, find_text_files
+from albert_tf.pretraining.mixture import find_corpus_files, parse_corpora
+from albert_tf.pretraining.text_files import (
+    TextPath,
+    find_text_files,
+    sample_blocks,
+)
 from albert_tf.settings import described, setting
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import (
     SentenceSample,
     VocabularyConfig,
+    sample_by_weight,
     train_vocabulary,
     vocabulary_files,
 )
@@ -50,7 +57,25 @@ class OutputFlags:
         "Share of the sentences to report on instead of training on them.",
         bounds="[0, 1)",
     )
+    max_bytes: int = setting(
+        1 << 30,
+        "Text to read of each corpus or pattern; of more, as much is read in "
+        "blocks at random places.",
+        bounds="[1048576, inf)",
+    )
     report: str | None = setting(None, "JSON file to write the report to.")
+
+
+def _find_sources(text: TextConfig) -> dict[str, list[TextPath]]:
+    """Returns the files of each corpus or pattern, each file once."""
+    if corpora := parse_corpora(text.input):
+        return find_corpus_files(corpora, text.data_dir)
+    sources: dict[str, list[TextPath]] = {}
+    for pattern in filter(None, split_patterns(text.input)):
+        seen = set().union(*sources.values())
+        found = find_text_files([pattern], text.data_dir)
+        sources[pattern] = [path for path in found if path not in seen]
+    return sources or {"": find_text_files(text.input)}
 
 
 CONFIGS = (TextConfig, OutputFlags, VocabularyConfig)
@@ -60,34 +85,36 @@ def main(flags: CommandFlags) -> None:
     """Trains the vocabulary that the flags describe, and reports on it."""
     text, config = flags.build(TextConfig), flags.build(VocabularyConfig)
     given = flags.build(OutputFlags)
-    sources: dict[str, list[TextPath]] = {}
-    files = find_text_files(text.input)
-    for pattern in split_patterns(text.input):
-        seen = set().union(*sources.values())
-        sources[pattern] = [
-            path for path in find_text_files([pattern]) if path not in seen
-        ]
+    sources = _find_sources(text)
     outputs = vocabulary_files(given.output, config.model_type)
     for path in (*outputs, given.report):
         if path is not None:
-            check_not_input(path, files)
+            check_not_input(path, itertools.chain(*sources.values()))
     oddities: collections.Counter[str] = collections.Counter()
     heldout = {
         source: SentenceSample(_MOST_HELDOUT, config.seed) for source in sources
     }
 
-    def training_sentences() -> Iterator[str]:
-        for source, files in sources.items():
-            for document in read_corpus(files, text, oddities):
-                for sentence in document:
-                    # By text, so that repeats are on the same side.
-                    share = uniform_hash(sentence.encode(), config.seed)
-                    if share < given.heldout_fraction:
-                        heldout[source].add(sentence)
-                    else:
-                        yield sentence
+    def training_sentences(source: str) -> Iterator[str]:
+        files = sample_blocks(sources[source], given.max_bytes, config.seed)
+        for document in read_corpus(files, text, oddities):
+            for sentence in document:
+                # By text, so that repeats are on the same side.
+                share = uniform_hash(sentence.encode(), config.seed)
+                if share < given.heldout_fraction:
+                    heldout[source].add(sentence)
+                else:
+                    yield sentence
 
-    path = train_vocabulary(training_sentences(), given.output, config)
+    sentences: Iterable[str] = itertools.chain.from_iterable(
+        map(training_sentences, sources)
+    )
+    if corpora := parse_corpora(text.input):
+        sentences = sample_by_weight(
+            {x.name: (x.weight, training_sentences(x.name)) for x in corpora},
+            config,
+        )
+    path = train_vocabulary(sentences, given.output, config)
     for line in describe_oddities(oddities):
         print(line)
     settings = {"do_lower_case": config.do_lower_case}

@@ -106,7 +106,7 @@ def _create(
         return create_mixture(
             config, corpora, lambda part: _create(part, limits, flags)
         )
-    files = find_text_files(config.input)
+    files = find_text_files(config.input, config.data_dir)
     units = list(make_units(files, limits))
     output = os.fspath(config.output)
     if tf.io.gfile.exists(output) and (

@@ -256,9 +256,9 @@ def _features(
 ) -> dict[str, np.ndarray]:
     return {
         "input_ids": masked.input_ids,
-        "input_mask": packed.input_mask.astype(np.int32),
-        "segment_ids": packed.segment_ids.astype(np.int32),
-        "token_boundary": packed.token_boundary.astype(np.int32),
+        "input_mask": packed.input_mask,
+        "segment_ids": packed.segment_ids,
+        "token_boundary": packed.token_boundary,
         "masked_lm_positions": masked.positions,
         "masked_lm_ids": masked.ids,
         "masked_lm_weights": masked.weights,

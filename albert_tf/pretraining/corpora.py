@@ -5,13 +5,18 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.files import PathPatterns, split_patterns
 from albert_tf.pretraining.manifest import read_manifest
-from albert_tf.pretraining.mixture import Corpus, ManifestReader
+from albert_tf.pretraining.mixture import (
+    SIZES_OF_CORPUS,
+    Corpus,
+    ManifestReader,
+)
 from albert_tf.pretraining.record_files import RecordFile, find_record_files
 from albert_tf.pretraining.record_order import GROUP_RECORDS
 
@@ -102,6 +107,39 @@ def by_corpus(files: Iterable[RecordFile]) -> dict[str, list[RecordFile]]:
     for file in files:
         groups.setdefault(file.corpus, []).append(file)
     return groups
+
+
+def describe_corpora(
+    corpora: Sequence[Corpus], files: Iterable[RecordFile]
+) -> list[dict[str, Any]]:
+    """Returns name, weight and sizes of each corpus, for a run's manifest.
+
+    Sizes are those of the data sets that the corpus's record files are of,
+    among them `tokens` of their text; None if some have no manifest.
+
+    Args:
+      corpora: the corpora.
+      files: their files, of all splits.
+    """
+    groups = by_corpus(files)
+    described = []
+    for corpus in corpora:
+        manifests = {id(x.manifest): x.manifest for x in groups[corpus.name]}
+        splits = [
+            split
+            for manifest in manifests.values()
+            for split in (manifest or {"splits": {}})["splits"].values()
+        ]
+        sizes = {
+            name: sum(split["counts"][count] for split in splits)
+            for name, count in SIZES_OF_CORPUS.items()
+        }
+        if None in manifests.values():
+            sizes = dict.fromkeys(sizes)
+        described.append(
+            {"name": corpus.name, "weight": corpus.weight, **sizes}
+        )
+    return described
 
 
 def describe_mixture(

@@ -113,7 +113,7 @@ def _create(
         return create_mixture(
             config, corpora, lambda part: _create(part, limits, progress)
         )
-    files = find_text_files(config.input)
+    files = find_text_files(config.input, config.data_dir)
     folder = local_path(config.output)
     units = list(make_units(files, limits))
     contents = tokenizer_files(config.tokenizer)

@@ -71,11 +71,26 @@ class TextConfig(ReadingConfig):
         metadata=described(
             "Text files: glob patterns separated by commas; .gz, .bz2 and .zst "
             "are unpacked. tfds:NAME is a data set of TensorFlow Datasets. "
-            "create-data: also NAME=WEIGHT:PATTERN,... for corpora that "
-            "training mixes.",
+            "Or NAME=WEIGHT:PATTERN,... for corpora that training mixes, or "
+            "that a vocabulary is sampled from.",
             on_resume="not_recorded",
         )
     )
+    data_dir: str | None = setting(
+        None,
+        "tfds: folder of the data sets; default: TFDS_DATA_DIR, or the "
+        "library's own.",
+        on_resume="not_recorded",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(
+            self,
+            "data_dir",
+            self.data_dir is None or "tfds:" in str(self.input),
+            "left out unless the input is tfds:",
+        )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

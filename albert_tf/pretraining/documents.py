@@ -22,6 +22,7 @@ from albert_tf.pretraining.data_config import (
 from albert_tf.pretraining.text_files import (
     MAX_LINE_BYTES,
     TextPath,
+    TextSlice,
     pieces_of_lines,
     read_lines,
 )
@@ -44,7 +45,7 @@ MAX_DOCUMENT_CHARACTERS = 4_000_000
 
 
 def read_documents(
-    path: Path,
+    path: Path | TextSlice,
     text_format: str = "lines",
     language: str = "en",
     *,
@@ -117,7 +118,7 @@ def read_documents(
 
 
 def read_corpus(
-    files: Iterable[TextPath],
+    files: Iterable[TextPath | TextSlice],
     config: ReadingConfig,
     counts: collections.Counter[str] | None = None,
 ) -> Iterator[list[str]]:
@@ -148,7 +149,7 @@ def describe_oddities(counts: Mapping[str, int]) -> Iterator[str]:
 
 def _documents(
     sentences: Iterable[str | None],
-    path: Path,
+    path: Path | TextSlice,
     counts: collections.Counter[str] | None,
 ) -> Iterator[list[str]]:
     """Collects sentences up to each None, which marks a document's end."""
@@ -158,7 +159,7 @@ def _documents(
     for sentence in sentences:
         if sentence:
             document.append(sentence)
-            if counts is not None:
+            if counts is not None and "\0" in sentence:
                 counts["nul_characters"] += sentence.count("\0")
             characters += len(sentence)
         if document and (
@@ -170,7 +171,7 @@ def _documents(
             characters = 0
     if document:
         yield document
-    elif empty:
+    elif empty and not isinstance(path, TextSlice):
         raise InputError(f"{path}: the file holds no text; remove it")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Iterator, Sequence
 
@@ -12,6 +13,7 @@ from albert_tf.input_files import parse_object
 from albert_tf.interop.formats.huggingface import CONFIG_FILE
 from albert_tf.interop.formats.run_folder import positions_trained_so_far
 from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.pretraining.corpora import by_corpus
 from albert_tf.pretraining.loss import PretrainingLoss
 from albert_tf.pretraining.manifest import DATA_FILE, read_manifest_file
 from albert_tf.pretraining.records import Records, open_records
@@ -119,6 +121,62 @@ def evaluate_checkpoints(
         raise InputError("; ".join(damaged) + text)
 
 
+class RecordScores:
+    """Scores of a model on records, and on those of each corpus of a mixture.
+
+    Those of a corpus have its name behind theirs: `mlm_loss/wiki`.
+    """
+
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        records: Records,
+        split: str,
+        batch_size: int,
+        model: AlbertConfig,
+    ):
+        """Prepares the datasets.
+
+        Args:
+          evaluator: the evaluator of the model.
+          records: the records.
+          split: their split to score.
+          batch_size: examples of a batch.
+          model: the model's architecture.
+        """
+        self._evaluator = evaluator
+        parts = {"": records}
+        corpora = by_corpus(records.files[split])
+        if len(corpora) > 1:
+            parts |= {
+                f"/{name}": dataclasses.replace(
+                    records, files={split: tuple(files)}, corpora=()
+                )
+                for name, files in corpora.items()
+            }
+        self._datasets = {
+            ending: part.dataset(
+                batch_size, training=False, split=split, model=model
+            )
+            for ending, part in parts.items()
+        }
+
+    def __call__(self, max_steps: int) -> dict[str, float]:
+        """Returns the metrics of the model as it is.
+
+        Args:
+          max_steps: largest number of batches of all, and of each corpus; 0 for
+            all.
+        """
+        return {
+            name + ending: value
+            for ending, dataset in self._datasets.items()
+            for name, value in self._evaluator(
+                dataset, max_steps or None
+            ).items()
+        }
+
+
 class _Scorer:
     """A model of one architecture and precision, scored on records."""
 
@@ -134,10 +192,10 @@ class _Scorer:
         with strategy.scope():
             self._model = AlbertPretrainer(config)
         loss = PretrainingLoss(records.pair_task)
-        self._evaluator = Evaluator(strategy, self._model, loss, batch_size)
+        evaluator = Evaluator(strategy, self._model, loss, batch_size)
         self._config, self._records = config, records
-        self._dataset = records.dataset(
-            batch_size, training=False, model=config
+        self._scores = RecordScores(
+            evaluator, records, records.split, batch_size, config
         )
 
     def load(self, path: str) -> int:
@@ -147,7 +205,7 @@ class _Scorer:
     def score(self, max_steps: int) -> dict[str, float]:
         """Returns the metrics of the weights that were loaded last."""
         with self._records.explained_errors(self._config):
-            return self._evaluator(self._dataset, max_steps or None)
+            return self._scores(max_steps)
 
 
 def _trained_config(checkpoint: str, config: AlbertConfig) -> AlbertConfig:

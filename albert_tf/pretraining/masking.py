@@ -66,11 +66,10 @@ def mask_words(
     probabilities = ngram_probabilities(
         config.ngram, config.favor_shorter_ngram
     )
-    ngrams = 1 + np.searchsorted(
-        np.cumsum(probabilities)[:-1],
-        rng.random(word_sizes.shape),
-        side="right",
-    )
+    draws = rng.random(word_sizes.shape)
+    ngrams = np.ones(word_sizes.shape, np.int64)
+    for threshold in np.cumsum(probabilities)[:-1]:
+        ngrams += draws >= threshold
     taken = take_words(word_sizes, quotas, order, ngrams, config.ngram)
     masked = packed.is_text & np.take_along_axis(taken, word_of_token, axis=1)
     return _replace(

@@ -36,6 +36,13 @@ from albert_tf.pretraining.units import describe_inputs
 _CORPUS = re.compile(r"([^=:/\\]*)=([^:/\\]*):(.+)", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
+# Name in the manifest of a mixture -> that in the counts of a split.
+SIZES_OF_CORPUS = {
+    "documents": "documents",
+    "tokens": "tokens",
+    "records": "instances",
+}
+
 ManifestReader = Callable[[str], dict[str, Any] | None]
 
 
@@ -173,10 +180,7 @@ def create_mixture(
         corpora, or the output folder holds something else.
     """
     folder = local_path(config.output)
-    files = {
-        corpus.name: find_text_files([corpus.pattern]) for corpus in corpora
-    }
-    _check_distinct(files)
+    files = find_corpus_files(corpora, config.data_dir)
     _check_folder(folder, files, config.overwrite)
     folder.mkdir(parents=True, exist_ok=True)
     # What it lists is about to change.
@@ -215,11 +219,7 @@ def build_mixture_manifest(
         splits = manifests[name]["splits"].values()
         counts = {
             key: sum(split["counts"][count] for split in splits)
-            for key, count in (
-                ("documents", "documents"),
-                ("tokens", "tokens"),
-                ("records", "instances"),
-            )
+            for key, count in SIZES_OF_CORPUS.items()
         }
         files = [
             f"{name}/{file['name']}"
@@ -232,8 +232,23 @@ def build_mixture_manifest(
     return {"format": MIXTURE_FORMAT, "version": VERSION, "corpora": corpora}
 
 
-def _check_distinct(files: dict[str, list[TextPath]]) -> None:
-    """Checks that no file belongs to two corpora, or is the same file."""
+def find_corpus_files(
+    corpora: Sequence[Corpus], data_dir: str | None
+) -> dict[str, list[TextPath]]:
+    """Returns the text files of each corpus.
+
+    Args:
+      corpora: the corpora.
+      data_dir: see `find_text_files`.
+
+    Raises:
+      InputError: see `find_text_files`; or a file belongs to two corpora, or is
+        the same file.
+    """
+    files = {
+        corpus.name: find_text_files([corpus.pattern], data_dir)
+        for corpus in corpora
+    }
     owners: dict[str, str] = {}
     for name, paths in files.items():
         for path in paths:
@@ -244,6 +259,7 @@ def _check_distinct(files: dict[str, list[TextPath]]) -> None:
                     f"input {path}: in the corpora {owner} and {name}; name it "
                     "in one of them"
                 )
+    return files
 
 
 def _check_folder(

@@ -130,19 +130,20 @@ def _varints(values: np.ndarray) -> tuple[bytes, np.ndarray]:
     Returns:
       The bytes of all, and int64 `[values + 1]`, where those of each begin.
     """
+    if values.min(initial=0) >= 0 and values.max(initial=0) < 0x80:
+        return values.astype(np.uint8).tobytes(), np.arange(len(values) + 1)
+    # The bits of a negative number are those of one above 2**63.
     rest = values.astype(np.uint64)
-    if rest.max(initial=0) < 0x80:
-        return rest.astype(np.uint8).tobytes(), np.arange(len(rest) + 1)
     sizes = np.ones(len(rest), np.int64)
     for bits in range(7, int(rest.max()).bit_length(), 7):
-        sizes += rest >> bits > 0
+        sizes += rest >= 1 << bits
     splits = np.append(0, np.cumsum(sizes))
     encoded = np.empty(splits[-1], np.uint8)
     places = splits[:-1]
     while len(places):
-        continues = rest >= 0x80
-        encoded[places] = rest & 0x7F | continues.astype(np.uint64) << 7
-        rest, places = rest[continues] >> 7, places[continues] + 1
+        last = rest < 0x80
+        encoded[places] = np.where(last, rest, rest & 0x7F | 0x80)
+        rest, places = rest[~last] >> 7, places[~last] + 1
     return encoded.tobytes(), splits
 
 

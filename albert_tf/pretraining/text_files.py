@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import collections
 import contextlib
+import dataclasses
 import glob
 import gzip
 import io
@@ -12,8 +13,10 @@ import os
 import pathlib
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any
+
+import numpy as np
 
 from albert_tf.errors import InputError, import_package
 from albert_tf.files import (
@@ -23,7 +26,11 @@ from albert_tf.files import (
     split_patterns,
 )
 from albert_tf.input_files import check_not_web_address
-from albert_tf.pretraining.tfds_files import PREFIX, find_tfds_files
+from albert_tf.pretraining.tfds_files import (
+    PREFIX,
+    find_tfds_files,
+    is_tfds_file,
+)
 
 # Longer lines and paragraphs are cut at a blank, to be sentences of their own.
 MAX_LINE_BYTES = 1 << 20
@@ -35,18 +42,69 @@ MAX_JSON_BYTES = 64 << 20
 COMPRESSION_RATIO = 3
 
 _COMPRESSIONS = (".gz", ".bz2", ".zst")
-_BUFFER_BYTES = 1 << 20
+_BUFFER_BYTES = _BLOCK_BYTES = 1 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class TextSlice:
+    """The lines of a plain file that begin in `[start, end)`, in bytes."""
+
+    path: pathlib.Path | str
+    start: int
+    end: int
+
+    def __fspath__(self) -> str:
+        return os.fspath(self.path)
+
+    def __str__(self) -> str:
+        return f"{self.path} from byte {self.start:,} on"
+
 
 TextPath = pathlib.Path | str  # A string is remote.
 
 
-def find_text_files(patterns: PathPatterns) -> list[TextPath]:
+def sample_blocks(
+    files: Sequence[TextPath], most_bytes: int, seed: int
+) -> list[TextPath | TextSlice]:
+    """Returns files, or random blocks of them if they have too much text.
+
+    Blocks are of a MiB and in the order of the files. Files that are unpacked,
+    or read by a library, are blocks as a whole.
+
+    Args:
+      files: the files.
+      most_bytes: bytes of text that are enough.
+      seed: decides which blocks.
+    """
+    blocks: list[TextPath | TextSlice] = []
+    sizes = []
+    for path in files:
+        size = size_of(path)
+        if is_compressed(path) or is_tfds_file(path):
+            blocks.append(path)
+            sizes.append(size * COMPRESSION_RATIO)
+            continue
+        for start in range(0, size, _BLOCK_BYTES):
+            end = min(start + _BLOCK_BYTES, size)
+            blocks.append(TextSlice(path, start, end))
+            sizes.append(end - start)
+    if sum(sizes) <= most_bytes:
+        return list(files)
+    order = np.random.default_rng(seed).permutation(len(blocks))
+    before = np.cumsum(np.array(sizes)[order]) - np.array(sizes)[order]
+    return [blocks[i] for i in sorted(order[before < most_bytes].tolist())]
+
+
+def find_text_files(
+    patterns: PathPatterns, data_dir: str | None = None
+) -> list[TextPath]:
     """Returns the files that glob patterns name, each once.
 
     Args:
       patterns: patterns separated by commas, or a list of patterns (whose
         commas mean themselves). `**` matches local folders at any depth.
         `tfds:NAME` means the files of a data set (see `find_tfds_files`).
+      data_dir: folder of these data sets.
 
     Returns:
       The files in the order of the patterns, sorted within a pattern: paths of
@@ -61,7 +119,7 @@ def find_text_files(patterns: PathPatterns) -> list[TextPath]:
     files: dict[TextPath, None] = {}
     for pattern in names:
         if pattern.startswith(PREFIX):
-            files |= dict.fromkeys(find_tfds_files(pattern))
+            files |= dict.fromkeys(find_tfds_files(pattern, data_dir))
             continue
         remote = is_remote(pattern)
         matches = (_remote_matches if remote else _local_matches)(pattern)
@@ -163,10 +221,40 @@ class _RemoteFile(io.RawIOBase):
         buffer[: len(content)] = content
         return len(content)
 
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        with _errors_of_system():
+            self._file.seek(offset, whence)
+            return self._file.tell()
+
     def close(self) -> None:
         if not self.closed:
             self._file.close()
         super().close()
+
+
+class _Lines:
+    """The lines of a file that begin in a slice, for `readline` alone."""
+
+    def __init__(self, file: IO[bytes], start: int, end: int):
+        self._file, self._position, self._end = file, start, end
+        self._inside = start > 0  # of a line, perhaps of none of the slice
+        if self._inside:
+            self._position -= 1
+            file.seek(self._position)
+            while self._inside and self._position < end:
+                self.readline(_BUFFER_BYTES)
+            self._inside = False
+
+    def readline(self, size: int) -> bytes:
+        if self._position >= self._end and not self._inside:
+            return b""
+        line = self._file.readline(size)
+        self._position += len(line)
+        self._inside = not line.endswith(b"\n")
+        return line
 
 
 def is_compressed(path: Path) -> bool:
@@ -210,7 +298,7 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
 
 
 def read_lines(
-    path: Path,
+    path: Path | TextSlice,
     *,
     whole: bool = False,
     encoding_errors: str = "strict",
@@ -221,7 +309,8 @@ def read_lines(
     Only line feeds end lines. A byte-order mark is removed.
 
     Args:
-      path: the file; one in `.gz`, `.bz2` or `.zst` is unpacked.
+      path: the file, or a part of it; one in `.gz`, `.bz2` or `.zst` is
+        unpacked.
       whole: refuse long lines, instead of cutting them.
       encoding_errors: "strict", or "replace" to put U+FFFD for bytes that are
         not UTF-8.
@@ -236,6 +325,8 @@ def read_lines(
         or too long.
     """
     with _opened(path) as file:
+        if isinstance(path, TextSlice):
+            file = _Lines(file, path.start, path.end)
         lines = _whole_lines(file, path) if whole else pieces_of_lines(file)
         for number, start, piece in lines:
             try:
@@ -258,7 +349,7 @@ def read_lines(
 
 
 def _whole_lines(
-    file: IO[bytes], path: Path
+    file: IO[bytes] | _Lines, path: Path
 ) -> Iterator[tuple[int, int, bytes]]:
     number = 0
     while line := file.readline(MAX_JSON_BYTES + 1):
@@ -271,7 +362,9 @@ def _whole_lines(
         yield number, 0, line
 
 
-def pieces_of_lines(file: IO[bytes]) -> Iterator[tuple[int, int, bytes]]:
+def pieces_of_lines(
+    file: IO[bytes] | _Lines,
+) -> Iterator[tuple[int, int, bytes]]:
     """Yields lines, those of more than `MAX_LINE_BYTES` in pieces.
 
     A piece ends after a blank or, where there is none, after a character.

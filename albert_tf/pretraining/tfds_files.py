@@ -25,15 +25,18 @@ PREFIX = "tfds:"
 _RECORD_FILE = re.compile(r"[-.]\w+-\d{5,}-of-\d{5,}$")
 
 
-def find_tfds_files(name: str) -> list[pathlib.Path | str]:
+def find_tfds_files(
+    name: str, data_dir: str | None = None
+) -> list[pathlib.Path | str]:
     """Returns the record files of a split, in the order of its examples.
 
-    Data sets are looked for in the library's folder, which the environment
-    variable TFDS_DATA_DIR names, and downloaded if they are not there.
+    What is not in the folder of data sets is downloaded to it.
 
     Args:
       name: `tfds:wikipedia/20230601.simple`, or with another split than "train"
         `tfds:imdb_reviews#unsupervised`.
+      data_dir: folder of the data sets; None for the one that the environment
+        variable TFDS_DATA_DIR names, or the library's own.
 
     Raises:
       InputError: the library is not installed, or it cannot get the data set,
@@ -43,7 +46,7 @@ def find_tfds_files(name: str) -> list[pathlib.Path | str]:
     split = split or "train"
     tfds = _library()
     with _errors_of_library(name, "could not be loaded"):
-        builder = tfds.builder(data_set)
+        builder = tfds.builder(data_set, data_dir=data_dir)
         if not builder.is_prepared():
             builder.download_and_prepare()
         splits = builder.info.splits
@@ -171,5 +174,5 @@ def _errors_of_library(path: Path, what: str) -> Iterator[None]:
         raise InputError(
             f"input {os.fspath(path)}: {what} by TensorFlow Datasets "
             f"({type(error).__name__}: {reason[:200]}); prepare the data set "
-            "where it can be downloaded, and set TFDS_DATA_DIR to its folder"
+            "where it can be downloaded, and name its folder with data_dir"
         ) from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import itertools
 import json
 import os
@@ -19,6 +20,8 @@ from albert_tf.files import writing
 from albert_tf.models.flops import pretraining_step_flops
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.pretraining.config import Metric, PretrainConfig
+from albert_tf.pretraining.corpora import describe_corpora
+from albert_tf.pretraining.evaluate import RecordScores
 from albert_tf.pretraining.initial_weights import (
     REPORT_FILE,
     InitialWeights,
@@ -60,7 +63,8 @@ def pretrain(
 
     Before the first step the run's folder gets `run.json` (settings and
     versions), `config.json`, the tokenizer and `data_manifest.json` (the
-    manifest of the last phase's records), then checkpoints, `metrics.jsonl` and
+    manifest of the last phase's records, or of a mixture its settings and the
+    sizes of its corpora), then checkpoints, `metrics.jsonl` and
     TensorBoard's events. A run that starts from a checkpoint (`init_from`) also
     has `init.txt`, a report of the weights that were loaded, skipped and newly
     initialized.
@@ -232,7 +236,17 @@ def _run_files(
     if records.tokenizer:
         files |= tokenizer_files(records.tokenizer)
     if records.manifest:
-        files[DATA_FILE] = json.dumps(records.manifest, indent=2) + "\n"
+        manifest = dict(records.manifest)
+        if records.corpora:
+            # What else it says is of the first corpus alone.
+            kept = ("format", "version", "settings", "tokenizer", "versions")
+            manifest = {x: manifest[x] for x in kept if x in manifest} | {
+                "splits": {},
+                "corpora": describe_corpora(
+                    records.corpora, itertools.chain(*records.files.values())
+                ),
+            }
+        files[DATA_FILE] = json.dumps(manifest, indent=2) + "\n"
     if initial:
         files[REPORT_FILE] = initial.report + "\n"
     return files
@@ -263,13 +277,14 @@ def _train(
     if "heldout" in heldout.files:
         size = config.eval_batch_size
         loss = PretrainingLoss(_pair_task(config, heldout))
-        evaluator = Evaluator(strategy, model, loss, size)
-        dataset = heldout.dataset(
-            size, training=False, split="heldout", model=config.architecture
+        scores = RecordScores(
+            Evaluator(strategy, model, loss, size),
+            heldout,
+            "heldout",
+            size,
+            config.architecture,
         )
-
-        def evaluate():
-            return evaluator(dataset, config.max_eval_steps or None)
+        evaluate = functools.partial(scores, config.max_eval_steps)
 
     with contextlib.ExitStack() as stack:
         for phase in phases:

@@ -9,7 +9,7 @@ import os
 import pathlib
 import random
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 import sentencepiece
@@ -283,6 +283,46 @@ class SentenceSample:
             index = self._generator.randrange(self._seen)
             if index < self._most:
                 self.texts[index] = text
+
+
+def sample_by_weight(
+    corpora: Mapping[str, tuple[float, Iterable[str]]],
+    config: VocabularyConfig,
+) -> list[str]:
+    """Draws sentences of corpora in proportion to their weights.
+
+    As many as `max_sentences`, or fewer if a corpus has not enough for its
+    share.
+
+    Args:
+      corpora: name -> weight and sentences; the weights add up to 1.
+      config: the settings.
+
+    Raises:
+      InputError: a corpus has no sentence.
+    """
+    samples = {}
+    for name, (weight, sentences) in corpora.items():
+        sample = SentenceSample(
+            max(1, round(weight * config.max_sentences)), config.seed
+        )
+        for sentence in sentences:
+            sample.add(sentence)
+        if not sample.texts:
+            raise InputError(
+                f"corpus {name}: no sentence to train a vocabulary on; give "
+                "more text, or leave it out"
+            )
+        samples[name] = sample.texts
+    total = min(len(texts) / corpora[x][0] for x, texts in samples.items())
+    generator = random.Random(config.seed)
+    return [
+        text
+        for name, texts in samples.items()
+        for text in generator.sample(
+            texts, min(len(texts), max(1, round(corpora[name][0] * total)))
+        )
+    ]
 
 
 def _cut(text: str) -> Iterator[str]:

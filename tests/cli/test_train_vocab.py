@@ -33,3 +33,21 @@ def test_report_needs_text(albert, tmp_path):
     result = albert(tmp_path, f"{command} --report=a.txt")
     assert result.returncode == 2
     assert "would destroy the input" in result.stderr
+
+
+def test_corpora_are_mixed(albert, tmp_path):
+    (tmp_path / "en.txt").write_text("an apple a day keeps\n" * 5000)
+    (tmp_path / "ru.txt").write_text("это предложение номер\n" * 100, "utf-8")
+    command = "train-vocab --input=en={}:en.txt,ru=1:ru.txt --vocab_size={}"
+    command += " --output=v --character_coverage=0.98 --heldout_fraction=0"
+    # Of equal shares, the letters of both are pieces; of 1 %, those of one.
+    for weight, size, has_russian in ((1, 36, True), (99, 24, False)):
+        result = albert(tmp_path, command.format(weight, size))
+        assert result.returncode == 0, result.stderr
+        pieces = (tmp_path / "v.vocab").read_text("utf-8")
+        assert ("ж" in pieces) == has_russian
+        assert "k" in pieces
+    same = command.format(1, 36).replace("ru.txt", "en.txt")
+    result = albert(tmp_path, same)
+    assert result.returncode == 2
+    assert "en.txt: in the corpora en and ru" in result.stderr

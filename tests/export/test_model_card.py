@@ -139,3 +139,17 @@ def test_code_runs_in_a_fresh_process(kind, exports, tmp_path):
     for process, (title, _) in zip(processes, programs, strict=True):
         _, error = process.communicate()
         assert process.returncode == 0, f"{title}: {error[-3000:]}"
+
+
+def test_lists_the_corpora_of_a_mixture():
+    corpora = [
+        {"name": "wiki", "weight": 0.75, "documents": 9, "tokens": 12345},
+        {"name": "books", "weight": 0.25, "documents": 3, "tokens": None},
+    ]
+    manifest = {"settings": MANIFEST["settings"], "splits": {}}
+    origin = Origin(data_manifest=manifest | {"corpora": corpora})
+    card = model_card(VALUES, origin)
+    _, wiki, books = card.split("| corpus ")
+    assert wiki.startswith("wiki | value |\n")
+    assert "\n| weight | 0.75 |\n| documents | 9 |\n| tokens | 12,345 |" in wiki
+    assert "\n| weight | 0.25 |\n| documents | 3 |\n| tokens | none |" in books

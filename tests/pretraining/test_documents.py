@@ -1,5 +1,6 @@
 import bz2
 import collections
+import dataclasses
 import functools
 import gzip
 import itertools
@@ -12,6 +13,7 @@ import tempfile
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from backports import zstd
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -24,6 +26,7 @@ from albert_tf.pretraining.chunks import cut_chunks
 from albert_tf.pretraining.data_config import (
     PretrainingDataConfig,
     ReadingConfig,
+    TextConfig,
 )
 from albert_tf.pretraining.documents import (
     TextBlock,
@@ -32,13 +35,26 @@ from albert_tf.pretraining.documents import (
     read_corpus,
     read_documents,
 )
+from albert_tf.pretraining.dynamic_examples import (
+    ExampleSettings,
+    make_examples,
+)
 from albert_tf.pretraining.heldout_records import HeldoutMasker
-from albert_tf.pretraining.record_writer import parse_example
-from albert_tf.pretraining.text_files import find_text_files
+from albert_tf.pretraining.packed_rows import ROW_FEATURES
+from albert_tf.pretraining.record_writer import parse_example, unframed
+from albert_tf.pretraining.text_files import (
+    MAX_LINE_BYTES,
+    TextSlice,
+    find_text_files,
+    read_lines,
+    sample_blocks,
+)
 from albert_tf.pretraining.tokenized_documents import (
     TokenizedDocuments,
     VocabularyTable,
 )
+from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
+from albert_tf.text.vocabulary import VocabularyConfig, train_vocabulary
 
 LINES = "First one.\nSecond one.\n\n \t\nThird.\n"
 WANTED = [["First one.", "Second one."], ["Third."]]
@@ -560,43 +576,115 @@ MAX_SEQ, MAX_PREDICTIONS = 24, 5
 
 
 @pytest.fixture(scope="module")
-def make_masked(small_tokenizer):
-    """Returns `make(documents, masking, order) -> features of records`."""
+def tokenizers(small_tokenizer, documents, tmp_path_factory):
+    """A SentencePiece and a WordPiece vocabulary of the same text."""
+    path = train_vocabulary(
+        itertools.chain(*documents),
+        tmp_path_factory.mktemp("wordpiece") / "tiny",
+        VocabularyConfig(model_type="wordpiece", vocab_size=200),
+    )
+    wordpiece = AlbertTokenizer.from_file(path)
+    return {"sentencepiece": small_tokenizer, "wordpiece": wordpiece}
+
+
+@pytest.fixture(scope="module")
+def make_masked(tokenizers):
+    """Returns `make(documents, case) -> features of masked sequences`."""
 
     @functools.cache
-    def workers(masking, order):
+    def workers(case):
         config = PretrainingDataConfig(
-            input="-",
-            output="-",
-            tokenizer=small_tokenizer,
-            masking=masking,
-            sentence_order=order,
-            max_seq_length=MAX_SEQ,
-            max_predictions_per_seq=MAX_PREDICTIONS,
-            short_seq_prob=0.3,
-            heldout_fraction=0.5,
-            dupe_factor=2 if masking == "static" else 10,
+            **{
+                "input": "-",
+                "output": "-",
+                "tokenizer": tokenizers[case.vocabulary],
+                "masking": case.masking,
+                "sentence_order": case.order,
+                "max_seq_length": MAX_SEQ,
+                "max_predictions_per_seq": MAX_PREDICTIONS,
+                "short_seq_prob": 0.3,
+                "dupe_factor": 2 if case.masking == "static" else 10,
+                "pack": case.pack,
+                "masked_lm_prob": case.rate,
+            }
         )
-        mask = HeldoutMasker(config) if masking == "dynamic" else None
-        return BlockWorker(config, {"train": 1, "heldout": 1}), mask
+        return config, BlockWorker(config, {"train": 1, "heldout": 1})
 
-    def make(found, masking, order):
-        worker, mask = workers(masking, order)
+    def make(found, case):
+        config, worker = workers(case)
+        split = "train" if case.pack else "heldout"
+        block = worker(TextBlock(split, 0, found, 1))
         # Held-out text is masked by the same graph as batches of training.
-        block = worker(TextBlock("heldout", 0, found, 1))
-        if mask:
-            block = mask(block)
+        if case.masking == "dynamic" and not case.pack:
+            block = HeldoutMasker(config)(block)
         [(lengths, joined)] = block.shards
         ends = np.cumsum(lengths, dtype=int)
-        return [
-            parse_example(joined[end - length : end])
+        records = [
+            unframed(joined[end - length : end])
             for end, length in zip(ends, lengths, strict=True)
+        ]
+        if not case.pack or not records:
+            return list(map(parse_example, records))
+        batch = make_examples(
+            tf.io.parse_example(records, ROW_FEATURES),
+            ExampleSettings(
+                worker.table,
+                MAX_SEQ,
+                case.order,
+                config,
+                config.max_sequences_per_row,
+            ),
+            tf.constant([1, 2], tf.int64),
+        )
+        rows = {name: values.numpy() for name, values in batch.items()}
+        return [
+            sequence
+            for row in range(len(records))
+            for sequence in sequences_of({x: y[row] for x, y in rows.items()})
         ]
 
     return make
 
 
-def check_record(record, table, texts, order):
+def sequences_of(row):
+    """Yields the sequences of a packed row as records of their own."""
+
+    def padded(values, length):
+        return np.pad(values, (0, length - len(values)))
+
+    assert (row["masked_lm_weights"] > 0).sum() <= MAX_PREDICTIONS
+    for number in range(1, row["sequence_ids"].max() + 1):
+        columns = np.flatnonzero(row["sequence_ids"] == number)
+        start, end = columns[0], columns[-1] + 1
+        assert end - start == len(columns)
+        assert row["sequence_starts"][number - 1] == start
+        positions = row["masked_lm_positions"]
+        inside = (positions >= start) & (positions < end)
+        inside &= row["masked_lm_weights"] > 0
+        yield {
+            theirs: padded(row[ours][columns], MAX_SEQ)
+            for theirs, ours in (
+                ("input_ids", "input_word_ids"),
+                ("input_mask", "input_mask"),
+                ("segment_ids", "input_type_ids"),
+            )
+        } | {
+            "masked_lm_positions": padded(
+                positions[inside] - start, MAX_PREDICTIONS
+            ),
+            "masked_lm_ids": padded(
+                row["masked_lm_ids"][inside], MAX_PREDICTIONS
+            ),
+            "masked_lm_weights": padded(
+                row["masked_lm_weights"][inside], MAX_PREDICTIONS
+            ),
+            "next_sentence_labels": row["sentence_order_labels"][
+                number - 1 : number
+            ],
+        }
+
+
+def check_record(record, table, texts, case):
     """Checks one masked record; `texts` are the ids of each document."""
     length = int(record["input_mask"].sum())
     assert length <= MAX_SEQ == len(record["input_ids"])
@@ -604,7 +692,8 @@ def check_record(record, table, texts, order):
         MAX_SEQ - length
     )
     used = int((record["masked_lm_weights"] > 0).sum())
-    assert used <= MAX_PREDICTIONS
+    wanted = np.clip(round(length * case.rate), 1, MAX_PREDICTIONS)
+    assert used <= (wanted if case.rate else 0)
     positions = record["masked_lm_positions"]
     assert (np.diff(positions[:used]) > 0).all()  # sorted and unique
     for name in ("positions", "ids", "weights"):
@@ -635,7 +724,7 @@ def check_record(record, table, texts, order):
         assert second
         assert first != second
     assert record["next_sentence_labels"][0] in (
-        (0,) if order == "none" else (0, 1)
+        (0,) if case.order == "none" else (0, 1)
     )
     parts = [second]
     for is_sep, part in itertools.groupby(
@@ -658,18 +747,37 @@ def part_of(part, text):
     return any(text[i : i + width] == part for i in starts)
 
 
-@settings(deadline=None, derandomize=True, max_examples=12)
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """How records are made."""
+
+    masking: str
+    order: str
+    vocabulary: str = "sentencepiece"
+    rate: float = 0.15  # Phases of a run have their own.
+    pack: bool = False
+
+
+CASES = [
+    *(Case("static", order) for order in ("sop", "nsp", "none")),
+    *(Case("dynamic", order) for order in ("sop", "nsp", "none")),
+    *(Case("dynamic", order, pack=True) for order in ("sop", "nsp")),
+    *(Case(masking, "sop", "wordpiece") for masking in ("static", "dynamic")),
+    Case("dynamic", "sop", "wordpiece", pack=True),
+    *(Case(masking, "sop", rate=0.6) for masking in ("static", "dynamic")),
+    *(Case(masking, "sop", rate=0.0) for masking in ("static", "dynamic")),
+]
+
+
+@settings(deadline=None, derandomize=True, max_examples=8)
 @given(lines=st.lists(TEXTS | st.just(""), min_size=1, max_size=12))
 @example(lines=["ba"])
 @example(lines=["ba ba", "ba ba"])
 @example(lines=["selkamurelopindra" * 40, "ro nti"])
 @example(lines=["?" * 99, "!" * 99])
 @example(lines=[" ".join(SCRIPTS), "שפה لغة " * 9, "😀 👩‍👩‍👧‍👦" * 9])
-@pytest.mark.parametrize("order", ["sop", "nsp", "none"])
-@pytest.mark.parametrize("masking", ["static", "dynamic"])
-def test_masked_records_of_hostile_text(
-    small_tokenizer, make_masked, masking, order, lines
-):
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_masked_records_of_hostile_text(tokenizers, make_masked, case, lines):
     # Long sentences, and short ones, of which several go into a record.
     found = [
         [sentence for line in group for sentence in (line, *triples(line))]
@@ -678,10 +786,58 @@ def test_masked_records_of_hostile_text(
         )
         if not is_blank
     ]
-    table = VocabularyTable.from_tokenizer(small_tokenizer)
+    tokenizer = tokenizers[case.vocabulary]
+    table = VocabularyTable.from_tokenizer(tokenizer)
     texts = [
-        list(itertools.chain(*small_tokenizer.encode(document)))
-        for document in found
+        list(itertools.chain(*tokenizer.encode(document))) for document in found
     ]
-    for record in make_masked(found, masking, order):
-        check_record(record, table, texts, order)
+    for record in make_masked(found, case):
+        check_record(record, table, texts, case)
+
+
+@pytest.mark.parametrize("end", [b"", b"\n", b"\n\n"])
+def test_slices_of_a_file_have_each_line_once(tmp_path, end):
+    rng = np.random.default_rng(0)
+    lines = [b"x" * n for n in rng.integers(0, 60, 200)]
+    lines[50] = b"long " * (MAX_LINE_BYTES // 4)
+    (tmp_path / "a").write_bytes(b"\n".join(lines) + end)
+    expected = [text for _, _, text in read_lines(tmp_path / "a")]
+    size = (tmp_path / "a").stat().st_size
+    for number in (2, 9, 300):
+        cuts = np.sort(rng.integers(1, size, number))
+        found = [
+            text
+            for a, b in itertools.pairwise([0, *cuts.tolist(), size])
+            for _, _, text in read_lines(TextSlice(tmp_path / "a", a, b))
+        ]
+        assert found == expected
+    whole = [text for _, _, text in read_lines(tmp_path / "a", whole=True)]
+    parts = [
+        text
+        for a in range(0, size, 1000)
+        for _, _, text in read_lines(
+            TextSlice(tmp_path / "a", a, min(a + 1000, size)), whole=True
+        )
+    ]
+    assert parts == whole
+
+
+def test_blocks_of_large_text_are_sampled(tmp_path):
+    lines = [f"Line {i} of the text.\n" for i in range(200_000)]
+    (tmp_path / "a.txt").write_text("".join(lines))
+    with gzip.open(tmp_path / "b.gz", "wt") as file:
+        file.write("Packed.\n")
+    files = find_text_files(f"{tmp_path}/*")
+    assert sample_blocks(files, 5 << 20, seed=0) == files
+    seen = set()
+    for seed in range(8):
+        blocks = sample_blocks(files, 2 << 20, seed)
+        assert blocks == sample_blocks(files, 2 << 20, seed)
+        documents = read_corpus(blocks, TextConfig(input=f"{tmp_path}/*"))
+        found = [f"{x}\n" for x in itertools.chain(*documents)]
+        plain = [line for line in found if line != "Packed.\n"]
+        assert len(plain) == len(set(plain)) > 40_000
+        assert set(plain) <= set(lines)
+        assert 1 << 20 < len("".join(found)) < 3.1 * 2**20
+        seen.update(found)
+    assert seen == {*lines, "Packed.\n"}

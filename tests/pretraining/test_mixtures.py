@@ -1,6 +1,7 @@
 """Corpora that are mixed by weight, and hosts that read their own files."""
 
 import itertools
+import json
 
 import numpy as np
 import pytest
@@ -14,9 +15,12 @@ from albert_tf.pretraining import (
     records,
 )
 from albert_tf.pretraining.corpora import quotas_of
+from albert_tf.pretraining.evaluate import evaluate_pretraining
 from albert_tf.pretraining.mixture import parse_corpora, patterns_of
 from albert_tf.pretraining.records import open_records
+from albert_tf.pretraining.train import pretrain
 from albert_tf.training.input import HostShare, slices_of_host
+from albert_tf.training.logging import read_metrics
 
 SIZE = 12
 
@@ -304,3 +308,33 @@ def test_mixtures_that_are_not_made(make_mixture, corpus, tmp_path):
     (tmp_path / "mixture" / "notes").touch()
     with pytest.raises(InputError, match="holds notes, which is none of"):
         make_mixture(overwrite=True)
+
+
+def test_a_run_scores_and_names_each_corpus(
+    make_mixture, pretrain_config, tiny_model, tmp_path
+):
+    folder, made = make_mixture()
+    run, model = tmp_path / "run", tiny_model.replace(vocab_size=200)
+    settings = {"eval_steps": 2, "max_eval_steps": 0, "log_steps": 1}
+    result = pretrain(pretrain_config(folder, run, 2, model=model, **settings))
+    [line] = [x for x in read_metrics(run) if x["split"] == "eval"]
+    values = line["values"]
+    assert values == {x: result.evaluation[x] for x in values}
+    for name in ("loss", "mlm_accuracy", "sop_accuracy"):
+        parts = [values[f"{name}/{corpus}"] for corpus in ("wiki", "books")]
+        assert min(parts) <= values[name] <= max(parts)
+    # As if each was alone.
+    for corpus in ("wiki", "books"):
+        scores = evaluate_pretraining(run, folder / corpus)
+        for name in ("loss", "mlm_accuracy"):
+            expected = pytest.approx(scores[name], rel=1e-5)
+            assert values[f"{name}/{corpus}"] == expected
+    scores = evaluate_pretraining(run, folder)
+    assert scores["loss/books"] == pytest.approx(values["loss/books"], rel=1e-5)
+    manifest = json.loads((run / "data_manifest.json").read_text())
+    assert manifest["corpora"] == [
+        {key: value for key, value in part.items() if key != "files"}
+        for part in made["corpora"]
+    ]
+    assert manifest["splits"] == {}
+    assert "inputs" not in manifest

@@ -81,6 +81,18 @@ def test_examples_are_documents(file_format):
     assert sorted(more) == sorted(documents)[:3]
 
 
+def test_folder_of_data_sets(data_sets, monkeypatch, tmp_path):
+    import tensorflow_datasets as tfds
+
+    expected = find_text_files("tfds:toy/tfrecord")
+    monkeypatch.setattr(tfds.core.constants, "DATA_DIR", str(tmp_path))
+    assert find_text_files("tfds:toy/tfrecord", str(data_sets)) == expected
+    with pytest.raises(InputError, match="name its folder with data_dir"):
+        find_text_files("tfds:toy/tfrecord")
+    with pytest.raises(InputError, match="data_dir='x' must be left out"):
+        TextConfig(input="a.txt", data_dir="x")
+
+
 def test_other_fields():
     documents, counts = documents_of(
         "tfds:toy/tfrecord", text_field="body", encoding_errors="replace"
@@ -97,7 +109,7 @@ def test_other_fields():
     ("name", "settings", "message"),
     [
         ("toy/tfrecord#x", {}, "no example in the split .x."),
-        ("nothing", {}, "could not be loaded.*not found.*TFDS_DATA_DIR"),
+        ("nothing", {}, "could not be loaded.*not found.*with data_dir"),
         ("imdb_reviews", {}, "could not be loaded by TensorFlow Datasets"),
         ("", {}, "could not be loaded"),
         (
@@ -132,7 +144,7 @@ def test_damaged_files_are_named(data_sets, tmp_path):
         documents_of(str(tmp_path / path.name))
 
 
-def test_commands(tmp_path, small_tokenizer, create):
+def test_commands(data_sets, tmp_path, small_tokenizer, create):
     _, manifest = create(input="tfds:toy/tfrecord", num_shards=1)
     assert [x["name"] for x in manifest["inputs"]] == [
         f"toy-train.tfrecord-0000{i}-of-00003" for i in range(3)
@@ -141,6 +153,7 @@ def test_commands(tmp_path, small_tokenizer, create):
     command = [
         "train-vocab",
         "--input=tfds:toy/tfrecord",
+        f"--data_dir={data_sets}",
         f"--output={tmp_path}/vocab",
         "--model_type=wordpiece",
         "--vocab_size=50",

@@ -1,3 +1,4 @@
+import collections
 import dataclasses
 import subprocess
 import sys
@@ -8,7 +9,11 @@ import sentencepiece
 from albert_tf.errors import InputError
 from albert_tf.text.normalizer import Normalizer
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
-from albert_tf.text.vocabulary import VocabularyConfig, train_vocabulary
+from albert_tf.text.vocabulary import (
+    VocabularyConfig,
+    sample_by_weight,
+    train_vocabulary,
+)
 
 
 @pytest.fixture(scope="module")
@@ -246,3 +251,31 @@ def test_is_quiet(tmp_path):
         [sys.executable, "-c", program], capture_output=True, text=True
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    ("most", "expected"),
+    [
+        (100, {"a": 70, "b": 30}),
+        (10_000, {"a": 700, "b": 300}),  # all of b, and its share of a
+        (1, {"a": 1, "b": 1}),
+    ],
+)
+def test_corpora_are_sampled_by_weight(most, expected):
+    def corpora():
+        return {
+            "a": (0.7, (f"a {i}" for i in range(2000))),
+            "b": (0.3, (f"b {i}" for i in range(300))),
+        }
+
+    config = VocabularyConfig(max_sentences=most)
+    sample = sample_by_weight(corpora(), config)
+    assert len(set(sample)) == len(sample)
+    counts = collections.Counter(text[0] for text in sample)
+    assert counts == expected
+    assert sample == sample_by_weight(corpora(), config)
+    assert sample != sample_by_weight(
+        corpora(), dataclasses.replace(config, seed=1)
+    )
+    with pytest.raises(InputError, match="corpus b: no sentence"):
+        sample_by_weight({"a": (0.5, "x"), "b": (0.5, " ")}, config)
