@@ -343,8 +343,7 @@ def _overlap(output: Path, path: Path) -> bool:
     if os.path.samefile(output, path):
         return True
     if os.path.isdir(output):
-        parents = pathlib.Path(path).resolve().parents
-        return pathlib.Path(output).resolve() in parents
+        return real_path(output) in real_path(path).parents
     if not os.path.isdir(path):
         return False
     # By inode: one of the files may be a hard link.

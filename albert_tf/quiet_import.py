@@ -17,6 +17,8 @@ _CHATTER = re.compile(
     rb"[IW]\d{4} [\d:. ]+\S+:\d+\]|WARNING: All log messages before absl::"
     rb"|To enable the following instructions:"
     rb"|\d{4}-\d\d-\d\d [\d:.]+: [IW] \S+:\d+\]"
+    # TensorFlow 2.19 calls this an error, where there is no GPU either.
+    rb"|E\d{4} [\d:. ]+\S+:\d+\] Unable to register cu\w+ factory"
 )
 
 

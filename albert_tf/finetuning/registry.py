@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import os
-import pathlib
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from albert_tf.errors import InputError
+from albert_tf.files import real_path
 from albert_tf.finetuning.multiple_choice.task import MultipleChoice
 from albert_tf.finetuning.question_answering.task import QuestionAnswering
 from albert_tf.finetuning.task_config import TaskConfig, check_task_settings
@@ -68,7 +68,7 @@ def load_task_module(path: str | os.PathLike[str]) -> str:
       InputError: the file does not exist, cannot be imported or registers no
         task type.
     """
-    file = pathlib.Path(path).resolve()
+    file = real_path(path)
     if str(file) in _TASK_MODULES.values():
         return str(file)
     if not file.is_file():

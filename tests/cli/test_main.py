@@ -226,6 +226,10 @@ def test_other_output_is_passed_on(monkeypatch, capfd):
     with quiet_by_default():
         assert os.environ["TF_CPP_MIN_LOG_LEVEL"] == "3"
         os.write(2, b"I0000 00:00:17.9 7 port.cc:153] oneDNN is on\n")
+        os.write(
+            2, b"E0000 00:00:17.9 7 x.cc:1] Unable to register cuDNN factory"
+        )
+        os.write(2, b": Attempting to\n")
         print("a warning", file=sys.stderr)
     assert capfd.readouterr().err == "a warning\n"
     monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "0")

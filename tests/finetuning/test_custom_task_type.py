@@ -141,6 +141,13 @@ def test_modules_that_cannot_be_used(content, message, own_registry, tmp_path):
         load_task_module(path)
 
 
+def test_a_link_to_itself_is_no_module(own_registry, tmp_path):
+    path = tmp_path / "types.py"
+    path.symlink_to("types.py")
+    with pytest.raises(InputError, match="no such file"):
+        load_task_module(path)
+
+
 def test_names_are_taken_once(own_registry):
     known = registry._TASK_TYPES["regression"]
     assert register_task_type(known) is known
