@@ -46,6 +46,9 @@ if TYPE_CHECKING:
     from albert_tf.interop.tokenizers import load_tokenizer as load_tokenizer
     from albert_tf.models.encoder import AlbertEncoder as AlbertEncoder
     from albert_tf.models.pretrainer import AlbertPretrainer as AlbertPretrainer
+    from albert_tf.pipelines import FillMask as FillMask
+    from albert_tf.pipelines import SentenceEmbedder as SentenceEmbedder
+    from albert_tf.pipelines import SentenceOrder as SentenceOrder
     from albert_tf.pretraining.config import PretrainConfig as PretrainConfig
     from albert_tf.pretraining.create_data import (
         create_pretraining_data as create_pretraining_data,
@@ -81,12 +84,15 @@ _MODULES = {
     "AlbertTokenClassifier": "finetuning.token_classification.model",
     "AlbertTokenizer": "interop.tokenizers",
     "ExportConfig": "export.config",
+    "FillMask": "pipelines",
     "FinetuneConfig": "finetuning.config",
     "HubLayer": "export.hub_layer",
     "InputError": "errors",
     "Predictor": "finetuning.predictor",
     "PretrainConfig": "pretraining.config",
     "PretrainingDataConfig": "pretraining.data_config",
+    "SentenceEmbedder": "pipelines",
+    "SentenceOrder": "pipelines",
     "TaskConfig": "finetuning.task_config",
     "TaskFiles": "finetuning.data",
     "TaskType": "finetuning.task_type",
@@ -117,12 +123,15 @@ __all__ = [
     "AlbertTokenClassifier",
     "AlbertTokenizer",
     "ExportConfig",
+    "FillMask",
     "FinetuneConfig",
     "HubLayer",
     "InputError",
     "Predictor",
     "PretrainConfig",
     "PretrainingDataConfig",
+    "SentenceEmbedder",
+    "SentenceOrder",
     "TaskConfig",
     "TaskFiles",
     "TaskType",

@@ -26,7 +26,7 @@ from albert_tf.quiet_import import import_tensorflow
 # when they need it.
 _LIGHT = (
     *("train-vocab", "create-data", "analyze", "finetune", "predict"),
-    "completion",
+    *("completion", "fill-mask", "embed", "sentence-order"),
 )
 
 _BAD_INPUT, _FAILED = 2, 1

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from albert_tf.cli.flags import CommandFlags, require_flags
 from albert_tf.cli.task_flags import SourceFlags, column
+from albert_tf.cli.text_lines import STDIN, standard_input_lines
 from albert_tf.errors import InputError
 from albert_tf.files import (
     check_not_input,
@@ -134,8 +135,6 @@ class PredictFlags(SourceFlags):
 
 CONFIGS = (PredictFlags,)
 
-_STDIN = "/dev/stdin"
-
 
 def main(flags: CommandFlags) -> None:
     """Predicts what the flags name."""
@@ -194,8 +193,8 @@ def _check_flags(given: PredictFlags) -> None:
 def _inputs(given: PredictFlags, models: Sequence[str]) -> list[str]:
     """Returns the files and folders that are read."""
     inputs = [*models, *(x for x in (given.input, given.data) if x is not None)]
-    if given.input is None and not given.texts and os.path.exists(_STDIN):
-        inputs.append(_STDIN)
+    if given.input is None and not given.texts and os.path.exists(STDIN):
+        inputs.append(STDIN)
     return inputs
 
 
@@ -236,19 +235,9 @@ def _examples(
         return data.read_examples(
             task_type, given.input, bad=bad, labelled=given.score
         )
-    return data.examples_from_lines(task_type, _input_lines(), "standard input")
-
-
-def _input_lines() -> Iterator[str]:
-    """Yields the lines of standard input as they come."""
-    for number, line in enumerate(sys.stdin.buffer, 1):
-        try:
-            yield line.decode("utf-8-sig" if number == 1 else "utf-8")
-        except UnicodeDecodeError as error:
-            raise InputError(
-                f"standard input:{number}: byte {error.start + 1} of the line "
-                "is not UTF-8; convert it, e.g. with iconv"
-            ) from None
+    return data.examples_from_lines(
+        task_type, standard_input_lines(), "standard input"
+    )
 
 
 def _predict(

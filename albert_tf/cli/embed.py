@@ -1,0 +1,79 @@
+"""Turn texts into vectors, or compare two, with a pretrained model.
+
+Reads --text, --input or lines of standard input. Vectors go to --output: a
+NumPy array `[texts, hidden]` in float32 if its name ends with .npy, otherwise,
+and without --output, a JSON list a line. With --text and --pair, the cosine of
+the two is printed.
+
+Examples:
+  albert embed --model=run --input=texts.txt --output=vectors.npy
+  albert embed --model=run --text="A good story." --pair="A tale well told."
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+from typing import Literal
+
+import numpy as np
+
+from albert_tf.cli.flags import CommandFlags, require_flags
+from albert_tf.cli.text_lines import TextLinesFlags, texts_of, write_lines
+from albert_tf.files import write_atomically
+from albert_tf.quiet_import import import_tensorflow
+from albert_tf.settings import setting
+from albert_tf.training.config import Precision
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EmbedFlags(TextLinesFlags):
+    """Texts, and how they become vectors."""
+
+    pair: str | None = setting(None, "A text to compare with --text.")
+    pooling: Literal["mean", "cls", "pooler"] = setting(
+        "mean",
+        "mean: of the last layer over all tokens. cls: the last layer's first "
+        "token. pooler: the pooled output.",
+    )
+    normalize: bool = setting(True, "Scale vectors to length 1.")
+    precision: Precision = setting(
+        "float32", "Precision of the computation; vectors are float32."
+    )
+
+
+CONFIGS = (EmbedFlags,)
+
+
+def main(flags: CommandFlags) -> None:
+    """Writes the vectors of texts, or prints the cosine of two."""
+    given = flags.build(EmbedFlags)
+    require_flags({"pair": ["text"]}, given)
+    texts = texts_of(given)
+    import_tensorflow()
+    from albert_tf.pipelines import SentenceEmbedder
+
+    embed = SentenceEmbedder(
+        given.model,
+        pooling=given.pooling,
+        normalize=given.normalize,
+        batch_size=given.eval_batch_size,
+        dtype=given.precision,
+    )
+    if given.text is not None and given.pair is not None:
+        cosine = embed.similarity([given.text], [given.pair])[0, 0]
+        write_lines([f"{cosine:.4f}"], given.output)
+    elif given.output is not None and given.output.endswith(".npy"):
+        file = io.BytesIO()
+        np.save(file, embed(texts))
+        write_atomically(given.output, file.getvalue())
+    else:
+        write_lines(
+            (
+                json.dumps([round(x, 6) for x in vector.tolist()])
+                for chunk in embed.chunks(texts)
+                for vector in chunk
+            ),
+            given.output,
+        )

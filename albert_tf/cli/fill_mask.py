@@ -1,0 +1,69 @@
+r"""Fill in the masked words of texts, with a pretrained model.
+
+Reads --text, --input or lines of standard input, each with [MASK] in it. The
+results are a table, or JSON lines if --output ends with .jsonl.
+
+Examples:
+  albert fill-mask --model=run --text="The [MASK] share their weights."
+  albert fill-mask --model=albert/albert-base-v2 --input=texts.txt --top_k=1 \
+      --output=words.jsonl
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from albert_tf.cli.flags import CommandFlags
+from albert_tf.cli.text_lines import TextLinesFlags, texts_of, write_lines
+from albert_tf.quiet_import import import_tensorflow
+from albert_tf.settings import setting
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FillMaskFlags(TextLinesFlags):
+    """What to fill in, and how many words to show."""
+
+    top_k: int = setting(
+        5, "Words of each mask, the most probable ones.", bounds="[1, 10000000]"
+    )
+
+
+CONFIGS = (FillMaskFlags,)
+
+
+def main(flags: CommandFlags) -> None:
+    """Prints the most probable words of each mask."""
+    given = flags.build(FillMaskFlags)
+    texts = texts_of(given)
+    import_tensorflow()
+    from albert_tf.pipelines import FillMask, chunks_of
+
+    fill = FillMask(given.model, batch_size=given.eval_batch_size)
+    as_json = (given.output or "").endswith(".jsonl")
+
+    def lines() -> Iterator[str]:
+        number = 0
+        for chunk in chunks_of(text for text in texts if text.strip()):
+            for filled in fill(chunk, top_k=given.top_k):
+                masks = filled if isinstance(filled[0], list) else [filled]
+                if as_json:
+                    yield json.dumps(masks, ensure_ascii=False)
+                else:
+                    if not number:
+                        yield "text\tmask\tscore\ttoken\tsequence"
+                    yield from _rows(number, masks)
+                number += 1
+
+    write_lines(lines(), given.output)
+
+
+def _rows(number: int, masks: list[list[dict[str, Any]]]) -> Iterator[str]:
+    for mask, fills in enumerate(masks):
+        for fill in fills:
+            yield (
+                f"{number}\t{mask}\t{fill['score']:.4f}\t"
+                f"{fill['token_str']}\t{fill['sequence']}"
+            )

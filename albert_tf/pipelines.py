@@ -1,0 +1,386 @@
+"""Ready-made uses of pretrained models, from strings to values."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.finetuning.features import Features, FeaturesBuilder
+from albert_tf.finetuning.predictor import BatchPredictor
+from albert_tf.models.base import AlbertModel
+from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.text.base_tokenizer import Tokenizer
+from albert_tf.training.distribution import strategy_of_this_machine
+
+# How tokens become the vector of a text; see `SentenceEmbedder`.
+Pooling = Literal["mean", "cls", "pooler"]
+
+# Texts that are tokenized, sorted by length and computed at a time.
+_CHUNK = 2048
+
+
+class FillMask:
+    """Fills in the masked words of texts, with a pretrained MLM head.
+
+    For example:
+
+        fill = albert_tf.FillMask("albert/albert-base-v2")
+        fill("The capital of France is [MASK].")[0]["token_str"]
+
+    Args:
+      model: a checkpoint, see `AlbertPretrainer.from_pretrained`.
+      batch_size: texts of a batch.
+
+    Raises:
+      InputError: the checkpoint cannot be opened, or has no MLM head or no
+        tokenizer.
+    """
+
+    def __init__(self, model: str | os.PathLike[str], *, batch_size: int = 32):
+        self._model = _load(AlbertPretrainer, model, sop_head=False)
+        self._tokenizer = _tokenizer_of(self._model, model).with_settings(
+            match_special_tokens=True
+        )
+        self._batch_size = batch_size
+        self._max_length = _max_length(self._model.config)
+        self._predictors: dict[int, BatchPredictor] = {}
+
+    def __call__(
+        self, texts: str | Sequence[str], *, top_k: int = 5
+    ) -> list[Any]:
+        """Returns the most probable tokens of each `[MASK]`.
+
+        Args:
+          texts: one text, or several, each with at least one `[MASK]`.
+          top_k: how many tokens of each mask.
+
+        Returns:
+          For one text with one mask, what Hugging Face's `fill-mask` returns: a
+          list of dicts, the most probable first, with `score` (a probability),
+          `token` (the id), `token_str` (its piece without the word mark) and
+          `sequence` (the text with the token filled in). With several masks,
+          such a list for each, whose sequences keep the other masks. For
+          several texts, a list of these.
+
+        Raises:
+          InputError: a text has no `[MASK]` within the model's length, or
+            `top_k` is not in [1, vocabulary size].
+        """
+        vocab_size = self._model.config.vocab_size
+        if not 1 <= top_k <= vocab_size:
+            raise InputError(f"top_k={top_k} must be in [1, {vocab_size}]")
+        predict = self._predictor(top_k)
+        results = []
+        for chunk in chunks_of(_as_list(texts, "texts")):
+            features = self._features(chunk, first=len(results))
+            for example, outputs in enumerate(predict(features)):
+                start, end = features.starts[example : example + 2]
+                ids = features.ids[start:end].tolist()
+                fills = [
+                    self._fills(ids, position, scores, tokens)
+                    for position, scores, tokens in zip(
+                        features.columns["masked_lm_positions"][example],
+                        outputs["scores"],
+                        outputs["tokens"],
+                        strict=True,
+                    )
+                    if position  # Position 0 is [CLS], and fills up the row.
+                ]
+                results.append(fills[0] if len(fills) == 1 else fills)
+        return results[0] if isinstance(texts, str) else results
+
+    def _predictor(self, top_k: int) -> BatchPredictor:
+        """Returns what is traced once for each `top_k`."""
+        if top_k not in self._predictors:
+            self._predictors[top_k] = BatchPredictor(
+                strategy_of_this_machine(),
+                self._model,
+                functools.partial(_top_tokens, top_k=top_k),
+                batch_size=self._batch_size,
+            )
+        return self._predictors[top_k]
+
+    def _features(self, texts: Sequence[str], first: int) -> Features:
+        builder = FeaturesBuilder(pad_id=self._tokenizer.pad_id)
+        positions = []
+        for number, (ids, types) in enumerate(
+            _sequences(self._tokenizer, texts, None, self._max_length), first
+        ):
+            builder.append(ids, types)
+            found = np.flatnonzero(ids == self._tokenizer.mask_id)
+            if not len(found):
+                raise InputError(
+                    f"text {number + 1} has no [MASK] within the first "
+                    f"{self._max_length} tokens; write [MASK] for the word to "
+                    "fill in"
+                )
+            positions.append(found)
+        columns = np.zeros((len(texts), max(map(len, positions))), np.int64)
+        for row, found in zip(columns, positions, strict=True):
+            row[: len(found)] = found
+        return builder.build(masked_lm_positions=columns)
+
+    def _fills(
+        self,
+        ids: list[int],
+        position: int,
+        scores: np.ndarray,
+        tokens: np.ndarray,
+    ) -> list[dict[str, Any]]:
+        fills = []
+        for score, token in zip(scores.tolist(), tokens.tolist(), strict=True):
+            filled = [*ids[1:position], token, *ids[position + 1 : -1]]
+            fills.append(
+                {
+                    "score": score,
+                    "token": token,
+                    "token_str": self._tokenizer.decode([token]),
+                    "sequence": self._tokenizer.decode(filled),
+                }
+            )
+        return fills
+
+
+class SentenceOrder:
+    """Tells whether two passages stand in their order (paper, section 3.1).
+
+    For example:
+
+        order = albert_tf.SentenceOrder("run")
+        order([("He fell asleep.", "Then he dreamed.")])
+
+    Args:
+      model: a checkpoint with a sentence-order head, see
+        `AlbertPretrainer.from_pretrained`.
+      batch_size: pairs of a batch.
+
+    Raises:
+      InputError: the checkpoint cannot be opened, or has no sentence-order head
+        or no tokenizer.
+    """
+
+    def __init__(self, model: str | os.PathLike[str], *, batch_size: int = 32):
+        self._model = _load(AlbertPretrainer, model)
+        self._tokenizer = _tokenizer_of(self._model, model)
+        self._max_length = _max_length(self._model.config)
+        self._predict = BatchPredictor(
+            strategy_of_this_machine(),
+            self._model,
+            _order_of_pairs,
+            batch_size=batch_size,
+        )
+
+    def __call__(self, pairs: Iterable[tuple[str, str]]) -> np.ndarray:
+        """Returns the probability that each pair is swapped.
+
+        Args:
+          pairs: two passages each. Long ones are truncated together to the
+            model's length.
+
+        Returns:
+          float32 `[pairs]`; near 0 for pairs in order, near 1 for swapped ones.
+        """
+        found = []
+        for chunk in chunks_of(pairs):
+            firsts = [first for first, _ in chunk]
+            seconds = [second for _, second in chunk]
+            builder = FeaturesBuilder(pad_id=self._tokenizer.pad_id)
+            for ids, types in _sequences(
+                self._tokenizer, firsts, seconds, self._max_length
+            ):
+                builder.append(ids, types)
+            positions = np.zeros((len(chunk), 0), np.int64)
+            features = builder.build(masked_lm_positions=positions)
+            found += [x["swapped"] for x in self._predict(features)]
+        return np.array(found, np.float32)
+
+
+class SentenceEmbedder:
+    """Turns texts into vectors.
+
+    For example:
+
+        embed = albert_tf.SentenceEmbedder("albert/albert-base-v2")
+        embed(["A good story.", "A tale well told."])
+        embed.similarity(["A good story."], ["A tale well told."])
+
+    Args:
+      model: a checkpoint, see `AlbertEncoder.from_pretrained`.
+      pooling: "mean": the mean over the tokens of the last layer, the better
+        one for a model that was not fine-tuned; "cls": the state of `[CLS]`;
+        "pooler": the pooled output, trained to tell the order of sentences.
+      normalize: whether vectors have length 1.
+      batch_size: texts of a batch.
+      dtype: precision, such as "mixed_bfloat16"; vectors are float32.
+
+    Raises:
+      InputError: the checkpoint cannot be opened, or has no tokenizer or not
+        the pooler that is asked for.
+    """
+
+    def __init__(
+        self,
+        model: str | os.PathLike[str],
+        *,
+        pooling: Pooling = "mean",
+        normalize: bool = True,
+        batch_size: int = 32,
+        dtype: str | None = None,
+    ):
+        if pooling not in ("mean", "cls", "pooler"):
+            raise InputError(
+                f"pooling={pooling!r} must be 'mean', 'cls' or 'pooler'"
+            )
+        arguments = {} if pooling == "pooler" else {"pooler": False}
+        self._model = _load(AlbertEncoder, model, dtype=dtype, **arguments)
+        if pooling == "pooler" and self._model.pooler is None:
+            raise InputError(
+                f"{os.fspath(model)} has no pooler; use pooling='mean'"
+            )
+        self._tokenizer = _tokenizer_of(self._model, model)
+        self._max_length = _max_length(self._model.config)
+        self._predict = BatchPredictor(
+            strategy_of_this_machine(),
+            self._model,
+            functools.partial(_vectors, pooling=pooling, normalize=normalize),
+            batch_size=batch_size,
+        )
+
+    def __call__(self, texts: str | Iterable[str]) -> np.ndarray:
+        """Returns the vectors of texts, float32 `[texts, hidden]`.
+
+        Args:
+          texts: any number; one text gives `[hidden]`. What a text has beyond
+            the model's length is not read.
+        """
+        if isinstance(texts, str):
+            return self([texts])[0]
+        vectors = [vector for chunk in self.chunks(texts) for vector in chunk]
+        size = self._model.config.hidden_size
+        return np.reshape(np.array(vectors, np.float32), (-1, size))
+
+    def chunks(self, texts: Iterable[str]) -> Iterator[np.ndarray]:
+        """Yields the vectors of 2,048 texts at a time, in constant memory."""
+        for chunk in chunks_of(texts):
+            builder = FeaturesBuilder(pad_id=self._tokenizer.pad_id)
+            for ids, types in _sequences(
+                self._tokenizer, chunk, None, self._max_length
+            ):
+                builder.append(ids, types)
+            found = self._predict(builder.build())
+            yield np.stack([outputs["vector"] for outputs in found])
+
+    def similarity(
+        self, texts: Sequence[str], others: Sequence[str]
+    ) -> np.ndarray:
+        """Returns the cosines of texts with others, `[texts, others]`."""
+        first, second = (
+            self(_as_list(x, name))
+            for name, x in (("texts", texts), ("others", others))
+        )
+        lengths = np.linalg.norm(first, axis=1)[:, None] * np.linalg.norm(
+            second, axis=1
+        )
+        return first @ second.T / lengths
+
+
+def _top_tokens(
+    model: AlbertPretrainer, batch: Mapping[str, tf.Tensor], *, top_k: int
+) -> dict[str, tf.Tensor]:
+    logits = model(batch)["mlm_logits"]
+    scores, tokens = tf.math.top_k(tf.nn.softmax(logits), top_k)
+    return {"scores": scores, "tokens": tokens}
+
+
+def _order_of_pairs(
+    model: AlbertPretrainer, batch: Mapping[str, tf.Tensor]
+) -> dict[str, tf.Tensor]:
+    logits = model(batch)["sop_logits"]
+    return {"swapped": tf.nn.softmax(logits)[:, 1]}
+
+
+def _vectors(
+    model: AlbertEncoder,
+    batch: Mapping[str, tf.Tensor],
+    *,
+    pooling: Pooling,
+    normalize: bool,
+) -> dict[str, tf.Tensor]:
+    if pooling == "pooler":
+        vectors = model.pooled_output(batch)
+    elif pooling == "cls":
+        first = tf.zeros([tf.shape(batch["input_mask"])[0], 1], tf.int32)
+        vectors = model.states_at(batch, first)[:, 0]
+    else:
+        states = tf.cast(model(batch)["sequence_output"], tf.float32)
+        mask = tf.cast(batch["input_mask"], tf.float32)[:, :, None]
+        vectors = tf.reduce_sum(states * mask, 1) / tf.reduce_sum(mask, 1)
+    vectors = tf.cast(vectors, tf.float32)
+    if normalize:
+        vectors = tf.math.l2_normalize(vectors, -1)
+    return {"vector": vectors}
+
+
+def _load(model_class: type[AlbertModel], path: Any, **arguments: Any) -> Any:
+    """Returns the model of a checkpoint, which computes rows without padding.
+
+    Raises:
+      InputError: see `AlbertModel.from_pretrained`.
+    """
+    with strategy_of_this_machine().scope():
+        return model_class.from_pretrained(path, packed=True, **arguments)
+
+
+def _tokenizer_of(model: AlbertModel, path: Any) -> Tokenizer:
+    if model.tokenizer is None:
+        raise InputError(
+            f"{os.fspath(path)} has no tokenizer; put its spiece.model or "
+            "vocab.txt beside the weights"
+        )
+    return model.tokenizer
+
+
+def _max_length(config: AlbertConfig) -> int:
+    """Returns the longest sequence that the model has seen in training."""
+    return config.trained_positions or config.max_position_embeddings
+
+
+def _sequences(
+    tokenizer: Tokenizer,
+    firsts: Sequence[str],
+    seconds: Sequence[str] | None,
+    max_length: int,
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yields the token ids and the segment ids of each text, or pair."""
+    inputs = tokenizer(firsts, seconds, max_length=max_length)
+    lengths = inputs["input_mask"].sum(axis=1)
+    for ids, types, length in zip(
+        inputs["input_word_ids"], inputs["input_type_ids"], lengths, strict=True
+    ):
+        yield ids[:length], types[:length]
+
+
+def _as_list(texts: str | Sequence[str], name: str) -> list[str]:
+    texts = [texts] if isinstance(texts, str) else list(texts)
+    for number, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise InputError(
+                f"{name}[{number}] must be a text, not {type(text).__name__}"
+            )
+    return texts
+
+
+def chunks_of(items: Iterable[Any]) -> Iterator[list[Any]]:
+    """Yields lists of at most 2,048 items."""
+    items = iter(items)
+    while chunk := list(itertools.islice(items, _CHUNK)):
+        yield chunk

@@ -1,0 +1,187 @@
+import keras
+import numpy as np
+import pytest
+
+import albert_tf
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.pretrainer import AlbertPretrainer
+
+TEXTS = [
+    "The value of the expression is returned.",
+    "A module is imported once.",
+    "",
+    "Every object has an identity, a type and a value; an object's identity "
+    "never changes once it has been created.",
+]
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tokenizer, tmp_path_factory):
+    """A folder with an untrained model that is far from zero."""
+    folder = tmp_path_factory.mktemp("pipelines") / "model"
+    config = AlbertConfig(
+        vocab_size=tokenizer.vocab_size,
+        embedding_size=16,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=48,
+        initializer_range=0.2,
+    )
+    keras.utils.set_random_seed(3)
+    AlbertPretrainer(config).save_pretrained(folder, tokenizer)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def fill(checkpoint):
+    return albert_tf.FillMask(checkpoint, batch_size=2)
+
+
+@pytest.fixture(scope="module")
+def embed(checkpoint):
+    return albert_tf.SentenceEmbedder(checkpoint, batch_size=2)
+
+
+def test_masks_are_filled_with_the_most_probable_tokens(checkpoint, fill):
+    text = "The [MASK] is imported once."
+    fills = fill(text, top_k=3)
+    model = AlbertPretrainer.from_pretrained(checkpoint)
+    tokenizer = model.tokenizer.with_settings(match_special_tokens=True)
+    inputs = tokenizer([text])
+    (position,) = np.flatnonzero(
+        inputs["input_word_ids"][0] == tokenizer.mask_id
+    )
+    logits = model({**inputs, "masked_lm_positions": np.array([[position]])})
+    scores = keras.ops.softmax(logits["mlm_logits"][0, 0]).numpy()
+    best = np.argsort(-scores)[:3]
+    assert [x["token"] for x in fills] == best.tolist()
+    # Rows without padding are summed in another order.
+    np.testing.assert_allclose(
+        [x["score"] for x in fills], scores[best], rtol=1e-4
+    )
+    inputs["input_word_ids"][0, position] = best[0]
+    ids = inputs["input_word_ids"][0, 1:-1]
+    assert fills[0]["sequence"] == tokenizer.decode(ids)
+    assert fills[0]["token_str"] == tokenizer.decode([best[0]])
+
+
+def test_several_masks_and_texts(fill):
+    one, two = "A [MASK] is one.", "The [MASK] of a [MASK] is here."
+    filled = fill([one, two], top_k=2)
+    assert [len(x) for x in filled[1]] == [2, 2]
+    for mine, alone in zip(filled[0], fill(one, top_k=2), strict=True):
+        assert mine["token"] == alone["token"]
+        np.testing.assert_allclose(mine["score"], alone["score"], rtol=1e-4)
+    assert fill([]) == []
+
+
+@pytest.mark.parametrize(
+    ("texts", "top_k", "message"),
+    [
+        (["A [MASK].", "nothing"], 5, r"text 2 has no \[MASK\]"),
+        (["long " * 60 + "[MASK]"], 5, "within the first 48 tokens"),
+        (["A [MASK]."], 0, r"top_k=0 must be in \[1, 600\]"),
+        ([3], 1, r"texts\[0\] must be a text, not int"),
+    ],
+)
+def test_what_cannot_be_filled(fill, texts, top_k, message):
+    with pytest.raises(InputError, match=message):
+        fill(texts, top_k=top_k)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls", "pooler"])
+def test_vectors_are_those_of_each_text_alone(checkpoint, pooling):
+    embed = albert_tf.SentenceEmbedder(
+        checkpoint, pooling=pooling, normalize=False, batch_size=3
+    )
+    encoder = AlbertEncoder.from_pretrained(checkpoint)
+    expected = []
+    for text in TEXTS:
+        outputs = encoder(encoder.tokenizer([text], max_length=48))
+        states = outputs["sequence_output"][0].numpy()
+        expected.append(
+            {
+                "mean": states.mean(0),
+                "cls": states[0],
+                "pooler": outputs["pooled_output"][0].numpy(),
+            }[pooling]
+        )
+    vectors = embed(TEXTS)
+    assert vectors.dtype == np.float32
+    np.testing.assert_allclose(vectors, expected, atol=2e-5)
+    np.testing.assert_allclose(embed(TEXTS[0]), expected[0], atol=2e-5)
+
+
+def test_vectors_have_length_one(embed):
+    vectors = embed(iter(TEXTS))
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-5)
+    similarity = embed.similarity(TEXTS[:2], TEXTS)
+    assert similarity.shape == (2, 4)
+    np.testing.assert_allclose(np.diag(similarity), 1, rtol=1e-5)
+    np.testing.assert_allclose(similarity, vectors[:2] @ vectors.T, atol=1e-5)
+    assert embed([]).shape == (0, 32)
+
+
+def test_chunks_of_any_number_of_texts(embed, monkeypatch):
+    monkeypatch.setattr("albert_tf.pipelines._CHUNK", 3)
+    chunks = list(embed.chunks(f"text {i}" for i in range(7)))
+    assert [len(x) for x in chunks] == [3, 3, 1]
+    np.testing.assert_allclose(
+        np.concatenate(chunks),
+        embed([f"text {i}" for i in range(7)]),
+        atol=1e-5,
+    )
+
+
+def test_probability_that_pairs_are_swapped(checkpoint):
+    order = albert_tf.SentenceOrder(checkpoint, batch_size=2)
+    pairs = [(TEXTS[0], TEXTS[1]), (TEXTS[3], TEXTS[0]), ("a", "b")]
+    swapped = order(pairs)
+    model = AlbertPretrainer.from_pretrained(checkpoint)
+    for (first, second), probability in zip(pairs, swapped, strict=True):
+        inputs = model.tokenizer([first], [second], max_length=48)
+        logits = model({**inputs, "masked_lm_positions": np.array([[0]])})[
+            "sop_logits"
+        ]
+        expected = keras.ops.softmax(logits)[0, 1]
+        np.testing.assert_allclose(probability, expected, atol=1e-5)
+    assert order([]).shape == (0,)
+
+
+def test_models_without_what_is_needed(checkpoint, tmp_path):
+    model = AlbertPretrainer.from_pretrained(checkpoint, sop_head=False)
+    model.save_pretrained(tmp_path / "mlm", model.tokenizer)
+    albert_tf.FillMask(tmp_path / "mlm")
+    with pytest.raises(InputError, match="lacks the sop_head"):
+        albert_tf.SentenceOrder(tmp_path / "mlm")
+    AlbertPretrainer(model.config).save_pretrained(tmp_path / "bare")
+    for pipeline in (
+        albert_tf.FillMask,
+        albert_tf.SentenceOrder,
+        albert_tf.SentenceEmbedder,
+    ):
+        with pytest.raises(InputError, match="bare has no tokenizer"):
+            pipeline(tmp_path / "bare")
+    with pytest.raises(InputError, match="pooling='max' must be"):
+        albert_tf.SentenceEmbedder(checkpoint, pooling="max")
+
+
+@pytest.mark.peer
+def test_masks_are_filled_as_by_transformers(checkpoint, fill):
+    transformers = pytest.importorskip("transformers")
+    theirs = transformers.pipeline(
+        "fill-mask",
+        transformers.AlbertForMaskedLM.from_pretrained(checkpoint),
+        tokenizer=transformers.AutoTokenizer.from_pretrained(checkpoint),
+        top_k=4,
+    )
+    text = "the [MASK] of the expression is returned."
+    for mine, their in zip(fill(text, top_k=4), theirs(text), strict=True):
+        assert mine["token"] == their["token"]
+        np.testing.assert_allclose(mine["score"], their["score"], rtol=1e-4)
+        assert mine["token_str"] == their["token_str"]
+        assert mine["sequence"] == their["sequence"]
