@@ -49,7 +49,53 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def readme_output(folder):
+def run(albert_command):
+    """Returns `run(command, folder)`: what it prints; `albert` is quick."""
+    environment = dict(os.environ)
+    programs = [albert_command.parent, pathlib.Path(sys.executable).parent]
+    environment["PATH"] = os.pathsep.join(
+        [*map(str, programs), environment["PATH"]]
+    )
+
+    def run(command, folder):
+        result = subprocess.run(
+            command,
+            cwd=folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        assert result.returncode == 0, result.stdout
+        return result.stdout
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def run_blocks(run):
+    """Returns `run(document, folder)`: what its blocks print, in their order.
+
+    Neighbours in one language build on each other, as they do for the reader.
+    """
+
+    def run_all(document, folder):
+        output = ""
+        blocks = RUN.findall(document)
+        for language, group in itertools.groupby(blocks, lambda x: x[0]):
+            code = "\n".join(code for _, code in group)
+            command = {
+                "bash": ["bash", "-e", "-c", code],
+                "python": ["albert", "-c", code],
+            }[language]
+            output += run(command, folder)
+        return output
+
+    return run_all
+
+
+@pytest.fixture(scope="module")
+def readme_output(folder, run):
     """What the README's commands print; other pages go on where they end."""
     shell = [
         code for language, code in RUN.findall(README) if language == "bash"
@@ -64,24 +110,8 @@ def reader(folder, readme_output, tmp_path):
     return shutil.copytree(folder, tmp_path / "reader")
 
 
-def run(command, folder):
-    environment = dict(os.environ)
-    scripts = pathlib.Path(sys.executable).parent
-    environment["PATH"] = f"{scripts}{os.pathsep}{environment['PATH']}"
-    result = subprocess.run(
-        command,
-        cwd=folder,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    assert result.returncode == 0, result.stdout
-    return result.stdout
-
-
 @pytest.mark.long
-def test_readme_runs(folder, readme_output):
+def test_readme_runs(folder, readme_output, run):
     assert "wrote hub/preprocessor" in readme_output
     assert "mlm_unigram_accuracy" in readme_output
     assert (folder / "curves.png").stat().st_size > 10_000
@@ -91,29 +121,15 @@ def test_readme_runs(folder, readme_output):
     python = [code for language, code in blocks if language == "python"]
     assert python
     # The snippets build on each other, as they do for the reader.
-    run([sys.executable, "-c", "\n".join(python)], folder)
+    run(["albert", "-c", "\n".join(python)], folder)
 
 
 def read_json(path):
     return json.loads(path.read_text("utf-8"))
 
 
-def run_blocks(document, folder):
-    """Blocks in their order; neighbours in one language build on each other."""
-    output = ""
-    blocks = RUN.findall(document)
-    for language, group in itertools.groupby(blocks, lambda block: block[0]):
-        code = "\n".join(code for _, code in group)
-        command = {
-            "bash": ["bash", "-e", "-c", code],
-            "python": [sys.executable, "-c", code],
-        }[language]
-        output += run(command, folder)
-    return output
-
-
 @pytest.mark.long
-def test_pretraining_pages_run(reader):
+def test_pretraining_pages_run(reader, run_blocks):
     """Goes on where the README's commands have made records."""
     output = run_blocks(PRETRAINING_DATA, reader)
     output += run_blocks(TRAINING, reader)
@@ -122,7 +138,7 @@ def test_pretraining_pages_run(reader):
 
 
 @pytest.mark.long
-def test_finetuning_runs(reader):
+def test_finetuning_runs(reader, run_blocks):
     """Goes on where the README's commands have made a model and reviews."""
     output = run_blocks(FINETUNING, reader)
     assert re.search(r"accuracy: median 0\.\d+ of 2 runs", output)
@@ -135,7 +151,7 @@ def test_finetuning_runs(reader):
 
 
 @pytest.mark.long
-def test_serving_runs(reader):
+def test_serving_runs(reader, run_blocks):
     """Goes on where the README's commands have made a fine-tuned model.
 
     The server of the page is run by tests/export/test_serving.py.
@@ -151,7 +167,7 @@ def test_serving_runs(reader):
 
 
 @pytest.mark.long
-def test_exports_run(reader):
+def test_exports_run(reader, run_blocks):
     """Goes on where the README's commands have made exports and a model."""
     output = run_blocks(EXPORTS, reader)
     (table,) = re.findall(r"\n\n```\n(check .*?)```", EXPORTS, re.DOTALL)
@@ -161,7 +177,7 @@ def test_exports_run(reader):
 
 
 @pytest.mark.long
-def test_checkpoints_run(tmp_path):
+def test_checkpoints_run(run_blocks, tmp_path):
     output = run_blocks(CHECKPOINTS, tmp_path)
     (report,) = re.findall(r"\n\n```\n(.*?)```", CHECKPOINTS, re.DOTALL)
     assert report in output
@@ -169,7 +185,7 @@ def test_checkpoints_run(tmp_path):
 
 
 @pytest.mark.long
-def test_answers_run(reader):
+def test_answers_run(reader, run_blocks):
     run_blocks(FAQ, reader)
 
 
@@ -214,15 +230,14 @@ def test_every_difference_is_pinned_by_a_test():
         assert f"def {test[2]}(" in code, row
 
 
-def test_commands_for_tpus_have_flags_that_exist(tmp_path):
+def test_commands_for_tpus_have_flags_that_exist(run, tmp_path):
     # They cannot be run without a TPU.
     commands = re.findall(
         r"^albert (\S+) ((?:.*\\\n)*.*)", TPU.replace("$", ""), re.MULTILINE
     )
     assert [command for command, _ in commands].count("pretrain") == 2
     for command, arguments in commands:
-        albert = [sys.executable, "-m", "albert_tf"]
-        usage = run([*albert, command, "--help"], tmp_path)
+        usage = run(["albert", command, "--help"], tmp_path)
         for name in re.findall(r"--(\w+)", arguments):
             assert re.search(rf"--(\[no\])?{name}:", usage), name
         model = re.search(r"--config=(\S+)", arguments)
@@ -234,11 +249,10 @@ def test_commands_for_tpus_have_flags_that_exist(tmp_path):
         assert int(cores) * int(accumulation) * int(examples) == 4096
 
 
-def test_flags_and_tasks_of_fine_tuning_exist(tmp_path):
+def test_flags_and_tasks_of_fine_tuning_exist(run, tmp_path):
     commands = ("finetune", "predict", "evaluate", "export")
     usage = "".join(
-        run([sys.executable, "-m", "albert_tf", command, "--help"], tmp_path)
-        for command in commands
+        run(["albert", command, "--help"], tmp_path) for command in commands
     )
     (section,) = re.findall(r"## Fine-tuning\n(.*?)\n## ", README, re.DOTALL)
     for document in (FINETUNING, section):

@@ -1,9 +1,8 @@
 """The whole chain on the user's own text, through the command line."""
 
+import functools
 import importlib.util
 import json
-import subprocess
-import sys
 
 import pytest
 
@@ -19,17 +18,15 @@ def text_files(tmp_path):
     return tmp_path / "my*.txt"
 
 
-def demo(*arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "albert_tf", "demo", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-    )
+@pytest.fixture
+def demo(run_albert):
+    """Returns `run(*flags)`: what `albert demo` does."""
+    return functools.partial(run_albert, "demo")
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("model_type", ["unigram", "wordpiece"])
-def test_demo_on_the_users_text(text_files, tmp_path, model_type):
+def test_demo_on_the_users_text(demo, text_files, tmp_path, model_type):
     for package in ("tensorflow_hub", "tf_keras", "matplotlib"):
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"{package} is not installed: pip install .[hub,plots]")
@@ -72,7 +69,7 @@ def test_demo_on_the_users_text(text_files, tmp_path, model_type):
     assert again.stderr.count("\n") == 1
 
 
-def test_text_too_small_for_the_vocabulary(tmp_path):
+def test_text_too_small_for_the_vocabulary(demo, tmp_path):
     (tmp_path / "tiny.txt").write_text("A few words. And a few more.\n" * 3)
     result = demo(
         f"--input={tmp_path}/tiny.txt", f"--output={tmp_path / 'demo'}"

@@ -5,7 +5,6 @@ import os
 import pathlib
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 
@@ -33,14 +32,6 @@ from albert_tf.export.export import source_cases
 from albert_tf.export.manifest import read_export
 from albert_tf.export.reference import write_cases
 from albert_tf.models.encoder import AlbertEncoder
-
-
-def albert(*arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "albert_tf", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-    )
 
 
 def check_here(folder, tmp_path, source=None):
@@ -318,10 +309,10 @@ def test_no_file_has_a_path_of_this_machine(exports, kind):
 
 
 @pytest.mark.long
-def test_command_against_another_model(exports, make_pretrained):
+def test_command_against_another_model(exports, make_pretrained, run_albert):
     _, folder = exports["encoder"]
     other = make_pretrained(9)
-    result = albert("export", f"--check={folder}", f"--model={other}")
+    result = run_albert("export", f"--check={folder}", f"--model={other}")
     assert result.returncode == 1
     lines = result.stdout.splitlines()
     assert lines[0].split() == ["check", "result", "figure"]
@@ -335,8 +326,8 @@ def test_command_against_another_model(exports, make_pretrained):
 
 
 @pytest.mark.long
-def test_command_without_a_model(exports):
-    result = albert("export", f"--check={exports['preprocessor'][1]}")
+def test_command_without_a_model(exports, run_albert):
+    result = run_albert("export", f"--check={exports['preprocessor'][1]}")
     assert result.returncode == 0, result.stdout + result.stderr
     assert result.stderr == ""
     assert re.search(r"^source model +skip +no --model", result.stdout, re.M)
@@ -352,8 +343,8 @@ def test_command_without_a_model(exports):
         (["--output=x"], "--model is required"),
     ],
 )
-def test_bad_input(arguments, message):
-    result = albert("export", *arguments)
+def test_bad_input(run_albert, arguments, message):
+    result = run_albert("export", *arguments)
     assert result.returncode == 2
     (line,) = result.stderr.splitlines()
     assert message in line

@@ -1,8 +1,6 @@
 """Exports of a run on two devices, of mixed precision, with averages."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -57,10 +55,10 @@ def records(tokenizer, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def run(records, tmp_path_factory):
+def run(records, run_albert, tmp_path_factory):
     run = tmp_path_factory.mktemp("a-private-place") / "run"
-    command = [sys.executable, "-c", PRETRAIN]
-    command += [
+    done = run_albert(
+        *("-c", PRETRAIN),
         f"--input={records}",
         f"--output={run}",
         "--config=albert_mini",
@@ -77,8 +75,7 @@ def run(records, tmp_path_factory):
         "--save_checkpoints_steps=2",
         "--eval_steps=2",
         "--max_eval_steps=1",
-    ]
-    done = subprocess.run(command, capture_output=True, text=True)
+    )
     assert done.returncode == 0, done.stderr
     assert "mixed_bfloat16 on 2 x CPU" in done.stderr
     return run

@@ -5,8 +5,6 @@ import pathlib
 import random
 import re
 import shlex
-import subprocess
-import sys
 
 import pytest
 
@@ -46,16 +44,11 @@ def module(own_registry, tmp_path):
 
 
 @pytest.mark.long
-def test_commands_train_use_and_export_it(checkpoint, tmp_path):
+def test_commands_train_use_and_export_it(checkpoint, run_albert, tmp_path):
     """Every command runs in a process of its own and finds the file again."""
 
     def albert(command, status=0):
-        result = subprocess.run(
-            [sys.executable, "-m", "albert_tf", *shlex.split(command)],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-        )
+        result = run_albert(*shlex.split(command), cwd=tmp_path)
         assert result.returncode == status, result.stderr
         return result.stderr if status else result.stdout
 

@@ -1,8 +1,6 @@
 """What leads to a TPU, with the resolver and the TPU itself left out."""
 
 import os
-import subprocess
-import sys
 
 import pytest
 import tensorflow as tf
@@ -181,14 +179,10 @@ def test_pretraining_refuses_local_paths_first(calls, tmp_path):
     assert not os.listdir(tmp_path)
 
 
-def test_command_exits_with_status_2(tmp_path):
-    result = subprocess.run(
-        [
-            *(sys.executable, "-m", "albert_tf", "pretrain", "--tpu=my-tpu"),
-            *("--input=data", f"--output={tmp_path / 'run'}"),
-        ],
-        capture_output=True,
-        text=True,
+def test_command_exits_with_status_2(run_albert, tmp_path):
+    result = run_albert(
+        *("pretrain", "--tpu=my-tpu", "--input=data"),
+        f"--output={tmp_path / 'run'}",
     )
     assert result.returncode == 2
     assert result.stderr.count("\n") == 1, result.stderr
