@@ -74,7 +74,6 @@ def gradients(name, dtype, weights=None, **options):
     if weights is not None:
         model.set_weights(weights)
 
-    @tf.function(autograph=False, **options)
     def run(inputs):
         with tf.GradientTape() as tape:
             loss = 0.0
@@ -86,6 +85,8 @@ def gradients(name, dtype, weights=None, **options):
         variables = [v.value for v in model.trainable_variables]
         return tape.gradient(loss, variables)
 
+    if options:  # Without, a graph takes seconds to make, and shows no more.
+        run = tf.function(run, autograph=False, **options)
     found = run({k: tf.constant(x) for k, x in inputs.items()})
     paths = [v.path for v in model.trainable_variables]
     found = [np.asarray(tf.cast(x, tf.float32)).ravel() for x in found]

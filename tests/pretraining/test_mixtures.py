@@ -170,13 +170,13 @@ def test_every_group_has_its_share_of_each_corpus(folders):
     assert f"books 25.0%, {total:,} records, 1.00 epochs" in line
 
 
-@pytest.mark.parametrize("start", [1, 5, 33])
-def test_a_mixture_resumes(folders, start):
+def test_a_mixture_resumes(folders):
     wiki, books = folders
     opened = open_records(f"wiki=0.6:{wiki},books=0.4:{books}")
     whole = batches_of(opened, 40)
-    rest = batches_of(opened, 40 - start, start_step=start)
-    assert_equal(rest, whole[start:])
+    for start in (1, 5, 33):
+        rest = batches_of(opened, 40 - start, start_step=start)
+        assert_equal(rest, whole[start:])
     other = open_records(f"wiki=0.5:{wiki},books=0.5:{books}")
     assert other.identity != opened.identity != open_records(wiki).identity
 
