@@ -196,6 +196,27 @@ def test_run_killed_twenty_times_ends_bit_equal(
     assert any(kind == "save" and writing for kind, *_, writing in found)
 
 
+def test_killed_run_of_phases_ends_bit_equal(start, tmp_path):
+    flags = {
+        "phases": json.dumps(
+            [
+                {"steps": 6},
+                {"steps": 6, "train_batch_size": 4},
+                {"gradient_accumulation_steps": 2},
+            ]
+        )
+    }
+    expected, run = tmp_path / "expected", tmp_path / "run"
+    command = start(1, expected, **flags)
+    assert command.end() == 0, command.log
+    moments = random.Random(3)
+    for kind in ("start-up", "loop", "save", "evaluation", "loop", "save"):
+        kill_sometime(start(1, run, **flags), kind, moments)
+    command = start(1, run, **flags)
+    assert command.end() == 0, command.log
+    assert_same(run, expected)
+
+
 def test_preempted_run_says_so_and_ends_bit_equal(start, undisturbed, tmp_path):
     run = tmp_path / "run"
     command = start(1, run)

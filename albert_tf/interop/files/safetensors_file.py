@@ -92,6 +92,21 @@ def save_safetensors(
     safetensors.numpy.save_file(
         arrays, path, {**metadata, _CHECKSUMS: json.dumps(checksums)}
     )
+    _sort_metadata(path)
+
+
+def _sort_metadata(path: str | os.PathLike[str]) -> None:
+    """Sorts the metadata, which the library writes in random order.
+
+    So equal models are equal files.
+    """
+    with open(path, "r+b") as file:
+        size = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(size))
+        header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+        text = json.dumps(header, separators=(",", ":"), ensure_ascii=False)
+        file.seek(8)
+        file.write(text.encode().ljust(size))
 
 
 def _crc32(array: np.ndarray) -> str:

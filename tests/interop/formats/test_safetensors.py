@@ -6,6 +6,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from albert_tf.errors import InputError
+from albert_tf.interop.files.safetensors_file import save_safetensors
 from albert_tf.interop.formats.huggingface import open_safetensors
 
 
@@ -76,3 +77,15 @@ def test_other_types_are_refused(path, dtype):
     raw_file(path, dtype, [2], bytes(2 * size))
     with pytest.raises(InputError, match=f"weight holds {dtype} numbers"):
         open_safetensors(path)
+
+
+def test_equal_tensors_are_equal_files(path):
+    """The library writes the metadata in random order."""
+    tensors = {"a": np.ones((2, 3), np.float32), "é": np.zeros(5, np.float16)}
+    contents = set()
+    for _ in range(20):
+        save_safetensors(tensors, path, {"format": "pt", "é": '"'})
+        contents.add(path.read_bytes())
+    assert len(contents) == 1
+    for name, array in tensors.items():
+        np.testing.assert_array_equal(open_safetensors(path).read(name), array)
