@@ -15,7 +15,7 @@ _TITLES = {
     "forward": "Forward pass, full rows",
     "step": "Pretraining step",
     "text": "Real text, in batches of 32, tokenization included",
-    "finetune": "Fine-tuning on real text, tokenization included",
+    "finetune": "Fine-tuning on real text",
     "embed": "Reviews to embeddings",
     "start": "From a process's start to its first result",
     "memory": "Peak resident memory of the process",

@@ -34,6 +34,7 @@ from cpu_work import (
     config_of,
     flops,
     inputs_of,
+    select,
     short_work,
 )
 from cpu_worker import Worker, WorkerError, make_models, write_work
@@ -248,7 +249,7 @@ def run(session: Session, selected: list[Work], systems: list[str]) -> None:
         }:
             _say(f"{head}: measured before")
             continue
-        _say(head)
+        _say(head + " again, with these systems only" * bool(earlier))
         for name, why in skipped.items():
             _say(f"  {name}: skipped: {why}")
         start = time.perf_counter()
@@ -270,24 +271,6 @@ def run(session: Session, selected: list[Work], systems: list[str]) -> None:
 
 def _say(line: str) -> None:
     print(line, flush=True)
-
-
-def _selected(work: list[Work], patterns: str) -> list[Work]:
-    """Returns the work whose name is, or is below, one of the patterns."""
-    wanted = [x for x in patterns.split(",") if x]
-    for pattern in wanted:
-        if not any(_below(w.name, pattern) for w in work):
-            raise SystemExit(
-                f"--work: {pattern!r} is none of\n  "
-                + "\n  ".join(w.name for w in work)
-            )
-    return [
-        w for w in work if not wanted or any(_below(w.name, p) for p in wanted)
-    ]
-
-
-def _below(name: str, pattern: str) -> bool:
-    return f"{name}/".startswith(f"{pattern}/")
 
 
 def _flags() -> argparse.Namespace:
@@ -337,7 +320,7 @@ def main() -> int:
     if flags.list:
         _say("\n".join([*(w.name for w in work), "", *SYSTEMS]))
         return 0
-    selected = _selected(work, flags.work)
+    selected = select(work, flags.work)
     systems = [x for x in flags.systems.split(",") if x] or list(
         SHORT if flags.short else SYSTEMS
     )

@@ -166,6 +166,24 @@ def short_work() -> list[Work]:
     ]
 
 
+def select(work: list[Work], patterns: str) -> list[Work]:
+    """Returns the work whose name is, or is below, one of the patterns."""
+    wanted = [x for x in patterns.split(",") if x]
+    for pattern in wanted:
+        if not any(_below(w.name, pattern) for w in work):
+            raise SystemExit(
+                f"--work: {pattern!r} is none of\n  "
+                + "\n  ".join(w.name for w in work)
+            )
+    return [
+        w for w in work if not wanted or any(_below(w.name, p) for p in wanted)
+    ]
+
+
+def _below(name: str, pattern: str) -> bool:
+    return f"{name}/".startswith(f"{pattern}/")
+
+
 def flops(work: Work) -> float | None:
     """Counts the operations of matrix products, None of texts."""
     if work.kind not in ("forward", "step"):

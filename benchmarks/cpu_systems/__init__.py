@@ -93,33 +93,30 @@ def _huggingface(form: str, precision: str, **fields) -> System:
     )
 
 
-def _onnx(precision: str, model: str) -> System:
+def _onnx(title: str, precision: str, *models: str) -> System:
     return System(
-        "ONNX Runtime, optimized",
+        f"ONNX Runtime, {title}",
         "runtime_systems",
         "OnnxRuntime",
         precision,
         TEXT,
-        models=("checkpoint", "onnx", model)
-        if model != "onnx"
-        else ("checkpoint", "onnx"),
+        models=("checkpoint", *models),
         needs=("onnx", "onnxruntime", "torch", "transformers"),
-        options={"model": model},
+        options={"model": models[-1]},
     )
 
 
-def _openvino(precision: str, model: str) -> System:
-    needs = ("openvino", "transformers")
+def _openvino(title: str, precision: str, *models: str) -> System:
+    needs = ["onnx", "openvino", "torch", "transformers"]
     return System(
-        "OpenVINO, our export",
+        f"OpenVINO, {title}",
         "runtime_systems",
         "OpenVino",
         precision,
         TEXT,
-        models=("checkpoint", "saved_model", "openvino")
-        + ((model,) if model != "openvino" else ()),
-        needs=(*needs, "nncf") if model != "openvino" else needs,
-        options={"model": model},
+        models=("checkpoint", *models),
+        needs=(*needs, *["nncf"] * (title == "NNCF")),
+        options={"model": models[-1]},
     )
 
 
@@ -182,11 +179,14 @@ SYSTEMS: dict[str, System] = {
         "compile", "bfloat16", kinds=("forward", "step")
     ),
     "huggingface_int8": _huggingface("dynamic", "int8", kinds=TEXT),
-    "onnxruntime_float32": _onnx("float32", "onnx"),
-    "onnxruntime_int8": _onnx("int8", "onnx_int8"),
-    "openvino_float32": _openvino("float32", "openvino"),
-    "openvino_bfloat16": _openvino("bfloat16", "openvino"),
-    "openvino_int8": _openvino("int8", "openvino_int8"),
+    "onnxruntime_float32": _onnx("optimized", "float32", "onnx"),
+    "onnxruntime_int8": _onnx("optimized", "int8", "onnx", "onnx_int8"),
+    "onnx_export_float32": _onnx("our export", "float32", "onnx_export"),
+    "onnx_export_int8": _onnx("our export", "int8", "onnx_export_dynamic"),
+    "openvino_float32": _openvino("our export", "float32", "openvino"),
+    "openvino_bfloat16": _openvino("our export", "bfloat16", "openvino"),
+    "openvino_export_int8": _openvino("our export", "int8", "openvino_dynamic"),
+    "openvino_int8": _openvino("NNCF", "int8", "openvino", "openvino_int8"),
     "keras_hub_float32": _keras_hub("graph"),
     "keras_hub_xla_float32": _keras_hub("XLA"),
     "model_garden_float32": System(

@@ -22,6 +22,7 @@ CONFIG = "albert_config.json"
 def make(folder, output, threads):
     """Converts Google's checkpoint by Model Garden's program."""
     del threads
+    output.mkdir()
     config = configs.AlbertConfig.from_json_file(
         str(folder / "google" / CONFIG)
     )

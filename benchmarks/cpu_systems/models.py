@@ -171,13 +171,28 @@ def _onnx_int8(folder, output, threads):
     )
 
 
-def _openvino(folder, output, threads):
-    """OpenVINO's conversion of our SavedModel."""
-    del threads
-    import openvino
+def _exported(kind, quantization):
+    """What `albert export --kind=onnx` and `--kind=openvino` write."""
 
-    model = openvino.convert_model(folder / "saved_model")
-    openvino.save_model(model, output / "model.xml", compress_to_fp16=False)
+    def make(folder, output, threads):
+        del threads
+        from albert_tf.export.litert_conversion import encoder_program
+        from albert_tf.export.runtimes import export_for_runtime
+        from albert_tf.models.encoder import AlbertEncoder
+
+        model = AlbertEncoder.from_pretrained(folder / "checkpoint")
+        if model.tokenizer is None:
+            raise RuntimeError("this export needs a vocabulary: see --data")
+        longest = model.config.max_position_embeddings
+        export_for_runtime(
+            encoder_program(model, seq_length=longest),
+            output,
+            kind=kind,
+            tokenizer=model.tokenizer,
+            quantization=quantization,
+        )
+
+    return make
 
 
 def _openvino_int8(folder, output, threads):
@@ -222,7 +237,10 @@ MAKERS = {
     "google": _converted("google", "tokenizer"),
     "onnx": _onnx,
     "onnx_int8": _onnx_int8,
-    "openvino": _openvino,
+    "onnx_export": _exported("onnx", "none"),
+    "onnx_export_dynamic": _exported("onnx", "dynamic"),
+    "openvino": _exported("openvino", "none"),
+    "openvino_dynamic": _exported("openvino", "dynamic"),
     "openvino_int8": _openvino_int8,
     "model_garden": _model_garden,
 }

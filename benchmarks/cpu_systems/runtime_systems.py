@@ -7,8 +7,17 @@ import numpy as np
 from cpu_systems.task import Outputs, Task, in_batches, in_order
 
 
+def our_inputs(batch):
+    """Hugging Face's inputs under our exports' names, int32."""
+    return {
+        "input_word_ids": batch["input_ids"].astype("int32"),
+        "input_mask": batch["attention_mask"].astype("int32"),
+        "input_type_ids": batch["token_type_ids"].astype("int32"),
+    }
+
+
 class OnnxRuntime:
-    """The model of `models.onnx`, optimized for Transformers.
+    """A file optimized for Transformers, or our export.
 
     Args:
       folder: of the model.
@@ -30,6 +39,9 @@ class OnnxRuntime:
             options,
             providers=["CPUExecutionProvider"],
         )
+        self._ours = "input_word_ids" in {
+            x.name for x in self._session.get_inputs()
+        }
         self.versions = {"onnxruntime": onnxruntime.__version__}
 
     def forward(self, work):
@@ -53,6 +65,8 @@ class OnnxRuntime:
     def _bound(self, inputs, output):
         """Returns what runs the session; inputs and output are bound once."""
         binding = self._session.io_binding()
+        if self._ours:
+            inputs = our_inputs(inputs)
         for name, value in inputs.items():
             binding.bind_cpu_input(name, np.ascontiguousarray(value))
         binding.bind_output(output, "cpu")
@@ -70,8 +84,8 @@ class OpenVino:
     Args:
       folder: of the model.
       threads: of inference.
-      precision: hint of the precision; "int8" is in the file, what is not
-        quantized is then computed in float32.
+      precision: hint of the precision; "int8" is in the file: what is not
+        quantized is computed in float32.
       model: which file of the folder.
     """
 
@@ -96,7 +110,8 @@ class OpenVino:
     def forward(self, work):
         """Last hidden states of `[batch, length]` ids."""
         request = self._compile("LATENCY").create_infer_request()
-        inputs = self._inputs(work)
+        names = ("input_word_ids", "input_mask", "input_type_ids")
+        inputs = {name: work[name] for name in names}
 
         def run():
             outputs = request.infer(inputs, share_inputs=True)
@@ -130,12 +145,7 @@ class OpenVino:
                     {k: [encoded[k][i] for i in rows] for k in encoded},
                     return_tensors="np",
                 )
-                inputs = {
-                    "input_word_ids": batch["input_ids"],
-                    "input_mask": batch["attention_mask"],
-                    "input_type_ids": batch["token_type_ids"],
-                }
-                queue.start_async(self._inputs(inputs), number)
+                queue.start_async(our_inputs(batch), number)
             queue.wait_all()
             return {"pooled_output": in_order(parts, batches)}
 
@@ -144,8 +154,3 @@ class OpenVino:
     def _compile(self, hint):
         settings = {**self._settings, "PERFORMANCE_HINT": hint}
         return self._core.compile_model(self._path, "CPU", settings)
-
-    @staticmethod
-    def _inputs(arrays):
-        names = ("input_word_ids", "input_mask", "input_type_ids")
-        return {name: arrays[name].astype("int32") for name in names}

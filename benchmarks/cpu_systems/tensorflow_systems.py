@@ -160,7 +160,7 @@ class AlbertTf:
         return Task(run)
 
     def finetune(self, work):
-        """An epoch as `albert finetune` runs it, tokenization included."""
+        """An epoch as `albert finetune` runs it."""
         from albert_tf.finetuning.batches import training_batches
         from albert_tf.finetuning.losses import CrossEntropyLoss
         from albert_tf.finetuning.text_classification.model import (
@@ -185,12 +185,13 @@ class AlbertTf:
             )
             return {"logits": tf.cast(model(batch), tf.float32).numpy()}
 
+        features = _features(work, model.tokenizer, labels=("0", "1"))
+        batches = iter(
+            training_batches(features, batch_size=work["batch"], seed=0)
+        )
+
         def run():
-            features = _features(work, model.tokenizer, labels=("0", "1"))
-            batches = training_batches(
-                features, batch_size=work["batch"], seed=0
-            )
-            rows, _ = loop(iter(batches), tf.constant(0), tf.constant(steps))
+            rows, _ = loop(batches, tf.constant(0), tf.constant(steps))
             return {"loss": rows[-1, 0, 0].numpy()}
 
         return Task(run, check)

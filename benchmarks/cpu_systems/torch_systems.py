@@ -176,26 +176,31 @@ class HuggingFace:
         update = self._update(model)
 
         def check():
-            rows = texts.encode()
-            first = collate([{k: rows[k][i] for k in rows} for i in range(8)])
+            first = collate(
+                [
+                    {k: v for k, v in example.items() if k != "labels"}
+                    for example in examples[:8]
+                ]
+            )
             with torch.inference_mode(), self._autocast():
                 logits = model.eval()(**first).logits
             model.train()
             return {"logits": logits.float().numpy()}
 
+        rows = texts.encode()
+        examples = [
+            {"labels": label, **{k: rows[k][i] for k in rows}}
+            for i, label in enumerate(work["labels"])
+        ]
+        loader = torch.utils.data.DataLoader(
+            examples,
+            batch_size=work["batch"],
+            shuffle=True,
+            drop_last=True,
+            collate_fn=collate,
+        )
+
         def run():
-            rows = texts.encode()
-            examples = [
-                {"labels": label, **{k: rows[k][i] for k in rows}}
-                for i, label in enumerate(work["labels"])
-            ]
-            loader = torch.utils.data.DataLoader(
-                examples,
-                batch_size=work["batch"],
-                shuffle=True,
-                drop_last=True,
-                collate_fn=collate,
-            )
             for batch in loader:
                 with self._autocast():
                     loss = model(**batch).loss

@@ -93,25 +93,28 @@ def test_absent_packages_are_named(cpu_speed, monkeypatch):
         cpu_systems.importlib.util, "find_spec", lambda name: None
     )
     system = cpu_systems.SYSTEMS["openvino_int8"]
-    assert system.absent() == "not installed: openvino, transformers, nncf"
+    assert (
+        system.absent()
+        == "not installed: onnx, openvino, torch, transformers, nncf"
+    )
 
 
 def test_names_of_work(cpu_speed):
     work = cpu_speed.all_work(8, 8, 8)
     names = [x.name for x in work]
     assert len(set(names)) == len(names)
-    chosen = cpu_speed._selected(work, "forward/base/1x16,rate")
+    chosen = cpu_speed.select(work, "forward/base/1x16,rate")
     assert [x.name for x in chosen] == [
         "rate/2048",
         "rate/4096",
         "forward/base/1x16",
     ]
     with pytest.raises(SystemExit, match="'forward/base/1x1' is none of"):
-        cpu_speed._selected(work, "forward/base/1x1")
+        cpu_speed.select(work, "forward/base/1x1")
 
 
 def test_flops_are_those_of_the_products(cpu_speed):
-    (work,) = cpu_speed._selected(
+    (work,) = cpu_speed.select(
         cpu_speed.all_work(8, 8, 8), "forward/base/1x128"
     )
     # A block: four products of 768 x 768, two of 768 x 3072, two of attention.
