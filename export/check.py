@@ -63,7 +63,7 @@ def check_export(
     """
     manifest = read_export(folder)
     cases = [] if model is None else source_cases(model, manifest)
-    findings = [_check_files(pathlib.Path(folder), manifest)]
+    findings = [check_files(pathlib.Path(folder), manifest)]
     if model is None:
         findings.append(Finding("source model", "skip", "no --model"))
     with tempfile.TemporaryDirectory() as scratch:
@@ -88,7 +88,7 @@ def check_export(
     return findings
 
 
-def _check_files(folder: pathlib.Path, manifest: Mapping[str, Any]) -> Finding:
+def check_files(folder: pathlib.Path, manifest: Mapping[str, Any]) -> Finding:
     """Checks that all files are there, with the sha256 that is listed."""
     saved_model = ("saved_model.pb", "variables/variables.index")
     names = (manifest["file"],) if "file" in manifest else saved_model

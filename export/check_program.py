@@ -22,9 +22,9 @@ import tensorflow_text  # noqa: F401  Registers the operations of tokenizers.
 TOLERANCE = 1e-4
 
 # The largest relative errors of quantized models. 11 bits give 0.001; 8 bits of
-# weights and of the rows they are multiplied with 0.02 to 0.05; another model
+# weights and of the rows they are multiplied with 0.01 to 0.1; another model
 # 0.5. "int8" has no limit: random ids may leave the ranges of its calibration.
-_ERRORS = {"float16": 0.01, "dynamic": 0.1}
+_ERRORS = {"float16": 0.01, "dynamic": 0.2}
 
 _IDS = ("input_word_ids", "input_mask", "input_type_ids")
 _TEXTS = ("A film, not bad: 1,000 of 12.", "", "Été " * 200)

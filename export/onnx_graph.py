@@ -105,15 +105,45 @@ def onnx_model(
         custom_op_handlers={_OPERATION: (lambda _, node, *__: node, [])},
     )
     graph = _Graph(onnx, values, storage)
+    plain = _plain_names(translated.graph)
     for tensor in translated.graph.initializer:
+        tensor.name = plain[tensor.name]
         graph.tensors[tensor.name] = tensor
-    for node in translated.graph.node:
+    for number, node in enumerate(translated.graph.node):
         blocks = re.fullmatch(rf"(?:.*/)?{_BLOCKS}_(\d+)(?:_\d+)?", node.name)
+        _rename(
+            node, lambda x: graph.weight(names[x]) if x in names else plain[x]
+        )
         if node.op_type == _OPERATION and blocks:
             write_blocks(graph, encoders[int(blocks[1])], node)
         else:
-            graph.copy(node, names)
+            node.name = f"head/{node.op_type}_{number}"
+            graph.copy(node)
     return graph.model(program.inputs, translated.graph.output)
+
+
+def _plain_names(translated) -> dict[str, str]:
+    """Returns names of tensors that do not depend on what ran before.
+
+    tf2onnx and Keras count what they name, as long as a process runs.
+
+    Args:
+      translated: a graph of tf2onnx.
+    """
+    names = {"": ""}
+    for number, tensor in enumerate(translated.initializer):
+        names[tensor.name] = f"head/constant_{number}"
+    for number, node in enumerate(translated.node):
+        for place, name in enumerate(node.output):
+            names[name] = f"head/{node.op_type}_{number}:{place}"
+    kept = [*translated.input, *translated.output]
+    return names | {tensor.name: tensor.name for tensor in kept}
+
+
+def _rename(node, name_of: Callable[[str], str]) -> None:
+    """Renames what a node reads and writes, in place."""
+    node.input[:] = map(name_of, node.input)
+    node.output[:] = map(name_of, node.output)
 
 
 def _one_operation(encoder: AlbertEncoder, name: str) -> Callable:
@@ -175,6 +205,7 @@ class _Graph:
         self._weights = weights
         self._storage = storage
         self._nodes: list[Any] = []
+        self._names: set[str] = set()
         self.tensors: dict[str, Any] = {}
         self.FLOAT = onnx.TensorProto.FLOAT
         self.INT64 = onnx.TensorProto.INT64
@@ -189,6 +220,9 @@ class _Graph:
     ) -> str:
         """Adds a node; returns the name of its output."""
         name = name or f"encoder/{operation}_{len(self._nodes)}"
+        if name in self._names:
+            name = f"{name}_{len(self._nodes)}"
+        self._names.add(name)
         output = output or f"{name}:0"
         self._nodes.append(
             self._onnx.helper.make_node(
@@ -214,7 +248,7 @@ class _Graph:
     def weight(self, path: str) -> str:
         """Returns the name of a weight as float32."""
         value = self._weights[path]
-        few = value.size < _MATRIX_SIZE or value.ndim < 2
+        few = value.size < _MATRIX_SIZE or value.ndim != 2
         if few or self._storage == "float32":
             self._store(path, value)
             return path
@@ -242,25 +276,23 @@ class _Graph:
             tensor = self._onnx.numpy_helper.from_array(value, name)
             self.tensors[name] = tensor
 
-    def copy(self, node, weights: Mapping[str, str]) -> None:
+    def copy(self, node) -> None:
         """Adds a node of a translated graph.
 
-        Args:
-          node: the node.
-          weights: name of a graph's input -> path of the weight.
-
         Raises:
-          InputError: ONNX does not have its operation.
+          InputError: ONNX does not have its operation, or it is a loop or a
+            branch, which read weights by names of their own.
         """
-        schemas = self._onnx.defs
-        if node.domain or not schemas.has(node.op_type, OPSET, ""):
+        known = self._onnx.defs.has(node.op_type, OPSET, "")
+        if (
+            node.domain
+            or not known
+            or any(x.HasField("g") for x in node.attribute)
+        ):
             raise InputError(
-                f"the model computes {node.op_type} ({node.name}), for which "
-                "ONNX has no operation"
+                f"the model computes {node.op_type}, for which ONNX has no "
+                "operation that can be exported"
             )
-        for index, name in enumerate(node.input):
-            if name in weights:
-                node.input[index] = self.weight(weights[name])
         self._nodes.append(node)
 
     def model(self, inputs: Sequence[str], outputs: Sequence[Any]) -> Any:

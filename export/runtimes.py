@@ -146,7 +146,8 @@ def _write_openvino(
         path = pathlib.Path(scratch, MODEL_FILES["onnx"])
         _save(onnx, model, path)
         openvino.save_model(
-            openvino.convert_model(path),
+            # Not convert_model, which also reports its use over the network.
+            openvino.Core().read_model(path),
             folder / MODEL_FILES["openvino"],
             compress_to_fp16=quantization == "float16",
         )

@@ -1,4 +1,4 @@
-"""Write TF-Hub SavedModels from a run or any other checkpoint; check them.
+"""Write SavedModels and other exports of any checkpoint; check them.
 
 Examples:
   albert export --kind=text_encoder --model=run --output=hub/text_encoder
@@ -26,7 +26,7 @@ class ExportFlags:
         "what `albert predict` takes. With --check, what to compare the export "
         "with.",
     )
-    output: str | None = setting(None, "Folder of the SavedModel to make.")
+    output: str | None = setting(None, "Folder of the export to make.")
     check: str | None = setting(
         None,
         "Instead of writing: verify the export in this folder, in a fresh "
@@ -36,8 +36,9 @@ class ExportFlags:
         "encoder",
         "encoder: ids in, vectors out. preprocessor: strings in, ids out. "
         "text_encoder: strings in, vectors out. task: a fine-tuned model, "
-        "strings in, labels or answers out. litert: a fine-tuned model, or the "
-        "encoder, ids in, for phones and small machines.",
+        "strings in, labels or answers out. litert, onnx, openvino: a "
+        "fine-tuned model, or the encoder, ids in, for TensorFlow Lite, ONNX "
+        "Runtime or OpenVINO.",
     )
 
 

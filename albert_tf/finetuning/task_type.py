@@ -370,7 +370,7 @@ class TaskType(abc.ABC):
         """
 
     def litert_outputs(self, model: AlbertModel, batch: Tensors) -> Tensors:
-        """Returns the outputs of the LiteRT model; arguments as `forward`."""
+        """Returns the outputs of exports that take ids, as `forward` does."""
         return self.forward(model, batch)
 
     @abc.abstractmethod

@@ -1,13 +1,34 @@
 """Exports for ONNX Runtime and OpenVINO, run by these."""
 
+import dataclasses
 import io
+import json
+import shutil
+import sys
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from albert_tf.export import onnx_graph
-from albert_tf.export.litert_conversion import encoder_program
+from albert_tf.errors import InputError
+from albert_tf.export import onnx_graph, runtimes
+from albert_tf.export.check import check_files
+from albert_tf.export.check_program import (
+    Failed,
+    load_export,
+    relative_error,
+    same_as_source,
+)
+from albert_tf.export.config import ExportConfig
+from albert_tf.export.export import export, source_cases
+from albert_tf.export.litert import task_program
+from albert_tf.export.litert_conversion import IdsProgram, encoder_program
+from albert_tf.export.manifest import read_export
+from albert_tf.export.runtimes import export_for_runtime
+from albert_tf.finetuning.model_folder import load_model
+from albert_tf.finetuning.text_classification.model import AlbertClassifier
 from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.text.tokenizer_files import load_tokenizer
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")
 pytest.importorskip("tf2onnx", reason="tf2onnx is not installed")
@@ -19,8 +40,6 @@ openvino = pytest.importorskip("openvino", reason="openvino is not installed")
 RUNTIMES = ("onnx", "openvino")
 # Sums in another order; what was measured is 2e-6.
 TOLERANCE = 1e-5
-# Matrices of less than 1024 values are not quantized.
-WIDE = {"embedding_size": 32, "hidden_size": 64, "intermediate_size": 128}
 
 
 def rows(batch, length, vocab_size, names=()):
@@ -96,9 +115,6 @@ def test_encoder(config, perturb, changes):
     "name", ["mrpc", "stsb", "dream", "ner", "squad1.1", "squad2.0"]
 )
 def test_tasks(make_finetuned, tmp_path, name):
-    from albert_tf.export.litert import task_program
-    from albert_tf.finetuning.model_folder import load_model
-
     source = make_finetuned(name, max_seq_length=32, max_query_length=8)
     program = task_program(load_model(source, {}, packed=False))
     model = onnx_graph.onnx_model(program)
@@ -118,3 +134,384 @@ def test_tasks(make_finetuned, tmp_path, name):
                     atol=TOLERANCE,
                     err_msg=f"{kind}: {output}",
                 )
+
+
+@pytest.fixture(scope="module")
+def wide(config):
+    """An encoder whose matrices are large enough to be quantized."""
+    sizes = {"embedding_size": 32, "hidden_size": 64, "intermediate_size": 128}
+    encoder = AlbertEncoder(config.replace(**sizes))
+    rng = np.random.default_rng(1)
+    for weight in encoder.weights:
+        center = 1.0 if weight.path.endswith("gamma") else 0.0
+        weight.assign(center + rng.normal(0, 0.1, weight.shape))
+    return encoder
+
+
+@pytest.fixture(scope="module")
+def quantized(wide, tokenizer, tmp_path_factory):
+    """(kind, quantization) -> the folder of an export."""
+    folder = tmp_path_factory.mktemp("runtimes")
+    program = encoder_program(wide, seq_length=24)
+    made = {}
+    for kind in RUNTIMES:
+        for quantization in ("none", "float16", "dynamic"):
+            made[kind, quantization] = folder / f"{kind}-{quantization}"
+            export_for_runtime(
+                program,
+                made[kind, quantization],
+                kind=kind,
+                tokenizer=tokenizer,
+                quantization=quantization,
+                task={"labels": ["bad", "good"]},
+            )
+    return made
+
+
+@pytest.mark.parametrize("kind", RUNTIMES)
+@pytest.mark.parametrize(
+    ("quantization", "least", "most", "size"),
+    [
+        # Sums in another order.
+        ("none", 0, 1e-5, 1.0),
+        # 11 bits: each weight is off by 2**-12 at most.
+        ("float16", 1e-5, 2e-3, 0.6),
+        # 8 bits: see litert/test_conversion.py.
+        ("dynamic", 2e-3, 0.05, 0.45),
+    ],
+)
+def test_quantization(
+    quantized, wide, config, kind, quantization, least, most, size
+):
+    folder = quantized[kind, quantization]
+    inputs = rows(5, 17, config.vocab_size)
+    outputs = load_export(folder).call("", inputs)
+    expected = wide(inputs)
+    errors = [relative_error(outputs[name], expected[name]) for name in outputs]
+    assert least <= min(errors) <= max(errors) <= most
+    weights = {"onnx": "model.onnx", "openvino": "model.bin"}[kind]
+    of_float32 = 4 * wide.count_params()
+    # Beside the weights, there are the graph's nodes.
+    nodes = 40_000 if kind == "onnx" else 2_000
+    assert (folder / weights).stat().st_size < size * of_float32 + nodes
+
+
+@pytest.mark.parametrize("kind", RUNTIMES)
+def test_folder(quantized, tokenizer, kind):
+    folder = quantized[kind, "none"]
+    model = {
+        "onnx": ["model.onnx"],
+        "openvino": ["model.bin", "model.xml"],
+    }[kind]
+    beside = ["labels.txt", "spiece.model", "tokenizer_config.json"]
+    values = read_export(folder)
+    assert sorted(values["files"]) == sorted(model + beside)
+    names = [path.name for path in folder.iterdir()]
+    assert sorted(names) == sorted(
+        ["README.md", "export.json", *model, *beside]
+    )
+    assert (folder / "labels.txt").read_text() == "bad\ngood\n"
+    text = "I have really seen 1,000 good movies"
+    assert load_tokenizer(folder).encode(text) == tokenizer.encode(text)
+    assert values["signatures"]["serving_default"] == {
+        "inputs": ["input_word_ids", "input_mask", "input_type_ids"],
+        "outputs": ["pooled_output", "sequence_output"],
+    }
+
+
+def test_equal_exports_have_equal_bytes(quantized, wide, tokenizer, tmp_path):
+    export_for_runtime(
+        encoder_program(wide, seq_length=24),
+        tmp_path / "again",
+        kind="onnx",
+        tokenizer=tokenizer,
+        task={"labels": ["bad", "good"]},
+    )
+    for name in ("model.onnx", "export.json"):
+        again = (tmp_path / "again" / name).read_bytes()
+        assert again == (quantized["onnx", "none"] / name).read_bytes(), name
+
+
+@pytest.mark.parametrize(
+    ("kind", "quantization"),
+    [("onnx", "none"), ("onnx", "dynamic"), ("openvino", "dynamic")],
+)
+def test_shared_layers_are_stored_once(
+    config, tokenizer, tmp_path, kind, quantization
+):
+    sizes = []
+    for layers in (2, 12):
+        model = AlbertEncoder(
+            config.replace(
+                num_hidden_layers=layers, hidden_size=128, intermediate_size=512
+            )
+        )
+        folder = tmp_path / str(layers)
+        export_for_runtime(
+            encoder_program(model, seq_length=8),
+            folder,
+            kind=kind,
+            tokenizer=tokenizer,
+            quantization=quantization,
+        )
+        files = [x for x in folder.glob("model.*") if x.suffix != ".xml"]
+        sizes.append(sum(file.stat().st_size for file in files))
+    of_a_layer = 12 * 128 * 128 * {"none": 4, "dynamic": 1}[quantization]
+    assert sizes[0] > of_a_layer
+    # Ten layers more: their nodes, and not one layer's weights.
+    assert sizes[1] - sizes[0] < min(of_a_layer, 120_000), sizes
+
+
+def test_weights_of_more_than_two_gigabytes(
+    wide, tokenizer, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(runtimes, "_LARGEST_FILE", 10_000)
+    program = encoder_program(wide, seq_length=24)
+    inputs = rows(2, 7, wide.config.vocab_size)
+    for kind, quantization, name in (
+        ("onnx", "none", "model.onnx.data"),
+        ("onnx", "dynamic", "model.onnx.data"),
+        ("openvino", "none", "model.bin"),
+    ):
+        folder = tmp_path / f"{kind}-{quantization}"
+        export_for_runtime(
+            program,
+            folder,
+            kind=kind,
+            tokenizer=tokenizer,
+            quantization=quantization,
+        )
+        assert name in read_export(folder)["files"]
+        model = load_export(folder)
+        error = relative_error(
+            model.call("", inputs)["pooled_output"],
+            wide(inputs)["pooled_output"],
+        )
+        assert error < (0.05 if quantization == "dynamic" else 1e-5)
+        if (kind, quantization) == ("onnx", "none"):
+            assert (folder / "model.onnx").stat().st_size < 100_000
+            model.weights()
+
+
+def test_onnx_runtime_fuses(quantized, wide, tmp_path):
+    """Its transformer optimizer finds attention, LayerNorm and GELU."""
+    from onnxruntime.transformers import optimizer
+
+    config = wide.config
+    path = quantized["onnx", "none"] / "model.onnx"
+    model = optimizer.optimize_model(
+        str(path),
+        model_type="bert",
+        num_heads=config.num_attention_heads,
+        hidden_size=config.hidden_size,
+        opt_level=0,
+    )
+    counts = model.get_fused_operator_statistics()
+    layers = config.num_hidden_layers
+    assert counts["Attention"] == layers
+    # One after the embeddings, and two in each layer.
+    assert (
+        counts["SkipLayerNormalization"] + counts["LayerNormalization"]
+        == 1 + 2 * layers
+    )
+    assert counts["BiasGelu"] + counts["FastGelu"] == layers
+    # And the session by itself, GELU.
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
+    onnxruntime.InferenceSession(path, options)
+    nodes = onnx.load(tmp_path / "optimized.onnx").graph.node
+    found = [node.op_type for node in nodes]
+    assert found.count("FastGelu") + found.count("BiasGelu") == layers
+    assert "Tanh" not in found or found.count("Tanh") == 1  # the pooler's
+
+
+@pytest.mark.parametrize("quantization", ["none", "dynamic"])
+def test_openvino_fuses(quantized, wide, quantization):
+    model = openvino.Core().compile_model(
+        quantized["openvino", quantization] / "model.xml",
+        "CPU",
+        {"INFERENCE_PRECISION_HINT": "f32"},
+    )
+    nodes = []
+    for node in model.get_runtime_model().get_ops():
+        info = node.get_rt_info()
+        nodes.append(
+            tuple(
+                str(info[name].value)
+                for name in (
+                    "layerType",
+                    "originalLayersNames",
+                    "runtimePrecision",
+                )
+            )
+        )
+    layers = wide.config.num_hidden_layers
+    # Scores, mask, softmax and context of a layer are one node, ...
+    fused = ("Subgraph", "ScaledDotProductAttention")
+    attention = [n for t, n, _ in nodes if "Softmax" in n or t == fused[1]]
+    assert len(attention) == layers
+    assert {t for t, n, _ in nodes if "Softmax" in n} <= set(fused)
+    # ... GELU is a part of the product before it, ...
+    types = [layer_type for layer_type, _, _ in nodes]
+    assert types.count("MVN") == 1 + 2 * layers
+    assert "Tanh" not in types
+    assert "Math" not in types
+    # ... and products are in 8 bits if the weights are.
+    products = [p for t, _, p in nodes if t == "FullyConnected"]
+    # Query, key, value, output and two of the feed-forward; and once, the
+    # projection and the pooler.
+    assert len(products) == 6 * layers + 2
+    expected = "i8" if quantization == "dynamic" else "f32"
+    if quantization == "none" or products.count("i8"):
+        assert products.count(expected) >= 6 * layers
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("mrpc", "onnx"), ("squad2.0", "openvino")]
+)
+def test_check_of_tasks(
+    make_finetuned, assert_same_as_source, tmp_path, name, kind
+):
+    source = make_finetuned(name, max_seq_length=32, max_query_length=8)
+    export(source, tmp_path / "e", kind, ExportConfig(seq_length=20))
+    assert_same_as_source(source, tmp_path / "e")
+    values = read_export(tmp_path / "e")
+    assert values["task"]["task_type"] == read_task(source)["task_type"]
+    settings = json.loads((tmp_path / "e/tokenizer_config.json").read_text())
+    assert settings["model_max_length"] == values["seq_length"] == 20
+
+
+def read_task(folder):
+    return json.loads((folder / "task.json").read_text())
+
+
+@pytest.mark.parametrize("kind", RUNTIMES)
+def test_damage(exports, make_pretrained, tokenizer, tmp_path, kind):
+    source, path = exports[kind]
+    values = read_export(path)
+    files = [name for name in values["files"] if name != "model.xml"]
+    for name in files:
+        folder = shutil.copytree(path, tmp_path / name)
+        content = bytearray((folder / name).read_bytes())
+        content[len(content) // 2] ^= 1
+        (folder / name).write_bytes(content)
+        found = check_files(folder, values)
+        assert found.result == "FAIL"
+        assert found.figure.startswith(f"{name}: sha256 ")
+    (folder / name).unlink()
+    assert f"{name} is missing" in check_files(folder, values).figure
+    assert check_files(path, values).result == "pass"
+    # Another vocabulary, of which the manifest knows.
+    values["files"]["spiece.model"]["sha256"] = "0"
+    values["tokenizer"]["fingerprint"] = "0"
+    with pytest.raises(InputError, match="has vocabulary_sha256="):
+        source_cases(source, values)
+    # Other weights.
+    model = load_export(path)
+    (case,) = source_cases(make_pretrained(9), read_export(path))
+    with pytest.raises(Failed, match="sequence_output: differs by"):
+        same_as_source(model, dataclasses.asdict(case))
+
+
+def test_flipped_weights(exports, tmp_path):
+    """Weights that differ from export.json's, in a file whose sha256 fits."""
+    folder = shutil.copytree(exports["onnx"][1], tmp_path / "e")
+    model = onnx.load(folder / "model.onnx")
+    for tensor in model.graph.initializer:
+        if tensor.name.endswith("query/kernel"):
+            values = onnx.numpy_helper.to_array(tensor)
+            tensor.raw_data = values[::-1].tobytes()
+    onnx.save(model, folder / "model.onnx")
+    with pytest.raises(Failed, match="sha256: found"):
+        load_export(folder).weights()
+
+
+@pytest.mark.parametrize("kind", RUNTIMES)
+def test_rows_that_are_too_long(exports, config, kind):
+    longest = config.max_position_embeddings
+    model = load_export(exports[kind][1])
+    with pytest.raises(
+        Exception, match=f"longer_than_max_position_embeddings_{longest}"
+    ):
+        model.call("", rows(1, longest + 1, config.vocab_size))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"quantization": "int8"}, "use quantization=dynamic"),
+        ({"resizable": True}, "resizable is not supported by kind="),
+        ({"packed": True}, "packed is not supported by kind="),
+        ({"calibration_input": "x"}, "calibration_input is not supported"),
+        ({"seq_length": 1}, "seq_length=1 must be at least 2"),
+        ({"seq_length": 1000}, "seq_length=1000 must be at least 2, .* 40"),
+    ],
+)
+@pytest.mark.parametrize("kind", RUNTIMES)
+def test_settings_that_cannot_be(pretrained, tmp_path, kind, changes, message):
+    with pytest.raises(InputError, match=message):
+        export(pretrained, tmp_path / "e", kind, ExportConfig(**changes))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("kind", "package"),
+    [("onnx", "onnx"), ("onnx", "tf2onnx"), ("openvino", "openvino")],
+)
+def test_package_that_is_absent(
+    pretrained, tmp_path, monkeypatch, kind, package
+):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(InputError, match=rf"pip install 'albert-tf\[{kind}\]'"):
+        export(pretrained, tmp_path / "e", kind)
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_onnx_cannot_compute(wide):
+    def forward(model, inputs):
+        pooled = model.pooled_output(inputs)
+        return {"pooled": tf.math.igamma(pooled, pooled)}
+
+    program = IdsProgram(model=wide, forward=forward, seq_length=8)
+    with pytest.raises(
+        InputError, match="computes Igamma, for which ONNX has no"
+    ):
+        onnx_graph.onnx_model(program)
+
+
+def test_any_program_of_a_model(wide, config):
+    """Hidden states, two calls, and a head of TensorFlow's operations."""
+
+    def forward(model, inputs):
+        states = model(inputs)["encoder_outputs"]
+        swapped = {**inputs, "input_type_ids": 1 - inputs["input_type_ids"]}
+        mask = tf.cast(inputs["input_mask"], tf.float32)[:, :, None]
+        mean = tf.reduce_sum(states[0] * mask, 1) / tf.reduce_sum(mask, 1)
+        other = model.states_at(swapped, inputs["input_mask"][:, :2])
+        return {"mean": mean, "other": tf.nn.l2_normalize(other, -1)}
+
+    program = IdsProgram(model=wide, forward=forward, seq_length=8)
+    model = onnx_graph.onnx_model(program)
+    inputs = rows(3, 9, config.vocab_size)
+    expected = forward(wide, {x: tf.constant(y) for x, y in inputs.items()})
+    for kind in RUNTIMES:
+        outputs = load(kind, model)(inputs)
+        for name, values in outputs.items():
+            np.testing.assert_allclose(
+                values, expected[name], rtol=0, atol=TOLERANCE, err_msg=name
+            )
+
+
+def test_through_keras(config, tmp_path):
+    """`model.export(format="onnx")` of Keras."""
+    model = AlbertClassifier(config, num_labels=3)
+    path = tmp_path / "classifier.onnx"
+    model.export(path, format="onnx", verbose=False)
+    run = load("onnx", onnx.load(path))
+    for batch, length in ((1, 5), (3, 17)):
+        inputs = rows(batch, length, config.vocab_size)
+        (logits,) = run(inputs).values()
+        np.testing.assert_allclose(
+            logits, model(inputs), rtol=0, atol=TOLERANCE
+        )
