@@ -1,4 +1,4 @@
-"""Exported models: SavedModels, LiteRT models, and a layer for SavedModels.
+"""Exported models: SavedModels, models for other runtimes, and `HubLayer`.
 
 Encoders and preprocessors follow TF-Hub's text contract,
 https://www.tensorflow.org/hub/common_saved_model_apis/text, on top of

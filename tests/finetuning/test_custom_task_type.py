@@ -82,7 +82,7 @@ def test_commands_train_use_and_export_it(checkpoint, run_albert, tmp_path):
     scores = albert("evaluate --model=run --input=stars.tsv --json")
     assert json.loads(scores)["closeness"] == saved["scores"]["closeness"]
 
-    for kind in ("task", "litert"):
+    for kind in ("task", "litert", "onnx"):
         albert(f"export --kind={kind} --model=run --output={kind}")
         findings = albert(f"export --check={kind} --model=run")
         assert "FAIL" not in findings
