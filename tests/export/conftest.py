@@ -219,12 +219,13 @@ def _fixed_seed():
 
 @pytest.fixture(scope="session")
 def make_pretrained(config, tokenizer, tmp_path_factory):
-    """Returns `make(seed)`: a folder of `save_pretrained`."""
+    """Returns `make(seed, **config)`: a folder of `save_pretrained`."""
 
-    def make(seed):
+    def make(seed, **changes):
         keras.utils.set_random_seed(seed)
         folder = tmp_path_factory.mktemp("a-private-place") / f"seed-{seed}"
-        AlbertPretrainer(config).save_pretrained(folder, tokenizer)
+        model = AlbertPretrainer(config.replace(**changes))
+        model.save_pretrained(folder, tokenizer)
         return folder
 
     return make
@@ -239,8 +240,10 @@ def pretrained(make_pretrained):
 def make_finetuned(config, tokenizer, tmp_path_factory):
     """Returns `make(task, **settings)`: a folder, as fine-tuning leaves it.
 
-    Settings that the task does not have are left out.
+    Settings that the task does not have are left out. It has one layer: each
+    makes every graph of it slower, and `fine_tuned_run` has two.
     """
+    one_layer = config.replace(num_hidden_layers=1)
 
     def make(name, **settings):
         task_config = known_task(name)
@@ -253,7 +256,7 @@ def make_finetuned(config, tokenizer, tmp_path_factory):
         task_config = dataclasses.replace(task_config, settings=known)
         kind = make_task_type(task_config, tokenizer)
         keras.utils.set_random_seed(4)
-        model = kind.model_class(config, **kind.model_arguments())
+        model = kind.model_class(one_layer, **kind.model_arguments())
         for weight in model.weights:
             # Without zeros: scores that no two answers share.
             weight.assign(

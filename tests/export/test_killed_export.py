@@ -74,7 +74,7 @@ def test_nothing_or_all_and_the_old_or_the_new(
 ):
     begin, end = start
     output = tmp_path / "e"
-    sources = [make_pretrained(4), make_pretrained(5)]
+    sources = [make_pretrained(seed, num_hidden_layers=1) for seed in (4, 5)]
     whole = []
     for source in sources:
         begin(source, tmp_path / source.name)

@@ -5,7 +5,9 @@ import shutil
 import pytest
 
 from albert_tf.export.config import ExportConfig
+from albert_tf.export.encoder import export_encoder
 from albert_tf.export.export import export
+from albert_tf.models.pretrainer import AlbertPretrainer
 
 pytestmark = pytest.mark.long
 
@@ -14,6 +16,15 @@ OTHERS = {
     "encoder": {"packed": True},
     "text_encoder": {"packed": False, "seq_length": 16},
 }
+
+
+@pytest.fixture(scope="module")
+def encoder_path(config, perturb, tokenizer_model, tmp_path_factory):
+    """An encoder of one layer: each costs every program half a minute."""
+    model = perturb(AlbertPretrainer(config.replace(num_hidden_layers=1)), 1)
+    path = tmp_path_factory.mktemp("exports") / "encoder"
+    export_encoder(model, path, tokenizer_model=tokenizer_model)
+    return path
 
 
 @pytest.fixture
