@@ -11,7 +11,7 @@ from typing import Any
 
 from albert_tf.errors import InputError
 from albert_tf.files import read_text
-from albert_tf.input_files import parse_json, shown
+from albert_tf.input_files import check_regular, parse_json, shown
 from albert_tf.pretraining.data_config import (
     MaskingConfig,
     PretrainingDataConfig,
@@ -131,6 +131,7 @@ def parse_phases(text: str) -> list[Phase]:
     if not text.strip():
         raise InputError(f"{source} must not be empty")
     if not text.lstrip().startswith(("[", "{")):
+        check_regular(text)
         source, text = text, read_text(text)
     values = parse_json(text, source)
     if not isinstance(values, list):
