@@ -22,12 +22,11 @@ from albert_tf.text.sentencepiece_model import (
     user_defined_pieces,
 )
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
+from albert_tf.text.vocabulary_file import PENALTY, library_model
 
 _Type = sentencepiece_model_pb2.ModelProto.SentencePiece
 
 TOKENIZER_JSON = "tokenizer.json"
-# Added to the score of a piece that is used only where there is no other.
-PENALTY = -100.0
 # Larger than any score (a logarithm), and within float32.
 _MAX_SCORE = 1e30
 _QUOTES = ("``", "''")
@@ -298,6 +297,9 @@ def tokenizer_json(tokenizer: AlbertTokenizer) -> bytes:
     `cut_at_user_defined_pieces` is set. Then these pieces are added tokens that
     are not special, as both releases of transformers write them.
 
+    In a byte-pair vocabulary that piece is not merged; in texts with a digit
+    before a comma, others may follow from it.
+
     The format cannot express `lower_characters_first`,
     `match_special_tokens=False` and the difference between `google` and
     `corrected` commas. The normalizer applies to the library itself and to
@@ -336,15 +338,7 @@ def tokenizer_json(tokenizer: AlbertTokenizer) -> bytes:
         "pre_tokenizer": {**_METASPACE, "split": False},
         "post_processor": _template(tokenizer),
         "decoder": {**_METASPACE, "split": True},
-        "model": {
-            "type": "Unigram",
-            "unk_id": tokenizer.unk_id,
-            "vocab": [
-                [p.piece, p.score + PENALTY * (i in tokenizer.splits)]
-                for i, p in enumerate(model.pieces)
-            ],
-            "byte_fallback": False,
-        },
+        "model": library_model(model, tokenizer.unk_id, tokenizer.splits),
     }
     return (json.dumps(config, ensure_ascii=False) + "\n").encode()
 

@@ -1,8 +1,12 @@
-"""Vocabulary files of tokenizers: reading, and limits against hostile ones."""
+"""Vocabulary files of tokenizers: reading, limits, and their pieces as JSON."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Container
+from typing import Any
+
+from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf.errors import InputError
 from albert_tf.input_files import (
@@ -16,6 +20,9 @@ MAX_PIECES = 1 << 20
 # SentencePiece trains pieces of at most 512 characters. It builds its trie by a
 # recursion over the bytes of a piece, so that a very long one ends the process.
 MAX_PIECE_BYTES = 2048
+
+# Added to the score of a piece that is used only where there is no other.
+PENALTY = -100.0
 
 
 def read_model(path: str | os.PathLike[str]) -> bytes:
@@ -68,3 +75,47 @@ def _read_local(name: str) -> bytes:
             f"{name}: cannot be read: {reason}; "
             "give the path of a SentencePiece model."
         ) from error
+
+
+def library_model(
+    model: sentencepiece_model_pb2.ModelProto,
+    unk_id: int,
+    avoided: Container[int],
+) -> dict[str, Any]:
+    """Returns the pieces as the `model` of a `tokenizer.json`.
+
+    Args:
+      model: the SentencePiece model.
+      unk_id: id of the unknown piece.
+      avoided: ids of pieces that are used only where there is no other.
+    """
+    if model.trainer_spec.model_type != model.trainer_spec.BPE:
+        return {
+            "type": "Unigram",
+            "unk_id": unk_id,
+            "vocab": [
+                [p.piece, p.score + PENALTY * (i in avoided)]
+                for i, p in enumerate(model.pieces)
+            ],
+            "byte_fallback": False,
+        }
+    ids = {p.piece: i for i, p in enumerate(model.pieces)}
+    # The best first. Any two pieces that make a third are merged to it.
+    learned = [
+        (-p.score, p.piece)
+        for i, p in enumerate(model.pieces)
+        if p.type == p.NORMAL and i not in avoided
+    ]
+    return {
+        "type": "BPE",
+        "unk_token": model.pieces[unk_id].piece,
+        "fuse_unk": True,
+        "byte_fallback": False,
+        "vocab": ids,
+        "merges": [
+            [piece[:cut], piece[cut:]]
+            for _, piece in sorted(learned)
+            for cut in range(1, len(piece))
+            if piece[:cut] in ids and piece[cut:] in ids
+        ],
+    }
