@@ -1,4 +1,4 @@
-"""Files from elsewhere: regular, of bounded size, and JSON with typed values.
+"""Files from elsewhere: regular, of bounded size, and JSON of bounded depth.
 
 Every JSON file that is read, whoever wrote it, is read here.
 """
@@ -9,9 +9,7 @@ import json
 import os
 import re
 import stat
-import sys
 import urllib.parse
-from collections.abc import Mapping
 from typing import Any
 
 from albert_tf.errors import InputError
@@ -22,15 +20,6 @@ _MAX_DEPTH = 64
 # Up to the end if it is not closed, so that no character is read twice.
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)', re.DOTALL)
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-
-_WORDS = {
-    bool: "true or false",
-    int: "an integer",
-    float: "a finite number",
-    str: "a string",
-    list: "a list",
-    dict: "an object",
-}
 
 
 def check_regular(path: str | os.PathLike[str]) -> None:
@@ -150,45 +139,6 @@ def read_json(path: str | os.PathLike[str], source: str = "") -> dict[str, Any]:
     """
     source = source or os.fspath(path)
     return parse_object(read_bytes(path, source), source)
-
-
-def typed(
-    values: Mapping[str, Any],
-    key: str,
-    kind: type,
-    default: Any = None,
-    source: str = "",
-) -> Any:
-    """Returns a value of a JSON object after checking its type.
-
-    Args:
-      values: the object.
-      key: name of the value.
-      kind: `bool`, `int`, `float` (integers are numbers, too), `str`, `list`
-        or `dict`.
-      default: the value of a missing key. If it is None, null is allowed.
-      source: name of the file in error messages.
-
-    Raises:
-      InputError: the value has another type, or is not finite.
-    """
-    value = values.get(key, default)
-    if value is None and default is None:
-        return None
-    if not is_typed(value, kind):
-        prefix = f"{source}: " if source else ""
-        raise InputError(f"{prefix}{key}={shown(value)} must be {_WORDS[kind]}")
-    return value
-
-
-def is_typed(value: Any, kind: type) -> bool:
-    """Returns whether a value of JSON has a type, as in `typed`."""
-    if kind is bool or isinstance(value, bool):
-        return kind is bool and isinstance(value, bool)
-    if kind is not float:
-        return isinstance(value, kind)
-    # Also false for NaN, infinity and integers beyond the largest float.
-    return isinstance(value, (int, float)) and abs(value) <= sys.float_info.max
 
 
 def shown(value: Any) -> str:

@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import numbers
 import os
+import sys
 import types
 import typing
 from collections.abc import Iterator, Mapping
@@ -39,6 +40,39 @@ def check_type(value: Any, annotation: Any, source: str) -> None:
     problem = type_problem(value, annotation, "")
     if problem:
         raise InputError(f"{source}: {problem}")
+
+
+def typed(
+    values: Mapping[str, Any],
+    key: str,
+    annotation: Any,
+    default: Any = None,
+    source: str = "",
+) -> Any:
+    """Returns a value of a JSON object after checking its type.
+
+    Args:
+      values: the object.
+      key: name of the value.
+      annotation: the type; see `check_type`. A `float` must be finite.
+      default: the value of a missing key. If it is None, null is allowed.
+      source: name of the file in error messages.
+
+    Raises:
+      InputError: the value has another type.
+    """
+    value = values.get(key, default)
+    if value is None and default is None:
+        return None
+    problem = type_problem(value, annotation, key)
+    # False for NaN, infinity and integers beyond the largest float.
+    if annotation is float and not (
+        problem or abs(value) <= sys.float_info.max
+    ):
+        problem = _wrong(key, value, "a finite number")
+    if problem:
+        raise InputError(f"{source}: {problem}" if source else problem)
+    return value
 
 
 def type_problem(value: Any, annotation: Any, name: str) -> str:

@@ -45,16 +45,17 @@ from albert_tf.finetuning.multiple_choice.examples import (
 )
 from albert_tf.finetuning.question_answering.examples import read_squad
 from albert_tf.finetuning.question_answering.metrics import cmrc, squad_v1
+from albert_tf.finetuning.task_config import split_path
 from albert_tf.finetuning.text_classification.examples import (
     TextTask,
     read_texts,
-    split_file,
     text_task_from_columns,
 )
 from albert_tf.finetuning.text_classification.glue import GLUE
 from albert_tf.finetuning.text_classification.metrics import (
     classification_metrics,
 )
+from albert_tf.finetuning.text_classification.task import text_task_config
 
 # Some files lack a text, or repeat an id; such rows are listed at the end.
 BAD = BadExamples("skip")
@@ -66,7 +67,10 @@ Result = tuple[str, str, str, dict[str, float]]
 def glue(name: str, data: pathlib.Path) -> Iterator[Result]:
     """Trains on train, scores on dev."""
     task = GLUE[name]
-    paths = [split_file(task, data / "glue", x) for x in ("train", "dev")]
+    paths = [
+        split_path(text_task_config(task), data / "glue", x)
+        for x in ("train", "dev")
+    ]
     yield from texts(task, paths, "dev")
 
 

@@ -12,8 +12,9 @@ from typing import Any
 
 from albert_tf.config import INERT_KEYS, AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.input_files import shown, typed
+from albert_tf.input_files import shown
 from albert_tf.interop.checkpoint import HeadSettings
+from albert_tf.schema import typed
 
 # Hugging Face's activations. `gelu_fast` is the tanh approximation with its
 # constants multiplied out.

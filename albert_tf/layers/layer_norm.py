@@ -5,7 +5,7 @@ from __future__ import annotations
 import keras
 from keras import ops
 
-from albert_tf.layers.dense import at_least_float32
+from albert_tf.layers.precision import at_least_float32
 
 
 class LayerNorm(keras.layers.Layer):

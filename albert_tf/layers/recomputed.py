@@ -16,6 +16,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from albert_tf.layers.precision import at_least_float32
+
 _SQRT_2_OVER_PI = math.sqrt(2.0 / math.pi)
 _CUBIC = 0.044715
 
@@ -77,17 +79,17 @@ def _compiled(function: Callable) -> Callable:
 
 
 def _gelu_tanh(x):
-    y = _wide(x)
+    y = at_least_float32(x)
     return tf.cast(0.5 * y * (1.0 + _tanh(y)), x.dtype)
 
 
 def _gelu_tanh_gradient(x, upstream):
-    y = _wide(x)
+    y = at_least_float32(x)
     t = _tanh(y)
     slope = _SQRT_2_OVER_PI * (1.0 + 3.0 * _CUBIC * y * y)
     # Far out, 1 - t is exactly 0 long before the slope overflows.
     gradient = 0.5 * (1.0 + t) * (1.0 + y * (1.0 - t) * slope)
-    return tf.cast(_wide(upstream) * gradient, x.dtype)
+    return tf.cast(at_least_float32(upstream) * gradient, x.dtype)
 
 
 def _tanh(y):
@@ -119,7 +121,3 @@ def _normal(x, epsilon):
     variance = tf.reduce_mean(tf.square(centered), axis=-1, keepdims=True)
     scale = tf.math.rsqrt(variance + epsilon)
     return centered * scale, scale
-
-
-def _wide(x):
-    return x if x.dtype == tf.float64 else tf.cast(x, tf.float32)

@@ -215,8 +215,7 @@ class _MakeRecords:
 
     def __call__(self, task: Task) -> Iterator[Any]:
         block = self.worker(task.block, task.passes)
-        if self.config.masking == "dynamic" and block.split == "heldout":
-            block = self.mask(block)
+        block = self.mask(block)
         for shard, (lengths, records) in enumerate(block.shards):
             if len(lengths):
                 frame = (block.index, task.passes.start, lengths, records)
@@ -224,9 +223,7 @@ class _MakeRecords:
         statistics = {
             f"counts/{block.split}": block.counts,
             f"labels/{block.split}": block.label_counts,
-            _ODDITIES: collections.Counter(
-                control_pieces=block.counts["control_pieces"]
-            ),
+            _ODDITIES: block.oddities,
         }
         yield _tagged(_STATISTICS, statistics)
 

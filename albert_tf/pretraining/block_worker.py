@@ -68,6 +68,11 @@ class BlockRecords:
     label_counts: np.ndarray
     shards: list[tuple[np.ndarray, bytes]]
 
+    @property
+    def oddities(self) -> collections.Counter[str]:
+        """Counts of what is odd in the text, beside those of reading it."""
+        return collections.Counter(control_pieces=self.counts["control_pieces"])
+
 
 def join_frames(frames: Sequence[bytes]) -> tuple[np.ndarray, bytes]:
     """Returns the lengths of frames, uint32 `[frames]`, and all their bytes."""

@@ -44,7 +44,7 @@ Metric = Literal[
 
 
 @dataclasses.dataclass(frozen=True)
-class Stretch:
+class ResolvedPhase:
     """The steps of a phase, and its settings.
 
     Attributes:
@@ -106,7 +106,7 @@ class PretrainConfig(RunConfig):
     train_batch_size: int = 4096
     phases: Sequence[Phase | Mapping[str, Any]] = setting(
         (),
-        "Stretches of the run with other records, batches, sentence order or "
+        "Parts of the run with other records, batches, sentence order or "
         "masking: a JSON list, or a file that holds one.",
         group=LENGTH,
         parse=parse_phases,
@@ -244,12 +244,12 @@ class PretrainConfig(RunConfig):
         given = [x for x in self.phases if isinstance(x, Phase)]
         return given or [Phase(steps=self.num_train_steps)]
 
-    def stretches(self) -> list[Stretch]:
+    def resolved_phases(self) -> list[ResolvedPhase]:
         """Returns the steps and the settings of each phase."""
         phases = self.run_phases
         ends = ends_of_phases(phases, self.num_train_steps)
         return [
-            Stretch(
+            ResolvedPhase(
                 first_step,
                 end,
                 dataclasses.replace(
@@ -308,12 +308,12 @@ class PretrainConfig(RunConfig):
             # Without their records' paths, which may change.
             recorded["phases"] = [
                 {
-                    "steps": stretch.steps,
+                    "steps": resolved.steps,
                     **phase.given(BATCH_SETTINGS),
-                    **stretch.example_settings,
+                    **resolved.example_settings,
                 }
-                for phase, stretch in zip(
-                    self.run_phases, self.stretches(), strict=True
+                for phase, resolved in zip(
+                    self.run_phases, self.resolved_phases(), strict=True
                 )
             ]
         if self.model is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 import hashlib
 import itertools
 import json
@@ -24,9 +25,7 @@ from albert_tf.folders import (
     replace_folder,
     temporary_folder,
 )
-from albert_tf.pretraining.block_worker import (
-    BlockRecords,
-)
+from albert_tf.pretraining.block_worker import BlockRecords
 from albert_tf.pretraining.data_config import PretrainingDataConfig
 from albert_tf.pretraining.job import Job
 from albert_tf.pretraining.manifest import (
@@ -248,14 +247,11 @@ def _write_text(
         tensorflow.start()
     files = [path for unit in units for path in unit.files]
     num_shards = {x: len(y.paths) for x, y in job.scratch.items()}
-    mask = None
+    mask = heldout_masker(config)
     try:
         with _progress_bar(files, job.num_bytes, progress) as bar:
             for block in records_of_tasks(tasks(), config, num_shards):
-                if masks and block.split == "heldout":
-                    mask = mask or heldout_masker(config)
-                    block = mask(block)
-                job.add(block)
+                job.add(mask(block))
                 bar.update(block.num_bytes)
     finally:
         if tensorflow.is_alive():
@@ -266,10 +262,22 @@ def _write_text(
 def heldout_masker(
     config: PretrainingDataConfig,
 ) -> Callable[[BlockRecords], BlockRecords]:
-    """Returns a `HeldoutMasker`, whose module imports TensorFlow."""
-    from albert_tf.pretraining.heldout_records import HeldoutMasker
+    """Returns a function that masks held-out blocks, if training masks.
 
-    return HeldoutMasker(config)
+    TensorFlow is imported for the first of these blocks.
+    """
+
+    @functools.cache
+    def masker() -> Callable[[BlockRecords], BlockRecords]:
+        from albert_tf.pretraining.heldout_records import HeldoutMasker
+
+        return HeldoutMasker(config)
+
+    def mask(block: BlockRecords) -> BlockRecords:
+        is_masked = config.masking == "dynamic" and block.split == "heldout"
+        return masker()(block) if is_masked else block
+
+    return mask
 
 
 def _write_shards(

@@ -131,7 +131,7 @@ class Job:
             self.scratch[block.split].add(shard, lengths, records)
         self.counts[block.split].update(block.counts)
         self.label_counts[block.split] += block.label_counts
-        self.oddities["control_pieces"] += block.counts["control_pieces"]
+        self.oddities.update(block.oddities)
         self.num_bytes += block.num_bytes
         self.tasks += 1
         self._save_if_due()

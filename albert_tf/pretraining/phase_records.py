@@ -10,7 +10,7 @@ from typing import Any
 
 from albert_tf.errors import InputError
 from albert_tf.files import split_patterns
-from albert_tf.pretraining.config import PretrainConfig, Stretch
+from albert_tf.pretraining.config import PretrainConfig, ResolvedPhase
 from albert_tf.pretraining.record_files import check_one_vocabulary
 from albert_tf.pretraining.records import Records, open_records
 
@@ -20,13 +20,13 @@ class PhaseRecords:
     """A phase of a run and what it trains on.
 
     Attributes:
-      stretch: its steps and settings.
+      resolved: its steps and settings.
       made: its records as they were made.
       records: the same with its sentence order and masking.
       first_example: examples of them that phases before it have had.
     """
 
-    stretch: Stretch
+    resolved: ResolvedPhase
     made: Records
     records: Records
     first_example: int
@@ -44,7 +44,7 @@ class PhaseRecords:
 
     def describe(self) -> str:
         """Returns the phase in words, for the log."""
-        config, changes = self.stretch.config, self.stretch.example_settings
+        config, changes = self.resolved.config, self.resolved.example_settings
         return ", ".join(
             [
                 f"{config.train_batch_size:,} examples of "
@@ -68,19 +68,19 @@ def open_phases(config: PretrainConfig) -> list[PhaseRecords]:
     opened: dict[tuple[str, ...], Records] = {}
     used: defaultdict[str, int] = defaultdict(int)
     phases = []
-    for number, stretch in enumerate(config.stretches()):
-        inputs = _inputs(stretch.config)
+    for number, resolved in enumerate(config.resolved_phases()):
+        inputs = _inputs(resolved.config)
         if inputs not in opened:
-            opened[inputs] = open_records(stretch.config.input, heldout=True)
+            opened[inputs] = open_records(resolved.config.input, heldout=True)
         records = opened[inputs]
         try:
-            changed = with_examples(records, stretch.example_settings)
+            changed = with_examples(records, resolved.example_settings)
         except InputError as error:
             raise InputError(f"phases[{number}]: {error}") from None
         phases.append(
-            PhaseRecords(stretch, records, changed, used[records.identity])
+            PhaseRecords(resolved, records, changed, used[records.identity])
         )
-        used[records.identity] += stretch.examples
+        used[records.identity] += resolved.examples
     check_one_vocabulary(
         itertools.chain.from_iterable(map(_all_files, opened.values()))
     )

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from albert_tf.models.pretrainer import AlbertPretrainer
-from albert_tf.pretraining.config import PretrainConfig, Stretch
+from albert_tf.pretraining.config import PretrainConfig, ResolvedPhase
 from albert_tf.pretraining.corpora import describe_mixture
 from albert_tf.pretraining.phase_records import PhaseRecords
 from albert_tf.pretraining.records import Records
@@ -58,7 +58,7 @@ def start_summary(
     }
     for number, phase in enumerate(phases, 1):
         which = f" {number}" if len(phases) > 1 else ""
-        changes = phase.stretch.example_settings.items()
+        changes = phase.resolved.example_settings.items()
         rows[f"records{which}"] = _describe_records(phase.records) + "".join(
             f"; {name}={value}" for name, value in changes
         )
@@ -66,9 +66,9 @@ def start_summary(
             rows[f"mixture{which}"] = describe_mixture(
                 phase.records.corpora,
                 phase.records.files["train"],
-                phase.stretch.examples,
+                phase.resolved.examples,
             )
-        rows[f"batch{which}"] = _describe_batch(phase.stretch, replicas)
+        rows[f"batch{which}"] = _describe_batch(phase.resolved, replicas)
     hosts = share_of_process(strategy).hosts
     if config.reading_groups % hosts:
         rows["reading"] = (
@@ -89,15 +89,15 @@ def start_summary(
     return "\n".join(f"{name:{width}} {text}" for name, text in rows.items())
 
 
-def _describe_batch(stretch: Stretch, replicas: int) -> str:
-    config = stretch.config
+def _describe_batch(resolved: ResolvedPhase, replicas: int) -> str:
+    config = resolved.config
     text = f"{config.train_batch_size:,} examples"
     if replicas > 1:
         text += f" on {replicas} replicas"
     if config.gradient_accumulation_steps > 1:
         text += f" in {config.gradient_accumulation_steps} micro-batches"
-    if stretch.steps < config.num_train_steps:
-        text += f", steps {stretch.first_step + 1:,} to {stretch.end:,}"
+    if resolved.steps < config.num_train_steps:
+        text += f", steps {resolved.first_step + 1:,} to {resolved.end:,}"
     return text
 
 

@@ -83,11 +83,11 @@ def pretrain(
       InputError: records, architecture and folder do not fit together. Nothing
         was trained or written then.
     """
-    for stretch in config.stretches():
+    for resolved in config.resolved_phases():
         check_tpu_run(
             config.tpu,
             {
-                "input": patterns_of(stretch.config.input),
+                "input": patterns_of(resolved.config.input),
                 "output": config.output,
             },
             precision=config.precision,
@@ -103,7 +103,7 @@ def pretrain(
     config, initial = resolve_initial_weights(config)
     phases = open_phases(config)
     for phase in phases:
-        _check_records(phase.stretch.config, phase.made, initial)
+        _check_records(phase.resolved.config, phase.made, initial)
     heldout = phases[-1].heldout
     _check_best_metric(config, heldout)
     trained = _trained_positions(config, phases, initial)
@@ -311,7 +311,7 @@ def _training_phase(
     phase: PhaseRecords, loss: PretrainingLoss
 ) -> TrainingPhase:
     """Returns a phase as the trainer takes it."""
-    config, records = phase.stretch.config, phase.records
+    config, records = phase.resolved.config, phase.records
 
     def read(first: int, share: HostShare) -> tf.data.Dataset:
         return records.dataset(
@@ -324,7 +324,7 @@ def _training_phase(
         )
 
     return TrainingPhase(
-        phase.stretch.first_step,
+        phase.resolved.first_step,
         SharedBatches(read, config.reading_groups),
         loss,
         config.gradient_accumulation_steps,

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
-from albert_tf.input_files import is_typed, shown, typed
+from albert_tf.input_files import shown
+from albert_tf.schema import type_problem, typed
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.sentencepiece_model import (
     SPECIAL_PIECES,
@@ -38,7 +39,7 @@ def special_by_id(
     for token in added_tokens:
         content, i = token["content"], token["id"]
         if (
-            not is_typed(i, int)
+            type_problem(i, int, "id")
             or not 0 <= i < len(vocab)
             or vocab[i][0] != content
         ):

@@ -10,7 +10,8 @@ from typing import Any, get_args
 
 from albert_tf.errors import InputError
 from albert_tf.files import exists
-from albert_tf.input_files import parse_object, shown, typed
+from albert_tf.input_files import parse_object, shown
+from albert_tf.schema import typed
 from albert_tf.text.added_tokens import (
     added_tokens_without_specials,
     check_added_tokens,

@@ -13,7 +13,8 @@ import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf.errors import InputError
-from albert_tf.input_files import parse_object, typed
+from albert_tf.input_files import parse_object
+from albert_tf.schema import typed
 from albert_tf.text.added_tokens import are_all_added, special_by_id
 from albert_tf.text.sentencepiece_model import (
     SPECIAL_PIECES,
@@ -172,8 +173,7 @@ def _vocabulary(
             or not abs(row[1]) < _MAX_SCORE  # nor NaN
         ):
             raise ValueError(f"row {i} of the vocabulary is {row!r:.60}")
-    counts = collections.Counter(piece for piece, _ in vocab)
-    for piece, count in counts.most_common(1):
+    for piece, count in collections.Counter(p for p, _ in vocab).most_common(1):
         if count > 1:
             raise ValueError(f"the piece {piece!r} is in the vocabulary twice")
     unk_id = model.get("unk_id")

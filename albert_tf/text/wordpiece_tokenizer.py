@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_args
 
 from albert_tf.errors import InputError
-from albert_tf.input_files import shown, typed
+from albert_tf.input_files import shown
+from albert_tf.schema import typed
 from albert_tf.text.added_tokens import content_of
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.tokens import Token

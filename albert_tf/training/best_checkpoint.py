@@ -13,7 +13,8 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.files import read_bytes, write_atomically
-from albert_tf.input_files import parse_object, typed
+from albert_tf.input_files import parse_object
+from albert_tf.schema import typed
 from albert_tf.training.config import TrainingConfig
 
 FILE = "best.json"

@@ -17,7 +17,8 @@ from absl import logging
 
 from albert_tf.errors import InputError
 from albert_tf.files import PARTIAL, exists, read_bytes, write_atomically
-from albert_tf.input_files import parse_object, typed
+from albert_tf.input_files import parse_object
+from albert_tf.schema import typed
 from albert_tf.training.config import TrainingConfig
 from albert_tf.training.evaluation import means
 from albert_tf.training.loss import TOKENS

@@ -1,4 +1,4 @@
-"""Phases of a run: stretches of steps with data and a loss of their own."""
+"""Phases of a run: consecutive steps with their own data and loss."""
 
 from __future__ import annotations
 

@@ -16,7 +16,8 @@ import tensorflow as tf
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import PARTIAL, read_bytes, write_atomically
-from albert_tf.input_files import parse_object, typed
+from albert_tf.input_files import parse_object
+from albert_tf.schema import typed
 from albert_tf.training.checkpoint_files import FOLDER as CHECKPOINTS
 from albert_tf.training.checkpoint_files import list_checkpoints
 from albert_tf.training.config import RENAMED_SETTINGS

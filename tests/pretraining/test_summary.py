@@ -50,8 +50,8 @@ RECORDS = Records(
 def lines(config=CONFIG, records=RECORDS, resumes=False):
     model = AlbertPretrainer(config.model)
     strategy = make_strategy("one_device", devices=["CPU:0"])
-    [stretch] = config.stretches()
-    phase = PhaseRecords(stretch, records, records, 0)
+    [resolved] = config.resolved_phases()
+    phase = PhaseRecords(resolved, records, records, 0)
     text = start_summary(config, [phase], model, strategy, resumes)
     return dict(line.split(maxsplit=1) for line in text.splitlines())
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -72,37 +71,6 @@ class TextTask:
     files: Mapping[str, str] = dataclasses.field(default_factory=dict)
     other_files: Mapping[str, str] = dataclasses.field(default_factory=dict)
     submissions: Mapping[str, str] = dataclasses.field(default_factory=dict)
-
-
-def split_file(
-    task: TextTask, data_dir: str | os.PathLike[str], split: str
-) -> pathlib.Path:
-    """Returns the file of a split, which may be packed with gzip.
-
-    Args:
-      task: the task.
-      data_dir: the folder of all tasks, or the task's own.
-      split: "train", "dev" or what else the task has.
-
-    Raises:
-      InputError: the task has no such split, or the file is not there.
-    """
-    if split not in task.files:
-        raise InputError(
-            f"split={split!r} of {task.name} must be one of "
-            f"{', '.join(task.files)}"
-        )
-    names = [task.files[split], *filter(None, [task.other_files.get(split)])]
-    root = pathlib.Path(data_dir)
-    for folder in (root / task.folder, root):
-        for name in names:
-            for path in (folder / name, folder / f"{name}.gz"):
-                if path.exists():
-                    return path
-    raise InputError(
-        f"{root / task.folder}: {task.name} lacks {' or '.join(names)} (or "
-        ".gz); name the folder that has it"
-    )
 
 
 def read_texts(

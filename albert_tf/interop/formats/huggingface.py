@@ -12,7 +12,7 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.input_files import read_json, shown, typed
+from albert_tf.input_files import read_json, shown
 from albert_tf.interop.checkpoint import Checkpoint, folder_vocabulary
 from albert_tf.interop.config_files import (
     HF_ARCHITECTURES,
@@ -33,6 +33,7 @@ from albert_tf.interop.files.safetensors_file import (
 from albert_tf.interop.files.torch_file import open_torch_file
 from albert_tf.interop.matching import match_tensors
 from albert_tf.interop.names import identity, tensors_of
+from albert_tf.schema import typed
 
 CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.safetensors"

@@ -12,7 +12,7 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.input_files import read_json, shown, typed
+from albert_tf.input_files import read_json, shown
 from albert_tf.interop.checkpoint import (
     Checkpoint,
     HeadSettings,
@@ -27,6 +27,7 @@ from albert_tf.interop.files.file_types import TensorFile
 from albert_tf.interop.files.hdf5_file import open_hdf5
 from albert_tf.interop.matching import match_tensors
 from albert_tf.interop.names import identity, tensors_of
+from albert_tf.schema import typed
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.tokenizer_files import check_settings
 from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer

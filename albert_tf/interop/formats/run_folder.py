@@ -10,11 +10,12 @@ from typing import Any
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.input_files import read_json, typed
+from albert_tf.input_files import read_json
 from albert_tf.interop.checkpoint import Checkpoint, folder_vocabulary
 from albert_tf.interop.files.file_types import TensorFile
 from albert_tf.interop.matching import match_tensors
 from albert_tf.interop.names import OURS
+from albert_tf.schema import typed
 
 CHECKPOINTS = "checkpoints"
 # Written by fine-tuning: the best weights of a run, their task, and the record

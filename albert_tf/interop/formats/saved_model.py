@@ -9,7 +9,7 @@ from typing import Any
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.input_files import read_json, typed
+from albert_tf.input_files import read_json
 from albert_tf.interop.canonical_names import canonical_names
 from albert_tf.interop.checkpoint import Checkpoint, folder_vocabulary
 from albert_tf.interop.files.file_types import TensorFile
@@ -23,8 +23,8 @@ from albert_tf.interop.files.tf_graph import (
 from albert_tf.interop.formats.google import CONFIG_FILE
 from albert_tf.interop.matching import match_tensors
 from albert_tf.interop.names import OURS
+from albert_tf.schema import typed
 
-SAVED_MODEL = "saved_model.pb"
 _OUR_MANIFEST = "export.json"
 
 

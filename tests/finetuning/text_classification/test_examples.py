@@ -2,12 +2,13 @@ import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.examples import BadExamples
+from albert_tf.finetuning.task_config import split_path
 from albert_tf.finetuning.text_classification.examples import (
     TextExample,
     TextTask,
     read_texts,
-    split_file,
 )
+from albert_tf.finetuning.text_classification.task import text_task_config
 
 PAIRS = TextTask(
     name="pairs",
@@ -140,14 +141,15 @@ def test_a_text_of_a_megabyte_is_read_whole(tmp_path):
 
 
 def test_files_of_splits(tmp_path):
+    task = text_task_config(PAIRS)
     own = write(tmp_path / "Pairs" / "dev.tsv", "x")
-    assert split_file(PAIRS, tmp_path, "dev") == own
-    assert split_file(PAIRS, tmp_path / "Pairs", "dev") == own
+    assert split_path(task, tmp_path, "dev") == own
+    assert split_path(task, tmp_path / "Pairs", "dev") == own
     other = write(tmp_path / "Pairs" / "all.tsv.gz", "x")
-    assert split_file(PAIRS, tmp_path, "train") == other
+    assert split_path(task, tmp_path, "train") == other
     first = write(tmp_path / "Pairs" / "train.tsv.gz", "x")
-    assert split_file(PAIRS, tmp_path, "train") == first
+    assert split_path(task, tmp_path, "train") == first
     with pytest.raises(InputError, match="split='test' of pairs must be one"):
-        split_file(PAIRS, tmp_path, "test")
+        split_path(task, tmp_path, "test")
     with pytest.raises(InputError, match="pairs lacks train.tsv or all.tsv"):
-        split_file(PAIRS, tmp_path / "none", "train")
+        split_path(task, tmp_path / "none", "train")

@@ -2,11 +2,12 @@ import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.examples import BadExamples
+from albert_tf.finetuning.task_config import split_path
 from albert_tf.finetuning.text_classification.examples import (
     read_texts,
-    split_file,
 )
 from albert_tf.finetuning.text_classification.glue import GLUE
+from albert_tf.finetuning.text_classification.task import text_task_config
 
 # A row of each file as distributed, with what has to come out of it.
 HEADERS = {
@@ -109,23 +110,25 @@ def test_splits_of_mnli(tmp_path):
     (tmp_path / "MNLI").mkdir()
     for name in ("dev_matched.tsv", "test_mismatched.tsv"):
         (tmp_path / "MNLI" / name).touch()
-    found = split_file(GLUE["mnli"], tmp_path, "dev")
+    found = split_path(text_task_config(GLUE["mnli"]), tmp_path, "dev")
     assert found.name == "dev_matched.tsv"
-    found = split_file(GLUE["mnli"], tmp_path, "test_mismatched")
+    found = split_path(
+        text_task_config(GLUE["mnli"]), tmp_path, "test_mismatched"
+    )
     assert found.name == "test_mismatched.tsv"
 
 
 def test_mrpc_as_microsoft_distributes_it(tmp_path):
     path = tmp_path / "msr_paraphrase_test.txt"
     path.write_text(HEADERS["mrpc"].format(label=1, **TEXTS), "utf-8")
-    assert split_file(GLUE["mrpc"], tmp_path, "test") == path
+    assert split_path(text_task_config(GLUE["mrpc"]), tmp_path, "test") == path
     for labelled in (True, False):
         [example] = read_texts(
             GLUE["mrpc"], path, bad=BadExamples(), labelled=labelled
         )
         assert (example.text, example.pair) == (TEXTS["text"], "two")
     with pytest.raises(InputError, match="mrpc lacks dev.tsv"):
-        split_file(GLUE["mrpc"], tmp_path, "dev")
+        split_path(text_task_config(GLUE["mrpc"]), tmp_path, "dev")
 
 
 @pytest.mark.parametrize("name", COUNTS)
@@ -134,7 +137,7 @@ def test_real_files(shared, name):
     for split, count in zip(task.files, COUNTS[name], strict=True):
         if count is None:
             continue
-        path = split_file(task, shared("data", "glue"), split)
+        path = split_path(text_task_config(task), shared("data", "glue"), split)
         bad = BadExamples("skip")
         examples = list(
             read_texts(task, path, bad=bad, labelled=split != "test")
@@ -159,7 +162,7 @@ def test_some_rows_of_real_files(shared):
     folder = shared("data", "glue")
 
     def first(name, split):
-        path = split_file(GLUE[name], folder, split)
+        path = split_path(text_task_config(GLUE[name]), folder, split)
         return next(
             read_texts(GLUE[name], path, bad=BadExamples(), labelled=True)
         )

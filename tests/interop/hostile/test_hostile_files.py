@@ -54,7 +54,7 @@ JSON = [
     ("config.json", {"layer_norm_eps": float("inf")}, "layer_norm_eps"),
     ("config.json", {"architectures": "AlbertModel"}, "must be a list"),
     ("config.json", {"architectures": [["AlbertModel"]]}, "list of names"),
-    ("config.json", {"classifier_dropout_prob": True}, "a finite number"),
+    ("config.json", {"classifier_dropout_prob": True}, "a number"),
     ("config.json", {"classifier_dropout_prob": 2}, "in [0, 1)"),
     ("config.json", {"id2label": {"0": None, "1": "a"}}, "by strings"),
     ("config.json", {"hidden_act": ["gelu"]}, "a string"),
