@@ -125,14 +125,18 @@ def onnx_model(
 def _plain_names(translated) -> dict[str, str]:
     """Returns names of tensors that do not depend on what ran before.
 
-    tf2onnx and Keras count what they name, as long as a process runs.
+    tf2onnx and Keras count what they name, as long as a process runs, and
+    tf2onnx's constants are in any order.
 
     Args:
       translated: a graph of tf2onnx.
     """
     names = {"": ""}
-    for number, tensor in enumerate(translated.initializer):
-        names[tensor.name] = f"head/constant_{number}"
+    constants = {tensor.name for tensor in translated.initializer}
+    inputs = (name for node in translated.node for name in node.input)
+    used = dict.fromkeys(name for name in inputs if name in constants)
+    for number, name in enumerate([*used, *sorted(constants - set(used))]):
+        names[name] = f"head/constant_{number}"
     for number, node in enumerate(translated.node):
         for place, name in enumerate(node.output):
             names[name] = f"head/{node.op_type}_{number}:{place}"
@@ -303,7 +307,8 @@ class _Graph:
           outputs: `ValueInfoProto`s.
         """
         helper = self._onnx.helper
-        read = {name for node in self._nodes for name in node.input}
+        read = [name for node in self._nodes for name in node.input]
+        read = dict.fromkeys([*read, *(output.name for output in outputs)])
         for output in outputs:
             shape = output.type.tensor_type.shape
             for size, name in zip(
@@ -321,7 +326,7 @@ class _Graph:
                 for name in inputs
             ],
             outputs,
-            initializer=[x for n, x in self.tensors.items() if n in read],
+            initializer=[self.tensors[x] for x in read if x in self.tensors],
         )
         return helper.make_model(
             graph,
