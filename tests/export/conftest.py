@@ -240,12 +240,11 @@ def pretrained(make_pretrained):
 def make_finetuned(config, tokenizer, tmp_path_factory):
     """Returns `make(task, **settings)`: a folder, as fine-tuning leaves it.
 
-    Settings that the task does not have are left out. It has one layer: each
-    makes every graph of it slower, and `fine_tuned_run` has two.
+    Settings that the task does not have are left out. It has one layer, if no
+    other number is given: each makes every graph of it slower.
     """
-    one_layer = config.replace(num_hidden_layers=1)
 
-    def make(name, **settings):
+    def make(name, num_hidden_layers=1, **settings):
         task_config = known_task(name)
         if name == "ner":
             task_config = dataclasses.replace(
@@ -256,7 +255,10 @@ def make_finetuned(config, tokenizer, tmp_path_factory):
         task_config = dataclasses.replace(task_config, settings=known)
         kind = make_task_type(task_config, tokenizer)
         keras.utils.set_random_seed(4)
-        model = kind.model_class(one_layer, **kind.model_arguments())
+        model = kind.model_class(
+            config.replace(num_hidden_layers=num_hidden_layers),
+            **kind.model_arguments(),
+        )
         for weight in model.weights:
             # Without zeros: scores that no two answers share.
             weight.assign(
