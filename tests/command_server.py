@@ -99,6 +99,9 @@ def _execute(arguments):
             sys.argv = ["albert", *arguments]
             run()
     except SystemExit as ended:
+        if isinstance(ended.code, str):  # A message, as of `sys.exit`.
+            print(ended.code, file=sys.stderr)
+            return 1
         return ended.code or 0
     return 0
 

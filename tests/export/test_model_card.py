@@ -115,6 +115,11 @@ def blocks(folder):
 
 
 LAYERS = {"encoder", "preprocessor"}
+RUNTIMES = {
+    "litert": "LiteRT",
+    "onnx": "ONNX Runtime",
+    "openvino": "OpenVINO",
+}
 
 
 @pytest.mark.long
@@ -122,7 +127,7 @@ LAYERS = {"encoder", "preprocessor"}
 def test_code_runs_in_a_fresh_process(kind, exports, tmp_path):
     folder = shutil.copytree(exports[kind][1], tmp_path / "elsewhere")
     programs = blocks(folder)
-    first = "LiteRT" if kind == "litert" else "TensorFlow"
+    first = RUNTIMES.get(kind, "TensorFlow")
     layers = ["tf_keras", "Keras 3"] if kind in LAYERS else []
     assert [title for title, _ in programs] == [first, *layers]
     processes = [
