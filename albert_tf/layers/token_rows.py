@@ -39,13 +39,16 @@ def take_rows(table, ids, batch_dims: int = 0):
         import tensorflow as tf
 
         return tf.gather(table, ids, batch_dims=batch_dims)
-    rows = table.shape[batch_dims]
-    ids = ops.where(ids < 0, rows, ids)
+    rows = ops.shape(table)[batch_dims]
+    exists = ops.logical_and(ids >= 0, ids < rows)
     if not batch_dims:
-        return ops.take(table, ids, axis=0)
-    while len(ids.shape) < len(table.shape):
-        ids = ops.expand_dims(ids, -1)
-    return ops.take_along_axis(table, ids, axis=1)
+        return ops.take(table, ops.where(exists, ids, rows), axis=0)
+    # Of one table, as `ops.take_along_axis` gives PyTorch's users row 0 for a
+    # row that does not exist.
+    batch, *_ = ops.shape(table)
+    firsts = ops.expand_dims(ops.arange(batch, dtype=ids.dtype) * rows, 1)
+    ids = ops.where(exists, ids + firsts, batch * rows)
+    return ops.take(ops.reshape(table, (-1, *table.shape[2:])), ids, axis=0)
 
 
 def positions_in_sequences(sequence_ids):

@@ -98,11 +98,11 @@ for name in ("input_word_ids", "input_type_ids", "masked_lm_positions"):
     wrong = {key: array.copy() for key, array in inputs.items()}
     wrong[name][0, 1] = -1
     found = None
-    with contextlib.suppress(IndexError, RuntimeError, ValueError):
+    with contextlib.suppress(Exception):  # Each backend has its own.
         found = keras.ops.convert_to_numpy(model(wrong)["mlm_logits"][0])
     if keras.backend.backend() == "jax":
         assert np.isnan(found).any()
-    elif keras.backend.backend() == "torch":
+    else:
         assert found is None
 
 np.savez(
