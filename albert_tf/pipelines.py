@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import os
@@ -14,7 +15,7 @@ import tensorflow as tf
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.finetuning.features import Features, FeaturesBuilder
-from albert_tf.finetuning.predictor import BatchPredictor
+from albert_tf.finetuning.predictor import CHUNK, BatchPredictor
 from albert_tf.models.base import AlbertModel
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrainer import AlbertPretrainer
@@ -23,9 +24,6 @@ from albert_tf.training.distribution import strategy_of_this_machine
 
 # How tokens become the vector of a text; see `SentenceEmbedder`.
 Pooling = Literal["mean", "cls", "pooler"]
-
-# Texts that are tokenized, sorted by length and computed at a time.
-_CHUNK = 2048
 
 
 class FillMask:
@@ -110,24 +108,22 @@ class FillMask:
         return self._predictors[top_k]
 
     def _features(self, texts: Sequence[str], first: int) -> Features:
-        builder = FeaturesBuilder(pad_id=self._tokenizer.pad_id)
-        positions = []
-        for number, (ids, types) in enumerate(
-            _sequences(self._tokenizer, texts, None, self._max_length), first
-        ):
-            builder.append(ids, types)
-            found = np.flatnonzero(ids == self._tokenizer.mask_id)
+        features = _features(self._tokenizer, texts, None, self._max_length)
+        masks = np.split(
+            features.ids == self._tokenizer.mask_id, features.starts[1:-1]
+        )
+        positions = [np.flatnonzero(mask) for mask in masks]
+        for number, found in enumerate(positions, first + 1):
             if not len(found):
                 raise InputError(
-                    f"text {number + 1} has no [MASK] within the first "
+                    f"text {number} has no [MASK] within the first "
                     f"{self._max_length} tokens; write [MASK] for the word to "
                     "fill in"
                 )
-            positions.append(found)
         columns = np.zeros((len(texts), max(map(len, positions))), np.int64)
         for row, found in zip(columns, positions, strict=True):
             row[: len(found)] = found
-        return builder.build(masked_lm_positions=columns)
+        return _with_positions(features, columns)
 
     def _fills(
         self,
@@ -193,13 +189,11 @@ class SentenceOrder:
         for chunk in chunks_of(pairs):
             firsts = [first for first, _ in chunk]
             seconds = [second for _, second in chunk]
-            builder = FeaturesBuilder(pad_id=self._tokenizer.pad_id)
-            for ids, types in _sequences(
+            features = _features(
                 self._tokenizer, firsts, seconds, self._max_length
-            ):
-                builder.append(ids, types)
+            )
             positions = np.zeros((len(chunk), 0), np.int64)
-            features = builder.build(masked_lm_positions=positions)
+            features = _with_positions(features, positions)
             found += [x["swapped"] for x in self._predict(features)]
         return np.array(found, np.float32)
 
@@ -271,12 +265,8 @@ class SentenceEmbedder:
     def chunks(self, texts: Iterable[str]) -> Iterator[np.ndarray]:
         """Yields the vectors of 2,048 texts at a time, in constant memory."""
         for chunk in chunks_of(texts):
-            builder = FeaturesBuilder(pad_id=self._tokenizer.pad_id)
-            for ids, types in _sequences(
-                self._tokenizer, chunk, None, self._max_length
-            ):
-                builder.append(ids, types)
-            found = self._predict(builder.build())
+            features = _features(self._tokenizer, chunk, None, self._max_length)
+            found = self._predict(features)
             yield np.stack([outputs["vector"] for outputs in found])
 
     def similarity(
@@ -354,19 +344,31 @@ def _max_length(config: AlbertConfig) -> int:
     return config.trained_positions or config.max_position_embeddings
 
 
-def _sequences(
+def _features(
     tokenizer: Tokenizer,
     firsts: Sequence[str],
     seconds: Sequence[str] | None,
     max_length: int,
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yields the token ids and the segment ids of each text, or pair."""
+) -> Features:
+    """Returns the features of texts, or of pairs."""
     inputs = tokenizer(firsts, seconds, max_length=max_length)
-    lengths = inputs["input_mask"].sum(axis=1)
-    for ids, types, length in zip(
-        inputs["input_word_ids"], inputs["input_type_ids"], lengths, strict=True
+    builder = FeaturesBuilder(pad_id=tokenizer.pad_id)
+    for ids, types, mask in zip(
+        inputs["input_word_ids"],
+        inputs["input_type_ids"],
+        inputs["input_mask"],
+        strict=True,
     ):
-        yield ids[:length], types[:length]
+        length = mask.sum()
+        builder.append(ids[:length], types[:length])
+    return builder.build()
+
+
+def _with_positions(features: Features, positions: np.ndarray) -> Features:
+    """Returns features with the masked positions, `[texts, masks]`."""
+    return dataclasses.replace(
+        features, columns={"masked_lm_positions": positions}
+    )
 
 
 def _as_list(texts: str | Sequence[str], name: str) -> list[str]:
@@ -382,5 +384,5 @@ def _as_list(texts: str | Sequence[str], name: str) -> list[str]:
 def chunks_of(items: Iterable[Any]) -> Iterator[list[Any]]:
     """Yields lists of at most 2,048 items."""
     items = iter(items)
-    while chunk := list(itertools.islice(items, _CHUNK)):
+    while chunk := list(itertools.islice(items, CHUNK)):
         yield chunk

@@ -1,4 +1,4 @@
-"""What all pictures have in common: the library, the colours and the file."""
+"""Figures: matplotlib without a screen, colours, and writing to a file."""
 
 from __future__ import annotations
 
