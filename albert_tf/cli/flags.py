@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import collections
 import difflib
+import io
+import os
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from absl import flags
 
 from albert_tf.errors import InputError
+from albert_tf.input_files import read_bytes
 from albert_tf.settings import GROUPS, Setting, check_settings, settings_of
 
 # Names of flags in version 0.1 -> names of today.
@@ -35,6 +38,8 @@ _FOREIGN_FLAGS = (
 )
 
 _NO_GROUP = "Flags"
+_COMMENT = ("#", "//")  # starts such a line of a flagfile
+_MAX_NESTED = 16  # flagfiles that name others
 # Of absl: values have a module, by which `flags_into_string` sorts them.
 _MODULE = "albert"
 
@@ -111,25 +116,16 @@ class CommandFlags:
           InputError: a flag is unknown, has another name today, has a bad
             value or is missing; or a flagfile cannot be read.
         """
-        if any(each.lstrip("-").startswith("flagfile") for each in arguments):
-            ignored = f"--undefok={','.join(_FOREIGN_FLAGS)}"
-            arguments = [ignored, *arguments]
-        if {"--flagfile=", "-flagfile="} & set(arguments):
-            raise InputError("--flagfile= must not be empty")  # absl ignores it
+        expanded = list(_expand_flagfiles(arguments))
+        if expanded != list(arguments):
+            expanded.insert(0, f"--undefok={','.join(_FOREIGN_FLAGS)}")
         try:
-            rest = self._values([f"albert {command}", *arguments])
+            rest = self._values([f"albert {command}", *expanded])
         except flags.UnrecognizedFlagError as error:
             raise InputError(self._unknown(error.flagname)) from None
-        except UnicodeDecodeError:
-            raise InputError("--flagfile: the file is not UTF-8") from None
         except (flags.Error, ValueError) as error:
-            # The cause of a value's error is the `InputError` of its parser,
-            # that of a flagfile's is the system's.
+            # The cause of a value's error is the `InputError` of its parser.
             cause = error.__context__
-            if isinstance(cause, OSError):
-                raise InputError(
-                    f"--flagfile={cause.filename}: {cause.strerror}"
-                ) from None
             if isinstance(cause, InputError):
                 raise cause from None
             text = str(error).replace(
@@ -219,6 +215,47 @@ class CommandFlags:
             yield flags.text_wrap(
                 text, 80, indent=" " * 6, firstline_indent="  "
             )
+
+
+def _expand_flagfiles(
+    arguments: Iterable[str], within: Sequence[str] = ()
+) -> Iterator[str]:
+    """Yields arguments, and the lines of flagfiles where these are named.
+
+    As absl does, but a pipe, a device, a huge file and one that names itself
+    are errors.
+
+    Args:
+      arguments: of a command line, or the lines of a flagfile.
+      within: flagfiles that led here.
+
+    Raises:
+      InputError: a flagfile cannot be read.
+    """
+    rest = iter(arguments)
+    for argument in rest:
+        if argument == "--":
+            yield argument
+            yield from rest
+            return
+        name, equals, path = argument.partition("=")
+        if name not in ("--flagfile", "-flagfile"):
+            yield argument
+            continue
+        path = os.path.expanduser((path if equals else next(rest, "")).strip())
+        if not path:
+            raise InputError("--flagfile= must not be empty")
+        if path in within:
+            raise InputError(f"--flagfile={path}: names itself")
+        if len(within) == _MAX_NESTED:
+            raise InputError(f"--flagfile={path}: nested too deeply")
+        content = read_bytes(path, f"--flagfile={path}")
+        try:
+            text = io.StringIO(content.decode("utf-8-sig"), newline=None)
+        except UnicodeDecodeError:
+            raise InputError(f"--flagfile={path}: not UTF-8") from None
+        lines = (line.strip() for line in text if not line.startswith(_COMMENT))
+        yield from _expand_flagfiles(filter(None, lines), (*within, path))
 
 
 class _Parser(flags.ArgumentParser):

@@ -26,6 +26,7 @@ def folder(folder, python_lines):
     line = {"step": 5, "time": 1.0, "split": "eval", "values": {"loss": 2}}
     (folder / "scored" / "metrics.jsonl").write_text(f"{json.dumps(line)}\n")
     (folder / "binary").write_bytes(bytes(range(256)))
+    (folder / "loop.flags").write_text("# a\n--flagfile=loop.flags\n")
     _write_without_mask(
         (folder / "spiece.model").read_bytes(), folder / "no_mask.model"
     )
@@ -128,8 +129,11 @@ BAD_INPUT = {
         ("--lerning_rate=1", "--lerning_rate; did you mean --learning_rate?"),
         ("--recipe=none", "unknown recipe 'none'"),
         ("--flagfile=absent", "--flagfile=absent: No such file"),
-        ("--flagfile=binary", "the file is not UTF-8"),
+        ("--flagfile=binary", "--flagfile=binary: not UTF-8"),
+        ("--flagfile=/dev/zero", "a pipe, device or socket"),
+        ("--flagfile=loop.flags", "--flagfile=loop.flags: names itself"),
         ("--flagfile=", "--flagfile= must not be empty"),
+        ("--flagfile", "--flagfile= must not be empty"),
         ("--input", "no value for --input"),
     ],
     PRETRAIN: [
