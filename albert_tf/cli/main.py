@@ -61,11 +61,19 @@ def run(argv: Sequence[str] | None = None) -> None:
         status = main(list(sys.argv[1:] if argv is None else argv))
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader of the output, such as `head`, has closed it. Python must
-        # not fail once more when it flushes at the end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader of the output, such as `head`, has closed it.
+        _discard_output()
         status = _FAILED
+    except OSError as error:
+        # The output cannot be written: its disk is full.
+        _discard_output()
+        status = _complain(*_described(error))
     sys.exit(status)
+
+
+def _discard_output() -> None:
+    """Discards what is not yet written, or Python would fail at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -101,6 +109,8 @@ def main(arguments: Sequence[str]) -> int:
         if command not in _LIGHT:
             import_tensorflow()
         module.main(flags)
+    except BrokenPipeError:
+        raise
     except Exception as error:
         if _interrupted:
             raise KeyboardInterrupt from error

@@ -48,6 +48,28 @@ def test_usage_lists_the_commands(capsys):
         assert command in usage
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["pretrain", "--help"], ["analyze", "parameters"]],
+)
+def test_output_that_cannot_be_written(arguments):
+    command = [sys.executable, "-m", "albert_tf", *arguments]
+    with open("/dev/full", "w") as full:
+        result = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert result.returncode == 1
+    assert "No space left on device" in one_line(result.stderr)
+    # As in `| head`, whose reader has read enough.
+    reader, writer = os.pipe()
+    os.close(reader)
+    result = subprocess.run(
+        command, stdout=writer, stderr=subprocess.PIPE, text=True
+    )
+    os.close(writer)
+    assert (result.returncode, result.stderr) == (1, "")
+
+
 def test_unknown_command(capsys):
     assert main(["pretrian"]) == 2
     error = one_line(capsys.readouterr().err)
