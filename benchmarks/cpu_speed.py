@@ -130,7 +130,7 @@ def measure(session: Session, work: Work, systems: list[str]) -> dict:
       our float32 outputs; and `failures`: name -> why.
     """
     inputs = session.output / "inputs.npz"
-    write_work(inputs, inputs_of(work, session.data))
+    write_work(inputs, inputs_of(work, session.data, session.vocabulary))
     found, failures, outputs = {}, {}, {}
     fresh = work.part in _FRESH
     session.stop_others(work.model, systems)

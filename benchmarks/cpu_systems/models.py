@@ -20,17 +20,17 @@ def _checkpoint(folder, output, threads):
     del threads
     os.environ["KERAS_BACKEND"] = "tensorflow"
     import keras
+    from cpu_work import text_tokenizer
 
     from albert_tf.config import AlbertConfig
     from albert_tf.finetuning.text_classification.model import AlbertClassifier
     from albert_tf.models.pretrainer import AlbertPretrainer
-    from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 
     described = json.loads((folder / CONFIG).read_text())
     config = AlbertConfig.from_dict(described["config"])
     tokenizer = None
     if described["vocabulary"]:
-        tokenizer = AlbertTokenizer.from_file(described["vocabulary"])
+        tokenizer = text_tokenizer(described["vocabulary"])
     keras.utils.set_random_seed(0)
     model = AlbertPretrainer(config)
     # Larger than when training begins, so that attention is no mere average.

@@ -42,15 +42,17 @@ def test_short_form(tmp_path):
     done = run(tmp_path, flags)
     assert done.returncode == 0, done.stdout + done.stderr
     results = json.loads((tmp_path / "results.json").read_text())
+    errors = []
     for kind in ("forward", "step", "text", "finetune"):
         (work,) = (x for x in results["work"].values() if x["kind"] == kind)
         assert set(work["systems"]) == {
             "albert_tf_float32",
             "huggingface_float32",
         }
-        # Compared: rounding differs, but no more.
-        assert 0 < work["systems"]["huggingface_float32"]["error"] < 1e-3
+        errors.append(work["systems"]["huggingface_float32"]["error"])
         assert all(x["values"] for x in work["systems"].values())
+    # Compared: rounding differs, but no more. One loss may be equal.
+    assert 0 < max(errors) < 1e-3
     report = (tmp_path / "report.md").read_text()
     assert "Hugging Face, eager | float32" in report
     assert (tmp_path / "speed.png").stat().st_size > 1000
