@@ -159,8 +159,8 @@ def _one_operation(encoder: AlbertEncoder, name: str) -> Callable:
     config = encoder.config
     count = config.num_hidden_layers * config.inner_group_num
 
-    def blocks(inputs, positions=None, training=False):
-        del training
+    def blocks(inputs, positions=None, training=False, output_attentions=False):
+        del training, output_attentions  # Both are off.
         if any(name in inputs for name in PACKING_INPUTS):
             raise InputError(
                 "the model packs several sequences into a row, which exports "

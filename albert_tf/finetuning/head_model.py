@@ -27,6 +27,8 @@ class HeadModel(AlbertModel):
       dropout: before the dense layer.
       packed: see `AlbertEncoder`.
       rematerialize: see `AlbertEncoder`.
+      output_attentions: see `AlbertEncoder`. The output is then a dict of
+        `logits` and `attentions`.
       **kwargs: `name`, `dtype` and `trainable` of `keras.Model`.
 
     Raises:
@@ -44,6 +46,7 @@ class HeadModel(AlbertModel):
         dropout: float = 0.1,
         packed: bool = False,
         rematerialize: bool = False,
+        output_attentions: bool = False,
         **kwargs,
     ):
         dropout = check_dropout(type(self).__name__, dropout)
@@ -54,6 +57,7 @@ class HeadModel(AlbertModel):
             packed,
             pooler=pooler,
             rematerialize=rematerialize,
+            output_attentions=output_attentions,
             dtype=self.dtype_policy,
         )
         self.dropout = Dropout(dropout, dtype=self.dtype_policy)
@@ -75,7 +79,15 @@ class HeadModel(AlbertModel):
             "dropout": self.dropout.rate,
             "packed": self.encoder.packed,
             "rematerialize": self.encoder.rematerialize,
+            "output_attentions": self.encoder.output_attentions,
         }
+
+    def pooled(self, inputs, training):
+        """Returns the pooled output, and the attentions or None."""
+        if not self.encoder.output_attentions:
+            return self.encoder.pooled_output(inputs, training=training), None
+        outputs = self.encoder(inputs, training=training)
+        return outputs["pooled_output"], outputs["attentions"]
 
 
 class LabelHeadModel(HeadModel):
@@ -97,6 +109,7 @@ class LabelHeadModel(HeadModel):
         labels: Sequence[str] | None = None,
         packed: bool = False,
         rematerialize: bool = False,
+        output_attentions: bool = False,
         **kwargs,
     ):
         labels = check_labels(type(self).__name__, num_labels, labels)
@@ -107,6 +120,7 @@ class LabelHeadModel(HeadModel):
             dropout=dropout,
             packed=packed,
             rematerialize=rematerialize,
+            output_attentions=output_attentions,
             **{"name": self.NAME, **kwargs},
         )
         self.num_labels = num_labels

@@ -82,7 +82,15 @@ class SelfAttention(keras.layers.Layer):
         )
         return kernel, bias
 
-    def call(self, rows, layout, fused, positions=None, training=False):
+    def call(
+        self,
+        rows,
+        layout,
+        fused,
+        positions=None,
+        training=False,
+        output_attentions=False,
+    ):
         """Applies the attention half of a block.
 
         Args:
@@ -92,9 +100,12 @@ class SelfAttention(keras.layers.Layer):
           positions: None for all rows, or `[batch, picks]`: the positions whose
             output is wanted. Keys and values are still taken from all rows.
           training: whether dropout is on.
+          output_attentions: whether to return the attention probabilities too.
 
         Returns:
-          `[rows, hidden]`, or `[batch * picks, hidden]`.
+          `[rows, hidden]`, or `[batch * picks, hidden]`. With
+          `output_attentions`, a pair of that and the probabilities before
+          dropout, float32 `[batch, heads, queries, seq]`.
         """
         hidden = self.config.hidden_size
         kernel, bias = fused
@@ -118,7 +129,7 @@ class SelfAttention(keras.layers.Layer):
                 ops.reshape(query, (layout.batch, picks, hidden))
             )
         bias = layout.attention_bias(positions)
-        context = self._attend(query, key, value, bias, training)
+        context, probs = self._attend(query, key, value, bias, training)
         if positions is None:
             context = layout.to_rows(context)
         else:
@@ -126,7 +137,8 @@ class SelfAttention(keras.layers.Layer):
         output = self.output_dropout(
             self.output_dense(context), training=training
         )
-        return self.layer_norm(output + rows)
+        rows = self.layer_norm(output + rows)
+        return (rows, probs) if output_attentions else rows
 
     def _heads(self, x):
         """`[batch, seq, hidden]` -> `[batch, heads, seq, head size]`."""
@@ -135,13 +147,16 @@ class SelfAttention(keras.layers.Layer):
         return ops.transpose(x, (0, 2, 1, 3))
 
     def _attend(self, query, key, value, bias, training):
-        """Returns the context `[batch, queries, hidden]`."""
+        """Returns the context `[batch, queries, hidden]` and probabilities."""
         scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
         # Scores and softmax are a float32 island.
         scores = at_least_float32(scores)
         scores += ops.cast(bias, scores.dtype)
-        probs = ops.cast(ops.softmax(scores, axis=-1), self.compute_dtype)
-        probs = self.probs_dropout(probs, training=training)
-        context = ops.transpose(ops.matmul(probs, value), (0, 2, 1, 3))
+        probs = ops.softmax(scores, axis=-1)
+        dropped = self.probs_dropout(
+            ops.cast(probs, self.compute_dtype), training=training
+        )
+        context = ops.transpose(ops.matmul(dropped, value), (0, 2, 1, 3))
         batch, length = ops.shape(context)[:2]
-        return ops.reshape(context, (batch, length, self.config.hidden_size))
+        shape = (batch, length, self.config.hidden_size)
+        return ops.reshape(context, shape), probs

@@ -66,7 +66,15 @@ class SharedStack(keras.layers.Layer):
                 with keras.name_scope(outer), keras.name_scope(inner):
                     layer.build()
 
-    def call(self, rows, layout, positions=None, training=False):
+    def call(
+        self,
+        rows,
+        layout,
+        positions=None,
+        training=False,
+        output_attentions=False,
+        first_block=0,
+    ):
         """Runs the stack.
 
         Args:
@@ -75,20 +83,28 @@ class SharedStack(keras.layers.Layer):
           positions: None, or `[batch, picks]`: then the last block computes
             only the rows at these positions, all that a head needs.
           training: whether dropout is on.
+          output_attentions: whether to return attention probabilities too. What
+            they are made of is then kept: blocks are not rematerialized.
+          first_block: where to begin; -1 is the last block.
 
         Returns:
           One `[rows, hidden]` for each block; the last one has
-          `batch * picks` rows if `positions` is given.
+          `batch * picks` rows if `positions` is given. With
+          `output_attentions`, a pair of that and one float32
+          `[batch, heads, queries, seq]` for each block; what padding attends to
+          is without meaning.
         """
-        fused = [attention.fused() for attention in self.attentions]
+        blocks = self._blocks[first_block:]
+        used = dict.fromkeys(a for a, _ in blocks)
+        fused = {a: self.attentions[a].fused() for a in used}
         run = self._run
         # Without training there is no backward pass to keep anything for.
-        if self.rematerialize and training:
+        if self.rematerialize and training and not output_attentions:
             run = self._run_rematerialized
-        outputs = []
-        for number, (a, f) in enumerate(self._blocks, start=1):
-            last = number == len(self._blocks)
-            rows = run(
+        outputs, attentions = [], []
+        for number, (a, f) in enumerate(blocks, start=1):
+            last = number == len(blocks)
+            rows, probs = run(
                 self.attentions[a],
                 self.feed_forwards[f],
                 rows,
@@ -96,14 +112,32 @@ class SharedStack(keras.layers.Layer):
                 layout=layout,
                 positions=positions if last else None,
                 training=training,
+                output_attentions=output_attentions,
             )
             outputs.append(rows)
-        return outputs
+            attentions.append(probs)
+        return (outputs, attentions) if output_attentions else outputs
 
-    def _run(self, attention, feed_forward, rows, fused, training, **arguments):
-        """Runs one block."""
-        rows = attention(rows, fused=fused, training=training, **arguments)
-        return feed_forward(rows, training=training)
+    def _run(
+        self,
+        attention,
+        feed_forward,
+        rows,
+        fused,
+        training,
+        output_attentions,
+        **arguments,
+    ):
+        """Runs one block; returns its rows, and its attentions or None."""
+        rows = attention(
+            rows,
+            fused=fused,
+            training=training,
+            output_attentions=output_attentions,
+            **arguments,
+        )
+        rows, probs = rows if output_attentions else (rows, None)
+        return feed_forward(rows, training=training), probs
 
     def _run_rematerialized(
         self, attention, feed_forward, rows, fused, **arguments
@@ -114,9 +148,10 @@ class SharedStack(keras.layers.Layer):
 
         def run(rows, kernel, bias, seed):
             with dropout_seeds(seed, first):
-                return self._run(
+                rows, _ = self._run(
                     attention, feed_forward, rows, (kernel, bias), **arguments
                 )
+                return rows
 
         # Query, key and value come in as the fused product's.
         variables = [
@@ -124,4 +159,4 @@ class SharedStack(keras.layers.Layer):
             *attention.layer_norm.weights,
             *feed_forward.weights,
         ]
-        return rematerialize(run, (rows, *fused), variables, seed)
+        return rematerialize(run, (rows, *fused), variables, seed), None

@@ -123,6 +123,11 @@ class PaddedRows:
         """Rows -> `[batch, seq, size]` for the caller of the model."""
         return self.to_batch(rows)
 
+    def restore_attentions(self, probs):
+        """`[batch, heads, seq, seq]` with zeros where a query is padding."""
+        mask = ops.cast(self.mask, probs.dtype)
+        return probs * ops.expand_dims(ops.expand_dims(mask, 1), 3)
+
     def take(self, rows, positions):
         """Rows at `positions [batch, picks]` -> `[batch * picks, size]`.
 

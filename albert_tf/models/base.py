@@ -15,6 +15,7 @@ from albert_tf.errors import InputError
 from albert_tf.interop.checkpoint import Checkpoint, Vocabulary
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.layers.dense import refuse_quantization
+from albert_tf.models.outputs import outputs_with_labels, without_attentions
 from albert_tf.models.pretrained import (
     assign_weights,
     checkpoint_of,
@@ -325,7 +326,7 @@ class AlbertModel(keras.Model):
             name: keras.Input(shape, dtype="int32", name=name)
             for name in self.INPUTS
         }
-        outputs = self.__call__(inputs)
+        outputs = without_attentions(self.__call__(inputs))
         if isinstance(outputs, Mapping):
             outputs = {
                 name: output
@@ -367,13 +368,13 @@ class AlbertModel(keras.Model):
     ):
         """Returns the loss, as Keras does, of the outputs that have labels."""
         return super().compute_loss(
-            x, y, _with_labels(y_pred, y), sample_weight, training
+            x, y, outputs_with_labels(y_pred, y), sample_weight, training
         )
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         """Returns the metrics, as Keras does, of the outputs with labels."""
         return super().compute_metrics(
-            x, y, _with_labels(y_pred, y), sample_weight
+            x, y, outputs_with_labels(y_pred, y), sample_weight
         )
 
     def get_config(self) -> dict[str, Any]:
@@ -385,10 +386,3 @@ class AlbertModel(keras.Model):
         """Makes the model that `get_config` described."""
         architecture = AlbertConfig.from_dict(config["config"])
         return cls(**{**config, "config": architecture})
-
-
-def _with_labels(outputs, labels):
-    """Drops outputs without labels: Keras asks for one for each output."""
-    if not (isinstance(outputs, dict) and isinstance(labels, dict)):
-        return outputs
-    return {name: value for name, value in outputs.items() if name in labels}

@@ -47,6 +47,9 @@ class AlbertEncoder(AlbertModel):
       without pooler. With `sequence_starts`, `[batch, sequences, hidden]`
     - `encoder_outputs`: list of `num_hidden_layers * inner_group_num` tensors
       `[batch, seq, hidden]`; the last one is `sequence_output`
+    - `attentions`, with `output_attentions`: list of as many float32 tensors
+      `[batch, heads, from, to]`, the attention probabilities before dropout: 0
+      from and to padding, and between the sequences of a row
 
     Args:
       config: the architecture.
@@ -58,6 +61,8 @@ class AlbertEncoder(AlbertModel):
       rematerialize: train in less memory, about a third slower: of each block
         only the input is kept, and the backward pass runs it once more. The
         numbers stay the same up to rounding; nothing else changes.
+      output_attentions: whether outputs have `attentions`. Their memory grows
+        with the square of the length, and blocks are not rematerialized then.
       **kwargs: `name`, `dtype` and `trainable` of `keras.Model`.
 
     Example:
@@ -79,11 +84,13 @@ class AlbertEncoder(AlbertModel):
         packed: bool = False,
         pooler: bool = True,
         rematerialize: bool = False,
+        output_attentions: bool = False,
         **kwargs,
     ):
         super().__init__(config, **{"name": "encoder", **kwargs})
         self.packed = packed
         self.rematerialize = rematerialize
+        self.output_attentions = output_attentions
         # On GPUs, `fit` would otherwise compile with XLA: shapes that depend on
         # the mask cannot be.
         self.supports_jit = not packed
@@ -128,12 +135,23 @@ class AlbertEncoder(AlbertModel):
     def call(self, inputs, training=False):
         """Maps the input dict to the output dict (see the class)."""
         inputs = packed_inputs(inputs, ENCODER_INPUTS)
-        outputs, layout = self.blocks(inputs, training=training)
+        outputs, layout = self.blocks(
+            inputs,
+            training=training,
+            output_attentions=self.output_attentions,
+        )
+        attentions = None
+        if self.output_attentions:
+            outputs, attentions = outputs
         encoder_outputs = [layout.restore(x) for x in outputs]
         results = {
             "sequence_output": encoder_outputs[-1],
             "encoder_outputs": encoder_outputs,
         }
+        if attentions is not None:
+            results["attentions"] = [
+                layout.restore_attentions(x) for x in attentions
+            ]
         if self.pooler is not None:
             starts = first_tokens(inputs)
             pooled = self.pool(layout.take(outputs[-1], starts))
@@ -164,20 +182,27 @@ class AlbertEncoder(AlbertModel):
             outputs[-1], (layout.batch, picks, self.config.hidden_size)
         )
 
-    def blocks(self, inputs, positions=None, training=False):
+    def blocks(
+        self, inputs, positions=None, training=False, output_attentions=False
+    ):
         """Runs embeddings and blocks: all but the pooler.
 
         Args:
           inputs: the input dict under this library's names.
           positions: see `SharedStack.call`.
           training: whether dropout is on.
+          output_attentions: see `SharedStack.call`.
 
         Returns:
-          The rows after each block, and their layout; see `SharedStack.call`.
+          What `SharedStack.call` returns, and the layout of its rows.
         """
-        rows, layout = self._embed(inputs, training)
+        rows, layout = self.embed(inputs, training)
         outputs = self.stack(
-            rows, layout=layout, positions=positions, training=training
+            rows,
+            layout=layout,
+            positions=positions,
+            training=training,
+            output_attentions=output_attentions,
         )
         return outputs, layout
 
@@ -203,7 +228,16 @@ class AlbertEncoder(AlbertModel):
         """The table `[vocab_size, embedding_size]`, which the MLM head ties."""
         return self.embeddings.word_embeddings
 
-    def _embed(self, inputs, training):
+    def embed(self, inputs, training=False):
+        """Computes what the first block takes.
+
+        Args:
+          inputs: the input dict under this library's names.
+          training: whether dropout is on.
+
+        Returns:
+          `[rows, hidden]`, and the layout of these rows.
+        """
         layout_of = PackedRows if self.packed else PaddedRows
         ids, mask, types = (
             _as_integers(name, inputs[name]) for name in ENCODER_INPUTS
@@ -231,6 +265,7 @@ class AlbertEncoder(AlbertModel):
             "packed": self.packed,
             "pooler": self.pooler is not None,
             "rematerialize": self.rematerialize,
+            "output_attentions": self.output_attentions,
         }
 
 

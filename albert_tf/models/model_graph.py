@@ -38,6 +38,7 @@ def float32_copy(model: Model, packed: bool) -> Model:
             **model.get_config(),
             "packed": packed,
             "rematerialize": False,
+            "output_attentions": False,
             "trainable": True,
             "dtype": "float32",
         }

@@ -11,6 +11,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.layers.dense import dense
 from albert_tf.layers.masked_lm_head import MaskedLMHead
+from albert_tf.layers.token_rows import take_rows
 from albert_tf.models.base import (
     ENCODER_INPUTS,
     MASKED_LM_POSITIONS,
@@ -22,6 +23,7 @@ from albert_tf.models.encoder import (
     first_tokens,
     packed_inputs,
 )
+from albert_tf.models.outputs import with_attentions
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -39,9 +41,11 @@ class AlbertPretrainer(AlbertModel):
       absent without `sop_head`
     - `pooled_output` `[batch, hidden]`, in the compute dtype; absent without
       `pooler`
+    - `attentions`, with `output_attentions`: those of `AlbertEncoder`
 
-    With `sequence_starts`, the last two are `[batch, sequences, ...]`; what
-    they have for sequences that a row lacks is without meaning.
+    With `sequence_starts`, `sop_logits` and `pooled_output` are
+    `[batch, sequences, ...]`; what they have for sequences that a row lacks is
+    without meaning.
 
     Args:
       config: the architecture.
@@ -50,9 +54,11 @@ class AlbertPretrainer(AlbertModel):
         and other people's masked language models have none.
       pooler: whether the encoder has a pooler; a sentence-order head needs it.
       encoder: an encoder to use instead of a new one; `config` and `pooler`
-        must be its own, and whether it is packed or rematerializes stays its
-        own affair.
+        must be its own, and whether it is packed, rematerializes or outputs
+        attentions stays its own affair.
       rematerialize: see `AlbertEncoder`.
+      output_attentions: see `AlbertEncoder`. Then all of the last block is
+        computed, not only what the heads read.
       **kwargs: `name`, `dtype` and `trainable` of `keras.Model`.
 
     Raises:
@@ -69,6 +75,7 @@ class AlbertPretrainer(AlbertModel):
         pooler: bool = True,
         encoder: AlbertEncoder | None = None,
         rematerialize: bool = False,
+        output_attentions: bool = False,
         **kwargs,
     ):
         if sop_head and not pooler:
@@ -79,7 +86,12 @@ class AlbertPretrainer(AlbertModel):
         super().__init__(config, **{"name": "pretrainer", **kwargs})
         if encoder is None:
             encoder = AlbertEncoder(
-                config, packed, pooler, rematerialize, dtype=self.dtype_policy
+                config,
+                packed,
+                pooler,
+                rematerialize,
+                output_attentions,
+                dtype=self.dtype_policy,
             )
         else:
             _check_encoder(encoder, config, pooler)
@@ -106,15 +118,19 @@ class AlbertPretrainer(AlbertModel):
         # The heads read the first tokens and the masked ones, nothing else.
         first = first_tokens(inputs)
         sequences = ops.shape(first)[1]
-        states = self.encoder.states_at(
-            {
-                name: inputs[name]
-                for name in (*ENCODER_INPUTS, *PACKING_INPUTS)
-                if name in inputs
-            },
-            ops.concatenate([first, positions], axis=1),
-            training=training,
-        )
+        read = ops.concatenate([first, positions], axis=1)
+        inputs = {
+            name: inputs[name]
+            for name in (*ENCODER_INPUTS, *PACKING_INPUTS)
+            if name in inputs
+        }
+        attentions = None
+        if self.encoder.output_attentions:
+            encoded = self.encoder(inputs, training=training)
+            states = take_rows(encoded["sequence_output"], read, batch_dims=1)
+            attentions = encoded["attentions"]
+        else:
+            states = self.encoder.states_at(inputs, read, training=training)
         masked = ops.reshape(
             states[:, sequences:], (-1, self.config.hidden_size)
         )
@@ -131,7 +147,7 @@ class AlbertPretrainer(AlbertModel):
             )
         if self.sop_head is not None:
             outputs["sop_logits"] = self.sop_head(outputs["pooled_output"])
-        return outputs
+        return with_attentions(outputs, attentions)
 
     @classmethod
     def _arguments_from(cls, checkpoint, new_head, given):
@@ -146,6 +162,7 @@ class AlbertPretrainer(AlbertModel):
             "sop_head": self.sop_head is not None,
             "pooler": self.encoder.pooler is not None,
             "rematerialize": self.encoder.rematerialize,
+            "output_attentions": self.encoder.output_attentions,
         }
 
 

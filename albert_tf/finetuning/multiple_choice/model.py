@@ -7,7 +7,11 @@ from keras import ops
 
 from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.head_model import HeadModel
-from albert_tf.models.base import ENCODER_INPUTS, named_inputs
+from albert_tf.models.base import (
+    ENCODER_INPUTS,
+    named_inputs,
+)
+from albert_tf.models.outputs import with_attentions
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -24,6 +28,8 @@ class AlbertMultipleChoice(HeadModel):
       dropout: of the pooled output.
       packed: see `AlbertEncoder`.
       rematerialize: see `AlbertEncoder`.
+      output_attentions: see `HeadModel`; attentions are
+        `[batch, choices, heads, from, to]`.
       **kwargs: `name`, `dtype` and `trainable` of `keras.Model`.
 
     Raises:
@@ -40,6 +46,7 @@ class AlbertMultipleChoice(HeadModel):
         dropout: float = 0.1,
         packed: bool = False,
         rematerialize: bool = False,
+        output_attentions: bool = False,
         **kwargs,
     ):
         super().__init__(
@@ -48,6 +55,7 @@ class AlbertMultipleChoice(HeadModel):
             dropout=dropout,
             packed=packed,
             rematerialize=rematerialize,
+            output_attentions=output_attentions,
             name=kwargs.pop("name", "multiple_choice"),
             **kwargs,
         )
@@ -56,15 +64,20 @@ class AlbertMultipleChoice(HeadModel):
         """Maps the input dict to logits `[batch, choices]`."""
         inputs = named_inputs(inputs, ENCODER_INPUTS)
         batch, choices, length = _shape_of_choices(inputs["input_word_ids"])
-        pooled = self.encoder.pooled_output(
+        pooled, attentions = self.pooled(
             {
                 name: ops.reshape(values, (batch * choices, length))
                 for name, values in inputs.items()
             },
-            training=training,
+            training,
         )
         logits = self.choice_head(self.dropout(pooled, training=training))
-        return ops.reshape(logits, (batch, choices))
+        logits = ops.reshape(logits, (batch, choices))
+        if attentions is not None:
+            heads = self.config.num_attention_heads
+            shape = (batch, choices, heads, length, length)
+            attentions = [ops.reshape(x, shape) for x in attentions]
+        return with_attentions(logits, attentions)
 
 
 def _shape_of_choices(word_ids):

@@ -25,6 +25,7 @@ from albert_tf.models.base import (
     named_inputs,
 )
 from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.outputs import with_attentions
 
 HEADS = ("v1", "joint")
 
@@ -71,6 +72,7 @@ class AlbertSpanLabeler(AlbertModel):
       packed: See `AlbertEncoder`. The v1 logits of padding are then those of
         zero states.
       rematerialize: See `AlbertEncoder`.
+      output_attentions: See `AlbertEncoder`.
       **kwargs: `name`, `dtype` and `trainable` of `keras.Model`.
 
     Raises:
@@ -89,6 +91,7 @@ class AlbertSpanLabeler(AlbertModel):
         end_n_top: int = 5,
         packed: bool = False,
         rematerialize: bool = False,
+        output_attentions: bool = False,
         **kwargs,
     ):
         if head not in HEADS:
@@ -111,6 +114,7 @@ class AlbertSpanLabeler(AlbertModel):
             packed,
             pooler=False,
             rematerialize=rematerialize,
+            output_attentions=output_attentions,
             dtype=self.dtype_policy,
         )
         if head == "v1":
@@ -132,21 +136,24 @@ class AlbertSpanLabeler(AlbertModel):
         """Maps the input dict to the output dict (see the class)."""
         optional = (START_POSITIONS,) if self.head == "joint" else ()
         inputs = named_inputs(inputs, self.INPUTS, optional)
-        states = self.encoder(
+        encoded = self.encoder(
             {name: inputs[name] for name in ENCODER_INPUTS}, training=training
-        )["sequence_output"]
+        )
+        states = encoded["sequence_output"]
         if self.head == "v1":
             logits = self.span_head(states)
-            return {
+            outputs = {
                 "start_logits": logits[..., 0],
                 "end_logits": logits[..., 1],
             }
-        return self.joint_span_head(
-            states,
-            inputs[P_MASK],
-            inputs.get(START_POSITIONS),
-            training=training,
-        )
+        else:
+            outputs = self.joint_span_head(
+                states,
+                inputs[P_MASK],
+                inputs.get(START_POSITIONS),
+                training=training,
+            )
+        return with_attentions(outputs, encoded.get("attentions"))
 
     @classmethod
     def _arguments_from(cls, checkpoint, new_head, given):
@@ -170,6 +177,7 @@ class AlbertSpanLabeler(AlbertModel):
             "end_n_top": self.end_n_top,
             "packed": self.encoder.packed,
             "rematerialize": self.encoder.rematerialize,
+            "output_attentions": self.encoder.output_attentions,
         }
 
 

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from albert_tf.finetuning.head_model import LabelHeadModel
 from albert_tf.finetuning.losses import MeanLoss
+from albert_tf.models.outputs import with_attentions
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -26,6 +27,7 @@ class AlbertClassifier(LabelHeadModel):
         model.
       packed: see `AlbertEncoder`.
       rematerialize: see `AlbertEncoder`.
+      output_attentions: see `HeadModel`.
       **kwargs: `name`, `dtype` and `trainable` of `keras.Model`.
 
     Raises:
@@ -38,8 +40,9 @@ class AlbertClassifier(LabelHeadModel):
 
     def call(self, inputs, training=False):
         """Maps the input dict to logits `[batch, num_labels]`."""
-        pooled = self.encoder.pooled_output(inputs, training=training)
-        return self.classifier_head(self.dropout(pooled, training=training))
+        pooled, attentions = self.pooled(inputs, training)
+        logits = self.classifier_head(self.dropout(pooled, training=training))
+        return with_attentions(logits, attentions)
 
 
 class RegressionLoss(MeanLoss):

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from albert_tf.finetuning.head_model import LabelHeadModel
 from albert_tf.finetuning.losses import CrossEntropyLoss
+from albert_tf.models.outputs import with_attentions
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -25,6 +26,7 @@ class AlbertTokenClassifier(LabelHeadModel):
         model.
       packed: see `AlbertEncoder`.
       rematerialize: see `AlbertEncoder`.
+      output_attentions: see `HeadModel`.
       **kwargs: `name`, `dtype` and `trainable` of `keras.Model`.
 
     Raises:
@@ -39,7 +41,8 @@ class AlbertTokenClassifier(LabelHeadModel):
         """Maps the input dict to logits `[batch, seq, num_labels]`."""
         outputs = self.encoder(inputs, training=training)
         states = self.dropout(outputs["sequence_output"], training=training)
-        return self.token_head(states)
+        logits = self.token_head(states)
+        return with_attentions(logits, outputs.get("attentions"))
 
 
 class TokenClassificationLoss(CrossEntropyLoss):

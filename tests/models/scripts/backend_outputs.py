@@ -54,6 +54,7 @@ starts = np.array([0, 4, 1], "int32")
 fine_tuned = {}
 for name, task_model, task_inputs in (
     ("classifier", AlbertClassifier(config, 3), batch),
+    ("attentive", AlbertClassifier(config, 3, output_attentions=True), batch),
     ("token_classifier", AlbertTokenClassifier(config, 3), batch),
     ("multiple_choice", AlbertMultipleChoice(config), choices),
     ("span_v1", AlbertSpanLabeler(config, "v1"), batch),

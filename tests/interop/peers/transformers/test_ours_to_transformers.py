@@ -28,6 +28,32 @@ def test_packed_rows_are_the_same_model(
     hf.assert_same(ours, theirs, random_batch(config))
 
 
+@pytest.mark.parametrize("packed", [False, True])
+def test_same_attentions(
+    config, hf, random_model, random_batch, tmp_path, packed
+):
+    import torch
+
+    random_model(AlbertEncoder, config).save_pretrained(tmp_path)
+    ours = AlbertEncoder.from_pretrained(
+        tmp_path, packed=packed, output_attentions=True
+    )
+    theirs, _ = hf.load(
+        "AlbertModel",
+        tmp_path,
+        output_attentions=True,
+        attn_implementation="eager",
+    )
+    batch = random_batch(config)
+    with torch.no_grad():
+        expected = theirs(**hf.inputs(batch)).attentions
+    found = ours(batch)["attentions"]
+    # Theirs have numbers where padding looks, ours have zeros.
+    real = batch["input_mask"][:, None, :, None]
+    for x, y in zip(found, expected, strict=True):
+        np.testing.assert_allclose(x, y.numpy() * real, atol=2e-5)
+
+
 def test_the_auto_classes_know_it(configs, pairs, hf, random_model, tmp_path):
     pair = pairs["token_classifier"]
     ours = random_model(pair.ours, configs["base"], **pair.arguments)
