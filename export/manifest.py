@@ -55,12 +55,17 @@ def describe_tokenizer(tokenizer: Tokenizer, file: str) -> dict[str, Any]:
     }
 
 
-def versions() -> dict[str, str]:
-    """Returns the versions of the libraries that write an export."""
+# Libraries that write an export, beside Keras and TensorFlow.
+_WRITERS = {"onnx": ("onnx",), "openvino": ("onnx", "openvino")}
+
+
+def versions(kind: str) -> dict[str, str]:
+    """Returns the versions of the libraries that write a kind of export."""
     return {
         "albert_tf": importlib.metadata.version("albert-tf"),
         "keras": keras.__version__,
         "tensorflow": tf.__version__,
+        **{x: importlib.metadata.version(x) for x in _WRITERS.get(kind, ())},
     }
 
 

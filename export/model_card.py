@@ -389,7 +389,11 @@ def describe_export(
         those of `describe_weights`, and others.
       origin: of the weights.
     """
-    values = {**values, "origin": origin.to_dict(), "versions": versions()}
+    values = {
+        **values,
+        "origin": origin.to_dict(),
+        "versions": versions(values["kind"]),
+    }
     card = model_card(values, origin)
     (folder / CARD).write_text(card, encoding="utf-8")
     write_manifest(folder, values)

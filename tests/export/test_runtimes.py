@@ -206,6 +206,8 @@ def test_folder(quantized, tokenizer, kind):
     beside = ["labels.txt", "spiece.model", "tokenizer_config.json"]
     values = read_export(folder)
     assert sorted(values["files"]) == sorted(model + beside)
+    writers = {"onnx", "openvino"} if kind == "openvino" else {"onnx"}
+    assert writers <= set(values["versions"])
     names = [path.name for path in folder.iterdir()]
     assert sorted(names) == sorted(
         ["README.md", "export.json", *model, *beside]
