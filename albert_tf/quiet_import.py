@@ -46,8 +46,13 @@ def quiet_by_default() -> Iterator[None]:
         yield
         return
     os.environ[_LOG_LEVEL] = "3"
-    with _without_chatter():
-        yield
+    try:
+        with _without_chatter():
+            yield
+    finally:
+        # It was not the user who set it: a later block may import TensorFlow.
+        if "tensorflow" not in sys.modules:
+            del os.environ[_LOG_LEVEL]
 
 
 @contextlib.contextmanager

@@ -61,7 +61,7 @@ from albert_tf.pretraining.units import (
     read_blocks,
 )
 from albert_tf.pretraining.worker_pool import records_of_tasks
-from albert_tf.quiet_import import import_tensorflow
+from albert_tf.quiet_import import import_tensorflow, quiet_by_default
 from albert_tf.text.tokenizer_files import tokenizer_files
 
 # masking -> why a chunk makes no record, and what helps.
@@ -269,7 +269,8 @@ def heldout_masker(
 
     @functools.cache
     def masker() -> Callable[[BlockRecords], BlockRecords]:
-        from albert_tf.pretraining.heldout_records import HeldoutMasker
+        with quiet_by_default():
+            from albert_tf.pretraining.heldout_records import HeldoutMasker
 
         return HeldoutMasker(config)
 

@@ -226,7 +226,9 @@ def test_errors_of_the_system(error, status, message, monkeypatch, capfd):
 
 
 def test_python_is_quiet():
-    program = "import albert_tf; albert_tf.AlbertEncoder"
+    # The first name does without TensorFlow.
+    names = "albert_tf.AlbertConfig; albert_tf.AlbertEncoder"
+    program = f"import albert_tf; {names}"
     environment = {
         name: value
         for name, value in os.environ.items()
@@ -254,6 +256,7 @@ def test_other_output_is_passed_on(monkeypatch, capfd):
         os.write(2, b": Attempting to\n")
         print("a warning", file=sys.stderr)
     assert capfd.readouterr().err == "a warning\n"
+    assert "TF_CPP_MIN_LOG_LEVEL" not in os.environ  # TensorFlow is to come.
     monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "0")
     with quiet_by_default():
         os.write(2, b"I0000 00:00:17.9 7 port.cc:153] oneDNN is on\n")
