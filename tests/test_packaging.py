@@ -154,6 +154,14 @@ def test_import_leaves_the_extras_alone():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def test_urls_are_of_one_repository(metadata):
+    urls = email.message_from_string(metadata("METADATA"))
+    urls = dict(x.split(", ") for x in urls.get_all("Project-URL"))
+    assert set(urls) == {"Repository", "Changelog", "Issues"}
+    for url in urls.values():
+        assert url.startswith(urls["Repository"])
+
+
 def test_contributors_files():
     """They must parse, and run the same checks as `make test`."""
     pinned = (REPOSITORY / "requirements.txt").read_text("utf-8")
