@@ -12,6 +12,12 @@ from typing import TYPE_CHECKING
 import wrapt
 
 if TYPE_CHECKING:
+    from albert_tf.analysis.attention import (
+        analyze_attention as analyze_attention,
+    )
+    from albert_tf.analysis.similarity import (
+        analyze_similarity as analyze_similarity,
+    )
     from albert_tf.config import AlbertConfig as AlbertConfig
     from albert_tf.errors import InputError as InputError
     from albert_tf.export.config import ExportConfig as ExportConfig
@@ -98,6 +104,8 @@ _MODULES = {
     "TaskType": "finetuning.task_type",
     "VocabularyConfig": "text.vocabulary",
     "WordPieceTokenizer": "text.wordpiece_tokenizer",
+    "analyze_attention": "analysis.attention",
+    "analyze_similarity": "analysis.similarity",
     "convert": "interop.convert",
     "create_pretraining_data": "pretraining.create_data",
     "evaluate": "finetuning.evaluate",
@@ -137,6 +145,8 @@ __all__ = [
     "TaskType",
     "VocabularyConfig",
     "WordPieceTokenizer",
+    "analyze_attention",
+    "analyze_similarity",
     "convert",
     "create_pretraining_data",
     "evaluate",

@@ -1,8 +1,11 @@
-"""Figures: matplotlib without a screen, colours, and writing to a file."""
+"""Figures, as matplotlib draws them without a screen, and Markdown tables."""
 
 from __future__ import annotations
 
+import math
 import os
+import textwrap
+from collections.abc import Sequence
 from typing import Any
 
 from albert_tf.errors import InputError, import_package
@@ -41,3 +44,65 @@ def save_figure(figure: Any, output: str | os.PathLike[str]) -> None:
         raise InputError(f"output {os.fspath(output)}: {error}") from error
     finally:
         pyplot.close(figure)
+
+
+def label_lines(axis: Any) -> None:
+    """Writes the label of each line of an axis at its right end.
+
+    Call it last: labels that would overlap are moved apart within the limits
+    that the axis has then.
+    """
+    to_axes = axis.transData + axis.transAxes.inverted()
+    ends = []
+    for line in axis.get_lines():
+        x, y = (values[-1] for values in line.get_data())
+        ends.append((to_axes.transform((x, y))[1], x, line))
+    free = -math.inf
+    for height, x, line in sorted(ends, key=lambda end: end[0]):
+        lines = textwrap.wrap(line.get_label(), 20, break_on_hyphens=False)
+        half = 0.04 * len(lines)
+        middle = max(height, free + half)
+        free = middle + half
+        axis.annotate(
+            "\n".join(lines),
+            (x, middle),
+            xycoords=("data", "axes fraction"),
+            xytext=(8, 0),
+            textcoords="offset points",
+            va="center",
+            color=line.get_color(),
+            fontsize=9,
+            annotation_clip=False,
+            parse_math=False,
+        )
+
+
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Returns a Markdown table whose columns are aligned in a terminal, too.
+
+    All columns but the first are flush right.
+    """
+    cells = [
+        [printable(x).replace("|", "\\|") for x in row]
+        for row in (header, *rows)
+    ]
+    widths = [max(3, *map(len, column)) for column in zip(*cells, strict=True)]
+    lines = [
+        [
+            cell.rjust(width) if i else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        for row in cells
+    ]
+    rule = [f"{'-' * (x - 1)}{':' if i else '-'}" for i, x in enumerate(widths)]
+    return "\n".join(
+        f"| {' | '.join(x)} |" for x in (lines[0], rule, *lines[1:])
+    )
+
+
+def printable(text: str) -> str:
+    """Returns text with codes for what would steer a terminal or a picture."""
+    return "".join(
+        x if x.isprintable() else x.encode("unicode_escape").decode()
+        for x in text
+    )

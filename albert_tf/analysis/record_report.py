@@ -9,7 +9,12 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from albert_tf.analysis.figures import COLOURS, import_pyplot, save_figure
+from albert_tf.analysis.figures import (
+    COLOURS,
+    import_pyplot,
+    printable,
+    save_figure,
+)
 from albert_tf.analysis.records import (
     MaskedExample,
     RecordStatistics,
@@ -146,17 +151,7 @@ def _name(piece_id: int, tokenizer: Tokenizer | None) -> str:
     """Returns the piece, or without a tokenizer its id."""
     if tokenizer is None:
         return str(piece_id)
-    return _printable(tokenizer.id_to_piece(piece_id))
-
-
-def _printable(text: str) -> str:
-    """Returns text without characters that would steer a terminal."""
-    return "".join(
-        character
-        if character.isprintable()
-        else character.encode("unicode_escape").decode()
-        for character in text
-    )
+    return printable(tokenizer.id_to_piece(piece_id))
 
 
 def example_text(

@@ -1,4 +1,4 @@
-"""Numbers of architectures, of runs and of pretraining data.
+"""Numbers of architectures, of runs, of data, and of what models compute.
 
 `analyze parameters [CONFIG...]` counts weights by component, beside those of
 BERT and of the paper's table 1. `analyze memory [CONFIG...]` says what a
@@ -6,15 +6,22 @@ pretraining step needs on one device. `analyze run DIR...` prints scores and
 draws curves of runs, which may still be going on. `analyze data PATH...`
 describes pretraining records, and shows some with their masks.
 
+`analyze similarity MODEL...` measures how far each layer moves its input (the
+paper's figure 1), and whether the last layer comes to rest when it is applied
+further. `analyze attention MODEL` shows what each head attends to in a text.
+
 Examples:
-  albert analyze parameters albert_base_v2 albert_xxlarge_v2
   albert analyze run run --input=data --output=curves.png
+  albert analyze similarity albert/albert-base-v2 --output=similarity.png
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import itertools
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from albert_tf.analysis.activation_memory import training_memory
@@ -33,6 +40,7 @@ from albert_tf.training.config import Precision
 
 _PARAMETERS, _MEMORY = "analyze parameters", "analyze memory"
 _RUN, _DATA = "analyze run", "analyze data"
+_SIMILARITY, _ATTENTION = "analyze similarity", "analyze attention"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -43,8 +51,9 @@ class AnalyzeFlags:
         default_factory=dict,
         metadata=described(
             "Fields of all configs to change, such as "
-            "embedding_size=768,sharing=none.",
-            group=f"{_PARAMETERS}, {_MEMORY}",
+            "embedding_size=768,sharing=none. similarity: adds a model with "
+            "random weights, the first one's architecture with these changes.",
+            group=f"{_PARAMETERS}, {_MEMORY}, {_SIMILARITY}",
             parse=parse_overrides,
         ),
     )
@@ -52,7 +61,10 @@ class AnalyzeFlags:
         32, "Examples of a step.", group=_MEMORY, bounds="[1, inf)"
     )
     max_seq_length: int = setting(
-        128, "Tokens of an example.", group=_MEMORY, bounds="[1, inf)"
+        128,
+        "Tokens of an example, or read of a text.",
+        group=f"{_MEMORY}, {_SIMILARITY}, {_ATTENTION}",
+        bounds="[1, inf)",
     )
     max_predictions_per_seq: int = setting(
         20, "Masked positions of an example.", group=_MEMORY, bounds="[1, inf)"
@@ -69,13 +81,16 @@ class AnalyzeFlags:
     output: str | None = setting(
         None,
         "Picture to draw (.png, .svg, .pdf): components of parameters, curves "
-        "of runs over steps, wall time and tokens, or distributions of data.",
-        group=f"{_PARAMETERS}, {_RUN}, {_DATA}",
+        "of runs over steps, wall time and tokens, distributions of data, "
+        "changes from layer to layer, or maps of attention.",
+        group=f"{_PARAMETERS}, {_RUN}, {_DATA}, {_SIMILARITY}, {_ATTENTION}",
     )
     input: str | None = setting(
         None,
-        "Folder of records, to show what guessing would score on it as well.",
-        group=_RUN,
+        "run: folder of records, to show what guessing would score on it as "
+        "well. similarity: text files with a text a line, as patterns "
+        "separated by commas; without, prose of Python's documentation.",
+        group=f"{_RUN}, {_SIMILARITY}",
     )
     split: Literal["train", "heldout"] = setting(
         "train", "Split of folders of records.", group=_DATA
@@ -94,6 +109,34 @@ class AnalyzeFlags:
         "SentencePiece model, or a WordPiece vocab.txt, of records without a "
         "manifest, such as Google's.",
         group=_DATA,
+    )
+    max_texts: int = setting(
+        32,
+        "Only the first so many texts are measured.",
+        group=_SIMILARITY,
+        bounds="[1, 100000]",
+    )
+    iterations: int = setting(
+        48,
+        "How often a layer is applied in all: beyond the layers of the model, "
+        "the last one is again.",
+        group=_SIMILARITY,
+        bounds="[0, 10000]",
+    )
+    text: str | None = setting(None, "Text to attend to.", group=_ATTENTION)
+    pair: str | None = setting(
+        None, "A second text, for a pair.", group=_ATTENTION
+    )
+    layers: str | None = setting(
+        None, "Layers to show, such as 1,6,12.", group=_ATTENTION
+    )
+    heads: str | None = setting(
+        None, "Heads to show, such as 1,2.", group=_ATTENTION
+    )
+    json: bool = setting(
+        False,
+        "Print JSON instead of a table.",
+        group=f"{_SIMILARITY}, {_ATTENTION}",
     )
 
     def __post_init__(self) -> None:
@@ -116,11 +159,16 @@ def main(flags: CommandFlags) -> None:
         _print_runs(names, given)
     elif subject == "data" and names:
         _print_data(names, given)
+    elif subject == "similarity" and names:
+        _print_similarity(names, given)
+    elif subject == "attention" and len(names) == 1:
+        _print_attention(names[0], given)
     else:
         raise InputError(
-            f"cannot analyze {subject!r}; use `albert analyze parameters "
-            "[CONFIG...]`, `albert analyze memory [CONFIG...]`, `albert "
-            "analyze run DIR...` or `albert analyze data PATH...`"
+            f"cannot analyze {' '.join([subject, *names])!r}; use `albert "
+            "analyze parameters [CONFIG...]`, `memory [CONFIG...]`, `run "
+            "DIR...`, `data PATH...`, `similarity MODEL...` or `attention "
+            "MODEL --text=...`"
         )
 
 
@@ -224,4 +272,90 @@ def _print_parameters(
     print(parameter_table(configs))
     if given.output is not None:
         plot_parameters(configs, given.output)
+        print(f"wrote {given.output}")
+
+
+def _print_similarity(models: Sequence[str], given: AnalyzeFlags) -> None:
+    if given.output is not None:
+        check_not_input(given.output, models)
+    texts = list(itertools.islice(_texts(given), given.max_texts))
+    import_tensorflow()
+    from albert_tf.analysis.similarity import analyze_similarity
+
+    report = analyze_similarity(
+        models,
+        texts,
+        iterations=given.iterations,
+        max_seq_length=given.max_seq_length,
+        # An empty mapping is the same architecture.
+        config_overrides=given.config_overrides or None,
+    )
+    _print_report(report, given)
+
+
+def _texts(given: AnalyzeFlags) -> Iterator[str]:
+    """Yields the lines of the user's files, or paragraphs of Python's."""
+    from albert_tf.demo.corpora import python_documents
+    from albert_tf.pretraining.text_files import find_text_files, read_lines
+
+    if given.input is None:
+        for _, paragraphs in python_documents([]):
+            yield from paragraphs
+        return
+    files = find_text_files(given.input)
+    if given.output is not None:
+        check_not_input(given.output, [str(path) for path in files])
+    for path in files:
+        for _, _, line in read_lines(path):
+            if line.strip():
+                yield line.strip()
+
+
+def _print_attention(model: str, given: AnalyzeFlags) -> None:
+    if given.text is None:
+        raise InputError("analyze attention needs --text=...")
+    if given.output is not None:
+        check_not_input(given.output, [model])
+    layers = _numbers("layers", given.layers)
+    heads = _numbers("heads", given.heads)
+    import_tensorflow()
+    from albert_tf.analysis.attention import analyze_attention
+
+    report = analyze_attention(
+        model,
+        given.text,
+        given.pair,
+        layers=layers,
+        heads=heads,
+        max_seq_length=given.max_seq_length,
+    )
+    if report.cut:
+        print(
+            f"albert: the text has {report.cut:,} tokens more than the "
+            f"{len(report.tokens)} that are read; see --max_seq_length",
+            file=sys.stderr,
+        )
+    _print_report(report, given)
+
+
+def _numbers(name: str, text: str | None) -> list[int] | None:
+    if text is None:
+        return None
+    try:
+        return [int(number) for number in text.split(",")]
+    except ValueError:
+        raise InputError(
+            f"--{name}={text} must be numbers separated by commas"
+        ) from None
+
+
+def _print_report(report: Any, given: AnalyzeFlags) -> None:
+    """Draws the picture, if there is to be one, and prints the numbers."""
+    if given.output is not None:
+        report.plot(given.output)
+    if given.json:
+        print(json.dumps(report.to_dict()))
+        return
+    print(report.table())
+    if given.output is not None:
         print(f"wrote {given.output}")

@@ -30,7 +30,7 @@ COMMANDS = {
     "evaluate": "score pretraining runs, or fine-tuned models",
     "convert": "checkpoints from and to Google, Hugging Face, KerasHub",
     "export": "write TF-Hub SavedModels: encoder and preprocessor",
-    "analyze": "parameters, memory, curves of runs, pretraining data",
+    "analyze": "parameters, memory, runs, data, layers, attention",
     "demo": "all of it on a small corpus, in minutes",
     "completion": "print what completes these commands in your shell",
 }

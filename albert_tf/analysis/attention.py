@@ -1,0 +1,251 @@
+"""Maps of what each head of each layer attends to, and numbers about them."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+
+from albert_tf.analysis.encoders import Model, open_encoders
+from albert_tf.analysis.figures import (
+    import_pyplot,
+    markdown_table,
+    printable,
+    save_figure,
+)
+from albert_tf.errors import InputError
+from albert_tf.text.base_tokenizer import Tokenizer
+
+# A picture has at most so many maps, and names the tokens of so many.
+_MAX_MAPS = 400
+_MAX_NAMED = 40
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AttentionReport:
+    """The attention of one text, or pair of texts.
+
+    Layers and heads count from 1. With inner groups, each block is a layer.
+
+    Attributes:
+      name: of the model.
+      tokens: pieces, with `[CLS]` and `[SEP]`.
+      cut: how many tokens of the text were left out.
+      layers: the layers that were asked for.
+      heads: the heads that were asked for.
+      probabilities: float32 `[layers, heads, from, to]`; a row, what one token
+        attends to, sums to 1.
+      entropy: of a row, in bits, `[layers, heads]`, as are all that follow;
+        means over the rows. 0: one token has all of the attention.
+      distance: to the tokens attended to, in tokens.
+      to_cls: share of the attention that `[CLS]` gets.
+      to_sep: share that the separators get.
+      to_itself: share that tokens give to themselves.
+    """
+
+    name: str
+    tokens: tuple[str, ...]
+    cut: int
+    layers: tuple[int, ...]
+    heads: tuple[int, ...]
+    probabilities: np.ndarray
+    entropy: np.ndarray
+    distance: np.ndarray
+    to_cls: np.ndarray
+    to_sep: np.ndarray
+    to_itself: np.ndarray
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the numbers as JSON has them, with 5 digits."""
+        return {
+            field.name: value.astype(np.float64).round(5).tolist()
+            if isinstance(value := getattr(self, field.name), np.ndarray)
+            else value
+            for field in dataclasses.fields(self)
+        }
+
+    def table(self) -> str:
+        """Returns a Markdown table with a line for each head."""
+        header = ["layer", "head", "entropy, bits", "distance, tokens"]
+        header += ["to [CLS]", "to [SEP]", "to itself"]
+        rows = [
+            [
+                f"{layer}",
+                f"{head}",
+                f"{self.entropy[i, j]:.2f}",
+                f"{self.distance[i, j]:.1f}",
+                f"{self.to_cls[i, j]:.0%}",
+                f"{self.to_sep[i, j]:.0%}",
+                f"{self.to_itself[i, j]:.0%}",
+            ]
+            for i, layer in enumerate(self.layers)
+            for j, head in enumerate(self.heads)
+        ]
+        return markdown_table(header, rows)
+
+    def plot(self, output: str | os.PathLike[str]) -> None:
+        """Draws a map for each head, layers from top to bottom.
+
+        Args:
+          output: the picture to write; its ending says the format.
+
+        Raises:
+          InputError: there are too many maps, the picture cannot be written
+            there, or matplotlib is not installed.
+        """
+        count = len(self.layers) * len(self.heads)
+        if count > _MAX_MAPS:
+            raise InputError(
+                f"{count} maps do not fit in a picture, which has at most "
+                f"{_MAX_MAPS}; choose layers= or heads="
+            )
+        pyplot = import_pyplot()
+        named = len(self.tokens) <= _MAX_NAMED
+        # Inches of a map: enough for its tokens where there are few maps.
+        size = 1.1 if count > 16 else min(3.6, max(1.6, len(self.tokens) / 6))
+        figure, axes = pyplot.subplots(
+            len(self.layers),
+            len(self.heads),
+            figsize=(
+                size * len(self.heads) + 2.2,
+                size * len(self.layers) + 1.4,
+            ),
+            sharex=True,
+            sharey=True,
+            squeeze=False,
+            layout="constrained",
+        )
+        image = None
+        for i, layer in enumerate(self.layers):
+            for j, head in enumerate(self.heads):
+                axis = axes[i, j]
+                image = axis.imshow(
+                    self.probabilities[i, j],
+                    cmap="Blues",
+                    vmin=0,
+                    vmax=self.probabilities.max(),
+                )
+                axis.spines[:].set_linewidth(0.4)
+                axis.tick_params(length=0)
+                if i == 0:
+                    axis.set_title(f"head {head}", size=9)
+                if j == len(self.heads) - 1:
+                    axis.yaxis.set_label_position("right")
+                    axis.set_ylabel(f"layer {layer}", size=9)
+        if named:
+            places = range(len(self.tokens))
+            labels = [printable(token) for token in self.tokens]
+            # Points of a token, as far as it can be read.
+            points = min(8.0, 72 * size * 0.9 / len(self.tokens))
+            text = {"fontsize": points, "parse_math": False}
+            for axis in axes[:, 0]:
+                axis.set_yticks(places, labels, **text)
+            for axis in axes[-1]:
+                axis.set_xticks(places, labels, rotation=90, **text)
+        figure.supylabel("from", size=10)
+        figure.supxlabel("to", size=10)
+        figure.colorbar(
+            image,
+            ax=axes,
+            label="share of the attention",
+            shrink=0.6,
+            aspect=30,
+            pad=0.01,
+        )
+        save_figure(figure, output)
+
+
+def analyze_attention(
+    model: Model,
+    text: str,
+    pair: str | None = None,
+    *,
+    layers: Sequence[int] | None = None,
+    heads: Sequence[int] | None = None,
+    max_seq_length: int = 128,
+    tokenizer: Tokenizer | None = None,
+) -> AttentionReport:
+    """Returns what each head of each layer attends to in a text.
+
+    For example:
+
+        report = albert_tf.analyze_attention(
+            "albert/albert-base-v2", "The cat sat down, because it was tired."
+        )
+        report.plot("attention.png")
+
+    Args:
+      model: a checkpoint of any system, or a model.
+      text: the text, in which `[MASK]` stands for itself.
+      pair: a second text, for a pair.
+      layers: those to show, from 1; all by default.
+      heads: those to show, from 1; all by default.
+      max_seq_length: tokens that are read; what the text has beyond is cut, as
+        is what the model has not seen in training.
+      tokenizer: of a model that has none.
+
+    Raises:
+      InputError: the checkpoint cannot be opened, a text is empty, or a layer
+        or head does not exist.
+    """
+    (found,) = open_encoders([model], tokenizer)
+    matching = found.tokenizer.with_settings(match_special_tokens=True)
+    found = dataclasses.replace(found, tokenizer=matching)
+    encoder, config = found.encoder, found.encoder.config
+    layers = _numbers(
+        "layers", layers, config.num_hidden_layers * config.inner_group_num
+    )
+    heads = _numbers("heads", heads, config.num_attention_heads)
+    texts = [text] if pair is None else [text, pair]
+    counts = [len(found.tokenizer.encode(x)) for x in texts]
+    for name, count in zip(("text", "pair"), counts, strict=False):
+        if not count:
+            raise InputError(f"{name} is empty: it has no token to attend to")
+    inputs = found.encode(
+        [text], pair and [pair], max_seq_length=max_seq_length
+    )
+    ids = inputs["input_word_ids"][0].tolist()
+    rows, layout = encoder.embed(inputs)
+    _, attentions = encoder.stack(rows, layout=layout, output_attentions=True)
+    probs = np.stack(
+        [keras.ops.convert_to_numpy(attentions[x - 1])[0] for x in layers]
+    )[:, [x - 1 for x in heads]].astype(np.float32)
+    if not np.isfinite(probs).all():
+        raise InputError(f"the attention of {found.name} is not finite")
+    places = np.arange(len(ids))
+    is_sep = np.array(ids) == found.tokenizer.sep_id
+    bits = np.where(probs > 0, -np.log2(np.where(probs > 0, probs, 1)), 0)
+    return AttentionReport(
+        name=found.name,
+        tokens=tuple(found.tokenizer.convert_ids_to_tokens(ids)),
+        cut=sum(counts) + len(texts) + 1 - len(ids),
+        layers=layers,
+        heads=heads,
+        probabilities=probs,
+        entropy=(probs * bits).sum(-1).mean(-1),
+        distance=(probs * abs(places - places[:, None])).sum(-1).mean(-1),
+        to_cls=probs[..., 0].mean(-1),
+        to_sep=probs[..., is_sep].sum(-1).mean(-1),
+        to_itself=np.diagonal(probs, axis1=-2, axis2=-1).mean(-1),
+    )
+
+
+def _numbers(
+    name: str, chosen: Sequence[int] | None, count: int
+) -> tuple[int, ...]:
+    """Returns the chosen layers or heads in order, or all of them."""
+    if chosen is None:
+        return tuple(range(1, count + 1))
+    numbers = tuple(sorted(set(chosen)))
+    if not numbers or not all(
+        isinstance(x, (int, np.integer)) and 1 <= x <= count for x in numbers
+    ):
+        raise InputError(
+            f"{name}={','.join(map(str, chosen))} must be numbers from 1 to "
+            f"{count}, those of the model"
+        )
+    return numbers

@@ -1,0 +1,116 @@
+"""Encoders to analyze, with their tokenizer and what they are called."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from albert_tf.errors import InputError
+from albert_tf.models.base import AlbertModel
+from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.text.base_tokenizer import Tokenizer
+
+# A checkpoint, as `AlbertEncoder.from_pretrained` takes it, or a model.
+Model = str | os.PathLike[str] | AlbertModel
+
+
+@dataclasses.dataclass(frozen=True)
+class NamedEncoder:
+    """An encoder to analyze.
+
+    Attributes:
+      name: what tables and plots call it.
+      encoder: the encoder.
+      tokenizer: makes ids of texts.
+
+    Raises:
+      InputError: the tokenizer has more pieces than the encoder has embeddings.
+    """
+
+    name: str
+    encoder: AlbertEncoder
+    tokenizer: Tokenizer
+
+    def __post_init__(self) -> None:
+        vocab_size = self.encoder.config.vocab_size
+        if self.tokenizer.vocab_size > vocab_size:
+            raise InputError(
+                f"{self.name}: the tokenizer has {self.tokenizer.vocab_size} "
+                f"pieces, but the model's vocab_size is {vocab_size}; give the "
+                "tokenizer that the model was trained with"
+            )
+
+    def encode(
+        self,
+        texts: Sequence[str],
+        pairs: Sequence[str] | None = None,
+        *,
+        max_seq_length: int,
+    ) -> dict[str, np.ndarray]:
+        """Returns the input dict of texts, or of pairs.
+
+        They are cut to `max_seq_length` tokens, and to those that the model has
+        seen in training.
+        """
+        if max_seq_length < 3:
+            raise InputError(
+                f"max_seq_length={max_seq_length} must be at least 3, for a "
+                "token between [CLS] and [SEP]"
+            )
+        config = self.encoder.config
+        longest = config.trained_positions or config.max_position_embeddings
+        length = min(max_seq_length, longest)
+        return self.tokenizer(texts, pairs, max_length=length)
+
+
+def open_encoders(
+    models: Model | Sequence[Model] | Mapping[str, Model],
+    tokenizer: Tokenizer | None = None,
+) -> list[NamedEncoder]:
+    """Returns the encoders of models.
+
+    Args:
+      models: one, several, or name -> model. Without names, those of folders,
+        as shortly as tells them apart.
+      tokenizer: of models that have none.
+
+    Raises:
+      InputError: a checkpoint cannot be opened, a model has no tokenizer, or
+        one with more pieces than the model has embeddings.
+    """
+    if isinstance(models, (str, os.PathLike, AlbertModel)):
+        models = [models]
+    if not isinstance(models, Mapping):
+        models = dict(zip(_names(models), models, strict=True))
+    if not models:
+        raise InputError("there is no model to analyze; give at least one")
+    return [_open(name, x, tokenizer) for name, x in models.items()]
+
+
+def _names(models: Sequence[Model]) -> list[str]:
+    full = [
+        x.name if isinstance(x, AlbertModel) else os.fspath(x).rstrip("/")
+        for x in models
+    ]
+    names = [os.path.basename(x) or x for x in full]
+    if len(set(names)) < len(names):
+        names = full
+    if len(set(names)) < len(names):
+        names = [f"{x} ({i})" for i, x in enumerate(names, 1)]
+    return names
+
+
+def _open(name: str, model: Any, tokenizer: Tokenizer | None) -> NamedEncoder:
+    if not isinstance(model, AlbertModel):
+        model = AlbertEncoder.from_pretrained(model)
+    tokenizer = model.tokenizer or tokenizer
+    if tokenizer is None:
+        raise InputError(
+            f"{name} has no tokenizer; put its spiece.model or vocab.txt "
+            "beside the weights, or give tokenizer=..."
+        )
+    return NamedEncoder(name, getattr(model, "encoder", model), tokenizer)
