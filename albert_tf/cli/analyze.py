@@ -1,4 +1,4 @@
-"""Numbers of architectures, of runs, of data, and of what models compute.
+"""Numbers of architectures, of runs, of data and of trained models.
 
 `analyze parameters [CONFIG...]` counts weights by component, beside those of
 BERT and of the paper's table 1. `analyze memory [CONFIG...]` says what a
@@ -83,7 +83,7 @@ class AnalyzeFlags:
         "Picture to draw (.png, .svg, .pdf): components of parameters, curves "
         "of runs over steps, wall time and tokens, distributions of data, "
         "changes from layer to layer, or maps of attention.",
-        group=f"{_PARAMETERS}, {_RUN}, {_DATA}, {_SIMILARITY}, {_ATTENTION}",
+        group="analyze parameters, run, data, similarity, attention",
     )
     input: str | None = setting(
         None,
