@@ -1,4 +1,4 @@
-"""Numbers of architectures, of runs, of data and of trained models.
+"""Numbers of architectures, runs, data and trained models.
 
 `analyze parameters [CONFIG...]` counts weights by component, beside those of
 BERT and of the paper's table 1. `analyze memory [CONFIG...]` says what a
