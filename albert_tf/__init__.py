@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import wrapt
 
 if TYPE_CHECKING:
+    from albert_tf.ablation.config import AblationConfig as AblationConfig
+    from albert_tf.ablation.run import ablate as ablate
     from albert_tf.analysis.attention import (
         analyze_attention as analyze_attention,
     )
@@ -80,6 +82,7 @@ __version__ = "0.2.0"
 # Name -> the module that defines it; the imports above say the same to type
 # checkers and editors, and a test compares them.
 _MODULES = {
+    "AblationConfig": "ablation.config",
     "AlbertClassifier": "finetuning.text_classification.model",
     "AlbertConfig": "config",
     "AlbertEncoder": "models.encoder",
@@ -104,6 +107,7 @@ _MODULES = {
     "TaskType": "finetuning.task_type",
     "VocabularyConfig": "text.vocabulary",
     "WordPieceTokenizer": "text.wordpiece_tokenizer",
+    "ablate": "ablation.run",
     "analyze_attention": "analysis.attention",
     "analyze_similarity": "analysis.similarity",
     "convert": "interop.convert",
@@ -121,6 +125,7 @@ _MODULES = {
 }
 
 __all__ = [
+    "AblationConfig",
     "AlbertClassifier",
     "AlbertConfig",
     "AlbertEncoder",
@@ -145,6 +150,7 @@ __all__ = [
     "TaskType",
     "VocabularyConfig",
     "WordPieceTokenizer",
+    "ablate",
     "analyze_attention",
     "analyze_similarity",
     "convert",

@@ -31,6 +31,7 @@ COMMANDS = {
     "convert": "checkpoints from and to Google, Hugging Face, KerasHub",
     "export": "write TF-Hub SavedModels: encoder and preprocessor",
     "analyze": "parameters, memory, runs, data, layers, attention",
+    "ablate": "repeat the paper's studies at a small size",
     "demo": "all of it on a small corpus, in minutes",
     "completion": "print what completes these commands in your shell",
 }

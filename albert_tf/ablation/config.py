@@ -1,0 +1,112 @@
+"""Settings of the studies."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+from typing import Any
+
+from albert_tf.ablation.studies import SCALES, Scale, ScaleSettings
+from albert_tf.files import split_patterns
+from albert_tf.pretraining.data_config import ReadingConfig, TextFormat
+from albert_tf.pretraining.text_files import TextPath, find_text_files, size_of
+from albert_tf.settings import described, require, setting
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AblationConfig(ReadingConfig):
+    """Settings of the studies: the flags of `albert ablate`."""
+
+    output: str | os.PathLike[str] = dataclasses.field(
+        metadata=described("Folder to make, or to go on in.")
+    )
+    input: str | None = setting(
+        None,
+        "Text files: glob patterns separated by commas; default: English text "
+        "of installed packages, as in `albert demo`.",
+    )
+    text_format: TextFormat = "prose"
+    scale: Scale = setting(
+        "minutes", "Size of models, text and runs; how long they take."
+    )
+    seeds: int | None = setting(
+        None,
+        "Runs of each row; default: those of the scale.",
+        bounds="[1, 100]",
+    )
+    train: str | None = setting(
+        None,
+        "Tables (CSV, TSV or JSON lines) with the columns text and label, that "
+        "each pretrained model is fine-tuned on; default: models are compared "
+        "by their loss on masked words.",
+    )
+    dev: str | None = setting(
+        None, "Such tables, that the fine-tuned models are scored on."
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, other in (("train", "dev"), ("dev", "train")):
+            require(
+                self,
+                name,
+                (getattr(self, name) is None) == (getattr(self, other) is None),
+                f"left out without {other}, or given with it",
+            )
+
+    @property
+    def scale_settings(self) -> ScaleSettings:
+        """The settings of the scale."""
+        return SCALES[self.scale]
+
+    @property
+    def num_seeds(self) -> int:
+        """Runs of each row."""
+        return self.seeds or self.scale_settings.seeds
+
+    def text_files(self) -> list[TextPath]:
+        """Returns the text files; none for the default text."""
+        return [] if self.input is None else find_text_files(self.input)
+
+    def given_files(self) -> list[TextPath]:
+        """Returns all files that are read.
+
+        Raises:
+          InputError: one of them does not exist.
+        """
+        tables = [
+            *split_patterns(self.train or ()),
+            *split_patterns(self.dev or ()),
+        ]
+        return [*self.text_files(), *map(pathlib.Path, tables)]
+
+    def settings(self) -> dict[str, Any]:
+        """Returns what decides the results, as JSON values."""
+        return {
+            "scale": self.scale,
+            "scale_settings": dataclasses.asdict(self.scale_settings),
+            "seeds": self.num_seeds,
+            "files": [
+                [os.fspath(file), size_of(file)] for file in self.given_files()
+            ],
+            "text_format": self.text_format,
+            "text_field": self.text_field,
+            "language": self.language,
+            "encoding_errors": self.encoding_errors,
+        }
+
+    def describe(self) -> str:
+        """Returns what was run, in a few lines of Markdown."""
+        scale, base = self.scale_settings, self.scale_settings.base
+        text = self.input or "the English text of installed packages"
+        return (
+            f"The base model has {base.num_hidden_layers} layers that share "
+            f"all weights, hidden size H = {base.hidden_size}, embedding size "
+            f"E = {base.embedding_size}, {base.num_attention_heads} heads and "
+            f"a vocabulary of {base.vocab_size:,}. It is trained for "
+            f"{scale.num_train_steps:,} steps of {scale.train_batch_size} "
+            f"sequences of {scale.max_seq_length} tokens with AdamW at "
+            f"{scale.learning_rate:g}, on up to {scale.text_megabytes:g} MB of "
+            f"{text}; {self.num_seeds} seeds."
+        )

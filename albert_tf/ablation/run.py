@@ -1,0 +1,365 @@
+"""The runs of the studies: text, vocabulary, records, training and scores."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import pathlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import keras
+
+from albert_tf.ablation.config import AblationConfig
+from albert_tf.ablation.report import Ablation, RowResult, StudyResult
+from albert_tf.ablation.studies import (
+    DOWNSTREAM,
+    NSP,
+    SENTENCE_ORDER,
+    STUDIES,
+    Row,
+    ScaleSettings,
+    Study,
+)
+from albert_tf.analysis.parameters import count_parameters
+from albert_tf.analysis.runs import read_runs
+from albert_tf.config import AlbertConfig
+from albert_tf.demo.corpora import write_default_text
+from albert_tf.errors import InputError
+from albert_tf.files import (
+    check_not_input,
+    local_path,
+    new_file,
+    split_patterns,
+    write_atomically,
+)
+from albert_tf.finetuning.config import FinetuneConfig
+from albert_tf.finetuning.data import TaskFiles
+from albert_tf.finetuning.registry import with_settings
+from albert_tf.finetuning.task_config import TaskConfig
+from albert_tf.finetuning.text_classification.examples import (
+    text_task_from_columns,
+)
+from albert_tf.finetuning.text_classification.task import text_task_config
+from albert_tf.finetuning.train import finetune
+from albert_tf.folders import new_folder
+from albert_tf.input_files import parse_json, read_json
+from albert_tf.models.flops import pretraining_step_flops
+from albert_tf.pretraining.config import PretrainConfig
+from albert_tf.pretraining.create_data import create_pretraining_data
+from albert_tf.pretraining.data_config import PretrainingDataConfig
+from albert_tf.pretraining.documents import read_corpus, read_documents
+from albert_tf.pretraining.evaluate import evaluate_checkpoints
+from albert_tf.pretraining.records import open_records
+from albert_tf.pretraining.train import pretrain
+from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
+from albert_tf.text.vocabulary import VocabularyConfig, train_vocabulary
+from albert_tf.training.checkpoint_files import find_checkpoint
+from albert_tf.training.run_folder import open_run_folder
+
+ALL = "all"
+_DATA, _NSP_DATA = "data", "data-nsp"
+_EVALUATIONS = 8  # of a run, for its curve
+_MAX_EVAL_STEPS = 100
+_MASKED = 0.15
+
+
+def find_studies(names: str | Sequence[str]) -> list[Study]:
+    """Returns the studies with names, or numbers of the paper's tables.
+
+    Args:
+      names: such as "sharing", "4" or "all"; one or several.
+
+    Raises:
+      InputError: there is no such study.
+    """
+    by_number = {study.table: study for study in STUDIES.values()}
+    by_number |= {"13": by_number["12"]}
+    del by_number[""]
+    found: dict[str, Study] = {}
+    for name in [names] if isinstance(names, str) else names:
+        study = STUDIES.get(name) or by_number.get(name)
+        if name == ALL:
+            found |= STUDIES
+        elif study:
+            found[study.name] = study
+        else:
+            raise InputError(
+                f"table={name!r} must be one of {', '.join(STUDIES)}, the "
+                f"number of a table ({', '.join(sorted(by_number, key=int))}) "
+                f"or {ALL}"
+            )
+    if not found:
+        raise InputError("table: name at least one study, or all")
+    return list(found.values())
+
+
+def ablate(tables: str | Sequence[str], config: AblationConfig) -> Ablation:
+    """Repeats studies of the paper, or goes on with them.
+
+    Everything is in the folder `config.output`: text, vocabulary, records, the
+    runs, `scores/` of each finished run, and the report of these studies:
+    `report.md`, `report.json` and a picture for each. A run that two studies
+    have in common is made once. Killed, and started again with the same
+    settings, it goes on with the run it was at, to the same scores.
+
+    Args:
+      tables: see `find_studies`.
+      config: the settings.
+
+    Raises:
+      InputError: text or tables cannot be used, or the folder holds studies
+        with other settings. Nothing was trained then.
+    """
+    studies = find_studies(tables)
+    folder = local_path(config.output)
+    sources = config.given_files()
+    check_not_input(folder, sources)
+    task = _downstream_task(config)
+    with open_run_folder(folder, config.settings()) as record:
+        record.claim()
+        runner = _Runner(config, folder, task)
+        runner.prepare()
+        results = [runner.run(study) for study in studies]
+        ablation = Ablation(config.scale, config.describe(), tuple(results))
+        ablation.save(folder)
+    return ablation
+
+
+def _downstream_task(config: AblationConfig) -> TaskConfig | None:
+    if config.train is None:
+        return None
+    columns = {"text": "text", "label": "label"}
+    task = text_task_from_columns(split_patterns(config.train), columns)
+    length = config.scale_settings.max_seq_length
+    return with_settings(text_task_config(task), {"max_seq_length": length})
+
+
+@dataclasses.dataclass(frozen=True)
+class _Runner:
+    """The runs in one folder."""
+
+    config: AblationConfig
+    folder: pathlib.Path
+    task: TaskConfig | None
+
+    @property
+    def scale(self) -> ScaleSettings:
+        return self.config.scale_settings
+
+    def prepare(self) -> None:
+        """Makes the text, the vocabulary and the records that are missing."""
+        text = self.folder / "text.txt"
+        if not text.exists():
+            with new_file(text) as file:
+                for document in self._documents():
+                    file.write("\n".join(document) + "\n\n")
+        vocabulary = self.folder / "vocabulary"
+        if not vocabulary.exists():
+            with new_folder(vocabulary) as new:
+                train_vocabulary(
+                    (x for document in read_documents(text) for x in document),
+                    new / "spiece",
+                    VocabularyConfig(vocab_size=self.scale.vocab_size),
+                )
+        length = self.scale.max_seq_length
+        for name, order in ((_DATA, "sop"), (_NSP_DATA, "nsp")):
+            if (self.folder / name).exists():
+                continue
+            create_pretraining_data(
+                PretrainingDataConfig(
+                    input=[os.fspath(text)],
+                    output=self.folder / name,
+                    tokenizer=AlbertTokenizer.from_file(
+                        vocabulary / "spiece.model"
+                    ),
+                    max_seq_length=length,
+                    max_predictions_per_seq=max(1, round(_MASKED * length)),
+                    sentence_order=order,
+                    heldout_fraction=0.05,
+                )
+            )
+
+    def _documents(self) -> Iterator[list[str]]:
+        """Yields documents up to the amount of text of the scale."""
+        left = self.scale.text_megabytes * 1e6
+        for document in self._all_documents():
+            yield document
+            left -= sum(len(sentence) + 1 for sentence in document)
+            if left <= 0:
+                return
+
+    def _all_documents(self) -> Iterable[list[str]]:
+        if self.config.input is not None:
+            return read_corpus(self.config.text_files(), self.config)
+        folder = self.folder / "default_text"
+        folder.mkdir(exist_ok=True)
+        files = write_default_text(folder)
+        return (document for file in files for document in read_documents(file))
+
+    def run(self, study: Study) -> StudyResult:
+        """Makes the runs of a study that are not finished."""
+        scores = {
+            (row.name, seed): self._scores(study, row, seed)
+            for row in study.rows
+            for seed in range(self.config.num_seeds)
+        }
+        if study is SENTENCE_ORDER:
+            self._add_nsp(study, scores)
+        rows = []
+        for row in study.rows:
+            own = [x for (name, _), x in scores.items() if name == row.name]
+            rows.append(
+                RowResult(
+                    row.name,
+                    count_parameters(self._model(row)).encoder,
+                    self._steps(study, row),
+                    tuple(x["scores"] for x in own),
+                    tuple(x["curve"] for x in own),
+                )
+            )
+        return StudyResult(study, tuple(rows))
+
+    def _add_nsp(
+        self, study: Study, scores: Mapping[tuple[str, int], dict[str, Any]]
+    ) -> None:
+        """Adds how well each model tells next segments from random ones.
+
+        All models are scored in one go, which traces their graph once.
+        """
+        file = self.folder / "scores" / "nsp.json"
+        if not file.exists():
+            found = evaluate_checkpoints(
+                [
+                    find_checkpoint(self._run(self._name(study, row, seed)))
+                    for row in study.rows
+                    for seed in range(self.config.num_seeds)
+                ],
+                open_records(self.folder / _NSP_DATA, "heldout"),
+                max_steps=_MAX_EVAL_STEPS,
+            )
+            values = [scored[NSP] for _, scored in found]
+            write_atomically(file, json.dumps(values) + "\n")
+        values = parse_json(file.read_text(), str(file))
+        for each, value in zip(scores.values(), values, strict=True):
+            each["scores"][NSP] = value
+
+    def _run(self, name: str) -> str:
+        return os.fspath(self.folder / "runs" / name)
+
+    def _model(self, row: Row) -> AlbertConfig:
+        return row.architecture(self.scale.base)
+
+    def _steps(self, study: Study, row: Row) -> int:
+        steps = self.scale.num_train_steps * study.length
+        if study.equal_compute:
+            length = self.scale.max_seq_length
+            first, own = (
+                pretraining_step_flops(
+                    self._model(each), length, round(_MASKED * length)
+                )
+                for each in (study.rows[0], row)
+            )
+            steps *= first / own
+        return max(1, round(steps))
+
+    def _name(self, study: Study, row: Row, seed: int) -> str:
+        """Returns the folder of a run: equal runs have equal names."""
+        base, model = self.scale.base.to_dict(), self._model(row).to_dict()
+        changes = [f"{x}={y}" for x, y in model.items() if y != base[x]]
+        if row.init_from:
+            changes.append("warm")
+        return "-".join(
+            [
+                *(changes or ["base"]),
+                row.sentence_order,
+                f"{self._steps(study, row)}-steps",
+                f"seed-{seed}",
+            ]
+        )
+
+    def _scores(self, study: Study, row: Row, seed: int) -> dict[str, Any]:
+        """Returns the scores and the curve of a run."""
+        name = self._name(study, row, seed)
+        file = self.folder / "scores" / f"{name}.json"
+        if file.exists():
+            return read_json(file)
+        print(f"== {study.name}: {row.name}, seed {seed}", flush=True)
+        # Graphs of earlier runs are not needed any more.
+        keras.utils.clear_session()
+        run = self._run(name)
+        scores = self._pretrain(study, row, seed, run)
+        if self.task:
+            scores[DOWNSTREAM] = self._finetune(run, name, seed)
+        (log,) = read_runs([run])
+        scores["seconds"] = log.lines[-1].seconds
+        result = {
+            "scores": scores,
+            "curve": log.points("eval", "mlm_accuracy", "seconds"),
+        }
+        file.parent.mkdir(exist_ok=True)
+        write_atomically(file, json.dumps(result, indent=2) + "\n")
+        return result
+
+    def _pretrain(
+        self, study: Study, row: Row, seed: int, output: str
+    ) -> dict[str, float]:
+        """Makes or resumes a run; returns its last scores on held-out text."""
+        steps = self._steps(study, row)
+        start = None
+        if row.init_from:
+            (before,) = (x for x in study.rows if x.name == row.init_from)
+            start = self._run(self._name(study, before, seed))
+        order = row.sentence_order
+        period = max(1, steps // _EVALUATIONS)
+        result = pretrain(
+            PretrainConfig(
+                input=os.fspath(self.folder / _DATA),
+                output=output,
+                model=self._model(row),
+                init_from=start,
+                # Records are text, whose pairs are drawn in training.
+                phases=[] if order == "sop" else [{"sentence_order": order}],
+                num_train_steps=steps,
+                train_batch_size=self.scale.train_batch_size,
+                optimizer="adamw",
+                learning_rate=self.scale.learning_rate,
+                num_warmup_steps=steps // 10,
+                schedule="linear",
+                seed=seed,
+                eval_steps=period,
+                log_steps=period,
+                save_checkpoints_steps=period,
+                keep_checkpoint_max=1,
+                max_eval_steps=_MAX_EVAL_STEPS,
+                log_update_norms=False,
+            )
+        )
+        if result.interrupted:
+            raise KeyboardInterrupt
+        return {
+            name: math.nan if value is None else value
+            for name, value in result.evaluations[steps].items()
+        }
+
+    def _finetune(self, run: str, name: str, seed: int) -> float:
+        """Returns the accuracy of a classifier that begins with a run."""
+        assert self.task is not None
+        result = finetune(
+            FinetuneConfig(
+                init_from=run,
+                output=self.folder / "classifiers" / name,
+                seed=seed,
+                learning_rate=2e-4,
+            ),
+            self.task,
+            TaskFiles(
+                train=split_patterns(self.config.train or ()),
+                dev=split_patterns(self.config.dev or ()),
+            ),
+        )
+        if result.training.interrupted:
+            raise KeyboardInterrupt
+        return result.scores["accuracy"]

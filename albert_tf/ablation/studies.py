@@ -1,0 +1,522 @@
+"""The paper's studies and the scales they are repeated at, as data.
+
+Numbers are those of Lan et al. 2020 (arXiv:1909.11942v6).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Literal
+
+from albert_tf.config import AlbertConfig
+from albert_tf.pretraining.data_config import SentenceOrder
+
+Scale = Literal["smoke", "minutes", "hours", "days"]
+
+# Scores of a pretrained model. "nsp_accuracy" is that of its sentence-order
+# head on pairs made for NSP, whatever the head was trained on.
+MLM_LOSS, MLM = "mlm_loss", "mlm_accuracy"
+SOP, NSP = "sop_accuracy", "nsp_accuracy"
+DOWNSTREAM = "downstream_accuracy"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ScaleSettings:
+    """The size of all runs.
+
+    Attributes:
+      hidden_size: of the base model, which has 4 layers, an embedding size of a
+        quarter of this, heads of 32 and everything shared.
+      vocab_size: pieces.
+      max_seq_length: tokens of an example.
+      train_batch_size: examples of a step.
+      num_train_steps: of a run of the base model.
+      learning_rate: of AdamW, after a tenth of the steps, then falling to 0.
+      seeds: runs of each row.
+      text_megabytes: most text that is used.
+    """
+
+    hidden_size: int
+    vocab_size: int
+    max_seq_length: int
+    train_batch_size: int
+    num_train_steps: int
+    learning_rate: float
+    seeds: int
+    text_megabytes: float
+
+    @property
+    def base(self) -> AlbertConfig:
+        """The model that the rows of the studies change."""
+        return AlbertConfig(
+            vocab_size=self.vocab_size,
+            embedding_size=self.hidden_size // 4,
+            hidden_size=self.hidden_size,
+            num_hidden_layers=4,
+            num_attention_heads=max(1, self.hidden_size // 32),
+            intermediate_size=4 * self.hidden_size,
+            max_position_embeddings=self.max_seq_length,
+            initializer_range=0.05,
+        )
+
+
+SCALES: Mapping[Scale, ScaleSettings] = {
+    "smoke": ScaleSettings(
+        hidden_size=32,
+        vocab_size=300,
+        max_seq_length=32,
+        train_batch_size=8,
+        num_train_steps=4,
+        learning_rate=1e-3,
+        seeds=2,
+        text_megabytes=0.1,
+    ),
+    "minutes": ScaleSettings(
+        hidden_size=64,
+        vocab_size=2000,
+        max_seq_length=64,
+        train_batch_size=32,
+        num_train_steps=400,
+        learning_rate=2e-3,
+        seeds=3,
+        text_megabytes=4,
+    ),
+    "hours": ScaleSettings(
+        hidden_size=192,
+        vocab_size=8000,
+        max_seq_length=64,
+        train_batch_size=64,
+        num_train_steps=5000,
+        learning_rate=1e-3,
+        seeds=3,
+        text_megabytes=50,
+    ),
+    "days": ScaleSettings(
+        hidden_size=320,
+        vocab_size=30000,
+        max_seq_length=128,
+        train_batch_size=128,
+        num_train_steps=40_000,
+        learning_rate=7e-4,
+        seeds=5,
+        text_megabytes=1000,
+    ),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A row of a table: a model, and what the paper has for its counterpart.
+
+    Attributes:
+      name: of the row.
+      paper: what the paper calls its row.
+      paper_scores: column -> the paper's number, in percent.
+      values: fields of the architecture, in place of the base model's.
+      factors: fields to multiply. "hidden_size" also multiplies the heads and
+        the feed-forward network.
+      sentence_order: what the pairs of the training data are made for.
+      init_from: name of the row, above this one, whose weights the run begins
+        with, as in the paper's table 11.
+    """
+
+    name: str
+    paper: str
+    paper_scores: Mapping[str, float]
+    values: Mapping[str, str | float] = dataclasses.field(default_factory=dict)
+    factors: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    sentence_order: SentenceOrder = "sop"
+    init_from: str | None = None
+
+    def architecture(self, base: AlbertConfig) -> AlbertConfig:
+        """Returns the row's model."""
+        changes = dict(self.values)
+        for field, factor in self.factors.items():
+            fields = [field]
+            if field == "hidden_size":
+                fields += ["num_attention_heads", "intermediate_size"]
+            for name in fields:
+                changes[name] = round(getattr(base, name) * factor)
+        return base.replace(**changes)
+
+
+@dataclasses.dataclass(frozen=True)
+class Claim:
+    """Something that the paper's table shows, to be judged on ours.
+
+    Attributes:
+      text: what the paper found.
+      row: name of the row that it is about.
+      than: name of the row that it is compared with, or an accuracy.
+      kind: "better": `row` scores higher. "no_better": it does not. "above":
+        it scores above the accuracy `than`. "near": it scores within
+        `NEAR_CHANCE` of that.
+      score: the score to compare; "": `DOWNSTREAM`, or without it `MLM_LOSS`.
+    """
+
+    text: str
+    row: str
+    than: str | float
+    kind: Literal["better", "no_better", "above", "near"] = "better"
+    score: str = ""
+
+
+# The paper's model trained with NSP has 52.0 % on sentence order.
+CHANCE = 0.5
+NEAR_CHANCE = 0.05
+
+
+@dataclasses.dataclass(frozen=True)
+class Study:
+    """A table of the paper.
+
+    Attributes:
+      name: of the study.
+      table: number of the paper's table, as in `albert ablate 5`; "": the
+        paper has it in its text only.
+      title: heading of the report.
+      rows: the models.
+      claims: what the paper found.
+      length: steps of its runs, as a multiple of the scale's.
+      equal_compute: whether the steps of a row are those in which it computes
+        as much as the first row does.
+    """
+
+    name: str
+    table: str
+    title: str
+    rows: tuple[Row, ...]
+    claims: tuple[Claim, ...]
+    length: float = 1.0
+    equal_compute: bool = False
+
+
+def _average(percent: float) -> dict[str, float]:
+    return {"average": percent}
+
+
+_NONE = {"sharing": "none"}
+
+EMBEDDING_SIZE = Study(
+    "embedding_size",
+    "3",
+    "Embedding size",
+    (
+        Row(
+            "not shared, E = H/8",
+            "not shared, E = 64",
+            _average(81.3),
+            values=_NONE,
+            factors={"embedding_size": 0.5},
+        ),
+        Row(
+            "not shared, E = H/4",
+            "not shared, E = 128",
+            _average(81.7),
+            values=_NONE,
+        ),
+        Row(
+            "not shared, E = H",
+            "not shared, E = 768",
+            _average(82.3),
+            values=_NONE,
+            factors={"embedding_size": 4},
+        ),
+        Row(
+            "shared, E = H/8",
+            "shared, E = 64",
+            _average(79.0),
+            factors={"embedding_size": 0.5},
+        ),
+        Row("shared, E = H/4", "shared, E = 128", _average(80.1)),
+        Row(
+            "shared, E = H",
+            "shared, E = 768",
+            _average(79.8),
+            factors={"embedding_size": 4},
+        ),
+    ),
+    (
+        Claim(
+            "Without sharing, larger embeddings are better.",
+            "not shared, E = H",
+            "not shared, E = H/8",
+        ),
+        Claim(
+            "With sharing, the smallest embeddings are worse.",
+            "shared, E = H/4",
+            "shared, E = H/8",
+        ),
+        Claim(
+            "With sharing, embeddings as wide as the model are no better.",
+            "shared, E = H",
+            "shared, E = H/4",
+            "no_better",
+        ),
+    ),
+)
+
+SHARING = Study(
+    "sharing",
+    "4",
+    "What layers share",
+    (
+        Row("all", "all-shared, E = 128", _average(80.1)),
+        Row(
+            "attention",
+            "shared-attention, E = 128",
+            _average(81.7),
+            values={"sharing": "attention"},
+        ),
+        Row(
+            "ffn",
+            "shared-FFN, E = 128",
+            _average(80.2),
+            values={"sharing": "ffn"},
+        ),
+        Row("none", "not shared, E = 128", _average(81.6), values=_NONE),
+    ),
+    (
+        Claim("Sharing everything costs accuracy.", "none", "all"),
+        Claim("Sharing only attention costs less.", "attention", "all"),
+        Claim(
+            "Sharing the feed-forward network costs more than sharing "
+            "attention.",
+            "attention",
+            "ffn",
+        ),
+        Claim(
+            "Not sharing attention either is no better.",
+            "none",
+            "attention",
+            "no_better",
+        ),
+    ),
+)
+
+SENTENCE_ORDER = Study(
+    "sentence_order",
+    "5",
+    "Sentence order",
+    (
+        Row(
+            "none",
+            "none",
+            {MLM: 54.9, NSP: 52.4, SOP: 53.3, "average": 79.0},
+            sentence_order="none",
+        ),
+        Row(
+            "NSP",
+            "NSP",
+            {MLM: 54.5, NSP: 90.5, SOP: 52.0, "average": 79.2},
+            sentence_order="nsp",
+        ),
+        Row("SOP", "SOP", {MLM: 54.0, NSP: 78.9, SOP: 86.5, "average": 80.1}),
+    ),
+    (
+        Claim(
+            "A model trained with SOP orders sentences.",
+            "SOP",
+            CHANCE + 2 * NEAR_CHANCE,
+            "above",
+            SOP,
+        ),
+        Claim(
+            "It recognizes next sentences, too, which it was not trained on.",
+            "SOP",
+            CHANCE,
+            "above",
+            NSP,
+        ),
+        Claim(
+            "A model trained with NSP recognizes next sentences.",
+            "NSP",
+            CHANCE + NEAR_CHANCE,
+            "above",
+            NSP,
+        ),
+        Claim(
+            "It is near chance on the order of sentences.",
+            "NSP",
+            CHANCE,
+            "near",
+            SOP,
+        ),
+    ),
+    length=3.0,
+)
+
+WALL_TIME = Study(
+    "wall_time",
+    "6",
+    "Equal wall time",
+    (
+        Row(
+            "BERT-style",
+            "BERT-large, 34 h",
+            _average(87.2),
+            values=_NONE,
+            factors={"embedding_size": 4},
+        ),
+        Row(
+            "ALBERT, twice as wide",
+            "ALBERT-xxlarge, 32 h",
+            _average(88.7),
+            factors={"hidden_size": 2},
+        ),
+    ),
+    (
+        Claim(
+            "After the same time, a wider model that shares its weights is "
+            "better.",
+            "ALBERT, twice as wide",
+            "BERT-style",
+        ),
+    ),
+    length=2.0,
+    equal_compute=True,
+)
+
+DROPOUT = Study(
+    "dropout",
+    "8",
+    "Dropout",
+    (
+        Row(
+            "with dropout",
+            "xxlarge, with dropout",
+            _average(90.4),
+            values={
+                "hidden_dropout_prob": 0.1,
+                "attention_probs_dropout_prob": 0.1,
+            },
+        ),
+        Row(
+            "without dropout",
+            "xxlarge, without dropout",
+            _average(90.7),
+        ),
+    ),
+    (
+        Claim(
+            "Without dropout the model is better.",
+            "without dropout",
+            "with dropout",
+        ),
+    ),
+)
+
+DEPTH = Study(
+    "depth",
+    "11",
+    "Depth, each from the shallower model",
+    (
+        Row(
+            "1 layer",
+            "1 layer",
+            _average(52.9),
+            values={"num_hidden_layers": 1},
+        ),
+        Row(
+            "3 layers",
+            "3 layers",
+            _average(71.2),
+            values={"num_hidden_layers": 3},
+            init_from="1 layer",
+        ),
+        Row(
+            "6 layers",
+            "6 layers",
+            _average(77.2),
+            values={"num_hidden_layers": 6},
+            init_from="3 layers",
+        ),
+        Row(
+            "12 layers",
+            "12 layers",
+            _average(81.5),
+            values={"num_hidden_layers": 12},
+            init_from="6 layers",
+        ),
+    ),
+    (
+        Claim("3 layers are better than 1.", "3 layers", "1 layer"),
+        Claim("6 layers are better than 3.", "6 layers", "3 layers"),
+        Claim("12 layers are better than 6.", "12 layers", "6 layers"),
+    ),
+)
+
+WIDTH = Study(
+    "width",
+    "12",
+    "Width, and depth of the widest (tables 12 and 13)",
+    (
+        Row(
+            "H/2",
+            "H = 1024, 3 layers",
+            _average(71.2),
+            factors={"hidden_size": 0.5},
+        ),
+        Row("H", "H = 2048, 3 layers", _average(74.6)),
+        Row(
+            "2H",
+            "H = 4096, 3 layers",
+            _average(76.3),
+            factors={"hidden_size": 2},
+        ),
+        Row(
+            "2H, twice as deep",
+            "H = 4096, 24 layers",
+            _average(88.7),
+            factors={"hidden_size": 2, "num_hidden_layers": 2},
+        ),
+    ),
+    (
+        Claim("Wider is better: H than H/2.", "H", "H/2"),
+        Claim("Wider is better: 2H than H.", "2H", "H"),
+        Claim(
+            "The widest is no better with twice the depth (table 13).",
+            "2H, twice as deep",
+            "2H",
+            "no_better",
+        ),
+    ),
+)
+
+GROUPS = Study(
+    "groups",
+    "",
+    "Groups of layers that share weights",
+    (
+        Row("1 group", "", {}),
+        Row("2 groups", "", {}, values={"num_hidden_groups": 2}),
+        Row("4 groups", "", {}, values={"num_hidden_groups": 4}),
+    ),
+    (
+        Claim(
+            "Smaller groups are better: 2 of 2 layers than 1 of 4.",
+            "2 groups",
+            "1 group",
+        ),
+        Claim(
+            "Smaller groups are better: 4 of 1 layer than 2 of 2.",
+            "4 groups",
+            "2 groups",
+        ),
+    ),
+)
+
+STUDIES: Mapping[str, Study] = {
+    study.name: study
+    for study in (
+        EMBEDDING_SIZE,
+        SHARING,
+        SENTENCE_ORDER,
+        WALL_TIME,
+        DROPOUT,
+        DEPTH,
+        WIDTH,
+        GROUPS,
+    )
+}

@@ -1,0 +1,33 @@
+"""Repeat studies of the paper at a size that one machine can do.
+
+Takes the names of studies (embedding_size, sharing, sentence_order, wall_time,
+dropout, depth, width, groups), numbers of the paper's tables (3, 4, 5, 6, 8,
+11, 12, 13), or all. Pretrains small models with several seeds, and writes a
+report with the paper's numbers beside. The same command, given again, goes on
+where it stopped. All studies take about half an hour at --scale=minutes, a
+night or two at hours, and weeks at days, on a few cores.
+
+Examples:
+  albert ablate sentence_order --output=studies
+  albert ablate 3 4 --input='text/*.txt' --scale=hours --output=studies
+"""
+
+from __future__ import annotations
+
+import os
+
+from albert_tf.ablation.config import AblationConfig
+from albert_tf.cli.flags import CommandFlags
+
+CONFIGS = (AblationConfig,)
+TAKES_ARGUMENTS = True
+
+
+def main(flags: CommandFlags) -> None:
+    """Runs the studies that the arguments name."""
+    # Imported here: help and wrong flags need not wait for TensorFlow.
+    from albert_tf.ablation.run import ablate
+
+    config = flags.build(AblationConfig)
+    print(ablate(flags.arguments, config).table())
+    print(f"wrote {os.fspath(config.output)}")
