@@ -5,13 +5,100 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Literal
 
-from albert_tf.ablation.studies import SCALES, Scale, ScaleSettings
+from albert_tf.config import AlbertConfig
 from albert_tf.files import split_patterns
 from albert_tf.pretraining.data_config import ReadingConfig, TextFormat
 from albert_tf.pretraining.text_files import TextPath, find_text_files, size_of
 from albert_tf.settings import described, require, setting
+
+Scale = Literal["smoke", "minutes", "hours", "days"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ScaleSettings:
+    """The size of all runs.
+
+    Attributes:
+      hidden_size: of the base model, which has 4 layers, an embedding size of a
+        quarter of this, heads of 32 and everything shared.
+      vocab_size: pieces.
+      max_seq_length: tokens of an example.
+      train_batch_size: examples of a step.
+      num_train_steps: of a run of the base model.
+      learning_rate: of AdamW, after a tenth of the steps, then falling to 0.
+      seeds: runs of each row.
+      text_megabytes: most text that is used.
+    """
+
+    hidden_size: int
+    vocab_size: int
+    max_seq_length: int
+    train_batch_size: int
+    num_train_steps: int
+    learning_rate: float
+    seeds: int
+    text_megabytes: float
+
+    @property
+    def base(self) -> AlbertConfig:
+        """The model that the rows of the studies change."""
+        return AlbertConfig(
+            vocab_size=self.vocab_size,
+            embedding_size=self.hidden_size // 4,
+            hidden_size=self.hidden_size,
+            num_hidden_layers=4,
+            num_attention_heads=max(1, self.hidden_size // 32),
+            intermediate_size=4 * self.hidden_size,
+            max_position_embeddings=self.max_seq_length,
+            initializer_range=0.05,
+        )
+
+
+SCALES: Mapping[Scale, ScaleSettings] = {
+    "smoke": ScaleSettings(
+        hidden_size=32,
+        vocab_size=300,
+        max_seq_length=32,
+        train_batch_size=8,
+        num_train_steps=4,
+        learning_rate=1e-3,
+        seeds=2,
+        text_megabytes=0.1,
+    ),
+    "minutes": ScaleSettings(
+        hidden_size=64,
+        vocab_size=2000,
+        max_seq_length=64,
+        train_batch_size=32,
+        num_train_steps=400,
+        learning_rate=2e-3,
+        seeds=3,
+        text_megabytes=4,
+    ),
+    "hours": ScaleSettings(
+        hidden_size=192,
+        vocab_size=8000,
+        max_seq_length=64,
+        train_batch_size=64,
+        num_train_steps=5000,
+        learning_rate=1e-3,
+        seeds=3,
+        text_megabytes=50,
+    ),
+    "days": ScaleSettings(
+        hidden_size=320,
+        vocab_size=30000,
+        max_seq_length=128,
+        train_batch_size=128,
+        num_train_steps=40_000,
+        learning_rate=7e-4,
+        seeds=5,
+        text_megabytes=1000,
+    ),
+}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

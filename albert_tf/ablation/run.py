@@ -12,7 +12,7 @@ from typing import Any
 
 import keras
 
-from albert_tf.ablation.config import AblationConfig
+from albert_tf.ablation.config import AblationConfig, ScaleSettings
 from albert_tf.ablation.report import Ablation, RowResult, StudyResult
 from albert_tf.ablation.studies import (
     DOWNSTREAM,
@@ -20,7 +20,6 @@ from albert_tf.ablation.studies import (
     SENTENCE_ORDER,
     STUDIES,
     Row,
-    ScaleSettings,
     Study,
 )
 from albert_tf.analysis.parameters import count_parameters

@@ -1,4 +1,4 @@
-"""The paper's studies and the scales they are repeated at, as data.
+"""The paper's studies as data.
 
 Numbers are those of Lan et al. 2020 (arXiv:1909.11942v6).
 """
@@ -12,97 +12,11 @@ from typing import Literal
 from albert_tf.config import AlbertConfig
 from albert_tf.pretraining.data_config import SentenceOrder
 
-Scale = Literal["smoke", "minutes", "hours", "days"]
-
 # Scores of a pretrained model. "nsp_accuracy" is that of its sentence-order
 # head on pairs made for NSP, whatever the head was trained on.
 MLM_LOSS, MLM = "mlm_loss", "mlm_accuracy"
 SOP, NSP = "sop_accuracy", "nsp_accuracy"
 DOWNSTREAM = "downstream_accuracy"
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ScaleSettings:
-    """The size of all runs.
-
-    Attributes:
-      hidden_size: of the base model, which has 4 layers, an embedding size of a
-        quarter of this, heads of 32 and everything shared.
-      vocab_size: pieces.
-      max_seq_length: tokens of an example.
-      train_batch_size: examples of a step.
-      num_train_steps: of a run of the base model.
-      learning_rate: of AdamW, after a tenth of the steps, then falling to 0.
-      seeds: runs of each row.
-      text_megabytes: most text that is used.
-    """
-
-    hidden_size: int
-    vocab_size: int
-    max_seq_length: int
-    train_batch_size: int
-    num_train_steps: int
-    learning_rate: float
-    seeds: int
-    text_megabytes: float
-
-    @property
-    def base(self) -> AlbertConfig:
-        """The model that the rows of the studies change."""
-        return AlbertConfig(
-            vocab_size=self.vocab_size,
-            embedding_size=self.hidden_size // 4,
-            hidden_size=self.hidden_size,
-            num_hidden_layers=4,
-            num_attention_heads=max(1, self.hidden_size // 32),
-            intermediate_size=4 * self.hidden_size,
-            max_position_embeddings=self.max_seq_length,
-            initializer_range=0.05,
-        )
-
-
-SCALES: Mapping[Scale, ScaleSettings] = {
-    "smoke": ScaleSettings(
-        hidden_size=32,
-        vocab_size=300,
-        max_seq_length=32,
-        train_batch_size=8,
-        num_train_steps=4,
-        learning_rate=1e-3,
-        seeds=2,
-        text_megabytes=0.1,
-    ),
-    "minutes": ScaleSettings(
-        hidden_size=64,
-        vocab_size=2000,
-        max_seq_length=64,
-        train_batch_size=32,
-        num_train_steps=400,
-        learning_rate=2e-3,
-        seeds=3,
-        text_megabytes=4,
-    ),
-    "hours": ScaleSettings(
-        hidden_size=192,
-        vocab_size=8000,
-        max_seq_length=64,
-        train_batch_size=64,
-        num_train_steps=5000,
-        learning_rate=1e-3,
-        seeds=3,
-        text_megabytes=50,
-    ),
-    "days": ScaleSettings(
-        hidden_size=320,
-        vocab_size=30000,
-        max_seq_length=128,
-        train_batch_size=128,
-        num_train_steps=40_000,
-        learning_rate=7e-4,
-        seeds=5,
-        text_megabytes=1000,
-    ),
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -198,44 +112,31 @@ def _average(percent: float) -> dict[str, float]:
 
 _NONE = {"sharing": "none"}
 
+
+def _embedding(
+    name: str, size: int, average: float, factor: float, sharing: str
+) -> Row:
+    words = "shared" if sharing == "all" else "not shared"
+    return Row(
+        f"{words}, E = {name}",
+        f"{words}, E = {size}",
+        _average(average),
+        values={"sharing": sharing},
+        factors={"embedding_size": factor},
+    )
+
+
 EMBEDDING_SIZE = Study(
     "embedding_size",
     "3",
     "Embedding size",
     (
-        Row(
-            "not shared, E = H/8",
-            "not shared, E = 64",
-            _average(81.3),
-            values=_NONE,
-            factors={"embedding_size": 0.5},
-        ),
-        Row(
-            "not shared, E = H/4",
-            "not shared, E = 128",
-            _average(81.7),
-            values=_NONE,
-        ),
-        Row(
-            "not shared, E = H",
-            "not shared, E = 768",
-            _average(82.3),
-            values=_NONE,
-            factors={"embedding_size": 4},
-        ),
-        Row(
-            "shared, E = H/8",
-            "shared, E = 64",
-            _average(79.0),
-            factors={"embedding_size": 0.5},
-        ),
-        Row("shared, E = H/4", "shared, E = 128", _average(80.1)),
-        Row(
-            "shared, E = H",
-            "shared, E = 768",
-            _average(79.8),
-            factors={"embedding_size": 4},
-        ),
+        _embedding("H/8", 64, 81.3, 0.5, "none"),
+        _embedding("H/4", 128, 81.7, 1, "none"),
+        _embedding("H", 768, 82.3, 4, "none"),
+        _embedding("H/8", 64, 79.0, 0.5, "all"),
+        _embedding("H/4", 128, 80.1, 1, "all"),
+        _embedding("H", 768, 79.8, 4, "all"),
     ),
     (
         Claim(
@@ -407,41 +308,29 @@ DROPOUT = Study(
     ),
 )
 
+
+def _depth(layers: int, average: float, before: int | None = None) -> Row:
+    return Row(
+        f"{layers} layers",
+        f"{layers} layers",
+        _average(average),
+        values={"num_hidden_layers": layers},
+        init_from=None if before is None else f"{before} layers",
+    )
+
+
 DEPTH = Study(
     "depth",
     "11",
     "Depth, each from the shallower model",
     (
-        Row(
-            "1 layer",
-            "1 layer",
-            _average(52.9),
-            values={"num_hidden_layers": 1},
-        ),
-        Row(
-            "3 layers",
-            "3 layers",
-            _average(71.2),
-            values={"num_hidden_layers": 3},
-            init_from="1 layer",
-        ),
-        Row(
-            "6 layers",
-            "6 layers",
-            _average(77.2),
-            values={"num_hidden_layers": 6},
-            init_from="3 layers",
-        ),
-        Row(
-            "12 layers",
-            "12 layers",
-            _average(81.5),
-            values={"num_hidden_layers": 12},
-            init_from="6 layers",
-        ),
+        _depth(1, 52.9),
+        _depth(3, 71.2, 1),
+        _depth(6, 77.2, 3),
+        _depth(12, 81.5, 6),
     ),
     (
-        Claim("3 layers are better than 1.", "3 layers", "1 layer"),
+        Claim("3 layers are better than 1.", "3 layers", "1 layers"),
         Claim("6 layers are better than 3.", "6 layers", "3 layers"),
         Claim("12 layers are better than 6.", "12 layers", "6 layers"),
     ),
