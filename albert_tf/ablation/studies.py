@@ -382,18 +382,7 @@ GROUPS = Study(
         Row("2 groups", "", {}, values={"num_hidden_groups": 2}),
         Row("4 groups", "", {}, values={"num_hidden_groups": 4}),
     ),
-    (
-        Claim(
-            "Smaller groups are better: 2 of 2 layers than 1 of 4.",
-            "2 groups",
-            "1 group",
-        ),
-        Claim(
-            "Smaller groups are better: 4 of 1 layer than 2 of 2.",
-            "4 groups",
-            "2 groups",
-        ),
-    ),
+    (Claim("Smaller groups are better.", "4 groups", "1 group"),),
 )
 
 STUDIES: Mapping[str, Study] = {
