@@ -20,7 +20,7 @@ BEAM := .venv-beam
 .DELETE_ON_ERROR:
 .PHONY: help venv peers model-garden demo test test-slow test-long \
     test-backends test-peers test-model-garden test-tpu-pins test-old-tensorflow \
-    test-beam fuzz bench clean
+    test-beam docs fuzz bench clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-20s %s\n", $$1, $$2 }' \
@@ -70,6 +70,13 @@ test-old-tensorflow: venv $(OLD_TENSORFLOW)/installed  ## Exports to and from 2.
 test-beam: $(BEAM)/installed  ## Pretraining data made by Apache Beam
 	$(BEAM)/bin/python -m pytest -m beam tests/pretraining/test_beam_pipeline.py
 
+# The tag that is checked out, or main.
+docs: .venv/docs-installed  ## Build the documentation site, build/docs/VERSION
+	version=$$(git describe --tags --exact-match --match='v[0-9]*' \
+	    2>/dev/null || echo main) && \
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet \
+	    -b html docs build/docs/$$version
+
 bench: peers  ## Measure the speed against the peers (quiet machine!)
 	$(BIN)/python benchmarks/cpu_speed.py --output=build/cpu_speed $(ARGS)
 
@@ -91,6 +98,10 @@ clean:  ## Remove .venv and everything built
 
 .venv/peers-installed: .venv/installed requirements-peers.txt
 	$(PIP) -r requirements.txt -r requirements-peers.txt
+	@touch $@
+
+.venv/docs-installed: .venv/installed requirements-docs.txt
+	$(PIP) -r requirements.txt -r requirements-docs.txt
 	@touch $@
 
 # Every package is named, and dependencies that conflict on paper are not.

@@ -185,6 +185,17 @@ def test_checkpoints_run(run_blocks, tmp_path):
 
 
 @pytest.mark.long
+def test_quick_start_runs(reader, run_blocks):
+    """Goes on where the README's commands have made a model and reviews."""
+    page = (REPOSITORY / "docs" / "quick_start.md").read_text("utf-8")
+    name = "albert/albert-base-v2"  # Downloaded from a hub.
+    assert page.count(name) >= 6
+    output = run_blocks(page.replace(name, "model"), reader)
+    assert "id\tlabel\tbad\tgood\n0\t" in output
+    assert "matches the model" in output
+
+
+@pytest.mark.long
 def test_answers_run(reader, run_blocks):
     run_blocks(FAQ, reader)
 
@@ -286,6 +297,27 @@ def test_requirements_for_tpus_are_those_of_the_page():
     for name in re.findall(r"(?<=\s)[a-z][a-z0-9-]+(?=\s)", install):
         if name not in ("install", "tensorflow-tpu", "requirements-tpu"):
             assert f"\n{name}==" in pins, name
+
+
+def test_api_reference_has_every_public_name():
+    pages = "".join(
+        path.read_text("utf-8") for path in REPOSITORY.glob("docs/api/*.rst")
+    )
+    names = re.findall(
+        r"^\.\. auto\w+:: albert_tf\.(\w+)$", pages, re.MULTILINE
+    )
+    assert sorted(names) == sorted(albert_tf.__all__)
+
+
+def test_index_lists_every_page():
+    docs = REPOSITORY / "docs"
+    pages = [*docs.glob("*.md"), *docs.glob("api/*.rst")]
+    pages += [*(REPOSITORY / "notebooks").glob("*.ipynb")]
+    links = re.findall(
+        r"^- \[.*?\]\((.*?)\)", (docs / "index.md").read_text("utf-8"), re.M
+    )
+    listed = [(docs / link).resolve() for link in links]
+    assert sorted(listed) == sorted({*pages} - {docs / "index.md"})
 
 
 def test_links_lead_somewhere():

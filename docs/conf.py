@@ -1,0 +1,209 @@
+"""Settings of the documentation site, which `make docs` builds with Sphinx.
+
+Pages are the Markdown files beside this one, as a code host shows them. What
+only the site needs is added while it is built: its navigation, from the lists
+of index.md; the notebooks; and the addresses of files that are not pages.
+"""
+
+import dataclasses
+import importlib
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+from sphinx.util.inspect import signature as inspect_signature
+from sphinx.util.inspect import stringify_signature
+
+import albert_tf
+from albert_tf.quiet_import import import_tensorflow
+from albert_tf.settings import settings_of
+
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+import_tensorflow()
+
+DOCS = pathlib.Path(__file__).resolve().parent
+URLS = dict(
+    re.findall(
+        r'^(Repository|Issues) = "(.*)"$',
+        (DOCS.parent / "pyproject.toml").read_text("utf-8"),
+        re.MULTILINE,
+    )
+)
+
+
+def _git(*arguments):
+    """Returns the lines that a git command prints; none without git."""
+    try:
+        result = subprocess.run(
+            ["git", *arguments], cwd=DOCS, capture_output=True, text=True
+        )
+    except FileNotFoundError:
+        return []
+    return result.stdout.splitlines() if result.returncode == 0 else []
+
+
+# The site of a tag v1.2.3 is in the folder of that name, beside `main`.
+_tag = _git("describe", "--tags", "--exact-match", "--match=v[0-9]*")
+reference = _tag[0] if _tag else "main"
+
+project = "albert_tf"
+author = "the albert_tf authors"
+release = version = albert_tf.__version__
+if reference not in ("main", f"v{release}"):
+    raise SystemExit(f"tag {reference} is on version {release}: retag it")
+
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+]
+exclude_patterns = ["templates"]
+templates_path = ["templates"]
+# Quotes and double hyphens are those of flags and code.
+smartquotes = False
+# Docstrings have Markdown's `code`.
+default_role = "literal"
+
+myst_heading_anchors = 3
+nb_execution_mode = "off"
+nb_merge_streams = True
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+autodoc_preserve_defaults = True
+autodoc_inherit_docstrings = False
+# Members of our own base classes, but not those of Keras and TensorFlow.
+autodoc_default_options = {
+    "members": True,
+    "inherited-members": "Model,Layer,Exception,dict,object",
+}
+napoleon_use_ivar = True
+napoleon_use_rtype = False
+napoleon_preprocess_types = False
+python_maximum_signature_line_length = 80
+
+html_theme = "furo"
+html_title = f"albert_tf {release}"
+html_theme_options = {
+    "source_repository": URLS["Repository"],
+    "source_branch": reference,
+    "source_directory": "docs/",
+}
+html_copy_source = False
+html_sidebars = {
+    "**": [
+        "sidebar/brand.html",
+        "sidebar/search.html",
+        "sidebar/scroll-start.html",
+        "sidebar/navigation.html",
+        "versions.html",
+        "sidebar/scroll-end.html",
+    ]
+}
+html_context = {
+    "reference": reference,
+    # Tags from before the site have no pages.
+    "references": [
+        "main",
+        *(
+            tag
+            for tag in _git("tag", "--list", "v[0-9]*", "--sort=-v:refname")
+            if _git("ls-tree", "--name-only", tag, "conf.py")
+        ),
+    ],
+}
+
+
+def copy_notebooks(app, config):
+    """Puts the repository's notebooks beside the pages, with their outputs."""
+    folder = DOCS / "notebooks"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    for notebook in (DOCS.parent / "notebooks").glob("*.ipynb"):
+        shutil.copy(notebook, folder)
+
+
+def add_navigation(text):
+    """Adds a table of contents for each list of links in index.md."""
+    sections = re.split(r"^## (.*)\n", text, flags=re.MULTILINE)
+    trees = []
+    for caption, body in zip(sections[1::2], sections[2::2], strict=True):
+        targets = re.findall(r"^- \[.*?\]\((.*?)\)", body, re.MULTILINE)
+        trees += ["```{toctree}", ":hidden:", f":caption: {caption}", ""]
+        trees += [t.removeprefix("../").partition(".")[0] for t in targets]
+        trees += ["```", ""]
+    return "\n".join([text, *trees])
+
+
+def prepare_source(app, docname, source):
+    """Turns links out of docs/ into links to notebooks and the code host."""
+    inside, home = r"\]\(\.\./", "](../"
+    if docname.startswith("notebooks/"):
+        source[0] = re.sub(inside + "docs/", lambda _: home, source[0])
+        return
+    if docname == "index":
+        source[0] = add_navigation(source[0])
+    address = f"]({URLS['Repository']}/blob/{reference}/"
+    text = source[0].replace("](../notebooks/", "](notebooks/")
+    source[0] = re.sub(inside, lambda _: address, text)
+
+
+def document_callable(app, what, name, obj, options, lines):
+    """Documents `albert_tf.export`, a module, as the function that it calls."""
+    if name == "albert_tf.export":
+        lines[:] = _export_function().__doc__.splitlines()
+        lines[1:] = [line.removeprefix("    ") for line in lines[1:]]
+
+
+def signature_of(app, what, name, obj, options, signature, returns):
+    """Returns the signature of Keras's classes, and of `albert_tf.export`."""
+    if name == "albert_tf.export":
+        found = inspect_signature(_export_function())
+    elif what == "class" and signature == "(*args, **kwargs)":
+        found = inspect_signature(obj.__init__, bound_method=True)
+    else:
+        return None
+    return stringify_signature(
+        found, show_return_annotation=False, unqualified_typehints=True
+    ), None
+
+
+def _export_function():
+    return importlib.import_module("albert_tf.export.export").export
+
+
+def complete_docstring(app, what, name, obj, options, lines):
+    """Marks examples as code, and adds the settings of a config.
+
+    The settings are declared with their help.
+    """
+    for number, line in enumerate(lines[:-2]):
+        following = lines[number + 2]
+        if line.endswith(":") and not lines[number + 1] and following:
+            indentation = len(line) - len(line.lstrip())
+            if following[: indentation + 4].isspace():
+                lines[number] += ":"
+    if what == "class" and dataclasses.is_dataclass(obj):
+        settings = {s.name: s.description.help for s in settings_of(obj)}
+        if settings and not any(line.startswith(":ivar ") for line in lines):
+            lines += ["", *(f":ivar {n}: {h}" for n, h in settings.items()), ""]
+
+
+def is_foreign(app, what, name, obj, skip, options):
+    """Leaves out what Keras puts into classes, such as `compile`."""
+    module = getattr(obj, "__module__", None) or ""
+    return True if module.startswith(("keras.", "tensorflow.")) else None
+
+
+def setup(app):
+    """Connects the functions above to the steps of a build."""
+    app.connect("config-inited", copy_notebooks)
+    app.connect("source-read", prepare_source)
+    # Before and after napoleon, which has the priority 500.
+    app.connect("autodoc-process-docstring", document_callable, priority=400)
+    app.connect("autodoc-process-docstring", complete_docstring, priority=600)
+    app.connect("autodoc-process-signature", signature_of)
+    app.connect("autodoc-skip-member", is_foreign)
