@@ -132,8 +132,16 @@ def add_navigation(text):
     trees = []
     for caption, body in zip(sections[1::2], sections[2::2], strict=True):
         targets = re.findall(r"^- \[.*?\]\((.*?)\)", body, re.MULTILINE)
-        trees += ["```{toctree}", ":hidden:", f":caption: {caption}", ""]
+        trees += [
+            "```{toctree}",
+            ":hidden:",
+            ":glob:",
+            f":caption: {caption}",
+            "",
+        ]
         trees += [t.removeprefix("../").partition(".")[0] for t in targets]
+        if caption == "Notebooks":  # The listed ones come first.
+            trees += ["notebooks/*"]
         trees += ["```", ""]
     return "\n".join([text, *trees])
 

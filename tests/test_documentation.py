@@ -312,11 +312,10 @@ def test_api_reference_has_every_public_name():
 def test_index_lists_every_page():
     docs = REPOSITORY / "docs"
     pages = [*docs.glob("*.md"), *docs.glob("api/*.rst")]
-    pages += [*(REPOSITORY / "notebooks").glob("*.ipynb")]
     links = re.findall(
         r"^- \[.*?\]\((.*?)\)", (docs / "index.md").read_text("utf-8"), re.M
     )
-    listed = [(docs / link).resolve() for link in links]
+    listed = [docs / link for link in links if not link.startswith("..")]
     assert sorted(listed) == sorted({*pages} - {docs / "index.md"})
 
 
