@@ -30,6 +30,7 @@ TRAINING = (REPOSITORY / "docs" / "training.md").read_text("utf-8")
 FAQ = (REPOSITORY / "docs" / "faq.md").read_text("utf-8")
 FINETUNING = (REPOSITORY / "docs" / "finetuning.md").read_text("utf-8")
 SERVING = (REPOSITORY / "docs" / "serving.md").read_text("utf-8")
+ABLATIONS = (REPOSITORY / "docs" / "ablations.md").read_text("utf-8")
 CODE = re.compile(r"```.*?```", re.DOTALL)
 EXPORTS = (REPOSITORY / "docs" / "exports.md").read_text("utf-8")
 RUN = re.compile(r"<!-- run -->\n```(\w+)\n(.*?)```", re.DOTALL)
@@ -193,6 +194,14 @@ def test_quick_start_runs(reader, run_blocks):
     output = run_blocks(page.replace(name, "model"), reader)
     assert "id\tlabel\tbad\tgood\n0\t" in output
     assert "matches the model" in output
+
+
+@pytest.mark.long
+def test_studies_run(folder, run_blocks, tmp_path):
+    shutil.copytree(folder / "my", tmp_path / "my")
+    output = run_blocks(ABLATIONS, tmp_path)
+    assert "## Table 8: Dropout (`dropout`)" in output
+    assert (tmp_path / "studies" / "dropout.png").stat().st_size > 5000
 
 
 @pytest.mark.long

@@ -300,6 +300,17 @@ BAD_INPUT = {
         ("--model=start --input=empty.csv", "empty.csv"),
         ("--model=start --input=train.csv", "train.csv:1: expected two texts"),
     ],
+    "ablate": [
+        ("3", "--output is required"),
+        ("--output=x", "name at least one study"),
+        ("7 --output=x", "table='7' must be one of embedding_size, sharing"),
+        ("3 --output=x --scale=weeks", "must be one of smoke, minutes"),
+        ("3 --output=x --seeds=0", "seeds=0 must be in [1, 100]"),
+        ("3 --output=x --input=absent.txt", "absent.txt"),
+        ("3 --output=x --train=train.csv", "left out without dev"),
+        ("3 --output=x --train=absent.csv --dev=train.csv", "absent.csv"),
+        ("3 --output=text.txt", "text.txt"),
+    ],
     "completion": [
         ("", "name one shell: bash, zsh"),
         ("ksh", "name one shell: bash, zsh"),

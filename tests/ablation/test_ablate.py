@@ -1,0 +1,91 @@
+"""Studies at the smallest scale, through the public function."""
+
+import json
+
+import pytest
+
+import albert_tf
+from albert_tf.ablation import run
+from albert_tf.ablation.config import AblationConfig
+from albert_tf.demo.corpora import python_documents
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    documents = ["\n\n".join(text) for _, text in python_documents(["numpy"])]
+    path = tmp_path_factory.mktemp("text") / "numpy.txt"
+    path.write_text("\n\n\n".join(documents[:60]), "utf-8")
+    return path
+
+
+def scores_of(folder):
+    """Scores of all runs, but for the time they took."""
+    report = json.loads((folder / "report.json").read_text())
+    return [
+        [
+            {name: x for name, x in seed.items() if name != "seconds"}
+            for seed in row["scores"]
+        ]
+        for study in report["studies"]
+        for row in study["rows"]
+    ]
+
+
+@pytest.mark.long
+def test_killed_study_goes_on(text, tmp_path, monkeypatch):
+    def config(name, **changes):
+        values = {"scale": "smoke", "input": str(text)} | changes
+        return AblationConfig(output=tmp_path / name, **values)
+
+    whole = albert_tf.ablate("sentence_order", config("whole"))
+    assert "| SOP |" in whole.table()
+    rows = whole.studies[0].rows
+    assert all(0 <= row.mean("nsp_accuracy") <= 1 for row in rows)
+
+    finished = []
+    pretrain = run.pretrain
+
+    def killed_in_the_second(config):
+        if len(finished) == 1:
+            raise MemoryError
+        finished.append(config.output)
+        return pretrain(config)
+
+    monkeypatch.setattr(run, "pretrain", killed_in_the_second)
+    with pytest.raises(MemoryError):
+        albert_tf.ablate("sentence_order", config("killed"))
+    monkeypatch.setattr(run, "pretrain", pretrain)
+    again = []
+    monkeypatch.setattr(
+        run, "pretrain", lambda x: again.append(x.output) or pretrain(x)
+    )
+    albert_tf.ablate("sentence_order", config("killed"))
+    assert finished[0] not in again
+    assert scores_of(tmp_path / "killed") == scores_of(tmp_path / "whole")
+
+    again.clear()
+    albert_tf.ablate("5", config("whole"))
+    assert again == []
+    with pytest.raises(albert_tf.InputError, match="seeds=2, not 3"):
+        albert_tf.ablate("5", config("whole", seeds=3))
+
+
+@pytest.mark.long
+def test_downstream_scores(text, tmp_path):
+    for name in ("train", "dev"):
+        rows = [
+            f"it is {x} {n},{x}\n" for n in range(8) for x in ("good", "bad")
+        ]
+        (tmp_path / f"{name}.csv").write_text("text,label\n" + "".join(rows))
+    config = AblationConfig(
+        output=tmp_path / "studies",
+        input=str(text),
+        scale="smoke",
+        seeds=1,
+        train=str(tmp_path / "train.csv"),
+        dev=str(tmp_path / "dev.csv"),
+    )
+    (study,) = albert_tf.ablate("groups", config).studies
+    assert study.score == "downstream_accuracy"
+    for row in study.rows:
+        assert 0 <= row.mean("downstream_accuracy") <= 1

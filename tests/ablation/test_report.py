@@ -1,0 +1,114 @@
+"""Verdicts and tables from scores, without training."""
+
+import pytest
+
+from albert_tf.ablation.report import Ablation, RowResult, StudyResult
+from albert_tf.ablation.run import find_studies
+from albert_tf.ablation.studies import STUDIES
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+
+
+def result(name, scores):
+    """The result of a study; `scores`: of its rows, lists of dicts."""
+    study = STUDIES[name]
+    rows = [
+        RowResult(row.name, 1000, 10, tuple(seeds), ([(1.0, 0.1)],) * 2)
+        for row, seeds in zip(study.rows, scores, strict=True)
+    ]
+    return StudyResult(study, tuple(rows))
+
+
+def losses(*values):
+    names = ("mlm_accuracy", "sop_accuracy", "seconds")
+    return [dict.fromkeys(names, 0.5) | {"mlm_loss": x} for x in values]
+
+
+@pytest.mark.parametrize(
+    ("with_dropout", "without", "outcome"),
+    [
+        ((3.0, 3.1), (2.0, 2.1), "reproduced"),
+        ((2.0, 2.1), (3.0, 3.1), "reversed"),
+        ((2.0, 3.0), (2.1, 2.9), "not reproduced"),
+        ((3.0,), (2.0,), "not judged"),
+    ],
+)
+def test_difference_must_exceed_the_spread(with_dropout, without, outcome):
+    study = result("dropout", [losses(*with_dropout), losses(*without)])
+    (verdict,) = study.verdicts()
+    assert verdict.outcome == outcome
+
+
+def test_downstream_score_decides_if_there_is_one():
+    better, worse = losses(3.0, 3.1), losses(2.0, 2.1)
+    for scores, accuracy in ((better, 0.9), (worse, 0.5)):
+        for seed in scores:
+            seed["downstream_accuracy"] = accuracy
+    (verdict,) = result("dropout", [worse, better]).verdicts()
+    assert verdict.outcome == "reproduced"
+    assert "90.0" in verdict.evidence
+
+
+def crossed(sop, nsp):
+    return [
+        x | {"sop_accuracy": sop, "nsp_accuracy": nsp} for x in losses(3, 3)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("nsp_model", "sop_model", "outcomes"),
+    [
+        ((0.52, 0.9), (0.86, 0.79), ["reproduced"] * 4),
+        (
+            (0.7, 0.54),
+            (0.58, 0.5),
+            ["not reproduced"] * 4,
+        ),
+    ],
+)
+def test_cross_evaluation_is_judged(nsp_model, sop_model, outcomes):
+    scores = [crossed(0.5, 0.5), crossed(*nsp_model), crossed(*sop_model)]
+    study = result("sentence_order", scores)
+    assert [x.outcome for x in study.verdicts()] == outcomes
+
+
+def test_report(tmp_path):
+    study = result("dropout", [losses(3.0, 3.1), losses(2.0, 2.1)])
+    Ablation("smoke", "A small model.", (study,)).save(tmp_path)
+    text = (tmp_path / "report.md").read_text("utf-8")
+    assert "## Table 8: Dropout (`dropout`)" in text
+    assert "| xxlarge, without dropout | 90.7 % |" in text
+    assert "2.050 ± 0.071" in text
+    assert "1 of 1 findings of the paper were reproduced" in text
+    assert (tmp_path / "dropout.png").stat().st_size > 5000
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_studies_are_whole(name):
+    study = STUDIES[name]
+    rows = [row.name for row in study.rows]
+    base = AlbertConfig(
+        vocab_size=100,
+        hidden_size=64,
+        num_attention_heads=2,
+        num_hidden_layers=4,
+        intermediate_size=256,
+        embedding_size=16,
+    )
+    for number, row in enumerate(study.rows):
+        assert row.architecture(base).vocab_size == 100
+        assert row.init_from is None or row.init_from in rows[:number]
+    for claim in study.claims:
+        assert claim.row in rows
+        assert isinstance(claim.than, float) or claim.than in rows
+
+
+def test_studies_by_name_and_number():
+    assert find_studies("5") == find_studies(["sentence_order"])
+    assert [x.name for x in find_studies(["12", "13", "3"])] == [
+        "width",
+        "embedding_size",
+    ]
+    assert [x.name for x in find_studies("all")] == [*STUDIES]
+    with pytest.raises(InputError, match="'7' must be one of"):
+        find_studies("7")
