@@ -20,6 +20,7 @@ import pathlib
 import statistics
 import sys
 import time
+from typing import Any
 
 import cpu_report
 import numpy as np
@@ -333,7 +334,10 @@ def main() -> int:
         systems = [REFERENCE, *systems]
     flags.output.mkdir(parents=True, exist_ok=True)
     path = flags.output / _RESULTS
-    results = {"work": {}, "skipped": {}, "versions": {}, "runs": []}
+    results: dict[str, Any] = {
+        **{"work": {}, "skipped": {}, "versions": {}},
+        "runs": [],
+    }
     if path.exists() and not flags.overwrite:
         results = json.loads(path.read_text())
     results["machine"] = report.machine()

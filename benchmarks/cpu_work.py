@@ -68,8 +68,10 @@ class Work:
     @property
     def name(self) -> str:
         """What `--work` selects it by."""
-        kind = [self.kind] * (self.part in ("start", "memory"))
-        return "/".join(filter(None, [self.part, *kind, self.model, self.case]))
+        kind = self.kind if self.part in ("start", "memory") else ""
+        return "/".join(
+            x for x in (self.part, kind, self.model, self.case) if x
+        )
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -205,7 +207,8 @@ def flops(work: Work) -> float | None:
 
 def text_tokenizer(vocabulary: str) -> AlbertTokenizer:
     """Returns the models' tokenizer, with the settings of transformers 5."""
-    return AlbertTokenizer.from_file(vocabulary, replace_latex_quotes=True)
+    content = pathlib.Path(vocabulary).read_bytes()
+    return AlbertTokenizer(content, replace_latex_quotes=True)
 
 
 def inputs_of(
@@ -233,10 +236,15 @@ def inputs_of(
             "length": min(_LONGEST_TEXT, longest),
         }
     batch, length = work.shape
-    return {"batch": batch, **_ids(config_of(work.model), batch, length)}
+    return {
+        "batch": batch,
+        **random_batch(config_of(work.model), batch, length),
+    }
 
 
-def _ids(config, batch, length) -> dict[str, np.ndarray]:
+def random_batch(
+    config: AlbertConfig, batch: int, length: int
+) -> dict[str, np.ndarray]:
     """Returns a random pretraining batch without padding."""
     rng = np.random.default_rng(0)
     shape = (batch, length)
@@ -257,12 +265,12 @@ def _ids(config, batch, length) -> dict[str, np.ndarray]:
     }
 
 
-def _texts(work, data, vocabulary) -> dict[str, list]:
+def _texts(work, data, vocabulary) -> dict[str, Any]:
     rows = itertools.islice(_rows(work, data), work.texts)
     if vocabulary:
         rows = _of_equal_ids(list(rows), vocabulary)
     rows = list(rows)
-    texts = {"texts": [row[0] for row in rows]}
+    texts: dict[str, Any] = {"texts": [row[0] for row in rows]}
     if len(rows[0]) == 3:
         texts["pairs"] = [row[1] for row in rows]
     if work.kind == "finetune":

@@ -51,6 +51,10 @@ class Worker:
         self._process = start(
             SYSTEMS[name], ["serve", name, folder, threads], log
         )
+        requests, answers = self._process.stdin, self._process.stdout
+        assert requests is not None
+        assert answers is not None  # Both are pipes.
+        self._requests, self._answers = requests, answers
         self._stopped = False
         self.versions: dict[str, str] = self._receive()["versions"]
 
@@ -90,14 +94,14 @@ class Worker:
             self._process.send_signal(signal.SIGCONT)
             self._stopped = False
         try:
-            self._process.stdin.write(json.dumps(request) + "\n")
-            self._process.stdin.flush()
+            self._requests.write(json.dumps(request) + "\n")
+            self._requests.flush()
         except BrokenPipeError:
             pass  # The answer is missing, too.
         return self._receive()
 
     def _receive(self):
-        line = self._process.stdout.readline()
+        line = self._answers.readline()
         if not line:
             self._process.wait()
             raise WorkerError(last_line(self._log, self._process.returncode))
@@ -204,7 +208,9 @@ def _run(task, at_least: float) -> dict:
 
 def write_work(path: pathlib.Path, work: Mapping[str, Any]) -> None:
     """Writes arrays and other values of a piece of work."""
-    arrays = {k: v for k, v in work.items() if isinstance(v, np.ndarray)}
+    arrays: dict[str, Any] = {
+        k: v for k, v in work.items() if isinstance(v, np.ndarray)
+    }
     others = {k: v for k, v in work.items() if k not in arrays}
     np.savez(path, **arrays, others=np.array(json.dumps(others)))
 

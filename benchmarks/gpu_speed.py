@@ -16,6 +16,7 @@ import pathlib
 import statistics
 import tempfile
 import time
+from typing import Any
 
 os.environ["KERAS_BACKEND"] = "jax"
 
@@ -25,6 +26,7 @@ import numpy as np  # noqa: E402
 import report  # noqa: E402
 import torch  # noqa: E402
 import transformers  # noqa: E402
+from cpu_work import random_batch  # noqa: E402
 from gpu_systems import (  # noqa: E402
     BF16,
     DEVICE,
@@ -39,7 +41,6 @@ from gpu_systems import (  # noqa: E402
     weights_of,
 )
 from keras import ops  # noqa: E402
-from workload import Workload  # noqa: E402
 
 from albert_tf.config import AlbertConfig  # noqa: E402
 from albert_tf.finetuning.text_classification.model import (  # noqa: E402
@@ -61,9 +62,9 @@ def matmul_rate(size=8192):
     return 2 * size**3 / statistics.median(times)
 
 
-def measure_case(config, batch, length, repeats):
+def measure_case(config, batch, length, repeats) -> dict[str, Any]:
     """Returns task -> system -> seconds a turn, for one case."""
-    examples = Workload(config, batch, length, 20, 0).examples()
+    examples = random_batch(config, batch, length)
     systems = {
         "albert_tf": our_tasks(config, examples),
         "albert_tf, flash attention": our_tasks(config, examples, flash=True),
@@ -77,7 +78,7 @@ def measure_case(config, batch, length, repeats):
         for system, runs in systems.items()
         for task, run in runs.items()
     }
-    seconds = {"forward": {}, "step": {}}
+    seconds: dict[str, Any] = {"forward": {}, "step": {}}
     for (task, system), times in in_turns(tasks, repeats).items():
         if task == "fit" and not isinstance(times, str):
             times = [t / FIT_BATCHES for t in times]
@@ -145,7 +146,7 @@ def without_dropout(name):
 
 def parity(config, results, batch=8, length=128):
     """Compares numbers and gradients with PyTorch's in float32."""
-    examples = Workload(config, batch, length, 20, 0).examples()
+    examples = random_batch(config, batch, length)
     lengths = np.random.default_rng(1).integers(length // 2, length, batch)
     real = np.arange(length) < lengths[:, None]
     examples["input_mask"] = real.astype("int32")
@@ -201,7 +202,7 @@ def parity(config, results, batch=8, length=128):
 
     want = their_run()
     with torch.autocast(DEVICE, dtype=torch.bfloat16):
-        runs = {"PyTorch, bf16 autocast": (their_run(), None)}
+        runs: dict[str, Any] = {"PyTorch, bf16 autocast": (their_run(), None)}
     for dtype, precision in (
         ("float32", "highest"),
         ("float32", "default"),
@@ -266,7 +267,7 @@ def attention(results, repeats, heads=12, size=64):
                 op, flash_attention=True
             ),
         }
-        tasks = {}
+        tasks: dict[tuple[str, str], Any] = {}
         for kind, function in kinds.items():
             run = jax.jit(function)
             tasks["forward", kind] = lambda run=run, x=qkv: run(*x)

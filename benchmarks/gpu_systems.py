@@ -37,6 +37,7 @@ def once(task, calls=1):
     """Returns the seconds of a call; the first call is not timed."""
     wait(task())
     start = time.perf_counter()
+    result = None
     for _ in range(calls):
         result = task()
     wait(result)
@@ -61,15 +62,15 @@ def in_turns(tasks, repeats):
     return seconds
 
 
-def flash_attend(self, query, key, value, layout, training):
+def flash_attend(self, query, key, value, bias, training):
     """`SelfAttention._attend` through Keras's op, where it may be fused."""
-    if query.shape[2] != key.shape[2]:  # the last block: masked tokens only
-        return OWN_ATTEND(self, query, key, value, layout, training)
-    size = (layout.batch, 1, layout.length, layout.length)
-    mask = ops.broadcast_to(ops.cast(layout.mask, "bool")[:, None, None], size)
+    batch, _, length, _ = query.shape
+    if length != key.shape[2]:  # the last block: masked tokens only
+        return OWN_ATTEND(self, query, key, value, bias, training)
+    mask = ops.broadcast_to(ops.equal(bias, 0), (batch, 1, length, length))
     q, k, v = (ops.transpose(x, (0, 2, 1, 3)) for x in (query, key, value))
     context = ops.dot_product_attention(q, k, v, mask=mask, scale=1.0)
-    return ops.reshape(context, (layout.batch, layout.length, -1))
+    return ops.reshape(context, (batch, length, -1)), None
 
 
 @contextlib.contextmanager

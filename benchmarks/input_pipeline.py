@@ -62,7 +62,6 @@ def main() -> None:
             folders = {}
             for masking in ("dynamic", "static"):
                 folders[masking] = pathlib.Path(folder, f"{masking}{length}")
-                passes = {"dupe_factor": 1} if masking == "static" else {}
                 create_pretraining_data(
                     PretrainingDataConfig(
                         input=args.input,
@@ -73,7 +72,8 @@ def main() -> None:
                         max_seq_length=length,
                         max_predictions_per_seq=length * 5 // 32,
                         num_workers=os.cpu_count() or 1,
-                        **passes,
+                        # 10, the default, is not read if masking is dynamic.
+                        dupe_factor=1 if masking == "static" else 10,
                     )
                 )
             rates = {masking: [] for masking in folders}
@@ -87,7 +87,9 @@ def main() -> None:
                 size = sum(
                     file.stat().st_size for file in records.glob("*.tfrecord")
                 )
-                split = open_records(records).manifest["splits"]["train"]
+                manifest = open_records(records).manifest
+                assert manifest is not None
+                split = manifest["splits"]["train"]
                 tokens = split["counts"]["tokens"]
                 rows.append(
                     [

@@ -35,9 +35,8 @@ from albert_tf.export.litert_conversion import (
     layer_errors,
     signature_runner,
 )
-from albert_tf.finetuning.data import labelled_examples
+from albert_tf.finetuning.data import examples_from_lines, labelled_examples
 from albert_tf.finetuning.model_folder import load_model
-from albert_tf.finetuning.prediction_inputs import examples_of_lines
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.pretraining.documents import read_documents
 
@@ -89,19 +88,23 @@ def accuracy_tables(flags: argparse.Namespace) -> str:
     kind, length = loaded.task_type, flags.seq_length
 
     def rows_of(examples):
-        rows = kind.prediction_features(examples).rows
-        return [rows.pad([i], length=length) for i in range(rows.num_examples)]
+        features = kind.prediction_features(examples)
+        return [
+            features.pad([i], length=length)
+            for i in range(features.num_examples)
+        ]
 
     texts = [
         line
         for document in read_documents(flags.calibration_input)
         for line in document
     ][: flags.examples]
-    lines = examples_of_lines(kind.task_config, texts, "calibration")
+    lines = examples_from_lines(kind, texts, "calibration")
     calibration = rows_of(list(lines))
     examples = labelled_examples(kind, [flags.dev])
     rows = rows_of(examples)
     labels = kind.task_config.labels
+    assert labels is not None  # of classification
     graph = ConstantGraph(task_program(loaded))
     scores, exact = [], None
     for quantization in QUANTIZATIONS:
@@ -148,7 +151,7 @@ def _error_table(encoder, rows, calibration) -> str:
 
 def main() -> None:
     """Prints the tables that the flags ask for."""
-    parser = argparse.ArgumentParser(task_config=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--config", default="albert_base_v2")
     parser.add_argument("--seq_length", type=int, default=128)
     parser.add_argument("--turns", type=int, default=50)
@@ -159,11 +162,11 @@ def main() -> None:
     parser.add_argument("--examples", type=int, default=100)
     flags = parser.parse_args()
     if flags.model and not (flags.dev and flags.calibration_input):
-        parser.error("--model goes with --dev and --calibration_input")
+        parser.error("--model requires --dev and --calibration_input")
 
     here = report.machine()
     versions = {x: metadata.version(x) for x in ("tensorflow", "keras")}
-    print(report.task_config(here, versions, 2), "\n", flush=True)
+    print(report.description(here, versions, 2), "\n", flush=True)
     if not flags.no_speed:
         print(speed_table(flags.config, flags.seq_length, flags.turns), "\n")
     if flags.model:

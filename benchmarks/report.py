@@ -57,9 +57,16 @@ def machine() -> dict[str, str | int | float]:
 def description(
     here: Mapping[str, str | int | float],
     versions: Mapping[str, str],
-    threads: int,
+    threads: int | None = None,
 ) -> str:
-    """Returns the machine (of `machine()`), versions and command as a list."""
+    """Returns the machine (of `machine()`), versions and command as a list.
+
+    Args:
+      here: the machine.
+      versions: library -> version.
+      threads: of what was measured; None for all cores.
+    """
+    threads = threads or int(here["cores"])
     libraries = {"python": here["python"], **versions}
     return "\n".join(
         [

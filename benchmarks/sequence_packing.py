@@ -152,7 +152,7 @@ def main() -> None:
             )
     versions = {"tensorflow": tf.__version__, "keras": keras.__version__}
     print(f"- {args.config}, float32, {args.sentence_order}")
-    print(report.description(here, versions, here["cores"]), "\n")
+    print(report.description(here, versions), "\n")
     header = [
         *("length", "padding", "packed: padding"),
         *("real tokens/s", "packed: real tokens/s", "ratio"),

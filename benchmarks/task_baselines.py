@@ -78,7 +78,7 @@ def imdb(data: pathlib.Path) -> Iterator[Result]:
     """Trains on the 25,000 labelled reviews, scores the 25,000 others."""
     folder = data / "imdb"
     paths = [folder / "train.tsv.gz", folder / "test.tsv.gz"]
-    task = text_task_from_columns(paths[:1], text="text", label="label")
+    task = text_task_from_columns(paths[:1], {"text": "text", "label": "label"})
     yield from texts(task, paths, "test")
 
 
@@ -174,10 +174,10 @@ def cmrc2018(data: pathlib.Path) -> Iterator[Result]:
         for split in ("trial", "dev")
     )
     chinese = span_baseline.CHINESE
-    _, *result = spans(trial, dev, "dev", chinese, cmrc)
-    yield (f"trial ({len(trial):,})", *result)
-    _, *result = spans(dev, trial, "trial", chinese, cmrc)
-    yield (f"dev ({len(dev):,})", *result)
+    result = spans(trial, dev, "dev", chinese, cmrc)
+    yield (f"trial ({len(trial):,})", *result[1:])
+    result = spans(dev, trial, "trial", chinese, cmrc)
+    yield (f"dev ({len(dev):,})", *result[1:])
 
 
 def spans(train, scored, split, language, metric: Callable) -> Result:
@@ -209,7 +209,7 @@ TASKS: dict[str, Callable[[pathlib.Path], Iterable[Result]]] = {
 
 def main() -> None:
     """Trains and scores every task, and prints the table."""
-    parser = argparse.ArgumentParser(task_config=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", required=True, help="folder of all data")
     parser.add_argument("--tasks", default=",".join(TASKS))
     flags = parser.parse_args()
@@ -228,7 +228,7 @@ def main() -> None:
     header = ["task", "trained on", "scored on", "features", "scores", "CPU s"]
     print(report.table(header, rows))
     versions = {"scikit-learn": sklearn.__version__, "scipy": scipy.__version__}
-    print(report.task_config(machine, versions, machine["cores"]))
+    print(report.description(machine, versions))
     print(f"- {BAD.summary()}")
 
 

@@ -37,9 +37,9 @@ def scores(
         features, how = pair_features, "difference, product, similarities"
     else:
         features, how = similarities, "similarities and their squares"
-    inputs = features(train, scored)
+    fitted, others = features(train, scored)
     values = [labels_of(task, part) for part in (train, scored)]
-    predicted = fit_and_predict(task, *inputs, values[0])
+    predicted = fit_and_predict(task, fitted, others, values[0])
     return how, classification_metrics(task.metrics, predicted, values[1])
 
 

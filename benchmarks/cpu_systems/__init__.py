@@ -120,6 +120,16 @@ def _openvino(title: str, precision: str, *models: str) -> System:
     )
 
 
+def _litert(quantization: str, precision: str) -> System:
+    return System(
+        f"LiteRT, {quantization}",
+        "runtime_systems",
+        "LiteRt",
+        precision,
+        options={"quantization": quantization},
+    )
+
+
 def _keras_hub(form: str) -> System:
     return System(
         f"KerasHub, {form}",
@@ -187,6 +197,8 @@ SYSTEMS: dict[str, System] = {
     "openvino_bfloat16": _openvino("our export", "bfloat16", "openvino"),
     "openvino_export_int8": _openvino("our export", "int8", "openvino_dynamic"),
     "openvino_int8": _openvino("NNCF", "int8", "openvino", "openvino_int8"),
+    "litert_float32": _litert("none", "float32"),
+    "litert_int8": _litert("dynamic", "int8"),
     "keras_hub_float32": _keras_hub("graph"),
     "keras_hub_xla_float32": _keras_hub("XLA"),
     "model_garden_float32": System(

@@ -1,4 +1,4 @@
-"""ONNX Runtime and OpenVINO."""
+"""ONNX Runtime, OpenVINO and LiteRT."""
 
 from __future__ import annotations
 
@@ -154,3 +154,49 @@ class OpenVino:
     def _compile(self, hint):
         settings = {**self._settings, "PERFORMANCE_HINT": hint}
         return self._core.compile_model(self._path, "CPU", settings)
+
+
+class LiteRt:
+    """What `albert export --kind=litert` writes: a model of one row.
+
+    Args:
+      folder: of the model.
+      threads: of the interpreter.
+      precision: not read; it is that of the quantization.
+      quantization: of the export.
+    """
+
+    def __init__(self, folder, threads, precision, quantization):
+        import tensorflow as tf
+
+        from albert_tf.models.encoder import AlbertEncoder
+
+        del precision
+        self._model = AlbertEncoder.from_pretrained(folder / "checkpoint")
+        self._threads, self._quantization = threads, quantization
+        self.versions = {"tensorflow": tf.__version__}
+
+    def forward(self, work):
+        """Last hidden states of `[batch, length]` ids, row by row."""
+        from albert_tf.export.litert_conversion import (
+            ConstantGraph,
+            convert,
+            encoder_program,
+            signature_runner,
+        )
+
+        names = ("input_word_ids", "input_mask", "input_type_ids")
+        batch, length = work[names[0]].shape
+        program = encoder_program(self._model, seq_length=length)
+        model = convert(ConstantGraph(program), self._quantization)
+        encode = signature_runner(model, num_threads=self._threads)
+        rows = [
+            {name: work[name][i : i + 1] for name in names}
+            for i in range(batch)
+        ]
+
+        def run() -> Outputs:
+            states = [encode(**row)["sequence_output"] for row in rows]
+            return {"sequence_output": np.concatenate(states)}
+
+        return Task(run)

@@ -153,7 +153,7 @@ class AlbertTf:
                 zip(step.row_names, rows[:, 0] / rows[:, 1], strict=True)
             )
             return {
-                name: np.float32(values[name])
+                name: np.asarray(values[name], "float32")
                 for name in ("mlm_loss", "sop_loss", "gradient_norm")
             }
 
@@ -179,13 +179,14 @@ class AlbertTf:
         )
         steps = len(work["texts"]) // work["batch"]
 
+        tokenizer = model.tokenizer
+        assert tokenizer is not None
+
         def check():
-            batch = model.tokenizer(
-                work["texts"][:8], max_length=work["length"]
-            )
+            batch = tokenizer(work["texts"][:8], max_length=work["length"])
             return {"logits": tf.cast(model(batch), tf.float32).numpy()}
 
-        features = _features(work, model.tokenizer, labels=("0", "1"))
+        features = _features(work, tokenizer, labels=("0", "1"))
         batches = iter(
             training_batches(features, batch_size=work["batch"], seed=0)
         )
@@ -332,6 +333,6 @@ class ProductRate:
                 product(left, right)[0, 0].numpy()  # Waits for the product.
                 seconds = time.perf_counter() - start
                 best = max(best, 2.0 * size**3 / seconds)
-            return {"rate": np.float64(best)}
+            return {"rate": np.asarray(best)}
 
         return Task(run)
