@@ -74,7 +74,7 @@ SCALES: Mapping[Scale, ScaleSettings] = {
         max_seq_length=64,
         train_batch_size=32,
         num_train_steps=400,
-        learning_rate=2e-3,
+        learning_rate=1e-3,
         seeds=3,
         text_megabytes=4,
     ),

@@ -280,7 +280,8 @@ class StudyResult:
                     label=_TITLES[score].removesuffix(" accuracy"),
                 )
         self._label_rows(axis, "the paper's, %")
-        axis.legend(fontsize="x-small", frameon=False)
+        if len(axis.lines) > 1:
+            axis.legend(fontsize="x-small", frameon=False)
 
     def _label_rows(self, axis: Any, label: str) -> None:
         axis.set_yticks(range(len(self.rows)), [row.name for row in self.rows])
