@@ -50,7 +50,7 @@ class ScaleSettings:
             embedding_size=self.hidden_size // 4,
             hidden_size=self.hidden_size,
             num_hidden_layers=4,
-            num_attention_heads=max(1, self.hidden_size // 32),
+            num_attention_heads=self.hidden_size // 32,
             intermediate_size=4 * self.hidden_size,
             max_position_embeddings=self.max_seq_length,
             initializer_range=0.05,
@@ -59,7 +59,7 @@ class ScaleSettings:
 
 SCALES: Mapping[Scale, ScaleSettings] = {
     "smoke": ScaleSettings(
-        hidden_size=32,
+        hidden_size=64,
         vocab_size=300,
         max_seq_length=32,
         train_batch_size=8,

@@ -2,10 +2,10 @@
 
 import pytest
 
+from albert_tf.ablation.config import SCALES
 from albert_tf.ablation.report import Ablation, RowResult, StudyResult
 from albert_tf.ablation.run import find_studies
 from albert_tf.ablation.studies import STUDIES
-from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 
 
@@ -87,16 +87,9 @@ def test_report(tmp_path):
 def test_studies_are_whole(name):
     study = STUDIES[name]
     rows = [row.name for row in study.rows]
-    base = AlbertConfig(
-        vocab_size=100,
-        hidden_size=64,
-        num_attention_heads=2,
-        num_hidden_layers=4,
-        intermediate_size=256,
-        embedding_size=16,
-    )
     for number, row in enumerate(study.rows):
-        assert row.architecture(base).vocab_size == 100
+        for scale in SCALES.values():
+            assert row.architecture(scale.base).vocab_size == scale.vocab_size
         assert row.init_from is None or row.init_from in rows[:number]
     for claim in study.claims:
         assert claim.row in rows
