@@ -131,18 +131,13 @@ def add_navigation(text):
     sections = re.split(r"^## (.*)\n", text, flags=re.MULTILINE)
     trees = []
     for caption, body in zip(sections[1::2], sections[2::2], strict=True):
-        targets = re.findall(r"^- \[.*?\]\((.*?)\)", body, re.MULTILINE)
-        trees += [
-            "```{toctree}",
-            ":hidden:",
-            ":glob:",
-            f":caption: {caption}",
-            "",
-        ]
-        trees += [t.removeprefix("../").partition(".")[0] for t in targets]
+        links = re.findall(r"^- \[.*?\]\((.*?)\)", body, re.MULTILINE)
+        pages = [link.removeprefix("../").partition(".")[0] for link in links]
         if caption == "Notebooks":  # The listed ones come first.
-            trees += ["notebooks/*"]
-        trees += ["```", ""]
+            found = (DOCS / "notebooks").glob("*.ipynb")
+            pages += sorted({f"notebooks/{x.stem}" for x in found} - {*pages})
+        trees += ["```{toctree}", ":hidden:", f":caption: {caption}", ""]
+        trees += [*pages, "```", ""]
     return "\n".join([text, *trees])
 
 

@@ -3,6 +3,7 @@
 import email
 import importlib.metadata
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,8 @@ import yaml
 from packaging.markers import default_environment
 from packaging.requirements import Requirement
 from packaging.version import Version
+
+import albert_tf
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[1]
 # Folders of the repository, and where the wheel has them.
@@ -160,6 +163,57 @@ def test_urls_are_of_one_repository(metadata):
     assert set(urls) == {"Repository", "Changelog", "Issues"}
     for url in urls.values():
         assert url.startswith(urls["Repository"])
+
+
+def dockerfile_lines():
+    text = (REPOSITORY / "Dockerfile").read_text("utf-8")
+    return re.sub(r"\\\n\s*", "", text).splitlines()
+
+
+def test_dockerfile_copies_what_the_wheel_needs():
+    copied = {
+        name
+        for line in dockerfile_lines()
+        if line.startswith("COPY ")
+        for name in line.split()[1:-1]
+    }
+    ignored = (REPOSITORY / ".dockerignore").read_text("utf-8").splitlines()
+    assert {line[1:] for line in ignored if line.startswith("!")} == copied
+    assert copied >= {*FOLDERS, "pyproject.toml", "setup.py", "README.md"}
+    for name in copied:
+        assert (REPOSITORY / name).exists(), name
+
+
+def test_dockerfile_runs_a_tested_python_without_root():
+    lines = dockerfile_lines()
+    (image,) = (line for line in lines if line.startswith("FROM "))
+    assert re.fullmatch(r"FROM python:3\.11\.\d+-slim-\w+", image)
+    assert lines.index("USER albert") > max(
+        number for number, line in enumerate(lines) if line.startswith("RUN ")
+    )
+    assert 'ENTRYPOINT ["albert"]' in lines
+
+
+@pytest.mark.long
+def test_image_is_built():
+    for builder in ("docker", "podman"):
+        command = [builder, "info"]
+        if (
+            shutil.which(builder)
+            and not subprocess.run(command, capture_output=True).returncode
+        ):
+            break
+    else:
+        pytest.skip("neither docker nor podman can build images here")
+    tag = "albert_tf:test"
+    subprocess.run([builder, "build", "--tag", tag, REPOSITORY], check=True)
+    result = subprocess.run(
+        [builder, "run", "--rm", tag, "--version"],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    assert albert_tf.__version__ in result.stdout
 
 
 def test_contributors_files():
