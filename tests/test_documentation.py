@@ -32,6 +32,7 @@ FINETUNING = (REPOSITORY / "docs" / "finetuning.md").read_text("utf-8")
 SERVING = (REPOSITORY / "docs" / "serving.md").read_text("utf-8")
 ABLATIONS = (REPOSITORY / "docs" / "ablations.md").read_text("utf-8")
 CODE = re.compile(r"```.*?```", re.DOTALL)
+ANALYSIS = (REPOSITORY / "docs" / "analysis.md").read_text("utf-8")
 EXPORTS = (REPOSITORY / "docs" / "exports.md").read_text("utf-8")
 RUN = re.compile(r"<!-- run -->\n```(\w+)\n(.*?)```", re.DOTALL)
 
@@ -202,6 +203,16 @@ def test_studies_run(folder, run_blocks, tmp_path):
     output = run_blocks(ABLATIONS, tmp_path)
     assert "## Table 8: Dropout (`dropout`)" in output
     assert (tmp_path / "studies" / "dropout.png").stat().st_size > 5000
+
+
+@pytest.mark.long
+def test_analysis_runs(reader, run_blocks):
+    output = run_blocks(ANALYSIS, reader)
+    assert "| run: L2 | cosine | degrees | random, sharing=none: L2" in output
+    assert "| last layer applied further" in output
+    assert '"tokens": ["[CLS]", ' in output
+    for name in ("parameters.png", "similarity.png", "attention.png"):
+        assert (reader / name).stat().st_size > 10_000
 
 
 @pytest.mark.long

@@ -106,7 +106,7 @@ class AttentionReport:
         pyplot = import_pyplot()
         named = len(self.tokens) <= _MAX_NAMED
         # Inches of a map: enough for its tokens where there are few maps.
-        size = 1.1 if count > 16 else min(3.6, max(1.6, len(self.tokens) / 6))
+        size = 1.1 if count > 16 else min(3.2, max(1.6, len(self.tokens) / 9))
         figure, axes = pyplot.subplots(
             len(self.layers),
             len(self.heads),
