@@ -150,7 +150,7 @@ TAKES_ARGUMENTS = True
 def main(flags: CommandFlags) -> None:
     """Runs one analysis."""
     given = flags.build(AnalyzeFlags)
-    subject, *names = flags.arguments or ["nothing"]
+    subject, *names = flags.arguments or [""]
     if subject == "parameters":
         _print_parameters(_configs(names, given), given)
     elif subject == "memory":
@@ -164,9 +164,10 @@ def main(flags: CommandFlags) -> None:
     elif subject == "attention" and len(names) == 1:
         _print_attention(names[0], given)
     else:
+        asked = " ".join([subject, *names])
         raise InputError(
-            f"cannot analyze {' '.join([subject, *names])!r}; use `albert "
-            "analyze parameters [CONFIG...]`, `memory [CONFIG...]`, `run "
+            (f"cannot analyze {asked!r}" if asked else "nothing to analyze")
+            + "; use `albert analyze parameters [CONFIG...]`, `memory [CONFIG...]`, `run "
             "DIR...`, `data PATH...`, `similarity MODEL...` or `attention "
             "MODEL --text=...`"
         )

@@ -29,7 +29,7 @@ COMMANDS = {
     "sentence-order": "tell whether passages are in order",
     "evaluate": "score pretraining runs, or fine-tuned models",
     "convert": "checkpoints from and to Google, Hugging Face, KerasHub",
-    "export": "write TF-Hub SavedModels: encoder and preprocessor",
+    "export": "write SavedModels, LiteRT, ONNX and OpenVINO models",
     "analyze": "parameters, memory, runs, data, layers, attention",
     "ablate": "repeat the paper's studies at a small size",
     "demo": "all of it on a small corpus, in minutes",

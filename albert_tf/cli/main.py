@@ -89,8 +89,10 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     command, *rest = arguments
     if command not in COMMANDS:
+        kind = "flag" if command.startswith("-") else "command"
         return _complain(
-            f"unknown command {command!r}; choose one of {', '.join(COMMANDS)}",
+            f"unknown {kind} {command!r}; the commands are "
+            f"{', '.join(COMMANDS)}",
             _BAD_INPUT,
         )
     if "--list_recipes" in rest:

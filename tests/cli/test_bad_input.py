@@ -251,7 +251,7 @@ BAD_INPUT = {
         ("--check=absent", "absent"),
     ],
     "analyze": [
-        ("", "cannot analyze 'nothing'"),
+        ("", "nothing to analyze; use `albert analyze parameters"),
         ("parameters albert_huge", "'albert_huge'"),
         (
             "memory --train_batch_size=0",
