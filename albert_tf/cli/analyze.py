@@ -167,9 +167,9 @@ def main(flags: CommandFlags) -> None:
         asked = " ".join([subject, *names])
         raise InputError(
             (f"cannot analyze {asked!r}" if asked else "nothing to analyze")
-            + "; use `albert analyze parameters [CONFIG...]`, `memory [CONFIG...]`, `run "
-            "DIR...`, `data PATH...`, `similarity MODEL...` or `attention "
-            "MODEL --text=...`"
+            + "; use `albert analyze parameters [CONFIG...]`, `memory "
+            "[CONFIG...]`, `run DIR...`, `data PATH...`, `similarity MODEL...` "
+            "or `attention MODEL --text=...`"
         )
 
 
