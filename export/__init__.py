@@ -14,6 +14,8 @@ import sys
 import types
 from typing import Any
 
+from albert_tf.quiet_import import quiet_by_default
+
 _MODULES = {
     "HubLayer": "hub_layer",
     "export_encoder": "encoder",
@@ -27,7 +29,8 @@ __all__ = [*_MODULES]
 
 class _CallableModule(types.ModuleType):
     def __call__(self, *args: Any, **kwargs: Any) -> None:
-        from albert_tf.export.export import export
+        with quiet_by_default():
+            from albert_tf.export.export import export
 
         export(*args, **kwargs)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import logging
 import os
 import pathlib
 import tempfile
@@ -81,10 +82,23 @@ def export(
     )
     check_quantization(config.quantization, config.calibration_input)
     model = fine_tuned_model(source)
-    if kind == "task" or (kind in IDS_KINDS and model is not None):
-        _export_task(model or source, output, kind, config)
-    else:
-        _export_encoder(source, model, output, kind, config)
+    with _without_progress():
+        if kind == "task" or (kind in IDS_KINDS and model is not None):
+            _export_task(model or source, output, kind, config)
+        else:
+            _export_encoder(source, model, output, kind, config)
+
+
+@contextlib.contextmanager
+def _without_progress() -> Iterator[None]:
+    """Hides what TensorFlow logs in notebooks: each folder that it writes."""
+    logger = logging.getLogger("tensorflow")
+    level = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def _export_task(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 import textwrap
 from collections.abc import Sequence
 from typing import Any
@@ -20,7 +21,10 @@ def import_pyplot() -> Any:
     Raises:
       InputError: matplotlib is not installed.
     """
-    import_package("matplotlib", "pictures").use("Agg")
+    matplotlib = import_package("matplotlib", "pictures")
+    # A notebook keeps the backend that shows its figures.
+    if "matplotlib.pyplot" not in sys.modules:
+        matplotlib.use("Agg")
     from matplotlib import pyplot
 
     return pyplot
