@@ -20,7 +20,7 @@ BEAM := .venv-beam
 .DELETE_ON_ERROR:
 .PHONY: help venv peers model-garden demo test test-slow test-long \
     test-backends test-peers test-model-garden test-tpu-pins test-old-tensorflow \
-    test-beam docs fuzz bench clean
+    test-beam test-notebooks notebooks docs fuzz bench clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-20s %s\n", $$1, $$2 }' \
@@ -45,6 +45,12 @@ test-slow: venv  ## Run the tests that take minutes
 
 test-long: venv  ## Run exports in other programs, whole chains, killed runs
 	$(PYTEST) $(SIDE_BY_SIDE) -m long
+
+notebooks: venv  ## Run the notebooks and store their outputs (ARGS="NAME.ipynb")
+	$(BIN)/python notebooks/build.py $(ARGS)
+
+test-notebooks: venv  ## Run the notebooks as their readers do
+	$(PYTEST) $(SIDE_BY_SIDE) --dist worksteal -m notebook tests/notebooks
 
 fuzz: venv  ## Open mutated checkpoints, a minute for each format
 	$(PYTEST) -n 0 -m fuzz tests/interop/hostile $(ARGS)

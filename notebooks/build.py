@@ -1,0 +1,178 @@
+"""Runs the notebooks of this folder and stores their outputs: `make notebooks`.
+
+The badge and the install cell come from `[project.urls]` of pyproject.toml: a
+fork changes the address there and runs `make notebooks ARGS=--address`.
+
+Usage: build.py [--address] [NAME.ipynb ...]
+
+With --address, the badge and the install cell are written, and nothing is run.
+"""
+
+import argparse
+import base64
+import io
+import pathlib
+import re
+import sys
+import tempfile
+import time
+import urllib.parse
+
+import nbclient
+import nbformat
+from PIL import Image
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+FOLDER = pathlib.Path(__file__).resolve().parent
+REPOSITORY = FOLDER.parent
+NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+TIMEOUT = 1800  # seconds of a cell, on a busy machine
+# The kernel may be any that runs Python 3.
+_METADATA = {
+    "accelerator": "GPU",
+    "colab": {"provenance": []},
+    "kernelspec": {
+        "display_name": "Python 3",
+        "language": "python",
+        "name": "python3",
+    },
+    "language_info": {"name": "python"},
+}
+_INSTALL = """\
+# Installs albert_tf where it is missing, as on Colab.
+import importlib.util
+
+if importlib.util.find_spec("albert_tf") is None:
+    %pip install --quiet "albert-tf[notebooks] @ git+{address}"
+"""
+
+
+# Redrawn lines, and one that LiteRT's C++ always writes.
+_NOISE = re.compile(r"[^\n]*\r(?!\n)|INFO: Created TensorFlow Lite [^\n]*\n")
+
+
+def address() -> str:
+    """Returns the repository's address, as pyproject.toml has it."""
+    text = (REPOSITORY / "pyproject.toml").read_text("utf-8")
+    return tomllib.loads(text)["project"]["urls"]["Repository"].rstrip("/")
+
+
+def badge(name: str, address: str) -> str:
+    """Returns the Markdown of the button that opens a notebook.
+
+    Colab opens notebooks of GitHub only. Those of other hosts open in Binder,
+    which clones any repository.
+
+    Args:
+      name: the notebook's file name.
+      address: the repository's.
+    """
+    url = urllib.parse.urlsplit(address)
+    path = url.path.removesuffix(".git")
+    if url.hostname == "github.com":
+        image = "https://colab.research.google.com/assets/colab-badge.svg"
+        target = "https://colab.research.google.com/github"
+        target += f"{path}/blob/main/notebooks/{name}"
+        return f"[![Open in Colab]({image})]({target})"
+    quoted = urllib.parse.quote(address, safe="")
+    target = f"https://mybinder.org/v2/git/{quoted}/main"
+    target += f"?labpath=notebooks/{name}"
+    return f"[![Open in Binder](https://mybinder.org/badge_logo.svg)]({target})"
+
+
+def with_address(notebook, name: str, address: str):
+    """Returns a notebook whose badge and install cell have the address.
+
+    Args:
+      notebook: begins with a title, and with the install cell as its first
+        code cell.
+      name: its file name.
+      address: the repository's.
+    """
+    notebook = nbformat.from_dict(notebook)
+    title, *rest = notebook.cells[0].source.split("\n")
+    text = "\n".join(x for x in rest if not x.startswith("[![Open in")).strip()
+    notebook.cells[0].source = f"{title}\n\n{badge(name, address)}\n\n{text}"
+    install = next(x for x in notebook.cells if x.cell_type == "code")
+    install.source = _INSTALL.format(address=address).strip()
+    return notebook
+
+
+def execute(notebook, folder):
+    """Returns a notebook with its outputs, run in a folder.
+
+    Raises:
+      nbclient.exceptions.CellExecutionError: a cell raised an exception.
+    """
+    notebook = nbformat.from_dict(notebook)
+    for number, cell in enumerate(notebook.cells):
+        cell.id = f"cell-{number:02}"
+        cell.metadata = {
+            key: cell.metadata[key] for key in ("tags",) if key in cell.metadata
+        }
+    nbclient.NotebookClient(
+        notebook,
+        timeout=TIMEOUT,
+        kernel_name="python3",
+        record_timing=False,
+        resources={"metadata": {"path": str(folder)}},
+    ).execute()
+    notebook.metadata = nbformat.from_dict(_METADATA)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs = _merged(cell.outputs)
+            for output in cell.outputs:
+                if "image/png" in output.get("data", {}):
+                    output.data["image/png"] = _small(output.data["image/png"])
+    return notebook
+
+
+def _small(picture: str) -> str:
+    """Returns a PNG, in base64, with 128 colours: plots have no more."""
+    image = Image.open(io.BytesIO(base64.b64decode(picture))).convert("RGB")
+    file = io.BytesIO()
+    image.quantize(128, dither=Image.Dither.NONE).save(
+        file, "PNG", optimize=True
+    )
+    return base64.b64encode(file.getvalue()).decode()
+
+
+def _merged(outputs):
+    """Joins neighbouring pieces of one stream, without noise."""
+    merged = []
+    for output in outputs:
+        last = merged[-1] if merged else {}
+        if output.output_type == "stream":
+            output.text = _NOISE.sub("", output.text)
+            if not output.text.strip():
+                continue
+            if output.name == last.get("name"):
+                last.text += output.text
+                continue
+        merged.append(output)
+    return merged
+
+
+def main() -> None:
+    """Writes the notebooks."""
+    parser = argparse.ArgumentParser(description="Run and store notebooks.")
+    parser.add_argument("--address", action="store_true")
+    parser.add_argument("notebooks", nargs="*", type=pathlib.Path)
+    arguments = parser.parse_args()
+    for path in arguments.notebooks or NOTEBOOKS:
+        notebook = nbformat.read(path, as_version=4)
+        notebook = with_address(notebook, path.name, address())
+        started = time.monotonic()
+        if not arguments.address:
+            with tempfile.TemporaryDirectory() as folder:
+                notebook = execute(notebook, folder)
+        nbformat.write(notebook, path)
+        print(f"{path.name}: {time.monotonic() - started:.0f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()
