@@ -63,7 +63,7 @@ def run(records, run_albert, tmp_path_factory):
         f"--output={run}",
         "--config=albert_mini",
         "--config_overrides=vocab_size=90,embedding_size=8,hidden_size=16,"
-        "num_hidden_layers=2,num_attention_heads=2,intermediate_size=32,"
+        "num_hidden_layers=1,num_attention_heads=2,intermediate_size=32,"
         "max_position_embeddings=32",
         "--distribution=mirrored",
         "--precision=mixed_bfloat16",

@@ -78,12 +78,14 @@ def load(kind, model):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"max_position_embeddings": 128},
-        {"num_hidden_layers": 4, "num_hidden_groups": 2},
-        {"inner_group_num": 2, "hidden_act": "gelu_erf"},
-        {"embedding_size": 16, "hidden_act": "relu"},
-        {"embedding_size": 16, "project_equal_sizes": True},
-        {"sharing": "ffn", "hidden_act": "tanh"},
+        {"max_position_embeddings": 128, "inner_group_num": 2},
+        {"num_hidden_layers": 4, "num_hidden_groups": 2, "hidden_act": "relu"},
+        {
+            "embedding_size": 16,
+            "project_equal_sizes": True,
+            "hidden_act": "gelu_erf",
+        },
+        {"embedding_size": 16, "sharing": "ffn", "hidden_act": "tanh"},
         {"sharing": "none", "hidden_act": "linear"},
     ],
     ids=str,

@@ -20,6 +20,10 @@ CONFIG = AlbertConfig(
     intermediate_size=24,
     max_position_embeddings=20,
 )
+# For tests that trace a graph, which takes a second for each block.
+ONE_BLOCK = CONFIG.replace(
+    num_hidden_layers=1, num_hidden_groups=1, inner_group_num=1
+)
 
 
 def ragged_batch(lengths=(7, 1, 12, 4), width=12, seed=0):
@@ -34,13 +38,21 @@ def ragged_batch(lengths=(7, 1, 12, 4), width=12, seed=0):
     }
 
 
-@pytest.fixture(params=["all", "attention", "ffn", "none"])
-def encoder(request):
+@pytest.fixture(scope="module", params=["all", "attention", "ffn", "none"])
+def built(request):
+    """An encoder for each way to share weights."""
     keras.utils.set_random_seed(1)
     # Weights far from zero, so that every part matters in a comparison.
     return AlbertEncoder(
         CONFIG.replace(sharing=request.param, initializer_range=0.3)
     )
+
+
+@pytest.fixture
+def encoder(built):
+    """An encoder that pads; tests that pack its rows set `packed`."""
+    built.packed = False
+    return built
 
 
 def in_graph(encoder, function):
@@ -257,8 +269,7 @@ def test_works_inside_a_functional_model():
     inputs = {
         name: keras.Input((None,), dtype="int32", name=name) for name in names
     }
-    # The gradients of each layer take seconds to trace.
-    encoder = AlbertEncoder(CONFIG.replace(num_hidden_layers=2))
+    encoder = AlbertEncoder(ONE_BLOCK)
     pooled = encoder(inputs)["pooled_output"]
     model = keras.Model(inputs, keras.layers.Dense(1)(pooled))
     model.compile("adam", "mse")
@@ -293,7 +304,7 @@ def test_wrong_inputs_are_named():
 )
 def test_ids_that_do_not_exist_are_errors(name, size, packed):
     """Not rows from the end, or of other sequences."""
-    model = AlbertPretrainer(CONFIG, packed=packed)
+    model = AlbertPretrainer(ONE_BLOCK, packed=packed)
     batch = {**ragged_batch(), "masked_lm_positions": np.zeros((4, 2), "int32")}
     for value in (-1, size):
         inputs = {key: array.copy() for key, array in batch.items()}

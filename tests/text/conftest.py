@@ -15,6 +15,18 @@ from albert_tf.text.vocabulary import VocabularyConfig, train_vocabulary
 from albert_tf.text.word_splitter import WordSplitter
 
 
+@pytest.fixture(
+    scope="session",
+    params=[
+        pytest.param(6, id="sample"),
+        pytest.param(1, id="all", marks=pytest.mark.slow),
+    ],
+)
+def each(request):
+    """Which of thousands of texts a test takes: each sixth, or all if slow."""
+    return request.param
+
+
 @pytest.fixture(scope="session")
 def clean_model(shared):
     """The path of the vocabulary of Google's English models."""
