@@ -1,23 +1,15 @@
-import contextlib
 import gzip
 import hashlib
 import json
-import os
 import pathlib
-import shutil
-import signal
-import subprocess
-import sys
-import time
 
 import numpy as np
 import pytest
 
-from albert_tf.errors import InputError
 from albert_tf.pretraining import create_data
 from albert_tf.pretraining.manifest import read_manifest
 from albert_tf.pretraining.units import Limits
-from albert_tf.text.tokenizer_files import load_tokenizer, tokenizer_files
+from albert_tf.text.tokenizer_files import load_tokenizer
 from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
 
 # Blocks of a few documents, so that a small corpus has several.
@@ -293,189 +285,6 @@ def test_prose_is_read(create, tmp_path):
     assert manifest["splits"]["train"]["counts"]["sentences"] == 100
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_bad_text_late_in_the_input_leaves_nothing(
-    create, corpus, tmp_path, workers
-):
-    bad = tmp_path / "bad.txt"
-    bad.write_bytes((corpus / "a.txt").read_bytes() + b"\xff\n")
-    lines = bad.read_bytes().count(b"\n")
-    with pytest.raises(InputError, match=rf"bad.txt:{lines}: byte 1"):
-        create(
-            "out/data",
-            input=f"{corpus}/a.txt,{bad}",
-            num_workers=workers,
-            limits=SMALL_BLOCKS,
-        )
-    assert list((tmp_path / "out").iterdir()) == []
-
-
-KILLED = """
-import sys
-from albert_tf.pretraining.create_data import create_pretraining_data
-from albert_tf.pretraining.data_config import PretrainingDataConfig
-from albert_tf.text.tokenizer_files import load_tokenizer
-
-if __name__ == "__main__":
-    tokenizer_folder, text, output = sys.argv[1:]
-    create_pretraining_data(PretrainingDataConfig(
-        input=text, output=output, masking="static", dupe_factor=20,
-        tokenizer=load_tokenizer(tokenizer_folder), max_seq_length=64,
-        num_workers=2,
-    ))
-"""
-
-
-def test_killed_run_leaves_nothing_that_looks_finished(
-    create, corpus, tmp_path
-):
-    folder, _ = create()
-    text = tmp_path / "text.txt"
-    text.write_text((corpus / "a.txt").read_text("utf-8") * 300, "utf-8")
-    output = tmp_path / "out" / "data"
-    process = subprocess.Popen(
-        [sys.executable, "-c", KILLED, folder, text, output],
-        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
-        stdout=subprocess.PIPE,
-        start_new_session=True,
-    )
-    try:
-        for _ in range(600):
-            partial = output.parent.glob(".data.*.tmp/*")
-            if any(path.stat().st_size for path in partial):
-                break  # the first of many blocks is done
-            time.sleep(0.1)
-        assert process.poll() is None
-        process.kill()
-        # Its workers share its output, which ends when the last one has gone.
-        process.communicate(timeout=30)
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-    assert not output.exists()
-    [partial] = output.parent.iterdir()
-    assert not (partial / "manifest.json").exists()
-    with pytest.raises(InputError, match=r"no manifest.json"):
-        read_manifest(partial)
-    # The next run removes what this one has left.
-    create("out/data")
-    assert read_manifest(output)
-    assert list(output.parent.iterdir()) == [output]
-
-
-def test_killed_anywhere_the_old_data_or_the_new_are_whole(
-    create, corpus, tmp_path, each_kill
-):
-    settings = {"input": f"{corpus}/c.txt", "dupe_factor": 1, "num_shards": 2}
-    old, _ = create("old", heldout_fraction=0.2, dupe_factor=1)
-    new, _ = create("new", **settings)
-
-    def prepare(name):
-        return shutil.copytree(old, tmp_path / f"kill-{name}" / "data")
-
-    def overwrite(folder):
-        create(f"{folder.parent.name}/data", **settings, overwrite=True)
-
-    states = []
-    for folder in each_kill(prepare, overwrite):
-        states.append(contents(folder) == contents(new))
-        assert states[-1] or contents(folder) == contents(old)
-        overwrite(folder)
-        assert contents(folder) == contents(new)
-        assert list(folder.parent.iterdir()) == [folder]
-    assert {*states} == {True, False}
-    assert states == sorted(states)
-
-
-def test_a_folder_with_data_is_refused(create):
-    folder, _ = create()
-    before = contents(folder)
-    with pytest.raises(InputError, match="already holds a finished data set"):
-        create(seed=2)
-    assert contents(folder) == before
-    (folder / "notes.txt").write_text("mine")
-    create(seed=2, num_shards=2, overwrite=True)
-    after = contents(folder)
-    assert sum(name.endswith("-of-00002.tfrecord") for name in after) == 2
-    assert not any(name.endswith("-of-00003.tfrecord") for name in after)
-    assert after["notes.txt"] == b"mine"
-    manifest = json.loads(after["manifest.json"])
-    assert manifest["settings"]["seed"] == 2
-    # A manifest cannot have other files taken away.
-    files = manifest["splits"]["train"]["files"]
-    files.append(files[0] | {"name": "notes.txt"})
-    (folder / "manifest.json").write_text(json.dumps(manifest))
-    create(overwrite=True)
-    assert (folder / "notes.txt").exists()
-    files.append(files[0] | {"name": "../victim.txt"})
-    (folder / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(InputError, match="must be a name without folders"):
-        create(overwrite=True)
-
-
-@pytest.mark.parametrize(
-    ("names", "message"),
-    [
-        (["notes.txt"], None),
-        (["spiece.model"], "spiece.model exists and belongs to no finished"),
-        (["heldout-00000-of-00007.tfrecord"], "exists and belongs to no"),
-        (["manifest.json"], "not a manifest of pretraining data"),
-    ],
-)
-def test_files_that_no_manifest_lists_are_never_written_over(
-    create, tmp_path, names, message
-):
-    folder = tmp_path / "data"
-    folder.mkdir()
-    for name in names:
-        (folder / name).write_text("mine")
-    with pytest.raises(InputError, match="already holds"):
-        create()
-    if message:
-        with pytest.raises(InputError, match=message):
-            create(overwrite=True)
-        assert {path.name for path in folder.iterdir()} == {*names}
-    else:
-        create(overwrite=True)
-    assert all((folder / name).read_text() == "mine" for name in names)
-
-
-def test_outputs_that_cannot_be_a_folder(create, tmp_path, monkeypatch):
-    (tmp_path / "file").touch()
-    with pytest.raises(InputError, match="is a file; name a folder"):
-        create("file", overwrite=True)
-    with pytest.raises(InputError, match="cannot make a folder in"):
-        create("file/data")
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match="is the current folder or one above"):
-        create(output=".", overwrite=True)
-    # As a volume of a container.
-    (tmp_path / "volume").mkdir()
-    is_volume = f"{tmp_path}/volume".__eq__
-    monkeypatch.setattr(os.path, "ismount", lambda x: is_volume(os.fspath(x)))
-    with pytest.raises(InputError, match="is a mount point.*a folder in it"):
-        create("volume")
-    assert not any((tmp_path / "volume").iterdir())
-
-
-def test_splits_without_records_are_refused(create, tmp_path):
-    path = tmp_path / "text.txt"
-    path.write_text("\n\n".join(f"Ba ro ka {i}." for i in range(9)), "utf-8")
-    with pytest.raises(InputError, match="single sentences; give one sentence"):
-        create("a", input=path)
-    with pytest.raises(InputError, match="none of 120 documents for the split"):
-        create("b", heldout_fraction=1e-9)
-    path.write_text("\u0301\n", "utf-8")
-    with pytest.raises(InputError, match="no sentence has a token"):
-        create("c", input=path)
-    assert not list(tmp_path.glob("[abc]"))
-
-
-def test_a_remote_output_is_refused(create):
-    with pytest.raises(InputError, match="gs://b/data: not a local folder"):
-        create(output="gs://b/data")
-
-
 def test_progress_is_shown_on_request(
     corpus, small_tokenizer, tmp_path, capsys
 ):
@@ -523,24 +332,3 @@ def test_odd_text_is_counted_and_stays_text(create, small_tokenizer, tmp_path):
         files = manifest["splits"]["train"]["files"]
         digests.append([file["sha256"] for file in files])
     assert digests[0] == digests[1]
-
-
-def test_a_script_without_a_guard_is_told_so(google_tokenizer, tmp_path):
-    """Its workers run it again and die; the tokenizer is larger than a pipe."""
-    (tmp_path / "tokenizer").mkdir()
-    for name, content in tokenizer_files(google_tokenizer).items():
-        (tmp_path / "tokenizer" / name).write_bytes(content)
-    (tmp_path / "text.txt").write_text("A sentence.\nAnother one.\n")
-    script = tmp_path / "script.py"
-    script.write_text(KILLED.replace('if __name__ == "__main__":', "if True:"))
-    result = subprocess.run(
-        [
-            *(sys.executable, script, tmp_path / "tokenizer"),
-            *(tmp_path / "text.txt", tmp_path / "data"),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert result.returncode == 1
-    assert "the script that started it lacks" in result.stderr

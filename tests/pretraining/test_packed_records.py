@@ -2,14 +2,12 @@
 
 import itertools
 import json
-import shutil
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.pretraining import record_batches
 from albert_tf.pretraining.data_config import MaskingConfig
 from albert_tf.pretraining.dynamic_examples import (
@@ -18,8 +16,6 @@ from albert_tf.pretraining.dynamic_examples import (
     draw_partners,
     make_examples,
 )
-from albert_tf.pretraining.evaluate import evaluate_pretraining
-from albert_tf.pretraining.manifest import read_manifest
 from albert_tf.pretraining.packed_rows import (
     ROW_FEATURES,
     share_predictions,
@@ -33,14 +29,12 @@ from albert_tf.pretraining.record_writer import (
     parse_example,
     serialize_examples,
 )
-from albert_tf.pretraining.records import open_records, pretraining_dataset
+from albert_tf.pretraining.records import open_records
 from albert_tf.pretraining.row_packing import pack_chunks
 from albert_tf.pretraining.tokenized_documents import (
     TokenizedDocuments,
     VocabularyTable,
 )
-from albert_tf.pretraining.train import pretrain
-from albert_tf.training.logging import read_metrics
 
 CLS, SEP = 2, 3
 SEQ, SEQUENCES = 64, 6
@@ -333,48 +327,6 @@ def make(create, monkeypatch):
     return run
 
 
-@pytest.fixture(scope="module")
-def packed(make_records):
-    return make_records(masking="dynamic", dupe_factor=10, pack=True)
-
-
-def test_from_text_to_batches(packed):
-    manifest = read_manifest(packed)
-    settings, splits = manifest["settings"], manifest["splits"]
-    assert (settings["pack"], settings["max_sequences_per_row"]) == (True, 8)
-    train = splits["train"]
-    assert train["padding_fraction"] < 0.1  # Rows are of two sentences.
-    assert train["kept_fraction"] > 0.99
-    counts = train["counts"]
-    assert counts["sequences"] > 1.2 * counts["instances"]
-    # Held-out records are Google's, one sequence each.
-    assert "sequences" not in splits["heldout"]["counts"]
-    dataset = pretraining_dataset(packed, global_batch_size=8)
-    assert {
-        name: tuple(spec.shape)
-        for name, spec in dataset.element_spec.items()
-        if "sequence" in name or "order" in name
-    } == {
-        "sequence_ids": (8, 32),
-        "sequence_starts": (8, 8),
-        "sentence_order_labels": (8, 8),
-        "sentence_order_weights": (8, 8),
-    }
-    sums = dict.fromkeys(("input_mask", "masked_lm_weights"), 0)
-    orders = 0
-    for batch in pretraining_dataset(
-        packed, global_batch_size=8, training=False
-    ).as_numpy_iterator():
-        for name in sums:
-            sums[name] += batch[name].sum()
-        orders += batch["sentence_order_weights"].sum()
-    assert orders == counts["sequences"]
-    assert sums["input_mask"] == counts["input_tokens"]
-    assert sums["masked_lm_weights"] == pytest.approx(
-        counts["predictions"], rel=0.02
-    )
-
-
 def test_equal_bytes_whatever_the_number_of_workers(make):
     one, two = (
         {path.name: path.read_bytes() for path in folder.iterdir()}
@@ -461,77 +413,6 @@ def test_manifests_that_cannot_be(make):
         (folder / "manifest.json").write_text(json.dumps(manifest))
         with pytest.raises(InputError, match="max_sequences_per_row"):
             open_records(folder)
-
-
-@pytest.fixture(scope="module")
-def trained(packed, tmp_path_factory, pretrain_config):
-    """Packed records, and a run in micro-batches on them."""
-    folder = tmp_path_factory.mktemp("packed") / "run"
-    pretrain(pretrain_config(packed, folder, 6, **TRAINING))
-    return packed, folder
-
-
-TRAINING = {
-    "gradient_accumulation_steps": 2,
-    "save_checkpoints_steps": 3,
-    "log_steps": 3,
-    "num_warmup_steps": 1,
-}
-
-
-def assert_same_weights(run, other, **tolerance):
-    values, expected = (
-        {v.path: np.asarray(v) for v in model.trainable_variables}
-        for model in map(AlbertPretrainer.from_pretrained, (run, other))
-    )
-    for path, value in values.items():
-        np.testing.assert_allclose(
-            value, expected[path], err_msg=path, **tolerance
-        )
-
-
-@pytest.mark.long
-def test_training_resumes_bit_for_bit(trained, tmp_path, pretrain_config):
-    records, run = trained
-    folder = tmp_path / "run"
-    shutil.copytree(run, folder)
-    for path in (folder / "checkpoints").glob("step-00000006*"):
-        path.unlink()
-    assert pretrain(pretrain_config(records, folder, 6, **TRAINING)).steps == 6
-    assert_same_weights(folder, run, rtol=0)
-
-
-@pytest.mark.slow
-def test_replicas_train_as_micro_batches(trained, tmp_path, pretrain_config):
-    """Each has other numbers of sequences in its part of a batch."""
-    records, run = trained
-    settings = TRAINING | {"gradient_accumulation_steps": 1}
-    folder = tmp_path / "run"
-    pretrain(
-        pretrain_config(records, folder, 6, distribution="mirrored", **settings)
-    )
-    # Sums over replicas in another order; AdamW's first steps divide small
-    # gradients by their own size.
-    assert_same_weights(folder, run, rtol=0, atol=2e-5)
-
-
-def test_runs_are_scored_on_both_splits(trained):
-    records, run = trained
-    config = json.loads((run / "config.json").read_text())
-    assert config["trained_positions"] == 32
-    lines = read_metrics(run)
-    train, heldout = (
-        [line["values"] for line in lines if line["split"] == split][-1]
-        for split in ("train", "eval")
-    )
-    for values in (train, heldout):
-        assert values["sop_loss"] == pytest.approx(np.log(2), rel=0.2)
-        assert values["loss"] == pytest.approx(
-            values["mlm_loss"] + values["sop_loss"], rel=0.02
-        )
-    scores = evaluate_pretraining(run, str(records), split="train")
-    assert scores["sop_loss"] == pytest.approx(np.log(2), rel=0.2)
-    assert scores["sop_chance"] == 0.5
 
 
 def test_records_of_one_sequence_under_a_manifest_of_packed_ones(make):

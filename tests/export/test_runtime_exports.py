@@ -1,0 +1,130 @@
+"""Folders for ONNX Runtime and OpenVINO: their check, damage and refusals."""
+
+import dataclasses
+import json
+import shutil
+import sys
+
+import numpy as np
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.export.check import check_files
+from albert_tf.export.check_program import (
+    Failed,
+    load_export,
+    same_as_source,
+)
+from albert_tf.export.config import ExportConfig
+from albert_tf.export.export import export, source_cases
+from albert_tf.export.manifest import read_export
+from albert_tf.models.base import ENCODER_INPUTS
+
+onnx = pytest.importorskip("onnx", reason="onnx is not installed")
+pytest.importorskip("tf2onnx", reason="tf2onnx is not installed")
+pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+pytest.importorskip("openvino", reason="openvino is not installed")
+
+RUNTIMES = ("onnx", "openvino")
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("mrpc", "onnx"), ("squad2.0", "openvino")]
+)
+def test_check_of_tasks(
+    make_finetuned, assert_same_as_source, tmp_path, name, kind
+):
+    source = make_finetuned(name, max_seq_length=32, max_query_length=8)
+    export(source, tmp_path / "e", kind, ExportConfig(seq_length=20))
+    assert_same_as_source(source, tmp_path / "e")
+    values = read_export(tmp_path / "e")
+    assert values["task"]["task_type"] == read_task(source)["task_type"]
+    settings = json.loads((tmp_path / "e/tokenizer_config.json").read_text())
+    assert settings["model_max_length"] == values["seq_length"] == 20
+
+
+def read_task(folder):
+    return json.loads((folder / "task.json").read_text())
+
+
+@pytest.mark.parametrize("kind", RUNTIMES)
+def test_damage(exports, make_pretrained, tokenizer, tmp_path, kind):
+    source, path = exports[kind]
+    values = read_export(path)
+    files = [name for name in values["files"] if name != "model.xml"]
+    for name in files:
+        folder = shutil.copytree(path, tmp_path / name)
+        content = bytearray((folder / name).read_bytes())
+        content[len(content) // 2] ^= 1
+        (folder / name).write_bytes(content)
+        found = check_files(folder, values)
+        assert found.result == "FAIL"
+        assert found.figure.startswith(f"{name}: sha256 ")
+    (folder / name).unlink()
+    assert f"{name} is missing" in check_files(folder, values).figure
+    assert check_files(path, values).result == "pass"
+    # Another vocabulary, of which the manifest knows.
+    values["files"]["spiece.model"]["sha256"] = "0"
+    values["tokenizer"]["fingerprint"] = "0"
+    with pytest.raises(InputError, match="has vocabulary_sha256="):
+        source_cases(source, values)
+    # Other weights.
+    model = load_export(path)
+    (case,) = source_cases(make_pretrained(9), read_export(path))
+    with pytest.raises(Failed, match="sequence_output: differs by"):
+        same_as_source(model, dataclasses.asdict(case))
+
+
+def test_flipped_weights(exports, tmp_path):
+    """Weights that differ from export.json's, in a file whose sha256 fits."""
+    folder = shutil.copytree(exports["onnx"][1], tmp_path / "e")
+    model = onnx.load(folder / "model.onnx")
+    for tensor in model.graph.initializer:
+        if tensor.name.endswith("query/kernel"):
+            values = onnx.numpy_helper.to_array(tensor)
+            tensor.raw_data = values[::-1].tobytes()
+    onnx.save(model, folder / "model.onnx")
+    with pytest.raises(Failed, match="sha256: found"):
+        load_export(folder).weights()
+
+
+@pytest.mark.parametrize("kind", RUNTIMES)
+def test_rows_that_are_too_long(exports, config, kind):
+    longest = config.max_position_embeddings
+    model = load_export(exports[kind][1])
+    ids = np.ones([1, longest + 1], "int32")
+    with pytest.raises(
+        Exception, match=f"longer_than_max_position_embeddings_{longest}"
+    ):
+        model.call("", dict.fromkeys(ENCODER_INPUTS, ids))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"quantization": "int8"}, "use quantization=dynamic"),
+        ({"resizable": True}, "resizable is not supported by kind="),
+        ({"packed": True}, "packed is not supported by kind="),
+        ({"calibration_input": "x"}, "calibration_input is not supported"),
+        ({"seq_length": 1}, "seq_length=1 must be at least 2"),
+        ({"seq_length": 1000}, "seq_length=1000 must be at least 2, .* 40"),
+    ],
+)
+@pytest.mark.parametrize("kind", RUNTIMES)
+def test_settings_that_cannot_be(pretrained, tmp_path, kind, changes, message):
+    with pytest.raises(InputError, match=message):
+        export(pretrained, tmp_path / "e", kind, ExportConfig(**changes))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("kind", "package"),
+    [("onnx", "onnx"), ("onnx", "tf2onnx"), ("openvino", "openvino")],
+)
+def test_package_that_is_absent(
+    pretrained, tmp_path, monkeypatch, kind, package
+):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(InputError, match=rf"pip install 'albert-tf\[{kind}\]'"):
+        export(pretrained, tmp_path / "e", kind)
+    assert not list(tmp_path.iterdir())

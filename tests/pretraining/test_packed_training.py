@@ -1,0 +1,127 @@
+"""Training on packed records, from text to scores."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.pretraining.evaluate import evaluate_pretraining
+from albert_tf.pretraining.manifest import read_manifest
+from albert_tf.pretraining.records import pretraining_dataset
+from albert_tf.pretraining.train import pretrain
+from albert_tf.training.logging import read_metrics
+
+
+@pytest.fixture(scope="module")
+def packed(make_records):
+    return make_records(masking="dynamic", dupe_factor=10, pack=True)
+
+
+def test_from_text_to_batches(packed):
+    manifest = read_manifest(packed)
+    settings, splits = manifest["settings"], manifest["splits"]
+    assert (settings["pack"], settings["max_sequences_per_row"]) == (True, 8)
+    train = splits["train"]
+    assert train["padding_fraction"] < 0.1  # Rows are of two sentences.
+    assert train["kept_fraction"] > 0.99
+    counts = train["counts"]
+    assert counts["sequences"] > 1.2 * counts["instances"]
+    # Held-out records are Google's, one sequence each.
+    assert "sequences" not in splits["heldout"]["counts"]
+    dataset = pretraining_dataset(packed, global_batch_size=8)
+    assert {
+        name: tuple(spec.shape)
+        for name, spec in dataset.element_spec.items()
+        if "sequence" in name or "order" in name
+    } == {
+        "sequence_ids": (8, 32),
+        "sequence_starts": (8, 8),
+        "sentence_order_labels": (8, 8),
+        "sentence_order_weights": (8, 8),
+    }
+    sums = dict.fromkeys(("input_mask", "masked_lm_weights"), 0)
+    orders = 0
+    for batch in pretraining_dataset(
+        packed, global_batch_size=8, training=False
+    ).as_numpy_iterator():
+        for name in sums:
+            sums[name] += batch[name].sum()
+        orders += batch["sentence_order_weights"].sum()
+    assert orders == counts["sequences"]
+    assert sums["input_mask"] == counts["input_tokens"]
+    assert sums["masked_lm_weights"] == pytest.approx(
+        counts["predictions"], rel=0.02
+    )
+
+
+@pytest.fixture(scope="module")
+def trained(packed, tmp_path_factory, pretrain_config):
+    """Packed records, and a run in micro-batches on them."""
+    folder = tmp_path_factory.mktemp("packed") / "run"
+    pretrain(pretrain_config(packed, folder, 6, **TRAINING))
+    return packed, folder
+
+
+TRAINING = {
+    "gradient_accumulation_steps": 2,
+    "save_checkpoints_steps": 3,
+    "log_steps": 3,
+    "num_warmup_steps": 1,
+}
+
+
+def assert_same_weights(run, other, **tolerance):
+    values, expected = (
+        {v.path: np.asarray(v) for v in model.trainable_variables}
+        for model in map(AlbertPretrainer.from_pretrained, (run, other))
+    )
+    for path, value in values.items():
+        np.testing.assert_allclose(
+            value, expected[path], err_msg=path, **tolerance
+        )
+
+
+@pytest.mark.long
+def test_training_resumes_bit_for_bit(trained, tmp_path, pretrain_config):
+    records, run = trained
+    folder = tmp_path / "run"
+    shutil.copytree(run, folder)
+    for path in (folder / "checkpoints").glob("step-00000006*"):
+        path.unlink()
+    assert pretrain(pretrain_config(records, folder, 6, **TRAINING)).steps == 6
+    assert_same_weights(folder, run, rtol=0)
+
+
+@pytest.mark.slow
+def test_replicas_train_as_micro_batches(trained, tmp_path, pretrain_config):
+    """Each has other numbers of sequences in its part of a batch."""
+    records, run = trained
+    settings = TRAINING | {"gradient_accumulation_steps": 1}
+    folder = tmp_path / "run"
+    pretrain(
+        pretrain_config(records, folder, 6, distribution="mirrored", **settings)
+    )
+    # Sums over replicas in another order; AdamW's first steps divide small
+    # gradients by their own size.
+    assert_same_weights(folder, run, rtol=0, atol=2e-5)
+
+
+def test_runs_are_scored_on_both_splits(trained):
+    records, run = trained
+    config = json.loads((run / "config.json").read_text())
+    assert config["trained_positions"] == 32
+    lines = read_metrics(run)
+    train, heldout = (
+        [line["values"] for line in lines if line["split"] == split][-1]
+        for split in ("train", "eval")
+    )
+    for values in (train, heldout):
+        assert values["sop_loss"] == pytest.approx(np.log(2), rel=0.2)
+        assert values["loss"] == pytest.approx(
+            values["mlm_loss"] + values["sop_loss"], rel=0.02
+        )
+    scores = evaluate_pretraining(run, str(records), split="train")
+    assert scores["sop_loss"] == pytest.approx(np.log(2), rel=0.2)
+    assert scores["sop_chance"] == 0.5

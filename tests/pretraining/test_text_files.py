@@ -1,0 +1,133 @@
+import bz2
+import gzip
+import itertools
+import random
+import sys
+
+import numpy as np
+import pytest
+from backports import zstd
+
+from albert_tf.errors import InputError
+from albert_tf.pretraining.data_config import (
+    TextConfig,
+)
+from albert_tf.pretraining.documents import (
+    read_corpus,
+    read_documents,
+)
+from albert_tf.pretraining.text_files import (
+    MAX_LINE_BYTES,
+    TextSlice,
+    find_text_files,
+    read_lines,
+    sample_blocks,
+)
+
+LINES = "First one.\nSecond one.\n\n \t\nThird.\n"
+
+
+WANTED = [["First one.", "Second one."], ["Third."]]
+
+
+PACKERS = {"gz": gzip.compress, "bz2": bz2.compress, "zst": zstd.compress}
+
+
+@pytest.mark.parametrize("ending", PACKERS)
+def test_compressed_files(tmp_path, ending):
+    """Also several streams in one file, as parallel compressors write."""
+    pack = PACKERS[ending]
+    start, rest = LINES[:8].encode(), LINES[8:].encode()
+    path = tmp_path / f"text.txt.{ending.upper()}"
+    path.write_bytes(pack(start) + pack(rest))
+    assert list(read_documents(path)) == WANTED
+    # An end that is missing is no end of the text.
+    packed = pack(random.Random(0).randbytes(9999).hex().encode())
+    path.write_bytes(packed[: len(packed) // 2])
+    with pytest.raises(InputError, match=f"the {ending} stream is damaged"):
+        list(read_documents(path))
+
+
+def test_zst_without_its_package(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, zstd.__name__, None)
+    with pytest.raises(InputError, match=".zst files need .*: pip install"):
+        list(read_documents(tmp_path / "text.zst"))
+
+
+def test_find_text_files(tmp_path):
+    for name in ("b.txt", "a.txt", "x/c.txt", "d[1].txt", "e,f.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("text", "utf-8")
+
+    def found(patterns):
+        files = find_text_files(patterns)
+        return [path.relative_to(tmp_path).as_posix() for path in files]
+
+    assert found(f"{tmp_path}/[ab].txt") == ["a.txt", "b.txt"]
+    assert found(f"{tmp_path}/b.txt, {tmp_path}/?.txt") == ["b.txt", "a.txt"]
+    assert found(f"{tmp_path}/**/c.txt") == ["x/c.txt"]
+    assert found([tmp_path / "d[1].txt"]) == ["d[1].txt"]
+    assert found([f"{tmp_path}/e,f.txt"]) == ["e,f.txt"]
+    assert found(tmp_path / "a.txt") == ["a.txt"]
+
+
+def test_find_text_files_refuses(tmp_path):
+    (tmp_path / "empty.txt").touch()
+    with pytest.raises(InputError, match="https://b/x: web addresses are not"):
+        find_text_files("https://b/x")
+    with pytest.raises(InputError, match="no such file"):
+        find_text_files(f"{tmp_path}/*.csv")
+    with pytest.raises(InputError, match="empty.txt: the file is empty"):
+        find_text_files(f"{tmp_path}/*")
+    with pytest.raises(InputError, match="only folders match"):
+        find_text_files(tmp_path)
+    with pytest.raises(InputError, match="no file named|has an empty path"):
+        find_text_files(" , ")
+
+
+@pytest.mark.parametrize("end", [b"", b"\n", b"\n\n"])
+def test_slices_of_a_file_have_each_line_once(tmp_path, end):
+    rng = np.random.default_rng(0)
+    lines = [b"x" * n for n in rng.integers(0, 60, 200)]
+    lines[50] = b"long " * (MAX_LINE_BYTES // 4)
+    (tmp_path / "a").write_bytes(b"\n".join(lines) + end)
+    expected = [text for _, _, text in read_lines(tmp_path / "a")]
+    size = (tmp_path / "a").stat().st_size
+    for number in (2, 9, 300):
+        cuts = np.sort(rng.integers(1, size, number))
+        found = [
+            text
+            for a, b in itertools.pairwise([0, *cuts.tolist(), size])
+            for _, _, text in read_lines(TextSlice(tmp_path / "a", a, b))
+        ]
+        assert found == expected
+    whole = [text for _, _, text in read_lines(tmp_path / "a", whole=True)]
+    parts = [
+        text
+        for a in range(0, size, 1000)
+        for _, _, text in read_lines(
+            TextSlice(tmp_path / "a", a, min(a + 1000, size)), whole=True
+        )
+    ]
+    assert parts == whole
+
+
+def test_blocks_of_large_text_are_sampled(tmp_path):
+    lines = [f"Line {i} of the text.\n" for i in range(200_000)]
+    (tmp_path / "a.txt").write_text("".join(lines))
+    with gzip.open(tmp_path / "b.gz", "wt") as file:
+        file.write("Packed.\n")
+    files = find_text_files(f"{tmp_path}/*")
+    assert sample_blocks(files, 5 << 20, seed=0) == files
+    seen = set()
+    for seed in range(8):
+        blocks = sample_blocks(files, 2 << 20, seed)
+        assert blocks == sample_blocks(files, 2 << 20, seed)
+        documents = read_corpus(blocks, TextConfig(input=f"{tmp_path}/*"))
+        found = [f"{x}\n" for x in itertools.chain(*documents)]
+        plain = [line for line in found if line != "Packed.\n"]
+        assert len(plain) == len(set(plain)) > 40_000
+        assert set(plain) <= set(lines)
+        assert 1 << 20 < len("".join(found)) < 3.1 * 2**20
+        seen.update(found)
+    assert seen == {*lines, "Packed.\n"}
