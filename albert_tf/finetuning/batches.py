@@ -14,6 +14,8 @@ from albert_tf.training.input import shuffle
 Batch = dict[str, tf.Tensor]
 
 
+# Without AutoGraph: no function of the pipeline branches on tensors.
+@tf.autograph.experimental.do_not_convert
 def training_batches(
     data: Features,
     *,

@@ -112,6 +112,9 @@ def _joined(parts: Sequence[tf.data.Dataset]) -> tf.data.Dataset:
     )
 
 
+# Without AutoGraph: no function of the pipeline branches on tensors, and to
+# convert them takes as long as to trace them.
+@tf.autograph.experimental.do_not_convert
 def masked_batches(reading: Reading, limits: RecordLimits) -> tf.data.Dataset:
     """Returns batches of Google's records; see `pretraining_dataset`."""
     if reading.training:
@@ -132,6 +135,7 @@ def masked_batches(reading: Reading, limits: RecordLimits) -> tf.data.Dataset:
     )
 
 
+@tf.autograph.experimental.do_not_convert
 def text_batches(
     reading: Reading, limits: TextLimits, settings: ExampleSettings
 ) -> tf.data.Dataset:

@@ -174,7 +174,7 @@ def test_a_mixture_resumes(folders):
     wiki, books = folders
     opened = open_records(f"wiki=0.6:{wiki},books=0.4:{books}")
     whole = batches_of(opened, 40)
-    for start in (1, 5, 33):
+    for start in (5, 33):  # at the border of two groups, and within one
         rest = batches_of(opened, 40 - start, start_step=start)
         assert_equal(rest, whole[start:])
     other = open_records(f"wiki=0.5:{wiki},books=0.5:{books}")
@@ -189,9 +189,8 @@ def test_hosts_read_their_own_files(folders, mixed):
     # Three shards: groups of one file each.
     share = HostShare(groups=3)
     whole = batches_of(opened, 30, share=share)
-    for start in (0, 13):
-        part = batches_of(opened, 30 - start, start_step=start, share=share)
-        assert_equal(part, whole[start:])
+    part = batches_of(opened, 17, start_step=13, share=share)
+    assert_equal(part, whole[13:])
     files = list(itertools.chain(*opened.files.values()))
     moved = {file.path: file.path + ".away" for file in files}
     rows = []
