@@ -112,8 +112,8 @@ def _joined(parts: Sequence[tf.data.Dataset]) -> tf.data.Dataset:
     )
 
 
-# Without AutoGraph: no function of the pipeline branches on tensors, and to
-# convert them takes as long as to trace them.
+# Without AutoGraph, which would delay each start and resumption: no function of
+# the pipeline branches on tensors.
 @tf.autograph.experimental.do_not_convert
 def masked_batches(reading: Reading, limits: RecordLimits) -> tf.data.Dataset:
     """Returns batches of Google's records; see `pretraining_dataset`."""
