@@ -210,7 +210,8 @@ class CommandFlags:
             flag = self._values[name]
             prefix = "[no]" if flag.boolean else ""
             text = f"--{prefix}{name}: {flag.help}"
-            if flag.default not in (None, "", []) and flag.default is not False:
+            # 0 is a default to show, and equal to False.
+            if flag.default or flag.default == 0 and not flag.boolean:
                 text += f" (default: {_text(flag.default)})"
             yield flags.text_wrap(
                 text, 80, indent=" " * 6, firstline_indent="  "
