@@ -104,7 +104,10 @@ class StudyResult:
     @property
     def score(self) -> str:
         """The score that models are compared by."""
-        return DOWNSTREAM if DOWNSTREAM in self.rows[0].scores[0] else MLM_LOSS
+        return DOWNSTREAM if self._has(DOWNSTREAM) else MLM_LOSS
+
+    def _has(self, score: str) -> bool:
+        return score in self.rows[0].scores[0]
 
     def verdicts(self) -> list[Verdict]:
         """Judges the claims of the study.
@@ -156,7 +159,7 @@ class StudyResult:
 
     def table(self) -> str:
         """Returns a Markdown table of the rows, the paper's numbers beside."""
-        names = [x for x in _TITLES if x in self.rows[0].scores[0]]
+        names = [x for x in _TITLES if self._has(x)]
         papers = list(
             dict.fromkeys(x for r in self.study.rows for x in r.paper_scores)
         )
@@ -224,7 +227,7 @@ class StudyResult:
           output: the picture to write; its ending says the format.
         """
         pyplot = import_pyplot()
-        scores = [x for x in (MLM, SOP, NSP) if x in self.rows[0].scores[0]]
+        scores = [x for x in (MLM, SOP, NSP) if self._has(x)]
         if self.score == DOWNSTREAM:
             scores.append(DOWNSTREAM)
         papers = any(row.paper_scores for row in self.study.rows)

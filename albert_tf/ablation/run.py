@@ -18,6 +18,7 @@ from albert_tf.ablation.studies import (
     DOWNSTREAM,
     NSP,
     SENTENCE_ORDER,
+    SOP,
     STUDIES,
     Row,
     Study,
@@ -44,7 +45,7 @@ from albert_tf.finetuning.text_classification.examples import (
 from albert_tf.finetuning.text_classification.task import text_task_config
 from albert_tf.finetuning.train import finetune
 from albert_tf.folders import new_folder
-from albert_tf.input_files import parse_json, read_json
+from albert_tf.input_files import read_json
 from albert_tf.models.flops import pretraining_step_flops
 from albert_tf.pretraining.config import PretrainConfig
 from albert_tf.pretraining.create_data import create_pretraining_data
@@ -206,7 +207,7 @@ class _Runner:
             for seed in range(self.config.num_seeds)
         }
         if study is SENTENCE_ORDER:
-            self._add_nsp(study, scores)
+            self._cross_evaluate(study, scores)
         rows = []
         for row in study.rows:
             own = [x for (name, _), x in scores.items() if name == row.name]
@@ -221,29 +222,36 @@ class _Runner:
             )
         return StudyResult(study, tuple(rows))
 
-    def _add_nsp(
+    def _cross_evaluate(
         self, study: Study, scores: Mapping[tuple[str, int], dict[str, Any]]
     ) -> None:
-        """Adds how well each model tells next segments from random ones.
+        """Adds how well each model does on the pairs of both tasks.
 
-        All models are scored in one go, which traces their graph once.
+        Runs without SOP were not scored on any pairs. All models are scored in
+        one go, which traces their graph once.
         """
-        file = self.folder / "scores" / "nsp.json"
+        file = self.folder / "scores" / "cross_evaluation.json"
         if not file.exists():
-            found = evaluate_checkpoints(
-                [
-                    find_checkpoint(self._run(self._name(study, row, seed)))
-                    for row in study.rows
-                    for seed in range(self.config.num_seeds)
-                ],
-                open_records(self.folder / _NSP_DATA, "heldout"),
-                max_steps=_MAX_EVAL_STEPS,
-            )
-            values = [scored[NSP] for _, scored in found]
+            checkpoints = [
+                find_checkpoint(self._run(self._name(study, row, seed)))
+                for row in study.rows
+                for seed in range(self.config.num_seeds)
+            ]
+            values = {
+                score: [
+                    scored[score]
+                    for _, scored in evaluate_checkpoints(
+                        checkpoints,
+                        open_records(self.folder / data, "heldout"),
+                        max_steps=_MAX_EVAL_STEPS,
+                    )
+                ]
+                for score, data in ((SOP, _DATA), (NSP, _NSP_DATA))
+            }
             write_atomically(file, json.dumps(values) + "\n")
-        values = parse_json(file.read_text(), str(file))
-        for each, value in zip(scores.values(), values, strict=True):
-            each["scores"][NSP] = value
+        for score, values in read_json(file).items():
+            for each, value in zip(scores.values(), values, strict=True):
+                each["scores"][score] = value
 
     def _run(self, name: str) -> str:
         return os.fspath(self.folder / "runs" / name)
