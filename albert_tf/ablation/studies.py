@@ -309,13 +309,14 @@ DROPOUT = Study(
 )
 
 
-def _depth(layers: int, average: float, before: int | None = None) -> Row:
+def _depth(name: str, average: float, before: str | None = None) -> Row:
+    layers = int(name.split()[0])
     return Row(
-        f"{layers} layers",
-        f"{layers} layers",
+        name,
+        name,
         _average(average),
         values={"num_hidden_layers": layers},
-        init_from=None if before is None else f"{before} layers",
+        init_from=before,
     )
 
 
@@ -324,13 +325,13 @@ DEPTH = Study(
     "11",
     "Depth, each from the shallower model",
     (
-        _depth(1, 52.9),
-        _depth(3, 71.2, 1),
-        _depth(6, 77.2, 3),
-        _depth(12, 81.5, 6),
+        _depth("1 layer", 52.9),
+        _depth("3 layers", 71.2, "1 layer"),
+        _depth("6 layers", 77.2, "3 layers"),
+        _depth("12 layers", 81.5, "6 layers"),
     ),
     (
-        Claim("3 layers are better than 1.", "3 layers", "1 layers"),
+        Claim("3 layers are better than 1.", "3 layers", "1 layer"),
         Claim("6 layers are better than 3.", "6 layers", "3 layers"),
         Claim("12 layers are better than 6.", "12 layers", "6 layers"),
     ),

@@ -4,8 +4,7 @@ Takes the names of studies (embedding_size, sharing, sentence_order, wall_time,
 dropout, depth, width, groups), numbers of the paper's tables (3, 4, 5, 6, 8,
 11, 12, 13), or all. Pretrains small models with several seeds, and writes a
 report with the paper's numbers beside. The same command, given again, goes on
-where it stopped. All studies take about half an hour at --scale=minutes, a
-night or two at hours, and weeks at days, on a few cores.
+where it stopped. --scale is the size: smoke only shows that everything works.
 
 Examples:
   albert ablate sentence_order --output=studies
