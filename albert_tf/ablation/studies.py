@@ -310,12 +310,11 @@ DROPOUT = Study(
 
 
 def _depth(name: str, average: float, before: str | None = None) -> Row:
-    layers = int(name.split()[0])
     return Row(
         name,
         name,
         _average(average),
-        values={"num_hidden_layers": layers},
+        values={"num_hidden_layers": int(name.split()[0])},
         init_from=before,
     )
 
