@@ -45,7 +45,7 @@ def tiny_model():
         vocab_size=600,
         embedding_size=16,
         hidden_size=32,
-        num_hidden_layers=2,
+        num_hidden_layers=1,
         num_attention_heads=2,
         intermediate_size=64,
         max_position_embeddings=64,

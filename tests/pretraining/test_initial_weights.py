@@ -172,7 +172,7 @@ def test_command_grows_and_trains(
     )
     assert AlbertConfig.from_json(new / "config.json") == config
     said = (new / "init.txt").read_text()
-    assert "grown: num_hidden_layers 2 -> 4, num_hidden_groups 1 -> 2" in said
+    assert "grown: num_hidden_layers 1 -> 4, num_hidden_groups 1 -> 2" in said
     assert f"--init_from={folder}" in (new / "flags.txt").read_text()
     # The loss of step 0 is that of the grown model on the first batch.
     model = AlbertPretrainer.from_checkpoint(

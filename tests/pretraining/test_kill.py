@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow
 
 FLAGS = {
     "config_overrides": (
-        "vocab_size=600,embedding_size=16,hidden_size=32,num_hidden_layers=2,"
+        "vocab_size=600,embedding_size=16,hidden_size=32,num_hidden_layers=1,"
         "num_attention_heads=2,intermediate_size=64,hidden_dropout_prob=0.1,"
         "attention_probs_dropout_prob=0.1"
     ),
