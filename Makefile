@@ -40,7 +40,7 @@ test: venv  ## Lint, and run the quick tests
 	$(BIN)/ruff format --check .
 	$(PYTEST) $(SIDE_BY_SIDE)
 
-test-slow: venv  ## Run the tests that take minutes
+test-slow: venv  ## Run the tests that take minutes, and all random texts
 	$(PYTEST) -m slow
 
 test-long: venv  ## Run exports in other programs, whole chains, killed runs
