@@ -18,8 +18,7 @@ from albert_tf.finetuning.text_classification.examples import (
     read_texts,
 )
 from albert_tf.finetuning.text_classification.features import text_features
-from albert_tf.finetuning.text_classification.glue import GLUE
-from albert_tf.finetuning.text_classification.library import glue_examples
+from albert_tf.finetuning.text_classification.glue import GLUE, glue_examples
 from albert_tf.finetuning.text_classification.metrics import (
     classification_metrics,
 )
