@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+from typing import Any
 
 import albert_tf
 from albert_tf.demo.stories import stories, write_stories
@@ -47,7 +48,7 @@ def pretrain_small_model(output: str | os.PathLike[str]) -> str:
                 heldout_fraction=0.05,
             )
         )
-        common = {
+        common: dict[str, Any] = {
             "input": str(folder / "data"),
             "train_batch_size": 64,
             "optimizer": "adamw",
