@@ -122,6 +122,17 @@ class AblationConfig(ReadingConfig):
         "Runs of each row; default: those of the scale.",
         bounds="[1, 100]",
     )
+    vocab_size: int | None = setting(
+        None,
+        "Pieces of the vocabulary, fewer for little or simple text; default: "
+        "those of the scale.",
+        bounds="[1, 1000000]",
+    )
+    num_train_steps: int | None = setting(
+        None,
+        "Steps of a run of the base model; default: those of the scale.",
+        bounds="[1, 100000000]",
+    )
     train: str | None = setting(
         None,
         "Tables (CSV, TSV or JSON lines) with the columns text and label, that "
@@ -144,8 +155,15 @@ class AblationConfig(ReadingConfig):
 
     @property
     def scale_settings(self) -> ScaleSettings:
-        """The settings of the scale."""
-        return SCALES[self.scale]
+        """The settings of the scale, with those that were given instead."""
+        given = {
+            "vocab_size": self.vocab_size,
+            "num_train_steps": self.num_train_steps,
+        }
+        return dataclasses.replace(
+            SCALES[self.scale],
+            **{name: x for name, x in given.items() if x is not None},
+        )
 
     @property
     def num_seeds(self) -> int:

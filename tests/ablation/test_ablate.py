@@ -6,7 +6,7 @@ import pytest
 
 import albert_tf
 from albert_tf.ablation import run
-from albert_tf.ablation.config import AblationConfig
+from albert_tf.ablation.config import SCALES, AblationConfig
 from albert_tf.demo.corpora import python_documents
 
 
@@ -89,3 +89,15 @@ def test_downstream_scores(text, tmp_path):
     assert study.score == "downstream_accuracy"
     for row in study.rows:
         assert 0 <= row.mean("downstream_accuracy") <= 1
+
+
+def test_settings_replace_those_of_the_scale(tmp_path):
+    config = AblationConfig(
+        output=tmp_path, scale="smoke", vocab_size=100, num_train_steps=7
+    )
+    scale = config.scale_settings
+    assert (scale.vocab_size, scale.num_train_steps) == (100, 7)
+    assert scale.base.vocab_size == 100
+    assert scale.hidden_size == SCALES["smoke"].hidden_size
+    # Another setting needs another folder.
+    assert config.settings()["scale_settings"]["vocab_size"] == 100
