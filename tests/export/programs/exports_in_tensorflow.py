@@ -80,7 +80,7 @@ def main(program_path, new_folder, *paths):
         manifest = model.manifest
         if manifest["kind"] == "encoder" and not manifest["packed"]:
             check_xla(program, model, cases[0])
-        if manifest["kind"] != "litert":
+        if (folder / "saved_model.pb").exists():
             again = saved_again(folder, pathlib.Path(new_folder, folder.name))
             shutil.copy(folder / "export.json", again)
             check_all(program, again, cases)
