@@ -158,6 +158,11 @@ class AlbertConfig:
             object.__setattr__(self, "trained_positions", None)
 
     @property
+    def num_trained_positions(self) -> int:
+        """Positions that pretraining saw: the most tokens to give the model."""
+        return self.trained_positions or self.max_position_embeddings
+
+    @property
     def has_embedding_projection(self) -> bool:
         """Whether embeddings go through a dense layer E -> H (paper, 3.1)."""
         return (

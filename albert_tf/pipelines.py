@@ -12,7 +12,6 @@ from typing import Any, Literal
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.finetuning.features import Features, FeaturesBuilder
 from albert_tf.finetuning.predictor import CHUNK, BatchPredictor
@@ -49,7 +48,7 @@ class FillMask:
             match_special_tokens=True
         )
         self._batch_size = batch_size
-        self._max_length = _max_length(self._model.config)
+        self._max_length = self._model.config.num_trained_positions
         self._predictors: dict[int, BatchPredictor] = {}
 
     def __call__(
@@ -167,7 +166,7 @@ class SentenceOrder:
     def __init__(self, model: str | os.PathLike[str], *, batch_size: int = 32):
         self._model = _load(AlbertPretrainer, model)
         self._tokenizer = _tokenizer_of(self._model, model)
-        self._max_length = _max_length(self._model.config)
+        self._max_length = self._model.config.num_trained_positions
         self._predict = BatchPredictor(
             strategy_of_this_machine(),
             self._model,
@@ -241,7 +240,7 @@ class SentenceEmbedder:
                 f"{os.fspath(model)} has no pooler; use pooling='mean'"
             )
         self._tokenizer = _tokenizer_of(self._model, model)
-        self._max_length = _max_length(self._model.config)
+        self._max_length = self._model.config.num_trained_positions
         self._predict = BatchPredictor(
             strategy_of_this_machine(),
             self._model,
@@ -337,11 +336,6 @@ def _tokenizer_of(model: AlbertModel, path: Any) -> Tokenizer:
             "vocab.txt beside the weights"
         )
     return model.tokenizer
-
-
-def _max_length(config: AlbertConfig) -> int:
-    """Returns the longest sequence that the model has seen in training."""
-    return config.trained_positions or config.max_position_embeddings
 
 
 def _features(

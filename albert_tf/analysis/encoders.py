@@ -61,8 +61,7 @@ class NamedEncoder:
                 f"max_seq_length={max_seq_length} must be at least 3, for a "
                 "token between [CLS] and [SEP]"
             )
-        config = self.encoder.config
-        longest = config.trained_positions or config.max_position_embeddings
+        longest = self.encoder.config.num_trained_positions
         length = min(max_seq_length, longest)
         return self.tokenizer(texts, pairs, max_length=length)
 
