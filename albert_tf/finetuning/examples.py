@@ -1,6 +1,15 @@
-"""Reports of examples that cannot be used."""
+"""Files of examples, and reports of examples that cannot be used."""
 
 from __future__ import annotations
+
+import contextlib
+import gzip
+import json
+import os
+import pathlib
+import zlib
+from collections.abc import Iterator
+from typing import Any, BinaryIO
 
 from albert_tf.errors import InputError
 
@@ -65,3 +74,119 @@ class BadExamples:
         if more := self.counted - len(self.lines):
             lines.append(f"and {more} more")
         return "\n  ".join(lines)
+
+
+def read_lines(
+    path: str | os.PathLike[str], bad: BadExamples
+) -> Iterator[tuple[int, str | None]]:
+    """Reads a file line by line; a name in `.gz` is unpacked.
+
+    Only line feeds end lines, for texts may hold the other characters that
+    `str.splitlines` cuts at.
+
+    Args:
+      path: the file. A byte-order mark and CRLF line ends are removed.
+      bad: collects lines that are not UTF-8.
+
+    Yields:
+      The number of a line, from 1, and the line without its end; None for one
+      that is not UTF-8.
+
+    Raises:
+      InputError: the file cannot be read.
+    """
+    encoding = "utf-8-sig"
+    with _opened(path) as file, _read_errors(path):
+        for number, line in enumerate(file, 1):
+            try:
+                text = line.decode(encoding)
+            except UnicodeDecodeError as error:
+                bad.report(
+                    f"{path}:{number}",
+                    f"byte {error.start + 1} of the line is not UTF-8; "
+                    "convert the file, e.g. with iconv",
+                )
+                yield number, None
+            else:
+                yield number, text.removesuffix("\n").removesuffix("\r")
+            encoding = "utf-8"
+
+
+def load_json(path: str | os.PathLike[str]) -> Any:
+    """Returns the value in a JSON file; a name in `.gz` is unpacked.
+
+    Raises:
+      InputError: the file cannot be read or is not JSON in UTF-8; the message
+        names the line.
+    """
+    with _opened(path) as file, _read_errors(path):
+        content = file.read()
+    try:
+        return json.loads(content.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise InputError(
+            f"{path}:{line}: byte {error.start + 1} of the file is not UTF-8; "
+            "convert the file, e.g. with iconv"
+        ) from None
+    except json.JSONDecodeError as error:
+        raise InputError(
+            f"{path}:{error.lineno}: not JSON ({error.msg} at column "
+            f"{error.colno}); get the file again"
+        ) from None
+    except (ValueError, RecursionError) as error:  # too long or too deep
+        raise InputError(f"{path}: not usable as JSON ({error})") from None
+
+
+def parse_json(line: str) -> tuple[Any, str]:
+    """Returns the JSON value of a line and "", or None and the problem."""
+    try:
+        return json.loads(line), ""
+    except json.JSONDecodeError as error:
+        return None, f"not JSON ({error.msg} at column {error.colno})"
+    except (ValueError, RecursionError) as error:  # too long or too deep
+        return None, f"not usable as JSON ({error})"
+
+
+def text_problem(text: Any) -> str:
+    """Says why a value cannot be a text of an example; "": it can."""
+    if not isinstance(text, str):
+        return "is no text"
+    if not text.strip():
+        return "is empty"
+    if text.isascii():
+        return ""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        # JSON can spell half of a character.
+        return f"has half a character (a lone surrogate) at {error.start}"
+    return ""
+
+
+def split_name(path: str | os.PathLike[str]) -> str:
+    """Returns the ending of a file's name in lower case, but for `.gz`."""
+    path = pathlib.Path(path)
+    if path.suffix.lower() == ".gz":
+        path = path.with_suffix("")
+    return path.suffix.lower()
+
+
+def _opened(path: str | os.PathLike[str]) -> BinaryIO | gzip.GzipFile:
+    with _read_errors(path):
+        if os.fspath(path).lower().endswith(".gz"):
+            return gzip.open(path, "rb")
+        return open(path, "rb")
+
+
+@contextlib.contextmanager
+def _read_errors(path: str | os.PathLike[str]) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or error
+        raise InputError(f"{path}: cannot be read: {reason}") from None
+    except (EOFError, zlib.error) as error:
+        raise InputError(
+            f"{path}: the gzip stream is damaged ({error}); get the file again"
+        ) from None

@@ -7,11 +7,16 @@ import dataclasses
 import functools
 import types
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+if TYPE_CHECKING:
+    from albert_tf.text.base_tokenizer import Tokenizer
+
 INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
+# The column of labels.
+LABELS = "labels"
 
 _none = functools.partial(dataclasses.field, default_factory=dict)
 
@@ -123,9 +128,9 @@ class Features:
           ValueError: a sequence is longer than `length`.
         """
         examples = np.asarray(examples, np.int64)
-        sequences = self._sequences_of(examples)
-        if self.sequences_per_example == 1:
-            sequences = sequences[:, 0]
+        sequences, count = examples, self.sequences_per_example
+        if count > 1:
+            sequences = sequences[:, None] * count + np.arange(count)
         begins, lengths = self.starts[sequences], self.lengths[sequences]
         longest = int(lengths.max(initial=0))
         if length is None:
@@ -139,7 +144,7 @@ class Features:
         tokens = (begins[..., None] + offsets)[mask]
 
         def padded(values, padding):
-            values = as_batch_values(values[tokens])
+            values = _as_batch_values(values[tokens])
             batch = np.full(mask.shape, padding, values.dtype)
             batch[mask] = values
             return batch
@@ -152,21 +157,28 @@ class Features:
         for name, values in self.token_columns.items():
             batch[name] = padded(values, self.token_padding[name])
         for name, values in self.columns.items():
-            batch[name] = as_batch_values(values[examples])
+            batch[name] = _as_batch_values(values[examples])
         return batch
 
-    def _sequences_of(self, examples: np.ndarray) -> np.ndarray:
-        """Returns the sequences of examples, `[examples, per example]`."""
-        count = self.sequences_per_example
-        return examples[:, None] * count + np.arange(count)
 
-
-def as_batch_values(values: np.ndarray) -> np.ndarray:
+def _as_batch_values(values: np.ndarray) -> np.ndarray:
     """Returns integers as int32 and other numbers as float32."""
     kind = values.dtype.kind
     if kind in "iub":
         return values.astype(np.int32)
     return values.astype(np.float32) if kind == "f" else values
+
+
+def with_special_tokens(
+    tokenizer: Tokenizer, first: Sequence[int], second: Sequence[int] | None
+) -> tuple[list[int], list[int]]:
+    """Returns ids and types of `[CLS] first [SEP]` or `... second [SEP]`."""
+    ids = [tokenizer.cls_id, *first, tokenizer.sep_id]
+    types = [0] * len(ids)
+    if second is not None:
+        ids += [*second, tokenizer.sep_id]
+        types += [1] * (len(second) + 1)
+    return ids, types
 
 
 _NO_COLUMNS: Mapping[str, int] = types.MappingProxyType({})

@@ -7,23 +7,13 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
-from albert_tf.finetuning.features import INPUTS
+from albert_tf.finetuning.features import INPUTS, LABELS
 from albert_tf.layers.dropout import dropout_seeds
 from albert_tf.models.base import AlbertModel
 from albert_tf.training.loss import TOKENS, sparse_cross_entropy
 
-LABELS = "labels"
-
 Batch = Mapping[str, tf.Tensor]
 Sums = dict[str, tf.Tensor]
-
-
-class ExampleMeanLoss:
-    """A loss that is a mean over the examples, or windows, of a batch."""
-
-    def normalizers(self, batch: Batch) -> Sums:
-        """Returns the number of examples; see `training.loss.Loss`."""
-        return {"examples": example_count(batch)}
 
 
 class MeanLoss(abc.ABC):

@@ -11,8 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.examples import BadExamples
-from albert_tf.finetuning.text_files import parse_json, read_lines, split_name
+from albert_tf.finetuning.examples import (
+    BadExamples,
+    parse_json,
+    read_lines,
+    split_name,
+)
 
 # A quote that is never closed must not swallow a file of any size.
 MAX_ROW_CHARACTERS = 16_000_000

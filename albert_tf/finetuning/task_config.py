@@ -238,7 +238,17 @@ class TaskConfig:
 def split_path(
     task_config: TaskConfig, data_dir: str | os.PathLike[str], split: str
 ) -> pathlib.Path:
-    """Returns the file or folder of a split; see `TaskType.find_split`."""
+    """Returns the file or folder of a split.
+
+    Args:
+      task_config: the task, whose `source` has `folder`, the task's folder,
+        `files`, the file name of each split, and perhaps `other_files`.
+      data_dir: the task's folder as distributed, or its parent folder.
+      split: "train", "dev", "test" or another split of the task.
+
+    Raises:
+      InputError: the task has no such split, or the file does not exist.
+    """
     source, task = task_config.source, task_config.name
     files = source.get("files", {})
     if split not in files:

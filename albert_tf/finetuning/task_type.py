@@ -81,12 +81,12 @@ class TaskType(abc.ABC):
 
     @property
     def input_fields(self) -> tuple[str, ...]:
-        """Names of the texts of an example; see the class."""
+        """See the class."""
         return ()
 
     @property
     def token_outputs(self) -> tuple[str, ...]:
-        """Names of the outputs by token; see the class."""
+        """See the class."""
         return ()
 
     @property
@@ -107,19 +107,22 @@ class TaskType(abc.ABC):
         return ()
 
     def check_settings(self) -> None:
-        """Checks `task_config.settings`.
-
-        Raises:
-          InputError: the settings contradict each other.
-        """
+        """Raises an `InputError` if settings contradict each other."""
         return
+
+    def require_length(self, least: int) -> None:
+        """Raises an `InputError` if `max_seq_length` is below `least`."""
+        if self.max_seq_length < least:
+            raise InputError(
+                f"max_seq_length={self.max_seq_length} must be at least "
+                f"{least}, to hold [CLS], [SEP] and a piece of each text"
+            )
 
     def learn_labels(self, examples: Iterable[Any]) -> TaskConfig:
         """Returns the task with what training examples decide, e.g. its labels.
 
         Args:
-          examples: the training examples with labels; read lazily, so that
-            task types that need none of them cause no reading.
+          examples: the training examples with labels, read lazily.
         """
         del examples
         return self.task_config
@@ -129,18 +132,7 @@ class TaskType(abc.ABC):
     def find_split(
         self, data_dir: str | os.PathLike[str], split: str
     ) -> pathlib.Path:
-        """Returns the file or folder of a split.
-
-        `task_config.source` holds `folder`, the task's folder, `files`, the
-        file name of each split, and optionally `other_files`.
-
-        Args:
-          data_dir: the task's folder as distributed, or its parent folder.
-          split: "train", "dev", "test" or another split of the task.
-
-        Raises:
-          InputError: the task has no such split, or the file does not exist.
-        """
+        """Returns the file or folder of a split; see `split_path`."""
         return split_path(self.task_config, data_dir, split)
 
     @abc.abstractmethod
@@ -194,9 +186,6 @@ class TaskType(abc.ABC):
           line: the line, with or without its line feed; not blank.
           id: the example's ID.
           location: the line's location, for errors.
-
-        Raises:
-          InputError: the line is not an example of the task.
         """
         raise InputError(
             f"{location}: the task {self.task_config.name} does not read "
@@ -207,12 +196,9 @@ class TaskType(abc.ABC):
         """Makes an example without label from texts by name.
 
         Args:
-          fields: texts by name, such as those of `--text` and `--pair`; see
-            `input_fields`.
+          fields: the texts of `input_fields`, such as those of `--text` and
+            `--pair`.
           id: the example's ID.
-
-        Raises:
-          InputError: a text is missing, unexpected or empty.
         """
         raise InputError(
             f"--{next(iter(fields))}: the task {self.task_config.name} does "
@@ -286,13 +272,26 @@ class TaskType(abc.ABC):
           outputs: the outputs of `forward` for each example of `features`.
         """
 
-    @abc.abstractmethod
     def average(self, members: Mapping[str, Sequence[Any]]) -> list[Any]:
         """Returns the predictions of an ensemble.
 
+        By default, predictions are numbers or arrays, such as probabilities,
+        and their mean is taken, as for the paper's ensembles.
+
         Args:
           members: the predictions of each model, by its path.
+
+        Raises:
+          InputError: the predictions of a model are not finite.
         """
+        for name, predictions in members.items():
+            if not all(np.isfinite(x).all() for x in predictions):
+                raise InputError(
+                    f"model {name}: its predictions are not finite; the model "
+                    "has diverged"
+                )
+        groups = zip(*members.values(), strict=True)
+        return [np.mean(group, axis=0) for group in groups]
 
     def ensemble_config(self, members: Sequence[TaskConfig]) -> TaskConfig:
         """Returns the task by which averaged predictions are decoded.

@@ -17,10 +17,10 @@ import tensorflow_text  # noqa: F401
 from tensorflow.core.protobuf import saved_model_pb2
 
 from albert_tf.export.task import export_task
+from albert_tf.finetuning.registry import make_task_type, with_settings
+from albert_tf.finetuning.text_classification.examples import TextTask
 from albert_tf.finetuning.text_classification.model import AlbertClassifier
-from albert_tf.finetuning.text_classification.serving import (
-    text_classification_graph,
-)
+from albert_tf.finetuning.text_classification.task import text_task_config
 
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "serving.md"
 TEXTS = ["a good movie", "", "I have seen it 12,000 times; the plot was bad"]
@@ -33,13 +33,14 @@ def task_path(config, tokenizer, perturb, tmp_path_factory):
     # Around the mean of the texts, so that they get both labels.
     rows = tokenizer(TEXTS, max_length=20)
     bias.assign(bias - np.mean(model(rows), axis=0))
-    graph = text_classification_graph(
-        model,
-        tokenizer,
-        labels=["bad", "good"],
-        pair=False,
-        max_seq_length=20,
+    task = TextTask(
+        name="reviews",
+        labels=("bad", "good"),
+        metrics=("accuracy",),
+        text="text",
     )
+    task = with_settings(text_task_config(task), {"max_seq_length": 20})
+    graph = make_task_type(task, tokenizer).serving_graph(model)
     path = tmp_path_factory.mktemp("exports") / "task"
     export_task(graph, path, task={"name": "reviews"})
     return path

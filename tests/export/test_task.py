@@ -9,10 +9,10 @@ from albert_tf.errors import InputError
 from albert_tf.export.hub_layer import HubLayer
 from albert_tf.export.task import export_task
 from albert_tf.export.text_encoder import export_text_encoder
+from albert_tf.finetuning.registry import make_task_type, with_settings
+from albert_tf.finetuning.text_classification.examples import TextTask
 from albert_tf.finetuning.text_classification.model import AlbertClassifier
-from albert_tf.finetuning.text_classification.serving import (
-    text_classification_graph,
-)
+from albert_tf.finetuning.text_classification.task import text_task_config
 from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
 
 LABELS = ("no", "yes")
@@ -27,12 +27,16 @@ def make_graph(config):
     """Returns `make(tokenizer)`: the graph of a task of pairs."""
 
     def make(tokenizer):
-        return text_classification_graph(
-            AlbertClassifier(config, len(LABELS)),
-            tokenizer,
+        task = TextTask(
+            name="pairs",
             labels=LABELS,
-            pair=True,
-            max_seq_length=20,
+            metrics=("accuracy",),
+            text="text",
+            pair="pair",
+        )
+        task = with_settings(text_task_config(task), {"max_seq_length": 20})
+        return make_task_type(task, tokenizer).serving_graph(
+            AlbertClassifier(config, len(LABELS))
         )
 
     return make

@@ -169,25 +169,3 @@ def noisy():
 @pytest.fixture(scope="session")
 def texts():
     return TEXTS
-
-
-@pytest.fixture(scope="session")
-def rows_as_batch():
-    """Returns `batch(ids and types of rows)`: what a model takes."""
-
-    def batch(rows, tokenizer):
-        length = max(len(ids) for ids, _ in rows)
-        inputs = {
-            "input_word_ids": np.full(
-                [len(rows), length], tokenizer.pad_id, "int32"
-            ),
-            "input_mask": np.zeros([len(rows), length], "int32"),
-            "input_type_ids": np.zeros([len(rows), length], "int32"),
-        }
-        for row, (ids, types) in enumerate(rows):
-            inputs["input_word_ids"][row, : len(ids)] = ids
-            inputs["input_mask"][row, : len(ids)] = 1
-            inputs["input_type_ids"][row, : len(ids)] = types
-        return inputs
-
-    return batch

@@ -3,8 +3,12 @@ import gzip
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.examples import BadExamples
-from albert_tf.finetuning.text_files import load_json, read_lines, split_name
+from albert_tf.finetuning.examples import (
+    BadExamples,
+    load_json,
+    read_lines,
+    split_name,
+)
 
 
 @pytest.mark.parametrize(

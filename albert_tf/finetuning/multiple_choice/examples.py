@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.examples import BadExamples
-from albert_tf.finetuning.text_files import (
+from albert_tf.finetuning.examples import (
+    BadExamples,
     load_json,
     parse_json,
     read_lines,
@@ -67,15 +67,12 @@ def _checked(
     *,
     bad: BadExamples,
     labelled: bool,
-    groups: Sequence[str] = (),
 ) -> Iterator[MultipleChoiceExample]:
     """Yields the examples of questions, and collects those with a problem."""
     seen: set[str] = set()
     found = False
     for question in questions:
         found = True
-        if question.group is not None and question.group not in groups:
-            continue
         location = f"{question.location}, question {question.id}"
         problem = _problem(question, num_options, labelled)
         if not problem and question.id in seen:
@@ -120,7 +117,6 @@ def read_race(
     *,
     bad: BadExamples,
     labelled: bool = True,
-    groups: Sequence[str] = GROUPS,
 ) -> Iterator[MultipleChoiceExample]:
     """Reads the questions of a split of RACE.
 
@@ -134,26 +130,17 @@ def read_race(
         empty text, not four options, an answer that is not one of A to D, or
         the id of an earlier one.
       labelled: whether answers are read.
-      groups: which of `GROUPS` are read.
 
-    Yields:
+    Returns:
       The questions; the group is the folder, or in a file of JSON lines what
       the id begins with. Ids are the passage's, a dash, and the number of the
       question, from 0 where the file does not give it.
 
     Raises:
-      InputError: nothing of the kind is there; it cannot be read; or another
-        group is asked for.
+      InputError: nothing of the kind is there, or it cannot be read.
     """
-    for group in groups:
-        if group not in GROUPS:
-            raise InputError(
-                f"group {group!r} must be one of {', '.join(GROUPS)}"
-            )
-    passages = _passages(pathlib.Path(path), groups, bad)
-    yield from race_examples(
-        passages, os.fspath(path), bad=bad, labelled=labelled, groups=groups
-    )
+    passages = _passages(pathlib.Path(path), bad)
+    return race_examples(passages, os.fspath(path), bad=bad, labelled=labelled)
 
 
 def race_examples(
@@ -162,7 +149,6 @@ def race_examples(
     *,
     bad: BadExamples,
     labelled: bool = True,
-    groups: Sequence[str] = GROUPS,
 ) -> Iterator[MultipleChoiceExample]:
     """Makes examples of passages that have been read, and checks them.
 
@@ -170,7 +156,7 @@ def race_examples(
       passages: locations, groups (None: as the id says) and what RACE says of a
         passage or a question.
       source: where they are from, for messages.
-      bad, labelled, groups: see `read_race`.
+      bad, labelled: see `read_race`.
 
     Raises:
       InputError: there are no questions.
@@ -186,21 +172,20 @@ def race_examples(
         num_options=len(_LETTERS),
         bad=bad,
         labelled=labelled,
-        groups=groups,
     )
 
 
 def _passages(
-    path: pathlib.Path, groups: Sequence[str], bad: BadExamples
+    path: pathlib.Path, bad: BadExamples
 ) -> Iterator[tuple[str, str | None, dict[str, Any]]]:
     """Yields locations, folders (None: it has none) and passages."""
     if not path.is_dir():
         yield from _lines(path, None, bad)
         return
-    folders = [group for group in groups if (path / group).is_dir()]
+    folders = [group for group in GROUPS if (path / group).is_dir()]
     if not folders:
         raise InputError(
-            f"{path}: has none of the folders {', '.join(groups)}; name the "
+            f"{path}: has none of the folders {', '.join(GROUPS)}; name the "
             "folder of a split, such as RACE/train"
         )
     for group in folders:
@@ -209,11 +194,17 @@ def _passages(
                 yield from _lines(path / group / name, group, bad)
                 break
         else:
-            files = (path / group).glob("*.txt")
-            for file in sorted(files, key=lambda file: _number(file.name)):
-                passage = _load(file, bad)
-                if passage is not None:
+            for file in sorted((path / group).glob("*.txt"), key=_number):
+                try:
+                    passage = load_json(file)
+                except InputError as error:
+                    bad.report(*str(error).split(": ", 1))
+                    continue
+                if isinstance(passage, dict):
                     yield str(file), group, passage
+                else:
+                    problem = "not a JSON object; get the file again"
+                    bad.report(str(file), problem)
 
 
 def _lines(
@@ -230,19 +221,6 @@ def _lines(
         else:
             problem = problem or "not a JSON object"
             bad.report(location, f"{problem}; fix the line")
-
-
-def _load(file: pathlib.Path, bad: BadExamples) -> dict[str, Any] | None:
-    try:
-        passage = load_json(file)
-    except InputError as error:
-        location, problem = str(error).split(": ", 1)
-        bad.report(location, problem)
-        return None
-    if isinstance(passage, dict):
-        return passage
-    bad.report(str(file), "not a JSON object; get the file again")
-    return None
 
 
 def _questions_of_race(
@@ -271,19 +249,15 @@ def _questions_of_race(
             options=options,
             answer=answer,
             answers=_LETTERS,
-            group=folder or _group_of(question_id),
+            group=folder
+            or next((x for x in GROUPS if question_id.startswith(x)), None),
             location=location,
         )
 
 
-def _group_of(name: str) -> str | None:
-    return next((group for group in GROUPS if name.startswith(group)), None)
-
-
-def _number(name: str) -> tuple[int, str]:
-    """Returns what sorts names by the numbers in them."""
-    digits = re.search(r"\d+", name)
-    return (int(digits[0]) if digits else -1, name)
+def _number(file: pathlib.Path) -> tuple[int, str]:
+    digits = re.search(r"\d+", file.name)
+    return (int(digits[0]) if digits else -1, file.name)
 
 
 def read_dream(

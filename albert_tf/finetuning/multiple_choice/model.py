@@ -1,17 +1,26 @@
-"""Model of multiple choice."""
+"""Model and exported graph of multiple choice."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import keras
+import tensorflow as tf
 from keras import ops
 
 from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.head_model import HeadModel
-from albert_tf.models.base import (
-    ENCODER_INPUTS,
-    named_inputs,
-)
+from albert_tf.finetuning.serving import TEXTS, ServingGraph, strip
+from albert_tf.models.base import ENCODER_INPUTS, named_inputs
+from albert_tf.models.model_graph import ModelGraph, Tensors
 from albert_tf.models.outputs import with_attentions
+from albert_tf.text.preprocessor import GraphPreprocessor
+
+if TYPE_CHECKING:
+    from albert_tf.finetuning.multiple_choice.task import MultipleChoice
+
+# See `choice_features`.
+_BLANKS = "[\ufe33\ufe34\ufe4d\ufe4e\ufe4f\uff3f]"
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -88,3 +97,95 @@ def _shape_of_choices(word_ids):
             "takes [batch, choices, seq]"
         )
     return shape
+
+
+def multiple_choice_graph(
+    task_type: MultipleChoice, model: AlbertMultipleChoice, packed: bool
+) -> ServingGraph:
+    """Returns the exported graph of a task of options.
+
+    Inputs: `context` and `question` `[batch]`, `options` `[batch, choices]`,
+    where questions of one batch have equally many. Outputs: `logits` and
+    `probabilities` float32 `[batch, choices]`, and `choice`, the place of the
+    most likely option, from 0, int32 `[batch]`. Sequences are those of
+    `choice_features`.
+
+    Args:
+      task_type: the task, with its tokenizer.
+      model: the fine-tuned model.
+      packed: see `AlbertEncoder`.
+
+    Raises:
+      InputError: `max_seq_length` is beyond the model's.
+    """
+    length = task_type.max_seq_length
+    preprocessor = GraphPreprocessor(task_type.tokenizer, length)
+    graph = ModelGraph(model, packed)
+
+    def call(inputs: Tensors, training: bool) -> Tensors:
+        shape = tf.shape(inputs["options"])  # [batch, choices]
+        # Row r of batch * choices is of this example.
+        example = tf.repeat(tf.range(shape[0]), shape[1])
+        texts = _questions_with_options(
+            tf.gather(inputs["question"], example),
+            tf.reshape(inputs["options"], [shape[0] * shape[1]]),
+        )
+        second = preprocessor.tokenize(texts)[:, -task_type.max_qa_length :]
+        # A passage is tokenized once for all options.
+        context = preprocessor.tokenize(inputs["context"])
+        room = length - 3 - second.row_lengths()
+        first = _beginnings(tf.gather(context, example), room)
+        sequences = preprocessor.pack_to_longest([first, second], length)
+        sequences_shape = tf.concat(
+            [shape, tf.shape(sequences["input_mask"])[1:]], 0
+        )
+        logits = graph(
+            {n: tf.reshape(x, sequences_shape) for n, x in sequences.items()},
+            training,
+        )
+        return {
+            "logits": logits,
+            "probabilities": tf.nn.softmax(logits),
+            "choice": tf.argmax(logits, axis=-1, output_type=tf.int32),
+        }
+
+    return ServingGraph(
+        model=graph,
+        preprocessor=preprocessor,
+        inputs={
+            "context": TEXTS,
+            "question": TEXTS,
+            "options": tf.TensorSpec([None, None], tf.string),
+        },
+        call=call,
+        max_seq_length=length,
+    )
+
+
+def _questions_with_options(
+    questions: tf.Tensor, options: tf.Tensor
+) -> tf.Tensor:
+    """Puts options into the blanks of questions, or behind them."""
+    questions, options = strip(questions), strip(options)
+    parts = tf.strings.split(
+        tf.strings.regex_replace(questions, _BLANKS, "_"), "_"
+    )
+    option = tf.gather(options, parts.value_rowids())
+    is_first = tf.ragged.range(parts.row_lengths()).values == 0
+    filled = parts.with_values(
+        tf.where(is_first, parts.values, option + parts.values)
+    )
+    return tf.where(
+        parts.row_lengths() > 1,
+        tf.strings.reduce_join(filled, axis=1),
+        questions + " " + options,
+    )
+
+
+def _beginnings(tokens: tf.RaggedTensor, lengths: tf.Tensor) -> tf.RaggedTensor:
+    """Cuts each sequence `[batch, (tokens)]` to its own length `[batch]`."""
+    position = tf.ragged.range(tokens.row_lengths())
+    limit = tf.gather(lengths, tokens.value_rowids())
+    return tf.ragged.boolean_mask(
+        tokens, position.with_values(position.values < limit)
+    )

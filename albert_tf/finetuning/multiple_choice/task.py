@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
@@ -11,8 +10,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.ensembles import average_probabilities
-from albert_tf.finetuning.features import FeaturesBuilder
+from albert_tf.finetuning.features import (
+    LABELS,
+    FeaturesBuilder,
+    with_special_tokens,
+)
 from albert_tf.finetuning.library_datasets import (
     DatasetRows,
     field,
@@ -27,11 +29,8 @@ from albert_tf.finetuning.multiple_choice.examples import (
 )
 from albert_tf.finetuning.task_config import TaskConfig
 from albert_tf.finetuning.task_type import TaskType
-from albert_tf.finetuning.text_classification.features import LABELS
 from albert_tf.finetuning.text_classification.metrics import (
     classification_metrics,
-)
-from albert_tf.finetuning.text_classification.task import (
     label_scores,
     softmax,
 )
@@ -48,55 +47,31 @@ _BLANKS = {
 }
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class ChoiceFeatures:
-    """`[CLS] passage [SEP] question and option [SEP]` for each option.
-
-    Attributes:
-      ids: of each option, the tokens of its sequence, without padding.
-      types: of each option, 0 up to the first `[SEP]` and 1 after it.
-      label: the right option, from 0; None if it is not known.
-    """
-
-    ids: list[list[int]]
-    types: list[list[int]]
-    label: int | None
-
-
 def choice_features(
     examples: Iterable[MultipleChoiceExample],
     tokenizer: Tokenizer,
     *,
     max_seq_length: int = 512,
     max_qa_length: int = 128,
-    num_threads: int = -1,
-) -> Iterator[ChoiceFeatures]:
+) -> Iterator[list[tuple[list[int], list[int]]]]:
     """Makes the sequences of questions as the original does (race_utils.py).
 
-    If there is a `_` in the question, every one is replaced by the option;
-    otherwise the option follows the question and a blank. Of the pieces of
-    that, the last `max_qa_length` are kept; of the passage, as many from its
-    beginning as then fit.
+    They are `[CLS] passage [SEP] question and option [SEP]`. If there is a `_`
+    in the question, every one is replaced by the option; otherwise the option
+    follows the question and a blank. Of the pieces of that, the last
+    `max_qa_length` are kept; of the passage, as many from its beginning as then
+    fit.
 
     Args:
       examples: read a chunk at a time.
       tokenizer: of the model.
       max_seq_length: most tokens of a sequence.
-      max_qa_length: most pieces of question and option.
-      num_threads: see `Tokenizer.encode`.
+      max_qa_length: most pieces of question and option, at most
+        `max_seq_length - 3`.
 
     Yields:
-      The features of each example, in order.
-
-    Raises:
-      InputError: the two lengths do not fit together.
+      Of each example, in order: ids and types for each option.
     """
-    if not 1 <= max_qa_length <= max_seq_length - 3:
-        raise InputError(
-            f"max_qa_length={max_qa_length} must be at least 1, and with "
-            "[CLS], [SEP] and [SEP] at most max_seq_length="
-            f"{max_seq_length}"
-        )
     examples = iter(examples)
     while chunk := list(itertools.islice(examples, _CHUNK)):
         questions = [
@@ -108,33 +83,19 @@ def choice_features(
         ]
         # Questions of an example share its passage, and often examples do.
         passages = list(dict.fromkeys(example.passage for example in chunk))
-        passage_ids = tokenizer.encode(
-            passages, num_threads=num_threads, max_length=max_seq_length
-        )
+        passage_ids = tokenizer.encode(passages, max_length=max_seq_length)
         ids_of_passage = dict(zip(passages, passage_ids, strict=True))
         seconds = iter(
-            tokenizer.encode(
-                list(itertools.chain.from_iterable(questions)),
-                num_threads=num_threads,
-            )
+            tokenizer.encode(list(itertools.chain.from_iterable(questions)))
         )
         for example, options in zip(chunk, questions, strict=True):
             passage = ids_of_passage[example.passage]
-            ids, types = [], []
+            sequences = []
             for second in itertools.islice(seconds, len(options)):
                 second = second[-max_qa_length:]
                 first = passage[: max_seq_length - 3 - len(second)]
-                ids.append(
-                    [
-                        tokenizer.cls_id,
-                        *first,
-                        tokenizer.sep_id,
-                        *second,
-                        tokenizer.sep_id,
-                    ]
-                )
-                types.append([0] * (len(first) + 2) + [1] * (len(second) + 1))
-            yield ChoiceFeatures(ids=ids, types=types, label=example.label)
+                sequences.append(with_special_tokens(tokenizer, first, second))
+            yield sequences
 
 
 def _question_with(question: str, option: str) -> str:
@@ -155,27 +116,40 @@ class MultipleChoice(TaskType):
     default_settings: ClassVar = {"max_seq_length": 512, "max_qa_length": 128}
     custom_metrics = False
 
+    @property
+    def max_qa_length(self) -> int:
+        """Maximum number of pieces of question and option."""
+        return self.task_config.settings["max_qa_length"]
+
+    def check_settings(self):
+        """Checks that the two lengths fit together."""
+        if not 1 <= self.max_qa_length <= self.max_seq_length - 3:
+            raise InputError(
+                f"max_qa_length={self.max_qa_length} must be at least 1, and "
+                "with [CLS], [SEP] and [SEP] at most max_seq_length="
+                f"{self.max_seq_length}"
+            )
+
     @classmethod
     def known_tasks(cls):
         """Returns RACE and DREAM."""
         splits = ("train", "dev", "test")
-        return (
-            cls._known_task("race", "RACE", {name: name for name in splits}),
-            cls._known_task(
-                "dream", "dream", {name: f"{name}.json" for name in splits}
-            ),
-        )
-
-    @classmethod
-    def _known_task(
-        cls, name: str, folder: str, files: dict[str, str]
-    ) -> TaskConfig:
-        return TaskConfig(
-            name=name,
-            task_type=cls.name,
-            metrics=("accuracy",),
-            settings=cls.default_settings,
-            source={"reader": name, "folder": folder, "files": files},
+        return tuple(
+            TaskConfig(
+                name=name,
+                task_type=cls.name,
+                metrics=("accuracy",),
+                settings=cls.default_settings,
+                source={
+                    "reader": name,
+                    "folder": folder,
+                    "files": {split: split + ending for split in splits},
+                },
+            )
+            for name, folder, ending in (
+                ("race", "RACE", ""),
+                ("dream", "dream", ".json"),
+            )
         )
 
     def read_examples(self, path, *, bad, labelled, training=False):
@@ -218,28 +192,22 @@ class MultipleChoice(TaskType):
         Raises:
           InputError: questions have different numbers of options, too.
         """
-        builder, labels, count = None, [], 0
         examples = list(examples)
-        for example, features in zip(
-            examples, self._features(examples), strict=True
-        ):
-            if builder is None:
-                count = len(features.ids)
-                builder = FeaturesBuilder(
-                    pad_id=self.tokenizer.pad_id, sequences_per_example=count
-                )
-            if len(features.ids) != count:
+        count = len(examples[0].options) if examples else 1
+        for example in examples:
+            if len(example.options) != count:
                 raise InputError(
-                    f"{example.location}: {len(features.ids)} options, but the "
-                    f"questions before have {count}; train on one number only"
+                    f"{example.location}: {len(example.options)} options, but "
+                    f"the questions before have {count}; train on one number "
+                    "only"
                 )
-            if features.label is None:
+            if example.label is None:
                 raise InputError(f"{example.location}: no label")
-            for ids, types in zip(features.ids, features.types, strict=True):
-                builder.append(ids, types)
-            labels.append(features.label)
-        builder = builder or FeaturesBuilder(pad_id=self.tokenizer.pad_id)
-        return builder.build(**{LABELS: np.array(labels, np.int32)})
+        labels = np.array([example.label for example in examples], np.int32)
+        builder = FeaturesBuilder(
+            pad_id=self.tokenizer.pad_id, sequences_per_example=count
+        )
+        return self._build(builder, examples, **{LABELS: labels})
 
     def prediction_features(self, examples):
         """Returns a sequence for each option.
@@ -247,11 +215,20 @@ class MultipleChoice(TaskType):
         Questions may differ in their number of options: each sequence is an
         example of the features, and can be sorted by length.
         """
-        builder = FeaturesBuilder(pad_id=self.tokenizer.pad_id)
-        for features in self._features(examples):
-            for ids, types in zip(features.ids, features.types, strict=True):
+        return self._build(
+            FeaturesBuilder(pad_id=self.tokenizer.pad_id), examples
+        )
+
+    def _build(self, builder, examples, **columns):
+        for sequences in choice_features(
+            examples,
+            self.tokenizer,
+            max_seq_length=self.max_seq_length,
+            max_qa_length=self.max_qa_length,
+        ):
+            for ids, types in sequences:
                 builder.append(ids, types)
-        return builder.build()
+        return builder.build(**columns)
 
     def forward(self, model, batch):
         """Returns `logits` `[batch]` of options, each by itself."""
@@ -264,14 +241,6 @@ class MultipleChoice(TaskType):
         return [
             softmax(np.array([next(logits) for _ in example.options]))
             for example in examples
-        ]
-
-    def average(self, members):
-        """Returns the means of the probabilities."""
-        names = list(members)
-        return [
-            average_probabilities(dict(zip(names, group, strict=True)))
-            for group in zip(*members.values(), strict=True)
         ]
 
     def scores(self, examples, predictions):
@@ -308,15 +277,11 @@ class MultipleChoice(TaskType):
 
     def serving_graph(self, model, *, packed=True):
         """Returns `multiple_choice_graph` of the task."""
-        from albert_tf.finetuning.multiple_choice import serving
-
-        return serving.multiple_choice_graph(
-            model,
-            self.tokenizer,
-            max_seq_length=self.max_seq_length,
-            max_qa_length=self.task_config.settings["max_qa_length"],
-            packed=packed,
+        from albert_tf.finetuning.multiple_choice.model import (
+            multiple_choice_graph,
         )
+
+        return multiple_choice_graph(self, model, packed)
 
     def sample_examples(self, texts):
         """Returns a question with three options about each text."""
@@ -339,14 +304,6 @@ class MultipleChoice(TaskType):
             "options": [list(x.options) for x in examples],
         }
         return inputs, {"probabilities": np.array(predictions)}
-
-    def _features(self, examples):
-        return choice_features(
-            examples,
-            self.tokenizer,
-            max_seq_length=self.max_seq_length,
-            max_qa_length=self.task_config.settings["max_qa_length"],
-        )
 
 
 def _race_rows(part: DatasetRows) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -65,19 +65,12 @@ class QuestionAnswers:
 
         Args:
           threshold: Highest null score of a question that is answered; None to
-            answer always.
-
-        Raises:
-          InputError: If a threshold is given and there is no null score.
+            answer always, as the v1 head has no null scores.
         """
-        if threshold is None:
-            return self.best[0].text
-        if self.null_score is None:
-            raise InputError(
-                f"threshold={threshold} requires the joint head; the v1 head "
-                "does not predict whether there is an answer"
-            )
-        return "" if self.null_score > threshold else self.best[0].text
+        score = self.null_score
+        if threshold is not None and score is not None and score > threshold:
+            return ""
+        return self.best[0].text
 
     def n_best(self) -> list[dict[str, Any]]:
         """Returns the best answers as in `nbest_predictions.json`."""

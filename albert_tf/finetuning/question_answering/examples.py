@@ -8,13 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypedDict
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.examples import BadExamples
+from albert_tf.finetuning.examples import BadExamples, load_json, text_problem
 from albert_tf.finetuning.library_datasets import (
     DatasetRows,
     field,
     numbered_rows,
 )
-from albert_tf.finetuning.text_files import load_json, text_problem
 from albert_tf.schema import type_problem
 
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import tensorflow as tf
 
 from albert_tf.finetuning.losses import (
     Batch,
-    ExampleMeanLoss,
     Sums,
     call_model,
     example_count,
@@ -27,8 +24,38 @@ from albert_tf.training.loss import TOKENS, sparse_cross_entropy
 _NO_LOGIT = -1e30
 
 
-@dataclasses.dataclass(frozen=True)
-class SpanLoss(ExampleMeanLoss):
+class _SpanLoss:
+    """A mean over the windows of a batch; see `training.loss.Loss`."""
+
+    INPUTS = ENCODER_INPUTS
+
+    def normalizers(self, batch: Batch) -> Sums:
+        """Returns the number of windows."""
+        return {"examples": example_count(batch)}
+
+    def __call__(
+        self,
+        model: AlbertModel,
+        batch: Batch,
+        normalizers: Batch,
+        seed: tf.Tensor | None,
+    ) -> tuple[tf.Tensor, Sums]:
+        """Returns the batch's share of the loss, and the metrics."""
+        outputs = call_model(model, batch, self.INPUTS, seed)
+        total, sums = self.sums(batch, outputs)
+        examples = example_count(batch)
+        metrics = {name: tf.stack([x, examples]) for name, x in sums.items()}
+        return total / normalizers["examples"], {
+            **metrics,
+            TOKENS: token_count(batch),
+        }
+
+    def sums(self, batch: Batch, outputs: Batch) -> tuple[tf.Tensor, Sums]:
+        """Returns the sums of the losses, and of metrics by name."""
+        raise NotImplementedError
+
+
+class SpanLoss(_SpanLoss):
     """Mean cross-entropy of start and end positions, for head "v1".
 
     The batch has the encoder's inputs, and `start_positions` and
@@ -38,37 +65,23 @@ class SpanLoss(ExampleMeanLoss):
     is masked, so that the loss does not depend on how much of it a batch has.
     """
 
-    def __call__(
-        self,
-        model: AlbertModel,
-        batch: Batch,
-        normalizers: Batch,
-        seed: tf.Tensor | None,
-    ) -> tuple[tf.Tensor, Sums]:
-        """Returns the batch's share of the loss, and the exact spans."""
-        outputs = call_model(model, batch, ENCODER_INPUTS, seed)
+    def sums(self, batch, outputs):
+        """Returns the loss, and the number of exact spans."""
         real = tf.cast(batch["input_mask"], tf.bool)
-        start_logits, end_logits = (
-            tf.where(real, outputs[name], _NO_LOGIT)
-            for name in ("start_logits", "end_logits")
+        (start_nll, start_hits), (end_nll, end_hits) = (
+            sparse_cross_entropy(
+                batch[positions], tf.where(real, outputs[name], _NO_LOGIT)
+            )
+            for positions, name in (
+                (START_POSITIONS, "start_logits"),
+                (END_POSITIONS, "end_logits"),
+            )
         )
-        start_nll, start_hits = sparse_cross_entropy(
-            batch[START_POSITIONS], start_logits
-        )
-        end_nll, end_hits = sparse_cross_entropy(
-            batch[END_POSITIONS], end_logits
-        )
-        total = tf.reduce_sum(start_nll + end_nll) / 2
         exact = tf.reduce_sum(start_hits * end_hits)
-        metrics = {
-            "exact_spans": tf.stack([exact, example_count(batch)]),
-            TOKENS: token_count(batch),
-        }
-        return total / normalizers["examples"], metrics
+        return tf.reduce_sum(start_nll + end_nll) / 2, {"exact_spans": exact}
 
 
-@dataclasses.dataclass(frozen=True)
-class JointSpanLoss(ExampleMeanLoss):
+class JointSpanLoss(_SpanLoss):
     """The original's loss for SQuAD 2.0, for head "joint".
 
     Half the sum of three means: the negative log-likelihood of the start, that
@@ -77,18 +90,12 @@ class JointSpanLoss(ExampleMeanLoss):
     `[batch, seq]` and `is_impossible`, 0 or 1, `[batch]`.
     """
 
-    def __call__(
-        self,
-        model: AlbertModel,
-        batch: Batch,
-        normalizers: Batch,
-        seed: tf.Tensor | None,
-    ) -> tuple[tf.Tensor, Sums]:
-        """Returns the batch's share of the loss, and its three terms."""
-        names = (*ENCODER_INPUTS, P_MASK, START_POSITIONS)
-        outputs = call_model(model, batch, names, seed)
+    INPUTS = (*ENCODER_INPUTS, P_MASK, START_POSITIONS)
+
+    def sums(self, batch, outputs):
+        """Returns the loss, and its three terms."""
         impossible = tf.cast(batch[IS_IMPOSSIBLE], tf.float32)
-        sums = {
+        losses = {
             "start_loss": -tf.gather(
                 outputs["start_log_probs"], batch[START_POSITIONS], batch_dims=1
             ),
@@ -99,8 +106,5 @@ class JointSpanLoss(ExampleMeanLoss):
                 impossible, outputs["is_impossible_logits"]
             ),
         }
-        sums = {name: tf.reduce_sum(value) for name, value in sums.items()}
-        examples = example_count(batch)
-        metrics = {n: tf.stack([total, examples]) for n, total in sums.items()}
-        metrics[TOKENS] = token_count(batch)
-        return 0.5 * sum(sums.values()) / normalizers["examples"], metrics
+        sums = {name: tf.reduce_sum(x) for name, x in losses.items()}
+        return 0.5 * sum(sums.values()), sums

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import tensorflow as tf
 
-from albert_tf.errors import InputError
 from albert_tf.finetuning.question_answering.answers import NO_SPAN
 from albert_tf.finetuning.question_answering.contexts import (
     Contexts,
@@ -23,32 +24,27 @@ from albert_tf.finetuning.question_answering.decoder import (
     best_positions,
     null_scores,
 )
-from albert_tf.finetuning.question_answering.features import (
-    P_MASK,
-    WindowSettings,
-)
+from albert_tf.finetuning.question_answering.features import P_MASK
 from albert_tf.finetuning.question_answering.model import AlbertSpanLabeler
 from albert_tf.finetuning.serving import TEXTS, ServingGraph
 from albert_tf.models.model_graph import ModelGraph, Tensors
-from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.preprocessor import GraphPreprocessor
+
+if TYPE_CHECKING:
+    from albert_tf.finetuning.question_answering.task import QuestionAnswering
 
 QUESTION = "question"
 CONTEXT = "context"
 
 
+# Windows that go through the encoder at once.
+_WINDOWS_PER_CALL = 32
+
+
 def question_answering_graph(
-    model: AlbertSpanLabeler,
-    tokenizer: Tokenizer,
-    *,
-    settings: WindowSettings,
-    n_best: int = 20,
-    max_answer_length: int = 30,
-    null_threshold: float | None = None,
-    packed: bool = True,
-    windows_per_call: int = 32,
+    task_type: QuestionAnswering, model: AlbertSpanLabeler, packed: bool
 ) -> ServingGraph:
-    """Makes the graph of a question answering model.
+    """Returns the exported graph of a task of question answering.
 
     Inputs: `question` and `context`, strings `[batch]`. Outputs, all `[batch]`,
     are those of `answer_questions`:
@@ -69,40 +65,25 @@ def question_answering_graph(
     with the contexts.
 
     Args:
-      model: The fine-tuned model.
-      tokenizer: Tokenizer of the model.
-      settings: Lengths of the windows.
-      n_best: See `answer_questions`.
-      max_answer_length: Likewise.
-      null_threshold: See `QuestionAnswers.text`; joint head only.
-      packed: See `AlbertEncoder`.
-      windows_per_call: Windows that go through the encoder at once.
+      task_type: the task, with its tokenizer.
+      model: the fine-tuned model.
+      packed: see `AlbertEncoder`.
 
     Raises:
-      InputError: If a number is below 1, `max_seq_length` is more than the
-        model's, or the v1 head is given a threshold.
+      InputError: `max_seq_length` is more than the model's.
     """
-    for name, value in {
-        "n_best": n_best,
-        "max_answer_length": max_answer_length,
-        "windows_per_call": windows_per_call,
-    }.items():
-        if value < 1:
-            raise InputError(f"{name}={value} must be at least 1")
-    if null_threshold is not None and model.head != "joint":
-        raise InputError(
-            f"null_threshold={null_threshold} requires the joint head; the "
-            f"{model.head} head does not predict whether there is an answer"
-        )
-    preprocessor = GraphPreprocessor(tokenizer, settings.max_seq_length)
+    values = task_type.task_config.settings
+    settings = task_type.window_settings
+    preprocessor = GraphPreprocessor(
+        task_type.tokenizer, settings.max_seq_length
+    )
     graph = ModelGraph(model, packed)
     scorer = _WindowScorer(
         model,
         graph,
         preprocessor,
         # No row has more positions.
-        min(n_best, settings.max_seq_length),
-        windows_per_call,
+        min(values["n_best"], settings.max_seq_length),
     )
 
     def call(inputs: Tensors, training: bool) -> Tensors:
@@ -157,8 +138,8 @@ def question_answering_graph(
             [scores],
             contexts,
             context_of,
-            n_best=n_best,
-            max_answer_length=max_answer_length,
+            n_best=values["n_best"],
+            max_answer_length=values["max_answer_length"],
         )
         null_odds = null_scores(
             window_pieces, [scores], tf.size(context_of, tf.int64)
@@ -170,7 +151,7 @@ def question_answering_graph(
             context_of,
             best,
             null_odds,
-            null_threshold,
+            task_type.null_threshold,
         )
 
     return ServingGraph(
@@ -191,12 +172,10 @@ class _WindowScorer:
         graph: ModelGraph,
         preprocessor: GraphPreprocessor,
         n_best: int,
-        windows_per_call: int,
     ):
         self._graph = graph
         self._preprocessor = preprocessor
         self._n_best = n_best
-        self._windows_per_call = windows_per_call
         self._is_joint = model.head == "joint"
         self._min_length = 0
         starts, shape = n_best, [None, 1, n_best]
@@ -232,13 +211,13 @@ class _WindowScorer:
         order = tf.argsort(pieces.row_lengths(), stable=True)
 
         def group(start, outputs):
-            members = order[start : start + self._windows_per_call]
+            members = order[start : start + _WINDOWS_PER_CALL]
             found = self._score(
                 tf.gather(questions, tf.gather(windows.question_of, members)),
                 tf.gather(pieces, members),
                 training,
             )
-            return start + self._windows_per_call, {
+            return start + _WINDOWS_PER_CALL, {
                 name: tf.concat([outputs[name], found[name]], 0)
                 for name in outputs
             }

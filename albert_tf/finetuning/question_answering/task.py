@@ -61,53 +61,50 @@ class QuestionAnswering(TaskType):
     def known_tasks(cls):
         """Returns SQuAD 1.1 and 2.0 and CMRC 2018."""
 
-        def task(name, reader, metric, files, **settings):
-            return TaskConfig(
+        squad = {"train": "train-v{}.json", "dev": "dev-v{}.json"}
+        cmrc = {x: f"cmrc2018_{x}.json" for x in ("train", "dev")}
+        cmrc["test"] = "cmrc2018_trial.json"
+        joint = {"head": "joint", "rules": "squad2.0"}
+        long = {"max_seq_length": 512, "rules": "cmrc"}
+        return tuple(
+            TaskConfig(
                 name=name,
                 task_type=cls.name,
                 metrics=("f1", metric),
                 settings={**cls.default_settings, **settings},
                 source={
                     "reader": reader,
-                    "folder": "squad" if reader == "squad" else name,
-                    "files": files,
+                    "folder": folder,
+                    "files": {
+                        split: file.format(name.removeprefix("squad"))
+                        for split, file in files.items()
+                    },
                 },
             )
-
-        def squad_files(version):
-            splits = ("train", "dev")
-            return {split: f"{split}-v{version}.json" for split in splits}
-
-        return (
-            task("squad1.1", "squad", "exact_match", squad_files("1.1")),
-            task(
-                "squad2.0",
-                "squad",
-                "exact",
-                squad_files("2.0"),
-                head="joint",
-                rules="squad2.0",
-            ),
-            task(
-                "cmrc2018",
-                "cmrc",
-                "exact_match",
-                {
-                    "train": "cmrc2018_train.json",
-                    "dev": "cmrc2018_dev.json",
-                    "test": "cmrc2018_trial.json",
-                },
-                max_seq_length=512,
-                rules="cmrc",
-            ),
+            for name, reader, folder, metric, files, settings in (
+                ("squad1.1", "squad", "squad", "exact_match", squad, {}),
+                ("squad2.0", "squad", "squad", "exact", squad, joint),
+                ("cmrc2018", "cmrc", "cmrc2018", "exact_match", cmrc, long),
+            )
         )
 
     def check_settings(self):
-        """Checks that SQuAD 2.0 has a head that predicts missing answers."""
-        if self._rules == "squad2.0" and not self._joint:
+        """Checks the lengths, and that the head predicts missing answers."""
+        _ = self.window_settings
+        if self._joint:
+            return
+        problem = (
+            f"head={self._head} does not predict whether there is an answer"
+        )
+        if self._rules == "squad2.0":
             raise InputError(
                 f"the task {self.task_config.name} requires head=joint; "
-                f"head={self._head} does not predict whether there is an answer"
+                f"{problem}"
+            )
+        if self.null_threshold is not None:
+            raise InputError(
+                f"null_threshold={self.null_threshold} requires head=joint; "
+                f"{problem}"
             )
 
     def read_examples(self, path, *, bad, labelled, training=False):
@@ -307,15 +304,7 @@ class QuestionAnswering(TaskType):
             question_answering_graph,
         )
 
-        settings = self.task_config.settings
-        names = ("n_best", "max_answer_length", "null_threshold")
-        return question_answering_graph(
-            model,
-            self.tokenizer,
-            settings=self._window_settings,
-            packed=packed,
-            **{name: settings[name] for name in names},
-        )
+        return question_answering_graph(self, model, packed)
 
     def sample_examples(self, texts):
         """Returns a question about each text that is not empty."""
@@ -361,14 +350,15 @@ class QuestionAnswering(TaskType):
         return self._head == "joint"
 
     @property
-    def _window_settings(self) -> WindowSettings:
+    def window_settings(self) -> WindowSettings:
+        """The lengths of windows."""
         fields = dataclasses.fields(WindowSettings)
         settings = self.task_config.settings
         return WindowSettings(**{x.name: settings[x.name] for x in fields})
 
     def _windows(self, examples, labelled):
         return question_windows(
-            examples, self.tokenizer, self._window_settings, labelled=labelled
+            examples, self.tokenizer, self.window_settings, labelled=labelled
         )
 
     def _features(self, questions, labelled):

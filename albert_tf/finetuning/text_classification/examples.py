@@ -9,9 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.examples import BadExamples
+from albert_tf.finetuning.examples import BadExamples, text_problem
 from albert_tf.finetuning.tables import read_rows
-from albert_tf.finetuning.text_files import text_problem
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -19,85 +19,81 @@ from albert_tf.finetuning.text_classification.examples import (
     text_examples,
 )
 
-_FILES = {"train": "train.tsv", "dev": "dev.tsv", "test": "test.tsv"}
-_BINARY = ("0", "1")
 # The order of the original, on which the outputs of its checkpoints depend.
 _THREE_WAY = ("contradiction", "entailment", "neutral")
 _TWO_WAY = ("entailment", "not_entailment")
 
+
+def _task(name: str, folder: str, **fields: Any) -> TextTask:
+    """Returns a task; `fields` are those that differ from most tasks'."""
+    usual = {
+        "labels": ("0", "1"),
+        "metrics": ("accuracy",),
+        "text": "sentence1",
+        "pair": "sentence2",
+        "label": "label",
+        "id": "index",
+        "files": {x: f"{x}.tsv" for x in ("train", "dev", "test")},
+        "submissions": {"test": f"{folder}.tsv"},
+    }
+    return TextTask(name=name, folder=folder, **{**usual, **fields})
+
+
 _TASKS = (
-    TextTask(
-        name="cola",
-        labels=_BINARY,
+    _task(
+        "cola",
+        "CoLA",
         metrics=("matthews",),
         text=3,
+        pair=None,
         label=1,
+        id=None,
         header=False,
         unlabelled={"text": "sentence", "id": "index", "header": True},
-        folder="CoLA",
-        files=_FILES,
-        submissions={"test": "CoLA.tsv"},
     ),
-    TextTask(
-        name="sst2",
-        labels=_BINARY,
-        metrics=("accuracy",),
+    _task(
+        "sst2",
+        "SST-2",
         text="sentence",
-        label="label",
+        pair=None,
+        id=None,
         unlabelled={"id": "index"},
-        folder="SST-2",
-        files=_FILES,
-        submissions={"test": "SST-2.tsv"},
     ),
-    TextTask(
-        name="mrpc",
-        labels=_BINARY,
+    _task(
+        "mrpc",
+        "MRPC",
         metrics=("accuracy", "f1"),
         text="#1 String",
         pair="#2 String",
         label="Quality",
-        folder="MRPC",
-        files=_FILES,
+        id=None,
         # Microsoft's own files; GLUE's dev is a part of their train.
         other_files={
             "train": "msr_paraphrase_train.txt",
             "test": "msr_paraphrase_test.txt",
         },
-        submissions={"test": "MRPC.tsv"},
     ),
-    TextTask(
-        name="stsb",
+    _task(
+        "stsb",
+        "STS-B",
         labels=None,
         metrics=("pearson", "spearman"),
-        text="sentence1",
-        pair="sentence2",
         label="score",
-        id="index",
-        folder="STS-B",
-        files=_FILES,
-        submissions={"test": "STS-B.tsv"},
     ),
-    TextTask(
-        name="qqp",
-        labels=_BINARY,
+    _task(
+        "qqp",
+        "QQP",
         metrics=("accuracy", "f1"),
         text="question1",
         pair="question2",
         label="is_duplicate",
         id="id",
-        folder="QQP",
-        files=_FILES,
-        submissions={"test": "QQP.tsv"},
     ),
-    TextTask(
-        name="mnli",
+    _task(
+        "mnli",
+        "MNLI",
         labels=_THREE_WAY,
-        metrics=("accuracy",),
-        text="sentence1",
-        pair="sentence2",
         label="gold_label",
-        id="index",
-        folder="MNLI",
         files={
             "train": "train.tsv",
             "dev": "dev_matched.tsv",
@@ -107,52 +103,20 @@ _TASKS = (
         },
         submissions={"test": "MNLI-m.tsv", "test_mismatched": "MNLI-mm.tsv"},
     ),
-    TextTask(
-        name="qnli",
+    _task("qnli", "QNLI", labels=_TWO_WAY, text="question", pair="sentence"),
+    _task(
+        "rte",
+        "RTE",
         labels=_TWO_WAY,
-        metrics=("accuracy",),
-        text="question",
-        pair="sentence",
-        label="label",
-        id="index",
-        folder="QNLI",
-        files=_FILES,
-        submissions={"test": "QNLI.tsv"},
-    ),
-    TextTask(
-        name="rte",
-        labels=_TWO_WAY,
-        metrics=("accuracy",),
-        text="sentence1",
-        pair="sentence2",
-        label="label",
-        id="index",
         lost_header=("index", "sentence1", "sentence2", "label"),
-        folder="RTE",
-        files=_FILES,
-        submissions={"test": "RTE.tsv"},
     ),
-    TextTask(
-        name="wnli",
-        labels=_BINARY,
-        metrics=("accuracy",),
-        text="sentence1",
-        pair="sentence2",
-        label="label",
-        id="index",
-        folder="WNLI",
-        files=_FILES,
-        submissions={"test": "WNLI.tsv"},
-    ),
+    _task("wnli", "WNLI"),
     # Diagnostic sentences, for a model of MNLI; without labels.
-    TextTask(
-        name="ax",
+    _task(
+        "ax",
+        "diagnostic",
         labels=_THREE_WAY,
-        metrics=("accuracy",),
-        text="sentence1",
-        pair="sentence2",
-        id="index",
-        folder="diagnostic",
+        label=None,
         files={"test": "diagnostic.tsv"},
         other_files={"test": "AX.tsv"},
         submissions={"test": "AX.tsv"},
@@ -163,25 +127,22 @@ GLUE: Mapping[str, TextTask] = types.MappingProxyType(
     {task.name: task for task in _TASKS}
 )
 
-# The fields of the texts of GLUE's tasks, alike in both libraries.
+# The fields of the texts in the data sets of both libraries; of the other
+# tasks they are sentence1 and sentence2.
 _DATASET_TEXTS = {
     "cola": ("sentence",),
     "sst2": ("sentence",),
-    "mrpc": ("sentence1", "sentence2"),
-    "stsb": ("sentence1", "sentence2"),
     "qqp": ("question1", "question2"),
     "mnli": ("premise", "hypothesis"),
     "qnli": ("question", "sentence"),
-    "rte": ("sentence1", "sentence2"),
-    "wnli": ("sentence1", "sentence2"),
     "ax": ("premise", "hypothesis"),
 }
 # What their class numbers mean, where that is not our label itself, and the
 # data set does not say it.
 _DATASET_CLASSES = {
     "mnli": ("entailment", "neutral", "contradiction"),
-    "qnli": ("entailment", "not_entailment"),
-    "rte": ("entailment", "not_entailment"),
+    "qnli": _TWO_WAY,
+    "rte": _TWO_WAY,
 }
 # The label of all rows of a split whose labels are not published.
 _HIDDEN_LABEL = -1
@@ -213,8 +174,8 @@ def glue_examples(
 def _dataset_cells(
     task: str, part: DatasetRows, row: dict[str, Any], labelled: bool
 ) -> dict[str, str]:
-    """Returns the cells of a row of GLUE, as its files have them."""
-    texts = [field(part, row, name) or "" for name in _DATASET_TEXTS[task]]
+    names = _DATASET_TEXTS.get(task, ("sentence1", "sentence2"))
+    texts = [field(part, row, name) or "" for name in names]
     cells = dict(zip(("text", "pair"), texts, strict=False))
     cells["id"] = str(field(part, row, "idx"))
     if labelled:
@@ -223,7 +184,6 @@ def _dataset_cells(
 
 
 def _dataset_label(task: str, part: DatasetRows, label: Any) -> str:
-    """Returns a label of GLUE as the task's files have it."""
     if label == _HIDDEN_LABEL:
         raise InputError(
             f"{part.name}: its labels are hidden; take another split"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import collections
 import os
 import pathlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,69 +25,6 @@ from albert_tf.finetuning.task_config import TaskConfig
 from albert_tf.finetuning.task_type import TaskType
 from albert_tf.finetuning.text_classification.glue import GLUE
 from albert_tf.finetuning.text_classification.task import text_task_config
-
-
-def write_submission(
-    path: str | os.PathLike[str],
-    ids: Iterable[str],
-    predictions: Iterable[int | float],
-    labels: Sequence[str] | None = None,
-) -> int:
-    """Writes the predictions for one test file.
-
-    The site wants a zip file of all tasks' files, each with its name
-    (gluebenchmark.com, FAQ): a header `index<TAB>prediction`, then a line for
-    each example in the order of the test file.
-
-    Args:
-      path: the file to write, such as `MNLI-mm.tsv`; its folder must exist. It
-        appears when it is complete.
-      ids: what the test file has in its column `index`.
-      predictions: class numbers, or numbers where `labels` is None; written
-        with six decimals then.
-      labels: what the site calls the classes.
-
-    Returns:
-      The number of predictions written.
-
-    Raises:
-      InputError: as many ids as predictions are not there; an id is there
-        twice; a class has no label; or the file cannot be written.
-    """
-    path = pathlib.Path(path)
-    ids, predictions = list(ids), list(predictions)
-    if len(ids) != len(predictions):
-        raise InputError(
-            f"{path}: {len(predictions)} predictions for {len(ids)} examples; "
-            "predict every example of the test file once"
-        )
-    twice = [i for i, count in collections.Counter(ids).items() if count > 1]
-    if twice:
-        raise InputError(
-            f"{path}: there are two predictions for index {twice[0]!r}; "
-            "predict every example of the test file once"
-        )
-    lines = [
-        f"{i}\t{_written(prediction, labels, path)}\n"
-        for i, prediction in zip(ids, predictions, strict=True)
-    ]
-    with new_file(path) as file:
-        file.write("index\tprediction\n")
-        file.writelines(lines)
-    return len(lines)
-
-
-def _written(
-    prediction: int | float, labels: Sequence[str] | None, path: pathlib.Path
-) -> str:
-    if labels is None:
-        return f"{prediction:.6f}"
-    if not 0 <= prediction < len(labels):
-        raise InputError(
-            f"{path}: class {prediction} has no label; there are "
-            f"{len(labels)}: {', '.join(labels)}"
-        )
-    return labels[int(prediction)]
 
 
 def write_submissions(
@@ -148,11 +84,7 @@ def _test_set(
     source: str,
     data: str | os.PathLike[str] | None,
 ) -> tuple[TaskType, Source]:
-    """Returns how a test set is read, and what from.
-
-    Raises:
-      InputError: it is not there.
-    """
+    """Returns how a test set is read, and what from."""
     # That of a model may name the columns of other tables.
     task_type = make_task_type(text_task_config(GLUE[task]))
     found = find_split(task_type, split, source=source, data=data)
@@ -164,13 +96,33 @@ def _write(
     predictor: Predictor,
     labels: Sequence[str] | None,
     examples: Iterator[Any],
-    target: pathlib.Path,
+    path: pathlib.Path,
 ) -> None:
-    ids, predictions = [], []
-    for chunk in predictor.chunks(examples):
-        ids += [example.id for example in chunk.examples]
-        predictions += [
-            prediction if labels is None else int(np.argmax(prediction))
-            for prediction in chunk.predictions
-        ]
-    write_submission(target, ids, predictions, labels)
+    """Writes the predictions for one test file.
+
+    The site wants a zip file of all tasks' files, each with its name
+    (gluebenchmark.com, FAQ): a header `index<TAB>prediction`, then a line for
+    each example in the order of the test file.
+
+    Raises:
+      InputError: an id is there twice, or the file cannot be written.
+    """
+    seen: set[str] = set()
+    with new_file(path) as file:
+        file.write("index\tprediction\n")
+        for chunk in predictor.chunks(examples):
+            for example, prediction in zip(
+                chunk.examples, chunk.predictions, strict=True
+            ):
+                if example.id in seen:
+                    raise InputError(
+                        f"{example.location}: id {example.id!r} is that of "
+                        "another example of the test file; remove one of them"
+                    )
+                seen.add(example.id)
+                text = (
+                    f"{prediction:.6f}"
+                    if labels is None
+                    else labels[int(np.argmax(prediction))]
+                )
+                file.write(f"{example.id}\t{text}\n")

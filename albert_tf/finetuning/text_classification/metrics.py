@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from albert_tf.errors import InputError, import_package
 
-# Class 1 is the positive one: what MRPC and QQP call a paraphrase.
-_POSITIVE = 1
+# Name -> function of scikit-learn, of class numbers.
+_CLASS_METRICS = {
+    "accuracy": "accuracy_score",
+    "f1": "f1_score",
+    "matthews": "matthews_corrcoef",
+}
+# Name -> function of scipy, of numbers.
+_NUMBER_METRICS = {"pearson": "pearsonr", "spearman": "spearmanr"}
+_METRICS = (*_CLASS_METRICS, *_NUMBER_METRICS)
 
 
 def classification_metrics(
@@ -20,8 +27,8 @@ def classification_metrics(
 
     Of classes, `[examples]` of class numbers:
     - accuracy: the share of right ones.
-    - f1: of class 1, when the classes are 0 and 1. 0 where no example is of
-      class 1 and none is predicted to be.
+    - f1: of class 1 (what MRPC and QQP call a paraphrase), when the classes are
+      0 and 1. 0 where no example is of class 1 and none is predicted to be.
     - matthews: Matthews' correlation. 0 where labels or predictions are all of
       one class.
 
@@ -43,10 +50,9 @@ def classification_metrics(
         scikit-learn or scipy is not installed.
     """
     for name in names:
-        if name not in CLASSIFICATION_METRICS:
+        if name not in _METRICS:
             raise InputError(
-                f"metric {name!r}: must be one of "
-                f"{', '.join(CLASSIFICATION_METRICS)}"
+                f"metric {name!r}: must be one of {', '.join(_METRICS)}"
             )
     predictions, labels = np.asarray(predictions), np.asarray(labels)
     if predictions.shape != labels.shape or labels.ndim != 1:
@@ -56,70 +62,31 @@ def classification_metrics(
         )
     if not labels.size:
         raise InputError("labels: there are none, so there is no score")
-    return {
-        name: float(CLASSIFICATION_METRICS[name](predictions, labels))
-        for name in names
-    }
+    return {name: float(_score(name, predictions, labels)) for name in names}
 
 
-def _accuracy(predictions: np.ndarray, labels: np.ndarray) -> float:
+def _score(name: str, predictions: np.ndarray, labels: np.ndarray) -> float:
+    constant = any(np.all(x == x[0]) for x in (predictions, labels))
+    if name in _NUMBER_METRICS:
+        _check_numbers(predictions, labels)
+        if constant:
+            return np.nan
+        stats = import_package("scipy.stats")
+        correlation = getattr(stats, _NUMBER_METRICS[name])
+        return correlation(labels, predictions).statistic
     _check_classes(predictions, labels)
-    metrics = import_package("sklearn.metrics")
-    return metrics.accuracy_score(labels, predictions)
-
-
-def _f1(predictions: np.ndarray, labels: np.ndarray) -> float:
-    _check_classes(predictions, labels)
-    other = np.setdiff1d(np.concatenate([predictions, labels]), [0, _POSITIVE])
+    if name == "matthews" and constant:
+        return 0.0
+    metric = getattr(import_package("sklearn.metrics"), _CLASS_METRICS[name])
+    if name != "f1":
+        return metric(labels, predictions)
+    other = np.setdiff1d(np.concatenate([predictions, labels]), [0, 1])
     if other.size:
         raise InputError(
             f"f1 is for the classes 0 and 1, and there is a class {other[0]}; "
             "use accuracy"
         )
-    metrics = import_package("sklearn.metrics")
-    return metrics.f1_score(
-        labels, predictions, pos_label=_POSITIVE, zero_division=0.0
-    )
-
-
-def _matthews(predictions: np.ndarray, labels: np.ndarray) -> float:
-    _check_classes(predictions, labels)
-    if _constant(predictions) or _constant(labels):
-        return 0.0
-    metrics = import_package("sklearn.metrics")
-    return metrics.matthews_corrcoef(labels, predictions)
-
-
-def _pearson(predictions: np.ndarray, labels: np.ndarray) -> float:
-    _check_numbers(predictions, labels)
-    if _constant(predictions) or _constant(labels):
-        return np.nan
-    stats = import_package("scipy.stats")
-    return stats.pearsonr(labels, predictions).statistic
-
-
-def _spearman(predictions: np.ndarray, labels: np.ndarray) -> float:
-    _check_numbers(predictions, labels)
-    if _constant(predictions) or _constant(labels):
-        return np.nan
-    stats = import_package("scipy.stats")
-    return stats.spearmanr(labels, predictions).statistic
-
-
-# Name -> how the score is computed.
-CLASSIFICATION_METRICS: Mapping[
-    str, Callable[[np.ndarray, np.ndarray], float]
-] = {
-    "accuracy": _accuracy,
-    "f1": _f1,
-    "matthews": _matthews,
-    "pearson": _pearson,
-    "spearman": _spearman,
-}
-
-
-def _constant(values: np.ndarray) -> bool:
-    return bool(np.all(values == values[0]))
+    return metric(labels, predictions, zero_division=0.0)
 
 
 def _check_classes(predictions: np.ndarray, labels: np.ndarray) -> None:
@@ -142,3 +109,31 @@ def _check_numbers(predictions: np.ndarray, labels: np.ndarray) -> None:
                 f"{values.size} are not finite: the model has diverged, or a "
                 "label is wrong"
             )
+
+
+def softmax(logits: ArrayLike) -> np.ndarray:
+    """Returns probabilities over the last axis, in float64.
+
+    In float32, probabilities of wrong labels become 0, and their loss infinite.
+    """
+    logits = np.asarray(logits, np.float64)
+    values = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return values / values.sum(axis=-1, keepdims=True)
+
+
+def label_scores(
+    metrics: Sequence[str],
+    probabilities: Sequence[np.ndarray],
+    labels: Sequence[int],
+) -> dict[str, float]:
+    """Returns metrics of the most likely labels, and the mean cross-entropy.
+
+    Args:
+      metrics: see `classification_metrics`.
+      probabilities: for each example, float64.
+      labels: the right ones.
+    """
+    best = [int(np.argmax(p)) for p in probabilities]
+    right = [p[y] for p, y in zip(probabilities, labels, strict=True)]
+    scores = classification_metrics(metrics, best, labels)
+    return scores | {"loss": float(-np.mean(np.log(right)))}

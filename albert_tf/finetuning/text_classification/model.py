@@ -1,13 +1,21 @@
-"""Model of text classification and regression, and the regression loss."""
+"""Model, loss and exported graph of text classification and regression."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import keras
 import tensorflow as tf
 
 from albert_tf.finetuning.head_model import LabelHeadModel
 from albert_tf.finetuning.losses import MeanLoss
+from albert_tf.finetuning.serving import TEXTS, ServingGraph
+from albert_tf.models.model_graph import ModelGraph, Tensors
 from albert_tf.models.outputs import with_attentions
+from albert_tf.text.preprocessor import GraphPreprocessor
+
+if TYPE_CHECKING:
+    from albert_tf.finetuning.text_classification.task import TextTaskType
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -52,3 +60,48 @@ class RegressionLoss(MeanLoss):
         """Returns squared and absolute errors; see the base class."""
         errors = outputs[:, 0] - labels
         return tf.square(errors), {"absolute_error": tf.abs(errors)}
+
+
+def text_graph(
+    task_type: TextTaskType, model: AlbertClassifier, packed: bool
+) -> ServingGraph:
+    """Returns the exported graph of a task of texts or pairs of texts.
+
+    Inputs: `text` `[batch]`, and for pairs `text_pair` `[batch]`. Outputs: the
+    task type's `serving_outputs`. Sequences are those of `text_features`.
+
+    Args:
+      task_type: the task, with its tokenizer.
+      model: the fine-tuned model.
+      packed: see `AlbertEncoder`.
+
+    Raises:
+      InputError: `max_seq_length` is beyond the model's.
+    """
+    names = ["text", "text_pair"] if task_type.has_pairs else ["text"]
+    length = task_type.max_seq_length
+    preprocessor = GraphPreprocessor(task_type.tokenizer, length)
+    graph = ModelGraph(model, packed)
+
+    def call(inputs: Tensors, training: bool) -> Tensors:
+        segments = [preprocessor.tokenize(inputs[name]) for name in names]
+        sequences = preprocessor.pack_to_longest(segments, length)
+        if task_type.has_pairs:
+            # If the second text is empty, the first stands alone.
+            longest = tf.shape(sequences["input_word_ids"])[1]
+            alone = preprocessor.bert_pack_inputs(segments[:1], longest)
+            empty = segments[1].row_lengths()[:, None] == 0
+            sequences = {
+                name: tf.where(empty, alone[name], x)
+                for name, x in sequences.items()
+            }
+        return task_type.serving_outputs(graph(sequences, training))
+
+    return ServingGraph(
+        model=graph,
+        preprocessor=preprocessor,
+        inputs=dict.fromkeys(names, TEXTS),
+        call=call,
+        max_seq_length=length,
+        labels=task_type.labels or None,
+    )

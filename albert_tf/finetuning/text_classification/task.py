@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import itertools
+import math
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.ensembles import average_probabilities, average_values
+from albert_tf.finetuning.features import (
+    LABELS,
+    Features,
+    FeaturesBuilder,
+    with_special_tokens,
+)
 from albert_tf.finetuning.task_config import TaskConfig
 from albert_tf.finetuning.task_type import TaskType
 from albert_tf.finetuning.text_classification.examples import (
@@ -17,17 +24,111 @@ from albert_tf.finetuning.text_classification.examples import (
     TextTask,
     read_texts,
 )
-from albert_tf.finetuning.text_classification.features import text_features
 from albert_tf.finetuning.text_classification.glue import GLUE, glue_examples
 from albert_tf.finetuning.text_classification.metrics import (
     classification_metrics,
+    label_scores,
+    softmax,
 )
+from albert_tf.text.base_tokenizer import Tokenizer
+
+# Texts that are tokenized at a time.
+_CHUNK = 4096
+
+
+def text_features(
+    examples: Iterable[TextExample],
+    tokenizer: Tokenizer,
+    *,
+    max_seq_length: int,
+    labels: Sequence[str] | None = None,
+    labelled: bool = True,
+) -> Features:
+    """Tokenizes texts and pairs of texts.
+
+    Where A and B together are too long, the longer one loses its last piece
+    until they fit, B where they are equally long; a text without a second one,
+    or whose second one has no pieces, is cut to `max_seq_length - 2`
+    (run_classifier.py of the original).
+
+    Args:
+      examples: read once, in order; sequence i is that of example i.
+      tokenizer: of the model.
+      max_seq_length: most tokens of a sequence, at least 4.
+      labels: the names of the classes, in the order of the model's outputs;
+        None where labels are numbers (regression).
+      labelled: whether the examples have labels that are to be used.
+
+    Returns:
+      Features; if `labelled`, with a column `labels`: int32 `[examples]`,
+      indices into `labels`, or float32 `[examples]`.
+
+    Raises:
+      InputError: a label is missing, is not among `labels` or is no number.
+    """
+    builder = FeaturesBuilder(pad_id=tokenizer.pad_id)
+    numbers = None if labels is None else {x: i for i, x in enumerate(labels)}
+    values = []
+    examples = iter(examples)
+    while chunk := list(itertools.islice(examples, _CHUNK)):
+        texts = [example.text for example in chunk]
+        pairs = [x.pair for x in chunk if x.pair is not None]
+        firsts = tokenizer.encode(texts, max_length=max_seq_length)
+        seconds = iter(tokenizer.encode(pairs, max_length=max_seq_length))
+        for example, first in zip(chunk, firsts, strict=True):
+            second = [] if example.pair is None else next(seconds)
+            first, second = truncate(first, second, max_seq_length)
+            builder.append(
+                *with_special_tokens(tokenizer, first, second or None)
+            )
+            if labelled:
+                values.append(_label(example, numbers))
+    if not labelled:
+        return builder.build()
+    dtype = np.float32 if numbers is None else np.int32
+    return builder.build(**{LABELS: np.array(values, dtype)})
+
+
+def truncate(
+    first: list[int], second: list[int], max_seq_length: int
+) -> tuple[list[int], list[int]]:
+    """Cuts the pieces of A and B, if any, to what a sequence has room for."""
+    if not second:
+        return first[: max_seq_length - 2], second
+    room = max_seq_length - 3
+    if len(first) + len(second) > room:
+        # What popping from the longer one ends with: B keeps half of the room,
+        # rounded down, or what A leaves.
+        kept = min(len(second), max(room // 2, room - len(first)))
+        first, second = first[: room - kept], second[:kept]
+    return first, second
+
+
+def _label(example: TextExample, numbers: dict[str, int] | None) -> float:
+    label = example.label
+    if label is None:
+        raise InputError(f"{example.location}: no label")
+    if numbers is None:
+        try:
+            number = float(label)
+        except ValueError:
+            number = math.nan
+        if math.isfinite(number):
+            return number
+        raise InputError(f"{example.location}: label {label!r} is no number")
+    if label not in numbers:
+        raise InputError(
+            f"{example.location}: label {label!r} is not one of "
+            f"{', '.join(numbers)}"
+        )
+    return numbers[label]
 
 
 class TextTaskType(TaskType):
     """Base class of task types whose examples are a text or a pair of texts.
 
-    It reads and tokenizes them and makes `AlbertClassifier`s.
+    It reads and tokenizes them and makes `AlbertClassifier`s. Exports take the
+    texts and return `serving_outputs`.
     """
 
     reads_lines = True
@@ -38,15 +139,21 @@ class TextTaskType(TaskType):
         tasks = map(text_task_config, GLUE.values())
         return tuple(task for task in tasks if task.task_type == cls.name)
 
-    @property
-    def text_task(self) -> TextTask:
-        """How the task's tables are read."""
-        source = self.task_config.source
-        values = {key: x for key, x in source.items() if key != "reader"}
-        for name in ("labels", "metrics", "lost_header"):
-            # JSON has only lists.
-            values[name] = values[name] and tuple(values[name])
-        return TextTask(**values)
+    @classmethod
+    def config_of(cls, task: TextTask) -> TaskConfig:
+        """Returns the configuration of a task that is read from tables."""
+        return TaskConfig(
+            name=task.name,
+            task_type=cls.name,
+            labels=task.labels,
+            metrics=task.metrics,
+            settings=cls.default_settings,
+            source={"reader": "texts", **dataclasses.asdict(task)},
+        )
+
+    def check_settings(self):
+        """Checks that a sequence has room for a piece of each text."""
+        self.require_length(5 if self.has_pairs else 4)
 
     @property
     def has_pairs(self) -> bool:
@@ -60,7 +167,13 @@ class TextTaskType(TaskType):
 
     def read_examples(self, path, *, bad, labelled, training=False):
         """Reads the rows of a table; see `read_texts`."""
-        return read_texts(self.text_task, path, bad=bad, labelled=labelled)
+        source = self.task_config.source
+        values = {key: x for key, x in source.items() if key != "reader"}
+        for name in ("labels", "metrics", "lost_header"):
+            # JSON has only lists.
+            values[name] = values[name] and tuple(values[name])
+        task = TextTask(**values)
+        return read_texts(task, path, bad=bad, labelled=labelled)
 
     def read_dataset(self, parts, *, bad, labelled, training=False):
         """Reads the rows of one of GLUE's data sets."""
@@ -124,6 +237,24 @@ class TextTaskType(TaskType):
 
         return AlbertClassifier
 
+    def serving_graph(self, model, *, packed=True):
+        """Returns the graph; see `text_graph`."""
+        from albert_tf.finetuning.text_classification.model import text_graph
+
+        return text_graph(self, model, packed)
+
+    def serving_outputs(self, logits):
+        """Returns outputs by name, each `[batch, ...]`, of an export.
+
+        Args:
+          logits: of the model, float32 `[batch, num_labels]`.
+        """
+        raise NotImplementedError
+
+    def litert_outputs(self, model, batch):
+        """Returns the `serving_outputs`."""
+        return self.serving_outputs(self.forward(model, batch)["logits"])
+
     def sample_examples(self, texts):
         """Returns an example of each text."""
         pairs = texts[::-1] if self.has_pairs else [None] * len(texts)
@@ -152,8 +283,7 @@ class TextClassification(TextTaskType):
 
     def model_arguments(self):
         """Returns the number of labels and their names."""
-        labels = self.labels
-        return {"num_labels": len(labels), "labels": labels}
+        return {"num_labels": len(self.labels), "labels": self.labels}
 
     def make_loss(self):
         """Returns the cross-entropy of the labels."""
@@ -165,21 +295,13 @@ class TextClassification(TextTaskType):
         """Returns the probabilities of the labels."""
         return [softmax(output["logits"]) for output in outputs]
 
-    def average(self, members):
-        """Returns the means of the probabilities."""
-        return list(
-            average_probabilities({n: np.array(x) for n, x in members.items()})
-        )
-
     def record(self, example, prediction):
         """Returns the most likely label and all probabilities."""
-        labels = self.labels
+        probabilities = map(float, prediction)
         return {
             "id": example.id,
-            "label": labels[int(np.argmax(prediction))],
-            "probabilities": dict(
-                zip(labels, map(float, prediction), strict=True)
-            ),
+            "label": self.labels[int(np.argmax(prediction))],
+            "probabilities": dict(zip(self.labels, probabilities, strict=True)),
         }
 
     def scores(self, examples, predictions):
@@ -192,18 +314,16 @@ class TextClassification(TextTaskType):
         labels = self._label_numbers(examples)
         classification_metrics(self.task_config.metrics, labels, labels)
 
-    def serving_graph(self, model, *, packed=True):
-        """Returns `text_classification_graph` of the task."""
-        from albert_tf.finetuning.text_classification import serving
+    def serving_outputs(self, logits):
+        """Returns `logits`, `probabilities` and the most likely `label`."""
+        import tensorflow as tf
 
-        return serving.text_classification_graph(
-            model,
-            self.tokenizer,
-            labels=self.labels,
-            pair=self.has_pairs,
-            max_seq_length=self.max_seq_length,
-            packed=packed,
-        )
+        best = tf.argmax(logits, axis=-1, output_type=tf.int32)
+        return {
+            "logits": logits,
+            "probabilities": tf.nn.softmax(logits),
+            "label": tf.gather(tf.constant(self.labels), best),
+        }
 
     def litert_outputs(self, model, batch):
         """Returns `probabilities` `[batch, labels]`."""
@@ -245,13 +365,9 @@ class Regression(TextTaskType):
         """Returns the numbers."""
         return [float(output["logits"][0]) for output in outputs]
 
-    def average(self, members):
-        """Returns the means."""
-        return [float(x) for x in average_values(members)]
-
     def record(self, example, prediction):
         """Returns the number."""
-        return {"id": example.id, "value": prediction}
+        return {"id": example.id, "value": float(prediction)}
 
     def scores(self, examples, predictions):
         """Returns the task's metrics and the mean squared error."""
@@ -266,21 +382,9 @@ class Regression(TextTaskType):
         labels = np.array([example.label for example in examples], float)
         classification_metrics(self.task_config.metrics, labels, labels)
 
-    def serving_graph(self, model, *, packed=True):
-        """Returns `regression_graph` of the task."""
-        from albert_tf.finetuning.text_classification import serving
-
-        return serving.regression_graph(
-            model,
-            self.tokenizer,
-            pair=self.has_pairs,
-            max_seq_length=self.max_seq_length,
-            packed=packed,
-        )
-
-    def litert_outputs(self, model, batch):
+    def serving_outputs(self, logits):
         """Returns `value` `[batch]`."""
-        return {"value": self.forward(model, batch)["logits"][:, 0]}
+        return {"value": logits[:, 0]}
 
     def serving_arrays(self, examples, predictions):
         """Returns the texts and the numbers."""
@@ -288,47 +392,7 @@ class Regression(TextTaskType):
         return self.serving_inputs(examples), outputs
 
 
-def text_source(task: TextTask) -> dict[str, Any]:
-    """Returns `TaskConfig.source` of a task that is read from tables."""
-    return {"reader": "texts", **dataclasses.asdict(task)}
-
-
 def text_task_config(task: TextTask) -> TaskConfig:
     """Returns the configuration of a task of GLUE or of the user's own."""
     task_type = Regression if task.labels is None else TextClassification
-    return TaskConfig(
-        name=task.name,
-        task_type=task_type.name,
-        labels=task.labels,
-        metrics=task.metrics,
-        settings=task_type.default_settings,
-        source=text_source(task),
-    )
-
-
-def softmax(logits: np.ndarray) -> np.ndarray:
-    """Returns probabilities over the last axis, in float64.
-
-    In float32, probabilities of wrong labels become 0, and their loss infinite.
-    """
-    logits = np.asarray(logits, np.float64)
-    values = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    return values / values.sum(axis=-1, keepdims=True)
-
-
-def label_scores(
-    metrics: tuple[str, ...],
-    probabilities: list[np.ndarray],
-    labels: list[int],
-) -> dict[str, float]:
-    """Returns metrics of the most likely labels, and the mean cross-entropy.
-
-    Args:
-      metrics: see `classification_metrics`.
-      probabilities: for each example, float64.
-      labels: the right ones.
-    """
-    best = np.array([int(np.argmax(p)) for p in probabilities])
-    right = [p[y] for p, y in zip(probabilities, labels, strict=True)]
-    scores = classification_metrics(metrics, best, np.array(labels))
-    return scores | {"loss": float(-np.mean(np.log(right)))}
+    return task_type.config_of(task)

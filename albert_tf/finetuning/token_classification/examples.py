@@ -8,8 +8,7 @@ import re
 from collections.abc import Iterator
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.examples import BadExamples
-from albert_tf.finetuning.text_files import read_lines
+from albert_tf.finetuning.examples import BadExamples, read_lines
 
 # Not `str.split`'s blanks: a word may hold a no-break space.
 _BLANKS = re.compile(r"[ \t]+")
@@ -37,25 +36,24 @@ def read_conll(
     *,
     bad: BadExamples,
     labelled: bool = True,
-    label_column: int = -1,
 ) -> Iterator[TokenClassificationExample]:
     """Reads sentences, one at a time.
 
     Args:
-      path: a word a line, in the first column; blank lines between sentences.
-        Columns are separated by a tab, or where a line has none by blanks.
-        Lines with `-DOCSTART-` end a sentence and are left out.
+      path: a word a line, in the first column, its label in the last; blank
+        lines between sentences. Columns are separated by a tab, or where a
+        line has none by blanks. Lines with `-DOCSTART-` end a sentence and are
+        left out.
       bad: collects sentences with a line that has another number of columns
         than the first line of all, an empty word or label, or bytes that are
         not UTF-8.
       labelled: whether labels are read; otherwise the first column is enough.
-      label_column: number of the label's column, from 0; -1 is the last.
 
     Yields:
       The sentences; ids are their numbers in the file, from 0.
 
     Raises:
-      InputError: the file cannot be read, has no such column, or has no
+      InputError: the file cannot be read, or has one column only or no
         sentence.
     """
     width: int | None = None
@@ -67,21 +65,24 @@ def read_conll(
                 break
             if width is None:
                 width = len(cells)
-                if labelled:
-                    _check_column(f"{path}:{line}", label_column, width)
+                if labelled and width < 2:
+                    raise InputError(
+                        f"{path}:{line}: one column only; labels must be in "
+                        "another one, after a tab or a blank"
+                    )
             problem = ""
             if labelled and len(cells) != width:
                 problem = f"{len(cells)} columns, not {width} as before"
             elif not cells[0].strip():
                 problem = "the word is empty"
-            elif labelled and not cells[label_column].strip():
+            elif labelled and not cells[-1].strip():
                 problem = "the label is empty"
             if problem:
                 bad.report(f"{path}:{line}", f"{problem}; fix the line")
                 break
             words.append(cells[0])
             if labelled:
-                labels.append(cells[label_column])
+                labels.append(cells[-1])
         else:
             yield TokenClassificationExample(
                 id=str(number),
@@ -115,16 +116,3 @@ def _sentences(
             sentence = []
     if sentence:
         yield sentence
-
-
-def _check_column(location: str, column: int, width: int) -> None:
-    if width < 2:
-        raise InputError(
-            f"{location}: one column only; labels must be in another one, "
-            "after a tab or a blank"
-        )
-    if column != -1 and not 1 <= column < width:
-        raise InputError(
-            f"{location}: label_column={column} must be from 1 to {width - 1}, "
-            "or -1"
-        )

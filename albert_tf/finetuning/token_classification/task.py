@@ -9,15 +9,10 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.ensembles import (
-    average_probabilities,
-    check_equal,
-)
-from albert_tf.finetuning.features import FeaturesBuilder
+from albert_tf.finetuning.features import LABELS, FeaturesBuilder
 from albert_tf.finetuning.task_config import TaskConfig
 from albert_tf.finetuning.task_type import TaskType
-from albert_tf.finetuning.text_classification.features import LABELS
-from albert_tf.finetuning.text_classification.task import softmax
+from albert_tf.finetuning.text_classification.metrics import softmax
 from albert_tf.finetuning.token_classification.examples import (
     TokenClassificationExample,
     read_conll,
@@ -48,11 +43,6 @@ class WordSequence:
     labels: list[int]
     first_pieces: list[int]
 
-    @property
-    def types(self) -> list[int]:
-        """Segments: 0 for every token."""
-        return [0] * len(self.ids)
-
 
 def word_features(
     examples: Iterable[TokenClassificationExample],
@@ -60,7 +50,6 @@ def word_features(
     *,
     max_seq_length: int,
     labels: Sequence[str] | None = None,
-    num_threads: int = -1,
 ) -> Iterator[list[WordSequence]]:
     """Makes the sequences of sentences; every word is in one of them.
 
@@ -75,20 +64,13 @@ def word_features(
       max_seq_length: most tokens of a sequence.
       labels: the names of the labels, in the order of the model's outputs; None
         for sequences without labels.
-      num_threads: see `Tokenizer.encode`.
 
     Yields:
       The sequences of each sentence, in order; none without words.
 
     Raises:
-      InputError: labels are missing or not among `labels`, or
-        `max_seq_length` is below 3.
+      InputError: labels are missing or not among `labels`.
     """
-    if max_seq_length < 3:
-        raise InputError(
-            f"max_seq_length={max_seq_length} must be at least 3, to hold "
-            "[CLS], [SEP] and a piece"
-        )
     places = None if labels is None else {x: i for i, x in enumerate(labels)}
     room = max_seq_length - 2
     examples = iter(examples)
@@ -96,9 +78,7 @@ def word_features(
         words = dict.fromkeys(
             itertools.chain.from_iterable(example.words for example in chunk)
         )
-        encoded = tokenizer.encode(
-            list(words), num_threads=num_threads, max_length=room
-        )
+        encoded = tokenizer.encode(list(words), max_length=room)
         pieces = {
             word: ids or [tokenizer.unk_id]
             for word, ids in zip(words, encoded, strict=True)
@@ -205,6 +185,10 @@ class TokenClassification(TaskType):
             ),
         )
 
+    def check_settings(self):
+        """Checks that a sequence has room for a piece."""
+        self.require_length(3)
+
     def learn_labels(self, examples):
         """Returns the task with the labels of the training sentences."""
         labels = {label for x in examples for label in x.labels or ()}
@@ -239,8 +223,7 @@ class TokenClassification(TaskType):
 
     def model_arguments(self):
         """Returns the number of labels and their names."""
-        labels = self.labels
-        return {"num_labels": len(labels), "labels": labels}
+        return {"num_labels": len(self.labels), "labels": self.labels}
 
     def make_loss(self):
         """Returns the cross-entropy of the words' first pieces."""
@@ -257,9 +240,8 @@ class TokenClassification(TaskType):
         )
         for sequences in self._sequences(examples, self.labels):
             for sequence in sequences:
-                builder.append(
-                    sequence.ids, sequence.types, **{LABELS: sequence.labels}
-                )
+                types = [0] * len(sequence.ids)
+                builder.append(sequence.ids, types, **{LABELS: sequence.labels})
         return builder.build()
 
     def prediction_features(self, examples):
@@ -271,7 +253,7 @@ class TokenClassification(TaskType):
         builder = FeaturesBuilder(pad_id=self.tokenizer.pad_id)
         for sequences in sentences:
             for sequence in sequences:
-                builder.append(sequence.ids, sequence.types)
+                builder.append(sequence.ids, [0] * len(sequence.ids))
         return builder.build(sentences)
 
     def predictions(self, examples, features, outputs):
@@ -287,24 +269,9 @@ class TokenClassification(TaskType):
             for sequences in features.metadata
         ]
 
-    def average(self, members):
-        """Returns the means of the probabilities.
-
-        Raises:
-          InputError: the models predicted different sentences, or these are no
-            probabilities.
-        """
-        counts = {name: len(sentences) for name, sentences in members.items()}
-        check_equal(counts, "numbers of sentences")
-        return [
-            average_probabilities(dict(zip(members, sentences, strict=True)))
-            for sentences in zip(*members.values(), strict=True)
-        ]
-
     def scores(self, examples, predictions):
         """Returns the task's metrics, and the mean cross-entropy of words."""
-        labels = self.labels
-        places = {label: i for i, label in enumerate(labels)}
+        places = {label: i for i, label in enumerate(self.labels)}
         losses = [
             -np.log(p[places[label]])
             for example, words in zip(examples, predictions, strict=True)
@@ -353,15 +320,11 @@ class TokenClassification(TaskType):
 
     def serving_graph(self, model, *, packed=True):
         """Returns `token_classification_graph` of the task."""
-        from albert_tf.finetuning.token_classification import serving
-
-        return serving.token_classification_graph(
-            model,
-            self.tokenizer,
-            labels=self.labels,
-            max_seq_length=self.max_seq_length,
-            packed=packed,
+        from albert_tf.finetuning.token_classification.model import (
+            token_classification_graph,
         )
+
+        return token_classification_graph(self, model, packed)
 
     def sample_examples(self, texts):
         """Returns a sentence of the words of each text."""
@@ -381,8 +344,7 @@ class TokenClassification(TaskType):
         return inputs, {"probabilities": np.array(probabilities)}
 
     def _best(self, probabilities: np.ndarray) -> list[str]:
-        labels = self.labels
-        return [labels[place] for place in probabilities.argmax(axis=-1)]
+        return [self.labels[i] for i in probabilities.argmax(axis=-1)]
 
     def _sequences(self, examples, labels):
         return word_features(

@@ -7,8 +7,11 @@ import tensorflow as tf
 from albert_tf.errors import InputError
 from albert_tf.finetuning.multiple_choice.examples import MultipleChoiceExample
 from albert_tf.finetuning.multiple_choice.model import AlbertMultipleChoice
-from albert_tf.finetuning.multiple_choice.serving import multiple_choice_graph
-from albert_tf.finetuning.multiple_choice.task import choice_features
+from albert_tf.finetuning.registry import (
+    known_task,
+    make_task_type,
+    with_settings,
+)
 
 QUESTIONS = [
     "What is good?",
@@ -29,21 +32,14 @@ def model(serving_config, noisy):
     return noisy(AlbertMultipleChoice(serving_config))
 
 
-def expected_logits(model, tokenizer, examples, rows_as_batch, **lengths):
-    logits = []
-    for features in choice_features(examples, tokenizer, **lengths):
-        rows = list(zip(features.ids, features.types, strict=True))
-        batch = rows_as_batch(rows, tokenizer)
-        logits.append(model({n: x[None] for n, x in batch.items()})[0])
-    return np.array(logits)
+def make_type(tokenizer, length, of_question):
+    lengths = {"max_seq_length": length, "max_qa_length": of_question}
+    return make_task_type(with_settings(known_task("race"), lengths), tokenizer)
 
 
 # 4 and 1: the shortest that there are.
 @pytest.mark.parametrize("lengths", [(40, 12), (20, 17), (4, 1)])
-def test_choices(model, tokenizer, texts, rows_as_batch, lengths):
-    lengths = dict(
-        zip(("max_seq_length", "max_qa_length"), lengths, strict=True)
-    )
+def test_choices(model, tokenizer, texts, lengths):
     examples = [
         MultipleChoiceExample(
             id="", passage=text, question=question, options=OPTIONS, location=""
@@ -51,18 +47,15 @@ def test_choices(model, tokenizer, texts, rows_as_batch, lengths):
         for text in texts
         for question in QUESTIONS
     ]
-    graph = multiple_choice_graph(model, tokenizer, **lengths)
-    outputs = tf.function(graph.call)(
-        {
-            "context": tf.constant([x.passage for x in examples]),
-            "question": tf.constant([x.question for x in examples]),
-            "options": tf.constant([x.options for x in examples]),
-        },
-        False,
-    )
-    logits = expected_logits(
-        model, tokenizer, examples, rows_as_batch, **lengths
-    )
+    task_type = make_type(tokenizer, *lengths)
+    graph = task_type.serving_graph(model)
+    inputs, _ = task_type.serving_arrays(examples, [])
+    inputs = {name: tf.constant(x) for name, x in inputs.items()}
+    outputs = tf.function(graph.call)(inputs, False)
+    rows = task_type.prediction_features(examples)
+    batch = rows.pad(range(len(rows)))
+    logits = task_type.forward(model, batch)["logits"]
+    logits = np.reshape(logits, [len(examples), len(OPTIONS)])
     # Padding, and its removal, change the order of sums in float32.
     np.testing.assert_allclose(outputs["logits"], logits, rtol=0, atol=1e-5)
     np.testing.assert_allclose(
@@ -74,20 +67,13 @@ def test_choices(model, tokenizer, texts, rows_as_batch, lengths):
     )
     assert (chosen[:, 0] >= logits.max(axis=1) - 1e-5).all()
     # One token of question and option: most rows of an example are equal.
-    if lengths["max_qa_length"] > 1:
+    if lengths[1] > 1:
         assert len(set(outputs["choice"].numpy())) > 1
 
 
 def test_lengths_that_do_not_fit(model, tokenizer):
-    for longest, of_question, message in (
-        (20, 18, "max_qa_length=18 must be at least 1"),
-        (20, 0, "max_qa_length=0 must be at least 1"),
-        (41, 8, "max_seq_length=41 must be at most 40"),
-    ):
-        with pytest.raises(InputError, match=message):
-            multiple_choice_graph(
-                model,
-                tokenizer,
-                max_seq_length=longest,
-                max_qa_length=of_question,
-            )
+    for of_question in (18, 0):
+        with pytest.raises(InputError, match=f"max_qa_length={of_question} m"):
+            make_type(tokenizer, 20, of_question)
+    with pytest.raises(InputError, match="max_seq_length=41 must be at most"):
+        make_type(tokenizer, 41, 8).serving_graph(model)

@@ -1,7 +1,5 @@
 """Answers of the exported graph, against those of `albert predict`."""
 
-import dataclasses
-
 import keras
 import numpy as np
 import pytest
@@ -11,14 +9,11 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.finetuning.model_folder import load_model, save_model
 from albert_tf.finetuning.predictor import Predictor
+from albert_tf.finetuning.question_answering import serving
 from albert_tf.finetuning.question_answering.examples import (
     QuestionAnsweringExample,
 )
-from albert_tf.finetuning.question_answering.features import WindowSettings
 from albert_tf.finetuning.question_answering.model import AlbertSpanLabeler
-from albert_tf.finetuning.question_answering.serving import (
-    question_answering_graph,
-)
 from albert_tf.finetuning.registry import (
     known_task,
     make_task_type,
@@ -90,18 +85,9 @@ def save(folder, head, tokenizer, hidden=16, **settings):
     return folder
 
 
-def graph_of(folder, changes=None, **arguments):
+def graph_of(folder, changes=None, packed=True):
     loaded = load_model(folder, changes)
-    settings = loaded.task_type.task_config.settings
-    lengths = [field.name for field in dataclasses.fields(WindowSettings)]
-    names = ("n_best", "max_answer_length", "null_threshold")
-    return question_answering_graph(
-        loaded.model,
-        loaded.task_type.tokenizer,
-        settings=WindowSettings(**{name: settings[name] for name in lengths}),
-        **{name: settings[name] for name in names},
-        **arguments,
-    )
+    return loaded.task_type.serving_graph(loaded.model, packed=packed)
 
 
 def function_of(graph):
@@ -218,16 +204,15 @@ def test_odd_texts_in_all_kinds_of_batches(folders, functions, head):
 
 
 @pytest.mark.parametrize("head", TASKS)
-def test_few_beams_of_padded_rows_in_small_groups(folders, head):
+def test_few_beams_of_padded_rows_in_small_groups(folders, head, monkeypatch):
     changes = FEW_BEAMS[head]
     examples = questions_about(CONTEXTS)
     expected = list(predict(folders[head], examples, changes))
     missing = [record["score"] in (0.0, -2e6) for record in expected]
     # Not only of the contexts without pieces.
     assert 4 * len(QUESTIONS) < sum(missing) < len(examples)
-    answers = function_of(
-        graph_of(folders[head], changes, packed=False, windows_per_call=3)
-    )
+    monkeypatch.setattr(serving, "_WINDOWS_PER_CALL", 3)
+    answers = function_of(graph_of(folders[head], changes, packed=False))
     check(answers(examples), examples, expected, least=3)
     check_empty(answers([]))
 
@@ -304,19 +289,14 @@ def test_questions_and_contexts_go_in_pairs(folders):
 
 
 @pytest.mark.parametrize(
-    ("changes", "arguments", "message"),
+    ("changes", "message"),
     [
-        ({"n_best": 0}, {}, r"n_best=0 must be in \[1, "),
-        ({"max_answer_length": 0}, {}, r"max_answer_length=0 must be in \[1, "),
-        ({}, {"windows_per_call": 0}, "windows_per_call=0 must be at least 1"),
-        ({"max_seq_length": 129}, {}, "max_seq_length=129 must be at most 128"),
-        (
-            {"null_threshold": 1.0},
-            {},
-            "null_threshold=1.0 requires the joint head",
-        ),
+        ({"n_best": 0}, r"n_best=0 must be in \[1, "),
+        ({"max_answer_length": 0}, r"max_answer_length=0 must be in \[1, "),
+        ({"max_seq_length": 129}, "max_seq_length=129 must be at most 128"),
+        ({"null_threshold": 1.0}, "null_threshold=1.0 requires head=joint"),
     ],
 )
-def test_what_does_not_fit(folders, changes, arguments, message):
+def test_what_does_not_fit(folders, changes, message):
     with pytest.raises(InputError, match=message):
-        graph_of(folders["v1"], changes, **arguments)
+        graph_of(folders["v1"], changes)

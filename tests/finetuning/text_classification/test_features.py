@@ -3,9 +3,9 @@ import string
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.text_classification import features as module
+from albert_tf.finetuning.text_classification import task as module
 from albert_tf.finetuning.text_classification.examples import TextExample
-from albert_tf.finetuning.text_classification.features import (
+from albert_tf.finetuning.text_classification.task import (
     text_features,
     truncate,
 )
@@ -115,11 +115,6 @@ def test_bad_labels_are_named_with_their_place(
             max_seq_length=8,
             labels=labels,
         )
-
-
-def test_length_must_have_room_for_a_piece(tokenizer):
-    with pytest.raises(InputError, match="max_seq_length=3 must be at least 4"):
-        text_features([], tokenizer, max_seq_length=3)
 
 
 def test_chunks_make_no_difference(tokenizer, monkeypatch):

@@ -1,5 +1,6 @@
 """The graphs of texts, against the rows that models are trained on."""
 
+import dataclasses
 import itertools
 
 import numpy as np
@@ -7,35 +8,52 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.text_classification.examples import TextExample
-from albert_tf.finetuning.text_classification.features import text_features
-from albert_tf.finetuning.text_classification.model import AlbertClassifier
-from albert_tf.finetuning.text_classification.serving import (
-    regression_graph,
-    text_classification_graph,
+from albert_tf.finetuning.registry import make_task_type, with_settings
+from albert_tf.finetuning.text_classification.examples import (
+    TextExample,
+    TextTask,
 )
+from albert_tf.finetuning.text_classification.model import AlbertClassifier
+from albert_tf.finetuning.text_classification.task import text_task_config
 
 LABELS = ("bad", "good", "\u00e9gal")
+TASK = TextTask(name="t", labels=LABELS, metrics=("accuracy",), text="text")
 
 
 @pytest.fixture(scope="module")
-def classifier(serving_config, noisy, tokenizer, texts):
+def make_type(tokenizer):
+    """Returns `make(length, **fields of the task)`."""
+
+    def make(length, **fields):
+        task = text_task_config(dataclasses.replace(TASK, **fields))
+        task = with_settings(task, {"max_seq_length": length})
+        return make_task_type(task, tokenizer)
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def classifier(serving_config, noisy, make_type, texts):
     model = noisy(AlbertClassifier(serving_config, len(LABELS)))
-    logits = expected_logits(model, tokenizer, texts, [None] * len(texts), 40)
     # So that the labels differ.
+    logits = expected_logits(make_type(40), model, texts)
     model.classifier_head.bias.assign_sub(logits.mean(axis=0))
     return model
 
 
-def expected_logits(model, tokenizer, texts, pairs, length):
+def expected_logits(task_type, model, texts, pairs=None):
     examples = [
-        TextExample(id=str(n), text=text, pair=pair, location="")
-        for n, (text, pair) in enumerate(zip(texts, pairs, strict=True))
+        TextExample(id="", text=text, pair=pair, location="")
+        for text, pair in zip(texts, pairs or [None] * len(texts), strict=True)
     ]
-    rows = text_features(
-        examples, tokenizer, max_seq_length=length, labelled=False
-    )
-    return model(rows.pad(range(len(texts)))).numpy()
+    rows = task_type.prediction_features(examples)
+    return model(rows.pad(range(len(examples)))).numpy()
+
+
+def outputs_of(task_type, model, *texts, packed=True):
+    graph = task_type.serving_graph(model, packed=packed)
+    inputs = dict(zip(graph.inputs, map(tf.constant, texts), strict=True))
+    return tf.function(graph.call)(inputs, False)
 
 
 # Padding, and its removal, change the order of sums in float32.
@@ -44,19 +62,10 @@ def close(actual, desired):
 
 
 @pytest.mark.parametrize("packed", [True, False])
-def test_classes(classifier, tokenizer, texts, packed):
-    graph = text_classification_graph(
-        classifier,
-        tokenizer,
-        labels=LABELS,
-        pair=False,
-        max_seq_length=17,
-        packed=packed,
-    )
-    outputs = tf.function(graph.call)({"text": tf.constant(texts)}, False)
-    logits = expected_logits(
-        classifier, tokenizer, texts, [None] * len(texts), 17
-    )
+def test_classes(classifier, make_type, texts, packed):
+    task_type = make_type(17)
+    outputs = outputs_of(task_type, classifier, texts, packed=packed)
+    logits = expected_logits(task_type, classifier, texts)
     assert np.std(logits, axis=0).min() > 0.05
     close(outputs["logits"], logits)
     close(outputs["probabilities"], tf.nn.softmax(logits))
@@ -67,51 +76,26 @@ def test_classes(classifier, tokenizer, texts, packed):
 
 # 5: room for a piece of each; 40: the model's longest.
 @pytest.mark.parametrize("length", [5, 12, 40])
-def test_pairs(classifier, tokenizer, texts, length):
-    graph = text_classification_graph(
-        classifier, tokenizer, labels=LABELS, pair=True, max_seq_length=length
-    )
+def test_pairs(classifier, make_type, texts, length):
+    task_type = make_type(length, pair="second")
     # Every text with every other: each of them the longer one, or empty.
-    firsts, seconds = zip(*itertools.product(texts, texts), strict=True)
-    outputs = tf.function(graph.call)(
-        {"text": tf.constant(firsts), "text_pair": tf.constant(seconds)}, False
-    )
-    close(
-        outputs["logits"],
-        expected_logits(classifier, tokenizer, firsts, seconds, length),
-    )
+    pairs = list(zip(*itertools.product(texts, texts), strict=True))
+    outputs = outputs_of(task_type, classifier, *pairs)
+    close(outputs["logits"], expected_logits(task_type, classifier, *pairs))
 
 
-def test_numbers(serving_config, noisy, tokenizer, texts):
+def test_numbers(serving_config, noisy, make_type, texts):
     model = noisy(AlbertClassifier(serving_config, 1))
-    graph = regression_graph(model, tokenizer, pair=False, max_seq_length=20)
-    outputs = tf.function(graph.call)({"text": tf.constant(texts)}, False)
-    logits = expected_logits(model, tokenizer, texts, [None] * len(texts), 20)
+    task_type = make_type(20, labels=None)
+    outputs = outputs_of(task_type, model, texts)
     assert set(outputs) == {"value"}
-    close(outputs["value"], logits[:, 0])
-    with pytest.raises(InputError, match="num_labels=3 .* must be 1"):
-        regression_graph(
-            AlbertClassifier(serving_config, 3),
-            tokenizer,
-            pair=False,
-            max_seq_length=20,
-        )
+    close(outputs["value"], expected_logits(task_type, model, texts)[:, 0])
 
 
-@pytest.mark.parametrize(
-    ("length", "labels", "message"),
-    [
-        (3, LABELS, "max_seq_length=3 must be at least 4"),
-        (41, LABELS, "max_seq_length=41 must be at most 40"),
-        (9, LABELS[:2], "labels=bad,good: there are 2, but the model has 3"),
-    ],
-)
-def test_what_does_not_fit(classifier, tokenizer, length, labels, message):
-    with pytest.raises(InputError, match=message):
-        text_classification_graph(
-            classifier,
-            tokenizer,
-            labels=labels,
-            pair=False,
-            max_seq_length=length,
-        )
+def test_lengths_that_do_not_fit(classifier, make_type):
+    with pytest.raises(InputError, match="max_seq_length=3 must be at least 4"):
+        make_type(3)
+    with pytest.raises(InputError, match="max_seq_length=4 must be at least 5"):
+        make_type(4, pair="second")
+    with pytest.raises(InputError, match="max_seq_length=41 must be at most"):
+        make_type(41).serving_graph(classifier)

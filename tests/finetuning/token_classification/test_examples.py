@@ -52,14 +52,13 @@ def test_sentences(tmp_path, text):
     ]
 
 
-def test_other_columns_and_none(tmp_path):
+def test_labels_are_learnt_or_left(tmp_path):
     path = write(tmp_path / "train.txt", TEXT)
-    examples, _ = read(path, label_column=1)
-    assert examples[0].labels == ("NNP", "VBZ")
+    labels = ("B-ORG", "B-PER", "I-PER", "O")
     task_type = make_task_type(known_task("ner"))
-    assert task_type.learn_labels(examples).labels == ("NNP", "VBZ")
+    assert task_type.learn_labels(read(path)[0]).labels == labels
     path = write(tmp_path / "test.txt", "EU\nrejects\n\nPeter")
-    examples, _ = read(path, labelled=False, label_column=1)
+    examples, _ = read(path, labelled=False)
     assert [each.words for each in examples] == [("EU", "rejects"), ("Peter",)]
     assert examples[0].labels is None
 
@@ -99,9 +98,6 @@ def test_unusable_files(tmp_path):
     write(path, "a\nb\n")
     with pytest.raises(InputError, match="train.txt:1: one column only"):
         read(path)
-    write(path, "a X O\n")
-    with pytest.raises(InputError, match="label_column=3 must be from 1 to 2"):
-        read(path, label_column=3)
 
 
 def test_reading_is_lazy(tmp_path):

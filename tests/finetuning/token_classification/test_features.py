@@ -48,7 +48,6 @@ def test_the_first_piece_of_a_word_has_its_label(tokenizer):
     assert row.labels == [*wanted, IGNORED]
     assert IGNORED == -1
     assert [row.labels[i] for i in row.first_pieces] == [0, 1, 2]
-    assert row.types == [0] * len(row.ids)
 
 
 def test_words_that_normalize_to_nothing_are_unknown_pieces(tokenizer):
@@ -138,15 +137,14 @@ def test_any_number_of_sentences_in_order(tokenizer):
 
 
 @pytest.mark.parametrize(
-    ("labels", "settings", "message"),
+    ("labels", "message"),
     [
-        (None, {}, "x.txt:7: no labels"),
-        (["B-LOC"], {}, "x.txt:7: label 'B-LOC' is not one of O, B-PER"),
-        (["O"], {"max_seq_length": 2}, "max_seq_length=2 must be at least 3"),
+        (None, "x.txt:7: no labels"),
+        (["B-LOC"], "x.txt:7: label 'B-LOC' is not one of O, B-PER"),
     ],
 )
-def test_what_is_refused(tokenizer, labels, settings, message):
-    settings = {"max_seq_length": 8, "labels": LABELS, **settings}
+def test_what_is_refused(tokenizer, labels, message):
+    settings = {"max_seq_length": 8, "labels": LABELS}
     with pytest.raises(InputError, match=message):
         next(word_features([example(["ba"], labels)], tokenizer, **settings))
 

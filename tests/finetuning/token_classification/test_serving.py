@@ -1,23 +1,24 @@
 """The graph of words, against the rows that models are trained on."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+from albert_tf.finetuning.registry import (
+    known_task,
+    make_task_type,
+    with_settings,
+)
 from albert_tf.finetuning.token_classification.examples import (
     TokenClassificationExample,
 )
 from albert_tf.finetuning.token_classification.model import (
     AlbertTokenClassifier,
 )
-from albert_tf.finetuning.token_classification.serving import (
-    token_classification_graph,
-)
-from albert_tf.finetuning.token_classification.task import (
-    values_of_words,
-    word_features,
-)
+from albert_tf.finetuning.token_classification.task import values_of_words
 
 LONGEST = 40
 LABELS = ("O", "B-X", "I-X", "B-Y")
@@ -40,17 +41,27 @@ def model(serving_config, noisy):
     return model
 
 
-def expected_logits(model, tokenizer, sentences, length, rows_as_batch):
+def make_type(tokenizer, length):
+    config = with_settings(known_task("ner"), {"max_seq_length": length})
+    return make_task_type(dataclasses.replace(config, labels=LABELS), tokenizer)
+
+
+def expected_logits(task_type, model, sentences):
     examples = [
         TokenClassificationExample(id="", words=x, location="")
         for x in sentences
     ]
-    for rows in word_features(examples, tokenizer, max_seq_length=length):
-        if not rows:
-            yield np.zeros([0, len(LABELS)])
-            continue
-        batch = rows_as_batch([(row.ids, row.types) for row in rows], tokenizer)
-        yield values_of_words(rows, model(batch).numpy())
+    rows = task_type.prediction_features(examples)
+    logits = iter(model(rows.pad(range(len(rows)))).numpy())
+    for sequences in rows.metadata:
+        found = values_of_words(sequences, [next(logits) for _ in sequences])
+        yield found if sequences else np.zeros([0, len(LABELS)])
+
+
+def outputs_of(task_type, model, packed=True, **texts):
+    graph = task_type.serving_graph(model, packed=packed)
+    inputs = {name: tf.constant(x) for name, x in texts.items()}
+    return tf.function(graph.call)(inputs, False)
 
 
 def check(outputs, sentences, expected):
@@ -86,44 +97,29 @@ def check(outputs, sentences, expected):
 @pytest.mark.parametrize(
     ("length", "packed"), [(3, True), (9, True), (9, False), (LONGEST, True)]
 )
-def test_texts(model, tokenizer, texts, rows_as_batch, length, packed):
+def test_texts(model, tokenizer, texts, length, packed):
+    task_type = make_type(tokenizer, length)
     texts = [*texts, *ODD]
-    graph = token_classification_graph(
-        model, tokenizer, labels=LABELS, max_seq_length=length, packed=packed
-    )
-    outputs = tf.function(graph.call)({"text": tf.constant(texts)}, False)
     sentences = [tuple(text.split()) for text in texts]
-    check(
-        outputs,
-        sentences,
-        expected_logits(model, tokenizer, sentences, length, rows_as_batch),
-    )
+    outputs = outputs_of(task_type, model, packed, text=texts)
+    check(outputs, sentences, expected_logits(task_type, model, sentences))
 
 
-def test_text_is_split_at_pythons_whitespace(model, tokenizer):
-    graph = token_classification_graph(
-        model, tokenizer, labels=LABELS, max_seq_length=9
-    )
+def test_words_and_texts_that_are_split_at_pythons_whitespace(model, tokenizer):
+    task_type = make_type(tokenizer, 9)
     spaces = [chr(c) for c in range(0x110000) if chr(c).isspace()]
     others = ["\u200b", "\u0008", "\u2060"]
     text = "".join(f"{n}{c}" for n, c in enumerate([*spaces, *others]))
-    outputs = tf.function(graph.call)({"text": tf.constant([text])}, False)
-    words = [word.decode() for word in outputs["words"][0].numpy()]
-    assert words == text.split()
-    assert len(words) > 20
+    outputs = outputs_of(task_type, model, text=[text])
+    found = [word.decode() for word in outputs["words"][0].numpy()]
+    assert found == text.split()
+    assert len(found) > 20
 
-
-def test_words_of_the_callers_own(model, tokenizer, rows_as_batch):
-    graph = token_classification_graph(
-        model, tokenizer, labels=LABELS, max_seq_length=12
-    )
-    assert graph.other_inputs.keys() == {"words"}
     # With a blank inside; and one that is not the end of a sentence is padding.
     words = [["New York", "", "is good", " "], ["", "", "", ""]]
-    outputs = tf.function(graph.call)({"words": tf.constant(words)}, False)
-    (logits,) = expected_logits(
-        model, tokenizer, [("New York", "is good", " ")], 12, rows_as_batch
-    )
+    outputs = outputs_of(task_type, model, words=words)
+    sentences = [("New York", "is good", " ")]
+    [logits] = expected_logits(task_type, model, sentences)
     np.testing.assert_allclose(
         outputs["logits"][0], np.insert(logits, 1, 0, axis=0), atol=1e-5
     )
@@ -131,13 +127,8 @@ def test_words_of_the_callers_own(model, tokenizer, rows_as_batch):
     assert not outputs["logits"][1].numpy().any()
 
 
-def test_what_does_not_fit(model, tokenizer):
-    for length, labels, message in (
-        (2, LABELS, "max_seq_length=2 must be at least 3"),
-        (41, LABELS, "max_seq_length=41 must be at most 40"),
-        (9, LABELS[1:], "there are 3, but the model has 4 outputs"),
-    ):
-        with pytest.raises(InputError, match=message):
-            token_classification_graph(
-                model, tokenizer, labels=labels, max_seq_length=length
-            )
+def test_lengths_that_do_not_fit(model, tokenizer):
+    with pytest.raises(InputError, match="max_seq_length=2 must be at least 3"):
+        make_type(tokenizer, 2)
+    with pytest.raises(InputError, match="max_seq_length=41 must be at most"):
+        make_type(tokenizer, 41).serving_graph(model)
