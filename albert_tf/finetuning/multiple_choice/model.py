@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -15,9 +15,6 @@ from albert_tf.models.base import ENCODER_INPUTS, named_inputs
 from albert_tf.models.model_graph import ModelGraph, Tensors
 from albert_tf.models.outputs import with_attentions
 from albert_tf.text.preprocessor import GraphPreprocessor
-
-if TYPE_CHECKING:
-    from albert_tf.finetuning.multiple_choice.task import MultipleChoice
 
 # See `choice_features`.
 _BLANKS = "[\ufe33\ufe34\ufe4d\ufe4e\ufe4f\uff3f]"
@@ -100,7 +97,7 @@ def _shape_of_choices(word_ids):
 
 
 def multiple_choice_graph(
-    task_type: MultipleChoice, model: AlbertMultipleChoice, packed: bool
+    task_type: Any, model: AlbertMultipleChoice, packed: bool
 ) -> ServingGraph:
     """Returns the exported graph of a task of options.
 
@@ -111,7 +108,7 @@ def multiple_choice_graph(
     `choice_features`.
 
     Args:
-      task_type: the task, with its tokenizer.
+      task_type: the `MultipleChoice`, with its tokenizer.
       model: the fine-tuned model.
       packed: see `AlbertEncoder`.
 

@@ -27,7 +27,7 @@ _NO_LOGIT = -1e30
 class _SpanLoss:
     """A mean over the windows of a batch; see `training.loss.Loss`."""
 
-    INPUTS = ENCODER_INPUTS
+    INPUTS: tuple[str, ...] = ENCODER_INPUTS
 
     def normalizers(self, batch: Batch) -> Sums:
         """Returns the number of windows."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import tensorflow as tf
 
@@ -30,9 +30,6 @@ from albert_tf.finetuning.serving import TEXTS, ServingGraph
 from albert_tf.models.model_graph import ModelGraph, Tensors
 from albert_tf.text.preprocessor import GraphPreprocessor
 
-if TYPE_CHECKING:
-    from albert_tf.finetuning.question_answering.task import QuestionAnswering
-
 QUESTION = "question"
 CONTEXT = "context"
 
@@ -42,7 +39,7 @@ _WINDOWS_PER_CALL = 32
 
 
 def question_answering_graph(
-    task_type: QuestionAnswering, model: AlbertSpanLabeler, packed: bool
+    task_type: Any, model: AlbertSpanLabeler, packed: bool
 ) -> ServingGraph:
     """Returns the exported graph of a task of question answering.
 
@@ -65,7 +62,7 @@ def question_answering_graph(
     with the contexts.
 
     Args:
-      task_type: the task, with its tokenizer.
+      task_type: the `QuestionAnswering`, with its tokenizer.
       model: the fine-tuned model.
       packed: see `AlbertEncoder`.
 

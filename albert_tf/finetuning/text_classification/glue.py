@@ -26,7 +26,7 @@ _TWO_WAY = ("entailment", "not_entailment")
 
 def _task(name: str, folder: str, **fields: Any) -> TextTask:
     """Returns a task; `fields` are those that differ from most tasks'."""
-    usual = {
+    usual: dict[str, Any] = {
         "labels": ("0", "1"),
         "metrics": ("accuracy",),
         "text": "sentence1",

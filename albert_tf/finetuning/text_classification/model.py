@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -13,9 +13,6 @@ from albert_tf.finetuning.serving import TEXTS, ServingGraph
 from albert_tf.models.model_graph import ModelGraph, Tensors
 from albert_tf.models.outputs import with_attentions
 from albert_tf.text.preprocessor import GraphPreprocessor
-
-if TYPE_CHECKING:
-    from albert_tf.finetuning.text_classification.task import TextTaskType
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -63,7 +60,7 @@ class RegressionLoss(MeanLoss):
 
 
 def text_graph(
-    task_type: TextTaskType, model: AlbertClassifier, packed: bool
+    task_type: Any, model: AlbertClassifier, packed: bool
 ) -> ServingGraph:
     """Returns the exported graph of a task of texts or pairs of texts.
 
@@ -71,7 +68,7 @@ def text_graph(
     task type's `serving_outputs`. Sequences are those of `text_features`.
 
     Args:
-      task_type: the task, with its tokenizer.
+      task_type: the `TextTaskType`, with its tokenizer.
       model: the fine-tuned model.
       packed: see `AlbertEncoder`.
 

@@ -243,7 +243,7 @@ class TextTaskType(TaskType):
 
         return text_graph(self, model, packed)
 
-    def serving_outputs(self, logits):
+    def serving_outputs(self, logits: Any) -> dict[str, Any]:
         """Returns outputs by name, each `[batch, ...]`, of an export.
 
         Args:

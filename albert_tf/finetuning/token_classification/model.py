@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
@@ -13,11 +13,6 @@ from albert_tf.finetuning.serving import TEXTS, ServingGraph, split
 from albert_tf.models.model_graph import ModelGraph, Tensors
 from albert_tf.models.outputs import with_attentions
 from albert_tf.text.preprocessor import GraphPreprocessor
-
-if TYPE_CHECKING:
-    from albert_tf.finetuning.token_classification.task import (
-        TokenClassification,
-    )
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -68,7 +63,7 @@ class TokenClassificationLoss(CrossEntropyLoss):
 
 
 def token_classification_graph(
-    task_type: TokenClassification, model: AlbertTokenClassifier, packed: bool
+    task_type: Any, model: AlbertTokenClassifier, packed: bool
 ) -> ServingGraph:
     """Returns the exported graph of a task of labels of words.
 
@@ -84,7 +79,7 @@ def token_classification_graph(
     Sequences are those of `word_features`: a long sentence has several.
 
     Args:
-      task_type: the task, with its tokenizer.
+      task_type: the `TokenClassification`, with its tokenizer.
       model: the fine-tuned model.
       packed: see `AlbertEncoder`.
 
