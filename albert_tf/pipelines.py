@@ -17,6 +17,7 @@ from albert_tf.finetuning.features import Features, FeaturesBuilder
 from albert_tf.finetuning.predictor import CHUNK, BatchPredictor
 from albert_tf.models.base import AlbertModel
 from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.pretrained import tokenizer_of
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.training.distribution import strategy_of_this_machine
@@ -44,7 +45,7 @@ class FillMask:
 
     def __init__(self, model: str | os.PathLike[str], *, batch_size: int = 32):
         self._model = _load(AlbertPretrainer, model, sop_head=False)
-        self._tokenizer = _tokenizer_of(self._model, model).with_settings(
+        self._tokenizer = tokenizer_of(self._model, model).with_settings(
             match_special_tokens=True
         )
         self._batch_size = batch_size
@@ -165,7 +166,7 @@ class SentenceOrder:
 
     def __init__(self, model: str | os.PathLike[str], *, batch_size: int = 32):
         self._model = _load(AlbertPretrainer, model)
-        self._tokenizer = _tokenizer_of(self._model, model)
+        self._tokenizer = tokenizer_of(self._model, model)
         self._max_length = self._model.config.num_trained_positions
         self._predict = BatchPredictor(
             strategy_of_this_machine(),
@@ -239,7 +240,7 @@ class SentenceEmbedder:
             raise InputError(
                 f"{os.fspath(model)} has no pooler; use pooling='mean'"
             )
-        self._tokenizer = _tokenizer_of(self._model, model)
+        self._tokenizer = tokenizer_of(self._model, model)
         self._max_length = self._model.config.num_trained_positions
         self._predict = BatchPredictor(
             strategy_of_this_machine(),
@@ -327,15 +328,6 @@ def _load(model_class: type[AlbertModel], path: Any, **arguments: Any) -> Any:
     """
     with strategy_of_this_machine().scope():
         return model_class.from_pretrained(path, packed=True, **arguments)
-
-
-def _tokenizer_of(model: AlbertModel, path: Any) -> Tokenizer:
-    if model.tokenizer is None:
-        raise InputError(
-            f"{os.fspath(path)} has no tokenizer; put its spiece.model or "
-            "vocab.txt beside the weights"
-        )
-    return model.tokenizer
 
 
 def _features(

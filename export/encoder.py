@@ -20,8 +20,7 @@ from albert_tf.export.saved_model import (
     Endpoint,
     Tensors,
     attach_tokenizer,
-    dict_function,
-    training_function,
+    model_endpoint,
 )
 from albert_tf.folders import new_folder
 from albert_tf.interop.checkpoint import Checkpoint
@@ -216,20 +215,27 @@ def export_encoder(
 
 
 def _root(graph: EncoderGraph) -> Endpoint:
-    root = Endpoint(
-        dict_function(graph.encode, ENCODER_INPUTS), graph.encoder_variables
-    )
-    root.call_training = training_function(graph.encode, ENCODER_INPUTS)
+    def endpoint(body, names, head=""):
+        return model_endpoint(
+            lambda inputs, training: body(
+                {name: tf.cast(x, tf.int32) for name, x in inputs.items()},
+                training,
+            ),
+            [
+                {x: tf.TensorSpec([None, None], dtype, x) for x in names}
+                # NumPy, JSON and tf.data make int64; the contract has int32.
+                for dtype in (tf.int32, tf.int64)
+            ],
+            graph.encoder_variables + graph.head_variables.get(head, []),
+            call_training=not head,
+        )
+
+    root = endpoint(graph.encode, ENCODER_INPUTS)
     if "mlm" in graph.head_variables:
-        root.mlm = Endpoint(
-            dict_function(graph.mlm, (*ENCODER_INPUTS, MASKED_LM_POSITIONS)),
-            graph.encoder_variables + graph.head_variables["mlm"],
-        )
+        names = (*ENCODER_INPUTS, MASKED_LM_POSITIONS)
+        root.mlm = endpoint(graph.mlm, names, "mlm")
     if "sop" in graph.head_variables:
-        root.sop = Endpoint(
-            dict_function(graph.sop, ENCODER_INPUTS),
-            graph.encoder_variables + graph.head_variables["sop"],
-        )
+        root.sop = endpoint(graph.sop, ENCODER_INPUTS, "sop")
     return root
 
 
@@ -241,15 +247,9 @@ def _signature(graph: EncoderGraph):
             for name in ENCODER_INPUTS
         ],
     )
-    def serve(input_word_ids, input_mask, input_type_ids):
-        outputs = graph.encode(
-            {
-                "input_word_ids": input_word_ids,
-                "input_mask": input_mask,
-                "input_type_ids": input_type_ids,
-            },
-            False,
-        )
+    def serve(*ids):
+        inputs = dict(zip(ENCODER_INPUTS, ids, strict=True))
+        outputs = graph.encode(inputs, False)
         return {
             name: outputs[name] for name in ("sequence_output", "pooled_output")
         }

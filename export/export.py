@@ -15,15 +15,7 @@ from albert_tf.config import warn_of_untrained_positions
 from albert_tf.errors import InputError
 from albert_tf.export.config import IDS_KINDS, ExportConfig
 from albert_tf.export.encoder import encoder_cases, export_encoder
-from albert_tf.export.litert import (
-    export_litert,
-    litert_cases,
-    task_calibration,
-    task_program,
-    text_calibration,
-)
 from albert_tf.export.litert_conversion import (
-    IdsProgram,
     check_quantization,
     encoder_program,
 )
@@ -33,7 +25,13 @@ from albert_tf.export.preprocessor import (
     preprocessor_cases,
 )
 from albert_tf.export.reference import Case
-from albert_tf.export.runtimes import export_for_runtime
+from albert_tf.export.runtimes import (
+    export_for_runtime,
+    litert_cases,
+    task_calibration,
+    task_program,
+    text_calibration,
+)
 from albert_tf.export.task import export_task, task_cases
 from albert_tf.export.text_encoder import (
     export_text_encoder,
@@ -46,6 +44,7 @@ from albert_tf.interop.checkpoint import Checkpoint
 from albert_tf.interop.formats.run_folder import fine_tuned_model
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.pretrained import tokenizer_of
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.text.base_tokenizer import Tokenizer
 
@@ -113,32 +112,22 @@ def _export_task(
     arguments = {
         # Where its module is concerns this machine only.
         "task": dataclasses.replace(task, task_module=None).to_dict(),
-        "overwrite": config.overwrite,
         "origin": origin.with_licence(config.licence),
     }
     if kind == "task":
         packed = config.packed is not False
         graph = task_type.serving_graph(loaded.model, packed=packed)
-        export_task(graph, output, **arguments)
+        export_task(graph, output, overwrite=config.overwrite, **arguments)
     else:
-        _export_program(
+        export_for_runtime(
             task_program(loaded, resizable=config.resizable),
             output,
             kind=kind,
             tokenizer=task_type.tokenizer,
-            quantization=config.quantization,
+            config=config,
             calibration=task_calibration(config, task_type),
             **arguments,
         )
-
-
-def _export_program(
-    program: IdsProgram, output: Path, *, kind: str, calibration, **arguments
-) -> None:
-    if kind == "litert":
-        export_litert(program, output, calibration=calibration, **arguments)
-    else:
-        export_for_runtime(program, output, kind=kind, **arguments)
 
 
 def _export_encoder(
@@ -157,15 +146,12 @@ def _export_encoder(
     """
     # A task head is dropped, so its type does not matter.
     checkpoint = open_checkpoint(model or source, head="classifier_head")
-    tokenizer = checkpoint_tokenizer(checkpoint, source)
+    tokenizer = tokenizer_of(checkpoint, source)
     if model is not None:
         origin = origin_of_task(open_model_folder(model))
     else:
         origin = origin_of_checkpoint(checkpoint, source)
-    arguments = {
-        "overwrite": config.overwrite,
-        "origin": origin.with_licence(config.licence),
-    }
+    origin = origin.with_licence(config.licence)
     if kind in IDS_KINDS:
         encoder = AlbertEncoder.from_checkpoint(checkpoint)
         longest = encoder.config.max_position_embeddings
@@ -174,16 +160,16 @@ def _export_encoder(
         else:
             seq_length = config.seq_length or longest
         warn_of_untrained_positions(encoder.config, seq_length, "seq_length")
-        _export_program(
+        export_for_runtime(
             encoder_program(
                 encoder, seq_length=seq_length, resizable=config.resizable
             ),
             output,
             kind=kind,
             tokenizer=tokenizer,
-            quantization=config.quantization,
+            config=config,
             calibration=text_calibration(config, tokenizer, seq_length),
-            **arguments,
+            origin=origin,
         )
         return
     if kind != "preprocessor" and "pooler" not in checkpoint.components:
@@ -201,6 +187,7 @@ def _export_encoder(
             # Callers of an exported encoder decide how long its inputs are.
             "" if kind == "encoder" else "seq_length",
         )
+    arguments = {"overwrite": config.overwrite, "origin": origin}
     with _vocabulary_file(tokenizer) as file:
         if kind == "encoder":
             export_encoder(
@@ -245,7 +232,7 @@ def source_cases(
         task than the export.
     """
     checkpoint = open_checkpoint(model, head="classifier_head")
-    tokenizer = checkpoint_tokenizer(checkpoint, model)
+    tokenizer = tokenizer_of(checkpoint, model)
     config = checkpoint.config.to_dict()
     _check_same(model, config, manifest.get("config", {}))
     if manifest.get("tokenizer"):
@@ -305,25 +292,6 @@ def pretrained_model(
     return AlbertPretrainer.from_checkpoint(
         checkpoint, sop_head="sop_head" in checkpoint.components
     )
-
-
-def checkpoint_tokenizer(checkpoint: Checkpoint, source: Path) -> Tokenizer:
-    """Returns the tokenizer of a checkpoint.
-
-    Args:
-      checkpoint: the checkpoint.
-      source: its path or name, for errors.
-
-    Raises:
-      InputError: it has no tokenizer, or one that cannot be used.
-    """
-    if checkpoint.tokenizer is None:
-        problem = checkpoint.vocabulary.problem
-        raise InputError(
-            f"{os.fspath(source)} has no tokenizer, which an export requires"
-            f"{problem and ': '}{problem}"
-        )
-    return checkpoint.tokenizer
 
 
 @contextlib.contextmanager

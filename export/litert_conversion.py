@@ -1,4 +1,4 @@
-"""Conversion of models to LiteRT, quantization, and its errors."""
+"""Conversion of models to LiteRT, and quantization."""
 
 from __future__ import annotations
 
@@ -243,21 +243,16 @@ def convert(
     if quantization == "float16":
         converter.target_spec.supported_types = [tf.float16]
     if quantization == "int8":
-        return _int8(converter, _generator(calibration or ()))
+        return _int8(converter, calibration or ())
     return converter.convert()
 
 
-def _generator(calibration: Sequence[Example]) -> Callable[[], Iterator]:
-    def generate():
-        for example in calibration:
-            yield dict(example)
-
-    return generate
-
-
 def _int8(
-    converter: tf.lite.TFLiteConverter, dataset: Callable[[], Iterator]
+    converter: tf.lite.TFLiteConverter, calibration: Sequence[Example]
 ) -> bytes:
+    def dataset():
+        return map(dict, calibration)
+
     converter.representative_dataset = dataset
     # The converter's one way to leave operations out of full quantization.
     options = tf.lite.experimental.QuantizationDebugOptions(
@@ -268,89 +263,3 @@ def _int8(
             converter=converter, debug_dataset=dataset, debug_options=options
         )
     return debugger.get_nondebug_quantized_model()
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class LayerError:
-    """The difference of hidden states after a block, over all real tokens.
-
-    Attributes:
-      block: from 1; layers times blocks of a layer is the last.
-      largest: the largest absolute difference of two values.
-      relative: the norm of all differences, over that of the float32 states.
-      cosine: the smallest cosine between the two states of a token.
-    """
-
-    block: int
-    largest: float
-    relative: float
-    cosine: float
-
-
-def layer_errors(
-    model: AlbertEncoder,
-    quantization: str,
-    examples: Sequence[Example],
-    *,
-    calibration: Sequence[Example] | None = None,
-) -> list[LayerError]:
-    """Compares a quantization with float32, block by block.
-
-    Shared layers make one rounding of the weights count at every depth: the
-    differences may add up.
-
-    Args:
-      model: the encoder.
-      quantization: see `convert`.
-      examples: rows of one length to run both on.
-      calibration: see `convert`.
-
-    Returns:
-      The error after each block.
-    """
-    program = IdsProgram(
-        model=model,
-        forward=_all_states,
-        seq_length=examples[0]["input_word_ids"].shape[1],
-    )
-    graph = ConstantGraph(program)
-    exact = _states(convert(graph), examples)
-    rough = _states(convert(graph, quantization, calibration), examples)
-    return [
-        LayerError(
-            block=block,
-            largest=float(np.abs(ours - theirs).max()),
-            relative=float(
-                np.linalg.norm(ours - theirs) / np.linalg.norm(theirs)
-            ),
-            cosine=float(_cosines(ours, theirs).min()),
-        )
-        for block, (ours, theirs) in enumerate(
-            zip(rough, exact, strict=True), start=1
-        )
-    ]
-
-
-def _all_states(encoder, inputs):
-    states = encoder(inputs)["encoder_outputs"]
-    return {f"block_{i:04}": x for i, x in enumerate(states)}
-
-
-def _states(model: bytes, examples: Sequence[Example]) -> list[np.ndarray]:
-    """Returns for each block the states of real tokens `[tokens, hidden]`."""
-    run = signature_runner(model)
-    outputs = [run(**example) for example in examples]
-    return [
-        np.concatenate(
-            [
-                output[name][example["input_mask"] == 1]
-                for output, example in zip(outputs, examples, strict=True)
-            ]
-        )
-        for name in sorted(outputs[0])
-    ]
-
-
-def _cosines(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
-    lengths = np.linalg.norm(ours, axis=1) * np.linalg.norm(theirs, axis=1)
-    return np.sum(ours * theirs, axis=1) / lengths

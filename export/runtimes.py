@@ -1,16 +1,26 @@
-"""Exports for ONNX Runtime and OpenVINO."""
+"""Exports of programs of ids, for LiteRT, ONNX Runtime and OpenVINO."""
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import pathlib
 import tempfile
-from collections.abc import Mapping
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from albert_tf.export.litert import LABELS_FILE
-from albert_tf.export.litert_conversion import IdsProgram
+import numpy as np
+
+from albert_tf.export.config import ExportConfig
+from albert_tf.export.litert_conversion import (
+    ConstantGraph,
+    Example,
+    IdsProgram,
+    check_quantization,
+    convert,
+)
 from albert_tf.export.manifest import (
     MANIFEST,
     UNKNOWN,
@@ -20,15 +30,31 @@ from albert_tf.export.manifest import (
 )
 from albert_tf.export.model_card import describe_export
 from albert_tf.export.onnx_graph import onnx_model, require
+from albert_tf.export.reference import Case, as_arrays, random_ids
+from albert_tf.files import PathPatterns
+from albert_tf.finetuning.data import examples_from_lines, read_examples
+from albert_tf.finetuning.examples import BadExamples
+from albert_tf.finetuning.model_folder import FinetunedModel
+from albert_tf.finetuning.task_type import TaskType
 from albert_tf.folders import new_folder
+from albert_tf.interop.checkpoint import Checkpoint
 from albert_tf.models.pretrained import merged_weights
+from albert_tf.pretraining.documents import read_documents
+from albert_tf.pretraining.text_files import find_text_files
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.tokenizer_files import tokenizer_files
 
 # Kind -> the file that its runtime reads.
-MODEL_FILES = {"onnx": "model.onnx", "openvino": "model.xml"}
+MODEL_FILES = {
+    "litert": "model.tflite",
+    "onnx": "model.onnx",
+    "openvino": "model.xml",
+}
 # A protocol buffer has less than 2 GiB; weights of more go into a second file.
 _LARGEST_FILE = 2**31 - 2**20
+# The oldest date of the ZIP format for all files, so that equal exports have
+# equal bytes.
+_DATE = (1980, 1, 1, 0, 0, 0)
 
 
 def export_for_runtime(
@@ -37,60 +63,87 @@ def export_for_runtime(
     *,
     kind: str,
     tokenizer: Tokenizer,
-    quantization: str = "none",
+    config: ExportConfig | None = None,
+    calibration: Sequence[Example] | None = None,
     task: Mapping[str, Any] | None = None,
-    overwrite: bool = False,
     origin: Origin = UNKNOWN,
 ) -> None:
     """Writes a model with its tokenizer, `export.json` and a model card.
 
-    It takes the program's inputs by name, int32 `[batch, seq]` of any size,
-    and returns its outputs by name. Beside it are the tokenizer's files and, if
-    there are labels, `labels.txt` with one a line, in the order of the outputs.
+    It takes the program's inputs by name, int32 `[batch, seq]`, and returns its
+    outputs by name. With it are the tokenizer's files and, if there are labels,
+    `labels.txt` with one a line, in the order of the outputs. They lie beside
+    an ONNX or OpenVINO model, whose inputs may be of any size. A LiteRT model,
+    with the signature `serving_default`, holds them as a ZIP archive at its
+    end, as TensorFlow Lite's metadata does.
 
     Args:
       program: the program to write.
       path: the folder to make. It appears only when it is complete.
-      kind: "onnx" for `model.onnx`, "openvino" for `model.xml` and `model.bin`.
+      kind: "litert" for `model.tflite`, "onnx" for `model.onnx`, "openvino" for
+        `model.xml` and `model.bin`.
       tokenizer: of the model.
-      quantization: "none"; "float16": weights in float16, computed with as
-        float32; "dynamic": matrices in int8 with a scale for each output, and
-        what is multiplied with them when it is there.
+      config: the quantization, and whether to replace an export at `path`; None
+        for the defaults.
+      calibration: rows for a LiteRT model in "int8".
       task: the task for `export.json`, as JSON values; its `labels`, if it
-        has any, are stored beside the model.
-      overwrite: replace an export at `path`.
+        has any, are stored with the model.
       origin: of the weights, for the model card.
 
     Raises:
-      InputError: `path` is taken or cannot be made, or see `onnx_model`.
+      InputError: `path` is taken or cannot be made; see `check_quantization`
+        and `onnx_model`.
     """
-    files = tokenizer_files(tokenizer, max_length=program.seq_length)
+    config = config or ExportConfig()
+    check_quantization(config.quantization, calibration)
+    longest = program.model.config.max_position_embeddings
+    files = tokenizer_files(
+        tokenizer,
+        max_length=longest if program.resizable else program.seq_length,
+    )
     labels = (task or {}).get("labels")
     if labels:
-        files[LABELS_FILE] = "".join(f"{x}\n" for x in labels).encode()
-    write = _write_onnx if kind == "onnx" else _write_openvino
-    with new_folder(path, overwrite, MANIFEST) as folder:
-        outputs = write(program, folder, quantization)
-        for name, content in files.items():
-            (folder / name).write_bytes(content)
+        files["labels.txt"] = "".join(f"{x}\n" for x in labels).encode()
+    with new_folder(path, config.overwrite, MANIFEST) as folder:
+        file = folder / MODEL_FILES[kind]
+        described: dict[str, Any]
+        if kind == "litert":
+            outputs = _write_litert(
+                program, file, config.quantization, calibration
+            )
+            # Not compressed, so that they can be mapped into memory.
+            with zipfile.ZipFile(file, "a", zipfile.ZIP_STORED) as archive:
+                for name, content in files.items():
+                    archive.writestr(zipfile.ZipInfo(name, _DATE), content)
+            described = {
+                **_describe_file(file),
+                "calibration_examples": len(calibration or ()),
+                "resizable": program.resizable,
+                "associated_files": list(files),
+            }
+        else:
+            write = _write_onnx if kind == "onnx" else _write_openvino
+            outputs = write(program, file, config.quantization)
+            for name, content in files.items():
+                (folder / name).write_bytes(content)
+            described = {
+                "files": {
+                    each.name: _describe_file(each)
+                    for each in sorted(folder.iterdir())
+                }
+            }
         describe_export(
             folder,
             {
                 "kind": kind,
-                "file": MODEL_FILES[kind],
-                "files": {
-                    file.name: {
-                        "bytes": file.stat().st_size,
-                        "sha256": _sha256(file),
-                    }
-                    for file in sorted(folder.iterdir())
-                },
-                "quantization": quantization,
+                "file": file.name,
+                **described,
+                "quantization": config.quantization,
                 "seq_length": program.seq_length,
                 "signatures": {
                     "serving_default": {
                         "inputs": list(program.inputs),
-                        "outputs": outputs,
+                        "outputs": sorted(outputs),
                     }
                 },
                 **({"task": dict(task)} if task is not None else {}),
@@ -102,22 +155,35 @@ def export_for_runtime(
         )
 
 
-def _sha256(path: pathlib.Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+def _describe_file(path: pathlib.Path) -> dict[str, Any]:
+    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+    return {"bytes": path.stat().st_size, "sha256": sha256}
+
+
+def _write_litert(
+    program: IdsProgram,
+    path: pathlib.Path,
+    quantization: str,
+    calibration: Sequence[Example] | None,
+) -> list[str]:
+    """Writes `model.tflite`; returns the names of its outputs."""
+    graph = ConstantGraph(program)
+    path.write_bytes(convert(graph, quantization, calibration))
+    return list(graph.serve.get_concrete_function().structured_outputs)
 
 
 def _write_onnx(
-    program: IdsProgram, folder: pathlib.Path, quantization: str
+    program: IdsProgram, path: pathlib.Path, quantization: str
 ) -> list[str]:
     """Writes `model.onnx`; returns the names of its outputs."""
     (onnx,) = require("onnx", "onnx")
     model = onnx_model(
         program, "float16" if quantization == "float16" else "float32"
     )
-    path = folder / MODEL_FILES["onnx"]
+    outputs = [output.name for output in model.graph.output]
     if quantization != "dynamic":
         _save(onnx, model, path)
-        return sorted(output.name for output in model.graph.output)
+        return outputs
     (quantizer,) = require("onnx", "onnxruntime.quantization")
     # Its preprocessing would store shared weights once a layer, and without
     # this mark it recommends that.
@@ -129,11 +195,11 @@ def _write_onnx(
         weight_type=quantizer.QuantType.QInt8,
         use_external_data_format=_is_large(model),
     )
-    return sorted(output.name for output in model.graph.output)
+    return outputs
 
 
 def _write_openvino(
-    program: IdsProgram, folder: pathlib.Path, quantization: str
+    program: IdsProgram, path: pathlib.Path, quantization: str
 ) -> list[str]:
     """Writes `model.xml` and `model.bin`; returns the names of the outputs."""
     onnx, openvino = require("openvino", "onnx", "openvino")
@@ -143,15 +209,15 @@ def _write_openvino(
         kind="openvino",
     )
     with tempfile.TemporaryDirectory() as scratch:
-        path = pathlib.Path(scratch, MODEL_FILES["onnx"])
-        _save(onnx, model, path)
+        translated = pathlib.Path(scratch, MODEL_FILES["onnx"])
+        _save(onnx, model, translated)
         openvino.save_model(
             # Not convert_model, which also reports its use over the network.
-            openvino.Core().read_model(path),
-            folder / MODEL_FILES["openvino"],
+            openvino.Core().read_model(translated),
+            path,
             compress_to_fp16=quantization == "float16",
         )
-    return sorted(output.name for output in model.graph.output)
+    return [output.name for output in model.graph.output]
 
 
 def _save(onnx, model, path: pathlib.Path) -> None:
@@ -166,3 +232,116 @@ def _save(onnx, model, path: pathlib.Path) -> None:
 def _is_large(model) -> bool:
     size = sum(len(tensor.raw_data) for tensor in model.graph.initializer)
     return size > _LARGEST_FILE
+
+
+def task_program(
+    loaded: FinetunedModel, *, resizable: bool = False
+) -> IdsProgram:
+    """Returns the program of a fine-tuned model.
+
+    Its outputs are `probabilities` `[1, labels]` for a text classifier, `value`
+    `[1]` for a regression, and for the others the scores that predictions are
+    decoded from; see `TaskType.forward`.
+
+    Args:
+      loaded: the model; a row has the task's `max_seq_length`.
+      resizable: see `IdsProgram`.
+    """
+    task_type = loaded.task_type
+    return IdsProgram(
+        model=loaded.model,
+        forward=lambda model, inputs: dict(
+            task_type.litert_outputs(model, inputs)
+        ),
+        inputs=task_type.model_inputs,
+        seq_length=task_type.max_seq_length,
+        resizable=resizable,
+    )
+
+
+def text_calibration(
+    config: ExportConfig, tokenizer: Tokenizer, seq_length: int
+) -> list[Example] | None:
+    """Returns the first lines of the calibration files as rows.
+
+    Args:
+      config: names the files; None is returned without any.
+      tokenizer: the model's tokenizer.
+      seq_length: tokens of a row.
+
+    Raises:
+      InputError: a file cannot be read.
+    """
+    if config.calibration_input is None:
+        return None
+    lines = _text_lines(config.calibration_input)
+    return [
+        tokenizer(line, max_length=seq_length, padding="max_length")
+        for line in itertools.islice(lines, config.calibration_examples)
+    ]
+
+
+def task_calibration(
+    config: ExportConfig, task_type: TaskType
+) -> list[Example] | None:
+    """Returns the features of the first calibration examples as rows.
+
+    Args:
+      config: names the files; None is returned without any.
+      task_type: the task.
+
+    Raises:
+      InputError: a file cannot be read, or is not in the task's format.
+    """
+    if config.calibration_input is None:
+        return None
+    examples = _calibration_examples(task_type, config.calibration_input)
+    features = task_type.prediction_features(
+        list(itertools.islice(examples, config.calibration_examples))
+    )
+    return [
+        features.pad([number], length=task_type.max_seq_length)
+        for number in range(
+            min(features.num_examples, config.calibration_examples)
+        )
+    ]
+
+
+def _calibration_examples(
+    task_type: TaskType, patterns: PathPatterns
+) -> Iterator[Any]:
+    """Yields examples without labels from text files or a task's own."""
+    if task_type.reads_lines:
+        yield from examples_from_lines(
+            task_type, _text_lines(patterns), "calibration_input"
+        )
+        return
+    for path in find_text_files(patterns):
+        yield from read_examples(
+            task_type, path, bad=BadExamples("stop"), labelled=False
+        )
+
+
+def _text_lines(patterns: PathPatterns) -> Iterator[str]:
+    """Yields the lines of text files that are not blank."""
+    for path in find_text_files(patterns):
+        for document in read_documents(path):
+            yield from document
+
+
+def litert_cases(program: IdsProgram, checkpoint: Checkpoint) -> Iterator[Case]:
+    """Yields what a LiteRT model of a program has to return.
+
+    Args:
+      program: the program.
+      checkpoint: what its model was loaded from.
+    """
+    ids = random_ids(checkpoint, program.seq_length)
+    # Nothing is masked: scores of masked positions are arbitrary.
+    zeros = np.zeros_like(ids["input_mask"])
+    inputs = dict.fromkeys(program.inputs, zeros) | ids
+    outputs = program.forward(program.model, inputs)
+    # Positions depend on rounding where scores are alike.
+    floats = [name for name, x in outputs.items() if x.dtype.is_floating]
+    outputs = as_arrays(outputs, *floats)
+    yield Case("random ids", "serving_default", inputs, outputs)

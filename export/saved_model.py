@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import tensorflow as tf
 
@@ -39,59 +40,43 @@ class Endpoint(tf.train.Checkpoint):
         self.regularization_losses = []
 
 
-def dict_function(
-    body: Callable[[Tensors, bool], Tensors], names: Sequence[str]
-) -> Callable:
-    """Makes the `__call__` of an endpoint that maps a dict to a dict.
+def model_endpoint(
+    body: Callable[[Any, bool], Tensors],
+    specs: Sequence[Any],
+    variables: Sequence[tf.Variable],
+    *,
+    call_training: bool = True,
+) -> Endpoint:
+    """Makes the endpoint of a model: `(inputs, training=False)`.
 
     Args:
-      body: a `tf.function` of a dict of int32 `[batch, size]` and a Python bool
-        `training`. It is called, not inlined, so all functions made from one
-        body share its graphs, and add little to the file.
-      names: the keys of the dict.
-
-    Returns:
-      A `tf.function` of `(inputs, training=False)`, traced for both values and
-      for inputs that are all int32 or all int64.
+      body: a function of inputs and a Python bool `training` that calls one
+        `tf.function`, so that all functions made here share its graphs, and add
+        little to the file.
+      specs: the inputs it is traced for, with both values of `training`.
+      variables: all variables that a call may read.
+      call_training: whether it has a function of that name, with
+        `training=True`: `keras.layers.TFSMLayer` passes no `training`, but has
+        a second endpoint.
     """
 
     @tf.function(autograph=False)
     def call(inputs, training=False):
-        return body(_as_int32(inputs), training)
-
-    for inputs in _input_specs(names):
-        for training in (False, True):
-            call.get_concrete_function(inputs, training=training)
-    return call
-
-
-def training_function(
-    body: Callable[[Tensors, bool], Tensors], names: Sequence[str]
-) -> Callable:
-    """Like `dict_function`, always with `training=True`.
-
-    `keras.layers.TFSMLayer` passes no `training`, but has a second endpoint.
-    """
+        return body(inputs, training)
 
     @tf.function(autograph=False)
-    def call(inputs):
-        return body(_as_int32(inputs), True)
+    def with_dropout(inputs):
+        return body(inputs, True)
 
-    for inputs in _input_specs(names):
-        call.get_concrete_function(inputs)
-    return call
-
-
-def _as_int32(inputs: Tensors) -> Tensors:
-    return {name: tf.cast(x, tf.int32) for name, x in inputs.items()}
-
-
-def _input_specs(names: Sequence[str]) -> list[dict[str, tf.TensorSpec]]:
-    return [
-        {name: tf.TensorSpec([None, None], dtype, name) for name in names}
-        # NumPy, JSON and tf.data make int64; the contract asks for int32.
-        for dtype in (tf.int32, tf.int64)
-    ]
+    for inputs in specs:
+        for training in (False, True):
+            call.get_concrete_function(inputs, training=training)
+        if call_training:
+            with_dropout.get_concrete_function(inputs)
+    endpoint = Endpoint(call, variables)
+    if call_training:
+        endpoint.call_training = with_dropout
+    return endpoint
 
 
 def tokenize_endpoint(preprocessor: GraphPreprocessor) -> Endpoint:

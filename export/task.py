@@ -18,7 +18,11 @@ from albert_tf.export.manifest import (
 )
 from albert_tf.export.model_card import describe_export
 from albert_tf.export.reference import TEXTS, Case, strings
-from albert_tf.export.saved_model import Endpoint, attach_tokenizer
+from albert_tf.export.saved_model import (
+    Endpoint,
+    attach_tokenizer,
+    model_endpoint,
+)
 from albert_tf.finetuning.predictor import Predictor
 from albert_tf.finetuning.serving import Inputs, ServingGraph
 from albert_tf.folders import new_folder
@@ -51,7 +55,7 @@ def export_task(
     `export.json` in the folder has versions, config, weights and the task.
 
     Args:
-      graph: of the task, made by a module of `export/task_graphs`.
+      graph: of the task; see `TaskType.serving_graph`.
       path: the folder to make. It appears only when it is complete.
       task: the task for `export.json`, as JSON values.
       overwrite: replace a SavedModel at `path`.
@@ -109,24 +113,15 @@ def _root(graph: ServingGraph, body: Callable) -> Endpoint:
             return dict(zip(names, inputs, strict=True))
         return {names[0]: inputs}
 
-    @tf.function(autograph=False)
-    def call(inputs, training=False):
-        return body(by_name(inputs), training)
-
-    @tf.function(autograph=False)
-    def call_training(inputs):
-        return body(by_name(inputs), True)
-
     specs = list(graph.inputs.values())
-    for inputs in (
-        specs if len(specs) > 1 else specs[0],
-        *(dict(inputs) for inputs in _forms(graph).values()),
-    ):
-        for training in (False, True):
-            call.get_concrete_function(inputs, training=training)
-        call_training.get_concrete_function(inputs)
-    root = Endpoint(call, graph.model.variables)
-    root.call_training = call_training
+    root = model_endpoint(
+        lambda inputs, training: body(by_name(inputs), training),
+        [
+            specs if len(specs) > 1 else specs[0],
+            *(dict(inputs) for inputs in _forms(graph).values()),
+        ],
+        graph.model.variables,
+    )
     if graph.labels is not None:
         # Not a variable, as accelerators have no strings.
         root.labels = tf.function(

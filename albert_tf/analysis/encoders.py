@@ -12,6 +12,7 @@ import numpy as np
 from albert_tf.errors import InputError
 from albert_tf.models.base import AlbertModel
 from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.pretrained import tokenizer_of
 from albert_tf.text.base_tokenizer import Tokenizer
 
 # A checkpoint, as `AlbertEncoder.from_pretrained` takes it, or a model.
@@ -106,10 +107,6 @@ def _names(models: Sequence[Model]) -> list[str]:
 def _open(name: str, model: Any, tokenizer: Tokenizer | None) -> NamedEncoder:
     if not isinstance(model, AlbertModel):
         model = AlbertEncoder.from_pretrained(model)
-    tokenizer = model.tokenizer or tokenizer
-    if tokenizer is None:
-        raise InputError(
-            f"{name} has no tokenizer; put its spiece.model or vocab.txt "
-            "beside the weights, or give tokenizer=..."
-        )
+    if model.tokenizer is not None or tokenizer is None:
+        tokenizer = tokenizer_of(model, name)
     return NamedEncoder(name, getattr(model, "encoder", model), tokenizer)

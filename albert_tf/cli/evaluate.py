@@ -114,7 +114,7 @@ def _score_models(models: Sequence[str], given: EvaluateFlags) -> None:
         print(json.dumps(scores))
     else:
         _print_scores(scores)
-    if gain is not None:
+    if gain:
         print(gain, file=sys.stderr)
         if "null_threshold" in scores:
             # No digit of it may be lost: a question has this very score.

@@ -267,7 +267,7 @@ def _predict(
     scores, gain = score_predictions(predictor.task_type, kept)
     for name, score in scores.items():
         print(f"{name:22} {score:>10.4f}", file=sys.stderr)
-    if gain is not None:
+    if gain:
         print(gain, file=sys.stderr)
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -14,39 +13,6 @@ from albert_tf.finetuning.predictor import Predictions, Predictor
 from albert_tf.finetuning.task_type import TaskType
 from albert_tf.interop.formats.run_folder import fine_tuned_model
 from albert_tf.pretraining.evaluate import evaluate_pretraining
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class EnsembleGain:
-    """A metric of an ensemble, beside those of its members; more is better.
-
-    Attributes:
-      metric: its name.
-      members: model -> its score.
-      ensemble: the score of the ensemble.
-    """
-
-    metric: str
-    members: Mapping[str, float]
-    ensemble: float
-
-    @property
-    def over_best(self) -> float:
-        """What the ensemble has more than its best member."""
-        return self.ensemble - max(self.members.values())
-
-    @property
-    def over_mean(self) -> float:
-        """What it has more than its members' mean."""
-        return self.ensemble - float(np.mean(list(self.members.values())))
-
-    def __str__(self) -> str:
-        scores = ", ".join(f"{x:.4f}" for x in self.members.values())
-        return (
-            f"{self.metric} {self.ensemble:.4f}: {self.over_best:+.4f} against "
-            f"the best and {self.over_mean:+.4f} against the mean of its "
-            f"{len(self.members)} members ({scores})"
-        )
 
 
 def evaluate(
@@ -83,7 +49,7 @@ def evaluate(
 
 def score_predictions(
     task_type: TaskType, chunks: Sequence[Predictions]
-) -> tuple[dict[str, float], EnsembleGain | None]:
+) -> tuple[dict[str, float], str]:
     """Scores predictions of examples with labels.
 
     Args:
@@ -92,7 +58,7 @@ def score_predictions(
 
     Returns:
       The scores of the model, or of the ensemble, the key metric first; and of
-      an ensemble, what it gains in the key metric.
+      an ensemble, a line on what it gains in the key metric, else "".
 
     Raises:
       InputError: an example has no label, or there is no example.
@@ -106,18 +72,25 @@ def score_predictions(
     scores = task_type.scores(
         examples, [p for chunk in chunks for p in chunk.predictions]
     )
-    members = {
-        name: task_type.scores(
-            examples, [p for chunk in chunks for p in chunk.members[name]]
-        )
-        for name in chunks[0].members
-    }
-    if len(members) == 1:
-        return scores, None
+    names = chunks[0].members
+    if len(names) == 1:
+        return scores, ""
     key = task_type.task_config.key_metric
-    gain = EnsembleGain(
-        metric=key,
-        members={name: found[key] for name, found in members.items()},
-        ensemble=scores[key],
+    members = [
+        task_type.scores(
+            examples, [p for chunk in chunks for p in chunk.members[name]]
+        )[key]
+        for name in names
+    ]
+    return scores, _gain(key, scores[key], members)
+
+
+def _gain(metric: str, score: float, members: Sequence[float]) -> str:
+    """Compares the score of an ensemble with those of its members."""
+    over_best = score - max(members)
+    over_mean = score - float(np.mean(members))
+    return (
+        f"{metric} {score:.4f}: {over_best:+.4f} against the best and "
+        f"{over_mean:+.4f} against the mean of its {len(members)} members "
+        f"({', '.join(f'{x:.4f}' for x in members)})"
     )
-    return scores, gain

@@ -6,11 +6,8 @@ import hashlib
 import json
 import os
 import pathlib
-import struct
 import sys
-import types
 import zipfile
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -22,118 +19,12 @@ from albert_tf.finetuning.features import Features
 from albert_tf.folders import temporary_folder
 from albert_tf.text.base_tokenizer import Tokenizer
 
-_NOTHING: Mapping[str, Any] = types.MappingProxyType({})
-_HEADER = "header"
-_COLUMN, _TOKEN_COLUMN = "column/", "token_column/"
-
-
-def write_features(
-    features: Features,
-    path: str | os.PathLike[str],
-    *,
-    origin: Mapping[str, Any] = _NOTHING,
-    remarks: str = "",
-) -> None:
-    """Writes one file: an uncompressed `.npz`, without pickles.
-
-    Args:
-      features: any.
-      path: the file, whose name stays as it is.
-      origin: what the features were made from, as JSON values.
-      remarks: what is to be said whenever they are used.
-    """
-    header = {
-        "pad_id": features.pad_id,
-        "sequences_per_example": features.sequences_per_example,
-        "token_padding": dict(features.token_padding),
-        "origin": dict(origin),
-        "remarks": remarks,
-    }
-    arrays: dict[str, Any] = {
-        "ids": features.ids,
-        "types": features.types,
-        "starts": features.starts,
-    }
-    arrays |= {_COLUMN + k: v for k, v in features.columns.items()}
-    arrays |= {_TOKEN_COLUMN + k: v for k, v in features.token_columns.items()}
-    with open(path, "wb") as file:
-        arrays[_HEADER] = np.array(json.dumps(header))
-        np.savez(file, **arrays)
-
-
-def read_features(
-    path: str | os.PathLike[str],
-    *,
-    origin: Mapping[str, Any] | None = None,
-) -> tuple[Features, str]:
-    """Reads what `write_features` has written.
-
-    Args:
-      path: the file.
-      origin: what the features must have been made from; None: anything.
-
-    Returns:
-      The features and the remarks.
-
-    Raises:
-      InputError: the file cannot be read, is damaged, has another origin or
-        is something else.
-    """
-    try:
-        # NumPy checks no sum of an array that a damaged header makes shorter.
-        with zipfile.ZipFile(path) as file:
-            damaged = file.testzip()
-        if damaged:
-            raise zipfile.BadZipFile(f"wrong checksum of {damaged}")
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-        header = json.loads(str(arrays.pop(_HEADER)))
-        its_origin = header.pop("origin")
-        remarks = header.pop("remarks")
-        features = Features(
-            ids=arrays.pop("ids"),
-            types=arrays.pop("types"),
-            starts=arrays.pop("starts"),
-            columns=_named(arrays, _COLUMN),
-            token_columns=_named(arrays, _TOKEN_COLUMN),
-            **header,
-        )
-    # zipfile raises all of these for damaged files.
-    except (
-        OSError,
-        EOFError,
-        LookupError,
-        NotImplementedError,
-        OverflowError,
-        RuntimeError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        struct.error,
-        zipfile.BadZipFile,
-        zlib.error,
-    ) as error:
-        raise InputError(
-            f"{path}: damaged, or no file of features ({error}); remove it"
-        ) from None
-    if origin is not None and its_origin != origin:
-        raise InputError(f"{path}: features of something else; remove it")
-    return features, remarks
-
-
-def _named(
-    arrays: Mapping[str, np.ndarray], prefix: str
-) -> dict[str, np.ndarray]:
-    """Returns the arrays whose names have a prefix, by what follows it."""
-    return {
-        name.removeprefix(prefix): values
-        for name, values in arrays.items()
-        if name.startswith(prefix)
-    }
-
-
 # Version of the features: one more when the same examples give others.
 VERSION = 1
+
+_HEADER = "header"
+_ARRAYS = ("ids", "types", "starts")
+_COLUMNS = ("columns", "token_columns")
 
 
 def cache_key(
@@ -219,27 +110,83 @@ def cached(
     path = folder / f"{hashlib.sha256(canonical).hexdigest()}.npz"
     if path.exists():
         try:
-            return read_features(path, origin=key)
+            return read_features(path, key)
         except InputError as error:
             _say(f"{error} (replaced now)")
     features, remarks = make()
     try:
-        _write(features, remarks, key, path)
+        with temporary_folder(path) as new:
+            write_features(features, remarks, key, new / path.name)
+            os.replace(new / path.name, path)
     except (OSError, InputError) as error:
         reason = getattr(error, "strerror", None) or error
         _say(f"cache {folder}: features are not stored: {reason}")
     return features, remarks
 
 
-def _write(
-    features: Features, remarks: str, key: Mapping[str, Any], path: pathlib.Path
-) -> None:
-    with temporary_folder(path) as folder:
-        write_features(
-            features, folder / path.name, origin=key, remarks=remarks
-        )
-        os.replace(folder / path.name, path)
-
-
 def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
+
+
+def write_features(
+    features: Features,
+    remarks: str,
+    key: Mapping[str, Any],
+    path: str | os.PathLike[str],
+) -> None:
+    """Writes one file: an uncompressed `.npz`, without pickles.
+
+    Args:
+      features: any.
+      remarks: what is to be said whenever they are used.
+      key: what they were made from, as JSON values.
+      path: the file, whose name stays as it is.
+    """
+    header = {
+        "pad_id": features.pad_id,
+        "sequences_per_example": features.sequences_per_example,
+        "token_padding": dict(features.token_padding),
+        # Named here, for damage to a ZIP's directory may hide an entry.
+        **{kind: list(getattr(features, kind)) for kind in _COLUMNS},
+        "key": dict(key),
+        "remarks": remarks,
+    }
+    arrays: dict[str, Any] = {x: getattr(features, x) for x in _ARRAYS}
+    for kind in _COLUMNS:
+        for name, values in getattr(features, kind).items():
+            arrays[f"{kind}/{name}"] = values
+    arrays[_HEADER] = np.array(json.dumps(header))
+    with open(path, "wb") as file:
+        np.savez(file, **arrays)
+
+
+def read_features(
+    path: str | os.PathLike[str], key: Mapping[str, Any]
+) -> tuple[Features, str]:
+    """Reads what `write_features` has written: the features and the remarks.
+
+    Raises:
+      InputError: the file cannot be read, is damaged, has another key or is
+        something else.
+    """
+    try:
+        # NumPy checks no sum of an array that a damaged header makes shorter.
+        with zipfile.ZipFile(path) as file:
+            damaged = file.testzip()
+        if damaged:
+            raise zipfile.BadZipFile(f"wrong checksum of {damaged}")
+        with np.load(path, allow_pickle=False) as file:
+            header = json.loads(str(file[_HEADER]))
+            its_key, remarks = header.pop("key"), header.pop("remarks")
+            arrays: dict[str, Any] = {name: file[name] for name in _ARRAYS}
+            for kind in _COLUMNS:
+                names = header.pop(kind)
+                arrays[kind] = {x: file[f"{kind}/{x}"] for x in names}
+        features = Features(**arrays, **header)
+    except Exception as error:  # NumPy and zipfile raise a dozen kinds.
+        raise InputError(
+            f"{path}: damaged, or no file of features ({error}); remove it"
+        ) from None
+    if its_key != key:
+        raise InputError(f"{path}: features of something else; remove it")
+    return features, remarks

@@ -19,7 +19,11 @@ from albert_tf.interop.checkpoint import Vocabulary
 from albert_tf.interop.formats.run_folder import TASK_FILE, fine_tuned_model
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.models.base import AlbertModel
-from albert_tf.models.pretrained import checkpoint_of, write_pretrained
+from albert_tf.models.pretrained import (
+    checkpoint_of,
+    tokenizer_of,
+    write_pretrained,
+)
 
 Path = str | os.PathLike[str]
 
@@ -117,13 +121,9 @@ def load_model(
     folder = open_model_folder(path)
     task_config = with_settings(folder.task_config, changes or {})
     checkpoint = open_checkpoint(folder.path)
-    if checkpoint.tokenizer is None:
-        raise InputError(
-            f"{folder.path} holds no tokenizer that can be used"
-            f"{checkpoint.vocabulary.problem and ': '}"
-            f"{checkpoint.vocabulary.problem}"
-        )
-    task_type = make_task_type(task_config, checkpoint.tokenizer)
+    task_type = make_task_type(
+        task_config, tokenizer_of(checkpoint, folder.path)
+    )
     model = task_type.model_class.from_checkpoint(
         checkpoint, packed=packed, **task_type.model_arguments()
     )

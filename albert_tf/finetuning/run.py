@@ -22,6 +22,7 @@ from albert_tf.finetuning.task_type import TaskType
 from albert_tf.interop.checkpoint import Checkpoint
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.models.base import AlbertModel
+from albert_tf.models.pretrained import tokenizer_of
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.tokenizer_files import load_tokenizer, tokenizer_files
 from albert_tf.training.checkpoint_files import FOLDER, list_checkpoints
@@ -189,13 +190,8 @@ def _open_checkpoint(config: FinetuneConfig) -> _Start:
         head="classifier_head",
         config_overrides=config.config_overrides,
     )
-    if checkpoint.tokenizer is None:
-        raise InputError(
-            f"init_from={config.init_from}: holds no tokenizer that can be used"
-            f"{checkpoint.vocabulary.problem and ': '}"
-            f"{checkpoint.vocabulary.problem}; put its files into the folder"
-        )
-    return _Start(checkpoint.config, checkpoint.tokenizer, checkpoint)
+    tokenizer = tokenizer_of(checkpoint, f"init_from={config.init_from}")
+    return _Start(checkpoint.config, tokenizer, checkpoint)
 
 
 def run_summary(run: FinetuneRun, model: AlbertModel, resumes: bool) -> str:

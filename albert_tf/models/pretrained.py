@@ -14,6 +14,7 @@ from albert_tf.folders import replace_folder, temporary_folder
 from albert_tf.interop.checkpoint import Checkpoint, HeadSettings, LazyArrays
 from albert_tf.interop.formats.huggingface import CONFIG_FILE, write_huggingface
 from albert_tf.interop.names import COMPONENTS, component_of, tensors_of
+from albert_tf.text.base_tokenizer import Tokenizer
 
 # With `new_head`, task heads are always initialized; the pretraining heads and
 # the pooler only where the checkpoint lacks them.
@@ -64,6 +65,26 @@ def assign_weights(model, checkpoint: Checkpoint, new_head: bool) -> str:
     for path, variable in values.items():
         variable.assign(checkpoint.arrays[path])
     return _report(checkpoint, set(values), fresh)
+
+
+def tokenizer_of(source, name: str | os.PathLike[str]) -> Tokenizer:
+    """Returns the tokenizer of a model or checkpoint.
+
+    Args:
+      source: the model or `Checkpoint`.
+      name: its path or name, for the error.
+
+    Raises:
+      InputError: it has no tokenizer, or one that cannot be used.
+    """
+    if source.tokenizer is None:
+        problem = source.vocabulary.problem
+        raise InputError(
+            f"{os.fspath(name)} has no tokenizer"
+            f"{problem and f' that can be used: {problem}'}; put its "
+            "spiece.model or vocab.txt beside the weights"
+        )
+    return source.tokenizer
 
 
 def checkpoint_of(model) -> Checkpoint:

@@ -176,6 +176,7 @@ def _exported(kind, quantization):
 
     def make(folder, output, threads):
         del threads
+        from albert_tf.export.config import ExportConfig
         from albert_tf.export.litert_conversion import encoder_program
         from albert_tf.export.runtimes import export_for_runtime
         from albert_tf.models.encoder import AlbertEncoder
@@ -189,7 +190,7 @@ def _exported(kind, quantization):
             output,
             kind=kind,
             tokenizer=model.tokenizer,
-            quantization=quantization,
+            config=ExportConfig(quantization=quantization),
         )
 
     return make

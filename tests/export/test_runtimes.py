@@ -12,10 +12,10 @@ from albert_tf.export.check_program import (
     load_export,
     relative_error,
 )
-from albert_tf.export.litert import task_program
+from albert_tf.export.config import ExportConfig
 from albert_tf.export.litert_conversion import IdsProgram, encoder_program
 from albert_tf.export.manifest import read_export
-from albert_tf.export.runtimes import export_for_runtime
+from albert_tf.export.runtimes import export_for_runtime, task_program
 from albert_tf.finetuning.model_folder import load_model
 from albert_tf.finetuning.text_classification.model import AlbertClassifier
 from albert_tf.models.encoder import AlbertEncoder
@@ -155,7 +155,7 @@ def quantized(wide, tokenizer, tmp_path_factory):
                 made[kind, quantization],
                 kind=kind,
                 tokenizer=tokenizer,
-                quantization=quantization,
+                config=ExportConfig(quantization=quantization),
                 task={"labels": ["bad", "good"]},
             )
     return made
@@ -247,7 +247,7 @@ def test_shared_layers_are_stored_once(
             folder,
             kind=kind,
             tokenizer=tokenizer,
-            quantization=quantization,
+            config=ExportConfig(quantization=quantization),
         )
         files = [x for x in folder.glob("model.*") if x.suffix != ".xml"]
         sizes.append(sum(file.stat().st_size for file in files))
@@ -274,7 +274,7 @@ def test_weights_of_more_than_two_gigabytes(
             folder,
             kind=kind,
             tokenizer=tokenizer,
-            quantization=quantization,
+            config=ExportConfig(quantization=quantization),
         )
         assert name in read_export(folder)["files"]
         model = load_export(folder)

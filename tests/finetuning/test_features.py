@@ -116,22 +116,20 @@ def test_what_does_not_fit_is_refused():
 @pytest.mark.parametrize("rows", [make_rows(), make_choices()])
 def test_a_file_gives_the_rows_back(rows, tmp_path):
     path = tmp_path / "rows.anything"
-    write_features(
-        rows, path, origin={"task": "x", "lengths": [1, 2]}, remarks="ä"
-    )
+    key = {"task": "x", "lengths": [1, 2]}
+    write_features(rows, "ä", key, path)
     assert list(tmp_path.iterdir()) == [path]
-    read, remarks = read_features(path)
+    read, remarks = read_features(path, key)
     assert_equal(read, rows)
     assert remarks == "ä"
-    read_features(path, origin={"lengths": [1, 2], "task": "x"})
     with pytest.raises(InputError, match="features of something else"):
-        read_features(path, origin={"task": "y"})
+        read_features(path, {"task": "y"})
 
 
 def test_no_damaged_file_is_read(tmp_path):
     rows = make_rows()
     path = tmp_path / "rows.npz"
-    write_features(rows, path)
+    write_features(rows, "", {}, path)
     content = path.read_bytes()
     damaged = [content[:n] for n in range(0, len(content), 97)]
     for place in range(0, len(content), 3):
@@ -142,7 +140,7 @@ def test_no_damaged_file_is_read(tmp_path):
     for each in damaged:
         path.write_bytes(each)
         try:
-            read, _ = read_features(path)
+            read, _ = read_features(path, {})
         except InputError as error:
             refusals.append(str(error))
         else:
@@ -150,4 +148,4 @@ def test_no_damaged_file_is_read(tmp_path):
     assert len(refusals) > len(damaged) / 2
     assert all(str(path) in x and "\n" not in x for x in refusals)
     with pytest.raises(InputError, match="nothing.npz"):
-        read_features(tmp_path / "nothing.npz")
+        read_features(tmp_path / "nothing.npz", {})

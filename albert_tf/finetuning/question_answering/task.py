@@ -10,11 +10,6 @@ import numpy as np
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.features import INPUTS
-from albert_tf.finetuning.question_answering.answers import (
-    AnswerPrediction,
-    QuestionScores,
-    combine_scores,
-)
 from albert_tf.finetuning.question_answering.examples import (
     QuestionAnsweringExample,
     read_squad,
@@ -195,6 +190,10 @@ class QuestionAnswering(TaskType):
 
     def predictions(self, examples, features, outputs):
         """Returns the answers of the model to each question."""
+        from albert_tf.finetuning.question_answering.answers import (
+            QuestionScores,
+        )
+
         rows = iter(outputs)
         return self._decode(
             [
@@ -216,6 +215,10 @@ class QuestionAnswering(TaskType):
         Raises:
           InputError: If the models have different heads, tokenizers or lengths.
         """
+        from albert_tf.finetuning.question_answering.answers import (
+            combine_scores,
+        )
+
         averages = combine_scores(
             {
                 name: [prediction.scores for prediction in predictions]
@@ -225,17 +228,15 @@ class QuestionAnswering(TaskType):
         return self._decode(averages)
 
     def _decode(self, questions):
-        from albert_tf.finetuning.question_answering.predictions import (
-            answer_questions,
-        )
+        from albert_tf.finetuning.question_answering import answers
 
         settings = self.task_config.settings
-        answers = answer_questions(
+        found = answers.answer_questions(
             questions,
             n_best=settings["n_best"],
             max_answer_length=settings["max_answer_length"],
         )
-        return list(map(AnswerPrediction, questions, answers))
+        return list(map(answers.AnswerPrediction, questions, found))
 
     def scores(self, examples, predictions):
         """Returns exact match and F1 in percent, by the rules of the task.

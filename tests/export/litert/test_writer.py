@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.export.litert import export_litert
+from albert_tf.export.check_program import weights_fingerprint
+from albert_tf.export.config import ExportConfig
 from albert_tf.export.litert_conversion import encoder_program, signature_runner
-from albert_tf.export.manifest import weights_fingerprint
+from albert_tf.export.runtimes import export_for_runtime
 from albert_tf.text.tokenizer_files import load_tokenizer
 
 
@@ -17,15 +18,26 @@ def program(encoder, length):
 
 
 @pytest.fixture(scope="module")
-def folder(program, tokenizer, tmp_path_factory):
+def write(program, tokenizer):
+    """Returns `write(path, **settings)`: exports the program."""
+
+    def write(path, **settings):
+        export_for_runtime(
+            program,
+            path,
+            kind="litert",
+            tokenizer=tokenizer,
+            config=ExportConfig(**settings),
+            task={"labels": ["bad", "good"]},
+        )
+
+    return write
+
+
+@pytest.fixture(scope="module")
+def folder(write, tmp_path_factory):
     path = tmp_path_factory.mktemp("litert") / "export"
-    export_litert(
-        program,
-        path,
-        tokenizer=tokenizer,
-        quantization="dynamic",
-        task={"labels": ["bad", "good"]},
-    )
+    write(path, quantization="dynamic")
     return path
 
 
@@ -82,26 +94,18 @@ def test_manifest(folder, encoder, length):
     }
 
 
-def test_equal_exports_have_equal_bytes(folder, program, tokenizer, tmp_path):
-    export_litert(
-        program,
-        tmp_path / "again",
-        tokenizer=tokenizer,
-        quantization="dynamic",
-        task={"labels": ["bad", "good"]},
-    )
+def test_equal_exports_have_equal_bytes(folder, write, tmp_path):
+    write(tmp_path / "again", quantization="dynamic")
     for name in ("model.tflite", "export.json"):
         again = (tmp_path / "again" / name).read_bytes()
         assert again == (folder / name).read_bytes(), name
 
 
-def test_what_is_there_stays(folder, program, tokenizer, tmp_path):
+def test_what_is_there_stays(folder, write, tmp_path):
     with pytest.raises(InputError, match="exists"):
-        export_litert(program, folder, tokenizer=tokenizer)
+        write(folder)
     with pytest.raises(InputError, match="holds no export.json"):
-        export_litert(program, tmp_path, tokenizer=tokenizer, overwrite=True)
+        write(tmp_path, overwrite=True)
     with pytest.raises(InputError, match="int8 requires calibration_input"):
-        export_litert(
-            program, tmp_path / "x", tokenizer=tokenizer, quantization="int8"
-        )
+        write(tmp_path / "x", quantization="int8")
     assert not list(tmp_path.iterdir())

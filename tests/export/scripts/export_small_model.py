@@ -9,8 +9,9 @@ import sys
 import tensorflow as tf
 
 from albert_tf.export import export_encoder, export_preprocessor
-from albert_tf.export.litert import export_litert
+from albert_tf.export.config import ExportConfig
 from albert_tf.export.litert_conversion import encoder_program
+from albert_tf.export.runtimes import export_for_runtime
 from albert_tf.export.text_encoder import export_text_encoder
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
@@ -28,11 +29,12 @@ def main(version, model_path, tokenizer_model, folder):
     export_text_encoder(
         model, folder / "text_encoder", tokenizer_model=tokenizer_model
     )
-    export_litert(
+    export_for_runtime(
         encoder_program(model.encoder, seq_length=LITERT_LENGTH),
         folder / "litert",
+        kind="litert",
         tokenizer=AlbertTokenizer.from_file(tokenizer_model),
-        quantization="dynamic",
+        config=ExportConfig(quantization="dynamic"),
     )
 
 

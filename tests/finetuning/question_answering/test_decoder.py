@@ -7,7 +7,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.finetuning.question_answering.answers import QuestionScores
+from albert_tf.finetuning.question_answering.answers import (
+    QuestionScores,
+    answer_questions,
+)
 from albert_tf.finetuning.question_answering.contexts import Contexts
 from albert_tf.finetuning.question_answering.features import (
     SpanWindow,
@@ -16,9 +19,6 @@ from albert_tf.finetuning.question_answering.features import (
     question_windows,
 )
 from albert_tf.finetuning.question_answering.metrics import squad_v1
-from albert_tf.finetuning.question_answering.predictions import (
-    answer_questions,
-)
 
 WORDS = "Alpha beta beta gamma delta epsilon zeta eta theta iota kappa".split()
 
