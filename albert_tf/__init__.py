@@ -50,8 +50,12 @@ if TYPE_CHECKING:
     )
     from albert_tf.finetuning.train import finetune as finetune
     from albert_tf.interop.convert import convert as convert
-    from albert_tf.interop.tokenizers import AlbertTokenizer as AlbertTokenizer
-    from albert_tf.interop.tokenizers import load_tokenizer as load_tokenizer
+    from albert_tf.interop.open_checkpoint import (
+        AlbertTokenizer as AlbertTokenizer,
+    )
+    from albert_tf.interop.open_checkpoint import (
+        load_tokenizer as load_tokenizer,
+    )
     from albert_tf.models.encoder import AlbertEncoder as AlbertEncoder
     from albert_tf.models.pretrainer import AlbertPretrainer as AlbertPretrainer
     from albert_tf.pipelines import FillMask as FillMask
@@ -91,7 +95,7 @@ _MODULES = {
     "AlbertPretrainer": "models.pretrainer",
     "AlbertSpanLabeler": "finetuning.question_answering.model",
     "AlbertTokenClassifier": "finetuning.token_classification.model",
-    "AlbertTokenizer": "interop.tokenizers",
+    "AlbertTokenizer": "interop.open_checkpoint",
     "ExportConfig": "export.config",
     "FillMask": "pipelines",
     "FinetuneConfig": "finetuning.config",
@@ -116,7 +120,7 @@ _MODULES = {
     "export": "export",
     "finetune": "finetuning.train",
     "known_task": "finetuning.registry",
-    "load_tokenizer": "interop.tokenizers",
+    "load_tokenizer": "interop.open_checkpoint",
     "measure_vocabulary": "text.vocabulary_report",
     "predict": "finetuning.predictor",
     "pretrain": "pretraining.train",

@@ -6,14 +6,10 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
 from albert_tf.layers.dense import dense
 from albert_tf.layers.dropout import Dropout
-from albert_tf.models.base import (
-    AlbertModel,
-    check_dropout,
-    check_labels,
-    label_arguments,
-)
+from albert_tf.models.base import AlbertModel, check_dropout, check_positive
 from albert_tf.models.encoder import AlbertEncoder
 
 
@@ -112,7 +108,7 @@ class LabelHeadModel(HeadModel):
         output_attentions: bool = False,
         **kwargs,
     ):
-        labels = check_labels(type(self).__name__, num_labels, labels)
+        labels = _check_labels(type(self).__name__, num_labels, labels)
         super().__init__(
             config,
             num_labels,
@@ -128,7 +124,13 @@ class LabelHeadModel(HeadModel):
 
     @classmethod
     def _arguments_from(cls, checkpoint, new_head, given):
-        return label_arguments(cls, checkpoint, new_head, given)
+        decided = super()._arguments_from(checkpoint, new_head, given)
+        if decided:
+            head = checkpoint.head
+            decided["num_labels"] = head.num_labels
+            if given.get("num_labels", head.num_labels) == head.num_labels:
+                decided["labels"] = head.labels
+        return decided
 
     def get_config(self) -> dict[str, Any]:
         """Returns what `from_config` needs."""
@@ -137,3 +139,21 @@ class LabelHeadModel(HeadModel):
             "num_labels": self.num_labels,
             "labels": self.labels and list(self.labels),
         }
+
+
+def _check_labels(
+    model: str, num_labels: int, labels: Sequence[str] | None
+) -> tuple[str, ...] | None:
+    """Returns the names of the labels, or raises an `InputError`."""
+    check_positive(model, "num_labels", num_labels)
+    if labels is None:
+        return None
+    names = isinstance(labels, (list, tuple)) and all(
+        isinstance(label, str) for label in labels
+    )
+    if not names or len(labels) != num_labels:
+        raise InputError(
+            f"{model}: labels={labels!r} must be num_labels={num_labels} "
+            "strings"
+        )
+    return tuple(labels)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import keras
@@ -15,7 +15,6 @@ from albert_tf.errors import InputError
 from albert_tf.interop.checkpoint import Checkpoint, Vocabulary
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.layers.dense import refuse_quantization
-from albert_tf.models.outputs import outputs_with_labels, without_attentions
 from albert_tf.models.pretrained import (
     assign_weights,
     checkpoint_of,
@@ -34,15 +33,12 @@ if TYPE_CHECKING:
 ENCODER_INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
 MASKED_LM_POSITIONS = "masked_lm_positions"
 
-
 # Hugging Face's names of the encoder's inputs.
-_HUGGING_FACE_INPUTS = dict(
-    zip(
-        ("input_ids", "attention_mask", "token_type_ids"),
-        ENCODER_INPUTS,
-        strict=True,
-    )
-)
+_HUGGING_FACE_INPUTS = {
+    "input_ids": "input_word_ids",
+    "attention_mask": "input_mask",
+    "token_type_ids": "input_type_ids",
+}
 
 
 def named_inputs(
@@ -88,6 +84,35 @@ def named_inputs(
     }
 
 
+def with_attentions(outputs, attentions):
+    """Returns a model's outputs with its attentions, unless these are None.
+
+    Logits alone become a dict with the key `logits`.
+    """
+    if attentions is None:
+        return outputs
+    if not isinstance(outputs, Mapping):
+        outputs = {"logits": outputs}
+    return {**outputs, "attentions": attentions}
+
+
+def _without_attentions(outputs):
+    """Returns what `with_attentions` was given."""
+    if not isinstance(outputs, Mapping) or "attentions" not in outputs:
+        return outputs
+    outputs = {k: v for k, v in outputs.items() if k != "attentions"}
+    return outputs["logits"] if list(outputs) == ["logits"] else outputs
+
+
+def _outputs_with_labels(outputs, labels):
+    """Drops outputs without labels: Keras asks for one for each output."""
+    if not isinstance(labels, dict):
+        return _without_attentions(outputs)
+    if not isinstance(outputs, dict):
+        return outputs
+    return {name: value for name, value in outputs.items() if name in labels}
+
+
 def _check_config(model: str, config: Any) -> None:
     if isinstance(config, str):
         known = config in AlbertConfig.official_names()
@@ -122,40 +147,6 @@ def check_positive(model: str, name: str, value: int) -> int:
             f"{model}: {name}={value!r} must be an integer of at least 1"
         )
     return value
-
-
-def check_labels(
-    model: str, num_labels: int, labels: Sequence[str] | None
-) -> tuple[str, ...] | None:
-    """Returns the names of the labels, or raises an `InputError`."""
-    check_positive(model, "num_labels", num_labels)
-    if labels is None:
-        return None
-    names = isinstance(labels, (list, tuple)) and all(
-        isinstance(label, str) for label in labels
-    )
-    if not names or len(labels) != num_labels:
-        raise InputError(
-            f"{model}: labels={labels!r} must be num_labels={num_labels} "
-            "strings"
-        )
-    return tuple(labels)
-
-
-def label_arguments(
-    model, checkpoint: Checkpoint, new_head: bool, given: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Returns the arguments of a head with labels that a checkpoint fixes."""
-    if new_head or model.HEAD not in checkpoint.components:
-        return {}
-    head = checkpoint.head
-    decided: dict[str, Any] = {
-        "num_labels": head.num_labels,
-        "dropout": head.dropout,
-    }
-    if given.get("num_labels", head.num_labels) == head.num_labels:
-        decided["labels"] = head.labels
-    return decided
 
 
 class AlbertModel(keras.Model):
@@ -326,7 +317,7 @@ class AlbertModel(keras.Model):
             name: keras.Input(shape, dtype="int32", name=name)
             for name in self.INPUTS
         }
-        outputs = without_attentions(self.__call__(inputs))
+        outputs = _without_attentions(self.__call__(inputs))
         if isinstance(outputs, Mapping):
             outputs = {
                 name: output
@@ -343,12 +334,9 @@ class AlbertModel(keras.Model):
     def _arguments_from(
         cls, checkpoint: Checkpoint, new_head: bool, given: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Returns the constructor's arguments that a checkpoint fixes.
+        """Returns constructor arguments that a checkpoint fixes.
 
-        Args:
-          checkpoint: the checkpoint.
-          new_head: whether its task head is skipped.
-          given: the caller's arguments, which take precedence.
+        Those `given` by the caller take precedence.
         """
         return {}
 
@@ -366,15 +354,15 @@ class AlbertModel(keras.Model):
     def compute_loss(
         self, x=None, y=None, y_pred=None, sample_weight=None, training=True
     ):
-        """Returns the loss, as Keras does, of the outputs that have labels."""
+        """Returns Keras's loss of the outputs that have labels."""
         return super().compute_loss(
-            x, y, outputs_with_labels(y_pred, y), sample_weight, training
+            x, y, _outputs_with_labels(y_pred, y), sample_weight, training
         )
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         """Returns the metrics, as Keras does, of the outputs with labels."""
         return super().compute_metrics(
-            x, y, outputs_with_labels(y_pred, y), sample_weight
+            x, y, _outputs_with_labels(y_pred, y), sample_weight
         )
 
     def get_config(self) -> dict[str, Any]:

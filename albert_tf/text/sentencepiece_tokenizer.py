@@ -54,8 +54,7 @@ class AlbertTokenizer(Tokenizer):
     """
 
     file_name = "spiece.model"
-    # Set by interop/tokenizers.py: text/ does not know the checkpoints of other
-    # systems, which are built upon it.
+    # Set by interop/open_checkpoint.py, as text/ does not know checkpoints.
     checkpoint_loader: ClassVar[Callable[..., Tokenizer] | None] = None
 
     def __init__(

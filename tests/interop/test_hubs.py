@@ -21,7 +21,7 @@ from albert_tf.finetuning.predictor import Predictor
 from albert_tf.interop import hubs
 from albert_tf.interop.convert import convert
 from albert_tf.interop.hubs import resolve
-from albert_tf.interop.tokenizers import load_tokenizer
+from albert_tf.interop.open_checkpoint import load_tokenizer
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.text.preprocessor_layer import AlbertPreprocessor
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer

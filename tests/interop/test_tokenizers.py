@@ -4,7 +4,7 @@ import pytest
 
 import albert_tf
 from albert_tf.errors import InputError
-from albert_tf.interop.tokenizers import load_tokenizer
+from albert_tf.interop.open_checkpoint import load_tokenizer
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.tokenizer_files import tokenizer_files
 

@@ -3,9 +3,9 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.layers.feed_forward import FeedForward
 from albert_tf.layers.layer_norm import LayerNorm
 from albert_tf.layers.recomputed import gelu_tanh, layer_norm
+from albert_tf.layers.shared_stack import FeedForward
 
 # TensorFlow has its cubic coefficient in float32 only, and tanh is 1 from 8 on;
 # half precision is rounded once, to half of its spacing at 1.

@@ -23,9 +23,9 @@ from albert_tf.models.base import (
     check_dropout,
     check_positive,
     named_inputs,
+    with_attentions,
 )
 from albert_tf.models.encoder import AlbertEncoder
-from albert_tf.models.outputs import with_attentions
 
 HEADS = ("v1", "joint")
 

@@ -10,8 +10,8 @@ import tensorflow as tf
 from albert_tf.finetuning.head_model import LabelHeadModel
 from albert_tf.finetuning.losses import MeanLoss
 from albert_tf.finetuning.serving import TEXTS, ServingGraph
+from albert_tf.models.base import with_attentions
 from albert_tf.models.model_graph import ModelGraph, Tensors
-from albert_tf.models.outputs import with_attentions
 from albert_tf.text.preprocessor import GraphPreprocessor
 
 
