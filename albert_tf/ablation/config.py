@@ -13,6 +13,7 @@ from albert_tf.files import split_patterns
 from albert_tf.pretraining.data_config import ReadingConfig, TextFormat
 from albert_tf.pretraining.text_files import TextPath, find_text_files, size_of
 from albert_tf.settings import described, require, setting
+from albert_tf.text.vocabulary import ModelType
 
 Scale = Literal["smoke", "minutes", "hours", "days"]
 
@@ -22,8 +23,8 @@ class ScaleSettings:
     """The size of all runs.
 
     Attributes:
-      hidden_size: of the base model, which has 4 layers, an embedding size of a
-        quarter of this, heads of 32 and everything shared.
+      hidden_size: of the base model, which has 4 layers, an embedding size of
+        half of this, heads of 32 and everything shared.
       vocab_size: pieces.
       max_seq_length: tokens of an example.
       train_batch_size: examples of a step.
@@ -31,6 +32,10 @@ class ScaleSettings:
       learning_rate: of AdamW, after a tenth of the steps, then falling to 0.
       seeds: runs of each row.
       text_megabytes: most text that is used.
+      default_text: the text that is used if none is given: "chronicles"
+        (`albert_tf.ablation.chronicles`) or "packages", the English text of
+        installed packages.
+      model_type: kind of the vocabulary.
     """
 
     hidden_size: int
@@ -41,13 +46,15 @@ class ScaleSettings:
     learning_rate: float
     seeds: int
     text_megabytes: float
+    default_text: Literal["chronicles", "packages"] = "packages"
+    model_type: ModelType = "unigram"
 
     @property
     def base(self) -> AlbertConfig:
         """The model that the rows of the studies change."""
         return AlbertConfig(
             vocab_size=self.vocab_size,
-            embedding_size=self.hidden_size // 4,
+            embedding_size=self.hidden_size // 2,
             hidden_size=self.hidden_size,
             num_hidden_layers=4,
             num_attention_heads=self.hidden_size // 32,
@@ -67,23 +74,28 @@ SCALES: Mapping[Scale, ScaleSettings] = {
         learning_rate=1e-3,
         seeds=2,
         text_megabytes=0.1,
+        default_text="chronicles",
+        model_type="bpe",
     ),
+    # A document of the chronicles is an example, and a word a piece.
     "minutes": ScaleSettings(
         hidden_size=64,
-        vocab_size=2000,
-        max_seq_length=64,
+        vocab_size=440,
+        max_seq_length=48,
         train_batch_size=32,
-        num_train_steps=400,
+        num_train_steps=1000,
         learning_rate=1e-3,
         seeds=3,
-        text_megabytes=4,
+        text_megabytes=2,
+        default_text="chronicles",
+        model_type="bpe",
     ),
     "hours": ScaleSettings(
         hidden_size=192,
         vocab_size=8000,
         max_seq_length=64,
         train_batch_size=64,
-        num_train_steps=5000,
+        num_train_steps=10000,
         learning_rate=1e-3,
         seeds=3,
         text_megabytes=50,
@@ -110,8 +122,9 @@ class AblationConfig(ReadingConfig):
     )
     input: str | None = setting(
         None,
-        "Text files: glob patterns separated by commas; default: English text "
-        "of installed packages, as in `albert demo`.",
+        "Text files: glob patterns separated by commas; default: made text "
+        "for smoke and minutes, for the others the English text of installed "
+        "packages, as in `albert demo`.",
     )
     text_format: TextFormat = "prose"
     scale: Scale = setting(
@@ -204,7 +217,11 @@ class AblationConfig(ReadingConfig):
     def describe(self) -> str:
         """Returns what was run, in a few lines of Markdown."""
         scale, base = self.scale_settings, self.scale_settings.base
-        text = self.input or "the English text of installed packages"
+        default = {
+            "chronicles": "the made chronicles",
+            "packages": "the English text of installed packages",
+        }
+        text = self.input or default[scale.default_text]
         return (
             f"The base model has {base.num_hidden_layers} layers that share "
             f"all weights, hidden size H = {base.hidden_size}, embedding size "

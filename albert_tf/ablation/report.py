@@ -20,7 +20,12 @@ from albert_tf.ablation.studies import (
     Claim,
     Study,
 )
-from albert_tf.analysis.figures import COLOURS, import_pyplot, save_figure
+from albert_tf.analysis.figures import (
+    COLOURS,
+    import_pyplot,
+    markdown_table,
+    save_figure,
+)
 from albert_tf.files import write_atomically
 
 REPORT, RESULTS = "report.md", "report.json"
@@ -166,7 +171,7 @@ class StudyResult:
         head = ["", "parameters", "steps", *(_TITLES[x] for x in names), "s"]
         if papers:
             head += ["paper", *(f"its {_TITLES[x]}" for x in papers)]
-        lines = [_line(head), _line(["---", *["--:"] * (len(head) - 1)])]
+        lines = []
         for row, described in zip(self.rows, self.study.rows, strict=True):
             cells = [row.name, f"{row.parameters:,}", f"{row.steps:,}"]
             cells += [_number(x, row.mean(x), row.spread(x)) for x in names]
@@ -175,8 +180,8 @@ class StudyResult:
                 cells.append(described.paper)
                 known = described.paper_scores
                 cells += [f"{known[x]} %" if x in known else "" for x in papers]
-            lines.append(_line(cells))
-        return "\n".join(lines)
+            lines.append(cells)
+        return markdown_table(head, lines)
 
     def markdown(self) -> str:
         """Returns the section of the report."""
@@ -358,7 +363,3 @@ def _number(score: str, mean: float, spread: float) -> str:
     if "loss" in score:
         return f"{mean:.3f} ± {spread:.3f}"
     return f"{100 * mean:.1f} ± {100 * spread:.1f} %"
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"

@@ -8,10 +8,11 @@ import math
 import os
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 import keras
 
+from albert_tf.ablation.chronicles import chronicles
 from albert_tf.ablation.config import AblationConfig, ScaleSettings
 from albert_tf.ablation.report import Ablation, RowResult, StudyResult
 from albert_tf.ablation.studies import (
@@ -49,7 +50,10 @@ from albert_tf.input_files import read_json
 from albert_tf.models.flops import pretraining_step_flops
 from albert_tf.pretraining.config import PretrainConfig
 from albert_tf.pretraining.create_data import create_pretraining_data
-from albert_tf.pretraining.data_config import PretrainingDataConfig
+from albert_tf.pretraining.data_config import (
+    PretrainingDataConfig,
+    SentenceOrder,
+)
 from albert_tf.pretraining.documents import read_corpus, read_documents
 from albert_tf.pretraining.evaluate import evaluate_checkpoints
 from albert_tf.pretraining.records import open_records
@@ -60,7 +64,6 @@ from albert_tf.training.checkpoint_files import find_checkpoint
 from albert_tf.training.run_folder import open_run_folder
 
 ALL = "all"
-_DATA, _NSP_DATA = "data", "data-nsp"
 _EVALUATIONS = 8  # of a run, for its curve
 _MAX_EVAL_STEPS = 100
 _MASKED = 0.15
@@ -162,19 +165,21 @@ class _Runner:
                 train_vocabulary(
                     (x for document in read_documents(text) for x in document),
                     new / "spiece",
-                    VocabularyConfig(vocab_size=self.scale.vocab_size),
+                    VocabularyConfig(
+                        vocab_size=self.scale.vocab_size,
+                        model_type=self.scale.model_type,
+                    ),
                 )
         length = self.scale.max_seq_length
-        for name, order in ((_DATA, "sop"), (_NSP_DATA, "nsp")):
-            if (self.folder / name).exists():
+        tokenizer = AlbertTokenizer.from_file(vocabulary / "spiece.model")
+        for order in get_args(SentenceOrder):
+            if self._data(order).exists():
                 continue
             create_pretraining_data(
                 PretrainingDataConfig(
                     input=[os.fspath(text)],
-                    output=self.folder / name,
-                    tokenizer=AlbertTokenizer.from_file(
-                        vocabulary / "spiece.model"
-                    ),
+                    output=self._data(order),
+                    tokenizer=tokenizer,
                     max_seq_length=length,
                     max_predictions_per_seq=max(1, round(_MASKED * length)),
                     sentence_order=order,
@@ -194,6 +199,8 @@ class _Runner:
     def _all_documents(self) -> Iterable[list[str]]:
         if self.config.input is not None:
             return read_corpus(self.config.text_files(), self.config)
+        if self.scale.default_text == "chronicles":
+            return chronicles()
         folder = self.folder / "default_text"
         folder.mkdir(exist_ok=True)
         files = write_default_text(folder)
@@ -242,16 +249,20 @@ class _Runner:
                     scored[score]
                     for _, scored in evaluate_checkpoints(
                         checkpoints,
-                        open_records(self.folder / data, "heldout"),
+                        open_records(self._data(order), "heldout"),
                         max_steps=_MAX_EVAL_STEPS,
                     )
                 ]
-                for score, data in ((SOP, _DATA), (NSP, _NSP_DATA))
+                for score, order in ((SOP, "sop"), (NSP, "nsp"))
             }
             write_atomically(file, json.dumps(values) + "\n")
         for score, values in read_json(file).items():
             for each, value in zip(scores.values(), values, strict=True):
                 each["scores"][score] = value
+
+    def _data(self, order: str) -> pathlib.Path:
+        """Returns the records whose pairs are made for a sentence order."""
+        return self.folder / f"data-{order}"
 
     def _run(self, name: str) -> str:
         return os.fspath(self.folder / "runs" / name)
@@ -319,16 +330,13 @@ class _Runner:
         if row.init_from:
             (before,) = (x for x in study.rows if x.name == row.init_from)
             start = self._run(self._name(study, before, seed))
-        order = row.sentence_order
         period = max(1, steps // _EVALUATIONS)
         result = pretrain(
             PretrainConfig(
-                input=os.fspath(self.folder / _DATA),
+                input=os.fspath(self._data(row.sentence_order)),
                 output=output,
                 model=self._model(row),
                 init_from=start,
-                # Records are text, whose pairs are drawn in training.
-                phases=[] if order == "sop" else [{"sentence_order": order}],
                 num_train_steps=steps,
                 train_batch_size=self.scale.train_batch_size,
                 optimizer="adamw",

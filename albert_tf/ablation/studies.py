@@ -131,28 +131,28 @@ EMBEDDING_SIZE = Study(
     "3",
     "Embedding size",
     (
-        _embedding("H/8", 64, 81.3, 0.5, "none"),
-        _embedding("H/4", 128, 81.7, 1, "none"),
-        _embedding("H", 768, 82.3, 4, "none"),
-        _embedding("H/8", 64, 79.0, 0.5, "all"),
-        _embedding("H/4", 128, 80.1, 1, "all"),
-        _embedding("H", 768, 79.8, 4, "all"),
+        _embedding("H/4", 64, 81.3, 0.5, "none"),
+        _embedding("H/2", 128, 81.7, 1, "none"),
+        _embedding("H", 768, 82.3, 2, "none"),
+        _embedding("H/4", 64, 79.0, 0.5, "all"),
+        _embedding("H/2", 128, 80.1, 1, "all"),
+        _embedding("H", 768, 79.8, 2, "all"),
     ),
     (
         Claim(
             "Without sharing, larger embeddings are better.",
             "not shared, E = H",
-            "not shared, E = H/8",
+            "not shared, E = H/4",
         ),
         Claim(
             "With sharing, the smallest embeddings are worse.",
+            "shared, E = H/2",
             "shared, E = H/4",
-            "shared, E = H/8",
         ),
         Claim(
             "With sharing, embeddings as wide as the model are no better.",
             "shared, E = H",
-            "shared, E = H/4",
+            "shared, E = H/2",
             "no_better",
         ),
     ),
@@ -245,7 +245,7 @@ SENTENCE_ORDER = Study(
             SOP,
         ),
     ),
-    length=3.0,
+    length=2.0,
 )
 
 WALL_TIME = Study(
@@ -258,7 +258,7 @@ WALL_TIME = Study(
             "BERT-large, 34 h",
             _average(87.2),
             values=_NONE,
-            factors={"embedding_size": 4},
+            factors={"embedding_size": 2},
         ),
         Row(
             "ALBERT, twice as wide",

@@ -14,10 +14,9 @@ from albert_tf.analysis.encoders import Model, open_encoders
 from albert_tf.analysis.figures import (
     import_pyplot,
     markdown_table,
-    printable,
     save_figure,
 )
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, printable
 from albert_tf.text.base_tokenizer import Tokenizer
 
 # A picture has at most so many maps, and names the tokens of so many.

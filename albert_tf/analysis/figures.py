@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from albert_tf.errors import InputError, import_package
+from albert_tf.errors import InputError, import_package, printable
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -101,12 +101,4 @@ def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     rule = [f"{'-' * (x - 1)}{':' if i else '-'}" for i, x in enumerate(widths)]
     return "\n".join(
         f"| {' | '.join(x)} |" for x in (lines[0], rule, *lines[1:])
-    )
-
-
-def printable(text: str) -> str:
-    """Returns text with codes for what would steer a terminal or a picture."""
-    return "".join(
-        x if x.isprintable() else x.encode("unicode_escape").decode()
-        for x in text
     )

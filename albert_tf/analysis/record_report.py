@@ -12,7 +12,6 @@ import numpy as np
 from albert_tf.analysis.figures import (
     COLOURS,
     import_pyplot,
-    printable,
     save_figure,
 )
 from albert_tf.analysis.records import (
@@ -20,6 +19,7 @@ from albert_tf.analysis.records import (
     RecordStatistics,
     total_length,
 )
+from albert_tf.errors import printable
 from albert_tf.pretraining.masking import KEEP_SHARE, MASK_SHARE
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.wordpiece_tokenizer import CONTINUATION, WordPieceTokenizer
