@@ -238,7 +238,8 @@ def check_batches(
     slice_size(
         static_batch_size(dataset), strategy.num_replicas_in_sync, accumulation
     )
-    rows = rows_of_host(share_of_process(strategy))
+    share = share_of_process(strategy)
+    rows = rows_of_host(share) if share.hosts > 1 else None
     dataset = dataset if rows is None else rows
     found = int(dataset.cardinality())
     if found < 0:  # Infinite or unknown.

@@ -194,13 +194,11 @@ class Trainer:
             step = checkpoints.restore_latest() if checkpoints else None
             check_same_step(strategy, step)
             left = self._phases.remaining(step or 0)
+            self._checked = {}
             for first, phase, end in left:
-                check_batches(
-                    self._batches_from(first, phase),
-                    end - first,
-                    phase.gradient_accumulation_steps,
-                    strategy,
-                )
+                self._checked[first] = data = self._batches_from(first, phase)
+                slices = phase.gradient_accumulation_steps
+                check_batches(data, end - first, slices, strategy)
             if start is not None:
                 start()
             self._peak = None
@@ -211,6 +209,7 @@ class Trainer:
                     result = self._run(step)
                     break
                 except Divergence as divergence:
+                    self._checked.clear()  # Other batches follow.
                     barrier = any_worker(strategy, lambda: False)
                     step = roll_back(divergence, config, checkpoints, barrier)
             # All workers may read what the chief has written.
@@ -297,7 +296,8 @@ class Trainer:
     def _enter_phase(self, step: int) -> int:
         """Reads the batches from a step on; returns the end of its phase."""
         phase, end = self._phases.at(step)
-        data = self._batches_from(step, phase)
+        # What was checked is not built, and so traced, a second time.
+        data = self._checked.pop(step, None) or self._batches_from(step, phase)
         # Traced once, however often a divergence restarts the data.
         if self._loop is None or self._loop.phase is not phase:
             self._loop = None  # Frees its data and compiled step.

@@ -224,6 +224,28 @@ def test_data_that_end_early_are_named(
         train_one_weight(one_device, StepLoss(), data, log_steps=2)
 
 
+def test_the_data_that_are_checked_are_those_that_are_read(toy, one_device):
+    """A pipeline takes seconds to trace: it is built once."""
+    starts = []
+
+    def data(first):
+        starts.append(first)
+        return ones()
+
+    with one_device.scope():
+        model = toy.OneWeight()
+    trainer = Trainer(
+        TrainingConfig(num_train_steps=2),
+        one_device,
+        model,
+        SeedLoss(),
+        optimizers.AdamW(),
+        schedules.PolynomialDecay(0.1, 100),
+    )
+    trainer.fit(data)
+    assert starts == [0]
+
+
 def test_update_k_has_the_rate_of_step_k(train_one_weight, one_device):
     model, result = train_one_weight(
         one_device, StepLoss(), values([1.0, 1.0]), num_train_steps=2
