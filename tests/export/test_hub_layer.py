@@ -114,22 +114,15 @@ def test_head_of_a_pretrainer(encoder_path, inputs, pretrainer):
     compare(layer(batch), {"mlm_logits": pretrainer(batch)["mlm_logits"]})
 
 
-def test_exports_of_model_garden(
-    model_garden, model_garden_path, changed, has_dropout
-):
+def test_exports_of_model_garden(model_garden, model_garden_path, has_dropout):
     expected = np.load(model_garden / "model_garden.npz")
     inputs = {name: expected[name] for name in symbolic_inputs()}
     layer = HubLayer(model_garden_path)
     names = ("sequence_output", "pooled_output")
     compare(layer(inputs), {name: expected[name] for name in names})
-    model = classifier(layer)
-    assert len(model.trainable_weights) == 25 + HEAD
+    # test_preprocessor_contract.py trains it.
+    assert len(layer.trainable_weights) == 25
     assert has_dropout(lambda: layer(inputs, training=True)["pooled_output"])
-    model.compile("adam", "mse")
-    rows = len(expected["input_mask"])
-    assert all(
-        changed(layer, lambda: model.fit(inputs, np.arange(rows), verbose=0))
-    )
 
     mlm = HubLayer(model_garden_path, endpoint="mlm")
     assert len(mlm.trainable_weights) == 30

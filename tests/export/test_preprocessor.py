@@ -42,11 +42,14 @@ SETTINGS = {
 
 
 @pytest.fixture(scope="module", params=SETTINGS)
-def pair(request, tokenizer_model, tmp_path_factory):
-    """An exported preprocessor, the tokenizer, and its settings."""
-    settings = SETTINGS[request.param]
-    path = tmp_path_factory.mktemp("preprocessor") / request.param
-    export_preprocessor(tokenizer_model, path, seq_length=LENGTH, **settings)
+def pair(request, tokenizer_model, preprocessor_path, tmp_path_factory):
+    """An exported preprocessor, and the tokenizer."""
+    settings, path = SETTINGS[request.param], preprocessor_path
+    if settings:
+        path = tmp_path_factory.mktemp("preprocessor") / request.param
+        export_preprocessor(
+            tokenizer_model, path, seq_length=LENGTH, **settings
+        )
     tokenizer = AlbertTokenizer.from_file(tokenizer_model, **settings)
     return tf.saved_model.load(path), tokenizer
 

@@ -29,6 +29,8 @@ onnxruntime = pytest.importorskip(
 openvino = pytest.importorskip("openvino", reason="openvino is not installed")
 
 RUNTIMES = ("onnx", "openvino")
+# Several seconds each, of tf2onnx; what is not marked has an example of all.
+LONG = pytest.mark.long
 # Sums in another order; what was measured is 2e-6.
 TOLERANCE = 1e-5
 
@@ -70,14 +72,16 @@ def load(kind, model):
     "changes",
     [
         {"max_position_embeddings": 128, "inner_group_num": 2},
-        {"num_hidden_layers": 4, "num_hidden_groups": 2, "hidden_act": "relu"},
         {
+            "num_hidden_layers": 4,
+            "num_hidden_groups": 2,
             "embedding_size": 16,
             "project_equal_sizes": True,
             "hidden_act": "gelu_erf",
         },
         {"embedding_size": 16, "sharing": "ffn", "hidden_act": "tanh"},
-        {"sharing": "none", "hidden_act": "linear"},
+        pytest.param({"sharing": "none", "hidden_act": "linear"}, marks=LONG),
+        pytest.param({"hidden_act": "relu"}, marks=LONG),
     ],
     ids=str,
 )
@@ -105,7 +109,13 @@ def test_encoder(config, perturb, changes):
 
 
 @pytest.mark.parametrize(
-    "name", ["mrpc", "stsb", "dream", "ner", "squad1.1", "squad2.0"]
+    "name",
+    [
+        "mrpc",
+        "ner",
+        "squad2.0",
+        *(pytest.param(x, marks=LONG) for x in ("stsb", "dream", "squad1.1")),
+    ],
 )
 def test_tasks(make_finetuned, tmp_path, name):
     source = make_finetuned(name, max_seq_length=32, max_query_length=8)

@@ -13,7 +13,6 @@ from albert_tf.finetuning.registry import make_task_type, with_settings
 from albert_tf.finetuning.text_classification.examples import TextTask
 from albert_tf.finetuning.text_classification.model import AlbertClassifier
 from albert_tf.finetuning.text_classification.task import text_task_config
-from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
 
 LABELS = ("no", "yes")
 PAIR = {
@@ -23,31 +22,25 @@ PAIR = {
 
 
 @pytest.fixture(scope="module")
-def make_graph(config):
-    """Returns `make(tokenizer)`: the graph of a task of pairs."""
-
-    def make(tokenizer):
-        task = TextTask(
-            name="pairs",
-            labels=LABELS,
-            metrics=("accuracy",),
-            text="text",
-            pair="pair",
-        )
-        task = with_settings(text_task_config(task), {"max_seq_length": 20})
-        return make_task_type(task, tokenizer).serving_graph(
-            AlbertClassifier(config, len(LABELS))
-        )
-
-    return make
+def graph(config, tokenizer):
+    """The graph of a task of pairs."""
+    task = TextTask(
+        name="pairs",
+        labels=LABELS,
+        metrics=("accuracy",),
+        text="text",
+        pair="pair",
+    )
+    task = with_settings(text_task_config(task), {"max_seq_length": 20})
+    return make_task_type(task, tokenizer).serving_graph(
+        AlbertClassifier(config, len(LABELS))
+    )
 
 
 @pytest.fixture(scope="module")
-def path(make_graph, tokenizer, tmp_path_factory):
+def path(graph, tmp_path_factory):
     path = tmp_path_factory.mktemp("tasks") / "task"
-    export_task(
-        make_graph(tokenizer), path, task={"name": "pairs", "kind": "classes"}
-    )
+    export_task(graph, path, task={"name": "pairs", "kind": "classes"})
     return path
 
 
@@ -91,32 +84,11 @@ def test_what_it_says_of_itself(path):
     assert values["tokenizer"]["file"] == "spiece.model"
     assert len(values["weights"]) == 27
     assert "classifier_head/kernel" in values["weights"]
+    labels = tf.saved_model.load(path).labels()
+    assert labels.numpy().tolist() == [b"no", b"yes"]
 
 
-def test_a_vocabulary_of_word_pieces(make_graph, tmp_path):
-    pieces = [
-        "[PAD]",
-        "[UNK]",
-        "[CLS]",
-        "[SEP]",
-        "[MASK]",
-        "the",
-        "##m",
-        "\u662f",
-    ]
-    (tmp_path / "vocab.txt").write_text("\n".join(pieces) + "\n", "utf-8")
-    tokenizer = WordPieceTokenizer.from_file(tmp_path / "vocab.txt")
-    export_task(make_graph(tokenizer), tmp_path / "task", task={})
-    task = tf.saved_model.load(tmp_path / "task")
-    asset = task.vocab_file.asset_path.numpy().decode()
-    assert open(asset, encoding="utf-8").read().split() == pieces
-    assert task.labels().numpy().tolist() == [b"no", b"yes"]
-    outputs = task([tf.constant(["them \u662f"]), tf.constant(["the"])])
-    assert outputs["logits"].shape == [1, 2]
-
-
-def test_a_path_that_is_taken(make_graph, tokenizer, path):
-    graph = make_graph(tokenizer)
+def test_a_path_that_is_taken(graph, path):
     before = sorted(path.iterdir())
     with pytest.raises(InputError, match="exists"):
         export_task(graph, path, task={})

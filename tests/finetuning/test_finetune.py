@@ -213,8 +213,6 @@ def test_nothing_is_claimed_before_everything_is_checked(
         with pytest.raises(InputError, match=message):
             finetune(settings(checkpoint, folder, **changes), other, files)
         assert not folder.parent.exists(), changes
-    # So the corrected command is the first one in the folder.
-    finetune(settings(checkpoint, folder, 1), task_config, files)
 
 
 def test_folders_of_several_runs_are_checked_before_the_first(

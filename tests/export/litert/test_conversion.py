@@ -1,5 +1,3 @@
-import dataclasses
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -162,27 +160,34 @@ def test_signature_tells_shapes(models, resizable, length):
             assert list(details["shape_signature"]) == shape
 
 
-@pytest.mark.parametrize("quantization", QUANTIZATIONS)
-def test_shared_layers_are_stored_once(config, length, make_rows, quantization):
-    sizes = []
-    rows = make_rows(2) if quantization == "int8" else None
-    for layers in (2, 12):
-        # Large enough that a second copy of the weights would show.
-        model = AlbertEncoder(
-            dataclasses.replace(
-                config,
-                num_hidden_layers=layers,
-                hidden_size=128,
-                intermediate_size=512,
+@pytest.fixture(scope="module")
+def shallow_and_deep(config, length):
+    """Graphs of 2 and 12 layers, large enough that copies would show."""
+    config = config.replace(hidden_size=128, intermediate_size=512)
+    return [
+        ConstantGraph(
+            encoder_program(
+                AlbertEncoder(config.replace(num_hidden_layers=layers)),
+                seq_length=length,
             )
         )
-        graph = ConstantGraph(encoder_program(model, seq_length=length))
-        sizes.append(len(convert(graph, quantization, rows)))
+        for layers in (2, 12)
+    ]
+
+
+@pytest.mark.parametrize("quantization", QUANTIZATIONS)
+def test_shared_layers_are_stored_once(
+    shallow_and_deep, make_rows, quantization
+):
+    rows = make_rows(2) if quantization == "int8" else None
+    shallow, deep = (
+        len(convert(graph, quantization, rows)) for graph in shallow_and_deep
+    )
     bytes_of_weight = {"none": 4, "float16": 2}.get(quantization, 1)
     of_a_layer = 12 * 128 * 128 * bytes_of_weight
-    assert sizes[0] > of_a_layer
+    assert shallow > of_a_layer
     # Ten layers more: their operations, and not one layer's weights.
-    assert sizes[1] - sizes[0] < min(of_a_layer, 120_000), sizes
+    assert deep - shallow < min(of_a_layer, 120_000)
 
 
 def test_calibration_is_deterministic(models, encoder, length, make_rows):
