@@ -6,27 +6,63 @@ import dataclasses
 import functools
 import itertools
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.features import Features, FeaturesBuilder
+from albert_tf.finetuning.features import Features
 from albert_tf.finetuning.predictor import CHUNK, BatchPredictor
 from albert_tf.models.base import AlbertModel
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrained import tokenizer_of
 from albert_tf.models.pretrainer import AlbertPretrainer
-from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.training.distribution import strategy_of_this_machine
 
 # How tokens become the vector of a text; see `SentenceEmbedder`.
 Pooling = Literal["mean", "cls", "pooler"]
 
 
-class FillMask:
+class _Pipeline:
+    """A pretrained model, run on strings in batches."""
+
+    def __init__(
+        self,
+        model_class: type[AlbertModel],
+        path: str | os.PathLike[str],
+        batch_size: int,
+        **arguments: Any,
+    ):
+        self._strategy = strategy_of_this_machine()
+        with self._strategy.scope():
+            self._model: Any = model_class.from_pretrained(
+                path, packed=True, **arguments
+            )
+        self._tokenizer = tokenizer_of(self._model, path)
+        self._max_length = self._model.config.num_trained_positions
+        self._batch_size = batch_size
+
+    def _predictor(self, forward: Callable) -> BatchPredictor:
+        return BatchPredictor(
+            self._strategy, self._model, forward, batch_size=self._batch_size
+        )
+
+    def _features(
+        self, firsts: Sequence[str], seconds: Sequence[str] | None = None
+    ) -> Features:
+        inputs = self._tokenizer(firsts, seconds, max_length=self._max_length)
+        mask = inputs["input_mask"].astype(bool)
+        return Features(
+            ids=inputs["input_word_ids"][mask],
+            types=inputs["input_type_ids"][mask].astype(np.uint8),
+            starts=np.append(0, mask.sum(axis=1).cumsum()),
+            pad_id=self._tokenizer.pad_id,
+        )
+
+
+class FillMask(_Pipeline):
     """Fills in the masked words of texts, with a pretrained MLM head.
 
     For example:
@@ -44,12 +80,11 @@ class FillMask:
     """
 
     def __init__(self, model: str | os.PathLike[str], *, batch_size: int = 32):
-        self._model = _load(AlbertPretrainer, model, sop_head=False)
-        self._tokenizer = tokenizer_of(self._model, model).with_settings(
+        super().__init__(AlbertPretrainer, model, batch_size, sop_head=False)
+        self._tokenizer = self._tokenizer.with_settings(
             match_special_tokens=True
         )
-        self._batch_size = batch_size
-        self._max_length = self._model.config.num_trained_positions
+        # Traced once for each `top_k`.
         self._predictors: dict[int, BatchPredictor] = {}
 
     def __call__(
@@ -76,10 +111,14 @@ class FillMask:
         vocab_size = self._model.config.vocab_size
         if not 1 <= top_k <= vocab_size:
             raise InputError(f"top_k={top_k} must be in [1, {vocab_size}]")
-        predict = self._predictor(top_k)
+        if top_k not in self._predictors:
+            self._predictors[top_k] = self._predictor(
+                functools.partial(_top_tokens, top_k=top_k)
+            )
+        predict = self._predictors[top_k]
         results = []
         for chunk in chunks_of(_as_list(texts, "texts")):
-            features = self._features(chunk, first=len(results))
+            features = self._with_masks(chunk, first=len(results))
             for example, outputs in enumerate(predict(features)):
                 start, end = features.starts[example : example + 2]
                 ids = features.ids[start:end].tolist()
@@ -96,19 +135,8 @@ class FillMask:
                 results.append(fills[0] if len(fills) == 1 else fills)
         return results[0] if isinstance(texts, str) else results
 
-    def _predictor(self, top_k: int) -> BatchPredictor:
-        """Returns what is traced once for each `top_k`."""
-        if top_k not in self._predictors:
-            self._predictors[top_k] = BatchPredictor(
-                strategy_of_this_machine(),
-                self._model,
-                functools.partial(_top_tokens, top_k=top_k),
-                batch_size=self._batch_size,
-            )
-        return self._predictors[top_k]
-
-    def _features(self, texts: Sequence[str], first: int) -> Features:
-        features = _features(self._tokenizer, texts, None, self._max_length)
+    def _with_masks(self, texts: Sequence[str], first: int) -> Features:
+        features = self._features(texts)
         masks = np.split(
             features.ids == self._tokenizer.mask_id, features.starts[1:-1]
         )
@@ -146,7 +174,7 @@ class FillMask:
         return fills
 
 
-class SentenceOrder:
+class SentenceOrder(_Pipeline):
     """Tells whether two passages stand in their order (paper, section 3.1).
 
     For example:
@@ -165,15 +193,8 @@ class SentenceOrder:
     """
 
     def __init__(self, model: str | os.PathLike[str], *, batch_size: int = 32):
-        self._model = _load(AlbertPretrainer, model)
-        self._tokenizer = tokenizer_of(self._model, model)
-        self._max_length = self._model.config.num_trained_positions
-        self._predict = BatchPredictor(
-            strategy_of_this_machine(),
-            self._model,
-            _order_of_pairs,
-            batch_size=batch_size,
-        )
+        super().__init__(AlbertPretrainer, model, batch_size)
+        self._predict = self._predictor(_order_of_pairs)
 
     def __call__(self, pairs: Iterable[tuple[str, str]]) -> np.ndarray:
         """Returns the probability that each pair is swapped.
@@ -189,16 +210,14 @@ class SentenceOrder:
         for chunk in chunks_of(pairs):
             firsts = [first for first, _ in chunk]
             seconds = [second for _, second in chunk]
-            features = _features(
-                self._tokenizer, firsts, seconds, self._max_length
-            )
+            features = self._features(firsts, seconds)
             positions = np.zeros((len(chunk), 0), np.int64)
             features = _with_positions(features, positions)
             found += [x["swapped"] for x in self._predict(features)]
         return np.array(found, np.float32)
 
 
-class SentenceEmbedder:
+class SentenceEmbedder(_Pipeline):
     """Turns texts into vectors.
 
     For example:
@@ -235,18 +254,15 @@ class SentenceEmbedder:
                 f"pooling={pooling!r} must be 'mean', 'cls' or 'pooler'"
             )
         arguments = {} if pooling == "pooler" else {"pooler": False}
-        self._model = _load(AlbertEncoder, model, dtype=dtype, **arguments)
+        super().__init__(
+            AlbertEncoder, model, batch_size, dtype=dtype, **arguments
+        )
         if pooling == "pooler" and self._model.pooler is None:
             raise InputError(
                 f"{os.fspath(model)} has no pooler; use pooling='mean'"
             )
-        self._tokenizer = tokenizer_of(self._model, model)
-        self._max_length = self._model.config.num_trained_positions
-        self._predict = BatchPredictor(
-            strategy_of_this_machine(),
-            self._model,
-            functools.partial(_vectors, pooling=pooling, normalize=normalize),
-            batch_size=batch_size,
+        self._predict = self._predictor(
+            functools.partial(_vectors, pooling=pooling, normalize=normalize)
         )
 
     def __call__(self, texts: str | Iterable[str]) -> np.ndarray:
@@ -265,8 +281,7 @@ class SentenceEmbedder:
     def chunks(self, texts: Iterable[str]) -> Iterator[np.ndarray]:
         """Yields the vectors of 2,048 texts at a time, in constant memory."""
         for chunk in chunks_of(texts):
-            features = _features(self._tokenizer, chunk, None, self._max_length)
-            found = self._predict(features)
+            found = self._predict(self._features(chunk))
             yield np.stack([outputs["vector"] for outputs in found])
 
     def similarity(
@@ -320,38 +335,7 @@ def _vectors(
     return {"vector": vectors}
 
 
-def _load(model_class: type[AlbertModel], path: Any, **arguments: Any) -> Any:
-    """Returns the model of a checkpoint, which computes rows without padding.
-
-    Raises:
-      InputError: see `AlbertModel.from_pretrained`.
-    """
-    with strategy_of_this_machine().scope():
-        return model_class.from_pretrained(path, packed=True, **arguments)
-
-
-def _features(
-    tokenizer: Tokenizer,
-    firsts: Sequence[str],
-    seconds: Sequence[str] | None,
-    max_length: int,
-) -> Features:
-    """Returns the features of texts, or of pairs."""
-    inputs = tokenizer(firsts, seconds, max_length=max_length)
-    builder = FeaturesBuilder(pad_id=tokenizer.pad_id)
-    for ids, types, mask in zip(
-        inputs["input_word_ids"],
-        inputs["input_type_ids"],
-        inputs["input_mask"],
-        strict=True,
-    ):
-        length = mask.sum()
-        builder.append(ids[:length], types[:length])
-    return builder.build()
-
-
 def _with_positions(features: Features, positions: np.ndarray) -> Features:
-    """Returns features with the masked positions, `[texts, masks]`."""
     return dataclasses.replace(
         features, columns={"masked_lm_positions": positions}
     )

@@ -137,12 +137,9 @@ def _export_encoder(
     kind: str,
     config: ExportConfig,
 ) -> None:
-    """Exports a checkpoint's encoder, its tokenizer, or both.
+    """Exports the encoder, the tokenizer, or both, of any checkpoint.
 
-    Args:
-      source: the checkpoint.
-      model: its folder, if it is a fine-tuned model.
-      output, kind, config: see `export`.
+    `model` is its folder, if it is a fine-tuned model.
     """
     # A task head is dropped, so its type does not matter.
     checkpoint = open_checkpoint(model or source, head="classifier_head")

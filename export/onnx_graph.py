@@ -127,9 +127,6 @@ def _plain_names(translated) -> dict[str, str]:
 
     tf2onnx and Keras count what they name, as long as a process runs, and
     tf2onnx's constants are in any order.
-
-    Args:
-      translated: a graph of tf2onnx.
     """
     names = {"": ""}
     constants = {tensor.name for tensor in translated.initializer}

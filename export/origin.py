@@ -64,11 +64,7 @@ def origin_of_task(folder: ModelFolder) -> Origin:
 
 
 def _origin_of_run(prefix: pathlib.Path) -> Origin:
-    """Returns the origin of a checkpoint of a pretraining run.
-
-    Args:
-      prefix: of the checkpoint, below the run's folder.
-    """
+    """Returns the origin of the checkpoint with a prefix, in its run."""
     run = prefix.parent.parent
     step = int(prefix.name.removeprefix("step-"))
     data = run / DATA_FILE
@@ -95,7 +91,6 @@ def _origin_of_run(prefix: pathlib.Path) -> Origin:
 
 
 def _origin_of_export(folder: pathlib.Path) -> Origin | None:
-    """Returns the origin in an export's `export.json`, or None without one."""
     manifest = folder / MANIFEST
     if not manifest.exists():
         return None

@@ -126,14 +126,7 @@ def _check_length(data: Features, fixed_length: int | None) -> None:
 def _epoch_order(
     lengths: np.ndarray, batch_size: int, seed: int, window_batches: int
 ) -> Callable[[tf.Tensor], tf.Tensor]:
-    """Returns a function: epoch -> the numbers of all examples, in order.
-
-    Args:
-      lengths: of the examples.
-      batch_size: see `training_batches`.
-      seed: see `training_batches`.
-      window_batches: see `training_batches`.
-    """
+    """Returns a function: epoch -> the numbers of all examples, in order."""
     count, longest = len(lengths), int(lengths.max())
     lengths = _constant(lengths)
     seed = tf.constant([seed, 0], tf.int64)

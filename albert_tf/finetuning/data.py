@@ -181,7 +181,7 @@ def load_data(
                 task_type, source, bad=bad, labelled=True, training=True
             )
         )
-        return features, _skipped(bad)
+        return features, bad.summary()
 
     train, skipped = cached(cache_dir, key, make)
     _tell(skipped, files.train)
@@ -228,7 +228,7 @@ def labelled_examples(
         for source in sources
         for example in read_examples(task_type, source, bad=bad, labelled=True)
     ]
-    _tell(_skipped(bad), sources)
+    _tell(bad.summary(), sources)
     if not examples:
         raise InputError(f"{', '.join(map(str, sources))}: no example to score")
     return examples
@@ -254,10 +254,6 @@ def _splits(sources: Sequence[Source]) -> dict[str, Any]:
     """Returns the splits of libraries: their files may have others, too."""
     named = [each for each in sources if isinstance(each, NamedSplit)]
     return {"splits": [each.their_split for each in named]} if named else {}
-
-
-def _skipped(bad: BadExamples) -> str:
-    return bad.summary() if bad.counted else ""
 
 
 def _tell(skipped: str, sources: Sequence[Source]) -> None:

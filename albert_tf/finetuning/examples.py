@@ -66,9 +66,9 @@ class BadExamples:
             )
 
     def summary(self) -> str:
-        """Returns the count and the kept reports, a line each."""
+        """Returns the count and the kept reports, a line each; "" for none."""
         if not self.counted:
-            return "no bad examples"
+            return ""
         plural = "" if self.counted == 1 else "s"
         lines = [f"{self.counted} bad example{plural} left out", *self.lines]
         if more := self.counted - len(self.lines):

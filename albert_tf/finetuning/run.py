@@ -147,26 +147,17 @@ def open_runs(
 
 
 class _Start(NamedTuple):
-    """What a run starts from.
-
-    Attributes:
-      architecture: the model's.
-      tokenizer: the tokenizer.
-      checkpoint: the weights; None for a run that has a checkpoint of its own.
-        It goes on from that, and does not need what it once started from.
-    """
+    """What a run starts from."""
 
     architecture: AlbertConfig
     tokenizer: Tokenizer
+    # None for a run that has a checkpoint of its own: it goes on from that, and
+    # does not need what it once started from.
     checkpoint: Checkpoint | None
 
 
 def _open_starts(configs: Sequence[FinetuneConfig]) -> list[_Start]:
-    """Returns what each of several runs starts from.
-
-    Raises:
-      InputError: it cannot be opened, or has no tokenizer.
-    """
+    """Returns what each of several runs starts from."""
     new: _Start | None = None
     starts = []
     for config in configs:
@@ -177,21 +168,19 @@ def _open_starts(configs: Sequence[FinetuneConfig]) -> list[_Start]:
             )
             start = _Start(architecture, load_tokenizer(run_dir), None)
         else:
-            # Opened once: it may be large.
-            start = new = new or _open_checkpoint(config)
+            if new is None:  # Opened once: it may be large.
+                # The head's type does not matter: it is not used.
+                checkpoint = open_checkpoint(
+                    config.init_from,
+                    head="classifier_head",
+                    config_overrides=config.config_overrides,
+                )
+                name = f"init_from={config.init_from}"
+                tokenizer = tokenizer_of(checkpoint, name)
+                new = _Start(checkpoint.config, tokenizer, checkpoint)
+            start = new
         starts.append(start)
     return starts
-
-
-def _open_checkpoint(config: FinetuneConfig) -> _Start:
-    # The head's type does not matter: it is not used.
-    checkpoint = open_checkpoint(
-        config.init_from,
-        head="classifier_head",
-        config_overrides=config.config_overrides,
-    )
-    tokenizer = tokenizer_of(checkpoint, f"init_from={config.init_from}")
-    return _Start(checkpoint.config, tokenizer, checkpoint)
 
 
 def run_summary(run: FinetuneRun, model: AlbertModel, resumes: bool) -> str:

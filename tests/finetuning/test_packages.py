@@ -27,10 +27,18 @@ def test_an_absent_package_is_said_with_what_installs_it(monkeypatch):
         sequence_metrics(["f1"], [["O"]], [["O"]])
 
 
-def test_scores_are_imported_when_they_are_used():
+def test_reading_and_scoring_load_libraries_when_they_need_them():
     code = (
-        "import sys, albert_tf.finetuning.text_classification.metrics\n"
-        "import albert_tf.finetuning.token_classification.metrics\n"
+        "import sys, importlib\n"
+        "def load(*modules):\n"
+        "    for name in modules:\n"
+        "        importlib.import_module('albert_tf.finetuning.' + name)\n"
+        "load('examples', 'tables', 'library_datasets',"
+        " 'text_classification.glue', 'multiple_choice.examples',"
+        " 'token_classification.examples', 'question_answering.examples')\n"
+        "late = {'tensorflow', 'numpy', 'datasets'} & set(sys.modules)\n"
+        "assert not late, late\n"
+        "load('text_classification.metrics', 'token_classification.metrics')\n"
         "late = {'sklearn', 'scipy', 'seqeval', 'tensorflow'}\n"
         "assert late.isdisjoint(sys.modules), late & set(sys.modules)"
     )

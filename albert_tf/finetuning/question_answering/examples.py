@@ -139,16 +139,7 @@ def _examples(
     need_positions: bool = True,
     repair_offsets: bool = False,
 ) -> Iterator[QuestionAnsweringExample]:
-    """Checks questions that have been read, and yields them as examples.
-
-    Args:
-      questions: Questions with SQuAD's keys, and their `context`.
-      source: Where they are from, for messages.
-      bad, labelled, need_positions, repair_offsets: See `read_squad`.
-
-    Raises:
-      InputError: If there are no questions.
-    """
+    """Checks questions with SQuAD's keys and a `context`; yields examples."""
     seen: set[str] = set()
     number = 0
     for number, question in enumerate(questions, 1):

@@ -116,10 +116,7 @@ def _check(
 ) -> None:
     """Raises an `InputError` if there is no question, or no answer to one.
 
-    Args:
-      answers: The right answers.
-      rules: Whose rules; None if questions may have no answer.
-      advice: What to do otherwise.
+    `rules` is None if questions may have no answer.
     """
     if not answers:
         raise InputError("there is no question to score")
@@ -140,12 +137,8 @@ def _scores(
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Returns exact match and F1 of predicted questions, 0 to 1.
 
-    Args:
-      answers: The right answers, of which the best one counts.
-      predictions: Question ID -> answer.
-      normalize: Equal normalized texts are an exact match.
-      split: Splits texts into the units of F1.
-      f1_of: F1 of a prediction and an answer, both split.
+    Of several right answers, the best one counts. Texts that `normalize` makes
+    equal are an exact match; `split` gives the units whose F1 is `f1_of`.
     """
     exact, f1 = {}, {}
     for question, right in answers.items():

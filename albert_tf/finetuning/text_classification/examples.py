@@ -182,15 +182,7 @@ def _text_problem(cells: Mapping[str, str]) -> str:
 
 
 def _label(task: TextTask, cell: str) -> tuple[str | float | None, str]:
-    """Returns a label as the task has it, and what is wrong with it.
-
-    Args:
-      task: the task.
-      cell: how a file spells it; blanks around it do not count.
-
-    Returns:
-      The label and "", or None and the problem.
-    """
+    """Returns the label of a cell and "", or None and the problem."""
     cell = cell.strip()
     if task.labels is None:
         try:

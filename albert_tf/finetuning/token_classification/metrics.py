@@ -97,11 +97,7 @@ def _check_lengths(predictions: _Sentences, labels: _Sentences) -> None:
 
 
 def _entity_labels(sentences: _Sentences, what: str) -> list[list[str]]:
-    """Returns the labels as seqeval wants them.
-
-    Raises:
-      InputError: one is not O, nor a prefix and a type.
-    """
+    """Returns the labels as seqeval wants them."""
     known = {}
     for label in set(_flat(sentences)):
         prefix, dash, entity = label.partition("-")

@@ -160,9 +160,6 @@ def _word_sequences(
       preprocessor: of the model.
       words: strings `[batch, words]`; "" is left out.
       room: pieces of the longest sequence.
-
-    Returns:
-      The sequences, and where the words that are not "" begin, in their order.
     """
     is_word = words != ""
     pieces = preprocessor.tokenize(tf.boolean_mask(words, is_word))

@@ -1,0 +1,158 @@
+"""The models with one dense layer behind the encoder."""
+
+import keras
+import numpy as np
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.finetuning.multiple_choice.model import AlbertMultipleChoice
+from albert_tf.finetuning.text_classification.model import AlbertClassifier
+from albert_tf.finetuning.token_classification.model import (
+    AlbertTokenClassifier,
+)
+
+# Class -> arguments, name of the head, shape of the output.
+MODELS = {
+    AlbertClassifier: ({"num_labels": 3}, "classifier_head", (4, 3)),
+    AlbertTokenClassifier: ({"num_labels": 3}, "token_head", (4, 12, 3)),
+    AlbertMultipleChoice: ({}, "choice_head", (4, 3)),
+}
+CLASSES = pytest.mark.parametrize("model_class", MODELS)
+
+
+@pytest.fixture
+def choices(batch):
+    """Three choices for each of four questions: `[4, 3, 12]`."""
+    return {
+        name: np.stack([np.roll(values, n, axis=0) for n in range(3)], axis=1)
+        for name, values in batch.items()
+    }
+
+
+@pytest.fixture
+def make(config, batch, choices):
+    """Returns `make(class, **arguments)`: the model, and inputs of it."""
+
+    def make(model_class, **arguments):
+        arguments = {**MODELS[model_class][0], **arguments}
+        is_choice = model_class is AlbertMultipleChoice
+        return model_class(config, **arguments), choices if is_choice else batch
+
+    return make
+
+
+@CLASSES
+def test_own_weights_output_and_dropout(make, model_class):
+    _, head, shape = MODELS[model_class]
+    model, inputs = make(model_class, dropout=0.5)
+    assert model(inputs).shape == shape
+    paths = {v.path for v in model.trainable_variables}
+    own = paths - {v.path for v in model.encoder.trainable_variables}
+    assert own == {f"{head}/kernel", f"{head}/bias"}
+    pooled = any("pooler" in path for path in paths)
+    assert pooled == (model_class is not AlbertTokenClassifier)
+    # The config has none, so the head's is what differs.
+    first, second = (np.asarray(model(inputs, training=True)) for _ in "ab")
+    assert np.abs(first - second).max() > 1e-3
+    model, _ = make(model_class, dropout=0.0)
+    np.testing.assert_array_equal(model(inputs, training=True), model(inputs))
+
+
+@pytest.mark.parametrize(
+    ("model_class", "output"),
+    [
+        (AlbertClassifier, "pooled_output"),
+        (AlbertTokenClassifier, "sequence_output"),
+    ],
+)
+def test_equals_the_head_on_the_full_encoder(make, model_class, output):
+    model, inputs = make(model_class)
+    states = np.asarray(model.encoder(inputs)[output])
+    head = getattr(model, MODELS[model_class][1])
+    expected = states @ np.asarray(head.kernel) + np.asarray(head.bias)
+    np.testing.assert_allclose(model(inputs), expected, atol=1e-5)
+
+
+def test_each_choice_is_scored_by_itself(make):
+    model, choices = make(AlbertMultipleChoice)
+    logits = np.asarray(model(choices))
+    # Column n holds the questions of column 0, n rows further down.
+    for n in range(3):
+        np.testing.assert_allclose(
+            logits[:, n], np.roll(logits[:, 0], n), atol=1e-5
+        )
+    one = {name: values[:, :1] for name, values in choices.items()}
+    np.testing.assert_allclose(model(one)[:, 0], logits[:, 0], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("model_class", "arguments", "labels"),
+    [
+        (AlbertClassifier, {}, [0, 1, 2, 0]),
+        (AlbertClassifier, {"num_labels": 1}, [0.0, 2.0, 5.0, 3.0]),
+        (AlbertTokenClassifier, {"packed": True}, None),
+        # Always the one that was rolled from the same row.
+        (AlbertMultipleChoice, {}, [0, 1, 2, 2]),
+    ],
+)
+def test_fits(make, config, model_class, arguments, labels):
+    keras.utils.set_random_seed(0)
+    _, inputs = make(model_class)
+    model = model_class(
+        config.replace(initializer_range=0.1, num_hidden_layers=1),
+        **{**MODELS[model_class][0], **arguments},
+    )
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(
+        keras.optimizers.Adam(1e-2),
+        "mse" if arguments.get("num_labels") == 1 else loss,
+    )
+    weights = None
+    if labels is None:  # Padding is left out.
+        labels = inputs["input_word_ids"] % 3
+        weights = inputs["input_mask"].astype("float32")
+    history = model.fit(
+        inputs, np.array(labels), sample_weight=weights, epochs=30, verbose=0
+    ).history
+    assert history["loss"][-1] < 0.5 * history["loss"][0]
+
+
+@pytest.mark.parametrize(
+    "model_class", [AlbertClassifier, AlbertTokenClassifier]
+)
+def test_label_names_stay_with_the_model(make, model_class, round_trip):
+    arguments = {"num_labels": 2, "labels": ["no", "yes"], "dropout": 0.2}
+    model, _ = make(model_class, **arguments)
+    loaded = round_trip(model)
+    assert (loaded.labels, loaded.dropout.rate) == (("no", "yes"), 0.2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"num_labels": 0}, "num_labels=0 must be an integer of at least 1"),
+        ({"num_labels": 2.0}, "num_labels=2.0 must be an integer"),
+        ({"num_labels": True}, "num_labels=True must be an integer"),
+        ({"num_labels": 2, "dropout": 1.0}, r"dropout=1.0 must be in \[0, 1\)"),
+        ({"num_labels": 2, "dropout": "a"}, r"dropout='a' must be in \[0, 1\)"),
+        ({"num_labels": 2, "labels": ["no"]}, "must be num_labels=2 strings"),
+        ({"num_labels": 2, "labels": [0, 1]}, "must be num_labels=2 strings"),
+        ({"num_labels": 2, "labels": "ab"}, "must be num_labels=2 strings"),
+    ],
+)
+def test_bad_arguments(make, arguments, message):
+    for model_class in (AlbertClassifier, AlbertTokenClassifier):
+        name = model_class.__name__
+        with pytest.raises(InputError, match=f"{name}: .*{message}"):
+            make(model_class, **arguments)
+
+
+def test_bad_choices(make, batch):
+    with pytest.raises(InputError, match="AlbertMultipleChoice: dropout=2"):
+        make(AlbertMultipleChoice, dropout=2)
+    model, _ = make(AlbertMultipleChoice)
+    with pytest.raises(ValueError, match=r"2 dimensions.*\[batch, choices, s"):
+        model(batch)
+    del batch["input_mask"]
+    with pytest.raises(ValueError, match="missing: input_mask"):
+        model(batch)
