@@ -203,6 +203,32 @@ def tokenizer(text_file, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def checkpoint(tokenizer, tmp_path_factory):
+    """A folder with an untrained model that is far from zero."""
+    import keras
+
+    from albert_tf.config import AlbertConfig
+    from albert_tf.models.pretrainer import AlbertPretrainer
+
+    folder = tmp_path_factory.mktemp("checkpoint") / "model"
+    config = AlbertConfig(
+        vocab_size=tokenizer.vocab_size,
+        embedding_size=32,
+        hidden_size=64,
+        num_hidden_layers=1,
+        num_attention_heads=4,
+        intermediate_size=128,
+        max_position_embeddings=64,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+        initializer_range=0.1,
+    )
+    keras.utils.set_random_seed(1)
+    AlbertPretrainer(config).save_pretrained(folder, tokenizer)
+    return folder
+
+
+@pytest.fixture(scope="session")
 def make_records(text_file, tokenizer, tmp_path_factory):
     """Returns `make(**settings)`: a folder of records of 32 tokens."""
     from albert_tf.pretraining.create_data import create_pretraining_data

@@ -3,7 +3,6 @@ import numpy as np
 import pytest
 
 import albert_tf
-from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrainer import AlbertPretrainer
@@ -15,25 +14,6 @@ TEXTS = [
     "Every object has an identity, a type and a value; an object's identity "
     "never changes once it has been created.",
 ]
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tokenizer, tmp_path_factory):
-    """A folder with an untrained model that is far from zero."""
-    folder = tmp_path_factory.mktemp("pipelines") / "model"
-    config = AlbertConfig(
-        vocab_size=tokenizer.vocab_size,
-        embedding_size=16,
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=64,
-        max_position_embeddings=48,
-        initializer_range=0.2,
-    )
-    keras.utils.set_random_seed(3)
-    AlbertPretrainer(config).save_pretrained(folder, tokenizer)
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +63,7 @@ def test_several_masks_and_texts(fill):
     ("texts", "top_k", "message"),
     [
         (["A [MASK].", "nothing"], 5, r"text 2 has no \[MASK\]"),
-        (["long " * 60 + "[MASK]"], 5, "within the first 48 tokens"),
+        (["long " * 80 + "[MASK]"], 5, "within the first 64 tokens"),
         (["A [MASK]."], 0, r"top_k=0 must be in \[1, 600\]"),
         ([3], 1, r"texts\[0\] must be a text, not int"),
     ],
@@ -101,7 +81,7 @@ def test_vectors_are_those_of_each_text_alone(checkpoint, pooling):
     encoder = AlbertEncoder.from_pretrained(checkpoint)
     expected = []
     for text in TEXTS:
-        outputs = encoder(encoder.tokenizer([text], max_length=48))
+        outputs = encoder(encoder.tokenizer([text], max_length=64))
         states = outputs["sequence_output"][0].numpy()
         expected.append(
             {
@@ -123,7 +103,7 @@ def test_vectors_have_length_one(embed):
     assert similarity.shape == (2, 4)
     np.testing.assert_allclose(np.diag(similarity), 1, rtol=1e-5)
     np.testing.assert_allclose(similarity, vectors[:2] @ vectors.T, atol=1e-5)
-    assert embed([]).shape == (0, 32)
+    assert embed([]).shape == (0, 64)
 
 
 def test_chunks_of_any_number_of_texts(embed, monkeypatch):
@@ -143,7 +123,7 @@ def test_probability_that_pairs_are_swapped(checkpoint):
     swapped = order(pairs)
     model = AlbertPretrainer.from_pretrained(checkpoint)
     for (first, second), probability in zip(pairs, swapped, strict=True):
-        inputs = model.tokenizer([first], [second], max_length=48)
+        inputs = model.tokenizer([first], [second], max_length=64)
         logits = model({**inputs, "masked_lm_positions": np.array([[0]])})[
             "sop_logits"
         ]

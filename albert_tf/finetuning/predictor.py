@@ -274,8 +274,7 @@ class Predictor:
 
         Args:
           inputs: a text each, or texts by name, such as `{"text": ...,
-            "pair": ...}` or `{"question": ..., "context": ...}`; see
-            `TaskType.input_fields`.
+            "pair": ...}` or `{"question": ..., "context": ...}`.
 
         Raises:
           InputError: an input is not an example of the task.

@@ -49,9 +49,6 @@ class TaskType(abc.ABC):
         defaults, as JSON values; at least `max_seq_length`.
       custom_metrics: whether `TaskConfig.metrics` may be chosen by the user.
       reads_lines: whether a line of text is an example.
-      input_fields: names of the texts that one example consists of on the
-        command line, such as `("text",)` or `("question", "context")`; empty
-        if examples are only read from files.
       token_outputs: names of outputs of `forward` shaped `[batch, seq, ...]`.
       task_config: the task.
 
@@ -78,11 +75,6 @@ class TaskType(abc.ABC):
         if self._tokenizer is None:
             raise ValueError(f"{type(self).__name__} has no tokenizer")
         return self._tokenizer
-
-    @property
-    def input_fields(self) -> tuple[str, ...]:
-        """See the class."""
-        return ()
 
     @property
     def token_outputs(self) -> tuple[str, ...]:
@@ -196,8 +188,7 @@ class TaskType(abc.ABC):
         """Makes an example without label from texts by name.
 
         Args:
-          fields: the texts of `input_fields`, such as those of `--text` and
-            `--pair`.
+          fields: texts by name, such as those of `--text` and `--pair`.
           id: the example's ID.
         """
         raise InputError(

@@ -183,7 +183,10 @@ BAD_INPUT = {
         ("--task=sst2 --classes=a,b", "--classes requires --task=text"),
         ("--max_seq_length=64", "takes 32 tokens"),
         ("--from=tfds", "has known tasks only"),
-        ("--from=tfds --task=dream", "from='tfds' does not have task='dream'"),
+        (
+            "--from=tfds --task=dream --max_qa_length=8",
+            "from='tfds' does not have task='dream'",
+        ),
         ("--num_train_epochs=nan", "must be finite and in (0, 1000000]"),
         ("--runs=0", "runs=0 must be in [1, 1000]"),
         ("--classes=a,,b", "classes='' must not be empty"),

@@ -1,3 +1,6 @@
+import gzip
+import itertools
+
 import pytest
 import tensorflow as tf
 
@@ -43,6 +46,14 @@ def test_exports_of_a_saved_model(shared, tmp_path, encoder):
     assert ids == tokenizer.encode(TEXTS)
     # By Google's settings, special tokens do not come out of a text.
     assert {0, 4} <= set(ids[1])
+
+    for language in ("en", "zh"):
+        path = shared("data", f"wikipedia-{language}", "train.txt.gz")
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            texts = [line.rstrip("\n") for line in itertools.islice(file, 2000)]
+        expected = tokenizer.encode(texts)
+        assert preprocess.tokenize(tf.constant(texts)).to_list() == expected
+        assert sum(map(len, expected)) > 10_000
 
     inputs = preprocess(tf.constant(TEXTS))
     exported = tf.saved_model.load(tmp_path / "encoder")(inputs)

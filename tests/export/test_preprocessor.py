@@ -1,5 +1,3 @@
-import gzip
-import itertools
 import json
 import pathlib
 
@@ -138,19 +136,6 @@ def test_shapes_are_known_in_a_dataset(pair):
 def test_there_is_nothing_to_train(pair):
     for part in (pair[0], pair[0].tokenize):
         assert list(part.variables) == list(part.trainable_variables) == []
-
-
-def test_real_vocabulary_and_text(shared, tmp_path):
-    model = shared("data", "sentencepiece-30k-clean", "30k-clean.model")
-    export_preprocessor(model, tmp_path / "p")
-    loaded = tf.saved_model.load(tmp_path / "p")
-    for language in ("en", "zh"):
-        path = shared("data", f"wikipedia-{language}", "train.txt.gz")
-        with gzip.open(path, "rt", encoding="utf-8") as file:
-            texts = [line.rstrip("\n") for line in itertools.islice(file, 2000)]
-        expected = AlbertTokenizer.from_file(model).encode(texts)
-        assert loaded.tokenize(tf.constant(texts)).to_list() == expected
-        assert sum(map(len, expected)) > 10_000
 
 
 def test_wordpiece(tmp_path):

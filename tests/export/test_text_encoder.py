@@ -147,6 +147,7 @@ def test_tokenize(encoder, expected):
     assert int(special["vocab_size"]) == 90
 
 
+@pytest.mark.long
 def test_in_keras_3(paths, changed):
     layer = HubLayer(paths[0], arguments={"seq_length": 9})
     strings = keras.Input((), dtype="string")

@@ -1,15 +1,13 @@
-"""A small checkpoint, and small files of each kind of task."""
+"""Small files of each kind of task, and what serving graphs share."""
 
 import json
 import keyword
 import random
 
-import keras
 import numpy as np
 import pytest
 
 from albert_tf.config import AlbertConfig
-from albert_tf.models.pretrainer import AlbertPretrainer
 
 # Empty, blank, accents, other scripts, digits with commas, special tokens, and
 # more than any row takes.
@@ -26,27 +24,6 @@ TEXTS = [
 
 # Words that differ in their pieces, so that texts are told apart easily.
 WORDS = [*keyword.kwlist, *(name for name in dir(str) if name.isalpha())]
-
-
-@pytest.fixture(scope="session")
-def checkpoint(tokenizer, tmp_path_factory):
-    """A folder with an untrained model that is far from zero."""
-    folder = tmp_path_factory.mktemp("checkpoint") / "model"
-    config = AlbertConfig(
-        vocab_size=tokenizer.vocab_size,
-        embedding_size=32,
-        hidden_size=64,
-        num_hidden_layers=1,
-        num_attention_heads=4,
-        intermediate_size=128,
-        max_position_embeddings=64,
-        hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0,
-        initializer_range=0.1,
-    )
-    keras.utils.set_random_seed(1)
-    AlbertPretrainer(config).save_pretrained(folder, tokenizer)
-    return folder
 
 
 def _texts(rng, count, least=3, most=9):

@@ -66,7 +66,6 @@ class SpanWindow:
     """`[CLS] question [SEP] pieces of the context [SEP]`, without padding.
 
     Attributes:
-      index: Number of the window among those of its question, from 0.
       ids: int32 `[length]`.
       first_context_token: Position of the first piece of the context.
       starts: int32 `[pieces]`, where the text of each of the window's pieces
@@ -80,7 +79,6 @@ class SpanWindow:
         positions are then 0, as in the original.
     """
 
-    index: int
     ids: np.ndarray
     first_context_token: int
     starts: np.ndarray
@@ -316,7 +314,7 @@ def _windows(
       answer: Pieces of the answer, empty if there is none; None for no labels.
     """
     windows = []
-    for index, (pieces, max_context) in enumerate(cuts):
+    for pieces, max_context in cuts:
         labels = {}
         if answer is not None:
             is_whole = (
@@ -332,7 +330,6 @@ def _windows(
             }
         windows.append(
             SpanWindow(
-                index=index,
                 ids=np.concatenate(
                     [question, context.ids[pieces], question[-1:]],
                     dtype=np.int32,

@@ -50,7 +50,6 @@ class QuestionAnswering(TaskType):
         "null_threshold": None,
     }
     custom_metrics = False
-    input_fields = ("question", "context")
 
     @classmethod
     def known_tasks(cls):

@@ -160,11 +160,6 @@ class TextTaskType(TaskType):
         """Whether an example is a pair of texts."""
         return self.task_config.source["pair"] is not None
 
-    @property
-    def input_fields(self):
-        """The texts of an example."""
-        return ("text", "pair") if self.has_pairs else ("text",)
-
     def read_examples(self, path, *, bad, labelled, training=False):
         """Reads the rows of a table; see `read_texts`."""
         source = self.task_config.source

@@ -167,7 +167,6 @@ class TokenClassification(TaskType):
 
     name = "token_classification"
     reads_lines = True
-    input_fields = ("text",)
     token_outputs = ("logits",)
 
     @classmethod

@@ -27,14 +27,13 @@ def context_of(pieces):
     return " ".join(WORDS[i % len(WORDS)] for i in range(pieces))
 
 
-def window_of(index, first_piece, pieces, head, max_context=None):
+def window_of(first_piece, pieces, head, max_context=None):
     """A window of a context whose pieces are its words."""
     context = context_of(first_piece + pieces)
     ends = [*(i for i, c in enumerate(context) if c == " "), len(context)]
     if max_context is None:
         max_context = [True] * pieces
     return SpanWindow(
-        index=index,
         ids=np.zeros(head + pieces + 1, np.int32),
         first_context_token=head,
         starts=np.array([0, *ends][first_piece:][:pieces], np.int32),
@@ -56,7 +55,9 @@ def plain_loops(context, windows, members, n_best, max_length):
     spans, nulls = collections.OrderedDict(), []
     for member in members:
         nulls.append(1000000)
-        for window, row in zip(windows, member, strict=True):
+        for number, (window, row) in enumerate(
+            zip(windows, member, strict=True)
+        ):
             if "start_logits" in row:
                 length = len(window.ids)
                 starts, ends = (
@@ -93,7 +94,7 @@ def plain_loops(context, windows, members, n_best, max_length):
                     continue
                 if not window.max_context[start]:
                     continue
-                key = (window.index, int(start), int(end))
+                key = (number, int(start), int(end))
                 scores = (float(start_score), float(end_score))
                 spans.setdefault(key, []).append(scores)
     found = []
@@ -158,11 +159,7 @@ def random_windows(generator):
     room, stride = generator.integers((20, 9), (90, 20)).tolist()
     return [
         window_of(
-            i,
-            i * stride,
-            room - 3 * i,
-            head,
-            generator.random(room - 3 * i) < 0.8,
+            i * stride, room - 3 * i, head, generator.random(room - 3 * i) < 0.8
         )
         for i in range(int(generator.integers(1, 5)))
     ]
@@ -290,7 +287,7 @@ def golden(shared, head):
         zip(inputs["segment_ids"], inputs["input_mask"], strict=True)
     ):
         head, length = types.tolist().index(1), int(mask.sum())
-        windows.append(window_of(row, 7 * row, length - head - 1, head))
+        windows.append(window_of(7 * row, length - head - 1, head))
     return windows, outputs
 
 
@@ -306,7 +303,6 @@ def test_scores_of_the_original_v1_head(shared):
     answers = check(context_of(80), windows, [rows])
     assert len(answers.best) == 20
     for row, window in zip(rows, windows, strict=True):
-        window = dataclasses.replace(window, index=0)
         check(context_of(80), [window], [[row]])
 
 
@@ -339,7 +335,7 @@ def test_padding_does_not_count():
 
 
 # [CLS] question [SEP] and four words, where no answer starts at the third.
-WINDOW = window_of(0, 0, 4, 3, [True, True, False, True])
+WINDOW = window_of(0, 4, 3, [True, True, False, True])
 
 
 def spans_of(logits, **settings):
@@ -382,7 +378,7 @@ def test_allowed_spans(logits, settings, spans):
 
 
 def test_equal_texts_count_once_with_the_better_score():
-    windows = [window_of(0, 0, 4, 3)]
+    windows = [window_of(0, 4, 3)]
     rows = [{name: np.zeros(8) for name in ("start_logits", "end_logits")}]
     rows[0]["start_logits"][3 + 1], rows[0]["start_logits"][3 + 2] = 1, 2
     answers = check(context_of(4), windows, [rows])
@@ -392,7 +388,7 @@ def test_equal_texts_count_once_with_the_better_score():
 
 
 def test_models_that_lack_a_span_do_not_count_for_it():
-    window = window_of(0, 0, 3, 2)
+    window = window_of(0, 3, 2)
 
     def row(start, score):
         return {
@@ -417,7 +413,7 @@ def test_models_that_lack_a_span_do_not_count_for_it():
     ("outputs", "text"), [(v1_outputs, "empty"), (joint_outputs, "")]
 )
 def test_contexts_without_pieces_have_the_original_answer(outputs, text):
-    window = window_of(0, 0, 0, 4)
+    window = window_of(0, 0, 4)
     rows = outputs(np.random.default_rng(0), [window])
     [answer] = decode("", [window], [rows]).best
     assert (answer.text, answer.start, answer.probability) == (text, None, 1.0)

@@ -53,10 +53,12 @@ def test_as_the_original(shared, read, google_tokenizer, part, labelled):
         **{length: golden[length] for length in lengths},
     )
     assert len(windows) == len(examples)
-    windows = [window for each in windows for window in each]
-    for window, wanted in zip(windows, golden["features"], strict=True):
+    numbered = [pair for each in windows for pair in enumerate(each)]
+    for (index, window), wanted in zip(
+        numbered, golden["features"], strict=True
+    ):
         found = {
-            "doc_span_index": window.index,
+            "doc_span_index": index,
             "input_ids": window.ids.tolist(),
             "segment_ids": window.types.tolist(),
             "p_mask": window.p_mask.tolist(),
