@@ -203,6 +203,13 @@ class AlbertConfig:
         return {k: value for k, value in fields.items() if value is not None}
 
     @classmethod
+    def unknown_key(cls, key: str, source: str) -> InputError:
+        """Returns the error for a key of `source` that is no field."""
+        close = difflib.get_close_matches(key, cls.__dataclass_fields__, 1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        return InputError(f"{source}: unknown key {key!r}{hint}")
+
+    @classmethod
     def from_dict(
         cls, values: Mapping[str, Any], source: str = "config"
     ) -> AlbertConfig:
@@ -217,15 +224,12 @@ class AlbertConfig:
           InputError: an unknown key, an inert key with a value that would
             change the model, a missing key or a bad value.
         """
-        fields = {field.name for field in dataclasses.fields(cls)}
         known = {}
         for key, value in values.items():
-            if key in fields:
+            if key in cls.__dataclass_fields__:
                 known[key] = value
             elif key not in INERT_KEYS:
-                close = difflib.get_close_matches(key, fields, 1)
-                hint = f"; did you mean {close[0]!r}?" if close else ""
-                raise InputError(f"{source}: unknown key {key!r}{hint}")
+                raise cls.unknown_key(key, source)
             elif not any(
                 value == inert and type(value) is type(inert)
                 for inert in INERT_KEYS[key]

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.layers.dense import dense
+from albert_tf.layers.core import dense
 from albert_tf.layers.dropout import Dropout
 from albert_tf.models.base import AlbertModel, check_dropout, check_positive
 from albert_tf.models.encoder import AlbertEncoder

@@ -11,7 +11,7 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.interop.names import HEADS
+from albert_tf.interop.names import ALWAYS_PROJECTS, HEADS, tensors_of
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.tokenizer_files import (
@@ -108,6 +108,35 @@ class Checkpoint:
     def heads(self) -> tuple[str, ...]:
         """Its heads, in the order of the table."""
         return tuple(head for head in HEADS if head in self.components)
+
+    def tensors_for(
+        self, system: str, tick: Callable[[], None] | None = None
+    ) -> Iterator[tuple[str, np.ndarray]]:
+        """Yields the names and arrays of its tensors in another system.
+
+        A system that always projects the embeddings gets an identity where the
+        model has no projection.
+
+        Args:
+          system: one of `interop.names.FORMATS`.
+          tick: called after every tensor of the checkpoint, if given.
+        """
+        config, components = self.config, set(self.components)
+        if system in ALWAYS_PROJECTS:
+            components.add("projection")
+            if config.embedding_size == config.hidden_size:
+                config = config.replace(project_equal_sizes=True)
+        for tensor in tensors_of(config, components, self.head.num_labels):
+            theirs, shape = tensor.names[system], tensor.shape
+            if is_ours := tensor.path in self.arrays:
+                array = self.arrays[tensor.path]
+            elif len(shape) == 2:
+                array = np.eye(*shape, dtype=np.float32)
+            else:
+                array = np.zeros(shape, np.float32)
+            yield theirs.name, theirs.transform.to_theirs(array)
+            if tick and is_ours:
+                tick()
 
     def report(self) -> str:
         """Returns lines on the loaded and skipped tensors and the tokenizer."""

@@ -213,16 +213,6 @@ class Transform:
         return array.T if self.kind == "transpose" else array.reshape(shape)
 
 
-def identity(shape: tuple[int, ...]) -> np.ndarray:
-    """Returns the kernel or bias of a projection that changes nothing.
-
-    For systems that always project, of a model that does not.
-    """
-    if len(shape) == 2:
-        return np.eye(*shape, dtype=np.float32)
-    return np.zeros(shape, np.float32)
-
-
 @dataclasses.dataclass(frozen=True)
 class Name:
     """The name and the layout of a tensor in a system."""

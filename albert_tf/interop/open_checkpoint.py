@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import os
 import pathlib
 from collections.abc import Mapping
@@ -65,7 +64,9 @@ def open_checkpoint(
     """
     local = pathlib.Path(resolve(os.fspath(path), revision=revision))
     overrides = dict(config_overrides or {})
-    _check_fields(overrides)
+    for key in overrides:
+        if key not in AlbertConfig.__dataclass_fields__:
+            raise AlbertConfig.unknown_key(key, "config_overrides")
     # Where it is not given, the checkpoint knows how many rows it has.
     length = None
     if config is None:
@@ -85,15 +86,6 @@ def open_checkpoint(
     if length is not None:
         checkpoint = extend_positions(checkpoint, length)
     return checkpoint
-
-
-def _check_fields(overrides: Mapping[str, Any]) -> None:
-    fields = {field.name for field in dataclasses.fields(AlbertConfig)}
-    for key in overrides:
-        if key not in fields:
-            close = difflib.get_close_matches(key, fields, 1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise InputError(f"config_overrides: unknown key {key!r}{hint}")
 
 
 def _open_folder(folder: pathlib.Path, head, config, overrides) -> Checkpoint:
@@ -179,20 +171,13 @@ def _expected(path: pathlib.Path) -> str | tuple[str, ...]:
 
 
 def _open_prefix(prefix: pathlib.Path, head, config, overrides) -> Checkpoint:
-    from albert_tf.interop.files.tf_checkpoint import open_tf_checkpoint
-
     folder = prefix.parent
     if folder.name == run_folder.CHECKPOINTS and run_folder.is_run_folder(
         folder.parent
     ):
         return run_folder.open_run(prefix, overrides=overrides)
-    file = open_tf_checkpoint(prefix)
-    if google.is_model_garden(file):
-        return google.open_model_garden(
-            prefix, file, config=config, overrides=overrides
-        )
-    return google.open_google(
-        prefix, file, head=head, config=config, overrides=overrides
+    return google.open_tensorflow(
+        prefix, head=head, config=config, overrides=overrides
     )
 
 

@@ -8,10 +8,8 @@ import keras
 from keras import ops
 
 from albert_tf.config import AlbertConfig
-from albert_tf.layers.dense import dense
+from albert_tf.layers.core import LayerNorm, add_bias, at_least_float32, dense
 from albert_tf.layers.dropout import Dropout
-from albert_tf.layers.layer_norm import LayerNorm
-from albert_tf.layers.precision import add_bias, at_least_float32
 
 
 class SelfAttention(keras.layers.Layer):

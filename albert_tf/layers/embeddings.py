@@ -6,10 +6,8 @@ import keras
 from keras import ops
 
 from albert_tf.config import AlbertConfig
-from albert_tf.layers.dense import truncated_normal
+from albert_tf.layers.core import LayerNorm, at_least_float32, truncated_normal
 from albert_tf.layers.dropout import Dropout
-from albert_tf.layers.layer_norm import LayerNorm
-from albert_tf.layers.precision import at_least_float32
 from albert_tf.layers.token_rows import take_rows
 
 

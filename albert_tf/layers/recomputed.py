@@ -16,8 +16,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from albert_tf.layers.precision import at_least_float32
-
 _SQRT_2_OVER_PI = math.sqrt(2.0 / math.pi)
 _CUBIC = 0.044715
 
@@ -78,18 +76,23 @@ def _compiled(function: Callable) -> Callable:
     return tf.function(function, jit_compile=True)
 
 
+def _widen(x):
+    """Casts half precision to float32; `core`, which can, imports this."""
+    return x if x.dtype == tf.float64 else tf.cast(x, tf.float32)
+
+
 def _gelu_tanh(x):
-    y = at_least_float32(x)
+    y = _widen(x)
     return tf.cast(0.5 * y * (1.0 + _tanh(y)), x.dtype)
 
 
 def _gelu_tanh_gradient(x, upstream):
-    y = at_least_float32(x)
+    y = _widen(x)
     t = _tanh(y)
     slope = _SQRT_2_OVER_PI * (1.0 + 3.0 * _CUBIC * y * y)
     # Far out, 1 - t is exactly 0 long before the slope overflows.
     gradient = 0.5 * (1.0 + t) * (1.0 + y * (1.0 - t) * slope)
-    return tf.cast(at_least_float32(upstream) * gradient, x.dtype)
+    return tf.cast(_widen(upstream) * gradient, x.dtype)
 
 
 def _tanh(y):

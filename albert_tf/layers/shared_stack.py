@@ -10,9 +10,8 @@ from keras.src.backend.common.variables import AutocastScope
 
 from albert_tf.config import AlbertConfig
 from albert_tf.layers.attention import SelfAttention
-from albert_tf.layers.dense import activation, dense
+from albert_tf.layers.core import LayerNorm, activation, dense
 from albert_tf.layers.dropout import Dropout, dropout_seeds, reserve_seeds
-from albert_tf.layers.layer_norm import LayerNorm
 
 
 class FeedForward(keras.layers.Layer):

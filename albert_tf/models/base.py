@@ -14,7 +14,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.interop.checkpoint import Checkpoint, Vocabulary
 from albert_tf.interop.open_checkpoint import open_checkpoint
-from albert_tf.layers.dense import refuse_quantization
+from albert_tf.layers.core import refuse_quantization
 from albert_tf.models.pretrained import (
     assign_weights,
     checkpoint_of,

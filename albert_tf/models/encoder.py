@@ -8,7 +8,7 @@ import keras
 from keras import ops
 
 from albert_tf.config import AlbertConfig
-from albert_tf.layers.dense import dense
+from albert_tf.layers.core import dense
 from albert_tf.layers.embeddings import Embeddings
 from albert_tf.layers.shared_stack import SharedStack
 from albert_tf.layers.token_rows import (

@@ -55,11 +55,8 @@ def pretraining_step_flops(
     """Counts the products of one example in a training step.
 
     The gradient of a product is two products of its size, one for each factor.
-    What rematerialization computes again is not counted: it is work, but none
-    that the training asked for.
-
-    Args:
-      As `pretraining_forward_flops`.
+    What rematerialization computes again is not counted. For the arguments, see
+    `pretraining_forward_flops`.
     """
     return 3 * pretraining_forward_flops(
         config, length, predictions, sentence_order, sequences

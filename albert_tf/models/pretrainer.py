@@ -9,8 +9,7 @@ from keras import ops
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.layers.dense import activation, dense
-from albert_tf.layers.layer_norm import LayerNorm
+from albert_tf.layers.core import LayerNorm, activation, dense
 from albert_tf.layers.token_rows import take_rows
 from albert_tf.models.base import (
     ENCODER_INPUTS,

@@ -109,6 +109,29 @@ def check_added_tokens(config: Mapping[str, Any], tokenizer: Tokenizer) -> None:
             )
 
 
+def check_special_tokens(
+    config: Mapping[str, Any],
+    special_tokens: Mapping[str, str],
+    beside: str = "",
+) -> None:
+    """Checks that the special tokens of a config are those of a vocabulary.
+
+    Args:
+      config: the content of `tokenizer_config.json`.
+      special_tokens: key, such as "cls_token" -> the only token supported.
+      beside: " with vocab.txt" for the error, or "".
+
+    Raises:
+      ValueError: another token is set.
+    """
+    for role, piece in special_tokens.items():
+        token = content_of(config.get(role) or piece)
+        if token != piece:
+            raise ValueError(
+                f"{role}={token!r} is not supported{beside}, only {piece}"
+            )
+
+
 def content_of(token: str | Mapping[str, Any]) -> str:
     """Returns the text of a token, which may be an object with properties."""
     content = token["content"] if isinstance(token, Mapping) else token

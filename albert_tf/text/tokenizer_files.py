@@ -15,6 +15,7 @@ from albert_tf.schema import typed
 from albert_tf.text.added_tokens import (
     added_tokens_without_specials,
     check_added_tokens,
+    check_special_tokens,
     content_of,
 )
 from albert_tf.text.base_tokenizer import Tokenizer
@@ -280,10 +281,7 @@ def _settings_of_hugging_face(config: dict[str, Any]) -> dict[str, Any]:
         raise ValueError(
             "remove_space=false (whitespace is kept as it is) is not supported"
         )
-    for role, piece in _SPECIAL_TOKENS.items():
-        token = content_of(config.get(role) or piece)
-        if token != piece:
-            raise ValueError(f"{role}={token!r} is not supported, only {piece}")
+    check_special_tokens(config, _SPECIAL_TOKENS)
     return {
         **HUGGING_FACE_SLOW,
         "do_lower_case": typed(config, "do_lower_case", bool, True),

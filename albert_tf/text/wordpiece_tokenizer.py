@@ -10,7 +10,7 @@ from typing import Any, get_args
 from albert_tf.errors import InputError
 from albert_tf.input_files import shown
 from albert_tf.schema import typed
-from albert_tf.text.added_tokens import content_of
+from albert_tf.text.added_tokens import check_special_tokens
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.tokens import Token
 from albert_tf.text.vocabulary_file import (
@@ -210,13 +210,7 @@ def wordpiece_settings(config: Mapping[str, Any]) -> dict[str, Any]:
         raise ValueError(
             f"never_split={shown(config['never_split'])} is not supported"
         )
-    for role, piece in _SPECIAL_TOKENS.items():
-        token = content_of(config.get(role) or piece)
-        if token != piece:
-            raise ValueError(
-                f"{role}={token!r} is not supported with vocab.txt, only "
-                f"{piece}"
-            )
+    check_special_tokens(config, _SPECIAL_TOKENS, " with vocab.txt")
     settings = {
         **HUGGING_FACE_SLOW_WORDPIECE,
         "do_lower_case": typed(config, "do_lower_case", bool, True),

@@ -1,7 +1,7 @@
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.layers.layer_norm import LayerNorm
+from albert_tf.layers.core import LayerNorm
 
 
 def test_equals_the_definition_in_float64():

@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.layers.layer_norm import LayerNorm
+from albert_tf.layers.core import LayerNorm
 from albert_tf.layers.recomputed import gelu_tanh, layer_norm
 from albert_tf.layers.shared_stack import FeedForward
 

@@ -13,7 +13,7 @@ from albert_tf.finetuning.text_classification.model import AlbertClassifier
 from albert_tf.finetuning.token_classification.model import (
     AlbertTokenClassifier,
 )
-from albert_tf.layers.dense import activation
+from albert_tf.layers.core import activation
 from albert_tf.models.base import ENCODER_INPUTS
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrainer import AlbertPretrainer

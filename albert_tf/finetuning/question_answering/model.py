@@ -13,10 +13,8 @@ from albert_tf.finetuning.question_answering.features import (
     P_MASK,
     START_POSITIONS,
 )
-from albert_tf.layers.dense import dense
+from albert_tf.layers.core import LayerNorm, add_bias, dense
 from albert_tf.layers.dropout import Dropout
-from albert_tf.layers.layer_norm import LayerNorm
-from albert_tf.layers.precision import add_bias
 from albert_tf.models.base import (
     ENCODER_INPUTS,
     AlbertModel,

@@ -16,9 +16,7 @@ from albert_tf.errors import InputError
 from albert_tf.input_files import read_bytes
 from albert_tf.interop.checkpoint import Checkpoint, folder_vocabulary
 from albert_tf.interop.config_files import config_to_google
-from albert_tf.interop.files.file_types import TensorFile
 from albert_tf.interop.matching import match_tensors
-from albert_tf.interop.names import tensors_of
 from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
 
 CONFIG_FILE = "albert_config.json"
@@ -58,19 +56,17 @@ def find_checkpoint(folder: str | os.PathLike[str]) -> pathlib.Path | None:
     )
 
 
-def open_google(
+def open_tensorflow(
     prefix: str | os.PathLike[str],
-    file: TensorFile,
     *,
     head: str | None = None,
     config: AlbertConfig | None = None,
     overrides: dict[str, Any] | None = None,
 ) -> Checkpoint:
-    """Opens a TF1 checkpoint with `albert_config.json` beside it.
+    """Opens a TF1 checkpoint of Google's, or a TF2 one of Model Garden.
 
     Args:
-      prefix: its path without ".index".
-      file: its tensors.
+      prefix: its path without ".index", with `albert_config.json` beside it.
       head: "classifier_head" or "choice_head", where the names do not tell.
       config: the architecture, where no file is beside.
       overrides: fields of the config to replace.
@@ -78,15 +74,24 @@ def open_google(
     Raises:
       InputError: see `match_tensors`; or a file is missing or damaged.
     """
+    # Not above: under other backends, models work without TensorFlow.
+    from albert_tf.interop.files.tf_checkpoint import open_tf_checkpoint
+
     prefix = pathlib.Path(prefix)
+    file = open_tf_checkpoint(prefix)
     if config is None:
         config = AlbertConfig.from_json(find_config(prefix.parent, prefix))
-    config, notes = _with_graph(config, prefix.with_name(prefix.name + ".meta"))
+    system, description, notes = "google", "Google TF1", ()
+    if any("transformer/self_attention/" in name for name in file.shapes):
+        system, description = "model_garden", "Model Garden TF2"
+    else:
+        meta = prefix.with_name(f"{prefix.name}.meta")
+        config, notes = _with_graph(config, meta)
     config = config.replace(**overrides or {})
     return dataclasses.replace(
-        match_tensors("google", file, config, head=head),
+        match_tensors(system, file, config, head=head),
         vocabulary=folder_vocabulary(prefix.parent, "google"),
-        format="Google TF1",
+        format=description,
         notes=notes,
     )
 
@@ -189,18 +194,12 @@ def _write_tensors(checkpoint: Checkpoint, prefix: pathlib.Path, tick) -> None:
         )
         waiting.clear()
 
-    for tensor in tensors_of(
-        checkpoint.config, checkpoint.components, checkpoint.head.num_labels
-    ):
-        theirs = tensor.names["google"]
-        array = theirs.transform.to_theirs(checkpoint.arrays[tensor.path])
+    for name, array in checkpoint.tensors_for("google", tick):
         if waiting and size + array.nbytes > _SHARD_BYTES:
             flush()
             size = 0
-        waiting[theirs.name] = tf.constant(np.ascontiguousarray(array))
+        waiting[name] = tf.constant(np.ascontiguousarray(array))
         size += array.nbytes
-        if tick:
-            tick()
     flush()
     tf.raw_ops.MergeV2Checkpoints(
         checkpoint_prefixes=shards,
@@ -215,37 +214,3 @@ def _listing(tokenizer) -> str:
 
     proto = sentencepiece_model_pb2.ModelProto.FromString(tokenizer.model_bytes)
     return "".join(f"{p.piece}\t{p.score:g}\n" for p in proto.pieces)
-
-
-def is_model_garden(file: TensorFile) -> bool:
-    """Returns whether the names are those of Model Garden's encoder."""
-    return any("transformer/self_attention/" in name for name in file.shapes)
-
-
-def open_model_garden(
-    prefix: str | os.PathLike[str],
-    file: TensorFile,
-    *,
-    config: AlbertConfig | None = None,
-    overrides: dict[str, Any] | None = None,
-) -> Checkpoint:
-    """Opens a TF2 checkpoint of Model Garden, with a config of Google's.
-
-    Args:
-      prefix: its path without ".index".
-      file: its tensors.
-      config: the architecture, where no file is beside.
-      overrides: fields of the config to replace.
-
-    Raises:
-      InputError: see `match_tensors`; or there is no config.
-    """
-    prefix = pathlib.Path(prefix)
-    if config is None:
-        config = AlbertConfig.from_json(find_config(prefix.parent, prefix))
-    config = config.replace(**overrides or {})
-    return dataclasses.replace(
-        match_tensors("model_garden", file, config),
-        vocabulary=folder_vocabulary(prefix.parent, "google"),
-        format="Model Garden TF2",
-    )

@@ -32,7 +32,6 @@ from albert_tf.interop.files.safetensors_file import (
 )
 from albert_tf.interop.files.torch_file import open_torch_file
 from albert_tf.interop.matching import match_tensors
-from albert_tf.interop.names import identity, tensors_of
 from albert_tf.schema import typed
 
 CONFIG_FILE = "config.json"
@@ -168,23 +167,11 @@ def _named_tensors(checkpoint: Checkpoint, tick) -> dict[str, np.ndarray]:
     """Returns Hugging Face's name -> array."""
     is_encoder = architecture(checkpoint.components) == "AlbertModel"
     prefix = "" if is_encoder else "albert."
-    config, components = checkpoint.config, set(checkpoint.components)
-    if config.embedding_size == config.hidden_size:
-        config = config.replace(project_equal_sizes=True)
-        components.add("projection")
     tensors = {}
-    for tensor in tensors_of(config, components, checkpoint.head.num_labels):
-        theirs = tensor.names["huggingface"]
-        name = theirs.name
+    for name, array in checkpoint.tensors_for("huggingface", tick):
         if name.startswith("albert."):
             name = prefix + name.removeprefix("albert.")
-        if tensor.path in checkpoint.arrays:
-            array = checkpoint.arrays[tensor.path]
-            if tick:
-                tick()
-        else:
-            array = identity(tensor.shape)
-        tensors[name] = theirs.transform.to_theirs(array)
+        tensors[name] = array
     return tensors
 
 

@@ -26,7 +26,6 @@ from albert_tf.interop.config_files import (
 from albert_tf.interop.files.file_types import TensorFile
 from albert_tf.interop.files.hdf5_file import open_hdf5
 from albert_tf.interop.matching import match_tensors
-from albert_tf.interop.names import identity, tensors_of
 from albert_tf.schema import typed
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.tokenizer_files import check_settings
@@ -187,36 +186,21 @@ def write_keras_hub(
         raise InputError(
             f"a preset of KerasHub holds one head, not {' and '.join(heads)}"
         )
-    config = checkpoint.config
-    components = set(checkpoint.components) | {"projection"}
-    if config.embedding_size == config.hidden_size:
-        config = config.replace(project_equal_sizes=True)
     files = {"": h5py.File(folder / BACKBONE_FILE, "w")}
     count = 0
     try:
         if heads:
             files[_TASK] = h5py.File(folder / TASK_FILE, "w")
-        for tensor in tensors_of(
-            config, components, checkpoint.head.num_labels
-        ):
-            theirs = tensor.names["keras_hub"]
-            if tensor.path in checkpoint.arrays:
-                array = checkpoint.arrays[tensor.path]
-            else:
-                array = identity(tensor.shape)
-            array = theirs.transform.to_theirs(array)
-            prefix = _TASK if theirs.name.startswith(_TASK) else ""
-            name = theirs.name.removeprefix(prefix)
+        for name, array in checkpoint.tensors_for("keras_hub", tick):
+            prefix = _TASK if name.startswith(_TASK) else ""
             # With a checksum, which HDF5 verifies whoever reads it.
             files[prefix].create_dataset(
-                name,
+                name.removeprefix(prefix),
                 data=np.ascontiguousarray(array),
                 chunks=array.shape,
                 fletcher32=True,
             )
             count += 0 if prefix else array.size
-            if tick and tensor.path in checkpoint.arrays:
-                tick()
     finally:
         for file in files.values():
             file.close()

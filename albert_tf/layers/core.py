@@ -1,4 +1,4 @@
-"""Dense layers, their activations and initializers."""
+"""Dense layers and LayerNorm, as accurate in half precision."""
 
 from __future__ import annotations
 
@@ -11,7 +11,43 @@ from keras import ops
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.layers.precision import add_bias
+
+
+def at_least_float32(x):
+    """Casts a half-precision tensor to float32; returns any other as it is."""
+    dtype = keras.backend.standardize_dtype(x.dtype)
+    return ops.cast(x, "float64" if dtype == "float64" else "float32")
+
+
+def add_bias(x, bias):
+    """Adds a bias to the last axis, whose gradient is summed in float32.
+
+    TensorFlow sums the gradient of a bfloat16 bias one by one in bfloat16 on
+    CPUs, so that a sum of ones stops at 256. Products are accumulated in
+    float32 everywhere, and take no longer.
+
+    Args:
+      x: `[..., size]`.
+      bias: `[size]`.
+    """
+    halves = ("bfloat16", "float16")
+    if (
+        keras.backend.backend() != "tensorflow"
+        or keras.backend.standardize_dtype(x.dtype) not in halves
+    ):
+        return ops.add(x, bias)
+    import tensorflow as tf
+
+    @tf.custom_gradient
+    def add(x, bias):
+        def gradient(upstream):
+            rows = tf.reshape(upstream, [-1, upstream.shape[-1]])
+            ones = tf.ones([1, tf.shape(rows)[0]], rows.dtype)
+            return upstream, tf.matmul(ones, rows)[0]
+
+        return tf.nn.bias_add(x, bias), gradient
+
+    return add(x, tf.cast(bias, x.dtype))
 
 
 def truncated_normal(stddev: float) -> keras.initializers.Initializer:
@@ -113,3 +149,52 @@ def dense(
         name=name,
         dtype=dtype,
     )
+
+
+class LayerNorm(keras.layers.Layer):
+    """Normalizes the last axis, then scales by gamma and adds beta.
+
+    Mean and variance are taken in float32 (a float32 island under mixed
+    precision: with epsilon 1e-12 a half-precision variance would underflow);
+    the result has the compute dtype. `keras.layers.LayerNormalization` takes
+    twice the time on a CPU.
+
+    Args:
+      epsilon: added to the variance; the original's is 1e-12.
+    """
+
+    def __init__(self, epsilon: float, **kwargs):
+        super().__init__(**kwargs)
+        self.epsilon = epsilon
+
+    def build(self, input_shape):
+        """Makes gamma and beta `[size]`."""
+        size = input_shape[-1]
+        # autocast=False: the weights stay float32 in the float32 island.
+        self.gamma = self.add_weight(
+            shape=(size,), initializer="ones", name="gamma", autocast=False
+        )
+        self.beta = self.add_weight(
+            shape=(size,), initializer="zeros", name="beta", autocast=False
+        )
+
+    def call(self, inputs, training=None):
+        """Returns the normalized inputs, same shape.
+
+        In training, it may be that of `layers.recomputed`.
+        """
+        x = at_least_float32(inputs)
+        gamma, beta = (ops.cast(w, x.dtype) for w in (self.gamma, self.beta))
+        if keras.backend.backend() == "tensorflow":
+            from albert_tf.layers import recomputed
+
+            if recomputed.is_used(inputs, training):
+                # Not of `x`, whose float32 would be kept for the gradient.
+                outputs = recomputed.layer_norm(
+                    inputs, gamma, beta, self.epsilon
+                )
+                return ops.cast(outputs, self.compute_dtype)
+        centered = x - ops.mean(x, axis=-1, keepdims=True)
+        variance = ops.mean(ops.square(centered), axis=-1, keepdims=True)
+        normal = centered * ops.rsqrt(variance + self.epsilon)
+        return ops.cast(normal * gamma + beta, self.compute_dtype)
