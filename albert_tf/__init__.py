@@ -51,9 +51,6 @@ if TYPE_CHECKING:
     from albert_tf.finetuning.train import finetune as finetune
     from albert_tf.interop.convert import convert as convert
     from albert_tf.interop.open_checkpoint import (
-        AlbertTokenizer as AlbertTokenizer,
-    )
-    from albert_tf.interop.open_checkpoint import (
         load_tokenizer as load_tokenizer,
     )
     from albert_tf.models.encoder import AlbertEncoder as AlbertEncoder
@@ -71,6 +68,9 @@ if TYPE_CHECKING:
     from albert_tf.pretraining.train import pretrain as pretrain
     from albert_tf.text.preprocessor_layer import (
         AlbertPreprocessor as AlbertPreprocessor,
+    )
+    from albert_tf.text.sentencepiece_tokenizer import (
+        AlbertTokenizer as AlbertTokenizer,
     )
     from albert_tf.text.vocabulary import VocabularyConfig as VocabularyConfig
     from albert_tf.text.vocabulary import train_vocabulary as train_vocabulary
@@ -95,7 +95,7 @@ _MODULES = {
     "AlbertPretrainer": "models.pretrainer",
     "AlbertSpanLabeler": "finetuning.question_answering.model",
     "AlbertTokenClassifier": "finetuning.token_classification.model",
-    "AlbertTokenizer": "interop.open_checkpoint",
+    "AlbertTokenizer": "text.sentencepiece_tokenizer",
     "ExportConfig": "export.config",
     "FillMask": "pipelines",
     "FinetuneConfig": "finetuning.config",

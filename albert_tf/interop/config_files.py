@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from albert_tf.config import INERT_KEYS, AlbertConfig
+from albert_tf.config import ACTIVATIONS, INERT_KEYS, AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.input_files import shown
 from albert_tf.interop.checkpoint import HeadSettings
@@ -24,44 +24,18 @@ _HF_ACTIVATIONS = {
     "gelu_new": "gelu_tanh",
     "gelu_pytorch_tanh": "gelu_tanh",
     "gelu_fast": "gelu_tanh",
-    "gelu_tanh": "gelu_tanh",
-    "gelu_erf": "gelu_erf",
-    "relu": "relu",
-    "tanh": "tanh",
-    "linear": "linear",
+    **{name: name for name in ACTIVATIONS},
 }
-_TO_HF_ACTIVATION = {
-    "gelu_erf": "gelu",
-    "gelu_tanh": "gelu_new",
-    "relu": "relu",
-    "tanh": "tanh",
-    "linear": "linear",
-}
-_TO_GOOGLE_ACTIVATION = {
-    "gelu_tanh": "gelu",
-    "relu": "relu",
-    "tanh": "tanh",
-    "linear": "linear",
-}
+_TO_HF_ACTIVATION = {"gelu_erf": "gelu", "gelu_tanh": "gelu_new"}
 
 # What Hugging Face's AlbertConfig has where a file is silent: xxlarge.
-_HF_DEFAULTS = {
-    "vocab_size": 30000,
-    "embedding_size": 128,
+_HF_DEFAULTS = AlbertConfig().to_dict() | {
     "hidden_size": 4096,
-    "num_hidden_layers": 12,
-    "num_hidden_groups": 1,
-    "inner_group_num": 1,
     "num_attention_heads": 64,
     "intermediate_size": 16384,
     "hidden_act": "gelu_new",
-    "hidden_dropout_prob": 0.0,
-    "attention_probs_dropout_prob": 0.0,
-    "max_position_embeddings": 512,
-    "type_vocab_size": 2,
-    "initializer_range": 0.02,
-    "layer_norm_eps": 1e-12,
 }
+del _HF_DEFAULTS["sharing"], _HF_DEFAULTS["project_equal_sizes"]
 _OURS_ONLY = ("sharing", "trained_positions")
 
 # Model type of what transformers must not open as an ALBERT.
@@ -184,7 +158,8 @@ def _labels(
 def config_to_huggingface(config: AlbertConfig) -> dict[str, Any]:
     """Returns the keys of an architecture in `config.json`."""
     values = {k: v for k, v in config.to_dict().items() if k in _HF_DEFAULTS}
-    values["hidden_act"] = _TO_HF_ACTIVATION[config.hidden_act]
+    act = config.hidden_act
+    values["hidden_act"] = _TO_HF_ACTIVATION.get(act, act)
     values["model_type"] = "albert"
     if config.trained_positions is not None:
         values["trained_positions"] = config.trained_positions
@@ -207,7 +182,7 @@ def config_to_google(config: AlbertConfig) -> dict[str, Any]:
         "Google's code",
         {
             f"hidden_act={config.hidden_act!r}": (
-                config.hidden_act not in _TO_GOOGLE_ACTIVATION
+                config.hidden_act == "gelu_erf"
             ),
             f"sharing={config.sharing!r}": config.sharing != "all",
             f"layer_norm_eps={config.layer_norm_eps}": (
@@ -221,7 +196,8 @@ def config_to_google(config: AlbertConfig) -> dict[str, Any]:
     )
     values = {k: v for k, v in config.to_dict().items() if k in _HF_DEFAULTS}
     del values["layer_norm_eps"]
-    values["hidden_act"] = _TO_GOOGLE_ACTIVATION[config.hidden_act]
+    if config.hidden_act == "gelu_tanh":
+        values["hidden_act"] = "gelu"
     # Its pretraining script reads these, and fails where they are missing.
     inert = {"down_scale_factor": 1, "net_structure_type": 0, "gap_size": 0}
     return {**values, **inert, "num_memory_blocks": 0}

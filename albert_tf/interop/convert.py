@@ -16,7 +16,9 @@ from albert_tf.interop.names import HEADS, component_of
 from albert_tf.interop.open_checkpoint import open_checkpoint
 
 # Format -> its writer, and the file by which its folders are recognized: the
-# weights, since a training run has a config.json too.
+# weights, since a training run has a config.json too. A writer takes the
+# checkpoint, an existing empty folder, and a function to call after every
+# tensor, if any; it raises an `InputError` for what its format cannot express.
 WRITERS: dict[str, tuple[Callable, str]] = {
     "huggingface": (huggingface.write_huggingface, huggingface.WEIGHTS_FILE),
     "google": (google.write_google, f"{google.CHECKPOINT}.index"),

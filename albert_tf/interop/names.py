@@ -150,26 +150,19 @@ _TRANSPOSED = {"huggingface": ("kernel", "matrix"), "google": ("matrix",)}
 _PER_HEAD = ("keras_hub", "model_garden")
 # fmt: on
 
-# Kind of layer -> the tensors it has, and the axes of the shape they take.
+# Kind of layer -> the tensors it has, and the first axis of the shape they
+# take.
 _TENSORS = {
-    "table": {"table": slice(None)},
-    "norm": {"gamma": slice(None), "beta": slice(None)},
-    "dense": {"kernel": slice(None), "bias": slice(1, None)},
-    "heads": {"kernel": slice(None), "bias": slice(1, None)},
-    "from_heads": {"kernel": slice(None), "bias": slice(1, None)},
-    "matrix": {
-        "matrix": slice(None),
-        "matrix_bias": slice(1, None),
-    },
-    "kernel": {"kernel": slice(None)},
-    "vector": {"": slice(None)},
+    "table": {"table": 0},
+    "norm": {"gamma": 0, "beta": 0},
+    "dense": {"kernel": 0, "bias": 1},
+    "heads": {"kernel": 0, "bias": 1},
+    "from_heads": {"kernel": 0, "bias": 1},
+    "matrix": {"matrix": 0, "matrix_bias": 1},
+    "kernel": {"kernel": 0},
+    "vector": {"": 0},
 }
-_OUR_NAMES = {
-    "table": "",
-    "": "",
-    "matrix": "/kernel",
-    "matrix_bias": "/bias",
-}
+_OUR_NAMES = {"table": "", "": "", "matrix": "/kernel", "matrix_bias": "/bias"}
 
 COMPONENTS = tuple(dict.fromkeys(name for name, *_ in _LAYERS))
 HEADS = COMPONENTS[COMPONENTS.index("pooler") + 1 :]
@@ -267,12 +260,12 @@ def tensors_of(
             continue
         shape = tuple(sizes[letter] for letter in letters.split())
         for scope in _scopes(config, path):
-            for tensor, axes in _TENSORS[kind].items():
+            for tensor, axis in _TENSORS[kind].items():
                 ours = _OUR_NAMES.get(tensor, f"/{tensor}")
                 ours = path.format(**scope) + ours
                 names = dict(_names(config, kind, tensor, theirs, scope))
                 names[OURS] = Name(ours, Transform())
-                yield Tensor(component, ours, shape[axes], names)
+                yield Tensor(component, ours, shape[axis:], names)
 
 
 def component_of(path: str) -> str:

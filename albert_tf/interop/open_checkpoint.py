@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import pathlib
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.input_files import read_json
-from albert_tf.interop.checkpoint import Checkpoint
+from albert_tf.interop.checkpoint import Checkpoint, LazyArrays
 from albert_tf.interop.files.archive import UnpackedArchive
 from albert_tf.interop.files.file_types import explain_bad_file, file_kind
 from albert_tf.interop.formats import google, huggingface, keras_hub, run_folder
@@ -19,9 +22,7 @@ from albert_tf.interop.growing import extend_positions
 from albert_tf.interop.hubs import resolve
 from albert_tf.text import tokenizer_files
 from albert_tf.text.base_tokenizer import Tokenizer
-from albert_tf.text.sentencepiece_tokenizer import (
-    AlbertTokenizer as AlbertTokenizer,  # public, with its loader
-)
+from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 
 _TOKENIZER_FILES = (".model", ".spm", ".txt")
 _HF_CONFIG = huggingface.CONFIG_FILE
@@ -136,7 +137,14 @@ def _open_file(path: pathlib.Path, head, config, overrides) -> Checkpoint:
         return dataclasses.replace(
             checkpoint,
             source=str(path),
-            arrays=_ArchivedArrays(checkpoint.arrays, archive),
+            arrays=LazyArrays(
+                {
+                    name: functools.partial(
+                        _read_archived, archive, checkpoint.arrays, name
+                    )
+                    for name in checkpoint.arrays
+                }
+            ),
         )
     if kind in ("safetensors", "torch_zip", "torch_legacy"):
         return huggingface.open_huggingface(
@@ -181,21 +189,11 @@ def _open_prefix(prefix: pathlib.Path, head, config, overrides) -> Checkpoint:
     )
 
 
-class _ArchivedArrays(Mapping):
-    """Arrays that keep the files of their archive."""
-
-    def __init__(self, arrays, archive):
-        self._arrays, self._archive = arrays, archive
-
-    def __getitem__(self, path):
-        with self._archive.named():
-            return self._arrays[path]
-
-    def __iter__(self):
-        return iter(self._arrays)
-
-    def __len__(self):
-        return len(self._arrays)
+def _read_archived(
+    archive: UnpackedArchive, arrays: Mapping[str, np.ndarray], name: str
+) -> np.ndarray:
+    with archive.named():
+        return arrays[name]
 
 
 def load_tokenizer(
@@ -236,6 +234,3 @@ def load_tokenizer(
             f"{vocabulary.problem and ': '}{vocabulary.problem}"
         )
     return vocabulary.tokenizer.with_settings(**settings)
-
-
-AlbertTokenizer.checkpoint_loader = staticmethod(load_tokenizer)

@@ -25,15 +25,11 @@ def special_by_id(
     added_tokens: Iterable[Mapping[str, Any]],
     vocab: list[tuple[str, float]],
 ) -> dict[int, bool]:
-    """Returns the ids of added tokens, and whether each is special.
-
-    Args:
-      added_tokens: the `added_tokens` of a `tokenizer.json`.
-      vocab: (piece, score) pairs.
+    """Returns the ids of a `tokenizer.json`'s added tokens, and if special.
 
     Raises:
-      ValueError: an added token is not in the vocabulary, or has an option
-        that changes how it is matched.
+      ValueError: an added token is not in `vocab`, (piece, score) pairs, or has
+        an option that changes how it is matched.
     """
     special = {}
     for token in added_tokens:
@@ -60,12 +56,8 @@ def are_all_added(
 ) -> bool:
     """Returns whether the user-defined pieces are added tokens.
 
-    Args:
-      user_defined: piece -> id.
-      added: ids of the added tokens.
-
     Raises:
-      ValueError: only some of them are added tokens.
+      ValueError: only some of them are.
     """
     others = [piece for piece, i in user_defined.items() if i not in added]
     if 0 < len(others) < len(user_defined):
@@ -83,11 +75,7 @@ def added_tokens_without_specials(config: Mapping[str, Any]) -> set[str]:
 
 
 def check_added_tokens(config: Mapping[str, Any], tokenizer: Tokenizer) -> None:
-    """Checks that a tokenizer supports the added tokens of its config.
-
-    Args:
-      config: the content of `tokenizer_config.json`.
-      tokenizer: the tokenizer made from it.
+    """Checks the added tokens in the `tokenizer_config.json` of a tokenizer.
 
     Raises:
       ValueError: an added token is not in the vocabulary, or the added tokens
@@ -114,15 +102,12 @@ def check_special_tokens(
     special_tokens: Mapping[str, str],
     beside: str = "",
 ) -> None:
-    """Checks that the special tokens of a config are those of a vocabulary.
+    """Checks the special tokens in a `tokenizer_config.json`.
 
     Args:
-      config: the content of `tokenizer_config.json`.
+      config: its content.
       special_tokens: key, such as "cls_token" -> the only token supported.
       beside: " with vocab.txt" for the error, or "".
-
-    Raises:
-      ValueError: another token is set.
     """
     for role, piece in special_tokens.items():
         token = content_of(config.get(role) or piece)

@@ -103,16 +103,9 @@ def replaced_lengths(
     rows: tf.RaggedTensor,
     row_ids: tf.Tensor,
 ) -> tf.Tensor:
-    """Returns the number of elements that replace each element.
+    """Returns how many elements `replace_elements` makes of each element.
 
-    Args:
-      ragged: see `replace_elements`; so are the other arguments.
-      indices: the replaced elements.
-      rows: the table.
-      row_ids: the row that replaces each of them.
-
-    Returns:
-      int64 `[all elements]`, 1 for elements that are not replaced.
+    int64 `[all elements]`; 1 for elements that are not replaced.
     """
     return tf.tensor_scatter_nd_update(
         tf.ones_like(ragged.values, tf.int64),

@@ -24,19 +24,9 @@ def pack_ragged(
 ) -> dict[str, tf.Tensor]:
     """Packs one or two segments, as `[CLS] A [SEP]` or `[CLS] A [SEP] B [SEP]`.
 
-    Trims and pads like `pack`.
-
-    Args:
-      segments: one or two ragged tensors of ids, `[batch, (tokens)]` or, from
-        tokenizers that split words first, `[batch, (words), (pieces)]`.
-      seq_length: sequence length, an int or a scalar tensor.
-      pad_id: id of the padding, where mask and types are 0.
-      cls_id: id at the start of each sequence.
-      sep_id: id at the end of each segment.
-
-    Returns:
-      Dict of `input_word_ids`, `input_mask` and `input_type_ids`, int32
-      `[batch, seq_length]`, with a static shape if `seq_length` is an int.
+    Trims and pads like `pack`. For the segments and the result, see
+    `GraphPreprocessor.bert_pack_inputs`; shapes are static if `seq_length` is
+    an int and no scalar tensor.
     """
     segments = _check_segments(segments)
     seq_length = _check_seq_length(seq_length, 1 + len(segments))
@@ -229,15 +219,9 @@ class GraphPreprocessor(tf.Module):
         segments: Sequence[tf.RaggedTensor],
         seq_length: int | tf.Tensor,
     ) -> dict[str, tf.Tensor]:
-        """Packs tokens for the encoder, padded only to the longest sequence.
+        """Packs as `bert_pack_inputs` does, padded only to the longest row.
 
-        Args:
-          segments: one or two ragged ids `[batch, (tokens)]`.
-          seq_length: maximum number of tokens, see `bert_pack_inputs`.
-
-        Returns:
-          `input_word_ids`, `input_mask` and `input_type_ids`, int32
-          `[batch, seq]`; in an empty batch seq is that of empty texts.
+        In an empty batch that is the length of empty texts.
         """
         lengths = tf.add_n([segment.row_lengths() for segment in segments])
         # [CLS], and a [SEP] after each.

@@ -4,7 +4,7 @@ import dataclasses
 import math
 import re
 from collections.abc import Iterator, Mapping
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import sentencepiece
@@ -197,9 +197,7 @@ def words_are_independent(content: bytes) -> bool:
     """Returns whether the pieces of a word are independent of other words.
 
     Then a text has the pieces of its words, each of which begins with a mark.
-
-    Args:
-      content: a serialized SentencePiece model.
+    `content` is a serialized model.
     """
     model = sentencepiece_model_pb2.ModelProto.FromString(content)
     trainer, normalizer = model.trainer_spec, model.normalizer_spec
@@ -220,12 +218,9 @@ def words_are_independent(content: bytes) -> bool:
 
 
 def user_defined_pieces(content: bytes) -> dict[str, int]:
-    """Returns piece -> id of the user-defined pieces of a model.
+    """Returns piece -> id of the user-defined pieces of a serialized model.
 
     SentencePiece prefers these pieces to all others.
-
-    Args:
-      content: a serialized SentencePiece model.
     """
     model = sentencepiece_model_pb2.ModelProto.FromString(content)
     return {
@@ -281,13 +276,13 @@ def split_digit_commas(
     Returns:
       id -> replacement, for the pieces that the rule splits.
     """
-    if rule not in ("google", "corrected", "off"):
+    if rule not in get_args(DigitComma):
         raise ValueError(
             f"digit_comma must be 'google', 'corrected' or 'off', not {rule!r}."
         )
-    splits = {}
     if rule == "off":
-        return splits
+        return {}
+    splits = {}
     for piece_id in range(processor.get_piece_size()):
         piece = processor.id_to_piece(piece_id)
         if len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit():

@@ -4,13 +4,12 @@ import dataclasses
 import functools
 import itertools
 import os
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import sentencepiece
 from sentencepiece import sentencepiece_pb2
 
-from albert_tf.errors import InputError
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.normalizer import Normalizer
 from albert_tf.text.sentencepiece_model import (
@@ -54,8 +53,6 @@ class AlbertTokenizer(Tokenizer):
     """
 
     file_name = "spiece.model"
-    # Set by interop/open_checkpoint.py, as text/ does not know checkpoints.
-    checkpoint_loader: ClassVar[Callable[..., Tokenizer] | None] = None
 
     def __init__(
         self,
@@ -128,16 +125,7 @@ class AlbertTokenizer(Tokenizer):
         revision: str | None = None,
         **settings: Any,
     ) -> Tokenizer:
-        """Loads the tokenizer of a checkpoint of any system.
-
-        The same as `albert_tf.load_tokenizer`.
-
-        Args:
-          path: what `from_pretrained` of the models takes, a folder with a
-            tokenizer's files only, or a file.
-          revision: a branch, tag or commit on the Hugging Face hub.
-          **settings: arguments of the constructor that replace the
-            checkpoint's, such as `match_special_tokens=True`.
+        """Loads the tokenizer of a checkpoint; see `albert_tf.load_tokenizer`.
 
         Returns:
           An `AlbertTokenizer`, or for a `vocab.txt` a `WordPieceTokenizer`.
@@ -145,12 +133,10 @@ class AlbertTokenizer(Tokenizer):
         Raises:
           InputError: there is no tokenizer, or it cannot be used.
         """
-        if cls.checkpoint_loader is None:
-            raise InputError(
-                f"{os.fspath(path)}: use albert_tf.load_tokenizer, or import "
-                "AlbertTokenizer from albert_tf"
-            )
-        return cls.checkpoint_loader(path, revision, **settings)
+        # By its public name, as checkpoints are built upon tokenizers.
+        import albert_tf
+
+        return albert_tf.load_tokenizer(path, revision, **settings)
 
     @classmethod
     def from_file(
@@ -231,11 +217,7 @@ def _tokens_with_offsets(
 ) -> Iterator[Token]:
     """Yields the tokens of a text without special tokens.
 
-    Args:
-      text: the original text, to which the offsets refer.
-      normalizer: the normalizer to apply first.
-      processor: the SentencePiece model.
-      splits: id -> pieces that replace it.
+    Offsets refer to `text`, as it is before the normalizer is applied.
     """
     normalized, starts, ends = normalizer.align(text)
     # An empty token (of the blank added before the first word) may end at the

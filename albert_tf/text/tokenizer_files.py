@@ -217,11 +217,7 @@ def _check_fingerprint(
 
 
 def check_settings(settings: dict[str, Any], source: str) -> None:
-    """Checks stored arguments of `AlbertTokenizer`.
-
-    Args:
-      settings: as in the `settings` of a tokenizer.
-      source: name of the file in error messages.
+    """Checks arguments of `AlbertTokenizer` that the file `source` stores.
 
     Raises:
       InputError: a setting is unknown, or its value has another type.
@@ -239,9 +235,7 @@ def _settings(
 ) -> dict[str, Any]:
     """Returns the arguments of `AlbertTokenizer` for a `tokenizer_config.json`.
 
-    Args:
-      config: content of the file.
-      rebuilt: model of `tokenizer.json`, if there is no `spiece.model`.
+    `rebuilt` is the model of `tokenizer.json`, if there is no `spiece.model`.
     """
     if rebuilt:
         return _settings_beside_json(config, rebuilt)
@@ -296,8 +290,7 @@ def _settings_beside_json(
     config: dict[str, Any], rebuilt: TokenizerJsonModel
 ) -> dict[str, Any]:
     """Returns the settings that give the ids of a `tokenizer.json`."""
-    is_ours = "digit_comma" in config
-    if is_ours:
+    if "digit_comma" in config:
         settings = _settings_of_ours(config)
     else:
         if typed(config, "tokenizer_class", str) in _ANY_MODEL_CLASSES:

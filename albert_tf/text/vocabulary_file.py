@@ -82,12 +82,9 @@ def library_model(
     unk_id: int,
     avoided: Container[int],
 ) -> dict[str, Any]:
-    """Returns the pieces as the `model` of a `tokenizer.json`.
+    """Returns a SentencePiece model as the `model` of a `tokenizer.json`.
 
-    Args:
-      model: the SentencePiece model.
-      unk_id: id of the unknown piece.
-      avoided: ids of pieces that are used only where there is no other.
+    The pieces with the ids `avoided` are used only where there is no other.
     """
     if model.trainer_spec.model_type != model.trainer_spec.BPE:
         return {

@@ -92,13 +92,7 @@ class WordPieces:
     def __init__(
         self, pieces: Sequence[str], unk_id: int, max_characters_per_word: int
     ):
-        """Initializes the vocabulary.
-
-        Args:
-          pieces: pieces in the order of their ids.
-          unk_id: id of unknown words.
-          max_characters_per_word: maximum length; longer words are unknown.
-        """
+        """Takes the pieces in the order of their ids; `unk_id` is for words."""
         self._ids = {piece: i for i, piece in enumerate(pieces)}
         self._longest = max(map(len, pieces))
         self._unknown = (unk_id,)
@@ -188,9 +182,7 @@ def describe_wordpiece(tokenizer: WordPieceTokenizer) -> dict[str, Any]:
 def wordpiece_settings(config: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the tokenizer's arguments for a `tokenizer_config.json`.
 
-    Args:
-      config: content of the file. A file of Hugging Face gives the settings
-        of its slow tokenizer.
+    A file of Hugging Face gives the settings of its slow tokenizer.
 
     Raises:
       ValueError: an option is not supported.
@@ -306,16 +298,7 @@ class WordPieceTokenizer(Tokenizer):
     def from_file(
         cls, path: str | os.PathLike[str], **settings: Any
     ) -> WordPieceTokenizer:
-        """Loads a `vocab.txt` from a local or remote path.
-
-        Args:
-          path: such as `vocab.txt`, or `gs://bucket/vocab.txt`.
-          **settings: arguments of the constructor, such as `do_lower_case`.
-
-        Raises:
-          InputError: the file cannot be read, is not such a vocabulary, or a
-            special piece of BERT is missing.
-        """
+        """Loads a `vocab.txt`; see `AlbertTokenizer.from_file`."""
         return cls(read_model(path), name=os.fspath(path), **settings)
 
     @property

@@ -65,14 +65,8 @@ def open_tensorflow(
 ) -> Checkpoint:
     """Opens a TF1 checkpoint of Google's, or a TF2 one of Model Garden.
 
-    Args:
-      prefix: its path without ".index", with `albert_config.json` beside it.
-      head: "classifier_head" or "choice_head", where the names do not tell.
-      config: the architecture, where no file is beside.
-      overrides: fields of the config to replace.
-
-    Raises:
-      InputError: see `match_tensors`; or a file is missing or damaged.
+    Its config is `albert_config.json` beside it. `prefix` is its path without
+    ".index"; for the other arguments, see `open_checkpoint`.
     """
     # Not above: under other backends, models work without TensorFlow.
     from albert_tf.interop.files.tf_checkpoint import open_tf_checkpoint
@@ -145,13 +139,7 @@ def write_google(
 ) -> None:
     """Writes the files of a published archive: checkpoint, config, vocabulary.
 
-    Args:
-      checkpoint: what to write.
-      folder: an existing, empty folder.
-      tick: called after every tensor of the checkpoint, if given.
-
-    Raises:
-      InputError: the original cannot express the architecture or a head.
+    For the arguments, see `convert.WRITERS`.
     """
     folder = pathlib.Path(folder)
     values = config_to_google(checkpoint.config)

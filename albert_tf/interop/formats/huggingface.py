@@ -61,15 +61,9 @@ def open_huggingface(
     head: str | None = None,
     overrides: dict[str, Any] | None = None,
 ) -> Checkpoint:
-    """Opens a folder of transformers or ours, or a weights file in it.
+    """Opens a folder of transformers or ours, or weights with a config beside.
 
-    Args:
-      path: the folder, or the weights with `config.json` beside.
-      head: the head that the weights have, where the config does not say.
-      overrides: fields of the config to replace.
-
-    Raises:
-      InputError: see `match_tensors`; or a file is missing or damaged.
+    The config decides about `head`; for the arguments, see `open_checkpoint`.
     """
     path = pathlib.Path(path)
     folder = path if path.is_dir() else path.parent
@@ -113,12 +107,7 @@ def write_huggingface(
 
     What transformers' ALBERT cannot express (`sharing`, the joint span head) is
     written in the same scheme; models with another `sharing` so that it
-    refuses them.
-
-    Args:
-      checkpoint: what to write.
-      folder: an existing, empty folder.
-      tick: called after every tensor of the checkpoint, if given.
+    refuses them. For the arguments, see `convert.WRITERS`.
     """
     folder = pathlib.Path(folder)
     config, tokenizer = checkpoint.config, checkpoint.tokenizer

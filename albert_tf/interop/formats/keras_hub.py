@@ -67,11 +67,7 @@ def is_keras_hub_config(values: dict[str, Any]) -> bool:
 def open_keras_hub(
     folder: str | os.PathLike[str], *, overrides: dict[str, Any] | None = None
 ) -> Checkpoint:
-    """Opens the folder of a preset: a backbone, with or without a task.
-
-    Raises:
-      InputError: see `match_tensors`; or a file is missing or damaged.
-    """
+    """Opens the folder of a preset: a backbone, with or without a task."""
     folder = pathlib.Path(folder)
     config = _backbone_config(
         read_json(folder / CONFIG_FILE), f"config file {folder / CONFIG_FILE}"
@@ -151,14 +147,7 @@ def write_keras_hub(
 ) -> None:
     """Writes a preset that `keras_hub.models...from_preset(folder)` opens.
 
-    Args:
-      checkpoint: what to write.
-      folder: an existing, empty folder.
-      tick: called after every tensor of the checkpoint, if given.
-
-    Raises:
-      InputError: KerasHub cannot express the architecture, a head or the
-        tokenizer.
+    For the arguments, see `convert.WRITERS`.
     """
     import h5py
 

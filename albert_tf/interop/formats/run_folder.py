@@ -69,14 +69,8 @@ def open_run(
     """Opens a checkpoint of a run, by default the newest.
 
     Averages of the weights are loaded if there are any, since the run's
-    evaluations use them.
-
-    Args:
-      path: the run's folder, or a checkpoint's path without ".index".
-      overrides: fields of the config to replace.
-
-    Raises:
-      InputError: see `match_tensors`; or the run has no checkpoint yet.
+    evaluations use them. `path` is the run's folder, or a checkpoint's path
+    without ".index"; for `overrides`, see `open_checkpoint`.
     """
     # Not above: under other backends, models work without TensorFlow.
     from albert_tf.interop.files.tf_checkpoint import open_tf_checkpoint

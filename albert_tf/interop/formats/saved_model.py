@@ -22,7 +22,7 @@ from albert_tf.interop.files.tf_graph import (
 )
 from albert_tf.interop.formats.google import CONFIG_FILE
 from albert_tf.interop.matching import match_tensors
-from albert_tf.interop.names import OURS
+from albert_tf.interop.names import OURS, tensors_of
 from albert_tf.schema import typed
 
 _OUR_MANIFEST = "export.json"
@@ -39,17 +39,8 @@ def open_saved_model(
 
     The architecture is read from `albert_config.json` among its assets or from
     our `export.json`; without these, sizes are taken from the weights, and
-    depth, heads, activation and dropout from the graph.
-
-    Args:
-      folder: with `saved_model.pb`, `variables/` and perhaps `assets/`.
-      head: see `match_tensors`.
-      config: the architecture, in place of that.
-      overrides: fields of the config to replace.
-
-    Raises:
-      InputError: see `match_tensors`; or a file is missing or damaged, or the
-        graph does not show the depth.
+    depth, heads, activation and dropout from the graph. For the arguments, see
+    `open_checkpoint`.
     """
     folder = pathlib.Path(folder)
     variables = folder / "variables" / "variables"
@@ -136,12 +127,8 @@ def _config(
             f"num_attention_heads={heads}, as the graph computes it; "
             f"{CONFIG_FILE} says {config.num_attention_heads}",
         )
-    read_sizes = {
-        "google": _google_sizes,
-        "model_garden": _model_garden_sizes,
-    }[system]
     try:
-        sizes = read_sizes(shapes)
+        sizes = _sizes(system, shapes)
     except KeyError as error:
         raise InputError(f"{folder}: missing tensor {error}") from None
     except (IndexError, ValueError):
@@ -166,37 +153,26 @@ def _config(
     return config, ("config: read from the weights' shapes and the graph",)
 
 
-def _google_sizes(shapes) -> dict[str, int]:
-    block = "bert/encoder/transformer/group_0/inner_group_0/"
-    words = shapes["bert/embeddings/word_embeddings"]
-    groups = {n.split("/")[3] for n in shapes if "/transformer/group_" in n}
-    inner = {n.split("/")[4] for n in shapes if "/transformer/group_" in n}
-    hidden, intermediate = shapes[block + "ffn_1/intermediate/dense/kernel"]
-    return {
-        "vocab_size": words[0],
-        "embedding_size": words[1],
+def _sizes(system: str, shapes) -> dict[str, int]:
+    """Returns the sizes that the shapes of the encoder's tensors show."""
+    ours = {
+        tensor.path.removeprefix("encoder/"): shapes[tensor.names[system].name]
+        for tensor in tensors_of(AlbertConfig(), {"encoder"})
+    }
+    block = "transformer/group_0/inner_0/"
+    hidden, intermediate = ours[f"{block}feed_forward/intermediate/kernel"]
+    sizes = {
+        "vocab_size": ours["embeddings/word_embeddings"][0],
+        "embedding_size": ours["embeddings/word_embeddings"][1],
         "hidden_size": hidden,
         "intermediate_size": intermediate,
-        "num_hidden_groups": len(groups),
-        "inner_group_num": len(inner),
-        "max_position_embeddings": shapes[
-            "bert/embeddings/position_embeddings"
-        ][0],
-        "type_vocab_size": shapes["bert/embeddings/token_type_embeddings"][0],
+        "max_position_embeddings": ours["embeddings/position_embeddings"][0],
+        "type_vocab_size": ours["embeddings/token_type_embeddings"][0],
     }
-
-
-def _model_garden_sizes(shapes) -> dict[str, int]:
-    words = shapes["word_embeddings/embeddings"]
-    hidden, intermediate = shapes["transformer/intermediate/kernel"]
-    return {
-        "vocab_size": words[0],
-        "embedding_size": words[1],
-        "hidden_size": hidden,
-        "intermediate_size": intermediate,
-        "num_attention_heads": shapes["transformer/self_attention/query/bias"][
-            0
-        ],
-        "max_position_embeddings": shapes["position_embedding/embeddings"][0],
-        "type_vocab_size": shapes["type_embeddings/embeddings"][0],
-    }
+    if system == "model_garden":
+        sizes["num_attention_heads"] = ours[f"{block}attention/query/bias"][0]
+    else:
+        scopes = [n.split("/") for n in shapes if "/transformer/group_" in n]
+        sizes["num_hidden_groups"] = len({scope[3] for scope in scopes})
+        sizes["inner_group_num"] = len({scope[4] for scope in scopes})
+    return sizes
