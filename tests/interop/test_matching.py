@@ -68,7 +68,7 @@ def test_each_missing_tensor_is_named(held):
     held, config = held
     for name in list(held):
         array = held.pop(name)
-        refused(held, config, "missing tensor |expected one tensor that")
+        refused(held, config, f"missing tensor {name}|expected one tensor")
         held[name] = array
     held.match(config)
 
@@ -117,16 +117,6 @@ def test_no_block_of_keras_hub_can_vanish(config, tensors):
     held = tensors("keras_hub", config)
     fewer = config.replace(num_hidden_groups=2)
     refused(held, fewer, "unexpected tensor layers/transformer_encoder_4/")
-
-
-def test_no_head_can_be_half(held):
-    held, config = held
-    for part in HEADS[held.system]:
-        names = [t.names[held.system].name for t in tensors_of(config, {part})]
-        for name in names:
-            array = held.pop(name)
-            refused(held, config, f"missing tensor {name}")
-            held[name] = array
 
 
 def test_a_head_is_there_or_not(google, config):
@@ -289,41 +279,6 @@ def test_position_ids_of_old_transformers(huggingface, config, name):
         huggingface = huggingface.renamed(lambda n: n.removeprefix("albert."))
     huggingface[name] = np.arange(16)[None]
     assert huggingface.match(config).skipped == {name: "constant"}
-
-
-@pytest.mark.parametrize(
-    "rename",
-    [
-        lambda name: f"module/{name}",
-        lambda name: name.removeprefix("bert/"),
-        lambda name: name.replace("LayerNorm", "layer_normalization"),
-        lambda name: (
-            name.replace("LayerNorm", "layer_normalization_7")
-            if "LayerNorm_1" not in name
-            else name.replace("LayerNorm_1", "layer_normalization_11")
-        ),
-    ],
-    ids=["module/", "no bert/", "layer_normalization", "numbered"],
-)
-def test_spellings_of_google(google, config, rename):
-    expected = google.match(config).arrays
-    found = google.renamed(rename).match(config)
-    assert set(found.arrays) == set(expected)
-    for path in expected:
-        np.testing.assert_array_equal(found.arrays[path], expected[path])
-
-
-def test_prefixes_of_hugging_face(huggingface, config):
-    expected = huggingface.match(config).arrays
-    found = huggingface.renamed(lambda n: f"module.{n}").match(config)
-    for path in expected:
-        np.testing.assert_array_equal(found.arrays[path], expected[path])
-
-
-def test_two_sets_of_word_embeddings(google, config):
-    words = "bert/embeddings/word_embeddings"
-    google[f"teacher/{words}"] = google[words]
-    refused(google, config, f"found {words}, teacher/{words}")
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float64", "bfloat16"])

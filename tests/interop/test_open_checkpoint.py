@@ -27,6 +27,10 @@ WEIGHTS = {
     "TF2 index": ("model_garden", "pretrainer-1.index"),
     "TF2 data": ("model_garden", "pretrainer-1.data-00000-of-00001"),
     "run": ("albert_tf_run", "checkpoints/step-00000002.index"),
+    "run data": (
+        "albert_tf_run",
+        "checkpoints/step-00000002.data-00000-of-00001",
+    ),
 }
 DAMAGE = {
     "half": lambda content: content[: len(content) // 2],
@@ -222,7 +226,17 @@ def test_a_config_for_what_has_one(stored, name):
     )
 
 
-@pytest.mark.parametrize("name", ["google_tf1", "huggingface", "albert_tf_run"])
+OVERRIDDEN = ["google_tf1", "huggingface", "albert_tf_run"]
+
+
+@pytest.mark.parametrize("name", OVERRIDDEN)
+def test_overrides(stored, name):
+    overrides = {"hidden_dropout_prob": 0.5}
+    opened = open_checkpoint(stored / name, config_overrides=overrides)
+    assert opened.config.hidden_dropout_prob == 0.5
+
+
+@pytest.mark.parametrize("name", OVERRIDDEN)
 @pytest.mark.parametrize(
     ("overrides", "match"),
     [

@@ -65,9 +65,3 @@ def test_settings_replace_those_of_the_checkpoint(stored, name):
         assert (tokenizer.mask_id in tokenizer.encode("[MASK]")) == match
     with pytest.raises(InputError, match="rules=1 is not a setting of an? "):
         load_tokenizer(stored / "google_tf1", rules=1)
-
-
-def test_the_text_room_alone_names_the_function(monkeypatch):
-    monkeypatch.setattr(AlbertTokenizer, "checkpoint_loader", None)
-    with pytest.raises(InputError, match=r"use albert_tf\.load_tokenizer"):
-        AlbertTokenizer.from_pretrained("folder")

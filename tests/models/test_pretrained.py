@@ -175,14 +175,6 @@ def test_whose_head_it_is_does_not_matter_without_one(tmp_path, model):
     AlbertMultipleChoice.from_pretrained(tmp_path)
 
 
-def test_config_overrides():
-    model = AlbertEncoder.from_pretrained(
-        GOOGLE, config_overrides={"hidden_dropout_prob": 0.5}
-    )
-    assert model.config.hidden_dropout_prob == 0.5
-    assert model.config.attention_probs_dropout_prob == 0.2
-
-
 def test_longer_positions_are_copies_until_they_are_trained(tmp_path):
     short = AlbertPretrainer.from_pretrained(GOOGLE)
     model = AlbertPretrainer.from_pretrained(

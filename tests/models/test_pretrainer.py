@@ -1,4 +1,3 @@
-import keras
 import numpy as np
 import pytest
 
@@ -95,17 +94,3 @@ def test_contradictions_are_refused():
         CONFIG, sop_head=False, pooler=False, encoder=encoder
     )
     assert model.encoder is encoder
-
-
-def test_keras_file_round_trip(tmp_path):
-    model = AlbertPretrainer(CONFIG)
-    model.save(tmp_path / "pretrainer.keras")
-    loaded = keras.saving.load_model(tmp_path / "pretrainer.keras")
-    for name, value in model(batch()).items():
-        np.testing.assert_array_equal(loaded(batch())[name], value)
-
-
-def test_names_do_not_depend_on_where_the_model_is_made():
-    names = [v.path for v in AlbertPretrainer(CONFIG).trainable_variables]
-    again = AlbertPretrainer(CONFIG, name="other").trainable_variables
-    assert [v.path for v in again] == names

@@ -96,6 +96,18 @@ def vectors(shared):
 
 
 @pytest.fixture(scope="session")
+def characters():
+    """Every assigned code point, and each 64th of the others."""
+    return [
+        c
+        for c in map(chr, range(sys.maxunicode + 1))
+        if unicodedata.category(c) not in ("Cn", "Co", "Cs")
+        or ord(c) % 64 == 0
+        and not "\ud800" <= c < "\ue000"
+    ]
+
+
+@pytest.fixture(scope="session")
 def odd_texts():
     """Strings that mix scripts, whitespace, accents, sigmas and nonsense."""
     generator = random.Random(20)

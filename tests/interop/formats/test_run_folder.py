@@ -56,18 +56,3 @@ def test_without_tokenizer(run):
     checkpoint = open_checkpoint(run)
     assert checkpoint.tokenizer is None
     assert not checkpoint.vocabulary.problem
-
-
-def test_overrides(run):
-    overrides = {"hidden_dropout_prob": 0.5}
-    opened = open_checkpoint(run, config_overrides=overrides)
-    assert opened.config.hidden_dropout_prob == 0.5
-
-
-def test_a_damaged_checkpoint(run):
-    (data,) = run.glob("checkpoints/*.data*")
-    data.write_bytes(data.read_bytes()[:5000])
-    with pytest.raises(
-        InputError, match="step-00000002 is not a TensorFlow ch"
-    ):
-        dict(open_checkpoint(run).arrays)
