@@ -88,7 +88,6 @@ def convert(
 
 
 def _without(checkpoint: Checkpoint, drop: Collection[str]) -> Checkpoint:
-    """Returns the checkpoint without some of its components."""
     vocabulary = checkpoint.vocabulary
     if "tokenizer" in drop:
         vocabulary = Vocabulary()

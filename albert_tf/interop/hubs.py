@@ -21,7 +21,6 @@ from albert_tf.input_files import check_not_web_address
 
 
 def _first_line(error: Exception) -> str:
-    """Returns one short line of a library's message."""
     text = str(error)
     system = re.search(r"\[Errno -?\d+\] ([^\"')\n]+)", text)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
@@ -45,7 +44,6 @@ _COMPANION = re.compile(
 
 
 def _from_hugging_face(repo: str, revision: str) -> str:
-    """Returns the folder of a repository in huggingface_hub's cache."""
     try:
         import huggingface_hub
         from huggingface_hub import constants, errors
@@ -184,7 +182,6 @@ _KAGGLE_HANDLE = re.compile(
 
 
 def _from_kaggle(name: str, handle: str, revision: str | None) -> str:
-    """Returns the folder of a model in kagglehub's cache."""
     if not _KAGGLE_HANDLE.fullmatch(handle):
         raise InputError(
             f"{name}: not of the form "

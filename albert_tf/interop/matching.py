@@ -214,7 +214,6 @@ def _find_components(
     config: AlbertConfig,
     head: str | None,
 ) -> tuple[frozenset[str], int]:
-    """Returns the components with any tensor, and the number of labels."""
     components, num_labels = {"encoder"}, 1
     if config.has_embedding_projection:
         components.add("projection")

@@ -332,17 +332,13 @@ class Tokenizer(abc.ABC):
         self, texts: list[str], num_threads: int, max_length: int | None
     ) -> list[list[int]]:
         is_long = [len(text) > self._segment_length for text in texts]
-        if any(is_long):
-            short = [
-                text for text in texts if len(text) <= self._segment_length
-            ]
-            encoded = iter(self._encode_short(short, num_threads))
-            rows = [
-                self._encode_long(text, max_length) if long else next(encoded)
-                for text, long in zip(texts, is_long, strict=True)
-            ]
-        else:
-            rows = self._encode_short(texts, num_threads)
+        pairs = list(zip(texts, is_long, strict=True))
+        short = [text for text, long in pairs if not long]
+        encoded = iter(self._encode_short(short, num_threads))
+        rows = [
+            self._encode_long(text, max_length) if long else next(encoded)
+            for text, long in pairs
+        ]
         if max_length is None:
             return rows
         return [ids[:max_length] for ids in rows]
@@ -378,7 +374,6 @@ class Tokenizer(abc.ABC):
         ]
 
     def _check_id(self, piece_id: int) -> int:
-        """Returns an id of any integer type as an int."""
         piece_id = operator.index(piece_id)
         if not 0 <= piece_id < self.vocab_size:
             raise ValueError(

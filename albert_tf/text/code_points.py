@@ -82,6 +82,12 @@ def lower_characters(text: str) -> str:
     return text.replace(CAPITAL_SIGMA, SMALL_SIGMA).lower()
 
 
+def lower_but_sigmas(text: str) -> str:
+    """Lower-cases all but capital sigmas, which depend on their context."""
+    parts = text.split(CAPITAL_SIGMA)
+    return CAPITAL_SIGMA.join(part.lower() for part in parts)
+
+
 def image(
     text: str,
     do_lower_case: bool,
@@ -90,19 +96,14 @@ def image(
 ) -> str:
     """Returns `text` decomposed, without accents and lower-cased, as asked.
 
-    A capital sigma that is not lower-cased first is kept, as its lower case
-    depends on its context.
+    A capital sigma that is not lower-cased first is kept.
     """
     if do_lower_case and lower_characters_first:
         text = lower_characters(text)
     if strip_accents:
         text = unicodedata.normalize("NFKD", text)
         text = "".join(c for c in text if not unicodedata.combining(c))
-    if do_lower_case:
-        text = CAPITAL_SIGMA.join(
-            part.lower() for part in text.split(CAPITAL_SIGMA)
-        )
-    return text
+    return lower_but_sigmas(text) if do_lower_case else text
 
 
 @functools.cache

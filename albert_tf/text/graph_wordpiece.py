@@ -216,9 +216,7 @@ def _images(
             text = code_points.lower_characters(text)
         text = clean(text, rules)
         if do_lower_case:
-            # A capital sigma is kept: its lower case depends on its context.
-            sigma = code_points.CAPITAL_SIGMA
-            text = sigma.join(part.lower() for part in text.split(sigma))
+            text = code_points.lower_but_sigmas(text)
         return unicodedata.normalize("NFD", text) if strips_accents else text
 
     return code_points.tabulate(image)

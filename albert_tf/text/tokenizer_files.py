@@ -206,7 +206,6 @@ def _check_fingerprint(
     tokenizer: Tokenizer,
     rebuilt: TokenizerJsonModel | None,
 ) -> None:
-    """Checks the vocabulary against the fingerprint that we wrote, if any."""
     expected = typed(config, _FINGERPRINT, str)
     if expected is None or rebuilt or expected == tokenizer.fingerprint:
         return
@@ -245,7 +244,6 @@ def _settings(
 
 
 def _settings_of_ours(config: dict[str, Any]) -> dict[str, Any]:
-    """Returns the settings of a config that `tokenizer_files` wrote."""
     rules = get_args(DigitComma)
     if config["digit_comma"] not in rules:
         raise ValueError(

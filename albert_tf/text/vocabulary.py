@@ -139,7 +139,6 @@ def train_vocabulary(
 def _train_sentencepiece(
     sample: list[str], config: VocabularyConfig
 ) -> tuple[bytes, str]:
-    """Returns a model, and the list of its pieces."""
     normalizer = Normalizer(
         config.do_lower_case, config.strip_accents is not False
     )
@@ -166,7 +165,6 @@ def _train_sentencepiece(
 
 
 def _train_wordpiece(sample: list[str], config: VocabularyConfig) -> tuple[str]:
-    """Returns the content of a `vocab.txt`."""
     split = WordSplitter(config.do_lower_case, config.strip_accents)
     inside: set[str] = set()  # Characters that continue words.
 
@@ -218,7 +216,6 @@ def _train_wordpiece(sample: list[str], config: VocabularyConfig) -> tuple[str]:
 def _train(
     sentences: Iterator[str], config: VocabularyConfig, **settings: Any
 ) -> bytes:
-    """Returns the model that SentencePiece learns."""
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
@@ -239,7 +236,6 @@ def _train(
 
 
 def _make_folder(prefix: pathlib.Path) -> None:
-    """Creates the folder of the output files."""
     reason = None
     try:
         prefix.parent.mkdir(parents=True, exist_ok=True)

@@ -200,7 +200,6 @@ def _stored_range(file: BinaryIO, info: zipfile.ZipInfo) -> _Range:
 
 
 def _read(file: BinaryIO, stored: _Range) -> bytes:
-    """Reads a small entry."""
     if stored.nbytes > MAX_PICKLE:
         raise RefusedError(f"its pickle takes {stored.nbytes} bytes")
     file.seek(stored.offset)

@@ -153,7 +153,6 @@ def architecture(components: frozenset[str]) -> str:
 
 
 def _named_tensors(checkpoint: Checkpoint, tick) -> dict[str, np.ndarray]:
-    """Returns Hugging Face's name -> array."""
     is_encoder = architecture(checkpoint.components) == "AlbertModel"
     prefix = "" if is_encoder else "albert."
     tensors = {}

@@ -108,7 +108,6 @@ def open_keras_hub(
 
 
 def _backbone_config(described: dict[str, Any], source: str) -> AlbertConfig:
-    """Returns the architecture of a serialized `AlbertBackbone`."""
     arguments = typed(described, "config", dict, {}, source)
     return config_from_keras_hub(arguments, source)
 

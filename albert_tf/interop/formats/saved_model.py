@@ -88,7 +88,6 @@ def _our_manifest(folder: pathlib.Path) -> dict[str, Any]:
 
 
 def _recognize(folder: pathlib.Path, file: TensorFile) -> tuple[str, str]:
-    """Returns the system whose names the variables have, and its format."""
     names = file.shapes
     if any(name.startswith("encoder/embeddings/") for name in names):
         if (folder / _OUR_MANIFEST).exists():
