@@ -80,8 +80,8 @@ def test_layer_norm_is_that_of_inference(dtype, rng):
 
 
 def test_second_derivatives(rng):
-    x = tf.constant(rng.normal(size=(3, 4)))
-    gamma, beta = tf.ones(4, "float64"), tf.zeros(4, "float64")
+    x = tf.constant(rng.normal(size=(2, 3)))
+    gamma, beta = tf.ones(3, "float64"), tf.zeros(3, "float64")
     for function in (
         gelu_tanh,
         lambda x: layer_norm(x, gamma, beta, 1e-12),

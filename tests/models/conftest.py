@@ -7,6 +7,53 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
+from albert_tf.finetuning.multiple_choice.model import AlbertMultipleChoice
+from albert_tf.finetuning.question_answering.model import AlbertSpanLabeler
+from albert_tf.finetuning.text_classification.model import AlbertClassifier
+from albert_tf.finetuning.token_classification.model import (
+    AlbertTokenClassifier,
+)
+from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.pretrainer import AlbertPretrainer
+
+_MODELS = {
+    "encoder": AlbertEncoder,
+    "encoder alone": lambda c, **k: AlbertEncoder(c, pooler=False, **k),
+    "pretrainer": AlbertPretrainer,
+    "masked language model": lambda c, **k: AlbertPretrainer(
+        c, sop_head=False, pooler=False, **k
+    ),
+    "classifier": lambda c, **k: AlbertClassifier(c, 3, **k),
+    "token classifier": lambda c, **k: AlbertTokenClassifier(c, 3, **k),
+    "multiple choice": AlbertMultipleChoice,
+    "spans": lambda c, **k: AlbertSpanLabeler(c, "v1", **k),
+    "joint spans": lambda c, **k: AlbertSpanLabeler(c, "joint", **k),
+}
+
+
+@pytest.fixture(params=_MODELS)
+def name(request):
+    """Every model, by a name for it."""
+    return request.param
+
+
+@pytest.fixture
+def make(name):
+    """Returns `make(config, **arguments)`, the model of `name`."""
+    return _MODELS[name]
+
+
+@pytest.fixture
+def inputs(name, batch):
+    """What the model of `name` takes."""
+    if name in ("pretrainer", "masked language model"):
+        return {**batch, "masked_lm_positions": np.array([[1, 5]] * 4, "int32")}
+    if name == "multiple choice":
+        return {k: np.stack([x, x[::-1]], axis=1) for k, x in batch.items()}
+    if name == "joint spans":
+        return {**batch, "p_mask": 1 - batch["input_mask"]}
+    return batch
+
 
 # Our variable path -> the original's name. Written down here once more, so
 # that the numbers are compared without the code that opens checkpoints.

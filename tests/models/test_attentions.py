@@ -5,25 +5,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.finetuning.multiple_choice.model import AlbertMultipleChoice
-from albert_tf.finetuning.question_answering.model import AlbertSpanLabeler
 from albert_tf.finetuning.text_classification.model import AlbertClassifier
-from albert_tf.finetuning.token_classification.model import (
-    AlbertTokenClassifier,
-)
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.model_graph import float32_copy
 from albert_tf.models.pretrainer import AlbertPretrainer
-
-MODELS = {
-    "encoder": AlbertEncoder,
-    "pretrainer": AlbertPretrainer,
-    "classifier": lambda c, **k: AlbertClassifier(c, 3, **k),
-    "token classifier": lambda c, **k: AlbertTokenClassifier(c, 3, **k),
-    "multiple choice": AlbertMultipleChoice,
-    "spans": lambda c, **k: AlbertSpanLabeler(c, "v1", **k),
-    "joint spans": lambda c, **k: AlbertSpanLabeler(c, "joint", **k),
-}
 
 
 def attentive(config, **arguments):
@@ -92,21 +77,9 @@ def test_are_float32_and_without_dropout(config, batch, dtype):
     np.testing.assert_array_equal(trained, encoder(batch)["attentions"][0])
 
 
-def inputs_of(name, batch):
-    if name == "pretrainer":
-        return {**batch, "masked_lm_positions": np.array([[1, 5]] * 4, "int32")}
-    if name == "multiple choice":
-        return {k: np.stack([x, x[::-1]], axis=1) for k, x in batch.items()}
-    if name == "joint spans":
-        return {**batch, "p_mask": 1 - batch["input_mask"]}
-    return batch
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_models_return_them_beside_equal_outputs(name, config, batch):
+def test_models_return_them_beside_equal_outputs(name, make, config, inputs):
     """Of all rows, also where the last block otherwise computes a few."""
-    plain, model = twins(MODELS[name], config)
-    inputs = inputs_of(name, batch)
+    plain, model = twins(make, config)
     outputs, expected = dict(model(inputs)), plain(inputs)
     attentions = outputs.pop("attentions")
     choices = [2] if name == "multiple choice" else []
@@ -152,7 +125,7 @@ def test_cost_nothing_where_they_are_off(config):
 def test_fit_and_keras_export_leave_them_out(config, batch, tmp_path):
     config = config.replace(num_hidden_layers=1)
     labels, losses = np.array([0, 1, 2, 1]), []
-    for model in twins(MODELS["classifier"], config, dropout=0.0):
+    for model in twins(AlbertClassifier, config, num_labels=3, dropout=0.0):
         model.compile(
             keras.optimizers.SGD(0.1),
             keras.losses.SparseCategoricalCrossentropy(True),

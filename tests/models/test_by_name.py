@@ -8,8 +8,6 @@ import json
 import os
 import pathlib
 import shutil
-import subprocess
-import sys
 
 import pytest
 
@@ -50,7 +48,7 @@ def _cached_version(home, handle, source):
     (folder / "2.complete").touch()
 
 
-def test_caches_are_used_without_a_network(tmp_path):
+def test_caches_are_used_without_a_network(run_albert, tmp_path):
     pytest.importorskip("huggingface_hub")
     pytest.importorskip("kagglehub")
     handle = "keras/albert/keras/albert_base_en_uncased"
@@ -72,8 +70,10 @@ def test_caches_are_used_without_a_network(tmp_path):
         if not key.upper().startswith(("HF_", "HUGGING", "KAGGLE"))
         and not key.lower().endswith("_proxy")
     }
-    process = subprocess.run(
-        [sys.executable, "-c", _SCRIPT, json.dumps(asked)],
+    process = run_albert(
+        "-c",
+        _SCRIPT,
+        json.dumps(asked),
         env=kept
         | {
             "HOME": str(tmp_path),
@@ -83,8 +83,6 @@ def test_caches_are_used_without_a_network(tmp_path):
             "KAGGLE_API_ENVIRONMENT": "LOCALHOST",
             "HTTP_PROXY": _CLOSED,
         },
-        capture_output=True,
-        text=True,
     )
     assert process.returncode == 0, process.stderr
     whole, old_name, kaggle, absent = json.loads(

@@ -273,7 +273,7 @@ def test_works_inside_a_functional_model():
     encoder = AlbertEncoder(ONE_BLOCK)
     pooled = encoder(inputs)["pooled_output"]
     model = keras.Model(inputs, keras.layers.Dense(1)(pooled))
-    model.compile("adam", "mse")
+    model.compile("adam", "mse", run_eagerly=True)  # To trace takes seconds.
     before = np.asarray(encoder.word_embeddings).copy()
     history = model.fit(
         ragged_batch(), np.array([0.0, 1.0, 0.0, 1.0]), epochs=3, verbose=0

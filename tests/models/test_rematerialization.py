@@ -12,12 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.finetuning.multiple_choice.model import AlbertMultipleChoice
-from albert_tf.finetuning.question_answering.model import AlbertSpanLabeler
 from albert_tf.finetuning.text_classification.model import AlbertClassifier
-from albert_tf.finetuning.token_classification.model import (
-    AlbertTokenClassifier,
-)
 from albert_tf.layers.dropout import dropout_seeds
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrainer import AlbertPretrainer
@@ -181,18 +176,7 @@ def test_without_training_nothing_is_wrapped(config, inputs):
     assert plain == again
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        AlbertEncoder,
-        AlbertPretrainer,
-        lambda c, **a: AlbertClassifier(c, 2, **a),
-        lambda c, **a: AlbertTokenClassifier(c, 2, **a),
-        AlbertMultipleChoice,
-        lambda c, **a: AlbertSpanLabeler(c, "v1", **a),
-    ],
-)
-def test_argument_of_every_model(config, make, batch):
+def test_argument_of_every_model(config, make):
     model = make(config, rematerialize=True)
     encoder = getattr(model, "encoder", model)
     assert encoder.stack.rematerialize

@@ -270,15 +270,6 @@ def test_saves_in_a_module(clean_model, tmp_path):
         def __call__(self, texts):
             return self.preprocessor(texts)
 
-        @tf.function(
-            input_signature=[
-                [tf.TensorSpec([None], tf.string)] * 2,
-                tf.TensorSpec([], tf.int32),
-            ]
-        )
-        def pair(self, texts, seq_length):
-            return self.preprocessor(texts, seq_length=seq_length)
-
         @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
         def offsets(self, texts):
             return self.preprocessor.tokenize_with_offsets(texts)
@@ -292,10 +283,6 @@ def test_saves_in_a_module(clean_model, tmp_path):
     texts = ["ΟΔΟΣ é½ 2000, x", "", "\u3000 a", "``a [MASK] b''<PAD>"]
     for name, values in loaded(tf.constant(texts)).items():
         np.testing.assert_array_equal(values, preprocessor(texts)[name])
-    pair = loaded.pair([tf.constant(texts)] * 2, tf.constant(9))
-    expected = preprocessor((texts, texts), seq_length=9)
-    for name, values in pair.items():
-        np.testing.assert_array_equal(values, expected[name])
     dataset = tf.data.Dataset.from_tensors(texts).map(loaded.offsets)
     for values, in_dataset, expected in zip(
         loaded.offsets(tf.constant(texts)),

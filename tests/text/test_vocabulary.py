@@ -1,7 +1,5 @@
 import collections
 import dataclasses
-import subprocess
-import sys
 
 import pytest
 import sentencepiece
@@ -242,15 +240,13 @@ def test_a_new_listing_is_never_beside_an_old_model(
         assert listing.read_text().count("\n") == 100
 
 
-def test_is_quiet(tmp_path):
+def test_is_quiet(run_albert, tmp_path):
     program = (
         "from albert_tf.text.vocabulary import *;"
         f"train_vocabulary(['ab ba cd'] * 9, {str(tmp_path / 'x')!r}, "
         "VocabularyConfig(vocab_size=18))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True
-    )
+    done = run_albert("-c", program)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 

@@ -173,65 +173,74 @@ def original_epsilon(masked_lm):
     norm.epsilon = shipped
 
 
-def test_our_encoder_there(
-    keras_hub, config, write, random_model, random_batch, tmp_path
-):
-    ours = random_model(AlbertEncoder, config)
-    folder = write(ours)
-    backbone = keras_hub.models.AlbertBackbone.from_preset(str(folder))
-    assert_same_encoder(keras_hub, ours, backbone, random_batch(config))
+# Kind of preset -> our class, the arguments of a new model, and those with
+# which it is opened.
+KINDS = {
+    "AlbertBackbone": (AlbertEncoder, {}, {}),
+    "AlbertTextClassifier": (
+        AlbertClassifier,
+        {"num_labels": 3, "dropout": 0.2},
+        {},
+    ),
+    "AlbertMaskedLM": (
+        AlbertPretrainer,
+        {"sop_head": False},
+        {"sop_head": False},
+    ),
+}
 
-    backbone.save_to_preset(tmp_path / "theirs")
+
+def assert_same_outputs(keras_hub, kind, ours, theirs, batch):
+    if kind == "AlbertBackbone":
+        assert_same_encoder(keras_hub, ours, theirs, batch)
+    elif kind == "AlbertTextClassifier":
+        assert_close(ours(batch), theirs(renamed(batch)))
+        assert theirs.dropout == ours.head_dropout == 0.2
+    else:
+        batch = {**batch, "masked_lm_positions": POSITIONS}
+        with original_epsilon(theirs):
+            logits = theirs(renamed(batch))
+        assert_close(ours(batch)["mlm_logits"], logits)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_our_model_there(
+    keras_hub, kind, config, write, random_model, random_batch, tmp_path
+):
+    model, arguments, opening = KINDS[kind]
+    ours = random_model(model, config, **arguments)
+    folder = write(ours)
+    options = {} if kind == "AlbertBackbone" else {"preprocessor": None}
+    their_class = getattr(keras_hub.models, kind)
+    theirs = their_class.from_preset(str(folder), **options)
+    assert_same_outputs(keras_hub, kind, ours, theirs, random_batch(config))
+
+    theirs.save_to_preset(tmp_path / "theirs")
     assert_same_files(folder, tmp_path / "theirs")
-    back = AlbertEncoder.from_pretrained(folder)
+    back = model.from_pretrained(folder, **opening)
     assert back.config == config
     assert_same_weights(ours, back)
 
 
-def test_their_backbone_here(keras_hub, config, random_batch, tmp_path):
-    backbone = preset_of(keras_hub, config)
-    backbone.save_to_preset(tmp_path / "theirs")
-    ours = AlbertEncoder.from_pretrained(tmp_path / "theirs")
-    assert_same_encoder(keras_hub, ours, backbone, random_batch(config))
+@pytest.mark.parametrize("kind", KINDS)
+def test_their_model_here(keras_hub, kind, config, random_batch, tmp_path):
+    model, _, opening = KINDS[kind]
+    theirs = preset_of(keras_hub, config)
+    if kind == "AlbertTextClassifier":
+        theirs = keras_hub.models.AlbertTextClassifier(
+            theirs, num_classes=3, dropout=0.2
+        )
+        randomize(theirs, 2)
+    elif kind == "AlbertMaskedLM":
+        theirs = keras_hub.models.AlbertMaskedLM(theirs)
+        randomize(theirs, 2)
+    theirs.save_to_preset(tmp_path / "theirs")
+    ours = model.from_pretrained(tmp_path / "theirs", **opening)
+    assert_same_outputs(keras_hub, kind, ours, theirs, random_batch(config))
     # KerasHub has a projection whatever the sizes.
     assert ours.config == config.replace(
         project_equal_sizes=config.embedding_size == config.hidden_size
     )
-
-    ours.save_pretrained(tmp_path / "ours")
-    convert(tmp_path / "ours", tmp_path / "back", to="keras_hub")
-    assert_same_files(tmp_path / "back", tmp_path / "theirs")
-
-
-def test_our_classifier_there(
-    keras_hub, config, write, random_model, random_batch, tmp_path
-):
-    ours = random_model(AlbertClassifier, config, num_labels=3, dropout=0.2)
-    folder = write(ours)
-    theirs = keras_hub.models.AlbertTextClassifier.from_preset(
-        str(folder), preprocessor=None
-    )
-    batch = random_batch(config)
-    assert_close(ours(batch), theirs(renamed(batch)))
-    assert theirs.dropout == 0.2
-
-    theirs.save_to_preset(tmp_path / "theirs")
-    assert_same_files(folder, tmp_path / "theirs")
-    back = AlbertClassifier.from_pretrained(folder)
-    assert back.head_dropout == 0.2
-    assert_same_weights(ours, back)
-
-
-def test_their_classifier_here(keras_hub, config, random_batch, tmp_path):
-    theirs = keras_hub.models.AlbertTextClassifier(
-        preset_of(keras_hub, config), num_classes=3, dropout=0.3
-    )
-    randomize(theirs, 2)
-    theirs.save_to_preset(tmp_path / "theirs")
-    ours = AlbertClassifier.from_pretrained(tmp_path / "theirs")
-    assert (ours.num_labels, ours.head_dropout) == (3, 0.3)
-    batch = random_batch(config)
-    assert_close(ours(batch), theirs(renamed(batch)))
 
     ours.save_pretrained(tmp_path / "ours")
     convert(tmp_path / "ours", tmp_path / "back", to="keras_hub")
@@ -252,42 +261,6 @@ def test_their_activation_is_not_ours(
     assert "skipped: the classifier's activation, 'softmax'" in ours.load_report
     batch = random_batch(configs["base"])
     assert_close(tf.nn.softmax(ours(batch)), theirs(renamed(batch)))
-
-
-def test_our_masked_language_model_there(
-    keras_hub, config, write, random_model, random_batch, tmp_path
-):
-    ours = random_model(AlbertPretrainer, config, sop_head=False)
-    folder = write(ours)
-    theirs = keras_hub.models.AlbertMaskedLM.from_preset(
-        str(folder), preprocessor=None
-    )
-    batch = {**random_batch(config), "masked_lm_positions": POSITIONS}
-    with original_epsilon(theirs):
-        logits = theirs(renamed(batch))
-    assert_close(ours(batch)["mlm_logits"], logits)
-
-    theirs.save_to_preset(tmp_path / "theirs")
-    assert_same_files(folder, tmp_path / "theirs")
-    back = AlbertPretrainer.from_pretrained(folder, sop_head=False)
-    assert_same_weights(ours, back)
-
-
-def test_their_masked_language_model_here(
-    keras_hub, config, random_batch, tmp_path
-):
-    theirs = keras_hub.models.AlbertMaskedLM(preset_of(keras_hub, config))
-    randomize(theirs, 2)
-    theirs.save_to_preset(tmp_path / "theirs")
-    ours = AlbertPretrainer.from_pretrained(tmp_path / "theirs", sop_head=False)
-    batch = {**random_batch(config), "masked_lm_positions": POSITIONS}
-    with original_epsilon(theirs):
-        logits = theirs(renamed(batch))
-    assert_close(ours(batch)["mlm_logits"], logits)
-
-    ours.save_pretrained(tmp_path / "ours")
-    convert(tmp_path / "ours", tmp_path / "back", to="keras_hub")
-    assert_same_files(tmp_path / "back", tmp_path / "theirs")
 
 
 @pytest.fixture(scope="module")
