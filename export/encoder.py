@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pathlib
 from collections.abc import Iterator
 
 import numpy as np
@@ -12,6 +11,7 @@ import tensorflow as tf
 from albert_tf.export.manifest import (
     UNKNOWN,
     Origin,
+    describe_tokenizer,
     describe_weights,
 )
 from albert_tf.export.model_card import describe_export
@@ -19,8 +19,9 @@ from albert_tf.export.reference import Case, as_arrays, random_ids
 from albert_tf.export.saved_model import (
     Endpoint,
     Tensors,
-    attach_tokenizer,
+    add_lower_case,
     model_endpoint,
+    write_saved_model,
 )
 from albert_tf.folders import new_folder
 from albert_tf.interop.checkpoint import Checkpoint
@@ -34,7 +35,7 @@ from albert_tf.models.model_graph import (
     draw_dropout_seed,
 )
 from albert_tf.models.pretrainer import AlbertPretrainer
-from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
+from albert_tf.text.base_tokenizer import Tokenizer
 
 
 class EncoderGraph(ModelGraph):
@@ -128,8 +129,7 @@ def export_encoder(
     model: AlbertPretrainer | AlbertEncoder,
     path: str | os.PathLike[str],
     *,
-    tokenizer_model: str | os.PathLike[str] | None,
-    do_lower_case: bool = True,
+    tokenizer: Tokenizer | None,
     packed: bool = False,
     overwrite: bool = False,
     origin: Origin = UNKNOWN,
@@ -164,37 +164,28 @@ def export_encoder(
       model: the source of the weights. The export is float32, and trainable as
         a whole, whatever the model is.
       path: the folder to make. It appears only when it is complete.
-      tokenizer_model: the SentencePiece model or the `vocab.txt` that goes
-        with the weights, put in as an asset for the user; None for none.
-      do_lower_case: whether text is lower-cased before that model sees it.
+      tokenizer: the one that goes with the weights, whose file is put in as an
+        asset for the user; None for none.
       packed: remove padding before the blocks and put zeros there at the end.
         Faster on CPUs and GPUs where lengths vary, but not for XLA or TPUs.
       overwrite: replace a SavedModel at `path`.
       origin: of the weights, for the model card.
 
     Raises:
-      InputError: `path` is taken or cannot be made; the tokenizer cannot be
-        read, or has more pieces than the model has embeddings; the model has no
-        pooler.
+      InputError: `path` is taken or cannot be made; the tokenizer has more
+        pieces than the model has embeddings; the model has no pooler.
       TypeError: `model` is neither an encoder nor a pretrainer.
     """
     check_encoder(model)
-    tokenizer = None
-    if tokenizer_model is not None:
-        tokenizer = AlbertTokenizer.from_file(
-            tokenizer_model, do_lower_case=do_lower_case
-        )
-        check_vocabulary(tokenizer, tokenizer_model, model.config)
+    if tokenizer is not None:
+        check_vocabulary(tokenizer, model.config)
     with new_folder(path, overwrite) as folder:
         graph = EncoderGraph(model, packed)
         root = _root(graph)
-        if tokenizer is not None and tokenizer_model is not None:
-            attach_tokenizer(root, tokenizer, tokenizer_model)
-        tf.saved_model.save(
-            root,
-            os.fspath(folder),
-            signatures={"serving_default": _signature(graph)},
-        )
+        if tokenizer is not None:
+            add_lower_case(root, tokenizer)
+        signatures = {"serving_default": _signature(graph)}
+        write_saved_model(root, folder, signatures, tokenizer)
         describe_export(
             folder,
             {
@@ -202,13 +193,7 @@ def export_encoder(
                 "config": model.config.to_dict(),
                 "packed": packed,
                 **describe_weights(graph.weights()),
-                "tokenizer": tokenizer
-                and tokenizer_model
-                and {
-                    "file": pathlib.Path(tokenizer_model).name,
-                    "do_lower_case": do_lower_case,
-                    "fingerprint": tokenizer.fingerprint,
-                },
+                "tokenizer": tokenizer and describe_tokenizer(tokenizer),
             },
             origin,
         )

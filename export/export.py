@@ -7,7 +7,6 @@ import dataclasses
 import logging
 import os
 import pathlib
-import tempfile
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -46,7 +45,6 @@ from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrained import tokenizer_of
 from albert_tf.models.pretrainer import AlbertPretrainer
-from albert_tf.text.base_tokenizer import Tokenizer
 
 Path = str | os.PathLike[str]
 
@@ -185,34 +183,28 @@ def _export_encoder(
             "" if kind == "encoder" else "seq_length",
         )
     arguments = {"overwrite": config.overwrite, "origin": origin}
-    with _vocabulary_file(tokenizer) as file:
-        if kind == "encoder":
-            export_encoder(
-                pretrained_model(checkpoint),
-                output,
-                tokenizer_model=file,
-                do_lower_case=tokenizer.settings["do_lower_case"],
-                packed=bool(config.packed),
-                **arguments,
-            )
-        elif kind == "preprocessor":
-            export_preprocessor(
-                file,
-                output,
-                seq_length=config.seq_length or _DEFAULT_LENGTH,
-                **arguments,
-                **tokenizer.settings,
-            )
-        else:
-            export_text_encoder(
-                AlbertEncoder.from_checkpoint(checkpoint),
-                output,
-                tokenizer_model=file,
-                seq_length=config.seq_length,
-                packed=config.packed is not False,
-                **arguments,
-                **tokenizer.settings,
-            )
+    if kind == "encoder":
+        export_encoder(
+            pretrained_model(checkpoint),
+            output,
+            tokenizer=tokenizer,
+            packed=bool(config.packed),
+            **arguments,
+        )
+    elif kind == "preprocessor":
+        seq_length = config.seq_length or _DEFAULT_LENGTH
+        export_preprocessor(
+            tokenizer, output, seq_length=seq_length, **arguments
+        )
+    else:
+        export_text_encoder(
+            AlbertEncoder.from_checkpoint(checkpoint),
+            output,
+            tokenizer=tokenizer,
+            seq_length=config.seq_length,
+            packed=config.packed is not False,
+            **arguments,
+        )
 
 
 def source_cases(
@@ -289,12 +281,3 @@ def pretrained_model(
     return AlbertPretrainer.from_checkpoint(
         checkpoint, sop_head="sop_head" in checkpoint.components
     )
-
-
-@contextlib.contextmanager
-def _vocabulary_file(tokenizer: Tokenizer) -> Iterator[pathlib.Path]:
-    """Yields a temporary file of the vocabulary, as assets are files."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder) / tokenizer.file_name
-        path.write_bytes(tokenizer.model_bytes)
-        yield path

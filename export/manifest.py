@@ -41,15 +41,10 @@ def describe_weights(weights: Mapping[str, np.ndarray]) -> dict[str, Any]:
     }
 
 
-def describe_tokenizer(tokenizer: Tokenizer, file: str) -> dict[str, Any]:
-    """Returns the values of `export.json` that describe a tokenizer.
-
-    Args:
-      tokenizer: the tokenizer.
-      file: name of its file in the export.
-    """
+def describe_tokenizer(tokenizer: Tokenizer) -> dict[str, Any]:
+    """Returns the values of `export.json` that describe a tokenizer."""
     return {
-        "file": file,
+        "file": tokenizer.file_name,
         **tokenizer.settings,
         "fingerprint": tokenizer.fingerprint,
     }

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import pathlib
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -20,25 +18,23 @@ from albert_tf.export.model_card import describe_export
 from albert_tf.export.reference import TEXTS, Case, strings, text_ids
 from albert_tf.export.saved_model import (
     Endpoint,
-    attach_vocabulary,
     tokenize_endpoint,
+    write_saved_model,
 )
 from albert_tf.folders import new_folder
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.preprocessor import GraphPreprocessor
-from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 
 _SHORTEST = 3
 
 
 def export_preprocessor(
-    tokenizer_model: str | os.PathLike[str],
+    tokenizer: Tokenizer,
     path: str | os.PathLike[str],
     *,
     seq_length: int = 128,
     overwrite: bool = False,
     origin: Origin = UNKNOWN,
-    **settings: Any,
 ) -> None:
     """Writes text -> encoder inputs, for `hub.KerasLayer` and plain TensorFlow.
 
@@ -63,19 +59,16 @@ def export_preprocessor(
     known when a graph is built.
 
     Args:
-      tokenizer_model: the SentencePiece model or the `vocab.txt` that goes
-        with the encoder.
+      tokenizer: the one that goes with the encoder.
       path: the folder to make. It appears only when it is complete.
       seq_length: the default of S.
       overwrite: replace a SavedModel at `path`.
       origin: of the tokenizer, for the model card.
-      **settings: `do_lower_case` and so on, as of `AlbertTokenizer`; a
-        tokenizer has its own as `tokenizer.settings`.
 
     Raises:
-      InputError: `path` is taken or cannot be made, the tokenizer cannot be
-        read or not be put into a graph (see `GraphWordSplitter`), or
-        `seq_length` is too small for a pair.
+      InputError: `path` is taken or cannot be made, the tokenizer cannot be put
+        into a graph (see `GraphWordSplitter`), or `seq_length` is too small for
+        a pair.
     """
     if seq_length < _SHORTEST:
         raise InputError(
@@ -83,24 +76,15 @@ def export_preprocessor(
             "[CLS] and the two [SEP] of a pair"
         )
     with new_folder(path, overwrite) as folder:
-        preprocessor = GraphPreprocessor(
-            AlbertTokenizer.from_file(tokenizer_model, **settings), seq_length
-        )
-        root = _root(preprocessor)
-        attach_vocabulary(root, preprocessor.tokenizer, tokenizer_model)
-        tf.saved_model.save(
-            root,
-            os.fspath(folder),
-            signatures={"serving_default": _signature(root)},
-        )
+        root = _root(GraphPreprocessor(tokenizer, seq_length))
+        signatures = {"serving_default": _signature(root)}
+        write_saved_model(root, folder, signatures, tokenizer)
         describe_export(
             folder,
             {
                 "kind": "preprocessor",
                 "seq_length": seq_length,
-                "tokenizer": describe_tokenizer(
-                    preprocessor.tokenizer, pathlib.Path(tokenizer_model).name
-                ),
+                "tokenizer": describe_tokenizer(tokenizer),
             },
             origin,
         )

@@ -149,7 +149,7 @@ def export_for_runtime(
                 **({"task": dict(task)} if task is not None else {}),
                 "config": program.model.config.to_dict(),
                 **describe_weights(dict(merged_weights(program.model))),
-                "tokenizer": describe_tokenizer(tokenizer, tokenizer.file_name),
+                "tokenizer": describe_tokenizer(tokenizer),
             },
             origin,
         )

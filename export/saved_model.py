@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+import pathlib
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -100,36 +102,26 @@ def tokenize_endpoint(preprocessor: GraphPreprocessor) -> Endpoint:
     return endpoint
 
 
-def attach_tokenizer(
-    root: Endpoint, tokenizer: Tokenizer, path: str | os.PathLike[str]
+def write_saved_model(
+    root: Endpoint,
+    folder: pathlib.Path,
+    signatures: Mapping[str, Callable],
+    tokenizer: Tokenizer | None,
 ) -> None:
-    """Adds the vocabulary file and `do_lower_case` to an encoder.
+    """Writes an object, with its tokenizer's file under the contract's name."""
+    with tempfile.TemporaryDirectory() as assets:
+        if tokenizer is not None:
+            file = pathlib.Path(assets, tokenizer.file_name)
+            file.write_bytes(tokenizer.model_bytes)
+            is_wordpiece = isinstance(tokenizer, WordPieceTokenizer)
+            name = "vocab_file" if is_wordpiece else "sp_model_file"
+            setattr(root, name, tf.saved_model.Asset(os.fspath(file)))
+        tf.saved_model.save(root, os.fspath(folder), signatures=signatures)
 
-    Args:
-      root: the exported object.
-      tokenizer: the tokenizer.
-      path: its file.
-    """
-    attach_vocabulary(root, tokenizer, path)
-    # A variable, as in other encoders of the contract, but not in `variables`,
-    # as no computation depends on it.
+
+def add_lower_case(root: Endpoint, tokenizer: Tokenizer) -> None:
+    """Adds `do_lower_case`, as encoders of the contract have it."""
+    # A variable, but not in `variables`, as no computation depends on it.
     root.do_lower_case = tf.Variable(
         tokenizer.settings["do_lower_case"], trainable=False
     )
-
-
-def attach_vocabulary(
-    root: Endpoint, tokenizer: Tokenizer, path: str | os.PathLike[str]
-) -> None:
-    """Adds a vocabulary file under the contract's name for its type.
-
-    Args:
-      root: the exported object.
-      tokenizer: the tokenizer, which decides the name.
-      path: its file.
-    """
-    asset = tf.saved_model.Asset(os.fspath(path))
-    if isinstance(tokenizer, WordPieceTokenizer):
-        root.vocab_file = asset
-    else:
-        root.sp_model_file = asset

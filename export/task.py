@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import pathlib
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -20,8 +18,9 @@ from albert_tf.export.model_card import describe_export
 from albert_tf.export.reference import TEXTS, Case, strings
 from albert_tf.export.saved_model import (
     Endpoint,
-    attach_tokenizer,
+    add_lower_case,
     model_endpoint,
+    write_saved_model,
 )
 from albert_tf.finetuning.predictor import Predictor
 from albert_tf.finetuning.serving import Inputs, ServingGraph
@@ -72,11 +71,8 @@ def export_task(
             name: _signature(body, inputs)
             for name, inputs in _forms(graph).items()
         }
-        with tempfile.TemporaryDirectory() as assets:
-            vocabulary = pathlib.Path(assets) / tokenizer.file_name
-            vocabulary.write_bytes(tokenizer.model_bytes)
-            attach_tokenizer(root, tokenizer, vocabulary)
-            tf.saved_model.save(root, os.fspath(folder), signatures=signatures)
+        add_lower_case(root, tokenizer)
+        write_saved_model(root, folder, signatures, tokenizer)
         describe_export(
             folder,
             {
@@ -92,7 +88,7 @@ def export_task(
                 "config": graph.model.config.to_dict(),
                 "packed": graph.model.packed,
                 **describe_weights(graph.model.weights()),
-                "tokenizer": describe_tokenizer(tokenizer, tokenizer.file_name),
+                "tokenizer": describe_tokenizer(tokenizer),
             },
             origin,
         )

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import pathlib
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -23,8 +21,9 @@ from albert_tf.export.reference import TEXTS, Case, as_arrays, strings, text_ids
 from albert_tf.export.saved_model import (
     Endpoint,
     Tensors,
-    attach_tokenizer,
+    add_lower_case,
     tokenize_endpoint,
+    write_saved_model,
 )
 from albert_tf.folders import new_folder
 from albert_tf.models.encoder import AlbertEncoder
@@ -32,7 +31,6 @@ from albert_tf.models.model_graph import check_encoder, check_vocabulary
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.preprocessor import GraphPreprocessor
-from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 
 _SHORTEST = 3
 _TEXTS = tf.TensorSpec([None], tf.string, "text")
@@ -42,12 +40,11 @@ def export_text_encoder(
     model: AlbertPretrainer | AlbertEncoder,
     path: str | os.PathLike[str],
     *,
-    tokenizer_model: str | os.PathLike[str],
+    tokenizer: Tokenizer,
     seq_length: int | None = None,
     packed: bool = True,
     overwrite: bool = False,
     origin: Origin = UNKNOWN,
-    **settings: Any,
 ) -> None:
     """Writes text -> vectors, for servers, `hub.KerasLayer` and `HubLayer`.
 
@@ -82,22 +79,19 @@ def export_text_encoder(
       model: the source of the weights. The export is float32, and trainable as
         a whole, whatever the model is.
       path: the folder to make. It appears only when it is complete.
-      tokenizer_model: the SentencePiece model or the `vocab.txt` that goes
-        with the weights.
+      tokenizer: the one that goes with the weights.
       seq_length: tokens that a row is cut to; None for as many as the model
         takes.
       packed: remove padding before the blocks and put zeros there at the end.
         Faster on CPUs and GPUs where lengths vary.
       overwrite: replace a SavedModel at `path`.
       origin: of the weights, for the model card.
-      **settings: `do_lower_case` and so on, as of `AlbertTokenizer`; a
-        tokenizer has its own as `tokenizer.settings`.
 
     Raises:
-      InputError: `path` is taken or cannot be made; the tokenizer cannot be
-        read or not be put into a graph, or has more pieces than the model has
-        embeddings; `seq_length` is too small for a pair or beyond the model's;
-        the model has no pooler; Keras computes with another backend.
+      InputError: `path` is taken or cannot be made; the tokenizer cannot be put
+        into a graph, or has more pieces than the model has embeddings;
+        `seq_length` is too small for a pair or beyond the model's; the model
+        has no pooler; Keras computes with another backend.
       TypeError: `model` is something else.
     """
     encoder = check_encoder(model)
@@ -109,32 +103,21 @@ def export_text_encoder(
             f"and the two [SEP] of a pair, to {longest}, the model's "
             "max_position_embeddings"
         )
+    check_vocabulary(tokenizer, model.config)
     with new_folder(path, overwrite) as folder:
-        preprocessor = GraphPreprocessor(
-            AlbertTokenizer.from_file(tokenizer_model, **settings), seq_length
-        )
-        tokenizer = preprocessor.tokenizer
-        check_vocabulary(tokenizer, tokenizer_model, model.config)
         graph = EncoderGraph(encoder, packed)
-        root = _root(graph, preprocessor)
-        attach_tokenizer(root, tokenizer, tokenizer_model)
-        tf.saved_model.save(
+        root = _root(graph, GraphPreprocessor(tokenizer, seq_length))
+        add_lower_case(root, tokenizer)
+        inputs = ("input_word_ids", "input_mask", "input_type_ids")
+        signatures = {
+            "serving_default": ("pooled_output", "mean_output"),
+            "sequence": ("sequence_output", *inputs),
+        }
+        write_saved_model(
             root,
-            os.fspath(folder),
-            signatures={
-                "serving_default": _signature(
-                    root, ("pooled_output", "mean_output")
-                ),
-                "sequence": _signature(
-                    root,
-                    (
-                        "sequence_output",
-                        "input_word_ids",
-                        "input_mask",
-                        "input_type_ids",
-                    ),
-                ),
-            },
+            folder,
+            {name: _signature(root, x) for name, x in signatures.items()},
+            tokenizer,
         )
         describe_export(
             folder,
@@ -144,9 +127,7 @@ def export_text_encoder(
                 "config": model.config.to_dict(),
                 "packed": packed,
                 **describe_weights(graph.weights()),
-                "tokenizer": describe_tokenizer(
-                    tokenizer, pathlib.Path(tokenizer_model).name
-                ),
+                "tokenizer": describe_tokenizer(tokenizer),
             },
             origin,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TypeVar
 
 import keras
@@ -94,21 +93,13 @@ def check_encoder(model: AlbertModel) -> AlbertEncoder:
     return encoder
 
 
-def check_vocabulary(
-    tokenizer: Tokenizer, path: str | os.PathLike[str], config: AlbertConfig
-) -> None:
-    """Raises an `InputError` if a tokenizer has more ids than a model.
-
-    Args:
-      tokenizer: the tokenizer.
-      path: its file, for the error.
-      config: of the model.
-    """
+def check_vocabulary(tokenizer: Tokenizer, config: AlbertConfig) -> None:
+    """Raises an `InputError` if a tokenizer has more ids than a model."""
     if tokenizer.vocab_size > config.vocab_size:
         raise InputError(
-            f"{os.fspath(path)} has {tokenizer.vocab_size} pieces, but the "
-            f"model's vocab_size is {config.vocab_size}; give the tokenizer "
-            "that the model was trained with"
+            f"the tokenizer has {tokenizer.vocab_size} pieces, but the model's "
+            f"vocab_size is {config.vocab_size}; give the tokenizer that the "
+            "model was trained with"
         )
 
 

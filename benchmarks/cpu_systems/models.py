@@ -52,7 +52,7 @@ def _saved_model(folder, output, threads):
     from albert_tf.models.encoder import AlbertEncoder
 
     model = AlbertEncoder.from_pretrained(folder / "checkpoint")
-    export_encoder(model, output, tokenizer_model=None)
+    export_encoder(model, output, tokenizer=None)
 
 
 def _text_model(folder, output, threads):
@@ -64,11 +64,9 @@ def _text_model(folder, output, threads):
     described = json.loads((folder / CONFIG).read_text())
     if not described["vocabulary"]:
         return
-    export_text_encoder(
-        AlbertEncoder.from_pretrained(folder / "checkpoint"),
-        output,
-        tokenizer_model=described["vocabulary"],
-    )
+    model = AlbertEncoder.from_pretrained(folder / "checkpoint")
+    assert model.tokenizer is not None
+    export_text_encoder(model, output, tokenizer=model.tokenizer)
 
 
 def _converted(to, *drops):

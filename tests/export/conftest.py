@@ -178,9 +178,9 @@ def inputs():
 
 
 @pytest.fixture(scope="session")
-def encoder_path(pretrainer, tokenizer_model, tmp_path_factory):
+def encoder_path(pretrainer, tokenizer, tmp_path_factory):
     path = tmp_path_factory.mktemp("exports") / "encoder"
-    export_encoder(pretrainer, path, tokenizer_model=tokenizer_model)
+    export_encoder(pretrainer, path, tokenizer=tokenizer)
     return path
 
 
@@ -201,14 +201,14 @@ def model_garden_path(model_garden, tmp_path_factory):
 @pytest.fixture(scope="session")
 def packed_path(pretrainer, tmp_path_factory):
     path = tmp_path_factory.mktemp("exports") / "packed"
-    export_encoder(pretrainer, path, tokenizer_model=None, packed=True)
+    export_encoder(pretrainer, path, tokenizer=None, packed=True)
     return path
 
 
 @pytest.fixture(scope="session")
-def preprocessor_path(tokenizer_model, tmp_path_factory):
+def preprocessor_path(tokenizer, tmp_path_factory):
     path = tmp_path_factory.mktemp("exports") / "preprocessor"
-    export_preprocessor(tokenizer_model, path, seq_length=20)
+    export_preprocessor(tokenizer, path, seq_length=20)
     return path
 
 

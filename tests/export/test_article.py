@@ -15,6 +15,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.export.encoder import export_encoder
 from albert_tf.export.preprocessor import export_preprocessor
 from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 
 pytestmark = pytest.mark.long
 
@@ -58,8 +59,9 @@ def exports(shared, tmp_path_factory):
         max_position_embeddings=64,
     )
     model = AlbertPretrainer(config)
-    export_encoder(model, folder / "encoder", tokenizer_model=vocabulary)
-    export_preprocessor(vocabulary, folder / "preprocessor", seq_length=64)
+    tokenizer = AlbertTokenizer.from_file(vocabulary)
+    export_encoder(model, folder / "encoder", tokenizer=tokenizer)
+    export_preprocessor(tokenizer, folder / "preprocessor", seq_length=64)
     return folder
 
 

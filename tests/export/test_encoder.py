@@ -46,7 +46,7 @@ def test_all_outputs_are_those_of_the_model(
 
 
 def test_without_heads_and_without_tokenizer(pretrainer, inputs, tmp_path):
-    export_encoder(pretrainer.encoder, tmp_path / "e", tokenizer_model=None)
+    export_encoder(pretrainer.encoder, tmp_path / "e", tokenizer=None)
     loaded = tf.saved_model.load(tmp_path / "e")
     for name in ("mlm", "sop", "sp_model_file", "do_lower_case"):
         assert not hasattr(loaded, name)
@@ -61,7 +61,7 @@ def test_a_pretrainer_without_sentence_order(config, inputs, tmp_path):
         config.replace(embedding_size=16, project_equal_sizes=True),
         sop_head=False,
     )
-    export_encoder(model, tmp_path / "e", tokenizer_model=None)
+    export_encoder(model, tmp_path / "e", tokenizer=None)
     loaded = tf.saved_model.load(tmp_path / "e")
     assert not hasattr(loaded, "sop")
     positions = np.array([[1, 2]] * 4, "int32")
@@ -81,7 +81,7 @@ def test_a_pretrainer_without_sentence_order(config, inputs, tmp_path):
 )
 def test_without_pooler_is_refused(make, config, tmp_path):
     with pytest.raises(InputError, match="was made with pooler=False, but"):
-        export_encoder(make(config), tmp_path / "e", tokenizer_model=None)
+        export_encoder(make(config), tmp_path / "e", tokenizer=None)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -97,7 +97,7 @@ def test_other_sharing_and_precision(config, inputs, tmp_path):
         dtype="mixed_bfloat16",
     )
     model.trainable = False
-    export_encoder(model, tmp_path / "e", tokenizer_model=None)
+    export_encoder(model, tmp_path / "e", tokenizer=None)
     loaded = tf.saved_model.load(tmp_path / "e")
     # float32 and trainable, whatever the model was.
     outputs = loaded(inputs, training=True)
@@ -125,9 +125,7 @@ def test_source_model_is_left_alone(pretrainer, packed_path, inputs):
     assert not pretrainer.encoder.packed
 
 
-def test_manifest(
-    encoder_path, packed_path, pretrainer, config, tokenizer_model
-):
+def test_manifest(encoder_path, packed_path, pretrainer, config, tokenizer):
     manifest = json.loads((encoder_path / "export.json").read_text())
     assert manifest["kind"] == "encoder"
     assert manifest["config"] == config.to_dict()
@@ -136,8 +134,8 @@ def test_manifest(
     assert manifest["weights"] == [w.path for w in pretrainer.weights]
     assert manifest["tokenizer"] == {
         "file": "spiece.model",
-        "do_lower_case": True,
-        "fingerprint": hashlib.sha256(tokenizer_model.read_bytes()).hexdigest(),
+        "fingerprint": hashlib.sha256(tokenizer.model_bytes).hexdigest(),
+        **tokenizer.settings,
     }
     # The same weights have the same hash, however they were exported.
     packed = json.loads((packed_path / "export.json").read_text())
@@ -161,18 +159,16 @@ def test_no_keras_object_and_one_body_for_all(encoder_path):
     assert len(bodies) == 2, bodies
 
 
-def test_vocabulary_that_does_not_fit(config, tokenizer_model, tmp_path):
+def test_vocabulary_that_does_not_fit(config, tokenizer, tmp_path):
     model = AlbertEncoder(config.replace(vocab_size=89))
     with pytest.raises(InputError, match="90 pieces.*vocab_size is 89"):
-        export_encoder(model, tmp_path / "e", tokenizer_model=tokenizer_model)
+        export_encoder(model, tmp_path / "e", tokenizer=tokenizer)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_other_models_are_refused(tmp_path):
     with pytest.raises(TypeError, match="not Dense"):
-        export_encoder(
-            keras.layers.Dense(1), tmp_path / "e", tokenizer_model=None
-        )
+        export_encoder(keras.layers.Dense(1), tmp_path / "e", tokenizer=None)
 
 
 def test_failure_leaves_nothing(pretrainer, tmp_path, monkeypatch):
@@ -181,5 +177,5 @@ def test_failure_leaves_nothing(pretrainer, tmp_path, monkeypatch):
 
     monkeypatch.setattr(encoder_module, "describe_export", fail)
     with pytest.raises(OSError, match="disk full"):
-        export_encoder(pretrainer, tmp_path / "e", tokenizer_model=None)
+        export_encoder(pretrainer, tmp_path / "e", tokenizer=None)
     assert list(tmp_path.iterdir()) == []

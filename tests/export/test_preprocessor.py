@@ -40,15 +40,13 @@ SETTINGS = {
 
 
 @pytest.fixture(scope="module", params=SETTINGS)
-def pair(request, tokenizer_model, preprocessor_path, tmp_path_factory):
+def pair(request, tokenizer, preprocessor_path, tmp_path_factory):
     """An exported preprocessor, and the tokenizer."""
     settings, path = SETTINGS[request.param], preprocessor_path
     if settings:
+        tokenizer = tokenizer.with_settings(**settings)
         path = tmp_path_factory.mktemp("preprocessor") / request.param
-        export_preprocessor(
-            tokenizer_model, path, seq_length=LENGTH, **settings
-        )
-    tokenizer = AlbertTokenizer.from_file(tokenizer_model, **settings)
+        export_preprocessor(tokenizer, path, seq_length=LENGTH)
     return tf.saved_model.load(path), tokenizer
 
 
@@ -143,11 +141,11 @@ def test_wordpiece(tmp_path):
     pieces += [f"##{c}" for c in "aegmodvi"] + ["中", ",", "good", "##ie"]
     vocabulary = tmp_path / "vocab.txt"
     vocabulary.write_text("\n".join(pieces), "utf-8")
-    export_preprocessor(vocabulary, tmp_path / "p", seq_length=9)
+    tokenizer = AlbertTokenizer.from_file(vocabulary)
+    export_preprocessor(tokenizer, tmp_path / "p", seq_length=9)
     loaded = tf.saved_model.load(tmp_path / "p")
     asset = pathlib.Path(loaded.vocab_file.asset_path.numpy().decode())
     assert asset.read_bytes() == vocabulary.read_bytes()
-    tokenizer = AlbertTokenizer.from_file(vocabulary)
     texts = ["A good Movie, 中中", "É!", ""]
     expected = tokenizer(texts, max_length=9, padding="max_length")
     for name, values in loaded(tf.constant(texts)).items():
@@ -159,13 +157,15 @@ def test_wordpiece(tmp_path):
 def test_wordpiece_that_no_graph_can_do(tmp_path):
     vocabulary = tmp_path / "vocab.txt"
     vocabulary.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n")
-    settings = {"rules": "hugging_face", "do_lower_case": False}
+    tokenizer = AlbertTokenizer.from_file(
+        vocabulary, rules="hugging_face", do_lower_case=False
+    )
     with pytest.raises(InputError, match="not supported in graphs"):
-        export_preprocessor(vocabulary, tmp_path / "p", **settings)
+        export_preprocessor(tokenizer, tmp_path / "p")
     assert not (tmp_path / "p").exists()
 
 
-def test_manifest(preprocessor_path, tokenizer_model):
+def test_manifest(preprocessor_path, tokenizer):
     manifest = json.loads((preprocessor_path / "export.json").read_text())
     assert manifest["kind"] == "preprocessor"
     assert manifest["seq_length"] == 20
@@ -178,16 +178,14 @@ def test_manifest(preprocessor_path, tokenizer_model):
         "digit_comma": "google",
         "match_special_tokens": False,
         "cut_at_user_defined_pieces": False,
-        "fingerprint": AlbertTokenizer.from_file(tokenizer_model).fingerprint,
+        "fingerprint": tokenizer.fingerprint,
     }
 
 
-def test_bad_input_is_refused_and_leaves_nothing(tmp_path, tokenizer_model):
-    with pytest.raises(InputError, match=r"missing\.model"):
-        export_preprocessor(tmp_path / "missing.model", tmp_path / "p")
+def test_bad_input_is_refused_and_leaves_nothing(tmp_path, tokenizer):
     with pytest.raises(InputError, match="seq_length=2 must be at least 3"):
-        export_preprocessor(tokenizer_model, tmp_path / "p", seq_length=2)
+        export_preprocessor(tokenizer, tmp_path / "p", seq_length=2)
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "p").mkdir()
     with pytest.raises(InputError, match="exists"):
-        export_preprocessor(tokenizer_model, tmp_path / "p")
+        export_preprocessor(tokenizer, tmp_path / "p")

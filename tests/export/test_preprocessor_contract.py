@@ -41,7 +41,8 @@ def published(published_path):
 @pytest.fixture(scope="module")
 def ours(vocabulary, tmp_path_factory):
     path = tmp_path_factory.mktemp("ours") / "preprocessor"
-    export_preprocessor(vocabulary, path, seq_length=LENGTH)
+    tokenizer = AlbertTokenizer.from_file(vocabulary)
+    export_preprocessor(tokenizer, path, seq_length=LENGTH)
     return tf.saved_model.load(path)
 
 

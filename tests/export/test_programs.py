@@ -19,11 +19,11 @@ OTHERS = {
 
 
 @pytest.fixture(scope="module")
-def encoder_path(config, perturb, tokenizer_model, tmp_path_factory):
+def encoder_path(config, perturb, tokenizer, tmp_path_factory):
     """An encoder of one layer: each costs every program half a minute."""
     model = perturb(AlbertPretrainer(config.replace(num_hidden_layers=1)), 1)
     path = tmp_path_factory.mktemp("exports") / "encoder"
-    export_encoder(model, path, tokenizer_model=tokenizer_model)
+    export_encoder(model, path, tokenizer=tokenizer)
     return path
 
 

@@ -45,13 +45,9 @@ def path(graph, tmp_path_factory):
 
 
 @pytest.mark.long
-def test_in_keras_layer(
-    run_program, path, pretrainer, tokenizer_model, tmp_path
-):
+def test_in_keras_layer(run_program, path, pretrainer, tokenizer, tmp_path):
     text_encoder = tmp_path / "text_encoder"
-    export_text_encoder(
-        pretrainer, text_encoder, tokenizer_model=tokenizer_model
-    )
+    export_text_encoder(pretrainer, text_encoder, tokenizer=tokenizer)
     run_program(
         "strings_in_keras_layer.py",
         text_encoder,

@@ -15,7 +15,6 @@ from albert_tf.export.manifest import weights_fingerprint
 from albert_tf.export.text_encoder import export_text_encoder
 from albert_tf.finetuning.text_classification.model import AlbertClassifier
 from albert_tf.models.encoder import AlbertEncoder
-from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 
 TEXTS = [
     "the good movie",
@@ -29,16 +28,20 @@ SETTINGS = {"do_lower_case": False, "digit_comma": "off"}
 
 
 @pytest.fixture(scope="module")
-def paths(pretrainer, tokenizer_model, tmp_path_factory):
+def settled(tokenizer):
+    return tokenizer.with_settings(**SETTINGS)
+
+
+@pytest.fixture(scope="module")
+def paths(pretrainer, settled, tmp_path_factory):
     """An export with packed rows, and one with padded ones."""
     folder = tmp_path_factory.mktemp("text_encoders")
     for name, packed in (("packed", {}), ("padded", {"packed": False})):
         export_text_encoder(
             pretrainer,
             folder / name,
-            tokenizer_model=tokenizer_model,
+            tokenizer=settled,
             **packed,
-            **SETTINGS,
         )
     return folder / "packed", folder / "padded"
 
@@ -55,12 +58,11 @@ def encoder(encoders):
 
 
 @pytest.fixture(scope="module")
-def expected(pretrainer, tokenizer_model):
+def expected(pretrainer, settled):
     """Returns `expected(pairs, max_length)`: outputs of tokenizer and model."""
-    tokenizer = AlbertTokenizer.from_file(tokenizer_model, **SETTINGS)
 
     def make(pairs=None, max_length=40):
-        inputs = tokenizer(TEXTS, pairs, max_length=max_length)
+        inputs = settled(TEXTS, pairs, max_length=max_length)
         outputs = pretrainer.encoder(inputs)
         states = np.asarray(outputs["sequence_output"])
         real = inputs["input_mask"].astype(bool)
@@ -177,22 +179,20 @@ def test_manifest(paths, pretrainer):
 
 
 @pytest.mark.parametrize("length", [2, 41])
-def test_lengths_that_do_not_fit(pretrainer, tokenizer_model, tmp_path, length):
+def test_lengths_that_do_not_fit(pretrainer, tokenizer, tmp_path, length):
     with pytest.raises(InputError, match=f"seq_length={length} must be from 3"):
         export_text_encoder(
             pretrainer,
             tmp_path / "new",
-            tokenizer_model=tokenizer_model,
+            tokenizer=tokenizer,
             seq_length=length,
         )
     assert not (tmp_path / "new").exists()
 
 
-def test_models_that_do_not_fit(config, tokenizer_model, tmp_path):
+def test_models_that_do_not_fit(config, tokenizer, tmp_path):
     def export(model):
-        export_text_encoder(
-            model, tmp_path / "new", tokenizer_model=tokenizer_model
-        )
+        export_text_encoder(model, tmp_path / "new", tokenizer=tokenizer)
 
     with pytest.raises(InputError, match="made with pooler=False"):
         export(AlbertEncoder(config, pooler=False))
@@ -218,7 +218,7 @@ config = AlbertConfig(
     num_attention_heads=1,
     intermediate_size=2,
 )
-export_text_encoder(AlbertEncoder(config), "new", tokenizer_model="none")
+export_text_encoder(AlbertEncoder(config), "new", tokenizer=None)
 """
     result = subprocess.run(
         [sys.executable, "-c", program],

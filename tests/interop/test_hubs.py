@@ -16,7 +16,6 @@ from albert_tf.export import hub as hub_of_ours
 from albert_tf.export.check import check_export
 from albert_tf.export.export import export
 from albert_tf.export.hub_layer import HubLayer
-from albert_tf.export.preprocessor import export_preprocessor
 from albert_tf.finetuning.predictor import Predictor
 from albert_tf.interop import hubs
 from albert_tf.interop.convert import convert
@@ -159,7 +158,6 @@ def test_neither_a_path_nor_a_name(name, match):
         (lambda url: convert(url, "c"), '"albert/albert-base-v2"'),
         (AlbertTokenizer.from_file, "load_tokenizer"),
         (AlbertPreprocessor, "load_tokenizer"),
-        (lambda url: export_preprocessor(url, "e"), "load_tokenizer"),
         (lambda url: export(url, "e"), '"albert/albert-base-v2"'),
         (lambda url: export(url, "e", "task"), "finished `albert finetune`"),
         (check_export, "finished `albert export`"),

@@ -23,17 +23,16 @@ def main(version, model_path, tokenizer_model, folder):
     assert tf.__version__.startswith(version), tf.__version__
     folder = pathlib.Path(folder)
     model = AlbertPretrainer.from_pretrained(model_path)
-    export_encoder(model, folder / "encoder", tokenizer_model=tokenizer_model)
-    export_encoder(model, folder / "packed", tokenizer_model=None, packed=True)
-    export_preprocessor(tokenizer_model, folder / "preprocessor", seq_length=20)
-    export_text_encoder(
-        model, folder / "text_encoder", tokenizer_model=tokenizer_model
-    )
+    tokenizer = AlbertTokenizer.from_file(tokenizer_model)
+    export_encoder(model, folder / "encoder", tokenizer=tokenizer)
+    export_encoder(model, folder / "packed", tokenizer=None, packed=True)
+    export_preprocessor(tokenizer, folder / "preprocessor", seq_length=20)
+    export_text_encoder(model, folder / "text_encoder", tokenizer=tokenizer)
     export_for_runtime(
         encoder_program(model.encoder, seq_length=LITERT_LENGTH),
         folder / "litert",
         kind="litert",
-        tokenizer=AlbertTokenizer.from_file(tokenizer_model),
+        tokenizer=tokenizer,
         config=ExportConfig(quantization="dynamic"),
     )
 

@@ -11,6 +11,7 @@ from albert_tf.interop.files.archive import UnpackedArchive
 from albert_tf.interop.formats.saved_model import open_saved_model
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 
 
 @pytest.fixture
@@ -84,8 +85,9 @@ def test_case_of_our_exports(stored, tmp_path, cased):
     export_encoder(
         AlbertEncoder(config),
         tmp_path / "export",
-        tokenizer_model=stored / "spiece.model",
-        do_lower_case=not cased,
+        tokenizer=AlbertTokenizer.from_file(
+            stored / "spiece.model", do_lower_case=not cased
+        ),
     )
     checkpoint = open_checkpoint(tmp_path / "export")
     assert checkpoint.tokenizer.settings["do_lower_case"] is not cased
@@ -94,7 +96,8 @@ def test_case_of_our_exports(stored, tmp_path, cased):
 
 
 def test_a_preprocessor_is_no_checkpoint(stored, tmp_path):
-    export_preprocessor(stored / "spiece.model", tmp_path / "export")
+    tokenizer = AlbertTokenizer.from_file(stored / "spiece.model")
+    export_preprocessor(tokenizer, tmp_path / "export")
     with pytest.raises(InputError, match=f"{tmp_path / 'export'} is a SavedM"):
         open_checkpoint(tmp_path / "export")
 

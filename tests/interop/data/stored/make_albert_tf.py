@@ -48,7 +48,8 @@ def model_and_export():
     model.save_pretrained(fresh_folder("albert_tf"), TOKENIZER)
     write_outputs("albert_tf", outputs_of(model))
     with tempfile.TemporaryDirectory() as temporary:
-        export_encoder(model, f"{temporary}/export", tokenizer_model=VOCABULARY)
+        tokenizer = AlbertTokenizer.from_file(VOCABULARY)
+        export_encoder(model, f"{temporary}/export", tokenizer=tokenizer)
         archive(f"{temporary}/export", "albert_tf_export")
 
 
