@@ -58,9 +58,7 @@ def _from_hugging_face(repo: str, revision: str) -> str:
         return cached  # a commit never changes
     try:
         info = huggingface_hub.HfApi().model_info(
-            repo,
-            revision=revision,
-            timeout=constants.HF_HUB_ETAG_TIMEOUT,
+            repo, revision=revision, timeout=constants.HF_HUB_ETAG_TIMEOUT
         )
     except errors.RevisionNotFoundError as error:
         raise InputError(

@@ -15,11 +15,7 @@ import numpy as np
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.interop.canonical_names import canonical_names
-from albert_tf.interop.checkpoint import (
-    Checkpoint,
-    HeadSettings,
-    LazyArrays,
-)
+from albert_tf.interop.checkpoint import Checkpoint, HeadSettings, LazyArrays
 from albert_tf.interop.files.file_types import TensorFile
 from albert_tf.interop.names import (
     ALWAYS_PROJECTS,
@@ -40,7 +36,7 @@ _NO_WEIGHTS = {
         r"(current_)?loss_scale|good_steps|bad_steps": "loss scaling",
     },
     "huggingface": {
-        r"albert\.embeddings\.(position_ids|token_type_ids)": "constant",
+        r"albert\.embeddings\.(position_ids|token_type_ids)": "constant"
     },
     "keras_hub": {
         r"(task/)?optimizer/.*": "optimizer state",

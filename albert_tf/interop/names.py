@@ -207,7 +207,7 @@ class Transform:
 
 
 @dataclasses.dataclass(frozen=True)
-class Name:
+class TensorName:
     """The name and the layout of a tensor in a system."""
 
     name: str
@@ -222,13 +222,13 @@ class Tensor:
       component: the component it belongs to, one of `COMPONENTS`.
       path: our variable's path.
       shape: our shape.
-      names: format -> `Name`, of the systems that have such a tensor.
+      names: format -> `TensorName`, of the systems that have such a tensor.
     """
 
     component: str
     path: str
     shape: tuple[int, ...]
-    names: dict[str, Name]
+    names: dict[str, TensorName]
 
 
 def tensors_of(
@@ -264,7 +264,7 @@ def tensors_of(
                 ours = _OUR_NAMES.get(tensor, f"/{tensor}")
                 ours = path.format(**scope) + ours
                 names = dict(_names(config, kind, tensor, theirs, scope))
-                names[OURS] = Name(ours, Transform())
+                names[OURS] = TensorName(ours, Transform())
                 yield Tensor(component, ours, shape[axis:], names)
 
 
@@ -293,7 +293,7 @@ def _names(config, kind, tensor, layers, scope):
         ):
             transform = Transform("split_first", config.num_attention_heads)
         suffix = _SUFFIXES[system].get(tensor, "")
-        yield system, Name(layer.format(**scope) + suffix, transform)
+        yield system, TensorName(layer.format(**scope) + suffix, transform)
 
 
 def _scopes(config: AlbertConfig, path: str) -> list[dict[str, object]]:

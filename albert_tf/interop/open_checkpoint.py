@@ -197,9 +197,7 @@ def _read_archived(
 
 
 def load_tokenizer(
-    path: str | os.PathLike[str],
-    revision: str | None = None,
-    **settings: Any,
+    path: str | os.PathLike[str], revision: str | None = None, **settings: Any
 ) -> Tokenizer:
     """Loads the tokenizer of a checkpoint of any system.
 

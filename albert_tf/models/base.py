@@ -262,9 +262,7 @@ class AlbertModel(keras.Model):
         return model
 
     def save_pretrained(
-        self,
-        folder: str | os.PathLike[str],
-        tokenizer: Tokenizer | None = None,
+        self, folder: str | os.PathLike[str], tokenizer: Tokenizer | None = None
     ) -> None:
         """Writes a folder that `from_pretrained` and transformers open.
 

@@ -108,10 +108,7 @@ class AlbertEncoder(AlbertModel):
             else None
         )
         self.stack = SharedStack(
-            config,
-            rematerialize,
-            name="transformer",
-            dtype=self.dtype_policy,
+            config, rematerialize, name="transformer", dtype=self.dtype_policy
         )
         self.pooler = (
             dense(
@@ -136,9 +133,7 @@ class AlbertEncoder(AlbertModel):
         """Maps the input dict to the output dict (see the class)."""
         inputs = packed_inputs(inputs, ENCODER_INPUTS)
         outputs, layout = self.blocks(
-            inputs,
-            training=training,
-            output_attentions=self.output_attentions,
+            inputs, training=training, output_attentions=self.output_attentions
         )
         attentions = None
         if self.output_attentions:

@@ -50,9 +50,7 @@ def assign_weights(model, checkpoint: Checkpoint, new_head: bool) -> str:
     shapes = {
         tensor.path: tensor.shape
         for tensor in tensors_of(
-            checkpoint.config,
-            checkpoint.components,
-            checkpoint.head.num_labels,
+            checkpoint.config, checkpoint.components, checkpoint.head.num_labels
         )
     }
     for path, variable in values.items():

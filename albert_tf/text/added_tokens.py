@@ -22,8 +22,7 @@ _SPECIAL = {*SPECIAL_PIECES, "<unk>"}
 
 
 def special_by_id(
-    added_tokens: Iterable[Mapping[str, Any]],
-    vocab: list[tuple[str, float]],
+    added_tokens: Iterable[Mapping[str, Any]], vocab: list[tuple[str, float]]
 ) -> dict[int, bool]:
     """Returns the ids of a `tokenizer.json`'s added tokens, and if special.
 

@@ -12,12 +12,7 @@ import numpy as np
 
 from albert_tf.errors import InputError
 from albert_tf.text.packing import pack
-from albert_tf.text.tokens import (
-    SEGMENT_LENGTH,
-    SpecialTokens,
-    Token,
-    segments,
-)
+from albert_tf.text.tokens import SEGMENT_LENGTH, SpecialTokens, Token, segments
 
 _Tokenizer = TypeVar("_Tokenizer", bound="Tokenizer")
 

@@ -25,8 +25,7 @@ class CodePointLookup(tf.Module):
     def __call__(self, values: tf.Tensor) -> tf.Tensor:
         """Returns int32 values for int32 code points of any shape."""
         page = tf.gather(
-            self._pages,
-            tf.bitwise.right_shift(values, code_points.PAGE_BITS),
+            self._pages, tf.bitwise.right_shift(values, code_points.PAGE_BITS)
         )
         within = tf.bitwise.bitwise_and(
             values, (1 << code_points.PAGE_BITS) - 1

@@ -92,9 +92,7 @@ class GraphWordSplitter(tf.Module):
             )
         self._strips_accents = splitter.strips_accents
         images = _images(
-            splitter.do_lower_case,
-            splitter.strips_accents,
-            splitter.rules,
+            splitter.do_lower_case, splitter.strips_accents, splitter.rules
         )
         self._image_of = CodePointLookup(images.image_of)
         self._rows = image_rows(images)

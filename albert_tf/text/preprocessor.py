@@ -215,9 +215,7 @@ class GraphPreprocessor(tf.Module):
         )
 
     def pack_to_longest(
-        self,
-        segments: Sequence[tf.RaggedTensor],
-        seq_length: int | tf.Tensor,
+        self, segments: Sequence[tf.RaggedTensor], seq_length: int | tf.Tensor
     ) -> dict[str, tf.Tensor]:
         """Packs as `bert_pack_inputs` does, padded only to the longest row.
 

@@ -26,7 +26,7 @@ class Token(NamedTuple):
     end: int
 
 
-class Part(NamedTuple):
+class TextPart(NamedTuple):
     """A special token in a text, or the text between two of them.
 
     Attributes:
@@ -69,20 +69,20 @@ class SpecialTokens:
         longest_first = sorted(self.ids, key=len, reverse=True)
         return f"({'|'.join(map(self.pattern, longest_first))})"
 
-    def split(self, text: str) -> Iterator[Part]:
+    def split(self, text: str) -> Iterator[TextPart]:
         """Yields the special tokens of a text and the texts between them."""
         start = 0
         # `re` caches compiled patterns.
         for match in re.finditer(self.any_pattern, text) if self.ids else ():
             token = match.group()
             if match.start() > start:
-                yield Part(text[start : match.start()], start, None)
+                yield TextPart(text[start : match.start()], start, None)
             special = self.ids.get(token)
             special = self.ids[token.lower()] if special is None else special
-            yield Part(token, match.start(), special)
+            yield TextPart(token, match.start(), special)
             start = match.end()
         if start < len(text):
-            yield Part(text[start:], start, None)
+            yield TextPart(text[start:], start, None)
 
 
 # Long texts are encoded in segments of this many characters, up to the next

@@ -44,9 +44,7 @@ class VocabularyConfig:
         "wordpiece: BERT's vocab.txt.",
     )
     vocab_size: int = setting(
-        30_000,
-        "Number of pieces, special ones included.",
-        bounds="[13, inf)",
+        30_000, "Number of pieces, special ones included.", bounds="[13, inf)"
     )
     do_lower_case: bool = setting(True, "Lower-case all text.")
     strip_accents: bool | None = setting(
@@ -282,8 +280,7 @@ class SentenceSample:
 
 
 def sample_by_weight(
-    corpora: Mapping[str, tuple[float, Iterable[str]]],
-    config: VocabularyConfig,
+    corpora: Mapping[str, tuple[float, Iterable[str]]], config: VocabularyConfig
 ) -> list[str]:
     """Draws sentences of corpora in proportion to their weights.
 

@@ -176,8 +176,7 @@ def test_numbered_labels_are_no_names():
 
 
 @pytest.mark.parametrize(
-    "labels",
-    [["a", "b"], {"a": "b"}, "yes", 3, {"1": "b", "2": "c"}, {"0": 1}],
+    "labels", [["a", "b"], {"a": "b"}, "yes", 3, {"1": "b", "2": "c"}, {"0": 1}]
 )
 def test_bad_labels(labels):
     with pytest.raises(InputError, match="^x: id2label=.* must "):

@@ -57,10 +57,7 @@ def origins(checkpoint, grown):
         ({}, {"sharing": "attention"}),
         ({}, {"sharing": "ffn"}),
         ({"sharing": "ffn"}, {"sharing": "none"}),
-        (
-            {"num_hidden_layers": 4, "num_hidden_groups": 2},
-            {"sharing": "none"},
-        ),
+        ({"num_hidden_layers": 4, "num_hidden_groups": 2}, {"sharing": "none"}),
         # As many blocks in all, and a set of weights for each of the pair.
         (
             {"num_hidden_layers": 4},

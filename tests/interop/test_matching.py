@@ -59,8 +59,7 @@ def test_whole(held):
     for path, row in rows.items():
         theirs = row.names[held.system]
         np.testing.assert_array_equal(
-            theirs.transform.to_theirs(found.arrays[path]),
-            held[theirs.name],
+            theirs.transform.to_theirs(found.arrays[path]), held[theirs.name]
         )
 
 
@@ -160,11 +159,7 @@ def test_heads_of_one_name(config, tensors):
     )
     for head in ("classifier_head", "token_head"):
         found = held.match(config, head=head)
-        assert {head} == found.components - {
-            "encoder",
-            "projection",
-            "pooler",
-        }
+        assert {head} == found.components - {"encoder", "projection", "pooler"}
         assert found.head.num_labels == 3
     # One row: the head of multiple choice has no more.
     refused(

@@ -124,10 +124,7 @@ def test_archives_are_not_left_behind(stored, tmp_path, monkeypatch):
     ("files", "match"),
     [
         ({}, r"holds no checkpoint of a known format \(empty\)"),
-        (
-            {"a.txt": b"x", "b.npz": b"x"},
-            r"known format \(a.txt, b.npz\); ex",
-        ),
+        ({"a.txt": b"x", "b.npz": b"x"}, r"known format \(a.txt, b.npz\); ex"),
         ({"config.json": b"{}"}, "holds no checkpoint of a known format"),
         ({"config.json": b"<html>"}, "config.json is not JSON"),
         ({"config.json": b"[]"}, "config.json: expected a JSON object"),

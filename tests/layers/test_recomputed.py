@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.config import AlbertConfig
 from albert_tf.layers.core import LayerNorm
 from albert_tf.layers.recomputed import gelu_tanh, layer_norm
 from albert_tf.layers.shared_stack import FeedForward
@@ -82,10 +81,7 @@ def test_layer_norm_is_that_of_inference(dtype, rng):
 def test_second_derivatives(rng):
     x = tf.constant(rng.normal(size=(2, 3)))
     gamma, beta = tf.ones(3, "float64"), tf.zeros(3, "float64")
-    for function in (
-        gelu_tanh,
-        lambda x: layer_norm(x, gamma, beta, 1e-12),
-    ):
+    for function in (gelu_tanh, lambda x: layer_norm(x, gamma, beta, 1e-12)):
 
         @tf.function
         def slopes(x, function=function):
@@ -106,17 +102,13 @@ def nodes(graph):
     ("training", "rows", "compiled"),
     [(True, 16, True), (True, None, False), (False, 16, False)],
 )
-def test_only_training_of_static_shapes_is_compiled(training, rows, compiled):
-    config = AlbertConfig(
-        vocab_size=10,
-        hidden_size=8,
-        num_attention_heads=2,
-        intermediate_size=16,
-    )
+def test_only_training_of_static_shapes_is_compiled(
+    config, training, rows, compiled
+):
     layer = FeedForward(config)
     layer.build()
 
-    @tf.function(input_signature=[tf.TensorSpec([rows, 8])])
+    @tf.function(input_signature=[tf.TensorSpec([rows, config.hidden_size])])
     def apply(x):
         return layer(x, training=training)
 

@@ -31,11 +31,7 @@ def ragged_batch(lengths=(7, 1, 12, 4), width=12, seed=0):
     mask = (np.arange(width) < np.array(lengths)[:, None]).astype("int32")
     ids = rng.integers(5, 50, mask.shape).astype("int32") * mask
     types = (np.arange(width) >= 3).astype("int32") * mask
-    return {
-        "input_word_ids": ids,
-        "input_mask": mask,
-        "input_type_ids": types,
-    }
+    return {"input_word_ids": ids, "input_mask": mask, "input_type_ids": types}
 
 
 @pytest.fixture(scope="module", params=["all", "attention", "ffn", "none"])

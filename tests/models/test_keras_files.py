@@ -8,22 +8,11 @@ import numpy as np
 import pytest
 
 import albert_tf
-from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.finetuning.text_classification.model import AlbertClassifier
 from albert_tf.interop.checkpoint import Vocabulary
 from albert_tf.models.model_graph import float32_copy
 
-CONFIG = AlbertConfig(
-    vocab_size=60,
-    embedding_size=8,
-    hidden_size=16,
-    num_hidden_layers=2,
-    num_attention_heads=2,
-    intermediate_size=24,
-    max_position_embeddings=20,
-    initializer_range=0.2,
-)
 LOAD = """
 import sys, albert_tf
 assert "keras" not in sys.modules and "tensorflow" not in sys.modules
@@ -35,9 +24,9 @@ for path in sys.argv[1:]:
 
 
 @pytest.fixture
-def lora_model(batch):
+def lora_model(config):
     """A classifier whose LoRA kernels are not zero."""
-    model = AlbertClassifier(CONFIG, 3)
+    model = AlbertClassifier(config, 3)
     for layer in model._flatten_layers():
         if hasattr(layer, "enable_lora"):
             layer.enable_lora(2, lora_alpha=3)
@@ -50,10 +39,10 @@ def lora_model(batch):
 
 
 def test_lora_is_merged_wherever_a_model_is_written(
-    lora_model, batch, round_trip, tmp_path
+    lora_model, config, batch, round_trip, tmp_path
 ):
     expected = lora_model(batch)
-    plain = AlbertClassifier(CONFIG, 3)
+    plain = AlbertClassifier(config, 3)
     assert len(lora_model.weights) > len(plain.weights)
     lora_model.save_pretrained(tmp_path / "model")
     for loaded in (
@@ -65,7 +54,7 @@ def test_lora_is_merged_wherever_a_model_is_written(
         np.testing.assert_allclose(loaded(batch), expected, atol=1e-5)
 
 
-def test_a_variable_without_a_place_is_an_error(tmp_path):
+def test_a_variable_without_a_place_is_an_error(config, tmp_path):
     class Extended(AlbertClassifier):
         def __init__(self, *args, **kwargs):
             super().__init__(*args, **kwargs)
@@ -73,12 +62,14 @@ def test_a_variable_without_a_place_is_an_error(tmp_path):
             self.extra.build((None, 16))
 
     with pytest.raises(InputError, match="variable extra/kernel has no place"):
-        Extended(CONFIG, 3).save_pretrained(tmp_path / "model")
+        Extended(config, 3).save_pretrained(tmp_path / "model")
     assert not (tmp_path / "model").exists()
 
 
-def test_a_new_process_loads_models_with_their_tokenizers(tokenizer, tmp_path):
-    config = CONFIG.replace(vocab_size=tokenizer.vocab_size)
+def test_a_new_process_loads_models_with_their_tokenizers(
+    config, tokenizer, tmp_path
+):
+    config = config.replace(vocab_size=tokenizer.vocab_size)
     paths = []
     for model in (
         albert_tf.AlbertClassifier(config, 3),

@@ -29,11 +29,7 @@ def as_tf_text_packs(segments, seq_length):
     ids, types = tf_text.combine_segments(trimmed, 2, 3)
     ids, mask = tf_text.pad_model_inputs(ids, seq_length, 0)
     types, _ = tf_text.pad_model_inputs(types, seq_length, 0)
-    return {
-        "input_word_ids": ids,
-        "input_mask": mask,
-        "input_type_ids": types,
-    }
+    return {"input_word_ids": ids, "input_mask": mask, "input_type_ids": types}
 
 
 def assert_equal(packed, expected):

@@ -31,8 +31,7 @@ def tokenizer(clean_model):
 @pytest.fixture(scope="module")
 def cutting(clean_model):
     return AlbertTokenizer.from_file(
-        clean_model,
-        **{**HUGGING_FACE_SLOW, "cut_at_user_defined_pieces": True},
+        clean_model, **{**HUGGING_FACE_SLOW, "cut_at_user_defined_pieces": True}
     )
 
 

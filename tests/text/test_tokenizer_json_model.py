@@ -233,19 +233,13 @@ ADDED = {"content": "<entity>", "special": True}
             changed(["added_tokens", 5, "normalized"], True),
             "normalized of '\\('",
         ),
-        (
-            changed(["added_tokens", 5], None),
-            "'\\(' is not an added token",
-        ),
+        (changed(["added_tokens", 5], None), "'\\(' is not an added token"),
         (changed(["normalizer"], {"type": "NFC"}), "the normalizer NFC is not"),
         (changed([*STEPS, 2], {"type": "NFC"}), "NFC is not supported"),
         (changed([*STEPS, 2], None), "has StripAccents; supported are both"),
         (changed([*STEPS, 0], None), "has ''; supported are both"),
         (changed([*STEPS, 0, "content"], "'"), 'replacing .* by "\'"'),
-        (
-            changed(STEPS, STEPS_OF_5[::-1]),
-            "Lowercase follows the charsmap",
-        ),
+        (changed(STEPS, STEPS_OF_5[::-1]), "Lowercase follows the charsmap"),
         (changed([*STEPS, -1, "precompiled_charsmap"], "a"), "not base64"),
         (changed([*STEPS, -1, "precompiled_charsmap"], "!!!!"), "not base64"),
         (

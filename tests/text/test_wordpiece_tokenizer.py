@@ -186,10 +186,7 @@ def test_what_is_none(content):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (
-            b"[PAD]\n[UNK]\n",
-            r"^here: .*\[CLS\] \[MASK\] \[SEP\]; .*vocab.txt",
-        ),
+        (b"[PAD]\n[UNK]\n", r"^here: .*\[CLS\] \[MASK\] \[SEP\]; .*vocab.txt"),
         (SPECIAL + b"\xff", "byte 31 is not UTF-8"),
         (SPECIAL + b"a\n\nb\n", "^here:7: the line is empty"),
         (SPECIAL + b"a\nb\na\n", "^here:8: 'a' is already on line 6"),

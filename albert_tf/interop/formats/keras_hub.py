@@ -13,11 +13,7 @@ import numpy as np
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.input_files import read_json, shown
-from albert_tf.interop.checkpoint import (
-    Checkpoint,
-    HeadSettings,
-    Vocabulary,
-)
+from albert_tf.interop.checkpoint import Checkpoint, HeadSettings, Vocabulary
 from albert_tf.interop.config_files import (
     check_dropout,
     config_from_keras_hub,

@@ -112,8 +112,7 @@ def test_tasks_of_keras_hub(tmp_path, make, refused, change, message):
 
 
 @pytest.mark.parametrize(
-    ("key", "value"),
-    [("dropout", "0.1"), ("dropout", 1.5), ("backbone", "x")],
+    ("key", "value"), [("dropout", "0.1"), ("dropout", 1.5), ("backbone", "x")]
 )
 def test_arguments_of_a_task(tmp_path, make, refused, key, value):
     path = make("keras_hub", tmp_path) / "task.json"

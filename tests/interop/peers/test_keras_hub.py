@@ -310,10 +310,7 @@ def test_text_goes_into_what_we_write(
     keras_hub, vocabulary_config, vocabulary, texts, write, random_model, task
 ):
     tokenizer = AlbertTokenizer.from_file(
-        vocabulary,
-        do_lower_case=False,
-        strip_accents=False,
-        digit_comma="off",
+        vocabulary, do_lower_case=False, strip_accents=False, digit_comma="off"
     )
     models = keras_hub.models
     if task == "classifier":

@@ -25,11 +25,7 @@ names = ("input_word_ids", "input_mask", "input_type_ids")
 batch = {k: data[f"in/{k}"] for k in names}
 choices = {k: np.stack([v, v[::-1]], axis=1) for k, v in batch.items()}
 starts, ends = np.array([0, 4, 1], "int32"), np.array([0, 6, 2], "int32")
-joint = {
-    **batch,
-    "p_mask": 1 - batch["input_mask"],
-    "start_positions": starts,
-}
+joint = {**batch, "p_mask": 1 - batch["input_mask"], "start_positions": starts}
 labels_of_tokens = np.arange(batch["input_mask"].size) % 3
 labels_of_tokens = labels_of_tokens.reshape(batch["input_mask"].shape)
 
