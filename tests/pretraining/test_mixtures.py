@@ -181,7 +181,9 @@ def test_a_mixture_resumes(folders):
     assert other.identity != opened.identity != open_records(wiki).identity
 
 
-@pytest.mark.parametrize("mixed", [False, True])
+@pytest.mark.parametrize(
+    "mixed", [True, pytest.param(False, marks=pytest.mark.slow)]
+)
 def test_hosts_read_their_own_files(folders, mixed):
     wiki, books = folders
     patterns = f"wiki=1:{wiki},books=1:{books}" if mixed else str(wiki)

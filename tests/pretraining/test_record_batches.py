@@ -96,7 +96,14 @@ def test_an_epoch_has_every_record_once(create, small_buffers):
     assert (steps == 1).mean() < 0.05
 
 
-@pytest.mark.parametrize("start_step", [1, 7, 12, 25, 26, 40])
+@pytest.mark.parametrize(
+    "start_step",
+    [
+        7,
+        26,
+        *(pytest.param(x, marks=pytest.mark.slow) for x in (1, 12, 25, 40)),
+    ],
+)
 def test_resuming_continues_as_if_never_stopped(
     create, small_buffers, start_step
 ):

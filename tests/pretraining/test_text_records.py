@@ -114,7 +114,10 @@ def test_an_epoch_has_every_token_once_and_each_other_masks(
     assert len(rows[0] & rows[1]) < 0.02 * total
 
 
-@pytest.mark.parametrize("start", [1, 7, 13, 14, 60])
+@pytest.mark.parametrize(
+    "start",
+    [7, 60, *(pytest.param(x, marks=pytest.mark.slow) for x in (1, 13, 14))],
+)
 def test_a_resumed_run_sees_the_same_batches(make, start):
     folder, manifest = make()
     total = manifest["splits"]["train"]["counts"]["instances"]
