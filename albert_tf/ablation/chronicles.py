@@ -4,7 +4,7 @@ A document tells year by year what one person did, such as "In 1971 the baker
 sold the oven and the bread." Each sentence names things of the person's trade,
 so whether two passages are of one document shows in their words. Their order
 shows only in the years: each document begins in another one, so a year says
-nothing by itself, and a model has to compare two. These are the topic and the
+little by itself, and a model has to compare two. These are the topic and the
 coherence that Lan et al. 2020 tell apart in section 3.1.
 """
 
@@ -15,20 +15,20 @@ from collections.abc import Iterator
 import numpy as np
 
 _SENTENCES = 4  # of a document
-_YEARS = range(1960, 1980)
+_YEARS = range(1960, 1972)
 _TRADES = (
-    ("violinist", "piano", "drum", "flute", "choir"),
-    ("farmer", "cow", "sheep", "horse", "barn"),
-    ("sailor", "boat", "harbour", "anchor", "rope"),
-    ("mechanic", "engine", "wheel", "brake", "garage"),
-    ("gardener", "rose", "tulip", "spade", "hedge"),
-    ("baker", "flour", "oven", "bread", "cake"),
-    ("painter", "brush", "canvas", "portrait", "frame"),
-    ("tailor", "needle", "wool", "scarf", "coat"),
-    ("postman", "letter", "stamp", "parcel", "envelope"),
-    ("astronomer", "planet", "star", "telescope", "comet"),
-    ("mason", "brick", "ladder", "roof", "wall"),
-    ("doctor", "pill", "nurse", "bandage", "clinic"),
+    ("violinist", "piano", "drum", "flute"),
+    ("farmer", "cow", "sheep", "horse"),
+    ("sailor", "boat", "harbour", "anchor"),
+    ("mechanic", "engine", "wheel", "brake"),
+    ("gardener", "rose", "tulip", "spade"),
+    ("baker", "flour", "oven", "bread"),
+    ("painter", "brush", "canvas", "portrait"),
+    ("tailor", "needle", "wool", "scarf"),
+    ("postman", "letter", "stamp", "parcel"),
+    ("astronomer", "planet", "star", "telescope"),
+    ("mason", "brick", "ladder", "roof"),
+    ("doctor", "pill", "nurse", "bandage"),
 )
 _DEEDS = (
     *("saw", "carried", "cleaned", "bought", "liked", "touched"),
