@@ -51,7 +51,7 @@ class CodePointMap:
         return cls(np.array(pages, np.int32), entries.reshape(-1, _PAGE))
 
 
-# Values of `Images.image_of`: whitespace, and the offset of indices into
+# Values of `Mappings.mapping_of`: whitespace, and the offset of indices into
 # `rows`.
 # Smaller values are distances, of at most 0x10FFFF in either direction.
 WHITESPACE = 1 << 23
@@ -59,17 +59,17 @@ ROWS = 1 << 24
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Images:
-    """Normalized form ("image") of every code point.
+class Mappings:
+    """The text that each code point is mapped to by a normalization.
 
     Attributes:
-      image_of: for each code point, `WHITESPACE` if `str.split` splits at it;
-        the distance to its image if that is one code point; else `ROWS` plus
-        the index of its image in `rows`.
-      rows: the images of other lengths; the first is empty.
+      mapping_of: for each code point, `WHITESPACE` if `str.split` splits at it;
+        the distance to its mapping if that is one code point; else `ROWS` plus
+        the index of its mapping in `rows`.
+      rows: the mappings of other lengths; the first is empty.
     """
 
-    image_of: CodePointMap
+    mapping_of: CodePointMap
     rows: tuple[str, ...]
 
 
@@ -88,7 +88,7 @@ def lower_but_sigmas(text: str) -> str:
     return CAPITAL_SIGMA.join(part.lower() for part in parts)
 
 
-def image(
+def mapping(
     text: str,
     do_lower_case: bool,
     strip_accents: bool,
@@ -107,43 +107,43 @@ def image(
 
 
 @functools.cache
-def images(
+def mappings(
     do_lower_case: bool, strip_accents: bool, lower_characters_first: bool
-) -> Images:
-    """Tabulates `image` and whitespace for every code point."""
+) -> Mappings:
+    """Tabulates `mapping` and whitespace for every code point."""
     options = (do_lower_case, strip_accents, lower_characters_first)
-    return tabulate(lambda text: image(text, *options), str.isspace)
+    return tabulate(lambda text: mapping(text, *options), str.isspace)
 
 
 def tabulate(
-    image: Callable[[str], str],
+    mapping: Callable[[str], str],
     is_whitespace: Callable[[str], bool] = lambda character: False,
-) -> Images:
+) -> Mappings:
     """Tabulates a function of characters for every code point.
 
     Args:
-      image: function from characters to their images. A string of characters
-        that are all their own images must be its own image.
+      mapping: the function. A string of characters that are all mapped to
+        themselves must be mapped to itself.
       is_whitespace: predicate of the characters to map to `WHITESPACE`.
     """
-    image_of = np.zeros(sys.maxunicode + 1, np.int32)
+    mapping_of = np.zeros(sys.maxunicode + 1, np.int32)
     rows = {"": 0}
     for start in range(0, sys.maxunicode + 1, _PAGE):
         page = "".join(map(chr, range(start, start + _PAGE)))
         # Most pages are ideographs or unassigned: one comparison is enough.
-        if image(page) == page and not any(map(is_whitespace, page)):
+        if mapping(page) == page and not any(map(is_whitespace, page)):
             continue
         for code_point, character in enumerate(page, start):
             if is_whitespace(character):
-                image_of[code_point] = WHITESPACE
+                mapping_of[code_point] = WHITESPACE
                 continue
-            result = image(character)
+            result = mapping(character)
             if len(result) == 1:
-                image_of[code_point] = ord(result) - code_point
+                mapping_of[code_point] = ord(result) - code_point
             else:
                 row = rows.setdefault(result, len(rows))
-                image_of[code_point] = ROWS + row
-    return Images(CodePointMap.from_values(image_of), tuple(rows))
+                mapping_of[code_point] = ROWS + row
+    return Mappings(CodePointMap.from_values(mapping_of), tuple(rows))
 
 
 def tabulate_numbers(number: Callable[[str], int]) -> CodePointMap:

@@ -36,14 +36,14 @@ class CodePointLookup(tf.Module):
         )
 
 
-def image_rows(images: code_points.Images) -> tf.RaggedTensor:
-    """Returns `images.rows` as eager constants."""
+def mapping_rows(mappings: code_points.Mappings) -> tf.RaggedTensor:
+    """Returns `mappings.rows` as eager constants."""
     with tf.init_scope(), tf.device("CPU:0"):
         return tf.RaggedTensor.from_row_splits(
             tf.constant(
-                np.array([ord(c) for c in "".join(images.rows)], np.int32)
+                np.array([ord(c) for c in "".join(mappings.rows)], np.int32)
             ),
-            tf.constant(np.cumsum([0, *map(len, images.rows)]), tf.int64),
+            tf.constant(np.cumsum([0, *map(len, mappings.rows)]), tf.int64),
         )
 
 
@@ -205,14 +205,14 @@ class GraphAlignment(NamedTuple):
     ends: tf.Tensor
 
 
-class _Images(NamedTuple):
-    """Images of decoded code points, as arguments of `replace_elements`.
+class _Mappings(NamedTuple):
+    """Mappings of decoded code points, as arguments of `replace_elements`.
 
     Attributes:
-      singles: ragged int32 `[batch, (code points)]`, the images that are one
+      singles: ragged int32 `[batch, (code points)]`, the mappings that are one
         code point.
-      odd: int64 `[odd]`, indices of the code points with other images.
-      odd_rows: int64 `[odd]`, their rows in the table of images.
+      odd: int64 `[odd]`, indices of the code points with other mappings.
+      odd_rows: int64 `[odd]`, their rows in the table of mappings.
       solid: bool `[all code points]`, which are not whitespace.
     """
 
@@ -226,21 +226,21 @@ class GraphNormalizer(tf.Module):
     """A `Normalizer` for tensors, with the same results.
 
     Every step works on the concatenated code points of the whole batch:
-    whitespace is collapsed, each code point is replaced by its image (from a
+    whitespace is collapsed, each code point is replaced by its mapping (from a
     table made with Python), and capital sigmas are resolved by their context.
     """
 
     def __init__(self, normalizer: Normalizer):
         """Creates the tables of `normalizer` from Python's Unicode data."""
         super().__init__(name="normalizer")
-        images = code_points.images(
+        mappings = code_points.mappings(
             normalizer.do_lower_case,
             normalizer.strip_accents,
             normalizer.lower_characters_first,
         )
         self._replaces_quotes = normalizer.replace_latex_quotes
-        self._image_of = CodePointLookup(images.image_of)
-        self._rows = image_rows(images)
+        self._mapping_of = CodePointLookup(mappings.mapping_of)
+        self._rows = mapping_rows(mappings)
         self._lower_sigmas = GraphSigmas() if normalizer.do_lower_case else None
 
     def __call__(self, texts: tf.Tensor) -> tf.Tensor:
@@ -248,7 +248,7 @@ class GraphNormalizer(tf.Module):
         texts = tf.convert_to_tensor(texts, tf.string)
         decoded = tf.strings.unicode_decode(tf.reshape(texts, [-1]), "UTF-8")
         normalized = tf.strings.unicode_encode(
-            self._normalize(self._images_of(decoded)), "UTF-8"
+            self._normalize(self._mappings_of(decoded)), "UTF-8"
         )
         return tf.ensure_shape(
             tf.reshape(normalized, tf.shape(texts)), texts.shape
@@ -257,19 +257,19 @@ class GraphNormalizer(tf.Module):
     def align(self, texts: tf.Tensor) -> GraphAlignment:
         """Returns normalized `[batch]` strings with offsets."""
         decoded, starts = tf.strings.unicode_decode_with_offsets(texts, "UTF-8")
-        images = self._images_of(decoded)
-        normalized = self._normalize(images)
+        mappings = self._mappings_of(decoded)
+        normalized = self._normalize(mappings)
 
-        # Sources are adjacent, so the source of an image ends where the next
-        # one with an image starts, or after the last solid character.
+        # Sources are adjacent, so the source of a mapping ends where the next
+        # one with a mapping starts, or after the last solid character.
         lengths = replaced_lengths(
-            decoded, images.odd, self._rows, images.odd_rows
+            decoded, mappings.odd, self._rows, mappings.odd_rows
         )
         kept = tf.where(lengths > 0)[:, 0]
         text_of = tf.gather(decoded.value_rowids(), kept)
-        last_solid = _last_before(images.solid, decoded.row_splits[1:])
+        last_solid = _last_before(mappings.solid, decoded.row_splits[1:])
         ends = _ends(starts, tf.strings.length(texts, "BYTE"))
-        image_ends = tf.where(
+        mapped_ends = tf.where(
             tf.concat([text_of, [-1]], 0)[1:] == text_of,
             tf.roll(tf.gather(starts.values, kept), -1, 0),
             tf.gather(ends, tf.gather(last_solid, text_of)),
@@ -279,13 +279,13 @@ class GraphNormalizer(tf.Module):
             tf.strings.unicode_encode(normalized, "UTF-8"),
             normalized,
             tf.repeat(tf.gather(starts.values, kept), repeats),
-            tf.repeat(image_ends, repeats),
+            tf.repeat(mapped_ends, repeats),
         )
 
-    def _images_of(self, decoded: tf.RaggedTensor) -> _Images:
-        """Collapses whitespace and looks up the image of each code point."""
-        image_of = self._image_of(decoded.values)
-        is_space = image_of == code_points.WHITESPACE
+    def _mappings_of(self, decoded: tf.RaggedTensor) -> _Mappings:
+        """Collapses whitespace and looks up the mapping of each code point."""
+        mapping_of = self._mapping_of(decoded.values)
+        is_space = mapping_of == code_points.WHITESPACE
         solid = ~is_space
         # A run of whitespace is represented by its first character, the one
         # after a solid character, except at the end of the text.
@@ -301,27 +301,27 @@ class GraphNormalizer(tf.Module):
             tf.zeros([2 * decoded.nrows()], tf.bool),
         )[:-1]
         dropped = is_space & ~follows_solid
-        singles = tf.where(is_space, ord(" "), decoded.values + image_of)
+        singles = tf.where(is_space, ord(" "), decoded.values + mapping_of)
         if self._replaces_quotes:
             firsts = _latex_quotes(decoded)[:, None]
             marks = tf.fill([tf.size(firsts)], ord('"'))
             singles = tf.tensor_scatter_nd_update(singles, firsts, marks)
             seconds = tf.ones([tf.size(firsts)], tf.bool)
             dropped = tf.tensor_scatter_nd_update(dropped, firsts + 1, seconds)
-        odd = tf.where(dropped | (image_of >= code_points.ROWS))[:, 0]
+        odd = tf.where(dropped | (mapping_of >= code_points.ROWS))[:, 0]
         # Dropped code points have values below ROWS; they get the empty row 0.
-        odd_rows = tf.maximum(tf.gather(image_of, odd) - code_points.ROWS, 0)
-        return _Images(
+        odd_rows = tf.maximum(tf.gather(mapping_of, odd) - code_points.ROWS, 0)
+        return _Mappings(
             decoded.with_values(singles),
             odd,
             tf.cast(odd_rows, tf.int64),
             solid,
         )
 
-    def _normalize(self, images: _Images) -> tf.RaggedTensor:
+    def _normalize(self, mappings: _Mappings) -> tf.RaggedTensor:
         """Returns the normalized code points `[batch, (code points)]`."""
         texts = replace_elements(
-            images.singles, images.odd, self._rows, images.odd_rows
+            mappings.singles, mappings.odd, self._rows, mappings.odd_rows
         )
         return self._lower_sigmas(texts) if self._lower_sigmas else texts
 

@@ -13,7 +13,7 @@ from albert_tf.text.graph_normalizer import (
     CodePointLookup,
     GraphSigmas,
     character_offsets,
-    image_rows,
+    mapping_rows,
     replace_elements,
     replaced_lengths,
 )
@@ -70,7 +70,7 @@ class _Characters(NamedTuple):
 class GraphWordSplitter(tf.Module):
     """A `WordSplitter` for tensors, with the same results.
 
-    Every code point is replaced by its image (from a table made with Python);
+    Every code point is replaced by its mapping (from a table made with Python);
     then the order of marks, capital sigmas and word boundaries, which depend on
     context, are resolved for the whole batch. The only difference: TensorFlow
     2.18 treats the 66 noncharacters (such as U+FFFF) as U+FFFD.
@@ -91,11 +91,11 @@ class GraphWordSplitter(tf.Module):
                 "texts are composed"
             )
         self._strips_accents = splitter.strips_accents
-        images = _images(
+        mappings = _mappings(
             splitter.do_lower_case, splitter.strips_accents, splitter.rules
         )
-        self._image_of = CodePointLookup(images.image_of)
-        self._rows = image_rows(images)
+        self._mapping_of = CodePointLookup(mappings.mapping_of)
+        self._rows = mapping_rows(mappings)
         self._properties = CodePointLookup(
             _properties(splitter.tokenize_chinese_chars)
         )
@@ -137,12 +137,12 @@ class GraphWordSplitter(tf.Module):
 
     def _characters(self, decoded: tf.RaggedTensor) -> _Characters:
         """Returns the characters of normalized texts."""
-        image_of = self._image_of(decoded.values)
-        odd = tf.where(image_of >= code_points.ROWS)[:, 0]
+        mapping_of = self._mapping_of(decoded.values)
+        odd = tf.where(mapping_of >= code_points.ROWS)[:, 0]
         odd_rows = tf.cast(
-            tf.gather(image_of, odd) - code_points.ROWS, tf.int64
+            tf.gather(mapping_of, odd) - code_points.ROWS, tf.int64
         )
-        singles = decoded.with_values(decoded.values + image_of)
+        singles = decoded.with_values(decoded.values + mapping_of)
         replaced = replace_elements(singles, odd, self._rows, odd_rows)
         lengths = replaced_lengths(decoded, odd, self._rows, odd_rows)
         characters = _Characters(
@@ -204,12 +204,12 @@ class GraphWordSplitter(tf.Module):
 
 
 @functools.cache
-def _images(
+def _mappings(
     do_lower_case: bool, strips_accents: bool, rules: WordRules
-) -> code_points.Images:
-    """Tabulates the images of characters, apart from their context."""
+) -> code_points.Mappings:
+    """Tabulates the mappings of characters, apart from their context."""
 
-    def image(text: str) -> str:
+    def mapping(text: str) -> str:
         if do_lower_case and rules == "hugging_face":
             text = code_points.lower_characters(text)
         text = clean(text, rules)
@@ -217,7 +217,7 @@ def _images(
             text = code_points.lower_but_sigmas(text)
         return unicodedata.normalize("NFD", text) if strips_accents else text
 
-    return code_points.tabulate(image)
+    return code_points.tabulate(mapping)
 
 
 @functools.cache
@@ -226,7 +226,7 @@ def _properties(spaces_ideographs: bool) -> code_points.CodePointMap:
 
     def properties(character: str) -> int:
         is_alone = is_punctuation(character) or (
-            # The image of an ideograph, and of nothing else, is an ideograph.
+            # The mapping of an ideograph, and of nothing else, is an ideograph.
             spaces_ideographs and is_ideograph(character)
         )
         is_nonspacing = unicodedata.category(character) == "Mn"

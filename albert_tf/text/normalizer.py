@@ -76,9 +76,9 @@ class Normalizer:
         folded, starts, ends = [], [], []
 
         def append(source: str, start: int, end: int) -> None:
-            image = source if source.isascii() else self._fold(source)
-            if image:
-                folded.append(image)
+            form = source if source.isascii() else self._fold(source)
+            if form:
+                folded.append(form)
                 starts.append(start)
                 ends.append(end)
             elif ends:
@@ -98,12 +98,12 @@ class Normalizer:
         if self.do_lower_case:
             # The context of a sigma changes its form but not its length, so
             # lengths can be computed source by source.
-            folded = [image.lower() for image in folded]
+            folded = [form.lower() for form in folded]
             normalized = normalized.lower()
         return Alignment(
             normalized,
-            [s for s, image in zip(starts, folded, strict=True) for _ in image],
-            [e for e, image in zip(ends, folded, strict=True) for _ in image],
+            [s for s, form in zip(starts, folded, strict=True) for _ in form],
+            [e for e, form in zip(ends, folded, strict=True) for _ in form],
         )
 
     def _fold(self, text: str) -> str:

@@ -42,9 +42,9 @@ class Word(NamedTuple):
 
 
 class _Source(NamedTuple):
-    """A span of the original text and its image so far."""
+    """A span of the original text and its form so far."""
 
-    image: str
+    form: str
     start: int
     end: int
 
@@ -121,18 +121,18 @@ class WordSplitter:
         sources = list(self._clean_sources(text))
         if self.composes:
             sources = _compose(sources)
-        images = [source.image for source in sources]
+        forms = [source.form for source in sources]
         if self.do_lower_case:
             # The context of a sigma changes its form but not its length, so
             # lengths can be computed source by source.
-            lowered = "".join(images).lower()
+            lowered = "".join(forms).lower()
             end = 0
-            for i, image in enumerate(images):
-                start, end = end, end + len(image.lower())
-                images[i] = lowered[start:end]
+            for i, form in enumerate(forms):
+                start, end = end, end + len(form.lower())
+                forms[i] = lowered[start:end]
         if self.strips_accents:
-            images = [unicodedata.normalize("NFD", image) for image in images]
-        characters = [(c, i) for i, image in enumerate(images) for c in image]
+            forms = [unicodedata.normalize("NFD", form) for form in forms]
+        characters = [(c, i) for i, form in enumerate(forms) for c in form]
         if self.strips_accents:
             characters = _reorder(characters)
             characters = [
@@ -195,15 +195,15 @@ class _Cleaned(dict):
         character = chr(code_point)
         category = unicodedata.category(character)
         if character in "\t\n\r" or category in ("Zs", "Zl", "Zp"):
-            image = " "
+            form = " "
         elif category in self._dropped or character == "\ufffd":
-            image = ""
+            form = ""
         elif self._spaces_ideographs and is_ideograph(character):
-            image = f" {character} "
+            form = f" {character} "
         else:
-            image = character
-        self[code_point] = image
-        return image
+            form = character
+        self[code_point] = form
+        return form
 
 
 class _Spaced(dict):
@@ -214,13 +214,13 @@ class _Spaced(dict):
         self._drops_marks = drops_marks
 
     def __missing__(self, code_point: int) -> str:
-        image = character = chr(code_point)
+        form = character = chr(code_point)
         if is_punctuation(character):
-            image = f" {character} "
+            form = f" {character} "
         elif self._drops_marks and unicodedata.category(character) == "Mn":
-            image = ""
-        self[code_point] = image
-        return image
+            form = ""
+        self[code_point] = form
+        return form
 
 
 # The tables are filled on demand, as texts use few of the code points.
@@ -229,17 +229,17 @@ _spaced = functools.cache(_Spaced)
 
 
 def _compose(sources: list[_Source]) -> list[_Source]:
-    """Merges sources whose images compose with each other."""
+    """Merges sources whose forms compose with each other."""
     composed: list[_Source] = []
     group: list[_Source] = []
 
     def flush() -> None:
-        image = "".join(source.image for source in group)
-        parts = [unicodedata.normalize("NFC", s.image) for s in group]
-        together = unicodedata.normalize("NFC", image)
+        form = "".join(source.form for source in group)
+        parts = [unicodedata.normalize("NFC", s.form) for s in group]
+        together = unicodedata.normalize("NFC", form)
         if together == "".join(parts):
             composed.extend(
-                source._replace(image=part)
+                source._replace(form=part)
                 for source, part in zip(group, parts, strict=True)
             )
         else:
@@ -247,7 +247,7 @@ def _compose(sources: list[_Source]) -> list[_Source]:
         group.clear()
 
     for source in sources:
-        if group and source.image and not _composes(source.image[0]):
+        if group and source.form and not _composes(source.form[0]):
             flush()
         group.append(source)
     if group:
