@@ -28,8 +28,8 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 
 
 @dataclasses.dataclass(frozen=True)
-class Finding:
-    """The result of one check.
+class Check:
+    """One check of an export, and its result.
 
     Attributes:
       name: of the check.
@@ -45,7 +45,7 @@ class Finding:
 def check_export(
     folder: str | os.PathLike[str],
     model: str | os.PathLike[str] | None = None,
-) -> list[Finding]:
+) -> list[Check]:
     """Verifies an export in a fresh process that cannot import albert_tf.
 
     Args:
@@ -54,7 +54,7 @@ def check_export(
         leaves the comparison out.
 
     Returns:
-      A finding per check, in order. Where the process crashed, the last one
+      The checks, in order. Where the process crashed, the last one
       says so.
 
     Raises:
@@ -63,14 +63,14 @@ def check_export(
     """
     manifest = read_export(folder)
     cases = [] if model is None else source_cases(model, manifest)
-    findings = [check_files(pathlib.Path(folder), manifest)]
+    checks = [check_files(pathlib.Path(folder), manifest)]
     if model is None:
-        findings.append(Finding("source model", "skip", "no --model"))
+        checks.append(Check("source model", "skip", "no --model"))
     with tempfile.TemporaryDirectory() as scratch:
-        report = pathlib.Path(scratch, "findings")
+        report = pathlib.Path(scratch, "checks")
         report.touch()
         write_cases(pathlib.Path(scratch, "cases.npz"), cases)
-        files = [os.path.abspath(folder), "findings", "cases.npz"]
+        files = [os.path.abspath(folder), "checks", "cases.npz"]
         ended = subprocess.run(
             [sys.executable, "-c", _START, os.fspath(_PROGRAM), *files],
             cwd=scratch,
@@ -80,15 +80,15 @@ def check_export(
             check=False,
         )
         lines = [json.loads(x) for x in report.read_text("utf-8").splitlines()]
-    findings += [Finding(**line) for line in lines if line]
+    checks += [Check(**line) for line in lines if line]
     if not lines or lines[-1]:
         last = (ended.stderr.strip().splitlines() or [""])[-1]
         figure = f"status {ended.returncode}: {last}"
-        findings.append(Finding("finished", "FAIL", figure))
-    return findings
+        checks.append(Check("finished", "FAIL", figure))
+    return checks
 
 
-def check_files(folder: pathlib.Path, manifest: Mapping[str, Any]) -> Finding:
+def check_files(folder: pathlib.Path, manifest: Mapping[str, Any]) -> Check:
     """Checks that all files are there, with the sha256 that is listed."""
     saved_model = ("saved_model.pb", "variables/variables.index")
     names = (manifest["file"],) if "file" in manifest else saved_model
@@ -96,7 +96,7 @@ def check_files(folder: pathlib.Path, manifest: Mapping[str, Any]) -> Finding:
     for name in (MANIFEST, CARD, *names):
         path = folder / name
         if not path.is_file() or not path.stat().st_size:
-            return Finding("files", "FAIL", f"{name} is missing or empty")
+            return Check("files", "FAIL", f"{name} is missing or empty")
     sums = {x: file["sha256"] for x, file in manifest.get("files", {}).items()}
     if sums:
         tokenizer = manifest["tokenizer"]
@@ -106,14 +106,14 @@ def check_files(folder: pathlib.Path, manifest: Mapping[str, Any]) -> Finding:
         digest = hashlib.sha256((folder / name).read_bytes()).hexdigest()
         if digest != expected:
             figure = f"{name}: sha256 {digest}, expected {expected}"
-            return Finding("files", "FAIL", figure)
-    return Finding("files", "pass")
+            return Check("files", "FAIL", figure)
+    return Check("files", "pass")
 
 
-def findings_table(findings: Sequence[Finding]) -> str:
-    """Returns a line per finding: check, result, figure."""
+def checks_table(checks: Sequence[Check]) -> str:
+    """Returns a line per check: check, result, figure."""
     rows = [("check", "result", "figure")]
-    rows += [(x.name, x.result, x.figure) for x in findings]
+    rows += [(x.name, x.result, x.figure) for x in checks]
     width = max(len(name) for name, _, _ in rows)
     return "\n".join(
         f"{name:{width}}  {result:6}  {figure}".rstrip()

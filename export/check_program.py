@@ -1,6 +1,6 @@
 """Checks of an export in a process without albert_tf.
 
-`check_export` runs this file as a program: FOLDER FINDINGS CASES.npz. It
+`check_export` runs this file as a program: FOLDER RESULTS CASES.npz. It
 imports the standard library, NumPy, TensorFlow and the export's runtime only.
 """
 
@@ -348,7 +348,7 @@ def read_cases(path: str) -> list[dict]:
     return list(cases.values())
 
 
-def finding(name: str, check, *arguments) -> dict[str, str]:
+def run_check(name: str, check, *arguments) -> dict[str, str]:
     """Runs a check; returns its name, result and figure."""
     try:
         result, figure = "pass", check(*arguments)
@@ -370,8 +370,8 @@ def load_export(folder: str) -> SavedModel | IdsModel:
     return (SavedModel if is_saved_model else IdsModel)(folder, manifest)
 
 
-def main(folder: str, findings: str, cases: str) -> None:
-    """Writes a line of JSON per finding, and {} at the end."""
+def main(folder: str, results: str, cases: str) -> None:
+    """Writes a line of JSON per check, and {} at the end."""
     model = None
 
     def load():
@@ -379,11 +379,11 @@ def main(folder: str, findings: str, cases: str) -> None:
         model = load_export(folder)
         return f"{model.runtime}, without albert_tf"
 
-    with open(findings, "w", encoding="utf-8") as file:
+    with open(results, "w", encoding="utf-8") as file:
 
         def add(*check):
             # Flushed, so that a crash does not lose it.
-            print(json.dumps(finding(*check)), file=file, flush=True)
+            print(json.dumps(run_check(*check)), file=file, flush=True)
 
         add("loads", load)
         if model is not None:

@@ -65,13 +65,13 @@ def main(flags: CommandFlags) -> None:
 
 
 def _check(folder: str, model: str | None) -> None:
-    from albert_tf.export.check import check_export, findings_table
+    from albert_tf.export.check import check_export, checks_table
 
-    findings = check_export(folder, model)
-    print(findings_table(findings))
-    failed = [x.name for x in findings if x.result == "FAIL"]
+    checks = check_export(folder, model)
+    print(checks_table(checks))
+    failed = [x.name for x in checks if x.result == "FAIL"]
     if failed:
         sys.exit(
-            f"albert: export: {folder}: {len(failed)} of {len(findings)} "
+            f"albert: export: {folder}: {len(failed)} of {len(checks)} "
             f"checks failed: {', '.join(failed)}"
         )

@@ -15,17 +15,17 @@ from albert_tf.errors import InputError
 from albert_tf.export import check as check_module
 from albert_tf.export import check_program
 from albert_tf.export.check import (
-    Finding,
+    Check,
     check_export,
-    findings_table,
+    checks_table,
 )
 from albert_tf.export.check_program import (
     Failed,
     compare,
     difference,
-    finding,
     load_export,
     relative_error,
+    run_check,
 )
 from albert_tf.export.config import KINDS
 from albert_tf.export.export import source_cases
@@ -35,12 +35,12 @@ from albert_tf.models.encoder import AlbertEncoder
 
 
 def check_here(folder, tmp_path, source=None):
-    """Runs the program of the check in this process; returns its findings."""
+    """Runs the program of the check in this process; returns its results."""
     cases = source_cases(source, read_export(folder)) if source else []
     write_cases(tmp_path / "cases.npz", cases)
-    findings = tmp_path / "findings"
-    check_program.main(str(folder), findings, tmp_path / "cases.npz")
-    *lines, end = map(json.loads, findings.read_text().splitlines())
+    results = tmp_path / "results"
+    check_program.main(str(folder), results, tmp_path / "cases.npz")
+    *lines, end = map(json.loads, results.read_text().splitlines())
     assert end == {}
     return {line["name"]: (line["result"], line["figure"]) for line in lines}
 
@@ -62,9 +62,9 @@ CHECKS = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_exported_passes(exports, kind, tmp_path):
     source, folder = exports[kind]
-    findings = check_here(folder, tmp_path, source)
-    assert {result for result, _ in findings.values()} == {"pass"}, findings
-    assert set(findings) == CHECKS[kind]
+    results = check_here(folder, tmp_path, source)
+    assert {result for result, _ in results.values()} == {"pass"}, results
+    assert set(results) == CHECKS[kind]
     # No file has a path of this machine.
     places = {
         str(pathlib.Path(__file__).resolve().parents[2]),
@@ -100,9 +100,9 @@ def test_quantized_models(exports, tmp_path, quantization, result, message):
 def test_a_quantized_model_of_other_weights(exports, make_pretrained, tmp_path):
     folder = shutil.copytree(exports["litert"][1], tmp_path / "copy")
     change_manifest(folder, quantization="dynamic")
-    findings = check_here(folder, tmp_path, make_pretrained(9))
-    assert findings[IDS][0] == "FAIL"
-    assert findings[IDS][1].endswith(", more than 0.2")
+    results = check_here(folder, tmp_path, make_pretrained(9))
+    assert results[IDS][0] == "FAIL"
+    assert results[IDS][1].endswith(", more than 0.2")
 
 
 def change_manifest(folder, **changes):
@@ -199,8 +199,8 @@ def test_three_kinds_of_damage(exports, tmp_path):
         shutil.copy(path / name, folder)
     (asset,) = (folder / "assets").iterdir()
     asset.unlink()
-    findings = check_here(folder, tmp_path)
-    failed = {n: text for n, (x, text) in findings.items() if x == "FAIL"}
+    results = check_here(folder, tmp_path)
+    failed = {n: text for n, (x, text) in results.items() if x == "FAIL"}
     assert set(failed) == {"weights", "signatures", "tokenizer"}
     assert failed["signatures"] == "signature serving_default is missing"
     assert failed["tokenizer"] == f"assets/{asset.name} is missing"
@@ -242,11 +242,11 @@ def test_numbers_that_are_close():
         compare({"a": [1.0]}, {"b": [1.0]})
 
 
-def test_any_error_is_a_finding():
+def test_any_error_fails_a_check():
     def fail():
         raise ValueError("a\nb" + "c" * 300)
 
-    found = finding("one", fail)
+    found = run_check("one", fail)
     assert found["result"] == "FAIL"
     assert found["figure"].startswith("ValueError: a bccc")
     assert len(found["figure"]) == 200
@@ -259,20 +259,20 @@ def test_in_a_fresh_process(exports):
     )
     (folder / "saved_model.pb").write_bytes(b"no SavedModel")
     (folder / "README.md").unlink()
-    findings = check_export(folder)
-    assert [(x.name, x.result) for x in findings] == [
+    results = check_export(folder)
+    assert [(x.name, x.result) for x in results] == [
         ("files", "FAIL"),
         ("source model", "skip"),
         ("loads", "FAIL"),
     ]
-    assert "README.md" in findings[0].figure
+    assert "README.md" in results[0].figure
 
 
 def test_a_process_that_crashes(exports, monkeypatch, tmp_path):
     (tmp_path / "program.py").write_text("raise SystemExit('killed')")
     monkeypatch.setattr(check_module, "_PROGRAM", tmp_path / "program.py")
     last = check_export(exports["encoder"][1])[-1]
-    assert last == Finding("finished", "FAIL", "status 1: killed")
+    assert last == Check("finished", "FAIL", "status 1: killed")
 
 
 @pytest.mark.parametrize(
@@ -346,10 +346,10 @@ def test_bad_input(run_albert, arguments, message):
 
 
 def test_table():
-    table = findings_table(
+    table = checks_table(
         [
-            Finding("loads", "pass", "TensorFlow 2"),
-            Finding("weights", "FAIL"),
+            Check("loads", "pass", "TensorFlow 2"),
+            Check("weights", "FAIL"),
         ]
     )
     assert table.splitlines() == [

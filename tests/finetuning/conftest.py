@@ -1,5 +1,6 @@
 """Small files of each kind of task, and what serving graphs share."""
 
+import dataclasses
 import json
 import keyword
 import random
@@ -8,6 +9,9 @@ import numpy as np
 import pytest
 
 from albert_tf.config import AlbertConfig
+from albert_tf.finetuning.registry import known_task, with_settings
+from albert_tf.finetuning.text_classification.examples import TextTask
+from albert_tf.finetuning.text_classification.task import text_task_config
 
 # Empty, blank, accents, other scripts, digits with commas, special tokens, and
 # more than any row takes.
@@ -146,3 +150,44 @@ def noisy():
 @pytest.fixture(scope="session")
 def texts():
     return TEXTS
+
+
+@pytest.fixture(scope="session")
+def task_of():
+    """Returns `task_of(kind, **settings)`: the task of one of `task_files`.
+
+    Settings that it does not have are left out.
+    """
+    texts = TextTask(
+        name="texts",
+        labels=("maybe", "no", "yes"),
+        metrics=("accuracy",),
+        text="text",
+        pair="pair",
+        label="label",
+    )
+    numbers = TextTask(
+        name="numbers",
+        labels=None,
+        metrics=("pearson", "spearman"),
+        text="text",
+        label="label",
+    )
+    tasks = {
+        "classes": text_task_config(texts),
+        "number": text_task_config(numbers),
+        "choices": known_task("dream"),
+        "spans": known_task("squad1.1"),
+        "joint spans": known_task("squad2.0"),
+        "words": dataclasses.replace(
+            known_task("ner"), labels=("B-X", "B-Y", "O")
+        ),
+    }
+
+    def task_of(kind, **settings):
+        known = tasks[kind].settings
+        return with_settings(
+            tasks[kind], {n: x for n, x in settings.items() if n in known}
+        )
+
+    return task_of

@@ -14,11 +14,7 @@ from albert_tf.finetuning.data import TaskFiles, labelled_examples
 from albert_tf.finetuning.model_folder import open_model_folder
 from albert_tf.finetuning.predictor import Predictor
 from albert_tf.finetuning.registry import make_task_type, with_settings
-from albert_tf.finetuning.text_classification.examples import (
-    text_task_from_columns,
-)
 from albert_tf.finetuning.text_classification.model import AlbertClassifier
-from albert_tf.finetuning.text_classification.task import text_task_config
 from albert_tf.finetuning.train import finetune, finetune_runs
 from albert_tf.training.logging import read_metrics
 from albert_tf.training.output_lock import lock_output
@@ -31,11 +27,8 @@ def files(task_files):
 
 
 @pytest.fixture(scope="module")
-def task_config(files):
-    task = text_task_from_columns(
-        files.train, {"text": "text", "pair": "pair", "label": "label"}
-    )
-    return with_settings(text_task_config(task), {"max_seq_length": 32})
+def task_config(task_of):
+    return task_of("classes", max_seq_length=32)
 
 
 def settings(checkpoint, folder, steps=8, **changes):

@@ -1,48 +1,10 @@
 """Each kind of task learns 32 examples by heart, from files to scores."""
 
-import dataclasses
-
 import pytest
 
 from albert_tf.finetuning.config import FinetuneConfig
 from albert_tf.finetuning.data import TaskFiles
-from albert_tf.finetuning.registry import known_task, with_settings
-from albert_tf.finetuning.text_classification.examples import (
-    text_task_from_columns,
-)
-from albert_tf.finetuning.text_classification.task import text_task_config
 from albert_tf.finetuning.train import finetune
-
-SETTINGS = {"max_seq_length": 64}
-
-
-def describe(kind, path):
-    if kind == "classes":
-        task = text_task_from_columns(
-            path, {"text": "text", "pair": "pair", "label": "label"}
-        )
-        return text_task_config(task)
-    if kind == "number":
-        return text_task_config(
-            text_task_from_columns(
-                path, {"text": "text", "label": "label"}, number=True
-            )
-        )
-    name = {
-        "choices": "dream",
-        "spans": "squad1.1",
-        "joint spans": "squad2.0",
-        "words": "ner",
-    }[kind]
-    task_config = known_task(name)
-    if kind == "words":
-        labels = ("B-X", "B-Y", "O")
-        task_config = dataclasses.replace(task_config, labels=labels)
-    if kind == "choices":
-        return with_settings(task_config, {"max_qa_length": 24})
-    if "spans" in kind:
-        return with_settings(task_config, {"max_query_length": 16})
-    return task_config
 
 
 @pytest.mark.parametrize(
@@ -58,7 +20,7 @@ def describe(kind, path):
     ],
 )
 def test_learns_by_heart(
-    kind, metric, perfect, task_files, checkpoint, tmp_path
+    kind, metric, perfect, task_files, task_of, checkpoint, tmp_path
 ):
     path = task_files[kind]
     config = FinetuneConfig(
@@ -75,6 +37,8 @@ def test_learns_by_heart(
         weight_decay=0.0,
         head_dropout=0.0,
     )
-    task_config = with_settings(describe(kind, path), SETTINGS)
+    task_config = task_of(
+        kind, max_seq_length=64, max_qa_length=24, max_query_length=16
+    )
     result = finetune(config, task_config, TaskFiles(train=[path], dev=[path]))
     assert result.scores[metric] == pytest.approx(perfect, abs=5e-3)

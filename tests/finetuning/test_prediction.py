@@ -28,31 +28,42 @@ from albert_tf.finetuning.run import open_runs
 from albert_tf.finetuning.task_config import TaskConfig
 from albert_tf.finetuning.text_classification.model import AlbertClassifier
 
-NAMES = {
-    "choices": "dream",
-    "spans": "squad1.1",
-    "joint spans": "squad2.0",
-    "words": "ner",
-    "classes": "sst2",
-    "number": "stsb",
-}
 LENGTHS = {"max_seq_length": 32, "max_query_length": 12, "max_qa_length": 12}
 
 
-def describe(kind):
-    task_config = known_task(NAMES[kind])
-    if kind == "words":
-        task_config = dataclasses.replace(
-            task_config, labels=("B-X", "B-Y", "O")
-        )
-    known = task_config.settings
-    return with_settings(
-        task_config, {n: x for n, x in LENGTHS.items() if n in known}
-    )
+@pytest.fixture(scope="module")
+def describe(task_of):
+    """Returns `describe(kind)`: a task, of texts one of GLUE."""
+    glue = {"classes": "sst2", "number": "stsb"}
+
+    def describe(kind):
+        if kind in glue:
+            return with_settings(known_task(glue[kind]), {"max_seq_length": 32})
+        return task_of(kind, **LENGTHS)
+
+    return describe
 
 
 @pytest.fixture(scope="module")
-def make_model(checkpoint, tmp_path_factory):
+def read(describe, task_files):
+    """Returns `read(kind, labelled)`: the examples of a file."""
+
+    def read(kind, labelled=True):
+        task_type = make_task_type(describe(kind))
+        return list(
+            read_examples(
+                task_type,
+                task_files[kind],
+                bad=BadExamples(),
+                labelled=labelled,
+            )
+        )
+
+    return read
+
+
+@pytest.fixture(scope="module")
+def make_model(checkpoint, describe, tmp_path_factory):
     """Returns `make(kind, number)`: a folder with a model that is untrained."""
 
     def make(kind, number=0):
@@ -78,16 +89,9 @@ def make_model(checkpoint, tmp_path_factory):
 
 
 @pytest.mark.parametrize("kind", ["choices", "spans", "joint spans", "words"])
-def test_windows_and_batches_change_no_prediction(kind, make_model, task_files):
+def test_windows_and_batches_change_no_prediction(kind, make_model, read):
     folder = make_model(kind)
-    examples = list(
-        read_examples(
-            make_task_type(describe(kind)),
-            task_files[kind],
-            bad=BadExamples(),
-            labelled=True,
-        )
-    )
+    examples = read(kind)
     whole = Predictor([folder], batch_size=7)
     expected = whole(examples)
     small = Predictor([folder], batch_size=1)
@@ -147,16 +151,9 @@ def test_probabilities_are_the_models(make_model):
         np.testing.assert_allclose(probabilities, expected, atol=1e-5)
 
 
-def test_an_ensemble_averages_and_says_what_it_gains(make_model, task_files):
+def test_an_ensemble_averages_and_says_what_it_gains(make_model, read):
     folders = [make_model("choices", number) for number in (1, 2)]
-    examples = list(
-        read_examples(
-            make_task_type(describe("choices")),
-            task_files["choices"],
-            bad=BadExamples(),
-            labelled=True,
-        )
-    )
+    examples = read("choices")
     predictor = Predictor(folders)
     found = predictor(examples)
     ours, theirs = found.members.values()
@@ -167,23 +164,16 @@ def test_an_ensemble_averages_and_says_what_it_gains(make_model, task_files):
     assert "of its 2 members" in gain
 
 
-def test_an_ensemble_answers_with_averaged_scores(make_model, task_files):
+def test_an_ensemble_answers_with_averaged_scores(make_model, read):
     folders = [make_model("spans", number) for number in (3, 4)]
-    examples = list(
-        read_examples(
-            make_task_type(describe("spans")),
-            task_files["spans"],
-            bad=BadExamples(),
-            labelled=False,
-        )
-    )[:3]
+    examples = read("spans", labelled=False)[:3]
     found = Predictor(folders)(examples)
     for together in found.predictions:
         assert len(together.scores.members) == 2
         assert together.answers.best[0].text in together.scores.context
 
 
-def test_an_ensemble_has_a_null_threshold_of_its_own(make_model, task_files):
+def test_an_ensemble_has_a_null_threshold_of_its_own(make_model, read):
     folders = [make_model("joint spans", number) for number in (5, 6)]
     for folder, threshold in zip(folders, (-1.0, 4.0), strict=True):
         task_config = open_model_folder(folder).task_config
@@ -194,14 +184,7 @@ def test_an_ensemble_has_a_null_threshold_of_its_own(make_model, task_files):
     for order in (folders, folders[::-1]):
         assert Predictor(order).task_type.null_threshold == 1.5
 
-    examples = list(
-        read_examples(
-            make_task_type(describe("joint spans")),
-            task_files["joint spans"],
-            bad=BadExamples(),
-            labelled=True,
-        )
-    )
+    examples = read("joint spans")
     predictor = Predictor(folders)
     found = predictor(examples)
     scores, _ = score_predictions(predictor.task_type, [found])
@@ -246,7 +229,7 @@ def test_models_of_other_tasks_do_not_mix(make_model):
         ("choices", "a", None, "the task dream does not take"),
     ],
 )
-def test_texts_that_do_not_fit(kind, text, pair, message):
+def test_texts_that_do_not_fit(describe, kind, text, pair, message):
     with pytest.raises(InputError, match=message):
         make_task_type(describe(kind)).example_from_fields(
             {"text": text} | ({"pair": pair} if pair else {}), "0"
@@ -268,7 +251,7 @@ def test_description_survives_its_file():
 
 
 def test_positions_that_were_not_trained_are_warned_of(
-    make_model, task_files, tmp_path, caplog
+    make_model, describe, task_files, tmp_path, caplog
 ):
     """A model's config says how many positions pretraining saw."""
     folder = make_model("choices")

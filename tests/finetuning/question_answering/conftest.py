@@ -1,4 +1,3 @@
-import numpy as np
 import pytest
 
 from albert_tf.finetuning.examples import BadExamples
@@ -56,15 +55,3 @@ def wordpiece():
 def letters(wordpiece):
     """A tokenizer with a piece for each letter."""
     return wordpiece("abcdefghijklmnopqrstuvwxyz")
-
-
-@pytest.fixture
-def batch():
-    """The encoder's inputs `[4, 12]`, of different lengths."""
-    rng = np.random.default_rng(0)
-    mask = (np.arange(12) < np.array([7, 8, 12, 9])[:, None]).astype("int32")
-    return {
-        "input_word_ids": rng.integers(5, 50, mask.shape, "int32") * mask,
-        "input_mask": mask,
-        "input_type_ids": (np.arange(12) >= 3).astype("int32") * mask,
-    }

@@ -91,24 +91,10 @@ def test_only_answerability_has_dropout(config, joint_batch):
         assert (change > 1e-3) == (name == "is_impossible_logits"), name
 
 
-def test_fits_v1(config, batch):
-    keras.utils.set_random_seed(0)
-    model = AlbertSpanLabeler(config.replace(initializer_range=0.1), "v1")
-    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile(
-        keras.optimizers.Adam(1e-2), {"start_logits": loss, "end_logits": loss}
-    )
-    labels = {
-        "start_logits": np.array([3, 4, 5, 6]),
-        "end_logits": np.array([4, 4, 7, 8]),
-    }
-    history = model.fit(batch, labels, epochs=15, verbose=0).history
-    assert history["loss"][-1] < 0.5 * history["loss"][0]
-
-
 def test_fits_joint(config, joint_batch):
     keras.utils.set_random_seed(0)
-    model = AlbertSpanLabeler(config.replace(initializer_range=0.1), "joint")
+    config = config.replace(initializer_range=0.1, num_hidden_layers=1)
+    model = AlbertSpanLabeler(config, "joint")
     ops = keras.ops
 
     def negative_log_likelihood(positions, log_probs):
