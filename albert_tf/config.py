@@ -7,15 +7,16 @@ import difflib
 import functools
 import importlib.resources
 import json
+import logging
 import os
 from collections.abc import Mapping
 from typing import Any
 
-from absl import logging
-
 from albert_tf.errors import InputError
 from albert_tf.input_files import parse_json, read_json, shown
 from albert_tf.settings import check_settings, require, setting
+
+_logger = logging.getLogger(__name__)
 
 SHARING = ("all", "attention", "ffn", "none")
 ACTIVATIONS = ("gelu_tanh", "gelu_erf", "relu", "tanh", "linear")
@@ -313,7 +314,7 @@ def warn_of_untrained_positions(
         given, advice = f"{setting}={length}", f"use {setting}={trained}"
     else:
         given, advice = f"inputs may have {length} tokens", "give shorter ones"
-    logging.warning(
+    _logger.warning(
         "%s, but the model was pretrained on sequences of up to %d tokens "
         "(trained_positions in its config.json): later positions are "
         "untrained; %s or pretrain on longer sequences",

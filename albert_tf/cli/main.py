@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import importlib.metadata
+import logging
 import os
 import platform
 import signal
@@ -55,6 +56,7 @@ def run(argv: Sequence[str] | None = None) -> None:
     Raises:
       KeyboardInterrupt: of Ctrl-C, unless the command saves and ends by itself.
     """
+    _print_warnings()
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
     try:
@@ -69,6 +71,20 @@ def run(argv: Sequence[str] | None = None) -> None:
         _discard_output()
         status = _complain(*_described(error))
     sys.exit(status)
+
+
+class _WarningFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return f"albert: warning: {printable(super().format(record))}"
+
+
+def _print_warnings() -> None:
+    """Prints the library's warnings as its errors are printed."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(_WarningFormatter())
+    logger = logging.getLogger("albert_tf")
+    logger.addHandler(handler)
+    logger.propagate = False
 
 
 def _discard_output() -> None:

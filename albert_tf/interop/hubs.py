@@ -7,6 +7,7 @@ optional and are imported when they are needed.
 
 from __future__ import annotations
 
+import logging
 import os
 import pathlib
 import re
@@ -14,10 +15,10 @@ import socket
 import urllib.parse
 from collections.abc import Collection
 
-from absl import logging
-
 from albert_tf.errors import InputError
 from albert_tf.input_files import check_not_web_address
+
+_logger = logging.getLogger(__name__)
 
 
 def _first_line(error: Exception) -> str:
@@ -69,7 +70,7 @@ def _from_hugging_face(repo: str, revision: str) -> str:
         if cached and not missing:
             # With HF_HUB_OFFLINE, the cache is what the user asked for.
             if not isinstance(error, errors.OfflineModeIsEnabled):
-                logging.warning("%s: using %s; %s", repo, cached, problem)
+                _logger.warning("%s: using %s; %s", repo, cached, problem)
             return cached
         if cached:
             raise InputError(
@@ -208,7 +209,7 @@ def _from_kaggle(name: str, handle: str, revision: str | None) -> str:
     except (requests.RequestException, TimeoutError) as error:
         problem = _kaggle_problem(error)
         if cached:
-            logging.warning("%s: using %s; %s", name, cached, problem)
+            _logger.warning("%s: using %s; %s", name, cached, problem)
             return cached
         raise InputError(
             f"{name} is not in the cache of kagglehub, and {problem}"

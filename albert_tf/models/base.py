@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import pathlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import keras
-from absl import logging
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
@@ -29,6 +29,8 @@ from albert_tf.text.tokenizer_files import (
 
 if TYPE_CHECKING:
     from typing import Self  # new in Python 3.11
+
+_logger = logging.getLogger(__name__)
 
 ENCODER_INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
 MASKED_LM_POSITIONS = "masked_lm_positions"
@@ -257,7 +259,7 @@ class AlbertModel(keras.Model):
         report = assign_weights(model, checkpoint, new_head or asked)
         model.vocabulary = checkpoint.vocabulary
         if model.vocabulary.problem:
-            logging.warning("no tokenizer: %s", model.vocabulary.problem)
+            _logger.warning("no tokenizer: %s", model.vocabulary.problem)
         model.load_report = report
         return model
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -9,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
-from absl import logging
 
 from albert_tf.errors import InputError
 from albert_tf.training.best_checkpoint import Best, read_best, write_best
@@ -24,6 +24,8 @@ from albert_tf.training.checkpoint_files import (
 )
 from albert_tf.training.config import TrainingConfig
 from albert_tf.training.optimizers import by_name
+
+_logger = logging.getLogger(__name__)
 
 _ROLLBACKS = "rollbacks"
 
@@ -236,7 +238,7 @@ class Checkpoints:
             try:
                 values = read_checkpoint(found[step])
             except InputError as error:
-                logging.warning("%s; going back to the one before", error)
+                _logger.warning("%s; going back to the one before", error)
                 continue
             self._restore(values, found[step])
             self._step = step

@@ -7,14 +7,16 @@ data never had those batches.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 
 import numpy as np
 import tensorflow as tf
-from absl import logging
 
 from albert_tf.training.checkpoints import Checkpoints, Rollback
 from albert_tf.training.config import TrainingConfig
+
+_logger = logging.getLogger(__name__)
 
 # After so many rollbacks without a checkpoint beyond the steps that diverged,
 # the next would not help either.
@@ -133,7 +135,7 @@ def roll_back(
     synchronize()
     rollback = Rollback(update + 1, batch_of(first, rollbacks), batch)
     checkpoints.rewrite(step, (*rollbacks, rollback))
-    logging.warning(
+    _logger.warning(
         "%s; going back to step %d and skipping batches %d to %d",
         what,
         step,

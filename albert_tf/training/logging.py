@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import math
 import os
 import socket
@@ -13,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from absl import logging
 
 from albert_tf.errors import InputError
 from albert_tf.files import PARTIAL, exists, read_bytes, write_atomically
@@ -23,6 +23,8 @@ from albert_tf.training.config import TrainingConfig
 from albert_tf.training.evaluation import means
 from albert_tf.training.loss import TOKENS
 from albert_tf.training.progress import Progress
+
+_logger = logging.getLogger(__name__)
 
 FILE = "metrics.jsonl"
 TENSORBOARD_FOLDER = "tensorboard"
@@ -164,7 +166,7 @@ def read_metrics(run_dir: str | os.PathLike[str]) -> list[dict[str, Any]]:
         try:
             lines.append(_parse(text, f"{path}:{number}"))
         except InputError as error:
-            logging.warning("%s; skipping this line", error)
+            _logger.warning("%s; skipping this line", error)
     return lines
 
 

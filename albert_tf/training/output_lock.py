@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import logging
 import os
 import pathlib
 import socket
 import time
 from collections.abc import Iterator
 
-from absl import logging
-
 from albert_tf.errors import InputError
 from albert_tf.files import Path, creating, is_remote
+
+_logger = logging.getLogger(__name__)
 
 
 @contextlib.contextmanager
@@ -72,7 +73,7 @@ def _open_locked(file: pathlib.Path, output: str) -> int:
                 "it to end, stop it, or use another folder"
             ) from None
         except OSError as error:
-            logging.warning(
+            _logger.warning(
                 f"{file}: no lock ({error.strerror}): nothing keeps a second "
                 f"process from writing {output}"
             )

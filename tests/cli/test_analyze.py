@@ -17,6 +17,18 @@ def test_scores_of_runs_without_a_picture(albert, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "two"]
 
 
+def test_a_damaged_line_of_a_log_is_one_warning(albert, tmp_path):
+    line = {"step": 5, "time": 1.0, "split": "eval", "values": {"loss": 2}}
+    lines = ["no json", json.dumps(line)]
+    (tmp_path / "metrics.jsonl").write_text("\n".join(lines) + "\n")
+    result = albert(tmp_path, "analyze run .")
+    assert result.returncode == 0
+    (warning,) = result.stderr.splitlines()
+    assert warning.startswith("albert: warning: ")
+    assert "metrics.jsonl:1" in warning
+    assert warning.endswith("; skipping this line")
+
+
 def test_similarity(albert, folder, tmp_path):
     pytest.importorskip("matplotlib", reason="pip install .[plots]")
     (tmp_path / "text.txt").write_text("A good story.\n\nA bad one.\nOne more.")

@@ -197,7 +197,7 @@ def test_damaged_newest_falls_back_and_says_so(
     save(checkpoints, 2)
     damage(tmp_path, 2, ending, change)
     variables, checkpoints = make(tmp_path, a=[0.0] * 9)
-    with caplog.at_level("WARNING", "absl"):
+    with caplog.at_level("WARNING"):
         assert checkpoints.restore_latest() == 1
     assert read(variables) == [[1.0] * 9]
     assert "step-00000002 cannot be read" in caplog.text

@@ -92,7 +92,7 @@ def expected(toy, tmp_path_factory):
 def test_rolled_back_run_equals_one_without_the_batches(
     toy, one_device, tmp_path, expected, settings, caplog
 ):
-    with caplog.at_level("WARNING", "absl"):
+    with caplog.at_level("WARNING"):
         found = run(
             toy,
             one_device,
