@@ -7,6 +7,7 @@ a stated reason.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping
 
@@ -21,6 +22,7 @@ from albert_tf.interop.names import (
     ALWAYS_PROJECTS,
     COMPONENTS,
     Tensor,
+    Transform,
     tensors_of,
 )
 
@@ -113,9 +115,10 @@ def match_tensors(
                 f"misshapen tensor {original}: {list(shape)}, expected "
                 f"{list(expected)}"
             )
-        readers[tensor.path] = _reader(file, original, theirs, tensor)
-        if tensor.component == _TIED and untied:
-            readers[tensor.path] = _refusal(untied)
+        problem = untied if tensor.component == _TIED else ""
+        readers[tensor.path] = functools.partial(
+            _read, file, original, tensor, theirs.transform, problem
+        )
     problems += [f"unexpected tensor {name}" for name in names.values()]
     if problems:
         shown = "; ".join(problems[:6])
@@ -249,26 +252,24 @@ def _choose_head(system, names, file, config, candidates, head) -> str:
     )
 
 
-def _refusal(problem: str):
-    def read() -> np.ndarray:
+def _read(
+    file: TensorFile,
+    original: str,
+    tensor: Tensor,
+    transform: Transform,
+    problem: str,
+) -> np.ndarray:
+    if problem:
         raise InputError(problem)
-
-    return read
-
-
-def _reader(file, original, theirs, tensor: Tensor):
-    def read() -> np.ndarray:
-        array = np.asarray(file.read(original))
-        # To NumPy, bfloat16 is not a float.
-        is_float = np.issubdtype(array.dtype, np.floating)
-        if not is_float and array.dtype.name != "bfloat16":
-            raise InputError(
-                f"{file.source}: {original} has dtype {array.dtype}, not float"
-            )
-        array = theirs.transform.to_ours(array, tensor.shape)
-        return array.astype(np.float32, copy=False)
-
-    return read
+    array = np.asarray(file.read(original))
+    # To NumPy, bfloat16 is not a float.
+    is_float = np.issubdtype(array.dtype, np.floating)
+    if not is_float and array.dtype.name != "bfloat16":
+        raise InputError(
+            f"{file.source}: {original} has dtype {array.dtype}, not float"
+        )
+    array = transform.to_ours(array, tensor.shape)
+    return array.astype(np.float32, copy=False)
 
 
 def _sizes(config: AlbertConfig) -> str:

@@ -114,5 +114,7 @@ def test_losses_metrics_and_gradients(case, google_weights, packed):
         squares += np.sum(np.square(gradient, dtype=np.float64))
         assert_close(gradient, expected[f"grad/{name}"])
     np.testing.assert_allclose(
-        np.sqrt(squares), expected["global_norm_of_dense_gradients"], rtol=1e-5
+        np.sqrt(squares),
+        expected["global_norm_of_dense_gradients"],
+        rtol=1e-5,
     )
