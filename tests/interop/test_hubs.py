@@ -38,7 +38,7 @@ def log(monkeypatch):
     """The warnings."""
     lines = []
     monkeypatch.setattr(
-        hubs.logging, "warning", lambda text, *args: lines.append(text % args)
+        hubs._logger, "warning", lambda text, *args: lines.append(text % args)
     )
     return lines
 
