@@ -80,7 +80,11 @@ def strip(texts: tf.Tensor) -> tf.Tensor:
 
 
 @functools.cache
+def spaces() -> tuple[int, ...]:
+    """Returns the code points of what Python holds for whitespace."""
+    return tuple(c for c in range(sys.maxunicode + 1) if chr(c).isspace())
+
+
 def _whitespace() -> str:
-    """Returns a class of RE2 with what Python holds for whitespace."""
-    spaces = [c for c in range(sys.maxunicode + 1) if chr(c).isspace()]
-    return "[" + "".join(rf"\x{{{code:x}}}" for code in spaces) + "]"
+    """Returns the same as a class of RE2."""
+    return "[" + "".join(rf"\x{{{code:x}}}" for code in spaces()) + "]"

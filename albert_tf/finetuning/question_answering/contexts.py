@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import functools
-import sys
 from typing import NamedTuple
 
 import tensorflow as tf
+
+from albert_tf.finetuning.serving import spaces
 
 
 class Windows(NamedTuple):
@@ -161,10 +161,10 @@ class Contexts:
           The new starts and ends; both are the old end if only white space is
           there, or nothing.
         """
-        spaces = tf.constant([*_spaces(), -1])
+        blanks = tf.constant([*spaces(), -1])
         characters = self._characters.values
         solid = tf.where(
-            tf.gather(spaces, tf.searchsorted(spaces[:-1], characters))
+            tf.gather(blanks, tf.searchsorted(blanks[:-1], characters))
             != characters
         )[:, 0]
         last = tf.size(characters, tf.int64)
@@ -192,9 +192,3 @@ class Contexts:
             ),
             "UTF-8",
         )
-
-
-@functools.cache
-def _spaces() -> tuple[int, ...]:
-    """Returns the code points that `str.strip` removes."""
-    return tuple(c for c in range(sys.maxunicode + 1) if chr(c).isspace())
