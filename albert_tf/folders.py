@@ -227,11 +227,14 @@ def _make_locked(path: pathlib.Path) -> tuple[pathlib.Path, int]:
                 raise InputError(
                     f"cannot make a folder in {path.parent}: {error.strerror}"
                 ) from None
-        lock = os.open(temporary, os.O_RDONLY)
+        # Until it is locked, another process may remove it as abandoned.
+        try:
+            lock = os.open(temporary, os.O_RDONLY)
+        except FileNotFoundError:
+            continue
         # File systems without such locks: see `_remove_abandoned`.
         with contextlib.suppress(OSError):
             fcntl.flock(lock, fcntl.LOCK_EX)
-        # Another process may have got the lock first and removed the folder.
         if temporary.exists():
             return temporary, lock
         os.close(lock)

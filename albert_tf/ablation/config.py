@@ -171,13 +171,11 @@ class AblationConfig(ReadingConfig):
     @property
     def scale_settings(self) -> ScaleSettings:
         """The settings of the scale, with those that were given instead."""
-        given = {
-            "vocab_size": self.vocab_size,
-            "num_train_steps": self.num_train_steps,
-        }
+        scale = SCALES[self.scale]
         return dataclasses.replace(
-            SCALES[self.scale],
-            **{name: x for name, x in given.items() if x is not None},
+            scale,
+            vocab_size=self.vocab_size or scale.vocab_size,
+            num_train_steps=self.num_train_steps or scale.num_train_steps,
         )
 
     @property

@@ -133,6 +133,7 @@ class Trainer:
                     model.trainable_variables, config.ema_decay
                 )
         self._loop: PhaseLoop | None = None
+        self._checked: dict[int, Batches] = {}
         self._best: Best | None = None
         # Of the log, which another worker may not see at once.
         self._evaluations: list[Mapping[str, Any]] = []
@@ -194,11 +195,10 @@ class Trainer:
             step = checkpoints.restore_latest() if checkpoints else None
             check_same_step(strategy, step)
             left = self._phases.remaining(step or 0)
-            self._checked = {}
             for first, phase, end in left:
-                self._checked[first] = data = self._batches_from(first, phase)
+                self._checked[first] = own = self._batches_from(first, phase)
                 slices = phase.gradient_accumulation_steps
-                check_batches(data, end - first, slices, strategy)
+                check_batches(own, end - first, slices, strategy)
             if start is not None:
                 start()
             self._peak = None
