@@ -42,6 +42,24 @@ def test_existing_path_is_refused(tmp_path, make):
         pytest.fail("entered")
 
 
+def test_a_folder_that_goes_before_it_is_locked_is_made_again(
+    tmp_path, monkeypatch
+):
+    """To another process it looks abandoned until then."""
+    original, removed = os.open, []
+
+    def remove_first(path, *arguments):
+        if os.fspath(path).endswith(".tmp") and not removed:
+            removed.append(path)
+            os.rmdir(path)
+        return original(path, *arguments)
+
+    monkeypatch.setattr(os, "open", remove_first)
+    with temporary_folder(tmp_path / "a") as folder:
+        assert folder.is_dir()
+        assert [folder] != removed
+
+
 def saved_model(path):
     path.mkdir()
     (path / "saved_model.pb").write_text("old")
