@@ -208,7 +208,7 @@ def _with_columns(
                 "--header requires a column, such as --text_column"
             )
         return task_config
-    if task_config.source["reader"] != "texts":
+    if task_config.source.get("reader") != "texts":
         raise InputError(
             f"--{next(iter(columns))}_column: files of the task "
             f"{task_config.name} have no columns to choose"

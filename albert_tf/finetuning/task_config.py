@@ -259,7 +259,7 @@ def split_path(
     other = source.get("other_files", {}).get(split)
     names = [files[split], *([other] if other else [])]
     root = pathlib.Path(data_dir)
-    for folder in (root / source["folder"], root):
+    for folder in (root / source.get("folder", ""), root):
         for name in names:
             for path in (folder / name, folder / f"{name}.gz"):
                 if path.exists():

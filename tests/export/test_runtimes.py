@@ -118,7 +118,8 @@ def test_encoder(config, perturb, changes):
     ],
 )
 def test_tasks(make_finetuned, tmp_path, name):
-    source = make_finetuned(name, max_seq_length=32, max_query_length=8)
+    lengths = {"max_query_length": 8, "max_qa_length": 20}
+    source = make_finetuned(name, max_seq_length=32, **lengths)
     program = task_program(load_model(source, {}, packed=False))
     model = onnx_graph.onnx_model(program)
     models = {kind: load(kind, model) for kind in RUNTIMES}

@@ -155,8 +155,13 @@ class MultipleChoice(TaskType):
     def read_examples(self, path, *, bad, labelled, training=False):
         """Reads the questions of a file or folder of RACE or DREAM."""
         readers = {"race": read_race, "dream": read_dream}
-        read = readers[self.task_config.source["reader"]]
-        return read(path, bad=bad, labelled=labelled)
+        reader = self.task_config.source.get("reader")
+        if reader not in readers:
+            raise InputError(
+                f"source of {self.task_config.name}: reader={reader!r} must be "
+                f"one of {', '.join(readers)}"
+            )
+        return readers[reader](path, bad=bad, labelled=labelled)
 
     def read_dataset(self, parts, *, bad, labelled, training=False):
         """Reads the rows of RACE's data sets, one for each group."""

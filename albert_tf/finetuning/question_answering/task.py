@@ -109,7 +109,7 @@ class QuestionAnswering(TaskType):
             labelled=labelled,
             need_positions=training,
             # 200 of CMRC's answers are not at their offset.
-            repair_offsets=self.task_config.source["reader"] == "cmrc",
+            repair_offsets=self.task_config.source.get("reader") == "cmrc",
         )
 
     def read_dataset(self, parts, *, bad, labelled, training=False):

@@ -30,6 +30,7 @@ from albert_tf.finetuning.text_classification.metrics import (
     label_scores,
     softmax,
 )
+from albert_tf.schema import check_type
 from albert_tf.text.base_tokenizer import Tokenizer
 
 # Texts that are tokenized at a time.
@@ -152,21 +153,26 @@ class TextTaskType(TaskType):
         )
 
     def check_settings(self):
-        """Checks that a sequence has room for a piece of each text."""
+        """Checks how tables are read, and that a sequence holds each text."""
+        source = self.task_config.source
+        if source.get("reader") == "texts":
+            check_type(source, TextTask, f"source of {self.task_config.name}")
         self.require_length(5 if self.has_pairs else 4)
 
     @property
     def has_pairs(self) -> bool:
         """Whether an example is a pair of texts."""
-        return self.task_config.source["pair"] is not None
+        return self.task_config.source.get("pair") is not None
 
     def read_examples(self, path, *, bad, labelled, training=False):
         """Reads the rows of a table; see `read_texts`."""
-        source = self.task_config.source
-        values = {key: x for key, x in source.items() if key != "reader"}
-        for name in ("labels", "metrics", "lost_header"):
-            # JSON has only lists.
-            values[name] = values[name] and tuple(values[name])
+        names = {field.name for field in dataclasses.fields(TextTask)}
+        # JSON has only lists.
+        values: dict[str, Any] = {
+            name: tuple(x) if isinstance(x, list) else x
+            for name, x in self.task_config.source.items()
+            if name in names
+        }
         task = TextTask(**values)
         return read_texts(task, path, bad=bad, labelled=labelled)
 
