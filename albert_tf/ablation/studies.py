@@ -1,7 +1,4 @@
-"""The paper's studies as data.
-
-Numbers are those of Lan et al. 2020 (arXiv:1909.11942v6).
-"""
+"""The paper's studies as data, with its numbers (arXiv:1909.11942v6)."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ class Row:
       paper_scores: column -> the paper's number, in percent.
       values: fields of the architecture, in place of the base model's.
       factors: fields to multiply. "hidden_size" also multiplies the heads and
-        the feed-forward network.
+        the feed-forward network, and scales initial weights.
       sentence_order: what the pairs of the training data are made for.
       init_from: name of the row, above this one, whose weights the run begins
         with, as in the paper's table 11.
@@ -50,6 +47,9 @@ class Row:
             fields = [field]
             if field == "hidden_size":
                 fields += ["num_attention_heads", "intermediate_size"]
+                # So that activations keep their size.
+                deviation = base.initializer_range / factor**0.5
+                changes["initializer_range"] = round(deviation, 3)
             for name in fields:
                 changes[name] = round(getattr(base, name) * factor)
         return base.replace(**changes)

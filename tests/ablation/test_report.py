@@ -96,6 +96,15 @@ def test_studies_are_whole(name):
         assert isinstance(claim.than, float) or claim.than in rows
 
 
+def test_initial_weights_fit_the_width():
+    base = SCALES["minutes"].base
+    wide = STUDIES["width"].rows[2].architecture(base)
+    assert wide.hidden_size == 2 * base.hidden_size
+    assert wide.initializer_range == pytest.approx(
+        base.initializer_range / 2**0.5, abs=1e-3
+    )
+
+
 def test_studies_by_name_and_number():
     assert find_studies("5") == find_studies(["sentence_order"])
     assert [x.name for x in find_studies(["12", "13", "3"])] == [
