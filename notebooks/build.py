@@ -164,6 +164,7 @@ def main() -> None:
     parser.add_argument("notebooks", nargs="*", type=pathlib.Path)
     arguments = parser.parse_args()
     for path in arguments.notebooks or NOTEBOOKS:
+        path = FOLDER / path.name
         notebook = nbformat.read(path, as_version=4)
         notebook = with_address(notebook, path.name, address())
         started = time.monotonic()
