@@ -1,5 +1,7 @@
 """Verdicts and tables from scores, without training."""
 
+import pathlib
+
 import pytest
 
 from albert_tf.ablation.config import SCALES
@@ -94,6 +96,19 @@ def test_studies_are_whole(name):
     for claim in study.claims:
         assert claim.row in rows
         assert isinstance(claim.than, float) or claim.than in rows
+
+
+@pytest.mark.parametrize("name", SCALES)
+def test_documented_sizes(name):
+    text = pathlib.Path(__file__).parents[2] / "docs" / "ablations.md"
+    scale = SCALES[name]
+    row = (
+        f"| `{name}` | {scale.hidden_size} | {scale.train_batch_size} x "
+        f"{scale.max_seq_length} | {scale.num_train_steps:,} | "
+        f"{scale.vocab_size:,} | "
+    )
+    (found,) = (x for x in text.read_text().splitlines() if x.startswith(row))
+    assert f" {scale.text_megabytes:g} MB | {scale.seeds} |" in found
 
 
 def test_initial_weights_fit_the_width():
