@@ -12,11 +12,12 @@ import numpy as np
 
 from albert_tf.analysis.encoders import Model, open_encoders
 from albert_tf.analysis.figures import (
+    escaped,
     import_pyplot,
     markdown_table,
     save_figure,
 )
-from albert_tf.errors import InputError, printable
+from albert_tf.errors import InputError
 from albert_tf.text.base_tokenizer import Tokenizer
 
 # A picture has at most so many maps, and names the tokens of so many.
@@ -137,7 +138,7 @@ class AttentionReport:
                     axis.set_ylabel(f"layer {layer}", size=9)
         if named:
             places = range(len(self.tokens))
-            labels = [printable(token) for token in self.tokens]
+            labels = [escaped(token) for token in self.tokens]
             # Points of a token, as far as it can be read.
             points = min(8.0, 72 * size * 0.9 / len(self.tokens))
             text = {"fontsize": points, "parse_math": False}

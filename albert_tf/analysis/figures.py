@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from albert_tf.errors import InputError, import_package, printable
+from albert_tf.errors import InputError, import_package
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -87,8 +87,7 @@ def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     All columns but the first are flush right.
     """
     cells = [
-        [printable(x).replace("|", "\\|") for x in row]
-        for row in (header, *rows)
+        [escaped(x).replace("|", "\\|") for x in row] for row in (header, *rows)
     ]
     widths = [max(3, *map(len, column)) for column in zip(*cells, strict=True)]
     lines = [
@@ -101,4 +100,16 @@ def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     rule = [f"{'-' * (x - 1)}{':' if i else '-'}" for i, x in enumerate(widths)]
     return "\n".join(
         f"| {' | '.join(x)} |" for x in (lines[0], rule, *lines[1:])
+    )
+
+
+def escaped(text: str) -> str:
+    """Returns text with codes for all that is not to be seen as it stands.
+
+    Pieces of a vocabulary may be any character: here even spaces of other
+    scripts get codes, which `errors.printable` leaves as they are.
+    """
+    return "".join(
+        x if x.isprintable() else x.encode("unicode_escape").decode()
+        for x in text
     )

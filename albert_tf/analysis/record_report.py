@@ -11,6 +11,7 @@ import numpy as np
 
 from albert_tf.analysis.figures import (
     COLOURS,
+    escaped,
     import_pyplot,
     save_figure,
 )
@@ -19,7 +20,6 @@ from albert_tf.analysis.records import (
     RecordStatistics,
     total_length,
 )
-from albert_tf.errors import printable
 from albert_tf.pretraining.masking import KEEP_SHARE, MASK_SHARE
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.wordpiece_tokenizer import CONTINUATION, WordPieceTokenizer
@@ -151,7 +151,7 @@ def _name(piece_id: int, tokenizer: Tokenizer | None) -> str:
     """Returns the piece, or without a tokenizer its id."""
     if tokenizer is None:
         return str(piece_id)
-    return printable(tokenizer.id_to_piece(piece_id))
+    return escaped(tokenizer.id_to_piece(piece_id))
 
 
 def example_text(
