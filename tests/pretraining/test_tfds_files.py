@@ -1,5 +1,6 @@
 import collections
 import itertools
+import os
 import sys
 
 import numpy as np
@@ -10,6 +11,7 @@ from albert_tf.errors import InputError
 from albert_tf.pretraining.data_config import TextConfig
 from albert_tf.pretraining.documents import read_corpus
 from albert_tf.pretraining.text_files import find_text_files
+from albert_tf.pretraining.tfds_files import find_tfds_files
 
 TEXTS = [
     f"Title {i}\n\nFirst sentence {i}. Ça va?\nAnother paragraph."
@@ -110,7 +112,6 @@ def test_other_fields():
     [
         ("toy/tfrecord#x", {}, "no example in the split .x."),
         ("nothing", {}, "could not be loaded.*not found.*with data_dir"),
-        ("imdb_reviews", {}, "could not be loaded by TensorFlow Datasets"),
         ("", {}, "could not be loaded"),
         (
             "toy/tfrecord",
@@ -124,6 +125,21 @@ def test_other_fields():
 def test_what_cannot_be_read_is_said_in_one_line(name, settings, message):
     with pytest.raises(InputError, match=message) as error:
         documents_of(f"tfds:{name}", **settings)
+    assert "\n" not in str(error.value)
+
+
+def test_a_failed_download_is_said_in_one_line(
+    data_sets, monkeypatch, tmp_path
+):
+    def fail(*arguments, **options):
+        raise ConnectionError("no network")
+
+    # The library tries ten times, for minutes.
+    monkeypatch.setattr("requests.Session.get", fail)
+    with pytest.raises(
+        InputError, match="could not be loaded.*no network.*with data_dir"
+    ) as error:
+        find_tfds_files("tfds:imdb_reviews", os.fspath(tmp_path))
     assert "\n" not in str(error.value)
 
 
