@@ -94,7 +94,7 @@ def test_records_say_what_they_need(tmp_path, data_config, monkeypatch):
     # Before the work begins.
     usage = types.SimpleNamespace(free=700_000)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
-    monkeypatch.setattr(create_data, "read_blocks", None)
+    monkeypatch.setattr(create_data, "make_records", None)
     with pytest.raises(StorageError, match=r"No space left.*\(0.7 MB are free"):
         create_data.create_pretraining_data(data_config)
     assert [x.name for x in tmp_path.iterdir()] == ["text.txt"]

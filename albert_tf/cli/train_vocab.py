@@ -66,16 +66,22 @@ class OutputFlags:
     report: str | None = setting(None, "JSON file to write the report to.")
 
 
-def _find_sources(text: TextConfig) -> dict[str, list[TextPath]]:
-    """Returns the files of each corpus or pattern, each file once."""
+def _find_sources(
+    text: TextConfig,
+) -> tuple[dict[str, list[TextPath]], dict[str, float]]:
+    """Returns the files of each corpus or pattern, and the corpora's weights.
+
+    Each file is in one of them. Patterns without corpora have no weights.
+    """
     if corpora := parse_corpora(text.input):
-        return find_corpus_files(corpora, text.data_dir)
+        files = find_corpus_files(corpora, text.data_dir)
+        return files, {corpus.name: corpus.weight for corpus in corpora}
     sources: dict[str, list[TextPath]] = {}
     for pattern in filter(None, split_patterns(text.input)):
         seen = set().union(*sources.values())
         found = find_text_files([pattern], text.data_dir)
         sources[pattern] = [path for path in found if path not in seen]
-    return sources or {"": find_text_files(text.input)}
+    return sources or {"": find_text_files(text.input)}, {}
 
 
 CONFIGS = (TextConfig, OutputFlags, VocabularyConfig)
@@ -85,7 +91,7 @@ def main(flags: CommandFlags) -> None:
     """Trains the vocabulary that the flags describe, and reports on it."""
     text, config = flags.build(TextConfig), flags.build(VocabularyConfig)
     given = flags.build(OutputFlags)
-    sources = _find_sources(text)
+    sources, weights = _find_sources(text)
     outputs = vocabulary_files(given.output, config.model_type)
     for path in (*outputs, given.report):
         if path is not None:
@@ -109,10 +115,9 @@ def main(flags: CommandFlags) -> None:
     sentences: Iterable[str] = itertools.chain.from_iterable(
         map(training_sentences, sources)
     )
-    if corpora := parse_corpora(text.input):
+    if weights:
         sentences = sample_by_weight(
-            {x.name: (x.weight, training_sentences(x.name)) for x in corpora},
-            config,
+            {x: (y, training_sentences(x)) for x, y in weights.items()}, config
         )
     path = train_vocabulary(sentences, given.output, config)
     for line in describe_oddities(oddities):

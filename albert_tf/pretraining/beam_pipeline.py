@@ -1,6 +1,6 @@
 """Pretraining data made by Apache Beam, on one machine or many.
 
-The pipeline runs the functions of `create_pretraining_data` on units of files,
+The pipeline runs the functions of `create_pretraining_data` on groups of files,
 blocks of documents and shards of records, so both make the same bytes.
 """
 
@@ -22,33 +22,35 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError, import_package
 from albert_tf.files import sha256
-from albert_tf.pretraining.block_worker import BlockRecords, BlockWorker
+from albert_tf.pretraining.block_worker import (
+    BlockRecords,
+    BlockTask,
+    BlockWorker,
+)
 from albert_tf.pretraining.create_data import check_counts, heldout_masker
+from albert_tf.pretraining.creation_state import (
+    ScratchShards,
+    scratch_bytes,
+    write_shard,
+)
 from albert_tf.pretraining.data_config import PretrainingDataConfig
 from albert_tf.pretraining.manifest import (
     MANIFEST_NAME,
     build_manifest,
+    describe_inputs,
     read_manifest,
     serialize_manifest,
 )
 from albert_tf.pretraining.mixture import create_mixture, parse_corpora
 from albert_tf.pretraining.shards import (
-    ScratchShards,
+    FileGroup,
+    Limits,
+    group_files,
     plan_shards,
-    scratch_bytes,
+    read_tasks,
     shard_files,
-    write_shard,
 )
 from albert_tf.pretraining.text_files import find_text_files
-from albert_tf.pretraining.units import (
-    Limits,
-    Task,
-    Unit,
-    describe_inputs,
-    divide_passes,
-    make_units,
-    read_blocks,
-)
 from albert_tf.text.tokenizer_files import tokenizer_files
 
 # Split and number.
@@ -107,7 +109,7 @@ def _create(
             config, corpora, lambda part: _create(part, limits, flags)
         )
     files = find_text_files(config.input, config.data_dir)
-    units = list(make_units(files, limits))
+    groups = list(group_files(files, limits))
     output = os.fspath(config.output)
     if tf.io.gfile.exists(output) and (
         not tf.io.gfile.isdir(output) or tf.io.gfile.listdir(output)
@@ -116,13 +118,13 @@ def _create(
             f"output {output}: exists and is not empty, and data of a "
             "pipeline replace nothing; name another folder, or remove it"
         )
-    num_shards, _ = plan_shards(config, units, limits)
+    num_shards, _ = plan_shards(config, groups, limits)
     tf.io.gfile.makedirs(output)
     with beam.Pipeline(options=beam_options.PipelineOptions(flags)) as pipeline:
         tasks = (
             pipeline
-            | "units" >> beam.Create(units)
-            | "spread units" >> beam.Reshuffle()
+            | "groups" >> beam.Create(groups)
+            | "spread groups" >> beam.Reshuffle()
             | "read"
             >> beam.FlatMap(_Read(config, limits)).with_outputs(
                 _ODDITIES, main="tasks"
@@ -186,15 +188,14 @@ def _create(
 
 @dataclasses.dataclass
 class _Read:
-    """Reads the tasks of a unit."""
+    """Reads the tasks of a group of files."""
 
     config: PretrainingDataConfig
     limits: Limits
 
-    def __call__(self, unit: Unit) -> Iterator[Any]:
+    def __call__(self, group: FileGroup) -> Iterator[Any]:
         oddities: collections.Counter[str] = collections.Counter()
-        for block in read_blocks(unit, self.config, self.limits, oddities):
-            yield from divide_passes(block, self.config, self.limits)
+        yield from read_tasks(group, self.config, self.limits, oddities)
         yield _tagged(_ODDITIES, {_ODDITIES: oddities})
 
 
@@ -213,9 +214,8 @@ class _MakeRecords:
     def mask(self) -> Callable[[BlockRecords], BlockRecords]:
         return heldout_masker(self.config)
 
-    def __call__(self, task: Task) -> Iterator[Any]:
-        block = self.worker(task.block, task.passes)
-        block = self.mask(block)
+    def __call__(self, task: BlockTask) -> Iterator[Any]:
+        block = self.mask(self.worker(task))
         for shard, (lengths, records) in enumerate(block.shards):
             if len(lengths):
                 frame = (block.index, task.passes.start, lengths, records)

@@ -1,4 +1,4 @@
-"""Serialized records of blocks of text, made in worker processes.
+"""Records of blocks of documents, made in this process or in a pool of workers.
 
 Nothing here imports TensorFlow, so that workers start fast and stay small.
 """
@@ -8,26 +8,28 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+import multiprocessing
+import os
+import pickle
+import signal
+import tempfile
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent import futures
+from concurrent.futures import process
 
 import numpy as np
 
 from albert_tf.pretraining.chunks import cut_chunks
 from albert_tf.pretraining.data_config import PretrainingDataConfig
 from albert_tf.pretraining.documents import TextBlock
-from albert_tf.pretraining.masking import (
-    MaskedTokens,
-    mask_words,
-    num_predictions,
-)
+from albert_tf.pretraining.masking import mask_words, num_predictions
 from albert_tf.pretraining.record_writer import (
     frame_records,
     serialize_examples,
 )
 from albert_tf.pretraining.row_packing import pack_chunks
 from albert_tf.pretraining.sentence_pairs import (
-    PackedPairs,
-    SentencePairs,
     draw_sentence_pairs,
     pack_pairs,
 )
@@ -43,13 +45,29 @@ _CHUNK_PAIRS = 2048
 # More than a block has, which is of a megabyte of text.
 _MAX_DOCUMENTS = 1 << 20
 
+# Of a task and its records, in general.
+_TASK_BYTES = 24 << 20
+
 # Tags that keep the generators of different steps apart.
 SPLIT_TAGS = {"train": 0, "heldout": 1}
 
 
+@dataclasses.dataclass(frozen=True)
+class BlockTask:
+    """Passes over a block, whose records are made together."""
+
+    block: TextBlock
+    passes: range
+
+    @property
+    def num_bytes(self) -> int:
+        """Rough number of bytes of the text and the records."""
+        return self.block.num_bytes * (1 + 2 * len(self.passes))
+
+
 @dataclasses.dataclass
 class BlockRecords:
-    """The records of one block, by shard, and statistics.
+    """The records of a task, by shard, and statistics.
 
     Attributes:
       index: number of the block in its split.
@@ -80,17 +98,17 @@ def join_frames(frames: Sequence[bytes]) -> tuple[np.ndarray, bytes]:
 
 
 class BlockWorker:
-    """Makes the records of text blocks."""
+    """Makes the records of blocks.
+
+    Args:
+      config: the settings.
+      num_shards: split -> number of shards among which its records are
+        distributed.
+    """
 
     def __init__(
         self, config: PretrainingDataConfig, num_shards: Mapping[str, int]
     ):
-        """Prepares the tokenizer.
-
-        Args:
-          config: the settings.
-          num_shards: split -> number of shards that its records are dealt to.
-        """
         self.config = config
         self.num_shards = num_shards
         tokenizer = config.tokenizer
@@ -112,28 +130,20 @@ class BlockWorker:
             )
         ]
 
-    def __call__(
-        self, block: TextBlock, passes: range | None = None
-    ) -> BlockRecords:
-        """Makes the records of a block.
+    def __call__(self, task: BlockTask) -> BlockRecords:
+        """Makes the records of a task.
 
-        Randomness comes from (seed, split, block, pass) alone.
-
-        Args:
-          block: the block.
-          passes: the passes to make; None for all. The text is counted in the
-            first one.
+        Randomness comes from (seed, split, block, pass) alone. The text is
+        counted in the first pass.
         """
-        config = self.config
+        config, block = self.config, task.block
         num_shards = self.num_shards[block.split]
-        if passes is None:
-            passes = range(config.passes(block.split))
         documents = TokenizedDocuments.from_text(
             block.documents, self.tokenizer, block.index * _MAX_DOCUMENTS
         )
         seed = (config.seed, SPLIT_TAGS[block.split], block.index)
         counts: collections.Counter[str] = collections.Counter()
-        if passes.start == 0:
+        if task.passes.start == 0:
             counts.update(
                 documents=documents.num_documents,
                 sentences=documents.num_sentences,
@@ -153,7 +163,7 @@ class BlockWorker:
                 self._text_records,
                 pack=config.pack and block.split == "train",
             )
-        for number in passes:
+        for number in task.passes:
             rng = np.random.default_rng((*seed, number))
             for records in make_records(documents, rng, counts, label_counts):
                 shard_of = rng.integers(num_shards, size=len(records))
@@ -164,7 +174,7 @@ class BlockWorker:
         return BlockRecords(
             block.index,
             block.split,
-            block.num_bytes if passes.start == 0 else 0,
+            block.num_bytes if task.passes.start == 0 else 0,
             counts,
             label_counts,
             [join_frames(frames) for frames in shards],
@@ -249,35 +259,119 @@ class BlockWorker:
                 documents.tokens, chunk, self.table, config.max_seq_length
             )
             masked = mask_words(packed, self.table, rng, config)
-            yield serialize_examples(_features(chunk, packed, masked))
-            counts.update(_count(chunk, packed, masked))
+            yield serialize_examples(
+                {
+                    "input_ids": masked.input_ids,
+                    "input_mask": packed.input_mask,
+                    "segment_ids": packed.segment_ids,
+                    "token_boundary": packed.token_boundary,
+                    "masked_lm_positions": masked.positions,
+                    "masked_lm_ids": masked.ids,
+                    "masked_lm_weights": masked.weights,
+                    "next_sentence_labels": chunk.labels[:, None],
+                }
+            )
+            counts.update(
+                instances=len(chunk),
+                label_1=int(chunk.labels.sum()),
+                input_tokens=int(packed.input_mask.sum()),
+                kept_tokens=int(packed.is_text.sum()),
+                predictions=int(masked.weights.sum()),
+            )
             label_counts += np.bincount(
                 masked.ids[masked.weights > 0], minlength=len(label_counts)
             )
 
 
-def _features(
-    pairs: SentencePairs, packed: PackedPairs, masked: MaskedTokens
-) -> dict[str, np.ndarray]:
-    return {
-        "input_ids": masked.input_ids,
-        "input_mask": packed.input_mask,
-        "segment_ids": packed.segment_ids,
-        "token_boundary": packed.token_boundary,
-        "masked_lm_positions": masked.positions,
-        "masked_lm_ids": masked.ids,
-        "masked_lm_weights": masked.weights,
-        "next_sentence_labels": pairs.labels[:, None],
-    }
+def make_records(
+    tasks: Iterable[BlockTask],
+    config: PretrainingDataConfig,
+    num_shards: Mapping[str, int],
+) -> Iterator[BlockRecords]:
+    """Yields the records of tasks in order, made by `config.num_workers`.
+
+    Raises:
+      RuntimeError: a worker process died.
+    """
+    if config.num_workers == 1:
+        worker = BlockWorker(config, num_shards)
+        yield from map(worker, tasks)
+        return
+    with tempfile.NamedTemporaryFile() as file:
+        # Not through the pipe of a new process: one that dies before it has
+        # read more than a pipe holds would block this one for good.
+        pickle.dump((config, num_shards), file)
+        file.flush()
+        pool = futures.ProcessPoolExecutor(
+            config.num_workers,
+            # This process may have TensorFlow's threads, which do not survive
+            # fork.
+            mp_context=multiprocessing.get_context("spawn"),
+            initializer=_start_worker,
+            initargs=(file.name,),
+        )
+        try:
+            yield from _run_tasks(pool, tasks, config.num_workers + 2)
+        except process.BrokenProcessPool:
+            raise RuntimeError(
+                "a worker process died: it ran out of memory, was killed, or "
+                "the script that started it lacks "
+                '`if __name__ == "__main__":`'
+            ) from None
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
-def _count(
-    pairs: SentencePairs, packed: PackedPairs, masked: MaskedTokens
-) -> collections.Counter[str]:
-    return collections.Counter(
-        instances=len(pairs),
-        label_1=int(pairs.labels.sum()),
-        input_tokens=int(packed.input_mask.sum()),
-        kept_tokens=int(packed.is_text.sum()),
-        predictions=int(masked.weights.sum()),
-    )
+def _run_tasks(
+    pool: futures.Executor, tasks: Iterable[BlockTask], most: int
+) -> Iterator[BlockRecords]:
+    """Yields the records of tasks in order.
+
+    At most `most` tasks, or as many bytes as those should have, are handed out:
+    those that wait, or whose records do, are held in memory.
+    """
+    pending: collections.deque[tuple[int, futures.Future]] = collections.deque()
+    num_bytes = 0
+    for task in tasks:
+        while pending and (
+            len(pending) >= most
+            or num_bytes + task.num_bytes > most * _TASK_BYTES
+        ):
+            size, future = pending.popleft()
+            num_bytes -= size
+            yield future.result()
+        pending.append((task.num_bytes, pool.submit(_run_task, task)))
+        num_bytes += task.num_bytes
+    while pending:
+        yield pending.popleft()[1].result()
+
+
+_worker: BlockWorker | None = None
+
+
+def _start_worker(config_file: str) -> None:
+    """Prepares this process for `_run_task`.
+
+    Args:
+      config_file: pickle of the arguments of `BlockWorker`.
+    """
+    global _worker
+    # Interrupts are the parent's to answer. And when it is killed, nobody else
+    # would end this process.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
+    with open(config_file, "rb") as file:
+        _worker = BlockWorker(*pickle.load(file))
+
+
+def _exit_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+    os._exit(1)
+
+
+def _run_task(task: BlockTask) -> BlockRecords:
+    """Runs a task in a process that `_start_worker` has prepared."""
+    assert _worker is not None
+    return _worker(task)

@@ -6,12 +6,11 @@ import collections
 import dataclasses
 import functools
 import hashlib
-import itertools
 import json
 import pathlib
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent import futures
 from typing import Any
 
@@ -25,24 +24,27 @@ from albert_tf.folders import (
     replace_folder,
     temporary_folder,
 )
-from albert_tf.pretraining.block_worker import BlockRecords
+from albert_tf.pretraining.block_worker import BlockRecords, make_records
+from albert_tf.pretraining.creation_state import CreationState, write_shard
 from albert_tf.pretraining.data_config import PretrainingDataConfig
-from albert_tf.pretraining.job import Job
 from albert_tf.pretraining.manifest import (
     MANIFEST_NAME,
     build_manifest,
-    data_files,
+    describe_inputs,
     find_manifest,
-    is_shard,
     package_versions,
     serialize_manifest,
 )
 from albert_tf.pretraining.mixture import create_mixture, parse_corpora
 from albert_tf.pretraining.shards import (
+    FileGroup,
+    Limits,
+    data_files,
+    group_files,
+    is_shard,
     num_writers,
     plan_shards,
     shard_files,
-    write_shard,
 )
 from albert_tf.pretraining.text_files import (
     TextPath,
@@ -51,16 +53,6 @@ from albert_tf.pretraining.text_files import (
     size_of,
     version_of,
 )
-from albert_tf.pretraining.units import (
-    Limits,
-    Task,
-    Unit,
-    describe_inputs,
-    divide_passes,
-    make_units,
-    read_blocks,
-)
-from albert_tf.pretraining.worker_pool import records_of_tasks
 from albert_tf.quiet_import import import_tensorflow, quiet_by_default
 from albert_tf.text.tokenizer_files import tokenizer_files
 
@@ -114,15 +106,15 @@ def _create(
         )
     files = find_text_files(config.input, config.data_dir)
     folder = local_path(config.output)
-    units = list(make_units(files, limits))
+    groups = list(group_files(files, limits))
     contents = tokenizer_files(config.tokenizer)
-    num_shards, needed = plan_shards(config, units, limits)
+    num_shards, needed = plan_shards(config, groups, limits)
     name = _job_name(config, files, contents, num_shards, limits)
     with temporary_folder(folder, needed, name) as temporary:
         old = _replaced_files(folder, contents, config.overwrite)
         for file in {*old, *contents, MANIFEST_NAME}:
             check_not_input(folder / file, files)
-        job = Job(
+        state = CreationState(
             temporary,
             name,
             num_shards,
@@ -133,20 +125,20 @@ def _create(
         check_space(folder, needed - done)
         inputs = _in_background(describe_inputs, files)
         try:
-            _write_text(config, units, limits, job, progress)
-            check_counts(config, job.counts)
+            _write_text(config, groups, limits, state, progress)
+            check_counts(config, state.counts)
         except InputError:
             # To be corrected in the inputs or settings.
             job_file(temporary).unlink(missing_ok=True)
             raise
-        _write_shards(config, limits, job, progress)
+        _write_shards(config, limits, state, progress)
         manifest = build_manifest(
             config,
             inputs=inputs.result(),
-            oddities=job.oddities,
-            counts=job.counts,
-            label_counts=job.label_counts,
-            files=job.files,
+            oddities=state.oddities,
+            counts=state.counts,
+            label_counts=state.label_counts,
+            files=state.files,
         )
         text = serialize_manifest(manifest)
         for file, content in [*contents.items(), (MANIFEST_NAME, text)]:
@@ -219,53 +211,49 @@ def _replaced_files(
 
 def _write_text(
     config: PretrainingDataConfig,
-    units: list[Unit],
+    groups: list[FileGroup],
     limits: Limits,
-    job: Job,
+    state: CreationState,
     progress: bool,
 ) -> None:
     """Writes the records of all text to scratch files."""
-
-    def tasks() -> Iterator[Task]:
-        for unit in units[job.unit :]:
-            blocks = read_blocks(unit, config, limits, job.oddities_of(unit))
-            tasks = itertools.chain.from_iterable(
-                divide_passes(block, config, limits) for block in blocks
-            )
-            job.skip(unit, tasks)
-            yield from tasks
-
-    if job.is_saved:
+    if state.is_saved:
         print(
-            f"{config.output}: goes on after {job.num_bytes:,} bytes of text",
+            f"{config.output}: resumes after {state.num_bytes:,} bytes of text",
             file=sys.stderr,
         )
     # Seconds in which the workers need not wait.
     tensorflow = threading.Thread(target=import_tensorflow)
-    masks = config.masking == "dynamic" and config.heldout_fraction > 0
-    if masks and config.num_workers > 1 and "tensorflow" not in sys.modules:
+    if (
+        config.masks_heldout
+        and config.num_workers > 1
+        and "tensorflow" not in sys.modules
+    ):
         tensorflow.start()
-    files = [path for unit in units for path in unit.files]
-    num_shards = {x: len(y.paths) for x, y in job.scratch.items()}
+    files = [path for group in groups for path in group.files]
+    tasks = state.read_tasks(groups, config, limits)
+    num_shards = {x: len(y.paths) for x, y in state.scratch.items()}
     mask = heldout_masker(config)
     try:
-        with _progress_bar(files, job.num_bytes, progress) as bar:
-            for block in records_of_tasks(tasks(), config, num_shards):
-                job.add(mask(block))
+        with _progress_bar(files, state.num_bytes, progress) as bar:
+            for block in make_records(tasks, config, num_shards):
+                state.add(mask(block))
                 bar.update(block.num_bytes)
     finally:
         if tensorflow.is_alive():
             tensorflow.join()
-    job.finish_text(len(units))
+    state.finish_text(len(groups))
 
 
 def heldout_masker(
     config: PretrainingDataConfig,
 ) -> Callable[[BlockRecords], BlockRecords]:
-    """Returns a function that masks held-out blocks, if training masks.
+    """Returns a function that masks the held-out blocks that are not masked.
 
     TensorFlow is imported for the first of these blocks.
     """
+    if not config.masks_heldout:
+        return lambda block: block
 
     @functools.cache
     def masker() -> Callable[[BlockRecords], BlockRecords]:
@@ -274,31 +262,30 @@ def heldout_masker(
 
         return HeldoutMasker(config)
 
-    def mask(block: BlockRecords) -> BlockRecords:
-        is_masked = config.masking == "dynamic" and block.split == "heldout"
-        return masker()(block) if is_masked else block
-
-    return mask
+    return lambda block: masker()(block) if block.split == "heldout" else block
 
 
 def _write_shards(
-    config: PretrainingDataConfig, limits: Limits, job: Job, progress: bool
+    config: PretrainingDataConfig,
+    limits: Limits,
+    state: CreationState,
+    progress: bool,
 ) -> None:
     """Writes the record files, in the place of the scratch files."""
     missing = [
         (split, shard, names)
-        for split, scratch in job.scratch.items()
+        for split, scratch in state.scratch.items()
         for shard, names in enumerate(
             shard_files(config, split, scratch.sizes, limits)
         )
-        if shard not in job.files[split]
+        if shard not in state.files[split]
     ]
     pool = futures.ThreadPoolExecutor(num_writers(config))
     try:
         shard_of = {
             pool.submit(
                 write_shard,
-                job.scratch[split].paths[shard],
+                state.scratch[split].paths[shard],
                 names,
                 config,
                 split,
@@ -312,7 +299,7 @@ def _write_shards(
             len(shard_of),
             disable=not progress,
         ):
-            job.finish_shard(*shard_of[future], future.result())
+            state.finish_shard(*shard_of[future], future.result())
     finally:
         pool.shutdown(cancel_futures=True)
 

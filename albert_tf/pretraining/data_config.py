@@ -259,6 +259,11 @@ class PretrainingDataConfig(MaskingConfig, TextConfig):
         repeats = split == "train" and self.masking == "static"
         return self.dupe_factor if repeats else 1
 
+    @property
+    def masks_heldout(self) -> bool:
+        """Whether held-out text is masked once, as training masks its own."""
+        return self.masking == "dynamic" and self.heldout_fraction > 0
+
     def settings(self) -> dict[str, Any]:
         """Returns the settings that decide the records, as JSON values.
 

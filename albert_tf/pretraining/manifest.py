@@ -7,15 +7,15 @@ import importlib.metadata
 import json
 import math
 import os
+import pathlib
 import platform
-import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict
 
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.files import exists, read_bytes
+from albert_tf.files import exists, read_bytes, sha256
 from albert_tf.input_files import parse_object
 from albert_tf.pretraining.data_config import (
     Masking,
@@ -23,12 +23,8 @@ from albert_tf.pretraining.data_config import (
     SentenceOrder,
 )
 from albert_tf.pretraining.documents import ODDITIES
+from albert_tf.pretraining.text_files import TextPath, size_of
 from albert_tf.schema import check_type
-from albert_tf.text.tokenizer_files import (
-    MODEL_FILE,
-    SETTINGS_FILE,
-    WORDPIECE_FILE,
-)
 
 MANIFEST_NAME = "manifest.json"
 DATA_FILE = "data_manifest.json"  # a copy of it in the folder of a run
@@ -37,10 +33,6 @@ SPLITS = {"train": "pretraining", "heldout": "heldout"}  # -> file name prefix
 _FORMAT = "albert_tf pretraining data"
 MIXTURE_FORMAT = "albert_tf mixture of pretraining data"
 VERSION = 1
-_SHARD_NAME = re.compile(
-    rf"({'|'.join(SPLITS.values())})-\d+-of-\d+\.tfrecord(\.gz)?"
-)
-_MODEL_FILES = (MODEL_FILE, WORDPIECE_FILE)
 _PACKAGES = ("albert-tf", "numpy", "protobuf", "sentencepiece", "sentencex")
 
 
@@ -223,35 +215,6 @@ def sequences_per_row(manifest: Mapping[str, Any] | None) -> int:
     return settings.get("max_sequences_per_row", 1)
 
 
-def shard_names(split: str, num_shards: int, compress: bool) -> list[str]:
-    """Returns the names of a split's record files."""
-    suffix = ".tfrecord.gz" if compress else ".tfrecord"
-    return [
-        f"{SPLITS[split]}-{shard:05d}-of-{num_shards:05d}{suffix}"
-        for shard in range(num_shards)
-    ]
-
-
-def is_shard(name: str) -> bool:
-    """Returns whether a file has the name of a record file."""
-    return _SHARD_NAME.fullmatch(name) is not None
-
-
-def data_files(manifest: Mapping[str, Any]) -> list[str]:
-    """Returns the names of the tokenizer's and record files of a manifest."""
-    names = [
-        file["name"]
-        for split in manifest["splits"].values()
-        for file in split["files"]
-        # This list decides which files may be replaced: only shards.
-        if is_shard(file["name"])
-    ]
-    # 0.1.0 did not write it, and had one kind of tokenizer.
-    model = manifest.get("tokenizer", {}).get("file")
-    model = model if model in _MODEL_FILES else MODEL_FILE
-    return [model, SETTINGS_FILE, *names]
-
-
 def build_manifest(
     config: PretrainingDataConfig,
     *,
@@ -306,6 +269,31 @@ def build_manifest(
         "splits": splits,
         "versions": package_versions(),
     }
+
+
+def describe_inputs(
+    files: Sequence[TextPath], digest: Callable[[TextPath], str] = sha256
+) -> list[dict[str, object]]:
+    """Returns name, bytes and sha256 of each file.
+
+    Local files are named by their paths below their common folder.
+
+    Args:
+      files: the files.
+      digest: returns the sha256 of one.
+    """
+    local = [x.absolute() for x in files if isinstance(x, pathlib.Path)]
+    base = os.path.commonpath([path.parent for path in local]) if local else ""
+    return [
+        {
+            "name": path
+            if isinstance(path, str)
+            else path.absolute().relative_to(base).as_posix(),
+            "bytes": size_of(path),
+            "sha256": digest(path),
+        }
+        for path in files
+    ]
 
 
 def serialize_manifest(manifest: Mapping[str, Any]) -> bytes:

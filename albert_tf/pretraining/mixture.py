@@ -23,13 +23,13 @@ from albert_tf.pretraining.manifest import (
     MANIFEST_NAME,
     MIXTURE_FORMAT,
     VERSION,
+    describe_inputs,
     find_any_manifest,
     find_manifest,
     is_mixture,
     serialize_manifest,
 )
 from albert_tf.pretraining.text_files import TextPath, find_text_files
-from albert_tf.pretraining.units import describe_inputs
 
 # No name or weight has a slash or a colon, so URLs and paths of Windows are
 # none, whatever follows.

@@ -1,35 +1,159 @@
-"""Shards of records: how many there are, scratch files, and their shuffling."""
+"""Groups of text files, blocks of their documents, and shards of records."""
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import math
-import os
-import pathlib
-import zlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from albert_tf.errors import InputError
-from albert_tf.files import sha256
-from albert_tf.pretraining.block_worker import SPLIT_TAGS, BlockWorker
+from albert_tf.pretraining.block_worker import BlockTask, BlockWorker
 from albert_tf.pretraining.data_config import PretrainingDataConfig
-from albert_tf.pretraining.manifest import shard_names
-from albert_tf.pretraining.units import Limits, Unit, read_blocks
+from albert_tf.pretraining.documents import (
+    TextBlock,
+    make_blocks,
+    read_corpus,
+)
+from albert_tf.pretraining.manifest import SPLITS
+from albert_tf.pretraining.text_files import (
+    COMPRESSION_RATIO,
+    TextPath,
+    is_compressed,
+    size_of,
+)
+from albert_tf.text.tokenizer_files import (
+    MODEL_FILE,
+    SETTINGS_FILE,
+    WORDPIECE_FILE,
+)
+
+_SHARD_NAME = re.compile(
+    rf"({'|'.join(SPLITS.values())})-\d+-of-\d+\.tfrecord(\.gz)?"
+)
+_MODEL_FILES = (MODEL_FILE, WORDPIECE_FILE)
+
+# More than the blocks of a group, whose one file may have 4 TB.
+_MAX_BLOCKS = 1 << 24
 
 # masking -> bytes of records for a byte of text and a pass, rather low: masked
 # records of English text have 1.7 at 512 tokens, less what is dropped.
 _LEAST_RATES = {"dynamic": 0.4, "static": 1.0}
 
 _LEAST_SHARDS = 8
-_BUFFER_BYTES = 1 << 20
-
-_SHUFFLE_TAG = 2  # beside the split tags 0 and 1 of the blocks' generators
 
 # Each holds the lengths and the order of a file's records in memory.
 _MOST_WRITERS = 8
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """Sizes that bound memory, files and the work that an interruption loses.
+
+    Attributes:
+      group_bytes: files are added to a group up to this many bytes of text.
+      min_block_bytes, max_block_bytes: least size of a block of documents.
+        Random next sentences come from the same block, so it should hold many
+        documents: 256 KiB are 70 articles of Wikipedia.
+      pass_bytes: text of a block, times the passes over it. Their records,
+        about twice the bytes, are in memory at once. A block of fewer bytes
+        than the others may have twice as many, one long document any number.
+      shard_bytes: size of a record file that is not exceeded.
+      save_seconds: time after which the state is saved.
+    """
+
+    group_bytes: int = 64 << 20
+    min_block_bytes: int = 1 << 18
+    max_block_bytes: int = 1 << 20
+    pass_bytes: int = 16 << 20
+    shard_bytes: int = 256 << 20
+    save_seconds: float = 30.0
+
+
+@dataclasses.dataclass(frozen=True)
+class FileGroup:
+    """Consecutive text files, which are read independently of all others.
+
+    Attributes:
+      number: the number among all groups, from 0.
+      files: one large file, or several.
+      text_bytes: estimate of the size of their text.
+    """
+
+    number: int
+    files: tuple[TextPath, ...]
+    text_bytes: int
+
+
+def group_files(
+    files: Iterable[TextPath], limits: Limits
+) -> Iterator[FileGroup]:
+    """Yields groups of files, in their order."""
+    number = size = 0
+    pending: list[TextPath] = []
+    for path in files:
+        pending.append(path)
+        size += size_of(path) * (
+            COMPRESSION_RATIO if is_compressed(path) else 1
+        )
+        if size >= limits.group_bytes:
+            yield FileGroup(number, tuple(pending), size)
+            pending, size = [], 0
+            number += 1
+    if pending:
+        yield FileGroup(number, tuple(pending), size)
+
+
+def read_blocks(
+    group: FileGroup,
+    config: PretrainingDataConfig,
+    limits: Limits,
+    oddities: collections.Counter[str] | None = None,
+) -> Iterator[TextBlock]:
+    """Reads the blocks of a group; no two groups have a block of one number.
+
+    Args:
+      group: the files.
+      config: how text is read and split.
+      limits: sizes of blocks.
+      oddities: gains counts of what is odd in the text.
+    """
+    block_bytes = limits.pass_bytes // config.passes("train")
+    return make_blocks(
+        read_corpus(group.files, config, oddities),
+        max(limits.min_block_bytes, min(limits.max_block_bytes, block_bytes)),
+        heldout_fraction=config.heldout_fraction,
+        seed=config.seed,
+        first_index=group.number * _MAX_BLOCKS,
+    )
+
+
+def group_number(block_index: int) -> int:
+    """Returns the number of the group that a block belongs to."""
+    return block_index // _MAX_BLOCKS
+
+
+def read_tasks(
+    group: FileGroup,
+    config: PretrainingDataConfig,
+    limits: Limits,
+    oddities: collections.Counter[str],
+) -> Iterator[BlockTask]:
+    """Reads the blocks of a group, with as many passes as memory allows.
+
+    Args:
+      group: the files.
+      config: see `read_blocks`.
+      limits: sizes of blocks, and of the text of the passes of a task.
+      oddities: see `read_blocks`.
+    """
+    for block in read_blocks(group, config, limits, oddities):
+        most = max(1, 2 * limits.pass_bytes // max(block.num_bytes, 1))
+        passes = range(config.passes(block.split))
+        for first in passes[::most]:
+            yield BlockTask(block, passes[first : first + most])
 
 
 def num_writers(config: PretrainingDataConfig) -> int:
@@ -38,21 +162,21 @@ def num_writers(config: PretrainingDataConfig) -> int:
 
 
 def plan_shards(
-    config: PretrainingDataConfig, units: list[Unit], limits: Limits
+    config: PretrainingDataConfig, groups: Sequence[FileGroup], limits: Limits
 ) -> tuple[dict[str, int], int]:
     """Returns split -> number of shards, and an estimate of the bytes needed.
 
-    The estimate is rather low. A scratch file goes when its record file has
-    been written, so few of those come on top.
+    The estimate is rather low. A scratch file is removed when its record file
+    has been written, so few of those are added.
 
     Raises:
-      InputError: the number of shards that was given is too low.
+      InputError: the given number of shards is too low.
     """
-    text = sum(unit.text_bytes for unit in units)
+    text = sum(group.text_bytes for group in groups)
     heldout = config.heldout_fraction
     rate = _LEAST_RATES[config.masking]
     if text > limits.pass_bytes:
-        rate = _sample_rate(config, units[0], limits)
+        rate = _sample_rate(config, groups[0], limits)
     sizes = {"train": text * (1 - heldout) * rate * config.passes("train")}
     if heldout:
         sizes["heldout"] = text * heldout * _LEAST_RATES["static"]
@@ -74,69 +198,17 @@ def plan_shards(
 
 
 def _sample_rate(
-    config: PretrainingDataConfig, unit: Unit, limits: Limits
+    config: PretrainingDataConfig, group: FileGroup, limits: Limits
 ) -> float:
     """Returns the bytes of records for a byte of text, of the first block."""
     small = dataclasses.replace(limits, max_block_bytes=limits.min_block_bytes)
-    blocks = read_blocks(unit, config, small)
+    blocks = read_blocks(group, config, small)
     train = next((x for x in blocks if x.split == "train"), None)
     if train is None:
         return _LEAST_RATES[config.masking]
-    records = BlockWorker(config, {"train": 1})(train, range(1))
-    [(_, joined)] = records.shards
+    worker = BlockWorker(config, {"train": 1})
+    [(_, joined)] = worker(BlockTask(train, range(1))).shards
     return len(joined) / train.num_bytes
-
-
-class ScratchShards:
-    """Records of one split, appended to a scratch file for each shard.
-
-    Neither this nor `write_shard` holds more than the lengths of a shard's
-    records in memory, or the records of one block.
-    """
-
-    def __init__(
-        self,
-        paths: Sequence[pathlib.Path],
-        sizes: Sequence[int],
-        finished: Collection[int] = (),
-    ):
-        """Goes on with files that may exist.
-
-        Args:
-          paths: the scratch files.
-          sizes: their bytes; what comes after is removed.
-          finished: the shards whose scratch files are not needed any more.
-
-        Raises:
-          OSError: another file is shorter.
-        """
-        self.paths = paths
-        self.sizes = list(sizes)
-        for shard, (path, size) in enumerate(zip(paths, sizes, strict=True)):
-            if shard in finished or size == 0:
-                path.unlink(missing_ok=True)
-                continue
-            if path.stat().st_size < size:
-                raise OSError(f"{path}: shorter than {size} bytes")
-            os.truncate(path, size)
-
-    def add(self, shard: int, lengths: np.ndarray, records: bytes) -> None:
-        """Appends records, given joined and by their lengths, to a shard."""
-        if not len(lengths):
-            return
-        header = np.append(np.uint32(len(lengths)), lengths.astype(np.uint32))
-        # Not kept open: there may be more shards than a process may open files.
-        with open(self.paths[shard], "ab") as file:
-            file.write(header.tobytes())
-            file.write(records)
-        self.sizes[shard] += scratch_bytes(lengths, records)
-
-    def sync(self) -> None:
-        """Waits until the disk has what was added."""
-        for path, size in zip(self.paths, self.sizes, strict=True):
-            if size:
-                with open(path, "rb") as file:
-                    os.fsync(file.fileno())
 
 
 def shard_files(
@@ -158,86 +230,30 @@ def shard_files(
     parts = 1
     if split != "train" or config.num_shards is None:
         parts += int(max(sizes) / limits.shard_bytes)
-    names = shard_names(split, parts * len(sizes), config.compress)
-    return [names[x : x + parts] for x in range(0, len(names), parts)]
+    number = parts * len(sizes)
+    suffix = ".tfrecord.gz" if config.compress else ".tfrecord"
+    names = [
+        f"{SPLITS[split]}-{shard:05d}-of-{number:05d}{suffix}"
+        for shard in range(number)
+    ]
+    return [names[x : x + parts] for x in range(0, number, parts)]
 
 
-def write_shard(
-    scratch: pathlib.Path,
-    names: Sequence[str],
-    config: PretrainingDataConfig,
-    split: str,
-    shard: int,
-) -> list[dict[str, Any]]:
-    """Writes the records of a scratch file in random order.
-
-    Args:
-      scratch: a file of `ScratchShards`, which need not exist if it is empty.
-      names: names of the TFRecord files beside it, among which the records
-        are divided.
-      config: the settings.
-      split: "train" or "heldout".
-      shard: number of the shard in its split.
-
-    Returns:
-      A description of each file: name, records, bytes and sha256.
-    """
-    scratch.touch()
-    offsets, lengths = _find_records(scratch)
-    seed = (config.seed, _SHUFFLE_TAG, SPLIT_TAGS[split], shard)
-    order = np.random.default_rng(seed).permutation(len(lengths))
-    descriptions = []
-    with open(scratch, "rb") as file:
-        for name, part in zip(
-            names, np.array_split(order, len(names)), strict=True
-        ):
-            path = scratch.with_name(name)
-            frames: Iterable[bytes] = (
-                os.pread(file.fileno(), lengths[index], offsets[index])
-                for index in part
-            )
-            if config.compress:
-                frames = _compressed(frames)
-            with open(path, "wb", _BUFFER_BYTES) as output:
-                output.writelines(frames)
-            descriptions.append(
-                {
-                    "name": path.name,
-                    "records": len(part),
-                    "bytes": path.stat().st_size,
-                    "sha256": sha256(path),
-                }
-            )
-    return descriptions
+def is_shard(name: str) -> bool:
+    """Returns whether a file has the name of a record file."""
+    return _SHARD_NAME.fullmatch(name) is not None
 
 
-def _compressed(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yields the content of a `.gz` file, the same as TensorFlow's writer."""
-    compressor = zlib.compressobj(wbits=16 + zlib.MAX_WBITS, memLevel=9)
-    for piece in pieces:
-        yield compressor.compress(piece)
-    yield compressor.flush()
-
-
-def scratch_bytes(lengths: np.ndarray, records: bytes) -> int:
-    """Returns the bytes that records take in a scratch file."""
-    return 4 * (1 + len(lengths)) + len(records) if len(lengths) else 0
-
-
-def _find_records(scratch: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the offsets and lengths of the records in a scratch file.
-
-    The file is read as a whole, in order, so that the system has it in its
-    cache when the records are read in another order.
-    """
-    offsets, lengths = [np.zeros(0, np.int64)], [np.zeros(0, np.uint32)]
-    with open(scratch, "rb") as file:
-        while header := file.read(4):
-            [number] = np.frombuffer(header, np.uint32)
-            sizes = np.frombuffer(file.read(4 * int(number)), np.uint32)
-            ends = file.tell() + np.cumsum(sizes, dtype=np.int64)
-            offsets.append(ends - sizes)
-            lengths.append(sizes)
-            while left := int(ends[-1]) - file.tell():
-                file.read(min(left, 1 << 20))
-    return np.concatenate(offsets), np.concatenate(lengths)
+def data_files(manifest: Mapping[str, Any]) -> list[str]:
+    """Returns the names of the tokenizer's and record files of a manifest."""
+    names = [
+        file["name"]
+        for split in manifest["splits"].values()
+        for file in split["files"]
+        # This list decides which files may be replaced: only shards.
+        if is_shard(file["name"])
+    ]
+    # 0.1.0 did not write it, and had one kind of tokenizer.
+    model = manifest.get("tokenizer", {}).get("file")
+    model = model if model in _MODEL_FILES else MODEL_FILE
+    return [model, SETTINGS_FILE, *names]

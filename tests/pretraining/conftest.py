@@ -11,7 +11,7 @@ from albert_tf.pretraining import create_data
 from albert_tf.pretraining.config import PretrainConfig
 from albert_tf.pretraining.data_config import PretrainingDataConfig
 from albert_tf.pretraining.record_writer import parse_example
-from albert_tf.pretraining.units import Limits
+from albert_tf.pretraining.shards import Limits
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import VocabularyConfig, train_vocabulary
 

@@ -9,12 +9,12 @@ from albert_tf.cli.main import main
 from albert_tf.errors import InputError
 from albert_tf.pretraining import beam_pipeline, create_data
 from albert_tf.pretraining.data_config import PretrainingDataConfig
-from albert_tf.pretraining.units import Limits
+from albert_tf.pretraining.shards import Limits
 from albert_tf.text.tokenizer_files import tokenizer_files
 
-# Several units, blocks, tasks and files of each shard.
+# Several file groups, blocks, tasks and files of each shard.
 SMALL = Limits(
-    unit_bytes=8000,
+    group_bytes=8000,
     min_block_bytes=4000,
     max_block_bytes=4000,
     pass_bytes=3000,
@@ -64,7 +64,7 @@ def test_bytes_are_those_of_local_processes(make, order, masking):
     assert beam_pipeline._create(beams, SMALL, FLAGS) == local
     found = contents(beams.output)
     assert found == contents(make("local").output)
-    # More than one file for a shard, and blocks of several units.
+    # More than one file for a shard, and blocks of several groups.
     assert sum(name.startswith("pretraining") for name in found) > 8
     assert sum(name.startswith("heldout") for name in found) > 0
     with pytest.raises(InputError, match="exists and is not empty"):

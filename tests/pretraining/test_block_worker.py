@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from albert_tf.pretraining.block_worker import BlockWorker
+from albert_tf.pretraining.block_worker import BlockTask, BlockWorker
 from albert_tf.pretraining.data_config import PretrainingDataConfig
 from albert_tf.pretraining.documents import TextBlock
 
@@ -30,7 +30,9 @@ def make(worker, documents):
     """Returns `make(split, index) -> BlockRecords` of always the same text."""
 
     def run(split="train", index=0):
-        return worker(TextBlock(split, index, documents[:20], 9999))
+        block = TextBlock(split, index, documents[:20], 9999)
+        passes = range(worker.config.passes(split))
+        return worker(BlockTask(block, passes))
 
     return run
 

@@ -12,12 +12,13 @@ import time
 
 import pytest
 
-from albert_tf.pretraining import create_data
-from albert_tf.pretraining.units import Limits
+from albert_tf.pretraining import create_data, creation_state
+from albert_tf.pretraining.shards import Limits
 
-# Several units, blocks, tasks and files of each shard; saved after each task.
+# Several file groups, blocks, tasks and files of each shard; saved after each
+# task.
 SMALL = Limits(
-    unit_bytes=1,
+    group_bytes=1,
     min_block_bytes=2000,
     max_block_bytes=2000,
     pass_bytes=1500,
@@ -61,7 +62,7 @@ def test_killed_before_any_change_of_a_file(small, tmp_path, each_kill, capsys):
     for name in each_kill(str, small):
         assert small(name, overwrite=True) == whole
         assert not leftovers(tmp_path)
-        continued += "goes on after" in capsys.readouterr().err
+        continued += "resumes after" in capsys.readouterr().err
     assert continued > 20
 
 
@@ -84,7 +85,7 @@ def test_what_is_done_is_not_done_again(small, tmp_path, monkeypatch, capsys):
     assert leftovers(tmp_path) == [".job", ".tmp"]
     assert "data: unfinished; the same command" in capsys.readouterr().err
     # Neither text nor the files that are done are touched.
-    monkeypatch.setattr(create_data, "read_blocks", None)
+    monkeypatch.setattr(creation_state, "read_tasks", None)
     monkeypatch.setattr(
         create_data,
         "write_shard",
@@ -95,7 +96,7 @@ def test_what_is_done_is_not_done_again(small, tmp_path, monkeypatch, capsys):
         ),
     )
     assert small("data", **settings, num_workers=2) == whole
-    assert "goes on after" in capsys.readouterr().err
+    assert "resumes after" in capsys.readouterr().err
     assert not leftovers(tmp_path)
 
 
@@ -209,6 +210,6 @@ def test_work_on_something_else_is_discarded(
     found = small("data", **settings)
     said = capsys.readouterr().err
     assert "data: discards unfinished work" in said
-    assert "goes on" not in said
+    assert "resumes after" not in said
     assert not leftovers(tmp_path)
     assert found == small("other", **settings)

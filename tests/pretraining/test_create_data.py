@@ -8,7 +8,7 @@ import pytest
 
 from albert_tf.pretraining import create_data
 from albert_tf.pretraining.manifest import read_manifest
-from albert_tf.pretraining.units import Limits
+from albert_tf.pretraining.shards import Limits
 from albert_tf.text.tokenizer_files import load_tokenizer
 from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
 

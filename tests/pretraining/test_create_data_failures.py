@@ -13,7 +13,7 @@ import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.pretraining.manifest import read_manifest
-from albert_tf.pretraining.units import Limits
+from albert_tf.pretraining.shards import Limits
 from albert_tf.text.tokenizer_files import tokenizer_files
 
 SMALL_BLOCKS = Limits(min_block_bytes=8000, max_block_bytes=8000)

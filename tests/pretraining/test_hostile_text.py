@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from albert_tf.errors import InputError
-from albert_tf.pretraining.block_worker import BlockWorker
+from albert_tf.pretraining.block_worker import BlockTask, BlockWorker
 from albert_tf.pretraining.chunks import cut_chunks
 from albert_tf.pretraining.data_config import (
     PretrainingDataConfig,
@@ -219,7 +219,8 @@ def make_masked(tokenizers):
     def make(found, case):
         config, worker = workers(case)
         split = "train" if case.pack else "heldout"
-        block = worker(TextBlock(split, 0, found, 1))
+        passes = range(config.passes(split))
+        block = worker(BlockTask(TextBlock(split, 0, found, 1), passes))
         # Held-out text is masked by the same graph as batches of training.
         if case.masking == "dynamic" and not case.pack:
             block = HeldoutMasker(config)(block)

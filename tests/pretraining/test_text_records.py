@@ -15,7 +15,7 @@ from albert_tf.pretraining import (
     record_order,
 )
 from albert_tf.pretraining.records import open_records, pretraining_dataset
-from albert_tf.pretraining.units import Limits
+from albert_tf.pretraining.shards import Limits
 
 BATCH = 16
 

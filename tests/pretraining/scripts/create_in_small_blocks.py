@@ -5,12 +5,12 @@ import sys
 
 from albert_tf.cli import main
 from albert_tf.pretraining import create_data
-from albert_tf.pretraining.units import Limits
+from albert_tf.pretraining.shards import Limits
 
 if __name__ == "__main__":  # Workers import this file, too.
     create_data.Limits = functools.partial(
         Limits,
-        unit_bytes=1,
+        group_bytes=1,
         min_block_bytes=8000,
         max_block_bytes=8000,
         shard_bytes=400_000,
