@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from albert_tf.config import AlbertConfig, named_config
-from albert_tf.pretraining.phases import (
+from albert_tf.pretraining.phase_config import (
     BATCH_SETTINGS,
     EXAMPLE_SETTINGS,
     Phase,

@@ -49,8 +49,7 @@ from albert_tf.pretraining.record_files import (
 from albert_tf.pretraining.record_order import GROUP_RECORDS
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.tokenizer_files import load_tokenizer
-from albert_tf.training.input import WHOLE, HostShare
-from albert_tf.training.phases import MISCOUNTED
+from albert_tf.training.input import MISCOUNTED, WHOLE, HostShare
 
 
 @dataclasses.dataclass(frozen=True)

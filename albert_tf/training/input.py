@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,10 @@ import tensorflow as tf
 from tensorflow.python.data.experimental.ops.distribute import replicate
 
 from albert_tf.errors import InputError
+
+# In the text of the error that a part of a dataset, such as a file, has not as
+# many elements as were counted.
+MISCOUNTED = re.compile(r"expected to contain \d+ elements")
 
 
 def shuffle(values: tf.Tensor, seed: tf.Tensor, number) -> tf.Tensor:

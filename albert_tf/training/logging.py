@@ -249,7 +249,7 @@ def _cut_events(path: str, step: int) -> None:
     tf.io.gfile.rename(partial, path, overwrite=True)
 
 
-class RunLog:
+class TrainingLog:
     """Shows the progress of a run and writes its metrics, in the chief.
 
     Args:

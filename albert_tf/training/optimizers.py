@@ -1,4 +1,4 @@
-"""AdamW and LAMB as the original ALBERT computes them; names of variables."""
+"""AdamW and LAMB as the original ALBERT computes them, clipping, loss scale."""
 
 from __future__ import annotations
 
@@ -306,3 +306,87 @@ def _stack_levels(config: AlbertConfig) -> dict[str, int]:
         for number, pair in enumerate(dict.fromkeys(pairs), start=1)
         for scope in pair
     }
+
+
+Gradient = tf.Tensor | tf.IndexedSlices | None
+
+
+def densify(gradients: Sequence[Gradient]) -> list[tf.Tensor | None]:
+    """Returns dense gradients: slices of the same row are added up.
+
+    Otherwise the norm of a lookup's gradient would be that of its unsummed
+    slices, which the original clips by except on TPUs; there it looks up with
+    one-hot products, whose gradient is this one.
+    """
+    return [
+        None if gradient is None else tf.convert_to_tensor(gradient)
+        for gradient in gradients
+    ]
+
+
+def clip_by_global_norm(
+    gradients: Sequence[Gradient], clip_norm: float
+) -> tuple[list[tf.Tensor | None], tf.Tensor]:
+    """Scales all gradients down together so that their norm is bounded.
+
+    Args:
+      gradients: one entry per variable; None for a variable without gradient.
+      clip_norm: the largest norm; 0 leaves the gradients as they are.
+
+    Returns:
+      The dense clipped gradients, and the norm before clipping. If the norm is
+      not finite, every gradient is NaN.
+    """
+    dense = densify(gradients)
+    norm = tf.linalg.global_norm(dense)
+    if clip_norm:
+        dense, _ = tf.clip_by_global_norm(dense, clip_norm, use_norm=norm)
+    return dense, norm
+
+
+class DynamicLossScale:
+    """A loss factor that keeps float16 gradients in range.
+
+    It is halved after every step whose gradients are not finite (that step
+    changes no weight) and doubled after `growth_steps` finite steps in a row
+    (arXiv:1710.03740). Create it under the strategy's scope.
+
+    Args:
+      initial_scale: the first factor.
+      growth_steps: consecutive finite steps before the factor is doubled.
+    """
+
+    def __init__(
+        self, initial_scale: float = 2.0**15, growth_steps: int = 2000
+    ):
+        self._growth_steps = growth_steps
+        self._scale = tf.Variable(
+            initial_scale, trainable=False, dtype=tf.float32, name="scale"
+        )
+        self._good_steps = tf.Variable(
+            0, trainable=False, dtype=tf.int64, name="good_steps"
+        )
+
+    @property
+    def scale(self) -> tf.Tensor:
+        """The current factor, float32 scalar."""
+        return self._scale.read_value()
+
+    @property
+    def variables(self) -> dict[str, tf.Variable]:
+        """The state by name."""
+        return {"scale": self._scale, "good_steps": self._good_steps}
+
+    def update(self, finite: tf.Tensor) -> None:
+        """Adjusts the factor after a step; call it outside of replicas.
+
+        Args:
+          finite: bool scalar, whether the gradients of the step were finite.
+        """
+        good_steps = tf.where(finite, self._good_steps + 1, 0)
+        grow = good_steps >= self._growth_steps
+        factor = tf.where(finite, tf.where(grow, 2.0, 1.0), 0.5)
+        self._scale.assign(tf.maximum(1.0, self._scale * factor))
+        self._good_steps.assign(
+            tf.where(grow, tf.zeros_like(good_steps), good_steps)
+        )

@@ -4,30 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import re
 from collections.abc import Callable, Iterable, Sequence
 
-import numpy as np
 import tensorflow as tf
 
-from albert_tf.errors import InputError
 from albert_tf.training.checkpoints import Rollback
-from albert_tf.training.divergence import Divergence, batches_from
-from albert_tf.training.input import (
-    Batches,
-    HostShare,
-    SharedBatches,
-    distribute,
-    slice_size,
-)
-from albert_tf.training.logging import Interval
+from albert_tf.training.divergence import batches_from
+from albert_tf.training.input import Batches, HostShare, SharedBatches
 from albert_tf.training.loss import Loss
-from albert_tf.training.train_step import TrainStep, make_train_loop
-
-# The second if the dataset was expected to be infinite.
-_OUT_OF_DATA = tf.errors.OutOfRangeError, tf.errors.FailedPreconditionError
-# In the text of the second of a part of the dataset, such as a file.
-MISCOUNTED = re.compile(r"expected to contain \d+ elements")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,92 +111,3 @@ class PhaseSequence:
             f"phase {self.number(phase)} of {len(self)}, steps "
             f"{phase.first_step + 1:,} to {end:,}: {phase.name}"
         )
-
-
-class PhaseLoop:
-    """A phase under way: its step, traced once, and the means of its metrics.
-
-    Args:
-      phase: the phase.
-      batch_size: examples of its global batches.
-      strategy: the strategy of the step.
-      schedule: step -> learning rate.
-      make_train_step: returns the step of a loss, for so many micro-batches of
-        so many examples.
-
-    Attributes:
-      phase: the phase.
-    """
-
-    def __init__(
-        self,
-        phase: TrainingPhase,
-        batch_size: int,
-        strategy: tf.distribute.Strategy,
-        schedule: Callable[[tf.Tensor], tf.Tensor],
-        make_train_step: Callable[[Loss, int, int], TrainStep],
-    ):
-        self.phase = phase
-        self._batch_size = batch_size
-        self._strategy = strategy
-        accumulation = phase.gradient_accumulation_steps
-        replicas = strategy.num_replicas_in_sync
-        self._train_step = make_train_step(
-            phase.loss,
-            accumulation,
-            slice_size(batch_size, replicas, accumulation),
-        )
-        self._run = make_train_loop(strategy, self._train_step, schedule)
-
-    def read(self, data: Batches) -> None:
-        """Goes on with the first of these batches."""
-        dataset, rows_of_host = data
-        self._iterator = iter(
-            distribute(
-                self._strategy,
-                dataset,
-                endless=True,
-                rows_of_host=rows_of_host,
-            )
-        )
-        self._interval = Interval(self._batch_size)
-
-    def run(self, step: int, end: int) -> tuple[np.ndarray, float]:
-        """Runs the steps from `step` (from 0) up to, but not, `end`.
-
-        Returns:
-          float [steps, rows, 2], see `TrainStep`, and the seconds in which a
-          batch was not there yet.
-
-        Raises:
-          InputError: the data ended.
-        """
-        try:
-            rows, waited = self._run(
-                self._iterator,
-                tf.constant(step, tf.int32),
-                tf.constant(end - step, tf.int32),
-            )
-            return rows.numpy(), float(waited)
-        except _OUT_OF_DATA as error:
-            if MISCOUNTED.search(str(error)):
-                raise
-            raise InputError(
-                f"the training data ended between step {step} and {end}; "
-                "repeat the dataset or lower num_train_steps"
-            ) from error
-
-    def count(self, rows: np.ndarray, seconds: float, waited: float) -> None:
-        """Adds steps to the means; see `Interval.add`."""
-        self._interval.add(rows, seconds, waited)
-
-    def means(self) -> tuple[dict[str, float], dict[str, float]]:
-        """Returns the means since the last call, and the details' apart."""
-        metrics = self._interval.read(self._train_step.row_names)
-        names = self._train_step.detail_names
-        return metrics, {name: metrics.pop(name) for name in names}
-
-    def divergence(self, update: int, reason: str) -> Divergence:
-        """Returns what says that an update of the phase is not acceptable."""
-        first_step = self.phase.first_step
-        return Divergence(update, reason, self._batch_size, first_step)

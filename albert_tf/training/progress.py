@@ -1,12 +1,15 @@
-"""Progress of a run in the terminal."""
+"""Progress of a run in the terminal, and its stop by SIGINT or SIGTERM."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import sys
+import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from tqdm import tqdm
 
@@ -16,6 +19,7 @@ _NOT_SHOWN = ("learning_rate", "gradient_norm", "examples_per_second")
 _ACCURACY = "_accuracy"
 # Number of the newest reports that the remaining time is estimated from.
 _REPORTS = 20
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Progress:
@@ -140,3 +144,57 @@ def print_early_stop(step: int, config: TrainingConfig) -> None:
         file=sys.stderr,
         flush=True,
     )
+
+
+@contextlib.contextmanager
+def graceful_stop() -> Iterator[threading.Event]:
+    """Turns the first SIGINT or SIGTERM into an event; the second exits.
+
+    A Python signal handler is delayed while TensorFlow runs a loop of steps, so
+    a separate thread reads the signals, from the pipe that the interpreter
+    writes to. Outside the main thread, where Python receives no signals, the
+    event is never set.
+
+    Yields:
+      An event that is set when a stop is requested.
+    """
+    stop = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    read_end, write_end = os.pipe()
+    os.set_blocking(write_end, False)
+    handlers = {
+        number: signal.signal(number, lambda *_: None) for number in _SIGNALS
+    }
+    previous_fd = signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
+    watcher = threading.Thread(
+        target=_watch, args=(read_end, stop), daemon=True
+    )
+    watcher.start()
+    try:
+        yield stop
+    finally:
+        signal.set_wakeup_fd(previous_fd)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        os.close(write_end)
+        watcher.join()
+        os.close(read_end)
+
+
+def _watch(read_end: int, stop: threading.Event) -> None:
+    while received := os.read(read_end, 1):
+        number = received[0]
+        if number not in _SIGNALS:
+            continue
+        if stop.is_set():
+            # Nothing needs to be cleaned up: all files are written atomically.
+            os._exit(128 + number)
+        stop.set()
+        print(
+            f"{signal.Signals(number).name}: finishing the steps under way, "
+            "then saving. Once more to stop at once.",
+            file=sys.stderr,
+            flush=True,
+        )

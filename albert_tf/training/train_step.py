@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.training.averaging import WeightAverages
 from albert_tf.training.config import TrainingConfig
+from albert_tf.training.input import MISCOUNTED, Batches, distribute
 from albert_tf.training.loss import Loss
-from albert_tf.training.optimizers import AdamW, by_name
+from albert_tf.training.optimizers import (
+    AdamW,
+    DynamicLossScale,
+    by_name,
+    clip_by_global_norm,
+    densify,
+)
+from albert_tf.training.workers import sum_over_replicas
+
+# Clouds give a preempted machine 30 seconds; the rest is for the checkpoint.
+_LAUNCH_SECONDS = 10.0
+# The second if the dataset was expected to be infinite.
+_OUT_OF_DATA = tf.errors.OutOfRangeError, tf.errors.FailedPreconditionError
 
 
 def step_seed(seed: int, step: tf.Tensor) -> tf.Tensor:
@@ -38,90 +53,6 @@ def _fold_in(seed: tf.Tensor, data: tf.Tensor) -> tf.Tensor:
     return tf.random.experimental.stateless_fold_in(
         seed, tf.cast(data, tf.int32), alg="philox"
     )
-
-
-Gradient = tf.Tensor | tf.IndexedSlices | None
-
-
-def densify(gradients: Sequence[Gradient]) -> list[tf.Tensor | None]:
-    """Returns dense gradients: slices of the same row are added up.
-
-    Otherwise the norm of a lookup's gradient would be that of its unsummed
-    slices, which the original clips by except on TPUs; there it looks up with
-    one-hot products, whose gradient is this one.
-    """
-    return [
-        None if gradient is None else tf.convert_to_tensor(gradient)
-        for gradient in gradients
-    ]
-
-
-def clip_by_global_norm(
-    gradients: Sequence[Gradient], clip_norm: float
-) -> tuple[list[tf.Tensor | None], tf.Tensor]:
-    """Scales all gradients down together so that their norm is bounded.
-
-    Args:
-      gradients: one entry per variable; None for a variable without gradient.
-      clip_norm: the largest norm; 0 leaves the gradients as they are.
-
-    Returns:
-      The dense clipped gradients, and the norm before clipping. If the norm is
-      not finite, every gradient is NaN.
-    """
-    dense = densify(gradients)
-    norm = tf.linalg.global_norm(dense)
-    if clip_norm:
-        dense, _ = tf.clip_by_global_norm(dense, clip_norm, use_norm=norm)
-    return dense, norm
-
-
-class DynamicLossScale:
-    """A loss factor that keeps float16 gradients in range.
-
-    It is halved after every step whose gradients are not finite (that step
-    changes no weight) and doubled after `growth_steps` finite steps in a row
-    (arXiv:1710.03740). Create it under the strategy's scope.
-
-    Args:
-      initial_scale: the first factor.
-      growth_steps: consecutive finite steps before the factor is doubled.
-    """
-
-    def __init__(
-        self, initial_scale: float = 2.0**15, growth_steps: int = 2000
-    ):
-        self._growth_steps = growth_steps
-        self._scale = tf.Variable(
-            initial_scale, trainable=False, dtype=tf.float32, name="scale"
-        )
-        self._good_steps = tf.Variable(
-            0, trainable=False, dtype=tf.int64, name="good_steps"
-        )
-
-    @property
-    def scale(self) -> tf.Tensor:
-        """The current factor, float32 scalar."""
-        return self._scale.read_value()
-
-    @property
-    def variables(self) -> dict[str, tf.Variable]:
-        """The state by name."""
-        return {"scale": self._scale, "good_steps": self._good_steps}
-
-    def update(self, finite: tf.Tensor) -> None:
-        """Adjusts the factor after a step; call it outside of replicas.
-
-        Args:
-          finite: bool scalar, whether the gradients of the step were finite.
-        """
-        good_steps = tf.where(finite, self._good_steps + 1, 0)
-        grow = good_steps >= self._growth_steps
-        factor = tf.where(finite, tf.where(grow, 2.0, 1.0), 0.5)
-        self._scale.assign(tf.maximum(1.0, self._scale * factor))
-        self._good_steps.assign(
-            tf.where(grow, tf.zeros_like(good_steps), good_steps)
-        )
 
 
 class TrainStep:
@@ -379,3 +310,86 @@ def make_train_loop(
         return rows.stack(), seconds
 
     return run
+
+
+class TrainLoop:
+    """The steps of a phase, launched several at a time.
+
+    A launch cannot be interrupted: on a signal its steps are finished first. So
+    the first one is of a single step, and the next ones are of as many as took
+    10 seconds, if they are fewer than `max_steps`.
+
+    Args:
+      strategy: the strategy of the step.
+      train_step: the step.
+      schedule: step -> learning rate.
+      max_steps: most steps of a launch.
+
+    Attributes:
+      launch_steps: number of steps of the next launch.
+    """
+
+    def __init__(
+        self,
+        strategy: tf.distribute.Strategy,
+        train_step: TrainStep,
+        schedule: Callable[[tf.Tensor], tf.Tensor],
+        max_steps: int,
+    ):
+        self._strategy = strategy
+        self._run = make_train_loop(strategy, train_step, schedule)
+        self._total = sum_over_replicas(strategy)
+        self._max_steps = max_steps
+        self._compiled = False
+        self.launch_steps = 1
+
+    def read(self, data: Batches) -> None:
+        """Continues with the first of these batches."""
+        dataset, rows_of_host = data
+        self._iterator = iter(
+            distribute(
+                self._strategy,
+                dataset,
+                endless=True,
+                rows_of_host=rows_of_host,
+            )
+        )
+
+    def run(self, step: int, end: int) -> tuple[np.ndarray, float, float]:
+        """Runs the steps from `step` (from 0) up to, but not, `end`.
+
+        Returns:
+          float [steps, rows, 2], see `TrainStep`; the seconds that the steps
+          took; and those in which a batch was not there yet.
+
+        Raises:
+          InputError: the data ended.
+        """
+        started = time.perf_counter()
+        try:
+            results, waited = self._run(
+                self._iterator,
+                tf.constant(step, tf.int32),
+                tf.constant(end - step, tf.int32),
+            )
+            rows = results.numpy()
+        except _OUT_OF_DATA as error:
+            if MISCOUNTED.search(str(error)):
+                raise
+            raise InputError(
+                f"the training data ended between step {step} and {end}; "
+                "repeat the dataset or lower num_train_steps"
+            ) from error
+        seconds = time.perf_counter() - started
+        # The mean, so that all workers launch equally many.
+        mean = self._total(seconds) / self._strategy.num_replicas_in_sync
+        if self._compiled:  # The first launch includes compilation.
+            most = steps_within(_LAUNCH_SECONDS, end - step, mean)
+            self.launch_steps = min(self._max_steps, most)
+        self._compiled = True
+        return rows, seconds, float(waited)
+
+
+def steps_within(limit: float, steps: int, seconds: float) -> int:
+    """Returns how many steps take `limit` seconds if `steps` take `seconds`."""
+    return max(1, int(limit * steps / max(seconds, 1e-9)))

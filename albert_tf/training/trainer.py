@@ -19,26 +19,27 @@ from albert_tf.training.best_checkpoint import (
     better,
     stops_early,
 )
-from albert_tf.training.checkpoints import (
-    open_checkpoints,
-    training_variables,
-)
+from albert_tf.training.checkpoints import open_checkpoints, training_variables
 from albert_tf.training.config import TrainingConfig
 from albert_tf.training.distribution import check_model
-from albert_tf.training.divergence import (
-    Divergence,
-    find_divergence,
-    roll_back,
+from albert_tf.training.divergence import Divergence, find_divergence, roll_back
+from albert_tf.training.input import (
+    Batches,
+    check_batches,
+    slice_size,
+    static_batch_size,
 )
-from albert_tf.training.input import Batches, check_batches, static_batch_size
-from albert_tf.training.interruption import LaunchLength, graceful_stop
-from albert_tf.training.logging import RunLog, read_metrics
+from albert_tf.training.logging import Interval, TrainingLog, read_metrics
 from albert_tf.training.loss import Loss
 from albert_tf.training.matmul_peak import matmul_peak
-from albert_tf.training.optimizers import AdamW
-from albert_tf.training.phases import PhaseLoop, PhaseSequence, TrainingPhase
-from albert_tf.training.progress import print_early_stop, print_interruption
-from albert_tf.training.train_step import DynamicLossScale, TrainStep
+from albert_tf.training.optimizers import AdamW, DynamicLossScale
+from albert_tf.training.phases import PhaseSequence, TrainingPhase
+from albert_tf.training.progress import (
+    graceful_stop,
+    print_early_stop,
+    print_interruption,
+)
+from albert_tf.training.train_step import TrainLoop, TrainStep
 from albert_tf.training.workers import (
     any_worker,
     check_same_step,
@@ -121,7 +122,6 @@ class Trainer:
         self._run_dir = run_dir
         self._chief = is_chief(strategy)
         self._total = sum_over_replicas(strategy)
-        self._launch = LaunchLength(config.steps_per_loop)
         self._loss_scale: DynamicLossScale | None = None
         self._averages: WeightAverages | None = None
         with strategy.scope():
@@ -132,7 +132,7 @@ class Trainer:
                 self._averages = WeightAverages(
                     model.trainable_variables, config.ema_decay
                 )
-        self._loop: PhaseLoop | None = None
+        self._phase: TrainingPhase | None = None  # the one under way
         self._checked: dict[int, Batches] = {}
         self._best: Best | None = None
         # Of the log, which another worker may not see at once.
@@ -233,7 +233,7 @@ class Trainer:
         step, last = restored or 0, config.num_train_steps
         metrics: Mapping[str, float] = {}
         interrupted = False
-        log = RunLog(config, self._run_dir, step, self._chief)
+        log = TrainingLog(config, self._run_dir, step, self._chief)
         with contextlib.closing(log) as self._log:
             self._saved_at = time.monotonic()
             evaluation = self._catch_up(restored)
@@ -242,7 +242,7 @@ class Trainer:
             while step < last and not (interrupted or stopped_early):
                 if step == phase_end:
                     phase_end = self._enter_phase(step)
-                end = config.next_stop(step, self._launch.steps)
+                end = config.next_stop(step, self._loop.launch_steps)
                 end = min(end, phase_end)
                 self._run_steps(step, end)
                 step = end
@@ -298,58 +298,59 @@ class Trainer:
         phase, end = self._phases.at(step)
         # What was checked is not built, and so traced, a second time.
         data = self._checked.pop(step, None) or self._batches_from(step, phase)
+        self._batch_size = static_batch_size(data[0])
         # Traced once, however often a divergence restarts the data.
-        if self._loop is None or self._loop.phase is not phase:
-            self._loop = None  # Frees its data and compiled step.
-            self._loop = PhaseLoop(
-                phase,
-                static_batch_size(data[0]),
-                self._strategy,
-                self._schedule,
-                self._make_train_step,
+        if self._phase is not phase:
+            self._phase = phase
+            micro_batches = phase.gradient_accumulation_steps
+            self._train_step = TrainStep(
+                dataclasses.replace(
+                    self._config, gradient_accumulation_steps=micro_batches
+                ),
+                self._model,
+                phase.loss,
+                self._optimizer,
+                micro_batch_size=slice_size(
+                    self._batch_size,
+                    self._strategy.num_replicas_in_sync,
+                    micro_batches,
+                ),
+                loss_scale=self._loss_scale,
+                averages=self._averages,
             )
-            # Its steps have another length.
-            self._launch = LaunchLength(self._config.steps_per_loop)
+            self._loop = TrainLoop(
+                self._strategy,
+                self._train_step,
+                self._schedule,
+                self._config.steps_per_loop,
+            )
         self._loop.read(data)
+        self._interval = Interval(self._batch_size)
         if len(self._phases) > 1:
             self._log.note(self._phases.describe(step))
         return end
 
-    def _make_train_step(
-        self, loss: Loss, accumulation: int, micro_batch_size: int
-    ) -> TrainStep:
-        return TrainStep(
-            dataclasses.replace(
-                self._config, gradient_accumulation_steps=accumulation
-            ),
-            self._model,
-            loss,
-            self._optimizer,
-            micro_batch_size=micro_batch_size,
-            loss_scale=self._loss_scale,
-            averages=self._averages,
-        )
-
     def _run_steps(self, step: int, end: int) -> None:
         """Runs the steps from `step` (from 0) up to, but not, `end`."""
-        assert self._loop is not None
-        started = time.perf_counter()
-        rows, waited = self._loop.run(step, end)
-        seconds = time.perf_counter() - started
-        self._loop.count(rows, seconds, waited)
-        # The mean, so that all workers launch equally many.
-        replicas = self._strategy.num_replicas_in_sync
-        self._launch.measure(end - step, self._total(seconds) / replicas)
+        rows, seconds, waited = self._loop.run(step, end)
+        self._interval.add(rows, seconds, waited)
         if bad := find_divergence(rows, self._config.max_loss):
             offset, reason = bad
-            raise self._loop.divergence(step + offset, reason)
+            raise self._divergence(step + offset, reason)
         self._log.advance(end - step)
+
+    def _divergence(self, update: int, reason: str) -> Divergence:
+        assert self._phase is not None  # Steps were done.
+        first_step = self._phase.first_step
+        return Divergence(update, reason, self._batch_size, first_step)
 
     def _log_training(self, step: int) -> Mapping[str, float]:
         """Logs, and returns, the metrics of the steps since the last call."""
-        assert self._loop is not None
-        metrics, details = self._loop.means()
-        phase = self._loop.phase
+        phase = self._phase
+        assert phase is not None  # Steps were done.
+        metrics = self._interval.read(self._train_step.row_names)
+        names = self._train_step.detail_names
+        details = {name: metrics.pop(name) for name in names}
         if len(self._phases) > 1:
             metrics["phase"] = self._phases.number(phase)
         metrics["learning_rate"] = float(self._schedule(step - 1))
@@ -376,8 +377,7 @@ class Trainer:
         if self._checkpoints is None:
             return
         if not self._checkpoints.is_finite():
-            assert self._loop is not None  # Steps were done.
-            raise self._loop.divergence(step - 1, "a weight is not finite")
+            raise self._divergence(step - 1, "a weight is not finite")
         self._checkpoints.save(step)
 
     def _evaluate_at(self, step: int, *, saved: bool) -> Mapping[str, float]:

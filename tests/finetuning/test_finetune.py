@@ -17,7 +17,7 @@ from albert_tf.finetuning.registry import make_task_type, with_settings
 from albert_tf.finetuning.text_classification.model import AlbertClassifier
 from albert_tf.finetuning.train import finetune, finetune_runs
 from albert_tf.training.logging import read_metrics
-from albert_tf.training.output_lock import lock_output
+from albert_tf.training.run_folder import lock_output
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,12 @@ from albert_tf.pretraining.config import PretrainConfig
 from albert_tf.pretraining.create_data import create_pretraining_data
 from albert_tf.pretraining.data_config import PretrainingDataConfig
 from albert_tf.pretraining.evaluate import evaluate_pretraining
+from albert_tf.pretraining.phase_config import (
+    Phase,
+    ends_of_phases,
+    parse_phases,
+)
 from albert_tf.pretraining.phase_records import open_phases, with_examples
-from albert_tf.pretraining.phases import Phase, ends_of_phases, parse_phases
 from albert_tf.pretraining.records import open_records
 from albert_tf.pretraining.train import pretrain
 from albert_tf.training.checkpoint_files import (

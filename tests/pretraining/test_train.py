@@ -20,7 +20,7 @@ from albert_tf.pretraining.record_writer import (
 )
 from albert_tf.pretraining.train import pretrain
 from albert_tf.training.logging import read_metrics
-from albert_tf.training.output_lock import lock_output
+from albert_tf.training.run_folder import lock_output
 
 
 @pytest.fixture(scope="module")

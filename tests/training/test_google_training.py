@@ -9,8 +9,12 @@ from albert_tf.interop.names import COMPONENTS, tensors_of
 from albert_tf.layers import embeddings
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.pretraining.loss import PretrainingLoss
-from albert_tf.training.optimizers import AdamW, Lamb
-from albert_tf.training.train_step import clip_by_global_norm, densify
+from albert_tf.training.optimizers import (
+    AdamW,
+    Lamb,
+    clip_by_global_norm,
+    densify,
+)
 
 CASES = ["a_base", "b_groups2_inner2", "c_no_projection", "d_relu"]
 STEPS = 6

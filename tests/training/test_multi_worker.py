@@ -14,7 +14,7 @@ from albert_tf.training.checkpoint_files import (
     read_checkpoint,
 )
 from albert_tf.training.logging import read_metrics
-from albert_tf.training.output_lock import lock_output
+from albert_tf.training.run_folder import lock_output
 
 pytestmark = pytest.mark.slow
 

@@ -5,8 +5,13 @@ import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.models.pretrainer import AlbertPretrainer
-from albert_tf.training.optimizers import AdamW, Lamb, layerwise_rates
-from albert_tf.training.train_step import clip_by_global_norm
+from albert_tf.training.optimizers import (
+    AdamW,
+    DynamicLossScale,
+    Lamb,
+    clip_by_global_norm,
+    layerwise_rates,
+)
 
 GOLDEN = {
     "lamb_plain": Lamb,
@@ -305,3 +310,54 @@ def test_rates_halve_from_level_to_level(changes, embeddings, stack):
     assert min(
         rate for name, rate in found.items() if "/transformer/" in name
     ) == pytest.approx(lowest_of_stack)
+
+
+def slices():
+    # Row 1 twice: its sum is [3, 4], its slices have another norm.
+    return tf.IndexedSlices(
+        tf.constant([[1.0, 4.0], [2.0, 0.0]]),
+        tf.constant([1, 1]),
+        dense_shape=tf.constant([3, 2]),
+    )
+
+
+def norm_of(gradients):
+    return clip_by_global_norm(gradients, 0.0)[1].numpy()
+
+
+def test_norm_sums_the_rows_of_slices_first():
+    assert norm_of([slices()]) == pytest.approx(5.0)
+    assert norm_of([slices(), None, tf.constant([12.0])]) == (
+        pytest.approx(13.0)
+    )
+
+
+def test_clipping_scales_everything_together():
+    clipped, norm = clip_by_global_norm([slices(), None, tf.zeros(2)], 1.0)
+    assert norm.numpy() == pytest.approx(5.0)
+    np.testing.assert_allclose(clipped[0][1], [0.6, 0.8], rtol=1e-6)
+    assert clipped[1] is None
+    assert norm_of(clipped) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("clip_norm", [0.0, 5.0, 100.0])
+def test_small_gradients_and_no_clipping_change_nothing(clip_norm):
+    clipped, norm = clip_by_global_norm([slices()], clip_norm)
+    np.testing.assert_array_equal(clipped[0][1], [3.0, 4.0])
+    assert norm.numpy() == pytest.approx(5.0)
+
+
+def test_grows_after_enough_good_steps_and_halves_at_once():
+    scale = DynamicLossScale(initial_scale=8.0, growth_steps=3)
+    seen = []
+    for finite in [1, 1, 1, 1, 1, 0, 1, 1, 1]:
+        scale.update(tf.constant(bool(finite)))
+        seen.append(float(scale.scale))
+    assert seen == [8, 8, 16, 16, 16, 8, 8, 8, 16]
+
+
+def test_never_scales_down_the_loss():
+    scale = DynamicLossScale(initial_scale=2.0)
+    for _ in range(3):
+        scale.update(tf.constant(False))
+    assert scale.scale == 1.0

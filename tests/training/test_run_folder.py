@@ -181,7 +181,7 @@ def test_folder_is_locked_by_one_run(tmp_path):
 # Holds the lock until it is killed.
 HOLDER = """
 import sys
-from albert_tf.training.output_lock import lock_output
+from albert_tf.training.run_folder import lock_output
 with lock_output(sys.argv[1], sys.argv[1] + "/.lock"):
     print(flush=True)
     sys.stdin.read()

@@ -1,60 +1,9 @@
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from albert_tf.training.logging import read_events, read_metrics
-from albert_tf.training.train_step import DynamicLossScale, clip_by_global_norm
-
-
-def slices():
-    # Row 1 twice: its sum is [3, 4], its slices have another norm.
-    return tf.IndexedSlices(
-        tf.constant([[1.0, 4.0], [2.0, 0.0]]),
-        tf.constant([1, 1]),
-        dense_shape=tf.constant([3, 2]),
-    )
-
-
-def norm_of(gradients):
-    return clip_by_global_norm(gradients, 0.0)[1].numpy()
-
-
-def test_norm_sums_the_rows_of_slices_first():
-    assert norm_of([slices()]) == pytest.approx(5.0)
-    assert norm_of([slices(), None, tf.constant([12.0])]) == (
-        pytest.approx(13.0)
-    )
-
-
-def test_clipping_scales_everything_together():
-    clipped, norm = clip_by_global_norm([slices(), None, tf.zeros(2)], 1.0)
-    assert norm.numpy() == pytest.approx(5.0)
-    np.testing.assert_allclose(clipped[0][1], [0.6, 0.8], rtol=1e-6)
-    assert clipped[1] is None
-    assert norm_of(clipped) == pytest.approx(1.0)
-
-
-@pytest.mark.parametrize("clip_norm", [0.0, 5.0, 100.0])
-def test_small_gradients_and_no_clipping_change_nothing(clip_norm):
-    clipped, norm = clip_by_global_norm([slices()], clip_norm)
-    np.testing.assert_array_equal(clipped[0][1], [3.0, 4.0])
-    assert norm.numpy() == pytest.approx(5.0)
-
-
-def test_grows_after_enough_good_steps_and_halves_at_once():
-    scale = DynamicLossScale(initial_scale=8.0, growth_steps=3)
-    seen = []
-    for finite in [1, 1, 1, 1, 1, 0, 1, 1, 1]:
-        scale.update(tf.constant(bool(finite)))
-        seen.append(float(scale.scale))
-    assert seen == [8, 8, 16, 16, 16, 8, 8, 8, 16]
-
-
-def test_never_scales_down_the_loss():
-    scale = DynamicLossScale(initial_scale=2.0)
-    for _ in range(3):
-        scale.update(tf.constant(False))
-    assert scale.scale == 1.0
+from albert_tf.training.schedules import PolynomialDecay
+from albert_tf.training.train_step import TrainLoop, TrainStep, steps_within
 
 
 def details(run_dir):
@@ -123,3 +72,27 @@ def test_replicas_and_xla_give_their_means_over_the_steps(
     }
     assert details(tmp_path) == pytest.approx(means, rel=1e-4)
     assert "update_norm/" not in capsys.readouterr().err
+
+
+def test_launches_last_ten_seconds_at_most():
+    assert steps_within(10.0, 100, seconds=50.0) == 20
+    assert steps_within(10.0, 100, seconds=2000.0) == 1
+    assert steps_within(10.0, 100, seconds=0.0) > 10**6
+
+
+def test_the_first_launch_is_one_step_and_tells_nothing(toy, one_device):
+    config = toy.TrainingConfig(num_train_steps=9)
+    model, optimizer = toy.OneWeight(), toy.optimizers.AdamW()
+    optimizer.build(model.trainable_variables)
+    step = TrainStep(
+        config, model, toy.NoisyLoss(), optimizer, micro_batch_size=2
+    )
+    loop = TrainLoop(one_device, step, PolynomialDecay(0.1, 9), max_steps=7)
+    data = toy.tf.data.Dataset.from_tensors({"x": [1.0, 2.0]}).repeat()
+    loop.read((data, lambda share: None))
+    launches = []
+    for first in range(3):
+        launches.append(loop.launch_steps)
+        loop.run(first, first + 1)
+    # The first one is compiled, which says nothing about the next.
+    assert launches == [1, 1, 7]

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from albert_tf.training.interruption import LaunchLength, graceful_stop
+from albert_tf.training.progress import graceful_stop
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -45,7 +45,7 @@ def test_thread_without_signals_goes_on():
 # C function that does not return, as TensorFlow in a long loop of steps.
 STUCK = """
 import ctypes, sys
-from albert_tf.training.interruption import graceful_stop
+from albert_tf.training.progress import graceful_stop
 with graceful_stop():
     print("ready", flush=True)
     libc = ctypes.CDLL(None)
@@ -71,13 +71,3 @@ def test_second_signal_ends_a_busy_process_at_once():
     finally:
         process.kill()
         process.communicate()
-
-
-def test_launches_last_ten_seconds_at_most():
-    launch = LaunchLength(100)
-    lengths = [launch.steps]
-    # Of 1, 1, 100, 20, 1 and 100 steps; the first one was compiled.
-    for seconds in (50.0, 0.05, 50.0, 1000.0, 0.0):
-        launch.measure(launch.steps, seconds)
-        lengths.append(launch.steps)
-    assert lengths == [1, 1, 100, 20, 1, 100]
