@@ -30,6 +30,7 @@ class ScaleSettings:
       train_batch_size: examples of a step.
       num_train_steps: of a run of the base model.
       learning_rate: of AdamW, after a tenth of the steps, then falling to 0.
+        Wider models have a smaller one, see `Row.learning_rate`.
       seeds: runs of each row.
       text_megabytes: most text that is used.
       default_text: the text that is used if none is given: "chronicles"

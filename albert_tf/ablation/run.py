@@ -340,7 +340,7 @@ class _Runner:
                 num_train_steps=steps,
                 train_batch_size=self.scale.train_batch_size,
                 optimizer="adamw",
-                learning_rate=self.scale.learning_rate,
+                learning_rate=row.learning_rate(self.scale.learning_rate),
                 num_warmup_steps=steps // 10,
                 schedule="linear",
                 seed=seed,

@@ -28,8 +28,7 @@ class Row:
       factors: fields to multiply. "hidden_size" also multiplies the heads and
         the feed-forward network, and scales initial weights.
       sentence_order: what the pairs of the training data are made for.
-      init_from: name of the row, above this one, whose weights the run begins
-        with, as in the paper's table 11.
+      init_from: name of the row whose weights the run begins with.
     """
 
     name: str
@@ -53,6 +52,13 @@ class Row:
             for name in fields:
                 changes[name] = round(getattr(base, name) * factor)
         return base.replace(**changes)
+
+    def learning_rate(self, base: float) -> float:
+        """Returns the row's rate: lower for wide models (arXiv:2203.03466).
+
+        At the base model's, one twice as wide stays on the plateau.
+        """
+        return base / max(1, self.factors.get("hidden_size", 1))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,14 +93,12 @@ class Study:
 
     Attributes:
       name: of the study.
-      table: number of the paper's table, as in `albert ablate 5`; "": the
-        paper has it in its text only.
+      table: number of the paper's table; "": it has none, only text.
       title: heading of the report.
       rows: the models.
       claims: what the paper found.
       length: steps of its runs, as a multiple of the scale's.
-      equal_compute: whether the steps of a row are those in which it computes
-        as much as the first row does.
+      equal_compute: whether all rows compute as much as the first.
     """
 
     name: str
@@ -293,11 +297,7 @@ DROPOUT = Study(
                 "attention_probs_dropout_prob": 0.1,
             },
         ),
-        Row(
-            "without dropout",
-            "xxlarge, without dropout",
-            _average(90.7),
-        ),
+        Row("without dropout", "xxlarge, without dropout", _average(90.7)),
     ),
     (
         Claim(

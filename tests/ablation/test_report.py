@@ -120,6 +120,11 @@ def test_initial_weights_fit_the_width():
     )
 
 
+def test_only_wider_models_have_a_lower_learning_rate():
+    rates = [row.learning_rate(1e-3) for row in STUDIES["width"].rows]
+    assert rates == [1e-3, 1e-3, 5e-4, 5e-4]
+
+
 def test_studies_by_name_and_number():
     assert find_studies("5") == find_studies(["sentence_order"])
     assert [x.name for x in find_studies(["12", "13", "3"])] == [

@@ -59,7 +59,16 @@ CHECKS = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+# A task has what the other two have: strings, and weights.
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(x, marks=pytest.mark.long)
+        if x in ("text_encoder", "preprocessor")
+        else x
+        for x in KINDS
+    ],
+)
 def test_what_is_exported_passes(exports, kind, tmp_path):
     source, folder = exports[kind]
     results = check_here(folder, tmp_path, source)
@@ -252,6 +261,7 @@ def test_any_error_fails_a_check():
     assert len(found["figure"]) == 200
 
 
+@pytest.mark.long
 def test_in_a_fresh_process(exports):
     """A truncated file, and one that is missing, end the check early."""
     folder = shutil.copytree(

@@ -39,7 +39,15 @@ SETTINGS = {
 }
 
 
-@pytest.fixture(scope="module", params=SETTINGS)
+@pytest.fixture(
+    scope="module",
+    params=[
+        "default",
+        "hugging_face",
+        # tests/text/test_preprocessor.py has it, without an export.
+        pytest.param("cased", marks=pytest.mark.long),
+    ],
+)
 def pair(request, tokenizer, preprocessor_path, tmp_path_factory):
     """An exported preprocessor, and the tokenizer."""
     settings, path = SETTINGS[request.param], preprocessor_path

@@ -120,6 +120,7 @@ def test_served_as_trained(published, ours, vocabulary):
     assert published.tokenize(tf.constant([SHARP_S])).to_list() != trained
 
 
+@pytest.mark.long
 def test_published_ones_in_our_layer(published_path, model_garden_path):
     """Strings to vectors, by nothing but Model Garden's exports."""
     strings = keras.Input((), dtype="string")

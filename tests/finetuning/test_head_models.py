@@ -88,7 +88,9 @@ def test_each_choice_is_scored_by_itself(make):
 @pytest.mark.parametrize(
     ("model_class", "arguments", "labels"),
     [
-        (AlbertClassifier, {}, [0, 1, 2, 0]),
+        pytest.param(
+            *(AlbertClassifier, {}, [0, 1, 2, 0]), marks=pytest.mark.long
+        ),
         (AlbertClassifier, {"num_labels": 1}, [0.0, 2.0, 5.0, 3.0]),
         (AlbertTokenClassifier, {"packed": True}, None),
         # Always the one that was rolled from the same row.

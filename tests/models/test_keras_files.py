@@ -66,6 +66,7 @@ def test_a_variable_without_a_place_is_an_error(config, tmp_path):
     assert not (tmp_path / "model").exists()
 
 
+@pytest.mark.long
 def test_a_new_process_loads_models_with_their_tokenizers(
     config, tokenizer, tmp_path
 ):

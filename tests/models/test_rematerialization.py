@@ -56,7 +56,7 @@ def gradients(model, inputs, run, seed=(7, 8)):
         return [tf.convert_to_tensor(g) for g in found] + [loss]
 
     if run != "eager":
-        step = tf.function(step, jit_compile=run == "xla")
+        step = tf.function(step, jit_compile=run == "xla", autograph=False)
     found = step(tf.constant(seed, tf.int32))
     return [tf.cast(x, tf.float32).numpy() for x in found]
 
@@ -169,7 +169,11 @@ def test_without_training_nothing_is_wrapped(config, inputs):
     """Not a single operation more than without rematerialization."""
 
     def operations(model):
-        graph = tf.function(model).get_concrete_function(inputs).graph
+        graph = (
+            tf.function(model, autograph=False)
+            .get_concrete_function(inputs)
+            .graph
+        )
         return [op.type for op in graph.get_operations()]
 
     plain, again = map(operations, pair(config))

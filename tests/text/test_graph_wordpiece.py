@@ -23,6 +23,7 @@ def graph_ids(tokenizer, texts):
     tokenize = tf.function(
         preprocessor.tokenize,
         input_signature=[tf.TensorSpec([None], tf.string)],
+        autograph=False,
     )
     return [
         row

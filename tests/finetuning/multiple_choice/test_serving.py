@@ -51,7 +51,7 @@ def test_choices(model, tokenizer, texts, lengths):
     graph = task_type.serving_graph(model)
     inputs, _ = task_type.serving_arrays(examples, [])
     inputs = {name: tf.constant(x) for name, x in inputs.items()}
-    outputs = tf.function(graph.call)(inputs, False)
+    outputs = tf.function(graph.call, autograph=False)(inputs, False)
     rows = task_type.prediction_features(examples)
     batch = rows.pad(range(len(rows)))
     logits = task_type.forward(model, batch)["logits"]

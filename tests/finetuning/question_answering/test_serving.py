@@ -92,7 +92,12 @@ def graph_of(folder, changes=None, packed=True):
 
 def function_of(graph):
     """Returns a function of examples -> outputs, as arrays."""
-    function = tf.function(graph.call, autograph=False)
+    texts = tf.TensorSpec([None], tf.string)
+    function = tf.function(
+        lambda inputs: graph.call(inputs, False),
+        [{"question": texts, "context": texts}],
+        autograph=False,
+    )
 
     def answers(examples):
         texts = {
@@ -100,8 +105,7 @@ def function_of(graph):
             "context": [example.context for example in examples],
         }
         outputs = function(
-            {name: tf.constant(x, tf.string) for name, x in texts.items()},
-            False,
+            {name: tf.constant(x, tf.string) for name, x in texts.items()}
         )
         return {name: value.numpy() for name, value in outputs.items()}
 

@@ -53,7 +53,7 @@ def expected_logits(task_type, model, texts, pairs=None):
 def outputs_of(task_type, model, *texts, packed=True):
     graph = task_type.serving_graph(model, packed=packed)
     inputs = dict(zip(graph.inputs, map(tf.constant, texts), strict=True))
-    return tf.function(graph.call)(inputs, False)
+    return tf.function(graph.call, autograph=False)(inputs, False)
 
 
 # Padding, and its removal, change the order of sums in float32.

@@ -61,7 +61,7 @@ def expected_logits(task_type, model, sentences):
 def outputs_of(task_type, model, packed=True, **texts):
     graph = task_type.serving_graph(model, packed=packed)
     inputs = {name: tf.constant(x) for name, x in texts.items()}
-    return tf.function(graph.call)(inputs, False)
+    return tf.function(graph.call, autograph=False)(inputs, False)
 
 
 def check(outputs, sentences, expected):
