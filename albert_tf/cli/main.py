@@ -10,6 +10,7 @@ import os
 import platform
 import signal
 import sys
+import textwrap
 from collections.abc import Sequence
 
 import albert_tf
@@ -118,7 +119,8 @@ def main(arguments: Sequence[str]) -> int:
     flags = command_flags(command)
     if {"-h", "--help", "--helpshort"} & set(rest):
         text = (module.__doc__ or "").strip()
-        print(f"albert {command}: {text}\n\n{flags.help()}")
+        title = textwrap.fill(f"albert {command}: {text}", 80)
+        print(f"{title}\n\n{flags.help()}")
         return 0
     try:
         flags.parse(command, expand_recipes(rest))

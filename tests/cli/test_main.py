@@ -122,7 +122,9 @@ def test_list_of_recipes(capsys):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_examples_of_the_help_parse(command):
+def test_examples_of_the_help_parse(command, capsys):
+    assert main([command, "--help"]) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
     text = command_module(command).__doc__.partition("\nExamples:\n")[2]
     lines = text.replace("\\\n", " ").strip().splitlines()
     assert len(lines) >= 2
