@@ -5,6 +5,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import runpy
 import subprocess
 import sys
 
@@ -24,7 +25,7 @@ from albert_tf.training.schedules import PolynomialDecay
 from albert_tf.training.trainer import Trainer
 
 SCRIPT = pathlib.Path(__file__).parent / "scripts" / "fit_losses.py"
-STEPS, RATE = 20, 2e-3
+STEPS, RATE = 12, 2e-3
 # fit's name -> the loop's.
 NAMES = {
     "loss": "loss",
@@ -90,11 +91,14 @@ def test_fit_has_the_losses_of_the_loop(backend, loop):
         pytest.skip(f"{backend} is not installed: run `make test-backends`")
     start, expected = loop
     output = start.with_name(f"{backend}.npz")
-    subprocess.run(
-        [sys.executable, SCRIPT, start, output],
-        env={**os.environ, "KERAS_BACKEND": backend},
-        check=True,
-    )
+    if backend == keras.backend.backend():
+        runpy.run_path(str(SCRIPT))["main"](start, output)
+    else:
+        subprocess.run(
+            [sys.executable, SCRIPT, start, output],
+            env={**os.environ, "KERAS_BACKEND": backend},
+            check=True,
+        )
     found = dict(np.load(output))
     assert str(found.pop("backend")) == backend
     assert set(found) == set(NAMES)
@@ -104,7 +108,7 @@ def test_fit_has_the_losses_of_the_loop(backend, loop):
         )
 
 
-def compiled(model):
+def compiled(model, eager=False):
     loss = keras.losses.SparseCategoricalCrossentropy(
         from_logits=True, reduction="mean_with_sample_weight"
     )
@@ -117,6 +121,7 @@ def compiled(model):
             "mlm_logits": ["accuracy"],
             "sop_logits": ["accuracy"],
         },
+        run_eagerly=eager,
     )
     return model
 
@@ -166,7 +171,7 @@ def test_without_sentence_order(records, config):
     )
     for sop_head in (True, False):
         model = AlbertPretrainer(config, sop_head=sop_head)
-        model.compile("sgd", loss={"mlm_logits": loss})
+        model.compile("sgd", loss={"mlm_logits": loss}, run_eagerly=True)
         history = model.fit(data, steps_per_epoch=1, verbose=0).history
         # Of a new model: about ln(600).
         assert history["loss"][0] == pytest.approx(np.log(600), rel=0.15)
@@ -181,7 +186,7 @@ def test_without_sentence_order(records, config):
 )
 def test_mixed_precision(records, precision, config):
     data = pretraining_dataset(str(records), global_batch_size=16)
-    model = compiled(AlbertPretrainer(config, dtype=precision))
+    model = compiled(AlbertPretrainer(config, dtype=precision), eager=True)
     before = [np.asarray(v) for v in model.trainable_variables]
     history = model.fit(data.map(fit_examples), steps_per_epoch=2, verbose=0)
     assert np.isfinite(history.history["loss"][0])

@@ -100,7 +100,11 @@ def weights(config):
     return AlbertPretrainer(config).get_weights()
 
 
-def step(model, batch, micro_batches=1, run=tf.function):
+def eagerly(function):
+    return function
+
+
+def step(model, batch, micro_batches=1, run=eagerly):
     """Returns metrics and gradients by name, summed over micro-batches."""
     loss = PretrainingLoss()
 
@@ -140,13 +144,12 @@ def expected(config, weights, unpacked):
 @pytest.mark.parametrize(
     ("arguments", "micro_batches", "run"),
     [
-        ({}, 1, tf.function),
-        ({}, 2, tf.function),
-        ({"packed": True}, 1, tf.function),
-        ({"rematerialize": True}, 4, tf.function),
+        ({}, 1, eagerly),
+        ({"packed": True}, 1, eagerly),
+        ({"rematerialize": True}, 2, eagerly),
         ({}, 1, tf.function(jit_compile=True)),
     ],
-    ids=["plain", "micro_batches", "unpadded", "rematerialized", "xla"],
+    ids=["plain", "unpadded", "rematerialized_micro_batches", "xla"],
 )
 def test_loss_and_gradients_are_those_of_unpacked_rows(
     config, weights, packed, expected, arguments, micro_batches, run
@@ -182,7 +185,11 @@ def test_fit_has_the_same_loss(config, weights, packed, unpacked, expected):
     for batch in (packed, unpacked):
         model = AlbertPretrainer(config)
         model.set_weights(weights)
-        model.compile("sgd", loss={"mlm_logits": loss, "sop_logits": loss})
+        model.compile(
+            "sgd",
+            loss={"mlm_logits": loss, "sop_logits": loss},
+            run_eagerly=True,
+        )
         data = tf.data.Dataset.from_tensors(fit_examples(batch))
         history = model.fit(data, verbose=0).history
         assert history["loss"][0] == pytest.approx(expected["loss"], rel=1e-5)

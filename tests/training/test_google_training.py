@@ -50,7 +50,6 @@ class Run:
         }
         self.batch = {k: tf.constant(v) for k, v in self.batch.items()}
 
-    @tf.function(autograph=False)
     def update(self, learning_rate, clip_slices):
         """Returns the loss and the norm that was used for clipping."""
         loss_fn = PretrainingLoss()

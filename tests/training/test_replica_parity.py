@@ -1,4 +1,7 @@
-"""One device, two replicas and micro-batches train the same weights."""
+"""One device, two replicas and micro-batches train the same weights.
+
+Complete runs; test_trainer.py has the same of a toy.
+"""
 
 import numpy as np
 import pytest
@@ -16,6 +19,8 @@ from albert_tf.training.logging import read_metrics
 from albert_tf.training.optimizers import Lamb
 from albert_tf.training.schedules import PolynomialDecay
 from albert_tf.training.trainer import Trainer
+
+pytestmark = pytest.mark.long
 
 MODEL = AlbertConfig(
     vocab_size=600,

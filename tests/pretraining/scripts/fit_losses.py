@@ -30,29 +30,37 @@ class WithoutCorrection(keras.optimizers.schedules.LearningRateSchedule):
         return self.rate * first / keras.ops.sqrt(second)
 
 
-data = np.load(sys.argv[1])
-model = AlbertPretrainer(
-    AlbertConfig.from_dict(json.loads(str(data["config"])))
-)
-for variable in model.weights:
-    variable.assign(data[f"weight/{variable.path}"])
-dataset = pretraining_dataset(
-    str(data["records"]), global_batch_size=16, seed=3
-).map(fit_examples)
-loss = keras.losses.SparseCategoricalCrossentropy(
-    from_logits=True, reduction="mean_with_sample_weight"
-)
-model.compile(
-    keras.optimizers.Adam(
-        WithoutCorrection(float(data["rate"])),
-        epsilon=1e-6,
-        global_clipnorm=1.0,
-    ),
-    loss={"mlm_logits": loss, "sop_logits": loss},
-    weighted_metrics={"mlm_logits": ["accuracy"], "sop_logits": ["accuracy"]},
-)
-# An epoch is a step, so that each has a loss of its own in the history.
-history = model.fit(
-    dataset, epochs=int(data["steps"]), steps_per_epoch=1, verbose=0
-).history
-np.savez(sys.argv[2], backend=keras.backend.backend(), **history)
+def main(start, output):
+    data = np.load(start)
+    model = AlbertPretrainer(
+        AlbertConfig.from_dict(json.loads(str(data["config"])))
+    )
+    for variable in model.weights:
+        variable.assign(data[f"weight/{variable.path}"])
+    dataset = pretraining_dataset(
+        str(data["records"]), global_batch_size=16, seed=3
+    ).map(fit_examples)
+    loss = keras.losses.SparseCategoricalCrossentropy(
+        from_logits=True, reduction="mean_with_sample_weight"
+    )
+    model.compile(
+        keras.optimizers.Adam(
+            WithoutCorrection(float(data["rate"])),
+            epsilon=1e-6,
+            global_clipnorm=1.0,
+        ),
+        loss={"mlm_logits": loss, "sop_logits": loss},
+        weighted_metrics={
+            "mlm_logits": ["accuracy"],
+            "sop_logits": ["accuracy"],
+        },
+    )
+    # An epoch is a step, so that each has a loss of its own in the history.
+    history = model.fit(
+        dataset, epochs=int(data["steps"]), steps_per_epoch=1, verbose=0
+    ).history
+    np.savez(output, backend=keras.backend.backend(), **history)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
