@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import os
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, get_args
+
+import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.files import split_patterns
-from albert_tf.pretraining.config import PretrainConfig, ResolvedPhase
+from albert_tf.pretraining.config import (
+    Metric,
+    PretrainConfig,
+    ResolvedPhase,
+)
 from albert_tf.pretraining.record_files import check_one_vocabulary
 from albert_tf.pretraining.records import Records, open_records
+from albert_tf.training.run_folder import FILE, read_settings
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,6 +93,62 @@ def open_phases(config: PretrainConfig) -> list[PhaseRecords]:
         itertools.chain.from_iterable(map(_all_files, opened.values()))
     )
     return phases
+
+
+def pair_task(config: PretrainConfig, records: Records) -> str:
+    """Returns the prefix of the names of the scores of pairs.
+
+    Args:
+      config: settings of the run.
+      records: records of one of its phases.
+    """
+    run = os.path.join(config.output, FILE)
+    # Runs begun before NSP had names of its own go on with those in their log.
+    if records.pair_task == "nsp" and tf.io.gfile.exists(run):
+        return read_settings(config.output).get("pair_task", "sop")
+    return records.pair_task
+
+
+def check_best_metric(config: PretrainConfig, records: Records) -> None:
+    """Checks that the evaluation on records has the metric that decides.
+
+    Raises:
+      InputError: it has not.
+    """
+    best_metric = config.best_metric
+    scored = ("loss", "mlm", pair_task(config, records))
+    known = [
+        name
+        for name in filter(None, get_args(Metric))
+        if "heldout" in records.files and name.split("_")[0] in scored
+    ]
+    if best_metric and best_metric not in known:
+        raise InputError(
+            f"best_metric={best_metric!r}: the evaluation on records "
+            f"{records.files['train'][0].path} has "
+            f"{', '.join(known) or 'no held-out split'}"
+        )
+
+
+def trained_positions(
+    config: PretrainConfig,
+    phases: Sequence[PhaseRecords],
+    initial: int | None,
+) -> list[int]:
+    """Returns how many positions have been trained in and before each phase.
+
+    Args:
+      config: settings of the run.
+      phases: its phases.
+      initial: positions that the weights of `init_from` were trained on; None
+        without `init_from` or in a resumed run, which has recorded them.
+    """
+    before = initial or 0
+    if config.init_from is not None and initial is None:
+        recorded = read_settings(config.output).get("phases")
+        before = recorded[0]["trained_positions"] if recorded else 0
+    lengths = [phase.records.max_seq_length for phase in phases]
+    return list(itertools.accumulate(lengths, max, initial=before))[1:]
 
 
 def with_examples(records: Records, changes: Mapping[str, Any]) -> Records:

@@ -10,16 +10,16 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import get_args
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.files import writing
 from albert_tf.models.flops import pretraining_step_flops
 from albert_tf.models.pretrainer import AlbertPretrainer
-from albert_tf.pretraining.config import Metric, PretrainConfig
+from albert_tf.pretraining.config import PretrainConfig
 from albert_tf.pretraining.corpora import describe_corpora
 from albert_tf.pretraining.evaluate import RecordScores
 from albert_tf.pretraining.initial_weights import (
@@ -27,18 +27,20 @@ from albert_tf.pretraining.initial_weights import (
     InitialWeights,
     resolve_initial_weights,
 )
-from albert_tf.pretraining.learning_rate import (
-    check_rates_so_far,
-    describe_scaling,
-    make_schedule,
-)
 from albert_tf.pretraining.loss import PretrainingLoss
 from albert_tf.pretraining.manifest import DATA_FILE, sequences_per_row
 from albert_tf.pretraining.mixture import patterns_of
-from albert_tf.pretraining.phase_records import PhaseRecords, open_phases
+from albert_tf.pretraining.phase_records import (
+    PhaseRecords,
+    check_best_metric,
+    open_phases,
+    pair_task,
+    trained_positions,
+)
 from albert_tf.pretraining.records import Records
 from albert_tf.pretraining.summary import start_summary
 from albert_tf.text.tokenizer_files import tokenizer_files
+from albert_tf.training.checkpoint_files import FOLDER, list_checkpoints
 from albert_tf.training.distribution import (
     check_tpu_run,
     make_strategy,
@@ -49,7 +51,7 @@ from albert_tf.training.input import HostShare, SharedBatches
 from albert_tf.training.optimizers import make_optimizer
 from albert_tf.training.phases import TrainingPhase
 from albert_tf.training.run_folder import FILE, open_run_folder, read_settings
-from albert_tf.training.schedules import Schedule
+from albert_tf.training.schedules import SCHEDULES, Schedule
 from albert_tf.training.trainer import Trainer, TrainingResult
 from albert_tf.training.workers import is_chief
 
@@ -105,15 +107,17 @@ def pretrain(
     for phase in phases:
         _check_records(phase.resolved.config, phase.made, initial)
     heldout = phases[-1].heldout
-    _check_best_metric(config, heldout)
-    trained = _trained_positions(config, phases, initial)
+    check_best_metric(config, heldout)
+    trained = trained_positions(
+        config, phases, initial.trained_positions if initial else None
+    )
     settings = config.settings() | {"records": phases[0].records.identity}
     for recorded, phase, positions in zip(
         settings.get("phases", ()), phases, trained, strict=False
     ):
         recorded["records"] = phase.records.identity
         recorded["trained_positions"] = positions
-    pair_tasks = [_pair_task(config, phase.records) for phase in phases]
+    pair_tasks = [pair_task(config, phase.records) for phase in phases]
     if "nsp" in pair_tasks:
         settings["pair_task"] = "nsp"
     schedule = make_schedule(config)
@@ -160,13 +164,87 @@ def pretrain(
     return dataclasses.replace(result, evaluation=evaluation)
 
 
-def _pair_task(config: PretrainConfig, records: Records) -> str:
-    """Returns the prefix of the names of the scores of pairs."""
-    run = os.path.join(config.output, FILE)
-    # Runs begun before NSP had names of its own go on with those in their log.
-    if records.pair_task == "nsp" and tf.io.gfile.exists(run):
-        return read_settings(config.output).get("pair_task", "sop")
-    return records.pair_task
+def make_schedule(config: PretrainConfig) -> Schedule:
+    """Returns the learning rates of a run.
+
+    Raises:
+      InputError: warm-up and decay do not fit into the steps of the run.
+    """
+    options: dict[str, dict[str, float]] = {
+        "polynomial": {
+            "power": config.poly_power,
+            "start_warmup_step": config.start_warmup_step,
+        },
+        "linear": {},
+        "cosine": {"final_fraction": config.final_lr_fraction},
+        "warmup_stable_decay": {"decay_steps": config.decay_steps},
+    }
+    return SCHEDULES[config.schedule](
+        config.resolved_learning_rate,
+        config.num_train_steps,
+        config.resolved_warmup_steps,
+        **options[config.schedule],
+    )
+
+
+def describe_scaling(config: PretrainConfig) -> str:
+    """Says in a line what `scale_lr_with_batch` made of the settings."""
+    num_train_steps = config.num_train_steps
+    return (
+        f"batch {config.train_batch_size}, scaled from "
+        f"{config.reference_batch_size}: learning rate "
+        f"{config.resolved_learning_rate:.6g}, warm-up "
+        f"{config.resolved_warmup_steps} of {num_train_steps} steps"
+    )
+
+
+def check_rates_so_far(config: PretrainConfig) -> None:
+    """Checks that a run that is resumed has had the right learning rates.
+
+    Only a run with the schedule "warmup_stable_decay" may be given another
+    `num_train_steps` and `decay_steps`: then every update that its newest
+    checkpoint has seen must have had the rate that it has in the new schedule.
+
+    Raises:
+      InputError: one had another rate, or more steps are done than asked for.
+    """
+    folder = os.fspath(config.output)
+    if "num_train_steps" not in config.free_on_resume:
+        return
+    if not tf.io.gfile.exists(os.path.join(folder, FILE)):
+        return
+    old = config.default_settings() | read_settings(folder)
+    if old["schedule"] != config.schedule:
+        return  # Refused like any other setting that differs.
+    before = dataclasses.replace(
+        config,
+        phases=(),  # They have no rates of their own.
+        decay_steps=old["decay_steps"],
+        num_train_steps=old["num_train_steps"],
+    )
+    step = max(list_checkpoints(os.path.join(folder, FOLDER)), default=0)
+    num_train_steps = config.num_train_steps
+    if step > num_train_steps:
+        raise InputError(
+            f"{folder}: {step} steps are done, more than num_train_steps="
+            f"{num_train_steps}; remove the checkpoints behind that step to go "
+            "back"
+        )
+    done = tf.range(step)
+    old_rates, new_rates = (
+        make_schedule(c)(done).numpy() for c in (before, config)
+    )
+    differ = np.flatnonzero(old_rates != new_rates)
+    if differ.size:
+        first = differ[0]
+        raise InputError(
+            f"{folder}: step {first} of the {step} that are done had the "
+            f"learning rate {old_rates[first]:.6g}, but has "
+            f"{new_rates[first]:.6g} with num_train_steps={num_train_steps} "
+            f"and decay_steps={config.decay_steps}; let the decay begin at the "
+            f"newest checkpoint or later, or remove the checkpoints behind "
+            f"step {first}"
+        )
 
 
 def _check_records(
@@ -187,38 +265,6 @@ def _check_records(
             f"{tokenizer.vocab_size} or use the right records"
         )
     records.check_model(config.architecture)
-
-
-def _check_best_metric(config: PretrainConfig, records: Records) -> None:
-    """Checks that the evaluation on records has the metric that decides."""
-    best_metric = config.best_metric
-    scored = ("loss", "mlm", _pair_task(config, records))
-    known = [
-        name
-        for name in filter(None, get_args(Metric))
-        if "heldout" in records.files and name.split("_")[0] in scored
-    ]
-    if best_metric and best_metric not in known:
-        raise InputError(
-            f"best_metric={best_metric!r}: the evaluation on records "
-            f"{records.files['train'][0].path} has "
-            f"{', '.join(known) or 'no held-out split'}"
-        )
-
-
-def _trained_positions(
-    config: PretrainConfig,
-    phases: Sequence[PhaseRecords],
-    initial: InitialWeights | None,
-) -> list[int]:
-    """Returns how many positions have been trained in and before each phase."""
-    before = initial.trained_positions if initial else 0
-    if config.init_from is not None and not initial:
-        # A run that is resumed has recorded what it began with.
-        recorded = read_settings(config.output).get("phases")
-        before = recorded[0]["trained_positions"] if recorded else 0
-    lengths = [phase.records.max_seq_length for phase in phases]
-    return list(itertools.accumulate(lengths, max, initial=before))[1:]
 
 
 def _run_files(
@@ -276,7 +322,7 @@ def _train(
     heldout = phases[-1].heldout
     if "heldout" in heldout.files:
         size = config.eval_batch_size
-        loss = PretrainingLoss(_pair_task(config, heldout))
+        loss = PretrainingLoss(pair_task(config, heldout))
         scores = RecordScores(
             Evaluator(strategy, model, loss, size),
             heldout,

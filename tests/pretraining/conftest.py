@@ -1,6 +1,7 @@
 import gzip
 import pathlib
 import random
+import shutil
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from albert_tf.pretraining.config import PretrainConfig
 from albert_tf.pretraining.data_config import PretrainingDataConfig
 from albert_tf.pretraining.record_writer import parse_example
 from albert_tf.pretraining.shards import Limits
+from albert_tf.pretraining.train import pretrain
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import VocabularyConfig, train_vocabulary
 
@@ -80,6 +82,29 @@ def pretrain_config(tiny_model):
         )
 
     return make
+
+
+@pytest.fixture(scope="session")
+def pretrained(records, tmp_path_factory, pretrain_config):
+    """A run of 12 steps; each of its 3 checkpoints has all held-out scores."""
+    folder = tmp_path_factory.mktemp("pretrained") / "run"
+    every = {"eval_steps": 4, "max_eval_steps": 0, "best_metric": "sop_loss"}
+    pretrain(pretrain_config(records, folder, **every))
+    return folder
+
+
+@pytest.fixture
+def copied_run(pretrained, tmp_path):
+    """Returns `copy(steps)`: `pretrained`, killed after so many steps."""
+
+    def copy(steps=12):
+        folder = shutil.copytree(pretrained, tmp_path / "run")
+        for step in range(steps + 1, 13):
+            for path in folder.glob(f"checkpoints/step-{step:08d}.*"):
+                path.unlink()
+        return folder
+
+    return copy
 
 
 @pytest.fixture(scope="session")

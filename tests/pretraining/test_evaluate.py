@@ -11,7 +11,6 @@ from albert_tf.pretraining.evaluate import (
     evaluate_pretraining,
 )
 from albert_tf.pretraining.records import open_records
-from albert_tf.pretraining.train import pretrain
 from albert_tf.training.checkpoint_files import match_checkpoints
 from albert_tf.training.distribution import set_precision
 from albert_tf.training.logging import read_metrics
@@ -24,22 +23,11 @@ def float32():
 
 
 @pytest.fixture(scope="module")
-def runs(records, tmp_path_factory, pretrain_config):
+def runs(pretrained, tmp_path_factory):
     """Folder with the run `plain`, and `half`: the same in mixed precision."""
     folder = tmp_path_factory.mktemp("runs")
-    pretrain(
-        pretrain_config(
-            records,
-            folder / "plain",
-            steps=6,
-            save_checkpoints_steps=2,
-            eval_steps=2,
-            best_metric="sop_loss",
-            num_warmup_steps=1,
-            max_eval_steps=0,
-        )
-    )
-    shutil.copytree(folder / "plain", folder / "half")
+    shutil.copytree(pretrained, folder / "plain")
+    shutil.copytree(pretrained, folder / "half")
     record = json.loads((folder / "half" / "run.json").read_text())
     record["settings"]["precision"] = "mixed_bfloat16"
     (folder / "half" / "run.json").write_text(json.dumps(record))
@@ -72,7 +60,7 @@ def test_every_checkpoint_scores_what_it_scored_in_training(
     assert list(scored) == [
         f"{runs}/{run}/checkpoints/step-{step:08d}"
         for run in ("half", "plain")
-        for step in (2, 4, 6)
+        for step in (4, 8, 12)
     ]
     # One for each precision.
     assert len(made) == 2
@@ -89,11 +77,11 @@ def test_every_checkpoint_scores_what_it_scored_in_training(
 
 def test_paths_may_be_relative_to_the_checkpoints(runs, records, monkeypatch):
     monkeypatch.chdir(runs / "plain" / "checkpoints")
-    found = match_checkpoints("step-00000002")
+    found = match_checkpoints("step-00000004")
     ((path, scores),) = evaluate_checkpoints(
         found, heldout(records), max_steps=1
     )
-    assert (path, scores["step"]) == ("step-00000002", 2)
+    assert (path, scores["step"]) == ("step-00000004", 4)
 
 
 def test_one_checkpoint_of_a_run(runs, records):
@@ -124,9 +112,9 @@ def test_records_of_another_vocabulary_are_refused(runs, records, tmp_path):
 
 @pytest.fixture
 def damaged(runs, tmp_path):
-    """A copy of `plain` whose checkpoint of step 2 is damaged."""
+    """A copy of `plain` whose checkpoint of step 4 is damaged."""
     shutil.copytree(runs / "plain", tmp_path / "run")
-    (data,) = (tmp_path / "run").glob("checkpoints/step-00000002.data*")
+    (data,) = (tmp_path / "run").glob("checkpoints/step-00000004.data*")
     data.write_bytes(data.read_bytes()[:-1000])
     return tmp_path / "run"
 
@@ -137,12 +125,12 @@ def test_damaged_checkpoint_is_named_after_the_others_are_scored(
     scored = evaluate_checkpoints(
         match_checkpoints([damaged]), heldout(records)
     )
-    assert [next(scored)[1]["step"] for _ in range(2)] == [4, 6]
-    message = "step-00000002 cannot be read .*; the other 2 were scored"
+    assert [next(scored)[1]["step"] for _ in range(2)] == [8, 12]
+    message = "step-00000004 cannot be read .*; the other 2 were scored"
     with pytest.raises(InputError, match=message):
         next(scored)
     with pytest.raises(InputError, match=r"cannot be read .*\)$"):
-        evaluate_pretraining(damaged, records, checkpoint=2)
+        evaluate_pretraining(damaged, records, checkpoint=4)
 
 
 def test_records_that_do_not_fit_are_found_before_anything_is_scored(
@@ -166,10 +154,10 @@ def test_command_prints_what_there_is_and_names_what_is_damaged(
         env={**os.environ, "TF_CONFIG": json.dumps(worker)},
     )
     scored = [json.loads(line) for line in result.stdout.splitlines()]
-    assert [x["step"] for x in scored] == [4, 6]
-    assert scored[0]["checkpoint"] == f"{damaged}/checkpoints/step-00000004"
-    loss = logged_scores(damaged)[4]["loss"]
+    assert [x["step"] for x in scored] == [8, 12]
+    assert scored[0]["checkpoint"] == f"{damaged}/checkpoints/step-00000008"
+    loss = logged_scores(damaged)[8]["loss"]
     assert scored[0]["loss"] == pytest.approx(loss, rel=1e-5)
     assert result.returncode == 2
     (error,) = result.stderr.splitlines()
-    assert "step-00000002 cannot be read" in error
+    assert "step-00000004 cannot be read" in error

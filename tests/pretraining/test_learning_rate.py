@@ -9,12 +9,12 @@ from albert_tf.errors import InputError
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.pretraining.config import PretrainConfig
 from albert_tf.pretraining.evaluate import evaluate_pretraining
-from albert_tf.pretraining.learning_rate import (
+from albert_tf.pretraining.train import (
     check_rates_so_far,
     describe_scaling,
     make_schedule,
+    pretrain,
 )
-from albert_tf.pretraining.train import pretrain
 from albert_tf.training import schedules
 from albert_tf.training.checkpoint_files import read_checkpoint
 from albert_tf.training.checkpoints import Checkpoints

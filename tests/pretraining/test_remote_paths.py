@@ -14,10 +14,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import sha256
-from albert_tf.pretraining.config import PretrainConfig
 from albert_tf.pretraining.documents import read_documents
 from albert_tf.pretraining.evaluate import evaluate_pretraining
 from albert_tf.pretraining.record_files import RecordFile
@@ -32,15 +30,6 @@ TEXTS = {
     "a.txt": b"One.\nTwo.\n",
     "b.jsonl.gz": gzip.compress(b'{"text": "One. Two."}'),
 }
-MODEL = AlbertConfig(
-    vocab_size=600,
-    embedding_size=16,
-    hidden_size=32,
-    num_hidden_layers=1,
-    num_attention_heads=2,
-    intermediate_size=64,
-    max_position_embeddings=32,
-)
 
 
 @pytest.fixture
@@ -85,47 +74,34 @@ def test_remote_text(name, tmp_path):
         tf.io.gfile.rmtree("ram://texts")
 
 
-def run(records, output):
-    return pretrain(
-        PretrainConfig(
-            input=records,
-            output=output,
-            model=MODEL,
-            num_train_steps=6,
-            save_checkpoints_steps=2,
-            log_steps=2,
-            eval_steps=4,
-            seed=3,
-            train_batch_size=8,
-            max_eval_steps=2,
-            num_warmup_steps=2,
-        )
-    )
-
-
 def test_run_resume_and_evaluation(
-    remote_records, tokenizer, tmp_path, monkeypatch
+    pretrained,
+    pretrain_config,
+    remote_records,
+    tokenizer,
+    tmp_path,
+    monkeypatch,
 ):
     # What takes "ram://..." for a local path would leave a folder "ram:" here.
     monkeypatch.chdir(tmp_path)
     output = "ram://bucket/run"
-    result = run(remote_records, output)
-    assert result.steps == 6
-    last = f"{output}/checkpoints/step-00000006"
-    expected = read_checkpoint(last)
-    # As a run that was killed after step 4.
-    for path in tf.io.gfile.glob(last + ".*"):
-        tf.io.gfile.remove(path)
-    assert run(remote_records, output).steps == 6
-    for name, value in read_checkpoint(last).items():
+    config = pretrain_config(remote_records, output, eval_steps=8)
+    result = pretrain(config)
+    assert result.steps == 12
+    values, expected = (
+        read_checkpoint(f"{run}/checkpoints/step-00000012")
+        for run in (output, pretrained)
+    )
+    for name, value in values.items():
         np.testing.assert_array_equal(value, expected[name], err_msg=name)
+    assert pretrain(config).steps == 12
     lines = [(x["split"], x["step"]) for x in read_metrics(output)]
     assert lines == [
-        *(("train", step) for step in (2, 4)),
-        *(("eval", 4), ("train", 6), ("eval", 6)),
+        *(("train", 4), ("train", 8), ("eval", 8)),
+        *(("train", 12), ("eval", 12)),
     ]
-    scores = evaluate_pretraining(output, remote_records, max_steps=2)
-    assert scores["step"] == 6
+    scores = evaluate_pretraining(output, remote_records, max_steps=4)
+    assert scores["step"] == 12
     assert scores["loss"] == pytest.approx(result.evaluation["loss"], rel=1e-5)
     # The vocabulary travels with the run.
     opened = AlbertTokenizer.from_file(f"{output}/spiece.model")
@@ -165,7 +141,9 @@ def test_lengths_that_no_remote_file_has(remote_records):
         _ = RecordFile(other).num_records
 
 
-def test_a_wrong_number_of_remote_records(remote_records, tmp_path):
+def test_a_wrong_number_of_remote_records(
+    remote_records, tmp_path, pretrain_config
+):
     """It would decide where a resumed run goes on."""
     path = f"{remote_records}/manifest.json"
     with tf.io.gfile.GFile(path, "r") as file:
@@ -183,4 +161,4 @@ def test_a_wrong_number_of_remote_records(remote_records, tmp_path):
         ):
             list(records.dataset(8).take(1000))
     with pytest.raises(InputError, match=message):
-        run(remote_records, tmp_path / "run")
+        pretrain(pretrain_config(remote_records, tmp_path / "run"))

@@ -13,21 +13,21 @@ from albert_tf.export.export import export
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.pretraining.evaluate import evaluate_pretraining
 from albert_tf.pretraining.manifest import read_manifest
+from albert_tf.pretraining.phase_records import pair_task
 from albert_tf.pretraining.record_checks import read_records
 from albert_tf.pretraining.record_writer import (
     parse_example,
     serialize_examples,
 )
+from albert_tf.pretraining.records import open_records
 from albert_tf.pretraining.train import pretrain
 from albert_tf.training.logging import read_metrics
-from albert_tf.training.run_folder import lock_output
+from albert_tf.training.run_folder import open_run_folder
 
 
-@pytest.fixture(scope="module")
-def run(records, tmp_path_factory, pretrain_config):
-    folder = tmp_path_factory.mktemp("runs") / "run"
-    pretrain(pretrain_config(records, folder))
-    return folder
+@pytest.fixture
+def run(pretrained):
+    return pretrained
 
 
 def weights(run):
@@ -61,13 +61,12 @@ def test_metrics_that_users_watch(run):
         values["mlm_loss"] + values["sop_loss"], rel=0.02
     )
     held_out = [line["step"] for line in lines if line["split"] == "eval"]
-    assert held_out == [6, 12]
+    assert held_out == [4, 8, 12]
     assert list((run / "tensorboard" / "train").glob("events*"))
 
 
-def test_training_goes_down_and_changes_all_weights(
-    records, tmp_path, pretrain_config
-):
+@pytest.mark.long
+def test_training_goes_down(records, tmp_path, pretrain_config):
     quick = {"eval_steps": 50, "save_checkpoints_steps": 1000}
     pretrain(
         pretrain_config(
@@ -84,12 +83,8 @@ def test_training_goes_down_and_changes_all_weights(
     assert losses[-1] < losses[0]
 
 
-def test_resumed_equals_undisturbed(run, records, tmp_path, pretrain_config):
-    # The first 8 of 12 steps, as a run that was killed after its checkpoint.
-    folder = tmp_path / "run"
-    shutil.copytree(run, folder)
-    for path in (folder / "checkpoints").glob("step-00000012*"):
-        path.unlink()
+def test_resumed_equals_undisturbed(run, copied_run, records, pretrain_config):
+    folder = copied_run(steps=8)
     result = pretrain(pretrain_config(records, folder, log_steps=2))
     assert result.steps == 12
     expected = weights(run)
@@ -104,11 +99,8 @@ def test_another_run_in_the_folder_is_refused(run, records, pretrain_config):
         pretrain(pretrain_config(records, run, 13))
 
 
-def test_run_of_an_older_version_resumes(
-    run, records, tmp_path, pretrain_config
-):
-    folder = tmp_path / "run"
-    shutil.copytree(run, folder)
+def test_run_of_an_older_version_resumes(copied_run, records, pretrain_config):
+    folder = copied_run()
     record = json.loads((folder / "run.json").read_text())
     for name in ("poly_power", "clip_norm"):
         del record["settings"][name]
@@ -121,7 +113,7 @@ def test_run_of_an_older_version_resumes(
 
 
 def test_a_run_looks_at_each_record_file_once(
-    run, records, monkeypatch, pretrain_config
+    copied_run, records, monkeypatch, pretrain_config
 ):
     sizes_asked = collections.Counter()
     original = tf.io.gfile.stat
@@ -131,7 +123,7 @@ def test_a_run_looks_at_each_record_file_once(
         return original(path)
 
     monkeypatch.setattr(tf.io.gfile, "stat", counting)
-    pretrain(pretrain_config(records, run))
+    pretrain(pretrain_config(records, copied_run()))
     shards = {path.name: 1 for path in records.glob("*.tfrecord")}
     assert {x: sizes_asked[x] for x in shards} == shards
 
@@ -171,7 +163,7 @@ def damaged_records(make_records):
 
 
 def test_nothing_is_claimed_before_everything_is_checked(
-    records, damaged_records, tmp_path, pretrain_config, tiny_model
+    copied_run, records, damaged_records, tmp_path, pretrain_config, tiny_model
 ):
     folder = tmp_path / "runs" / "run"
     plain = shutil.copy(next(records.glob("pretraining-*.tfrecord")), tmp_path)
@@ -198,21 +190,26 @@ def test_nothing_is_claimed_before_everything_is_checked(
     # A step that fails leaves nothing to resume, but the folder is claimed.
     with pytest.raises(FloatingPointError, match="max_loss"):
         pretrain(pretrain_config(records, folder, max_loss=0.1))
-    assert (folder / "run.json").exists()
     right = pretrain_config(records, folder, 2, learning_rate=1e-3)
-    with lock_output(folder, folder / ".lock"):
+    with open_run_folder(folder, right.settings()) as claimed:
+        assert (folder / "run.json").exists()
+        assert not claimed.resumes
         with pytest.raises(InputError, match=f"by process {os.getpid()} on"):
             pretrain(right)
-    assert pretrain(right).steps == 2
-    # Now there is something to lose.
+    # Where there is something to lose:
+    folder = copied_run()
     for path in (folder / "checkpoints").glob("*.index"):
         path.write_bytes(b"")
-    with pytest.raises(InputError, match="none of the 1 checkpoints"):
-        pretrain(right)
+    with pytest.raises(InputError, match="none of the 3 checkpoints"):
+        pretrain(pretrain_config(records, folder))
 
 
-def test_evaluation_stands_beside_its_baselines(run, records):
-    scores = evaluate_pretraining(run, records)
+@pytest.fixture(scope="module")
+def scores(pretrained, records):
+    return evaluate_pretraining(pretrained, records)
+
+
+def test_evaluation_stands_beside_its_baselines(run, records, scores):
     manifest = read_manifest(records)["splits"]["heldout"]
     assert scores["step"] == 12
     assert 0 < scores["mlm_accuracy"] < 1
@@ -220,23 +217,49 @@ def test_evaluation_stands_beside_its_baselines(run, records):
     labels = manifest["labels"]
     assert scores["sop_chance"] == max(labels.values()) / sum(labels.values())
     last = [x for x in read_metrics(run) if x["split"] == "eval"][-1]["values"]
-    capped = evaluate_pretraining(run, records, max_steps=4)
-    assert capped["loss"] == pytest.approx(last["loss"], rel=1e-5)
+    assert scores["loss"] == pytest.approx(last["loss"], rel=1e-5)
 
 
-def test_evaluation_reads_plain_record_files(run, records):
-    scores = evaluate_pretraining(run, str(records / "heldout-*.tfrecord"))
-    assert scores == evaluate_pretraining(run, records)
+def test_evaluation_reads_plain_record_files(run, records, scores):
+    plain = str(records / "heldout-*.tfrecord")
+    assert scores == evaluate_pretraining(run, plain)
 
 
-def test_without_sentence_order(make_records, tmp_path, pretrain_config):
-    records = make_records(sentence_order="none")
-    result = pretrain(pretrain_config(records, tmp_path / "run", 4))
+@pytest.fixture(scope="module")
+def unpaired(make_records, tmp_path_factory, pretrain_config, tiny_model):
+    """Settings of a run on records without pairs, and its result.
+
+    It starts from a model of which 48 positions were trained.
+    """
+    folder = tmp_path_factory.mktemp("unpaired")
+    model = AlbertPretrainer(tiny_model.replace(trained_positions=48))
+    model.save_pretrained(folder / "start")
+    config = pretrain_config(
+        make_records(sentence_order="none"),
+        folder / "run",
+        4,
+        model=None,
+        init_from=folder / "start",
+        config_overrides={"max_position_embeddings": 96},
+    )
+    return config, pretrain(config)
+
+
+def test_without_sentence_order(unpaired):
+    config, result = unpaired
     assert "sop_loss" not in result.metrics
-    scores = evaluate_pretraining(tmp_path / "run", records)
+    scores = evaluate_pretraining(config.output, config.input)
     assert "sop_accuracy" not in scores
     assert "sop_chance" not in scores
     assert scores["loss"] == pytest.approx(scores["mlm_loss"], rel=1e-4)
+
+
+def test_positions_that_a_run_begins_with_are_trained(unpaired):
+    config, _ = unpaired
+    model = AlbertPretrainer.from_pretrained(config.output)
+    assert model.config.max_position_embeddings == 96
+    assert model.config.trained_positions == 48
+    assert pretrain(config).steps == 4  # It is the same run.
 
 
 def test_nsp_has_scores_of_its_own(make_records, tmp_path, pretrain_config):
@@ -250,49 +273,24 @@ def test_nsp_has_scores_of_its_own(make_records, tmp_path, pretrain_config):
     assert {"nsp_loss", "nsp_accuracy", "nsp_chance"} <= names
     assert not any(name.startswith("sop") for name in names)
     # An older run, which called them sop_..., goes on with these names.
-    for path in (run / "checkpoints").glob("step-00000004*"):
-        path.unlink()
-    best["best_metric"] = "sop_accuracy"
     record = json.loads((run / "run.json").read_text())
     assert record["settings"].pop("pair_task") == "nsp"
-    record["settings"] |= best
     (run / "run.json").write_text(json.dumps(record))
-    log = run / "metrics.jsonl"
-    log.write_text(log.read_text().replace("nsp_", "sop_"))
-    assert pretrain(pretrain_config(records, run, 4, **best)).steps == 4
-    assert "nsp_" not in log.read_text()
+    config = pretrain_config(records, run, 4)
+    assert pair_task(config, open_records(records)) == "sop"
+    config = pretrain_config(records, run / "new", 4)
+    assert pair_task(config, open_records(records)) == "nsp"
 
 
 def test_positions_beyond_the_trained_ones_are_warned_of(
     run, records, make_records, caplog
 ):
-    evaluate_pretraining(run, records)
+    evaluate_pretraining(run, records, max_steps=1)
     assert "trained_positions" not in caplog.text
     longer = make_records(max_seq_length=48)
     for _ in range(2):
-        evaluate_pretraining(run, longer)
+        evaluate_pretraining(run, longer, max_steps=1)
     assert caplog.text.count("inputs may have 48 tokens, but the model") == 1
-
-
-def test_positions_that_a_run_begins_with_are_trained(
-    records, tmp_path, pretrain_config, tiny_model
-):
-    folder, start = tmp_path / "run", tmp_path / "start"
-    model = AlbertPretrainer(tiny_model.replace(trained_positions=48))
-    model.save_pretrained(start)
-    config = pretrain_config(
-        records,
-        folder,
-        4,
-        model=None,
-        init_from=start,
-        config_overrides={"max_position_embeddings": 96},
-    )
-    pretrain(config)
-    model = AlbertPretrainer.from_pretrained(folder)
-    assert model.config.max_position_embeddings == 96
-    assert model.config.trained_positions == 48
-    assert pretrain(config).steps == 4  # It is the same run.
 
 
 def test_adopts_records_without_a_manifest(records, tmp_path, pretrain_config):
