@@ -182,7 +182,7 @@ def test_a_finished_finetuning_run_is_known(albert, folder, kind):
     assert (run / "metrics.jsonl").read_text() == before
 
 
-@pytest.mark.parametrize("kind", quick_only("classes", "joint_spans", of=KINDS))
+@pytest.mark.parametrize("kind", quick_only("joint_spans", of=KINDS))
 def test_an_interrupted_finetuning_run_goes_on(albert, folder, kind):
     albert(finetune(f"interrupted/{kind}"))
     expected = last_scores(folder / "finetuned" / kind)
@@ -231,6 +231,7 @@ def test_an_interrupted_pretraining_run_goes_on(albert, folder):
     assert_same_end(folder / "interrupted" / "run", expected)
 
 
+@pytest.mark.long
 def test_a_pretraining_run_is_made_longer(albert, folder):
     shutil.copytree(folder / "run", folder / "longer")
     albert(PRETRAIN + LONGER)
