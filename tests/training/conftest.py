@@ -35,7 +35,7 @@ def small_config():
         vocab_size=40,
         embedding_size=8,
         hidden_size=16,
-        num_hidden_layers=2,
+        num_hidden_layers=1,
         num_attention_heads=2,
         intermediate_size=32,
         max_position_embeddings=16,

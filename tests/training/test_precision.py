@@ -69,7 +69,7 @@ def test_float32_islands(policy, small_config, pretraining_batch):
     # All large products are in half precision: the logits of words and of the
     # sentence order (one forward, two backward) and no others are float32.
     assert found["MatMul"][tf.float32] == 6
-    assert found["MatMul"][half] > 20
+    assert found["MatMul"][half] > 15
     assert set(found["BatchMatMulV2"]) == {half}
     # GELU is computed in float32, the pooler in half precision.
     assert set(found["Tanh"]) == {half, tf.float32}

@@ -122,6 +122,71 @@ class NoisyLoss:
         return loss, {}
 
 
+class SeedLoss:
+    """Records the seeds of all slices in the weight they are assigned to."""
+
+    def normalizers(self, batch):
+        return {"one": tf.constant(1.0)}
+
+    def __call__(self, model, batch, normalizers, seed):
+        noise = tf.random.stateless_uniform([], seed)
+        loss = 0.0 * tf.reduce_sum(model.weight) + noise
+        return loss, {"square": tf.stack([noise**2, 1.0])}
+
+
+class StepLoss:
+    """The loss is the value of the batch, so the data decide it."""
+
+    def normalizers(self, batch):
+        return {}
+
+    def __call__(self, model, batch, normalizers, seed):
+        return tf.reduce_sum(batch["x"] * model.weight), {}
+
+
+def ones(batch_size=4):
+    return tf.data.Dataset.from_tensors({"x": tf.ones([batch_size])}).repeat()
+
+
+def values(numbers):
+    numbers = tf.constant(numbers, tf.float32)
+    return tf.data.Dataset.from_tensor_slices({"x": numbers}).batch(
+        1, drop_remainder=True
+    )
+
+
+def train_one_weight(
+    strategy,
+    loss,
+    data=None,
+    model=None,
+    run_dir=None,
+    evaluate=None,
+    **settings,
+):
+    """Trains one weight on batches of ones, or others.
+
+    Returns:
+      The model and the result.
+    """
+    with strategy.scope():
+        model = model or OneWeight()
+    settings = {"num_train_steps": 8, "log_steps": 1} | settings
+    trainer = Trainer(
+        TrainingConfig(**settings),
+        strategy,
+        model,
+        loss,
+        optimizers.AdamW(),
+        schedules.PolynomialDecay(0.1, 100),
+        run_dir=run_dir,
+    )
+    dataset = ones() if data is None else data
+    return model, trainer.fit(
+        data if callable(data) else lambda step: dataset, evaluate=evaluate
+    )
+
+
 def train_scored(run_dir, scores, **settings):
     """Trains one weight for 24 steps, evaluated every 4.
 
