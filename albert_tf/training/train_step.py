@@ -273,7 +273,13 @@ def make_train_loop(
             batch = iterator.get_next()
         tensors = tf.nest.flatten(batch, expand_composites=True)
         with tf.control_dependencies(tensors), tf.device("CPU:0"):
-            return batch, tf.timestamp() - requested
+            received = tf.timestamp()
+        if strategy.num_replicas_in_sync == 1:
+            # Where one thread runs all operations, those of the step could
+            # come before the clock is read.
+            with tf.control_dependencies([received]):
+                batch = tf.nest.map_structure(tf.identity, batch)
+        return batch, received - requested
 
     def one_step(iterator, step):
         batch, waited = next_batch(iterator)

@@ -96,3 +96,27 @@ def test_the_first_launch_is_one_step_and_tells_nothing(toy, one_device):
         loop.run(first, first + 1)
     # The first one is compiled, which says nothing about the next.
     assert launches == [1, 1, 7]
+
+
+ONE_THREAD = """
+import os, sys
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+from albert_tf.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.long
+def test_one_thread_does_not_wait_for_input_while_it_computes(
+    records, run_albert, tmp_path
+):
+    result = run_albert(
+        *("-c", ONE_THREAD, "pretrain"),
+        *(f"--input={records}", f"--output={tmp_path}/run"),
+        *("--config=albert_tiny", "--config_overrides=vocab_size=600"),
+        *("--train_batch_size=32", "--num_train_steps=6", "--log_steps=3"),
+    )
+    assert result.returncode == 0, result.stderr
+    lines = read_metrics(tmp_path / "run")
+    (*_, last) = (x["values"] for x in lines if x["split"] == "train")
+    assert last["input_wait_share"] < 0.5
