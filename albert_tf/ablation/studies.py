@@ -339,7 +339,7 @@ DEPTH = Study(
 WIDTH = Study(
     "width",
     "12",
-    "Width, and depth of the widest (tables 12 and 13)",
+    "Width, and depth of the widest (with table 13)",
     (
         Row(
             "H/2",
