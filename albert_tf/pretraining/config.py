@@ -270,7 +270,10 @@ class PretrainConfig(RunConfig):
           ValueError: it is that of `init_from`, which was not opened yet.
         """
         if self.model is None:
-            raise ValueError("model=None: see `resolve_start`")
+            raise ValueError(
+                "model=None: the architecture of init_from is known once "
+                "`resolve_initial_weights` has opened it"
+            )
         return self.model
 
     @property

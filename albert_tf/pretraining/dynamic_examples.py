@@ -153,6 +153,7 @@ def _make_examples(
     }
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
 class Segments:
     """Segments of text, one a row.
 
@@ -161,10 +162,9 @@ class Segments:
       starts, lengths: int32 `[rows]`, the segments as slices of `text`.
     """
 
-    def __init__(self, text: tf.Tensor, starts: tf.Tensor, lengths: tf.Tensor):
-        self.text = text
-        self.starts = starts
-        self.lengths = lengths
+    text: tf.Tensor
+    starts: tf.Tensor
+    lengths: tf.Tensor
 
     def of(self, rows: tf.Tensor) -> Segments:
         """Returns the segments of other rows, `[rows]`."""

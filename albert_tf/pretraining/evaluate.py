@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from albert_tf.config import AlbertConfig, warn_of_untrained_positions
 from albert_tf.errors import InputError
@@ -96,116 +97,93 @@ def evaluate_checkpoints(
         its model; before the first one is scored. Or checkpoints cannot be
         read; after all others were scored.
     """
-    models = {path: _architecture(path) for path in checkpoints}
-    for path, (config, _) in models.items():
+    architectures = {path: _architecture(path) for path in checkpoints}
+    for path, (config, _) in architectures.items():
         records.check_model(config)
         _check_vocabulary(_run_of(path), records)
         warn_of_untrained_positions(
             _trained_config(path, config), records.max_seq_length
         )
-    scorers: dict[tuple[AlbertConfig, str], _Scorer] = {}
+    scorers: dict[tuple[AlbertConfig, str], Any] = {}
     damaged = []
-    for path, model in models.items():
-        if model not in scorers:
-            scorers[model] = _Scorer(*model, records, batch_size)
+    for path, (config, precision) in architectures.items():
+        key = (config, precision)
+        if key not in scorers:
+            scorers[key] = _make_scorer(config, precision, records, batch_size)
+        model, score = scorers[key]
         try:
-            step = scorers[model].load(path)
+            step = load_model_variables(model, path)
         except InputError as error:
             damaged.append(str(error))
             continue
-        scores = scorers[model].score(max_steps)
+        with records.explained_errors(config):
+            scores = score(max_steps)
         yield path, {"step": step} | scores | records.baselines()
     if damaged:
-        others = len(models) - len(damaged)
+        others = len(architectures) - len(damaged)
         text = f"; the other {others} were scored" if others else ""
         raise InputError("; ".join(damaged) + text)
 
 
-class RecordScores:
-    """Scores of a model on records, and on those of each corpus of a mixture.
+def record_scores(
+    evaluator: Evaluator,
+    records: Records,
+    split: str,
+    batch_size: int,
+    model: AlbertConfig,
+) -> Callable[[int], dict[str, float]]:
+    """Returns a function that scores a model on a split of records.
 
-    Those of a corpus have its name behind theirs: `mlm_loss/wiki`.
+    Its datasets are built once for all calls. Its argument is the most batches
+    to read, of the split and of each corpus of a mixture; 0 for all. It returns
+    the metrics by name; those of a corpus end with its name: `mlm_loss/wiki`.
+
+    Args:
+      evaluator: the evaluator of the model.
+      records: the records.
+      split: the split to score.
+      batch_size: examples of a batch.
+      model: the model's architecture.
     """
-
-    def __init__(
-        self,
-        evaluator: Evaluator,
-        records: Records,
-        split: str,
-        batch_size: int,
-        model: AlbertConfig,
-    ):
-        """Prepares the datasets.
-
-        Args:
-          evaluator: the evaluator of the model.
-          records: the records.
-          split: their split to score.
-          batch_size: examples of a batch.
-          model: the model's architecture.
-        """
-        self._evaluator = evaluator
-        parts = {"": records}
-        corpora = by_corpus(records.files[split])
-        if len(corpora) > 1:
-            parts |= {
-                f"/{name}": dataclasses.replace(
-                    records, files={split: tuple(files)}, corpora=()
-                )
-                for name, files in corpora.items()
-            }
-        self._datasets = {
-            ending: part.dataset(
-                batch_size, training=False, split=split, model=model
+    parts = {"": records}
+    corpora = by_corpus(records.files[split])
+    if len(corpora) > 1:
+        parts |= {
+            f"/{name}": dataclasses.replace(
+                records, files={split: tuple(files)}, corpora=()
             )
-            for ending, part in parts.items()
+            for name, files in corpora.items()
         }
+    datasets = {
+        ending: part.dataset(
+            batch_size, training=False, split=split, model=model
+        )
+        for ending, part in parts.items()
+    }
 
-    def __call__(self, max_steps: int) -> dict[str, float]:
-        """Returns the metrics of the model as it is.
-
-        Args:
-          max_steps: largest number of batches of all, and of each corpus; 0 for
-            all.
-        """
+    def score(max_steps: int) -> dict[str, float]:
         return {
             name + ending: value
-            for ending, dataset in self._datasets.items()
-            for name, value in self._evaluator(
-                dataset, max_steps or None
-            ).items()
+            for ending, dataset in datasets.items()
+            for name, value in evaluator(dataset, max_steps or None).items()
         }
 
+    return score
 
-class _Scorer:
-    """A model of one architecture and precision, scored on records."""
 
-    def __init__(
-        self,
-        config: AlbertConfig,
-        precision: str,
-        records: Records,
-        batch_size: int,
-    ):
-        set_precision(precision)
-        strategy = strategy_of_this_machine()
-        with strategy.scope():
-            self._model = AlbertPretrainer(config)
-        loss = PretrainingLoss(records.pair_task)
-        evaluator = Evaluator(strategy, self._model, loss, batch_size)
-        self._config, self._records = config, records
-        self._scores = RecordScores(
-            evaluator, records, records.split, batch_size, config
-        )
-
-    def load(self, path: str) -> int:
-        """Loads the weights of a checkpoint; returns its step."""
-        return load_model_variables(self._model, path)
-
-    def score(self, max_steps: int) -> dict[str, float]:
-        """Returns the metrics of the weights that were loaded last."""
-        with self._records.explained_errors(self._config):
-            return self._scores(max_steps)
+def _make_scorer(
+    config: AlbertConfig, precision: str, records: Records, batch_size: int
+) -> tuple[AlbertPretrainer, Callable[[int], dict[str, float]]]:
+    """Returns a model, and the function that scores it on records."""
+    set_precision(precision)
+    strategy = strategy_of_this_machine()
+    with strategy.scope():
+        model = AlbertPretrainer(config)
+    loss = PretrainingLoss(records.pair_task)
+    evaluator = Evaluator(strategy, model, loss, batch_size)
+    return model, record_scores(
+        evaluator, records, records.split, batch_size, config
+    )
 
 
 def _trained_config(checkpoint: str, config: AlbertConfig) -> AlbertConfig:

@@ -358,7 +358,7 @@ def _check_batch(
             _check_batch(path, batch[:half], limits, first)
             _check_batch(path, batch[half:], limits, first + half)
             return
-        problems = {f"it has not {limits.sizes} like others": [True]}
+        problems = {f"it does not have {limits.sizes} like the others": [True]}
     rows = {name: np.flatnonzero(wrong) for name, wrong in problems.items()}
     found = [(wrong[0], name) for name, wrong in rows.items() if len(wrong)]
     if found:

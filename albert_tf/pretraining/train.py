@@ -21,7 +21,7 @@ from albert_tf.models.flops import pretraining_step_flops
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.pretraining.config import PretrainConfig
 from albert_tf.pretraining.corpora import describe_corpora
-from albert_tf.pretraining.evaluate import RecordScores
+from albert_tf.pretraining.evaluate import record_scores
 from albert_tf.pretraining.initial_weights import (
     REPORT_FILE,
     InitialWeights,
@@ -227,7 +227,7 @@ def check_rates_so_far(config: PretrainConfig) -> None:
     if step > num_train_steps:
         raise InputError(
             f"{folder}: {step} steps are done, more than num_train_steps="
-            f"{num_train_steps}; remove the checkpoints behind that step to go "
+            f"{num_train_steps}; remove the checkpoints after that step to go "
             "back"
         )
     done = tf.range(step)
@@ -242,7 +242,7 @@ def check_rates_so_far(config: PretrainConfig) -> None:
             f"learning rate {old_rates[first]:.6g}, but has "
             f"{new_rates[first]:.6g} with num_train_steps={num_train_steps} "
             f"and decay_steps={config.decay_steps}; let the decay begin at the "
-            f"newest checkpoint or later, or remove the checkpoints behind "
+            f"newest checkpoint or later, or remove the checkpoints after "
             f"step {first}"
         )
 
@@ -323,7 +323,7 @@ def _train(
     if "heldout" in heldout.files:
         size = config.eval_batch_size
         loss = PretrainingLoss(pair_task(config, heldout))
-        scores = RecordScores(
+        scores = record_scores(
             Evaluator(strategy, model, loss, size),
             heldout,
             "heldout",

@@ -72,7 +72,7 @@ def has_two_labels(features):
         (spoil("masked_lm_weights", np.inf), "weights must be finite, and not"),
         (forgets_mask, "input_mask is 0 everywhere"),
         (pads_a_prediction, "a prediction where input_mask is 0"),
-        (has_two_labels, "it has not 64 tokens and 10 predictions like others"),
+        (has_two_labels, "does not have 64 tokens and 10 predictions like the"),
     ],
 )
 def test_values_that_cannot_be_trained_on(spoiled, change, message):
@@ -84,7 +84,7 @@ def test_values_that_cannot_be_trained_on(spoiled, change, message):
     ("change", "message"),
     [
         (spoil("input_ids", 200), "input_ids must be from 0 to 199"),
-        (has_two_labels, "it has not 64 tokens and 10 predictions like others"),
+        (has_two_labels, "does not have 64 tokens and 10 predictions like the"),
     ],
 )
 def test_training_finds_such_values_too(spoiled, change, message):
