@@ -177,12 +177,12 @@ def evaluations(folder):
     return [(x["step"], x["values"]) for x in lines if x["split"] == "eval"]
 
 
-@pytest.mark.parametrize("keep", [1, 9])
-def test_killed_run_stops_where_it_would_have(toy, tmp_path, keep):
+@pytest.mark.parametrize(("keep", "kills"), [(1, (4, 16)), (9, (12,))])
+def test_killed_run_stops_where_it_would_have(toy, tmp_path, keep, kills):
     settings = PATIENT | {"keep_checkpoint_max": keep}
     whole = tmp_path / "whole"
     _, weight, _ = toy.train_scored(whole, SCORES, **settings)
-    for kill_at in (4, 12, 16):
+    for kill_at in kills:
         run_dir = tmp_path / f"killed-{kill_at}"
         with pytest.raises(KeyboardInterrupt):
             toy.train_scored(run_dir, SCORES | {kill_at: None}, **settings)
