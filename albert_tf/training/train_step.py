@@ -29,27 +29,8 @@ _LAUNCH_SECONDS = 10.0
 _OUT_OF_DATA = tf.errors.OutOfRangeError, tf.errors.FailedPreconditionError
 
 
-def step_seed(seed: int, step: tf.Tensor) -> tf.Tensor:
-    """Returns the seed of one step, int32 [2].
-
-    Args:
-      seed: the seed of the run, in [0, 2**31).
-      step: integer scalar.
-    """
-    return _fold_in(tf.constant([seed, 0], tf.int32), step)
-
-
-def slice_seed(seed_of_step: tf.Tensor, slice_index: tf.Tensor) -> tf.Tensor:
-    """Returns the seed of one slice of the global batch, int32 [2].
-
-    The slices of a step are numbered over replicas and, within a replica, over
-    micro-batches. So the same global batch cut into the same number of slices
-    gets the same seeds, whether by replicas or by accumulation.
-    """
-    return _fold_in(seed_of_step, slice_index)
-
-
 def _fold_in(seed: tf.Tensor, data: tf.Tensor) -> tf.Tensor:
+    """Returns the seed, int32 [2], of one step of a run or slice of a step."""
     return tf.random.experimental.stateless_fold_in(
         seed, tf.cast(data, tf.int32), alg="philox"
     )
@@ -135,13 +116,16 @@ class TrainStep:
             normalizers = replica.all_reduce(
                 tf.distribute.ReduceOp.SUM, normalizers
             )
+        # Slices of a step are numbered over replicas and, within a replica,
+        # over micro-batches: as many slices of a batch have the same seeds,
+        # whether they are cut by replicas or by accumulation.
         first_slice = replica.replica_id_in_sync_group * self._micro_batches
 
         def micro_step(micro_batch, index):
             return self._micro_step(
                 micro_batch,
                 normalizers,
-                slice_seed(seed, first_slice + index),
+                _fold_in(seed, first_slice + index),
                 scale,
             )
 
@@ -284,7 +268,8 @@ def make_train_loop(
     def one_step(iterator, step):
         batch, waited = next_batch(iterator)
         scale = tf.ones([]) if loss_scale is None else loss_scale.scale
-        arguments = (schedule(step), step_seed(seed, step), scale)
+        seed_of_step = _fold_in(tf.constant([seed, 0], tf.int32), step)
+        arguments = (schedule(step), seed_of_step, scale)
         if averages is not None:
             arguments += (averages.decay_at(step),)
         result = strategy.run(on_replica, args=(batch, *arguments))
