@@ -5,20 +5,17 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.training import optimizers
 from albert_tf.training.checkpoint_files import (
     list_checkpoints,
     read_checkpoint,
 )
 from albert_tf.training.checkpoints import Rollback
-from albert_tf.training.config import TrainingConfig
 from albert_tf.training.divergence import (
     batch_of,
     batches_from,
     find_divergence,
 )
 from albert_tf.training.logging import read_metrics
-from albert_tf.training.trainer import Trainer
 
 NAN = float("nan")
 
@@ -37,27 +34,21 @@ def batches(bad, removed=()):
     return lambda first: data.skip(first)
 
 
-def run(toy, strategy, data, run_dir, *, loss=None, evaluate=None, **settings):
-    with strategy.scope():
-        model = toy.OneWeight()
-    settings = {
-        "num_train_steps": 20,
-        "save_checkpoints_steps": 5,
-        "log_steps": 5,
-        "rollback_window": 3,
-        **settings,
-    }
-    rate = settings.pop("rate", 0.02)
-    optimizer = optimizers.AdamW()
-    Trainer(
-        TrainingConfig(**settings),
+def run(toy, strategy, data, run_dir, *, loss=None, rate=0.02, **settings):
+    model, optimizer, _ = toy.fit(
         strategy,
-        model,
         loss or toy.NoisyLoss(),
-        optimizer,
-        lambda step: tf.constant(rate, tf.float32),
+        data,
         run_dir=run_dir,
-    ).fit(data, evaluate=evaluate)
+        schedule=lambda step: tf.constant(rate, tf.float32),
+        **{
+            "num_train_steps": 20,
+            "save_checkpoints_steps": 5,
+            "log_steps": 5,
+            "rollback_window": 3,
+            **settings,
+        },
+    )
     slots = optimizer.slots.values()
     return [model.weight.numpy(), *(slot.numpy() for slot in slots)]
 

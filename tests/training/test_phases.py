@@ -5,17 +5,14 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.training import optimizers
 from albert_tf.training.checkpoint_files import (
     checkpoint_path,
     list_checkpoints,
     read_checkpoint,
 )
-from albert_tf.training.config import TrainingConfig
 from albert_tf.training.logging import read_metrics
 from albert_tf.training.phases import TrainingPhase
 from albert_tf.training.schedules import PolynomialDecay
-from albert_tf.training.trainer import Trainer
 
 STEPS, BOUNDARY = 14, 8
 
@@ -75,17 +72,15 @@ def train(toy):
         def kill():
             raise KeyboardInterrupt
 
-        with strategy.scope():
-            model = toy.OneWeight()
-        Trainer(
-            TrainingConfig(**settings),
+        toy.fit(
             strategy,
-            model,
             toy.NoisyLoss(),
-            optimizers.AdamW(),
-            PolynomialDecay(0.02, 40, warmup_steps=5),
+            data,
+            schedule=PolynomialDecay(0.02, 40, warmup_steps=5),
             run_dir=run_dir,
-        ).fit(data, evaluate=kill if killed_at else None)
+            evaluate=kill if killed_at else None,
+            **settings,
+        )
 
     return run
 

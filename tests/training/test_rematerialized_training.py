@@ -6,33 +6,27 @@ import tensorflow as tf
 
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.pretraining.loss import PretrainingLoss
-from albert_tf.training.config import TrainingConfig
-from albert_tf.training.optimizers import AdamW
-from albert_tf.training.trainer import Trainer
 
 
-def moments(config, batch, strategy, rematerialize, **settings):
+def moments(toy, config, batch, strategy, rematerialize, **settings):
     """Adam's first moments after two steps: sums of the gradients."""
     with strategy.scope():
         model = AlbertPretrainer(config, rematerialize=rematerialize)
     rng = np.random.default_rng(1)
     for variable in model.trainable_variables:
         variable.assign(rng.normal(0, 0.1, variable.shape))
-    optimizer = AdamW()
-    Trainer(
-        TrainingConfig(
-            num_train_steps=2,
-            clip_norm=0.0,
-            steps_per_loop=2,
-            seed=5,
-            **settings,
-        ),
+    _, optimizer, _ = toy.fit(
         strategy,
-        model,
         PretrainingLoss(),
-        optimizer,
-        lambda step: tf.constant(1e-9),
-    ).fit(lambda _: tf.data.Dataset.from_tensors(batch).repeat())
+        lambda _: tf.data.Dataset.from_tensors(batch).repeat(),
+        model=model,
+        schedule=lambda step: tf.constant(1e-9),
+        num_train_steps=2,
+        clip_norm=0.0,
+        steps_per_loop=2,
+        seed=5,
+        **settings,
+    )
     return {
         name: slot.numpy()
         for name, slot in optimizer.slots.items()
@@ -45,6 +39,7 @@ def moments(config, batch, strategy, rematerialize, **settings):
     ("replicas", "settings"), [(2, {}), (1, {"jit_compile": True})]
 )
 def test_gradients_of_micro_batches_are_the_same(
+    toy,
     small_config,
     pretraining_batch,
     one_device,
@@ -55,6 +50,7 @@ def test_gradients_of_micro_batches_are_the_same(
     strategy = one_device if replicas == 1 else two_replicas
     plain, again = (
         moments(
+            toy,
             small_config.replace(num_hidden_layers=2),
             pretraining_batch,
             strategy,

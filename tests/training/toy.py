@@ -155,36 +155,46 @@ def values(numbers):
     )
 
 
-def train_one_weight(
+def fit(
     strategy,
     loss,
-    data=None,
+    data,
+    *,
     model=None,
+    optimizer=None,
+    schedule=None,
     run_dir=None,
     evaluate=None,
+    flops_per_example=None,
     **settings,
 ):
+    """Trains a model, or one weight; returns model, optimizer and result."""
+    with strategy.scope():
+        model = model or OneWeight()
+    optimizer = optimizer or optimizers.AdamW()
+    result = Trainer(
+        TrainingConfig(**settings),
+        strategy,
+        model,
+        loss,
+        optimizer,
+        schedule or schedules.PolynomialDecay(0.1, 100),
+        run_dir=run_dir,
+    ).fit(data, evaluate=evaluate, flops_per_example=flops_per_example)
+    return model, optimizer, result
+
+
+def train_one_weight(strategy, loss, data=None, **settings):
     """Trains one weight on batches of ones, or others.
 
     Returns:
       The model and the result.
     """
-    with strategy.scope():
-        model = model or OneWeight()
     settings = {"num_train_steps": 8, "log_steps": 1} | settings
-    trainer = Trainer(
-        TrainingConfig(**settings),
-        strategy,
-        model,
-        loss,
-        optimizers.AdamW(),
-        schedules.PolynomialDecay(0.1, 100),
-        run_dir=run_dir,
-    )
     dataset = ones() if data is None else data
-    return model, trainer.fit(
-        data if callable(data) else lambda step: dataset, evaluate=evaluate
-    )
+    read = data if callable(data) else lambda step: dataset
+    model, _, result = fit(strategy, loss, read, **settings)
+    return model, result
 
 
 def train_scored(run_dir, scores, **settings):
@@ -196,9 +206,6 @@ def train_scored(run_dir, scores, **settings):
     Returns:
       The result, the weight and the steps that were evaluated now.
     """
-    strategy = make_strategy("one_device")
-    with strategy.scope():
-        model = OneWeight()
     settings = {
         "num_train_steps": 24,
         "eval_steps": 4,
@@ -220,15 +227,15 @@ def train_scored(run_dir, scores, **settings):
         numbers = tf.data.Dataset.range(first, 100)
         return numbers.map(lambda n: {"x": tf.sin([tf.cast(n, tf.float32)])})
 
-    result = Trainer(
-        TrainingConfig(**settings),
-        strategy,
-        model,
+    model, _, result = fit(
+        make_strategy("one_device"),
         NoisyLoss(),
-        optimizers.AdamW(),
-        schedules.PolynomialDecay(0.01, 24),
+        data,
+        schedule=schedules.PolynomialDecay(0.01, 24),
         run_dir=run_dir,
-    ).fit(data, evaluate=evaluate)
+        evaluate=evaluate,
+        **settings,
+    )
     return result, model.weight.numpy(), evaluated
 
 
@@ -250,42 +257,25 @@ def batches(start_step=0, batch_size=BATCH, seed=0):
     return tf.data.Dataset.counter(start_step).map(batch)
 
 
-def run(
-    strategy,
-    *,
-    model=None,
-    rate=0.0,
-    optimizer=None,
-    schedule=None,
-    decay_steps=40,
-    run_dir=None,
-    evaluate=None,
-    flops_per_example=None,
-    **settings,
-):
+def run(strategy, *, model=None, rate=0.0, optimizer=None, **settings):
     """Trains a toy; returns model, optimizer and the result."""
+    with strategy.scope():
+        model = model or Toy()
     settings = {
         "num_train_steps": 20,
         "steps_per_loop": 7,
         "seed": 3,
-    } | settings
-    if model is None:
-        with strategy.scope():
-            model = Toy()
-    optimizer = optimizer or optimizers.Lamb()
-    schedule = schedule or schedules.PolynomialDecay(
-        0.02, decay_steps, warmup_steps=5
-    )
-    result = Trainer(
-        TrainingConfig(**settings),
+        "schedule": schedules.PolynomialDecay(0.02, 40, warmup_steps=5),
+        **settings,
+    }
+    return fit(
         strategy,
-        model,
         ToyLoss(rate),
-        optimizer,
-        schedule,
-        run_dir=run_dir,
-    ).fit(batches, evaluate=evaluate, flops_per_example=flops_per_example)
-    return model, optimizer, result
+        batches,
+        model=model,
+        optimizer=optimizer or optimizers.Lamb(),
+        **settings,
+    )
 
 
 def weights(model):
