@@ -44,6 +44,11 @@ def printable(text: str) -> str:
     )
 
 
+def counted(number: int, noun: str) -> str:
+    """Returns a number and what is counted, as "1 step" and "2,000 steps"."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def import_package(name: str, purpose: str = "scores") -> types.ModuleType:
     """Returns a module of a package that is not always installed.
 

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from albert_tf.cli.flags import CommandFlags
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, counted
 from albert_tf.pretraining.data_config import PretrainingDataConfig
 from albert_tf.pretraining.documents import describe_oddities
 from albert_tf.settings import described, setting
@@ -106,10 +106,11 @@ def _describe(manifest: Mapping[str, Any]) -> None:
         counts = description["counts"]
         packed = ""
         if "sequences" in counts:
-            packed = f" with {counts['sequences']:,} sequences"
+            packed = f" with {counted(counts['sequences'], 'sequence')}"
         print(
-            f"{split}: {counts['instances']:,} records{packed} of "
-            f"{counts['documents']:,} documents, {counts['tokens']:,} tokens, "
+            f"{split}: {counted(counts['instances'], 'record')}{packed} of "
+            f"{counted(counts['documents'], 'document')}, "
+            f"{counted(counts['tokens'], 'token')}, "
             f"of which {description['kept_fraction']:.1%} are kept; "
             f"padding {description['padding_fraction']:.1%}, masking rate "
             f"{description['masking_rate']:.1%}"

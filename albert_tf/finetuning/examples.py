@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, counted
 
 POLICIES = ("stop", "skip")
 
@@ -69,8 +69,8 @@ class BadExamples:
         """Returns the count and the kept reports, a line each; "" for none."""
         if not self.counted:
             return ""
-        plural = "" if self.counted == 1 else "s"
-        lines = [f"{self.counted} bad example{plural} left out", *self.lines]
+        total = counted(self.counted, "bad example")
+        lines = [f"{total} left out", *self.lines]
         if more := self.counted - len(self.lines):
             lines.append(f"and {more} more")
         return "\n  ".join(lines)

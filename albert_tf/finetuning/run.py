@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig, warn_of_untrained_positions
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, counted
 from albert_tf.finetuning.config import FinetuneConfig
 from albert_tf.finetuning.data import TaskData, TaskFiles, load_data
 from albert_tf.finetuning.registry import make_task_type
@@ -203,10 +203,10 @@ def run_summary(run: FinetuneRun, model: AlbertModel, resumes: bool) -> str:
         "examples": f"{features.num_examples:,} to train on, {scored}; "
         f"{lengths.mean():.0f} tokens a sequence, at most {lengths.max()} of "
         f"{run.task_type.max_seq_length}",
-        "training": f"{config.num_train_steps:,} steps of "
+        "training": f"{counted(config.num_train_steps, 'step')} of "
         f"{config.train_batch_size} ({epochs:.1f} epochs) with "
         f"{config.optimizer}, highest rate {config.learning_rate:.3g} after "
-        f"{config.warmup_steps:,} steps",
+        f"{counted(config.warmup_steps, 'step')}",
         "writes": f"{os.fspath(config.output)}, "
         + ("which holds this run already" if resumes else "a new run"),
     }

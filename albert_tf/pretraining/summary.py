@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+from albert_tf.errors import counted
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.pretraining.config import PretrainConfig, ResolvedPhase
 from albert_tf.pretraining.corpora import describe_mixture
@@ -76,10 +77,10 @@ def start_summary(
             f"{hosts} each would read its own"
         )
     rows |= {
-        "training": f"{config.num_train_steps:,} steps of {config.optimizer}, "
-        f"{config.schedule} schedule, highest rate "
+        "training": f"{counted(config.num_train_steps, 'step')} of "
+        f"{config.optimizer}, {config.schedule} schedule, highest rate "
         f"{config.resolved_learning_rate:.3g} after "
-        f"{config.resolved_warmup_steps:,} steps",
+        f"{counted(config.resolved_warmup_steps, 'step')}",
         "computes": f"{config.precision} on {replicas} x {device.split(':')[0]}"
         f"{compiled}",
         "writes": f"{os.fspath(config.output)}, "
@@ -91,7 +92,7 @@ def start_summary(
 
 def _describe_batch(resolved: ResolvedPhase, replicas: int) -> str:
     config = resolved.config
-    text = f"{config.train_batch_size:,} examples"
+    text = counted(config.train_batch_size, "example")
     if replicas > 1:
         text += f" on {replicas} replicas"
     if config.gradient_accumulation_steps > 1:
@@ -126,7 +127,8 @@ def end_summary(result: TrainingResult, seconds: float) -> str:
       result: what `pretrain` returned.
       seconds: time that it took.
     """
-    done = f"{result.steps:,} steps done, {seconds / 60:.1f} minutes this time"
+    steps = counted(result.steps, "step")
+    done = f"{steps} done, {seconds / 60:.1f} minutes this time"
     if "tokens_per_second" in result.metrics:
         done += f", {result.metrics['tokens_per_second']:,.0f} tokens/s"
     if "matmul_share" in result.metrics:

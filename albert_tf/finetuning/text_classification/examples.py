@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, counted
 from albert_tf.finetuning.examples import BadExamples, text_problem
 from albert_tf.finetuning.tables import read_rows
 
@@ -288,8 +288,8 @@ def _find_classes(
                 )
     if len(found) < 2:
         raise InputError(
-            f"{paths[0]}: column {label!r} has {len(found)} label"
-            f"{'' if len(found) == 1 else 's'} ({', '.join(found)}); a task "
+            f"{paths[0]}: column {label!r} has "
+            f"{counted(len(found), 'label')} ({', '.join(found)}); a task "
             "needs two or more, or numbers"
         )
     if all(cell.removeprefix("-").isdecimal() for cell in found):
