@@ -21,7 +21,7 @@ def opened(request, records, make_records):
         return open_records(records)
     pack = request.param == "packed"
     return open_records(
-        make_records(masking="dynamic", dupe_factor=3, pack=pack)
+        make_records(masking="dynamic", dupe_factor=10, pack=pack)
     )
 
 
