@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.features import Features
-from albert_tf.training.input import shuffle
+from albert_tf.training.input import batch_options, shuffle
 
 Batch = dict[str, tf.Tensor]
 
@@ -68,12 +68,6 @@ def training_batches(
     def examples_of(epoch: tf.Tensor) -> tf.Tensor:
         return order(epoch)[tf.where(epoch == first_epoch, offset, 0) :]
 
-    options = tf.data.Options()
-    options.deterministic = True
-    # Workers divide batches among them, and each reads all batches.
-    options.experimental_distribute.auto_shard_policy = (
-        tf.data.experimental.AutoShardPolicy.OFF
-    )
     return (
         tf.data.Dataset.counter(first_epoch)
         .map(examples_of)
@@ -81,7 +75,7 @@ def training_batches(
         .rebatch(batch_size, drop_remainder=True)
         .map(_padding(data, fixed_length), num_parallel_calls=tf.data.AUTOTUNE)
         .prefetch(tf.data.AUTOTUNE)
-        .with_options(options)
+        .with_options(batch_options())
     )
 
 

@@ -49,7 +49,12 @@ from albert_tf.pretraining.record_files import (
 from albert_tf.pretraining.record_order import GROUP_RECORDS
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.tokenizer_files import load_tokenizer
-from albert_tf.training.input import MISCOUNTED, WHOLE, HostShare
+from albert_tf.training.input import (
+    MISCOUNTED,
+    WHOLE,
+    HostShare,
+    batch_options,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -235,13 +240,7 @@ class Records:
             batches = text_batches(reading, limits, settings)
         else:
             batches = masked_batches(reading, limits)
-        options = tf.data.Options()
-        options.deterministic = True
-        # Workers share the rows of batches, not the files.
-        options.experimental_distribute.auto_shard_policy = (
-            tf.data.experimental.AutoShardPolicy.OFF
-        )
-        return batches.prefetch(tf.data.AUTOTUNE).with_options(options)
+        return batches.prefetch(tf.data.AUTOTUNE).with_options(batch_options())
 
     def _limits(
         self, split: str, model: AlbertConfig | None

@@ -32,6 +32,23 @@ def shuffle(values: tf.Tensor, seed: tf.Tensor, number) -> tf.Tensor:
     return tf.gather(values, tf.argsort(keys, stable=True))
 
 
+def batch_options() -> tf.data.Options:
+    """Returns the options of every dataset of batches.
+
+    Elements are in one order. Workers share the rows of batches, not the files.
+    Nothing tunes the pipeline in the background: TensorFlow's thread for it can
+    miss that its iterator is destroyed, which then waits for as long as the
+    thread sleeps, up to a minute.
+    """
+    options = tf.data.Options()
+    options.deterministic = True
+    options.autotune.enabled = False
+    options.experimental_distribute.auto_shard_policy = (
+        tf.data.experimental.AutoShardPolicy.OFF
+    )
+    return options
+
+
 @dataclasses.dataclass(frozen=True)
 class HostShare:
     """The part of the rows of every batch that one of several hosts feeds.
@@ -120,6 +137,8 @@ def distribute(
         return dataset.apply(tf.data.experimental.assert_cardinality(infinite))
 
     if strategy.num_replicas_in_sync == 1:
+        if "CPU" in strategy.extended.worker_devices[0]:
+            return declared(dataset)  # No device to copy batches to.
         return strategy.experimental_distribute_dataset(declared(dataset))
 
     def slices(context: tf.distribute.InputContext) -> tf.data.Dataset:

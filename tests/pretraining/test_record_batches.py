@@ -5,6 +5,7 @@ import tensorflow as tf
 from albert_tf.errors import InputError
 from albert_tf.pretraining import record_order
 from albert_tf.pretraining.records import open_records, pretraining_dataset
+from albert_tf.training.input import batch_options
 
 
 @pytest.fixture
@@ -183,9 +184,9 @@ def test_refusals(create, settings, message):
         pretraining_dataset(folder, **({"global_batch_size": 8} | settings))
 
 
-def test_strategies_share_out_rows_and_not_files(create):
+def test_the_dataset_has_the_options_of_batches(create):
     """No auto-sharding, which would give replicas other batches."""
     folder, _ = create()
     dataset = pretraining_dataset(folder, global_batch_size=8)
-    policy = dataset.options().experimental_distribute.auto_shard_policy
-    assert policy == tf.data.experimental.AutoShardPolicy.OFF
+    options = batch_options().merge(dataset.options())
+    assert options == batch_options()

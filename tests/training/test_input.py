@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.training.input import (
+    batch_options,
     distribute,
     slice_size,
     slices_of_host,
@@ -37,6 +38,8 @@ def test_one_device_gets_whole_batches(one_device):
     batches = tf.data.Dataset.range(6).batch(4)
     seen = [batch.numpy().tolist() for batch in distribute(one_device, batches)]
     assert seen == [[0, 1, 2, 3], [4, 5]]
+    # Without a thread that copies them to a device.
+    assert distribute(one_device, batches) is batches
 
 
 @pytest.mark.parametrize("hosts", [1, 2, 4])
@@ -104,10 +107,20 @@ def test_batch_must_divide_into_slices():
         slice_size(10, 2, 3)
 
 
+def test_workers_share_rows_and_no_thread_tunes_the_pipeline():
+    options = batch_options()
+    assert options.deterministic
+    # Destroying an iterator waits for that thread, up to a minute.
+    assert options.autotune.enabled is False
+    policy = options.experimental_distribute.auto_shard_policy
+    assert policy == tf.data.experimental.AutoShardPolicy.OFF
+
+
 def test_training_data_are_declared_endless(one_device, two_replicas):
     # Whose number of batches TensorFlow does not know.
     unknown = tf.data.Dataset.range(8).batch(4).filter(lambda x: True)
-    for strategy in (one_device, two_replicas):
-        assert distribute(strategy, unknown).cardinality == -2
-        endless = distribute(strategy, unknown, endless=True)
-        assert endless.cardinality == tf.data.INFINITE_CARDINALITY
+    assert distribute(two_replicas, unknown).cardinality == -2
+    endless = distribute(two_replicas, unknown, endless=True)
+    assert endless.cardinality == tf.data.INFINITE_CARDINALITY
+    endless = distribute(one_device, unknown, endless=True)
+    assert endless.cardinality() == tf.data.INFINITE_CARDINALITY
