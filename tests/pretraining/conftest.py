@@ -1,4 +1,6 @@
+import contextlib
 import gzip
+import json
 import pathlib
 import random
 import shutil
@@ -8,11 +10,19 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.pretraining import create_data
+from albert_tf.pretraining import create_data, record_batches, record_order
 from albert_tf.pretraining.config import PretrainConfig
 from albert_tf.pretraining.data_config import PretrainingDataConfig
-from albert_tf.pretraining.record_writer import parse_example
+from albert_tf.pretraining.record_writer import (
+    FLOAT_FEATURES,
+    parse_example,
+    serialize_examples,
+)
 from albert_tf.pretraining.shards import Limits
+from albert_tf.pretraining.tokenized_documents import (
+    TokenizedDocuments,
+    VocabularyTable,
+)
 from albert_tf.pretraining.train import pretrain
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import VocabularyConfig, train_vocabulary
@@ -55,6 +65,12 @@ def tiny_model():
         attention_probs_dropout_prob=0.1,
         initializer_range=0.1,
     )
+
+
+@pytest.fixture(scope="session")
+def small_model(tiny_model):
+    """An architecture for the records of `create`."""
+    return tiny_model.replace(vocab_size=200)
 
 
 @pytest.fixture(scope="session")
@@ -172,12 +188,115 @@ def read_records():
 
 
 @pytest.fixture(scope="session")
+def write_records():
+    """Returns `write(path, *records) -> path` of a file of records."""
+
+    def write(path, *records):
+        with tf.io.TFRecordWriter(str(path)) as writer:
+            for record in records:
+                writer.write(record)
+        return path
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def serialize():
+    """Returns `serialize(features) -> bytes` of one record."""
+
+    def run(features):
+        rows = {
+            name: np.array(
+                [values], np.float32 if name in FLOAT_FEATURES else np.int64
+            )
+            for name, values in features.items()
+        }
+        return serialize_examples(rows)[0]
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def parsed():
+    """Returns `parsed(features) -> [features of a record as lists, ...]`."""
+
+    def run(features):
+        return [
+            {name: row.tolist() for name, row in parse_example(record).items()}
+            for record in serialize_examples(features)
+        ]
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def contents():
+    """Returns `contents(folder) -> file name -> bytes`."""
+    return lambda folder: {x.name: x.read_bytes() for x in folder.iterdir()}
+
+
+@pytest.fixture(scope="session")
+def edited():
+    """Returns a context, `edited(path) -> values` of JSON to be changed."""
+
+    @contextlib.contextmanager
+    def edit(path):
+        values = json.loads(path.read_text("utf-8"))
+        yield values
+        path.write_text(json.dumps(values), "utf-8")
+
+    return edit
+
+
+@pytest.fixture
+def small_groups(monkeypatch):
+    """Several shuffle buffers and groups, also of a small corpus."""
+    monkeypatch.setattr(record_order, "SHUFFLE_BUFFER", 150)
+    for module in (record_batches, record_order):
+        monkeypatch.setattr(module, "GROUP_RECORDS", 40)
+
+
+@pytest.fixture(scope="session")
+def table():
+    """A vocabulary of 2000 ids; those from 1000 on continue a word."""
+    return VocabularyTable(
+        pad_id=0,
+        cls_id=2,
+        sep_id=3,
+        mask_id=4,
+        word_starts=np.arange(2000) < 1000,
+    )
+
+
+@pytest.fixture(scope="session")
+def tokenized():
+    """Returns `tokenized(sentences, lengths)`: documents of random tokens.
+
+    Each has so many sentences, and each sentence so many tokens.
+    """
+
+    def make(sentences, lengths, seed=0):
+        rng = np.random.default_rng(seed)
+        return TokenizedDocuments(
+            rng.integers(5, 1400, sum(lengths)).astype(np.int32),
+            np.cumsum([0, *lengths]),
+            np.cumsum([0, *sentences]),
+        )
+
+    return make
+
+
+@pytest.fixture(scope="session")
 def put_labels_back():
-    """Returns `put_back(features) -> input_ids` as before masking."""
+    """Returns `put_back(features) -> token ids` as before masking.
+
+    Of records and of batches.
+    """
 
     def put_back(features):
         rows, slots = np.nonzero(features["masked_lm_weights"])
-        ids = features["input_ids"].copy()
+        is_batch = "input_word_ids" in features
+        ids = features["input_word_ids" if is_batch else "input_ids"].copy()
         columns = features["masked_lm_positions"][rows, slots]
         ids[rows, columns] = features["masked_lm_ids"][rows, slots]
         return ids

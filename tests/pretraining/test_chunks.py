@@ -4,34 +4,24 @@ import numpy as np
 import pytest
 
 from albert_tf.pretraining.chunks import cut_chunks
-from albert_tf.pretraining.record_writer import (
-    parse_example,
-    serialize_examples,
-)
-from albert_tf.pretraining.tokenized_documents import (
-    TokenizedDocuments,
-    VocabularyTable,
-)
+from albert_tf.pretraining.tokenized_documents import TokenizedDocuments
 
 SEP = 3
 
 
 @pytest.fixture(scope="module")
-def table():
-    """Ids from 1000 on continue a word."""
-    return VocabularyTable(0, 2, SEP, 4, np.arange(2000) < 1000)
-
-
-@pytest.fixture(scope="module")
-def documents():
+def documents(tokenized):
     """300 documents of 1 to 20 sentences of 1 to 60 tokens."""
     rng = np.random.default_rng(0)
     sentences = rng.integers(1, 21, 300)
-    lengths = rng.integers(1, 61, sentences.sum())
+    return tokenized(sentences, rng.integers(1, 61, sentences.sum()))
+
+
+def sentence(*tokens):
+    """Returns a document of a single sentence."""
+    ends = np.array([0, 1])
     return TokenizedDocuments(
-        rng.integers(5, 1400, lengths.sum()).astype(np.int32),
-        np.append(0, np.cumsum(lengths)),
-        np.append(0, np.cumsum(sentences)),
+        np.array(tokens, np.int32), ends * len(tokens), ends
     )
 
 
@@ -44,18 +34,7 @@ def cut(documents, table, seed=0, **settings):
     )
 
 
-def parsed(features):
-    """Returns the features of each record as lists."""
-    return [
-        {
-            name: values.tolist()
-            for name, values in parse_example(record).items()
-        }
-        for record in serialize_examples(features)
-    ]
-
-
-def test_chunks_hold_every_token_in_order(documents, table):
+def test_chunks_hold_every_token_in_order(documents, table, parsed):
     chunks, counts = cut(documents, table)
     features = parsed(chunks.features())
     text = list(itertools.chain(*(chunk["tokens"] for chunk in features)))
@@ -68,21 +47,17 @@ def test_chunks_hold_every_token_in_order(documents, table):
     assert all(2 <= len(chunk["tokens"]) <= 61 for chunk in features)
 
 
-def test_words_are_cut_only_if_they_are_longer_than_a_chunk(table):
+def test_words_are_cut_only_if_they_are_longer_than_a_chunk(table, parsed):
     word = [10] + [1000] * 99
-    documents = TokenizedDocuments(
-        np.array([11, 12, 13] + word + [14, 15, 16], np.int32),
-        np.array([0, 106]),
-        np.array([0, 1]),
-    )
-    chunks, _ = cut(documents, table, max_tokens=40)
+    document = sentence(11, 12, 13, *word, 14, 15, 16)
+    chunks, _ = cut(document, table, max_tokens=40)
     assert [len(chunk["tokens"]) for chunk in parsed(chunks.features())] == [
         *(3, 40, 40),
         23,  # the rest of the word, and three more
     ]
 
 
-def test_sentence_starts_are_those_inside_a_chunk(documents, table):
+def test_sentence_starts_are_those_inside_a_chunk(documents, table, parsed):
     chunks, _ = cut(documents, table)
     starts = set(documents.sentence_starts.tolist())
     for chunk, start, end in zip(
@@ -105,7 +80,7 @@ def test_a_share_of_chunks_is_short(documents, table, pairs, more):
     np.testing.assert_array_equal(short.starts, again.starts)
 
 
-def test_chunks_of_pairs_begin_and_end_with_sentences(documents, table):
+def test_chunks_of_pairs_begin_and_end_with_sentences(documents, table, parsed):
     """Else the punctuation at a cut would tell the order of the segments."""
     ends = set(documents.sentence_starts.tolist())
     for short_seq_prob in (0.0, 0.5):
@@ -122,7 +97,7 @@ def test_chunks_of_pairs_begin_and_end_with_sentences(documents, table):
                 assert chunk["sentence_starts"]
 
 
-def test_without_pairs_documents_are_joined(documents, table):
+def test_without_pairs_documents_are_joined(documents, table, parsed):
     chunks, counts = cut(documents, table, pairs=False)
     features = parsed(chunks.features())
     lengths = [len(chunk["tokens"]) for chunk in features]
@@ -141,22 +116,14 @@ def test_without_pairs_documents_are_joined(documents, table):
 
 @pytest.mark.parametrize("tokens", [[7], [7, 7]])
 def test_a_chunk_without_an_order_is_dropped(table, tokens):
-    documents = TokenizedDocuments(
-        np.array(tokens, np.int32),
-        np.array([0, len(tokens)]),
-        np.array([0, 1]),
-    )
-    chunks, counts = cut(documents, table)
+    chunks, counts = cut(sentence(*tokens), table)
     assert len(chunks) == counts["kept_tokens"] == 0
     assert counts["dropped_chunks"] == 1
-    assert len(cut(documents, table, pairs=False)[0]) == 1
+    assert len(cut(sentence(*tokens), table, pairs=False)[0]) == 1
 
 
 @pytest.mark.parametrize("pairs", [True, False])
-def test_text_without_a_token_makes_no_chunk(table, pairs):
-    documents = TokenizedDocuments(
-        np.zeros(0, np.int32), np.array([0]), np.array([0])
-    )
-    chunks, counts = cut(documents, table, pairs=pairs)
+def test_text_without_a_token_makes_no_chunk(table, tokenized, parsed, pairs):
+    chunks, counts = cut(tokenized([], []), table, pairs=pairs)
     assert len(chunks) == len(parsed(chunks.features())) == 0
     assert counts["kept_tokens"] == 0

@@ -27,12 +27,8 @@ SMALL = Limits(
 )
 
 
-def contents(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
 @pytest.fixture
-def small(create, corpus, tmp_path):
+def small(create, contents, corpus, tmp_path):
     """Returns `make(name, **settings)` of two short files."""
     documents = (corpus / "a.txt").read_text("utf-8").split("\n\n")
     for number in range(2):
@@ -146,7 +142,7 @@ def start(corpus, small_tokenizer, tmp_path):
 
 
 @pytest.mark.long
-def test_killed_at_random_with_two_workers(start, tmp_path):
+def test_killed_at_random_with_two_workers(start, contents, tmp_path):
     started = time.monotonic()
     assert start("whole").wait(PATIENCE) == 0
     seconds = time.monotonic() - started

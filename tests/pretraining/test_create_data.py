@@ -16,10 +16,6 @@ from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
 SMALL_BLOCKS = Limits(min_block_bytes=8000, max_block_bytes=8000)
 
 
-def contents(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
 def segments(records, ids):
     """Yields label, A and B (tuples of ids, as before masking)."""
     for row, label in enumerate(records["next_sentence_labels"][:, 0]):
@@ -30,7 +26,7 @@ def segments(records, ids):
 
 
 @pytest.mark.parametrize("settings", [{}, {"compress": True}])
-def test_equal_bytes_whatever_the_number_of_workers(create, settings):
+def test_equal_bytes_whatever_the_number_of_workers(create, contents, settings):
     settings = {"heldout_fraction": 0.2, "limits": SMALL_BLOCKS} | settings
     one, two, three = (
         contents(create(f"{workers}", num_workers=workers, **settings)[0])
@@ -40,7 +36,7 @@ def test_equal_bytes_whatever_the_number_of_workers(create, settings):
     assert one == two == three
 
 
-def test_seeds_differ_and_repeat(create):
+def test_seeds_differ_and_repeat(create, contents):
     first, again, other = (
         contents(create(name, seed=seed)[0])
         for name, seed in (("a", 1), ("b", 1), ("c", 2))

@@ -19,10 +19,6 @@ from albert_tf.text.tokenizer_files import tokenizer_files
 SMALL_BLOCKS = Limits(min_block_bytes=8000, max_block_bytes=8000)
 
 
-def contents(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
 @pytest.mark.parametrize("workers", [1, 2])
 def test_bad_text_late_in_the_input_leaves_nothing(
     create, corpus, tmp_path, workers
@@ -94,7 +90,7 @@ def test_killed_run_leaves_nothing_that_looks_finished(
 
 
 def test_killed_anywhere_the_old_data_or_the_new_are_whole(
-    create, corpus, tmp_path, each_kill
+    create, corpus, contents, tmp_path, each_kill
 ):
     settings = {"input": f"{corpus}/c.txt", "dupe_factor": 1, "num_shards": 2}
     old, _ = create("old", heldout_fraction=0.2, dupe_factor=1)
@@ -117,7 +113,7 @@ def test_killed_anywhere_the_old_data_or_the_new_are_whole(
     assert states == sorted(states)
 
 
-def test_a_folder_with_data_is_refused(create):
+def test_a_folder_with_data_is_refused(create, contents, edited):
     folder, _ = create()
     before = contents(folder)
     with pytest.raises(InputError, match="already holds a finished data set"):
@@ -131,14 +127,17 @@ def test_a_folder_with_data_is_refused(create):
     assert after["notes.txt"] == b"mine"
     manifest = json.loads(after["manifest.json"])
     assert manifest["settings"]["seed"] == 2
+
     # A manifest cannot have other files taken away.
-    files = manifest["splits"]["train"]["files"]
-    files.append(files[0] | {"name": "notes.txt"})
-    (folder / "manifest.json").write_text(json.dumps(manifest))
+    def list_too(name):
+        with edited(folder / "manifest.json") as manifest:
+            files = manifest["splits"]["train"]["files"]
+            files.append(files[0] | {"name": name})
+
+    list_too("notes.txt")
     create(overwrite=True)
     assert (folder / "notes.txt").exists()
-    files.append(files[0] | {"name": "../victim.txt"})
-    (folder / "manifest.json").write_text(json.dumps(manifest))
+    list_too("../victim.txt")
     with pytest.raises(InputError, match="must be a name without folders"):
         create(overwrite=True)
 

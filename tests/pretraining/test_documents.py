@@ -8,18 +8,14 @@ import pytest
 from albert_tf.errors import InputError
 from albert_tf.pretraining import documents as documents_module
 from albert_tf.pretraining import text_files
-from albert_tf.pretraining.data_config import (
-    ReadingConfig,
-)
+from albert_tf.pretraining.data_config import ReadingConfig
 from albert_tf.pretraining.documents import (
     describe_oddities,
     make_blocks,
     read_corpus,
     read_documents,
 )
-from albert_tf.pretraining.text_files import (
-    find_text_files,
-)
+from albert_tf.pretraining.text_files import find_text_files
 
 LINES = "First one.\nSecond one.\n\n \t\nThird.\n"
 WANTED = [["First one.", "Second one."], ["Third."]]
@@ -35,19 +31,30 @@ WANTED = [["First one.", "Second one."], ["Third."]]
         LINES.replace("\n", "\r\n").encode(),
     ],
 )
-def test_lines_are_sentences_and_blank_lines_end_documents(tmp_path, content):
-    path = tmp_path / "text.txt"
-    path.write_bytes(content)
-    assert list(read_documents(path)) == WANTED
+def test_lines_are_sentences_and_blank_lines_end_documents(
+    documents_of, content
+):
+    assert documents_of(content) == WANTED
 
 
-def jsonl(folder, content, **settings):
-    path = folder / "text.jsonl"
-    path.write_bytes(content)
-    return list(read_documents(path, "jsonl", **settings))
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "text.txt"
 
 
-def test_jsonl(tmp_path):
+@pytest.fixture
+def documents_of(path):
+    """Returns `documents_of(content, ...)`: what is read of a file."""
+
+    def read(content, *arguments, **settings):
+        is_text = isinstance(content, str)
+        path.write_bytes(content.encode() if is_text else content)
+        return list(read_documents(path, *arguments, **settings))
+
+    return read
+
+
+def test_jsonl(documents_of):
     rows = [
         {"text": "One. Two by Mr. Smith.\nThree\r\n\n\nFour.", "id": 1},
         {"id": 2, "text": " \n"},
@@ -59,9 +66,9 @@ def test_jsonl(tmp_path):
     ]
     lines = [json.dumps(row) for row in rows]
     content = "\ufeff" + "\r\n".join([lines[0], "", *lines[1:]])
-    assert jsonl(tmp_path, content.encode()) == wanted
+    assert documents_of(content, "jsonl") == wanted
     content = "\n".join(json.dumps({"Body": row["text"]}) for row in rows)
-    assert jsonl(tmp_path, content.encode(), text_field="Body") == wanted
+    assert documents_of(content, "jsonl", text_field="Body") == wanted
 
 
 @pytest.mark.parametrize(
@@ -81,21 +88,21 @@ def test_jsonl(tmp_path):
         (b'{"text": ["a"]}', "must be a string"),
     ],
 )
-def test_bad_lines_of_jsonl(tmp_path, line, message):
+def test_bad_lines_of_jsonl(path, documents_of, line, message):
     content = b'{"text": "good"}\n\n' + line + b'\n{"text": "good"}\n'
     with pytest.raises(InputError, match=message) as caught:
-        jsonl(tmp_path, content)
-    assert str(caught.value).startswith(f"{tmp_path / 'text.jsonl'}:3")
+        documents_of(content, "jsonl")
+    assert str(caught.value).startswith(f"{path}:3")
     assert "\n" not in str(caught.value)
 
 
-def test_long_lines_of_jsonl(tmp_path, monkeypatch, short_lines):
-    line = json.dumps({"text": "0123456789 bcdefg hi\nx"}).encode()
-    assert jsonl(tmp_path, line) == [["0123456789", "bcdefg hi", "x"]]
+def test_long_lines_of_jsonl(documents_of, monkeypatch, short_lines):
+    line = json.dumps({"text": "0123456789 bcdefg hi\nx"})
+    assert documents_of(line, "jsonl") == [["0123456789", "bcdefg hi", "x"]]
     monkeypatch.setattr(text_files, "MAX_JSON_BYTES", len(line) + 1)
-    assert len(jsonl(tmp_path, line + b"\n" + line)) == 2
-    with pytest.raises(InputError, match="text.jsonl:2: longer than"):
-        jsonl(tmp_path, line + b"\n" + line + b"  \n")
+    assert len(documents_of(f"{line}\n{line}", "jsonl")) == 2
+    with pytest.raises(InputError, match="text.txt:2: longer than"):
+        documents_of(f"{line}\n{line}  \n", "jsonl")
 
 
 @pytest.mark.parametrize(
@@ -112,9 +119,8 @@ def test_long_lines_of_jsonl(tmp_path, monkeypatch, short_lines):
     ],
 )
 def test_bytes_that_are_not_utf8_are_replaced(
-    tmp_path, short_lines, content, text, replaced
+    path, documents_of, short_lines, content, text, replaced
 ):
-    path = tmp_path / "text.txt"
     path.write_bytes(content)
     counts = collections.Counter()
     config = ReadingConfig(encoding_errors="replace")
@@ -124,35 +130,29 @@ def test_bytes_that_are_not_utf8_are_replaced(
     assert len(list(describe_oddities(counts))) == bool(replaced)
     if replaced:
         with pytest.raises(InputError, match="text.txt:1: byte .* not UTF-8"):
-            list(read_documents(path))
+            documents_of(content)
 
 
-def test_nul_characters_are_counted_and_kept(tmp_path):
-    path = tmp_path / "text.txt"
-    path.write_bytes(b"a\0b\n\0\n")
+def test_nul_characters_are_counted_and_kept(documents_of):
     counts = collections.Counter()
-    assert list(read_documents(path, counts=counts)) == [["a\0b", "\0"]]
+    assert documents_of(b"a\0b\n\0\n", counts=counts) == [["a\0b", "\0"]]
     assert counts["nul_characters"] == 2
 
 
-def test_only_line_feeds_end_lines(tmp_path):
-    path = tmp_path / "text.txt"
-    path.write_text("one\u2028still one\x85too\ntwo\n", "utf-8")
-    [document] = read_documents(path)
+def test_only_line_feeds_end_lines(documents_of):
+    [document] = documents_of("one\u2028still one\x85too\ntwo\n")
     assert len(document) == 2
 
 
-def test_prose_is_split_at_sentences_and_wide_gaps(tmp_path):
-    path = tmp_path / "book.txt"
-    path.write_text(
+def test_prose_is_split_at_sentences_and_wide_gaps(documents_of):
+    assert documents_of(
         "CHAPTER I\n\n"
         "Mr. Smith went to Washington,\nD.C., on Jan. 5. He met Dr. J. R. Brown"
         " at 3 p.m.\nThen he left.\n\n"
         '"Who are you?" he asked.\n\n\n'
         "CHAPTER II\n\nNobody knew.\fAn appendix.\n",
-        "utf-8",
-    )
-    assert list(read_documents(path, "prose")) == [
+        "prose",
+    ) == [
         [
             "CHAPTER I",
             "Mr. Smith went to Washington, D.C., on Jan. 5.",
@@ -165,11 +165,10 @@ def test_prose_is_split_at_sentences_and_wide_gaps(tmp_path):
     ]
 
 
-def test_prose_follows_the_language(tmp_path):
-    path = tmp_path / "text.txt"
-    path.write_text("Er kam am 5. Mai. Dann ging er.\n", "utf-8")
-    [german] = read_documents(path, "prose", "de")
-    [english] = read_documents(path, "prose", "en")
+def test_prose_follows_the_language(documents_of):
+    text = "Er kam am 5. Mai. Dann ging er.\n"
+    [german] = documents_of(text, "prose", "de")
+    [english] = documents_of(text, "prose", "en")
     assert german == ["Er kam am 5. Mai.", "Dann ging er."]
     assert english == ["Er kam am 5.", "Mai.", "Dann ging er."]
 
@@ -193,15 +192,13 @@ def test_wikiextractor_output_of_real_articles(shared):
     assert 10 < sum(len(s.split()) for s in sentences) / len(sentences) < 30
 
 
-def test_long_documents_are_cut(tmp_path, monkeypatch):
+def test_long_documents_are_cut(documents_of, monkeypatch):
     monkeypatch.setattr(documents_module, "MAX_DOCUMENT_CHARACTERS", 10)
-    path = tmp_path / "text.txt"
-    path.write_text("aaaaaa\nbbbbbb\ncc\n", "utf-8")
-    assert list(read_documents(path)) == [["aaaaaa", "bbbbbb"], ["cc"]]
+    found = documents_of("aaaaaa\nbbbbbb\ncc\n")
+    assert found == [["aaaaaa", "bbbbbb"], ["cc"]]
 
 
-def test_reading_is_lazy(tmp_path):
-    path = tmp_path / "text.txt"
+def test_reading_is_lazy(path):
     path.write_bytes(b"good\n\nbad \xff\n")
     reader = read_documents(path)
     assert next(reader) == ["good"]
@@ -261,12 +258,9 @@ def test_blocks_hold_all_documents_in_order(corpus, documents):
             assert size - last < 5000 <= size
 
 
-def test_blocks_span_files(corpus):
+def test_blocks_span_files(corpus, documents):
     [block] = blocks_of(corpus, 1 << 30)
-    files = find_text_files(f"{corpus}/*")
-    assert block.documents == list(
-        itertools.chain(*(read_documents(file) for file in files))
-    )
+    assert block.documents == documents
 
 
 def test_heldout_documents_are_a_fixed_share(corpus, documents):
@@ -296,12 +290,6 @@ def test_repeated_texts_are_in_the_same_split():
     assert len(found["train"] | found["heldout"]) == 200
 
 
-def documents_of(folder, text, text_format="lines"):
-    path = folder / "a.txt"
-    path.write_text(text, "utf-8")
-    return list(read_documents(path, text_format))
-
-
 @pytest.fixture
 def short_lines(monkeypatch):
     monkeypatch.setattr(documents_module, "MAX_LINE_BYTES", 16)
@@ -324,23 +312,23 @@ def short_lines(monkeypatch):
         (" " * 50 + "b" + " " * 50 + "\nc", [["b", "c"]]),
     ],
 )
-def test_long_lines_are_cut_at_blanks(tmp_path, short_lines, text, found):
-    assert documents_of(tmp_path, text) == found
+def test_long_lines_are_cut_at_blanks(
+    tmp_path, documents_of, short_lines, text, found
+):
+    assert documents_of(text) == found
     packed = gzip.compress(text.encode())
     (tmp_path / "a.txt.gz").write_bytes(packed)
     assert list(read_documents(tmp_path / "a.txt.gz")) == found
 
 
-def test_long_paragraphs_are_cut(tmp_path, short_lines):
+def test_long_paragraphs_are_cut(documents_of, short_lines):
     text = "One two three. Four five.\nSix seven.\nEight.\n\n\nNine.\n"
-    first, second = documents_of(tmp_path, text, "prose")
+    first, second = documents_of(text, "prose")
     words = " ".join(first).split()
     assert words == "One two three. Four five. Six seven. Eight.".split()
     assert second == ["Nine."]
 
 
-def test_bytes_of_long_lines_are_counted(tmp_path, short_lines):
-    path = tmp_path / "a.txt"
-    path.write_bytes(b"ok\n" + b"0123456789 " * 4 + b"\xff\n")
-    with pytest.raises(InputError, match="a.txt:2: byte 45 is not UTF-8"):
-        list(read_documents(path))
+def test_bytes_of_long_lines_are_counted(documents_of, short_lines):
+    with pytest.raises(InputError, match="text.txt:2: byte 45 is not UTF-8"):
+        documents_of(b"ok\n" + b"0123456789 " * 4 + b"\xff\n")

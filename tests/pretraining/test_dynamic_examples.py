@@ -8,18 +8,10 @@ from albert_tf.pretraining.dynamic_examples import (
     ExampleSettings,
     make_examples,
 )
-from albert_tf.pretraining.record_writer import serialize_examples
-from albert_tf.pretraining.tokenized_documents import VocabularyTable
 
-CLS, SEP, MASK = 2, 3, 4
+CLS, SEP = 2, 3
 SEQ = 64
 ROWS = 1000
-
-
-@pytest.fixture(scope="module")
-def table():
-    """Ids from 1000 on continue a word."""
-    return VocabularyTable(0, CLS, SEP, MASK, np.arange(2000) < 1000)
 
 
 @pytest.fixture(scope="module")
@@ -44,58 +36,54 @@ def chunks():
     return rows
 
 
-def serialize(lists):
-    """Returns one record of lists of integers."""
-    features = {x: np.array([y], np.int64) for x, y in lists.items()}
-    return serialize_examples(features)[0]
+@pytest.fixture(scope="module")
+def examples_of(serialize, table):
+    """Returns `examples_of(chunks, ...)`: a batch of them."""
 
-
-def examples_of(chunks, table, seed=0, order="sop", documents=None, **masking):
-    masking = {"max_predictions_per_seq": 10} | masking
-    numbers = range(len(chunks)) if documents is None else documents
-    records = [
-        serialize(
-            {"tokens": tokens, "sentence_starts": starts, "document": [number]}
+    def make(chunks, seed=0, order="sop", documents=None, **masking):
+        masking = {"max_predictions_per_seq": 10} | masking
+        numbers = range(len(chunks)) if documents is None else documents
+        names = ("tokens", "sentence_starts", "document")
+        records = [
+            serialize(dict(zip(names, (*chunk, [number]), strict=True)))
+            for chunk, number in zip(chunks, numbers, strict=True)
+        ]
+        batch = make_examples(
+            tf.io.parse_example(records, CHUNK_FEATURES),
+            ExampleSettings(table, SEQ, order, MaskingConfig(**masking)),
+            tf.constant([seed, 0], tf.int64),
         )
-        for (tokens, starts), number in zip(chunks, numbers, strict=True)
-    ]
-    batch = make_examples(
-        tf.io.parse_example(records, CHUNK_FEATURES),
-        ExampleSettings(table, SEQ, order, MaskingConfig(**masking)),
-        tf.constant([seed, 0], tf.int64),
-    )
-    return {name: value.numpy() for name, value in batch.items()}
+        return {name: value.numpy() for name, value in batch.items()}
+
+    return make
 
 
-def restored(batch):
-    """Returns the ids of each row before masking, without padding."""
-    ids = batch["input_word_ids"].copy()
-    rows, slots = np.nonzero(batch["masked_lm_weights"])
-    columns = batch["masked_lm_positions"][rows, slots]
-    ids[rows, columns] = batch["masked_lm_ids"][rows, slots]
-    return [
-        row[: mask.sum()].tolist()
-        for row, mask in zip(ids, batch["input_mask"], strict=True)
-    ]
+@pytest.fixture(scope="module")
+def segments_of(put_labels_back):
+    """Returns `segments_of(batch)`: A and B of each row, before masking."""
+
+    def segments(batch):
+        pairs = []
+        for row, mask, types in zip(
+            put_labels_back(batch),
+            batch["input_mask"],
+            batch["input_type_ids"],
+            strict=True,
+        ):
+            ids = row[: mask.sum()].tolist()
+            b_start = int(np.argmax(types)) if types.any() else len(ids)
+            assert types[b_start : len(ids)].all()
+            assert not types[len(ids) :].any()
+            assert ids[0] == CLS
+            assert ids[b_start - 1] == ids[-1] == SEP
+            pairs.append((ids[1 : b_start - 1], ids[b_start:-1]))
+        return pairs
+
+    return segments
 
 
-def segments_of(batch):
-    """Returns A and B of each row, before masking."""
-    pairs = []
-    for ids, types in zip(
-        restored(batch), batch["input_type_ids"], strict=True
-    ):
-        b_start = int(np.argmax(types)) if types.any() else len(ids)
-        assert types[b_start : len(ids)].all()
-        assert not types[len(ids) :].any()
-        assert ids[0] == CLS
-        assert ids[b_start - 1] == ids[-1] == SEP
-        pairs.append((ids[1 : b_start - 1], ids[b_start:-1]))
-    return pairs
-
-
-def test_rows_are_chunks_in_order_or_swapped(chunks, table):
-    batch = examples_of(chunks, table)
+def test_rows_are_chunks_in_order_or_swapped(chunks, examples_of, segments_of):
+    batch = examples_of(chunks)
     labels = batch["sentence_order_labels"]
     word_splits = sentence_splits = 0
     for (a, b), label, (tokens, starts) in zip(
@@ -119,9 +107,9 @@ def test_rows_are_chunks_in_order_or_swapped(chunks, table):
     assert all(value.shape[0] == ROWS for value in batch.values())
 
 
-def test_boundaries_are_drawn_uniformly(table):
+def test_boundaries_are_drawn_uniformly(examples_of, segments_of):
     chunk = (list(range(10, 60)), [5, 20, 48])
-    batch = examples_of([chunk] * ROWS, table)
+    batch = examples_of([chunk] * ROWS)
     split = [
         len(b if label else a)
         for (a, b), label in zip(
@@ -134,9 +122,11 @@ def test_boundaries_are_drawn_uniformly(table):
     np.testing.assert_allclose(counts / ROWS, 1 / 3, atol=0.075)
 
 
-def test_nsp_takes_second_segments_of_other_documents(chunks, table):
+def test_nsp_takes_second_segments_of_other_documents(
+    chunks, examples_of, segments_of
+):
     documents = [row // 3 for row in range(ROWS)]
-    batch = examples_of(chunks, table, order="nsp", documents=documents)
+    batch = examples_of(chunks, order="nsp", documents=documents)
     labels = batch["sentence_order_labels"]
     assert labels.mean() == pytest.approx(0.5, abs=0.08)
     places = {}  # first tokens of a suffix -> documents that have it
@@ -156,28 +146,28 @@ def test_nsp_takes_second_segments_of_other_documents(chunks, table):
             assert tokens == a + b
 
 
-def test_nsp_segments_differ_where_texts_repeat(table):
+def test_nsp_segments_differ_where_texts_repeat(examples_of, segments_of):
     kinds = [([10, 11], [1]), ([11, 10], [1])]
     chunks = [kinds[i] for i in np.random.default_rng(0).integers(2, size=400)]
-    batch = examples_of(chunks, table, order="nsp")
+    batch = examples_of(chunks, order="nsp")
     assert 0.1 < batch["sentence_order_labels"].mean() < 0.6
     for a, b in segments_of(batch):
         assert a != b
 
 
-def test_nsp_in_a_batch_of_one_document_keeps_the_order(chunks, table):
-    documents = [0] * ROWS
-    batch = examples_of(chunks, table, order="nsp", documents=documents)
+def test_nsp_in_a_batch_of_one_document_keeps_the_order(chunks, examples_of):
+    batch = examples_of(chunks, order="nsp", documents=[0] * ROWS)
     assert not batch["sentence_order_labels"].any()
 
 
-def test_without_sentence_order_there_is_one_segment(table):
+def test_without_sentence_order_there_is_one_segment(
+    examples_of, put_labels_back
+):
     tokens = [*range(10, 40), SEP, *range(50, 81)]
-    assert len(tokens) == SEQ - 2
-    batch = examples_of(
-        [(tokens, [4, 31])] * ROWS, table, order="none", masked_lm_prob=0.5
-    )
-    assert restored(batch) == [[CLS, *tokens, SEP]] * ROWS
+    chunks = [(tokens, [4, 31])] * ROWS
+    batch = examples_of(chunks, order="none", masked_lm_prob=0.5)
+    assert (put_labels_back(batch) == [CLS, *tokens, SEP]).all()
+    assert batch["input_mask"].all()
     assert not batch["input_type_ids"].any()
     assert not batch["sentence_order_labels"].any()
     # Never the [SEP] between documents.
@@ -185,16 +175,9 @@ def test_without_sentence_order_there_is_one_segment(table):
     assert (batch["masked_lm_positions"] != 31).all()
 
 
-def test_draws_follow_from_the_seed(chunks, table):
-    first, again, other = (
-        examples_of(chunks, table, seed) for seed in (1, 1, 2)
-    )
-    for name, value in first.items():
-        np.testing.assert_array_equal(value, again[name], name)
-        if name not in ("input_mask", "masked_lm_weights"):
-            assert (value != other[name]).any(), name
+def test_draws_follow_from_the_seed(chunks, examples_of):
+    first, other = (examples_of(chunks, seed) for seed in (1, 2))
     tf.random.set_seed(7)  # has no influence
-    np.testing.assert_array_equal(
-        examples_of(chunks, table, 1)["input_word_ids"],
-        first["input_word_ids"],
-    )
+    np.testing.assert_equal(examples_of(chunks, 1), first)
+    for name in first.keys() - {"input_mask", "masked_lm_weights"}:
+        assert (first[name] != other[name]).any(), name

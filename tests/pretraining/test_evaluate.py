@@ -23,14 +23,13 @@ def float32():
 
 
 @pytest.fixture(scope="module")
-def runs(pretrained, tmp_path_factory):
+def runs(pretrained, tmp_path_factory, edited):
     """Folder with the run `plain`, and `half`: the same in mixed precision."""
     folder = tmp_path_factory.mktemp("runs")
     shutil.copytree(pretrained, folder / "plain")
     shutil.copytree(pretrained, folder / "half")
-    record = json.loads((folder / "half" / "run.json").read_text())
-    record["settings"]["precision"] = "mixed_bfloat16"
-    (folder / "half" / "run.json").write_text(json.dumps(record))
+    with edited(folder / "half" / "run.json") as record:
+        record["settings"]["precision"] = "mixed_bfloat16"
     return folder
 
 
@@ -101,11 +100,12 @@ def test_one_checkpoint_of_a_run(runs, records):
             evaluate_pretraining(run, records, checkpoint=checkpoint)
 
 
-def test_records_of_another_vocabulary_are_refused(runs, records, tmp_path):
+def test_records_of_another_vocabulary_are_refused(
+    runs, records, tmp_path, edited
+):
     other = shutil.copytree(records, tmp_path / "other")
-    manifest = json.loads((other / "manifest.json").read_text())
-    manifest["tokenizer"]["fingerprint"] = "0" * 64
-    (other / "manifest.json").write_text(json.dumps(manifest))
+    with edited(other / "manifest.json") as manifest:
+        manifest["tokenizer"]["fingerprint"] = "0" * 64
     with pytest.raises(InputError, match="another vocabulary than the run"):
         evaluate_pretraining(runs / "plain", other)
 

@@ -179,10 +179,7 @@ def test_without_sentence_order(records, config):
 
 @pytest.mark.parametrize(
     "precision",
-    [
-        pytest.param("mixed_bfloat16", marks=pytest.mark.slow),
-        "mixed_float16",
-    ],
+    [pytest.param("mixed_bfloat16", marks=pytest.mark.slow), "mixed_float16"],
 )
 def test_mixed_precision(records, precision, config):
     data = pretraining_dataset(str(records), global_batch_size=16)

@@ -17,13 +17,8 @@ from hypothesis import strategies as st
 from albert_tf.errors import InputError
 from albert_tf.pretraining.block_worker import BlockTask, BlockWorker
 from albert_tf.pretraining.chunks import cut_chunks
-from albert_tf.pretraining.data_config import (
-    PretrainingDataConfig,
-)
-from albert_tf.pretraining.documents import (
-    TextBlock,
-    read_documents,
-)
+from albert_tf.pretraining.data_config import PretrainingDataConfig
+from albert_tf.pretraining.documents import TextBlock, read_documents
 from albert_tf.pretraining.dynamic_examples import (
     ExampleSettings,
     make_examples,

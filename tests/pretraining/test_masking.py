@@ -228,8 +228,7 @@ def test_word_cut_at_the_front(mask, table):
     packed = pack_pairs(tokens, pairs, table, 8)
     # [CLS] (+) (b [SEP] +) (b) [SEP]: words of positions 1; 2 and 4; 5.
     chosen = masked_positions(
-        packed,
-        mask(packed, table, masked_lm_prob=0.3, ngram=1),
+        packed, mask(packed, table, masked_lm_prob=0.3, ngram=1)
     )
     assert (chosen.sum(axis=1) == 2).all()
     np.testing.assert_array_equal(chosen[:, 2], chosen[:, 4])

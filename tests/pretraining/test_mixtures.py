@@ -8,12 +8,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.pretraining import (
-    corpora,
-    record_batches,
-    record_order,
-    records,
-)
+from albert_tf.pretraining import corpora, record_batches, record_order, records
 from albert_tf.pretraining.corpora import quotas_of
 from albert_tf.pretraining.evaluate import evaluate_pretraining
 from albert_tf.pretraining.mixture import parse_corpora, patterns_of
@@ -115,13 +110,15 @@ def folders(create, corpus, request, small_parts):
     ]
 
 
-def texts_of(batch):
-    """Returns the sorted tokens of every row before it was masked."""
-    ids = batch["input_word_ids"].copy()
-    rows, slots = np.nonzero(batch["masked_lm_weights"])
-    columns = batch["masked_lm_positions"][rows, slots]
-    ids[rows, columns] = batch["masked_lm_ids"][rows, slots]
-    return [tuple(sorted(row)) for row in ids]
+@pytest.fixture
+def texts_of(put_labels_back):
+    """Returns `texts_of(batches)`: the sorted tokens of each row."""
+
+    def texts(batches):
+        rows = itertools.chain(*map(put_labels_back, batches))
+        return [tuple(sorted(row)) for row in rows]
+
+    return texts
 
 
 def batches_of(opened, count, **settings):
@@ -129,26 +126,13 @@ def batches_of(opened, count, **settings):
     return list(dataset.take(count).as_numpy_iterator())
 
 
-def assert_equal(first, second):
-    for one, other in zip(first, second, strict=True):
-        for name in one:
-            np.testing.assert_array_equal(one[name], other[name], name)
-
-
-def test_every_group_has_its_share_of_each_corpus(folders):
+def test_every_group_has_its_share_of_each_corpus(folders, texts_of):
     wiki, books = folders
     opened = open_records(f"wiki=3:{wiki},books=1:{books}", heldout=True)
-    first = {
-        text
-        for batch in open_records(wiki).dataset(9, training=False)
-        for text in texts_of({k: v.numpy() for k, v in batch.items()})
-    }
+    alone = open_records(wiki).dataset(9, training=False)
+    first = set(texts_of(alone.as_numpy_iterator()))
     total = sum(f.num_records for f in open_records(books).files["train"])
-    seen = [
-        text
-        for batch in batches_of(opened, max(50, 8 * total // SIZE))
-        for text in texts_of(batch)
-    ]
+    seen = texts_of(batches_of(opened, max(50, 8 * total // SIZE)))
     rows = [text in first for text in seen[: 50 * SIZE]]
     groups = np.array(rows).reshape(-1, 20)
     assert (groups.sum(axis=1) == 15).all()
@@ -174,7 +158,7 @@ def test_a_mixture_resumes(folders):
     whole = batches_of(opened, 40)
     for start in (5, 33):  # at the border of two groups, and within one
         rest = batches_of(opened, 40 - start, start_step=start)
-        assert_equal(rest, whole[start:])
+        np.testing.assert_equal(rest, whole[start:])
     other = open_records(f"wiki=0.5:{wiki},books=0.5:{books}")
     assert other.identity != opened.identity != open_records(wiki).identity
 
@@ -192,8 +176,7 @@ def test_hosts_read_their_own_files(folders, mixed):
     moved = {file.path: file.path + ".away" for file in files}
     rows = []
     for host, shards in enumerate(("02", "1")):
-        names = tuple(f"-0000{shard}-of-" for shard in shards)
-        own = {f.path for f in files if any(x in f.path for x in names)}
+        own = {f.path for s in shards for f in files if f"-0000{s}-" in f.path}
         away = moved.keys() - own
         for path in away:
             tf.io.gfile.rename(path, moved[path])
@@ -212,7 +195,7 @@ def test_hosts_read_their_own_files(folders, mixed):
             name: np.concatenate([part[name] for part in parts])
             for name in batch
         }
-        assert_equal([joined], [batch])
+        np.testing.assert_equal(joined, batch)
 
 
 @pytest.mark.parametrize(
@@ -241,12 +224,8 @@ def make_mixture(create, corpus):
     return make
 
 
-def contents(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
 def test_create_data_makes_each_corpus_as_if_alone(
-    make_mixture, create, corpus
+    make_mixture, create, contents, corpus
 ):
     folder, manifest = make_mixture()
     settings = {"masking": "dynamic", "heldout_fraction": 0.2}
@@ -274,7 +253,9 @@ def test_create_data_makes_each_corpus_as_if_alone(
         open_records([folder, folder / "wiki"])
 
 
-def test_a_mixture_goes_on_with_the_corpora_that_are_missing(make_mixture):
+def test_a_mixture_goes_on_with_the_corpora_that_are_missing(
+    make_mixture, contents
+):
     folder, manifest = make_mixture()
     with pytest.raises(InputError, match="already holds a finished"):
         make_mixture()
@@ -309,12 +290,13 @@ def test_mixtures_that_are_not_made(make_mixture, corpus, tmp_path):
 
 
 def test_a_run_scores_and_names_each_corpus(
-    make_mixture, pretrain_config, tiny_model, tmp_path
+    make_mixture, pretrain_config, small_model, tmp_path
 ):
     folder, made = make_mixture(masking="static", dupe_factor=2)
-    run, model = tmp_path / "run", tiny_model.replace(vocab_size=200)
+    run = tmp_path / "run"
     settings = {"eval_steps": 2, "max_eval_steps": 0, "log_steps": 1}
-    result = pretrain(pretrain_config(folder, run, 2, model=model, **settings))
+    settings["model"] = small_model
+    result = pretrain(pretrain_config(folder, run, 2, **settings))
     [line] = [x for x in read_metrics(run) if x["split"] == "eval"]
     values = line["values"]
     assert values == {x: result.evaluation[x] for x in values}

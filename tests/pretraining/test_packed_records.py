@@ -1,14 +1,12 @@
 """Packed records, from `create-data --pack` to batches and training."""
 
 import itertools
-import json
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.pretraining import record_batches
 from albert_tf.pretraining.data_config import MaskingConfig
 from albert_tf.pretraining.dynamic_examples import (
     CHUNK_FEATURES,
@@ -16,51 +14,28 @@ from albert_tf.pretraining.dynamic_examples import (
     draw_partners,
     make_examples,
 )
-from albert_tf.pretraining.packed_rows import (
-    ROW_FEATURES,
-    share_predictions,
-)
+from albert_tf.pretraining.packed_rows import ROW_FEATURES, share_predictions
 from albert_tf.pretraining.record_checks import (
     TextLimits,
     parse_checked,
     verify_file,
 )
-from albert_tf.pretraining.record_writer import (
-    parse_example,
-    serialize_examples,
-)
 from albert_tf.pretraining.records import open_records
 from albert_tf.pretraining.row_packing import pack_chunks
-from albert_tf.pretraining.tokenized_documents import (
-    TokenizedDocuments,
-    VocabularyTable,
-)
 
 CLS, SEP = 2, 3
 SEQ, SEQUENCES = 64, 6
 
 
 @pytest.fixture(scope="module")
-def table():
-    """Ids from 1000 on continue a word."""
-    return VocabularyTable(0, CLS, SEP, 4, np.arange(2000) < 1000)
+def random_documents(tokenized):
+    def make(number, most_sentences, most_tokens):
+        rng = np.random.default_rng(1)
+        sentences = rng.integers(1, most_sentences + 1, number)
+        lengths = rng.integers(1, most_tokens + 1, sentences.sum())
+        return tokenized(sentences, lengths)
 
-
-def documents_of(sentences, lengths, seed=0):
-    """Returns documents of so many sentences, these of so many tokens."""
-    rng = np.random.default_rng(seed)
-    return TokenizedDocuments(
-        rng.integers(5, 1400, np.sum(lengths)).astype(np.int32),
-        np.append(0, np.cumsum(lengths)),
-        np.append(0, np.cumsum(sentences)),
-    )
-
-
-def random_documents(number, most_sentences, most_tokens):
-    rng = np.random.default_rng(1)
-    sentences = rng.integers(1, most_sentences + 1, number)
-    lengths = rng.integers(1, most_tokens + 1, sentences.sum())
-    return documents_of(sentences, lengths)
+    return make
 
 
 def pack(documents, table, **settings):
@@ -68,31 +43,14 @@ def pack(documents, table, **settings):
     return pack_chunks(documents, table, np.random.default_rng(0), **settings)
 
 
-def serialize(lists):
-    """Returns one record of lists of integers."""
-    features = {x: np.array([y], np.int64) for x, y in lists.items()}
-    return serialize_examples(features)[0]
-
-
-def parsed(features):
-    """Returns the features of each record as lists."""
-    return [
-        {
-            name: values.tolist()
-            for name, values in parse_example(record).items()
-        }
-        for record in serialize_examples(features)
-    ]
-
-
 @pytest.fixture(scope="module")
-def prose():
+def prose(random_documents):
     """Prose: 60 documents of 1 to 80 sentences of 1 to 24 tokens."""
     return random_documents(60, 80, 24)
 
 
 @pytest.fixture(scope="module")
-def rows(prose, table):
+def rows(prose, table, parsed):
     """The features of a record of each packed row."""
     return parsed(pack(prose, table)[0].features())
 
@@ -112,7 +70,13 @@ def sizes_of(row):
     ],
 )
 def test_rows_hold_every_token_within_their_length(
-    table, number, most_sentences, most_tokens, most_padding
+    table,
+    random_documents,
+    parsed,
+    number,
+    most_sentences,
+    most_tokens,
+    most_padding,
 ):
     documents = random_documents(number, most_sentences, most_tokens)
     packed, counts = pack(documents, table, short_seq_prob=0.1)
@@ -136,7 +100,7 @@ def test_rows_hold_every_token_within_their_length(
     assert (chunks.ends <= limits[document + 1]).all()
 
 
-def test_chunks_begin_and_end_with_sentences(prose, table):
+def test_chunks_begin_and_end_with_sentences(prose, table, parsed):
     packed, _ = pack(prose, table, short_seq_prob=0.5)
     ends = set(prose.sentence_starts.tolist())
     assert ends.issuperset(packed.chunks.starts.tolist())
@@ -155,60 +119,75 @@ def test_long_sequences_are_preferred(prose, table):
     assert lengths[-1] == SEQ - 3
 
 
-def test_many_short_documents_are_packed_quickly(table):
+def test_many_short_documents_are_packed_quickly(table, tokenized):
     """Their number must not be a factor of the time of each row."""
-    documents = documents_of(np.ones(20000, int), np.full(20000, 9))
+    documents = tokenized(np.ones(20000, int), np.full(20000, 9))
     packed, _ = pack(documents, table)
     assert len(packed) == 4000
 
 
-def examples_of(rows, table, order="sop", seed=0, **masking):
-    records = [serialize(row) for row in rows]
-    masking = {"max_predictions_per_seq": 12} | masking
-    batch = make_examples(
-        tf.io.parse_example(records, ROW_FEATURES),
-        ExampleSettings(table, SEQ, order, MaskingConfig(**masking), SEQUENCES),
-        tf.constant([seed, 0], tf.int64),
-    )
-    return {name: value.numpy() for name, value in batch.items()}
+@pytest.fixture(scope="module")
+def examples_of(serialize, table):
+    """Returns `examples_of(records)`: a batch of rows, or of single chunks."""
+
+    def make(records, order="sop"):
+        features, sequences = ROW_FEATURES, (SEQUENCES,)
+        if "document" in records[0]:
+            features, sequences = CHUNK_FEATURES, ()
+        masking = MaskingConfig(max_predictions_per_seq=12)
+        batch = make_examples(
+            tf.io.parse_example(list(map(serialize, records)), features),
+            ExampleSettings(table, SEQ, order, masking, *sequences),
+            tf.constant([0, 0], tf.int64),
+        )
+        return {name: value.numpy() for name, value in batch.items()}
+
+    return make
 
 
-def sequences_of(batch):
+@pytest.fixture(scope="module")
+def sequences_of(put_labels_back):
     """Yields of each row its sequences before masking: A, B and label."""
-    ids = batch["input_word_ids"].copy()
-    rows, slots = np.nonzero(batch["masked_lm_weights"])
-    columns = batch["masked_lm_positions"][rows, slots]
-    ids[rows, columns] = batch["masked_lm_ids"][rows, slots]
-    for row, numbers in enumerate(batch["sequence_ids"]):
-        np.testing.assert_array_equal(numbers > 0, batch["input_mask"][row])
-        found = []
-        for number in range(1, SEQUENCES + 1):
-            where = np.flatnonzero(numbers == number)
-            present = batch["sentence_order_weights"][row, number - 1]
-            assert present == (len(where) > 0)
-            start = batch["sequence_starts"][row, number - 1]
-            if not present:
-                assert start == 0
-                assert batch["sentence_order_labels"][row, number - 1] == 0
-                continue
-            assert start == where[0]
-            tokens = ids[row, where]
-            types = batch["input_type_ids"][row, where]
-            a, b = tokens[types == 0].tolist(), tokens[types == 1].tolist()
-            assert (a[0], a[-1], b[-1]) == (CLS, SEP, SEP)
-            label = batch["sentence_order_labels"][row, number - 1]
-            found.append((a[1:-1], b[:-1], label))
-        yield found
+
+    def sequences(batch):
+        ids = put_labels_back(batch)
+        for row, numbers in enumerate(batch["sequence_ids"]):
+            np.testing.assert_array_equal(numbers > 0, batch["input_mask"][row])
+            found = []
+            for number in range(1, SEQUENCES + 1):
+                where = np.flatnonzero(numbers == number)
+                present = batch["sentence_order_weights"][row, number - 1]
+                assert present == (len(where) > 0)
+                start = batch["sequence_starts"][row, number - 1]
+                label = batch["sentence_order_labels"][row, number - 1]
+                if not present:
+                    assert start == label == 0
+                    continue
+                assert start == where[0]
+                tokens = ids[row, where]
+                types = batch["input_type_ids"][row, where]
+                a, b = tokens[types == 0].tolist(), tokens[types == 1].tolist()
+                assert (a[0], a[-1], b[-1]) == (CLS, SEP, SEP)
+                found.append((a[1:-1], b[:-1], label))
+            yield found
+
+    return sequences
 
 
-def test_sequences_are_chunks_in_order_or_swapped(rows, table):
-    batch = examples_of(rows, table)
+def chunks_of(row):
+    """Returns the first and the last token of the chunks of a row."""
+    edges = [0, *row["chunk_starts"], len(row["tokens"])]
+    return list(itertools.pairwise(edges))
+
+
+def test_sequences_are_chunks_in_order_or_swapped(
+    rows, examples_of, sequences_of
+):
+    batch = examples_of(rows)
     labels = []
     for row, found in zip(rows, sequences_of(batch), strict=True):
-        edges = [0, *row["chunk_starts"], len(row["tokens"])]
-        assert len(found) == len(edges) - 1
         for (a, b, label), (start, end) in zip(
-            found, itertools.pairwise(edges), strict=True
+            found, chunks_of(row), strict=True
         ):
             chunk = row["tokens"][start:end]
             one, other = (b, a) if label else (a, b)
@@ -221,18 +200,18 @@ def test_sequences_are_chunks_in_order_or_swapped(rows, table):
     assert np.mean(labels) == pytest.approx(0.5, abs=2.5 / len(labels) ** 0.5)
 
 
-def test_nsp_exchanges_second_segments(rows, table):
-    batch = examples_of(rows, table, order="nsp")
-    ends = set()  # the text that second segments may be
-    for row in rows:
-        edges = [0, *row["chunk_starts"], len(row["tokens"])]
-        for start, end in itertools.pairwise(edges):
-            ends |= {tuple(row["tokens"][s:end]) for s in range(start + 1, end)}
+def test_nsp_exchanges_second_segments(rows, examples_of, sequences_of):
+    batch = examples_of(rows, order="nsp")
+    ends = {  # the text that second segments may be
+        tuple(row["tokens"][middle:end])
+        for row in rows
+        for start, end in chunks_of(row)
+        for middle in range(start + 1, end)
+    }
     labels, lengths = [], {0: [], 1: []}
     for row, found in zip(rows, sequences_of(batch), strict=True):
-        edges = [0, *row["chunk_starts"], len(row["tokens"])]
         for (a, b, label), (start, end) in zip(
-            found, itertools.pairwise(edges), strict=True
+            found, chunks_of(row), strict=True
         ):
             chunk = row["tokens"][start:end]
             assert chunk[: len(a)] == a
@@ -248,7 +227,7 @@ def test_nsp_exchanges_second_segments(rows, table):
     assert used > 0.99 * text
 
 
-def test_nsp_segments_differ_where_texts_repeat(table):
+def test_nsp_segments_differ_where_texts_repeat(examples_of, sequences_of):
     rows = [
         {
             "tokens": [10, 11, 11, 10],
@@ -258,7 +237,7 @@ def test_nsp_segments_differ_where_texts_repeat(table):
         }
         for number in range(200)
     ]
-    batch = examples_of(rows, table, order="nsp")
+    batch = examples_of(rows, order="nsp")
     assert 0.1 < batch["sentence_order_labels"][:, :2].mean() < 0.6
     for found in sequences_of(batch):
         assert all(a != b for a, b, _ in found)
@@ -280,8 +259,10 @@ def test_partners_are_chosen_and_of_another_document():
     assert found.numpy()[[1, 3, 5]].all()
 
 
-def test_predictions_are_those_of_chunks_in_rows_of_their_own(rows, table):
-    packed = examples_of(rows, table)
+def test_predictions_are_those_of_chunks_in_rows_of_their_own(
+    rows, examples_of
+):
+    packed = examples_of(rows)
     assert packed["masked_lm_weights"].sum(1).max() <= 12
     chunks = [
         {
@@ -292,22 +273,12 @@ def test_predictions_are_those_of_chunks_in_rows_of_their_own(rows, table):
             "document": [0],
         }
         for row in rows
-        for start, end in itertools.pairwise(
-            [0, *row["chunk_starts"], len(row["tokens"])]
-        )
+        for start, end in chunks_of(row)
     ]
-    alone = make_examples(
-        tf.io.parse_example(
-            [serialize(chunk) for chunk in chunks], CHUNK_FEATURES
-        ),
-        ExampleSettings(
-            table, SEQ, "sop", MaskingConfig(max_predictions_per_seq=12)
-        ),
-        tf.constant([0, 0], tf.int64),
-    )
-    total = alone["masked_lm_weights"].numpy().sum()
+    alone = examples_of(chunks)
+    total = alone["masked_lm_weights"].sum()
     assert packed["masked_lm_weights"].sum() == pytest.approx(total, rel=0.005)
-    assert packed["input_mask"].sum() == alone["input_mask"].numpy().sum()
+    assert packed["input_mask"].sum() == alone["input_mask"].sum()
 
 
 def test_predictions_are_shared_where_a_row_has_too_many():
@@ -317,9 +288,7 @@ def test_predictions_are_shared_where_a_row_has_too_many():
 
 
 @pytest.fixture
-def make(create, monkeypatch):
-    monkeypatch.setattr(record_batches, "GROUP_RECORDS", 40)
-
+def make(create, small_groups):
     def run(name="packed", **settings):
         settings = {"masking": "dynamic", "pack": True} | settings
         return create(name, **settings)
@@ -327,12 +296,10 @@ def make(create, monkeypatch):
     return run
 
 
-def test_equal_bytes_whatever_the_number_of_workers(make):
+def test_equal_bytes_whatever_the_number_of_workers(make, contents):
     one, two = (
-        {path.name: path.read_bytes() for path in folder.iterdir()}
-        for folder in (
-            make(f"{workers}", num_workers=workers)[0] for workers in (1, 2)
-        )
+        contents(make(f"{workers}", num_workers=workers)[0])
+        for workers in (1, 2)
     )
     assert one == two
 
@@ -387,11 +354,11 @@ GOOD = {
         ),
     ],
 )
-def test_hostile_records_are_refused(tmp_path, change, message):
+def test_hostile_records_are_refused(
+    tmp_path, serialize, write_records, change, message
+):
     record = serialize(GOOD | change)
-    path = str(tmp_path / "hostile.tfrecord")
-    with tf.io.TFRecordWriter(path) as writer:
-        writer.write(record)
+    path = str(write_records(tmp_path / "hostile.tfrecord", record))
     limits = TextLimits(2, SEQ - 3, 2000, SEQUENCES)
     if message is None:
         assert verify_file(path, limits) == 1
@@ -404,21 +371,21 @@ def test_hostile_records_are_refused(tmp_path, change, message):
         parse_checked(tf.constant([record]), limits)
 
 
-def test_manifests_that_cannot_be(make):
-    folder, manifest = make()
+def test_manifests_that_cannot_be(make, edited):
+    folder, _ = make()
     for value in (0, -1, 10**6, None):
-        manifest["settings"]["max_sequences_per_row"] = value
-        if value is None:
-            del manifest["settings"]["max_sequences_per_row"]
-        (folder / "manifest.json").write_text(json.dumps(manifest))
+        with edited(folder / "manifest.json") as manifest:
+            manifest["settings"]["max_sequences_per_row"] = value
+            if value is None:
+                del manifest["settings"]["max_sequences_per_row"]
         with pytest.raises(InputError, match="max_sequences_per_row"):
             open_records(folder)
 
 
-def test_records_of_one_sequence_under_a_manifest_of_packed_ones(make):
-    folder, manifest = make(pack=False)
-    manifest["settings"] |= {"pack": True, "max_sequences_per_row": 4}
-    (folder / "manifest.json").write_text(json.dumps(manifest))
+def test_records_of_one_sequence_under_a_manifest_of_packed_ones(make, edited):
+    folder, _ = make(pack=False)
+    with edited(folder / "manifest.json") as manifest:
+        manifest["settings"] |= {"pack": True, "max_sequences_per_row": 4}
     records = open_records(folder)
     with (
         pytest.raises(InputError, match="documents must be one for each chunk"),

@@ -5,10 +5,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.pretraining.record_files import RecordFile
-from albert_tf.pretraining.record_order import (
-    remaining_slices,
-    shuffled_groups,
-)
+from albert_tf.pretraining.record_order import remaining_slices, shuffled_groups
 from albert_tf.training.input import shuffle
 
 KEY = tf.constant([3, 0], tf.int64)

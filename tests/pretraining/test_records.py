@@ -17,33 +17,15 @@ from albert_tf.errors import InputError
 from albert_tf.pretraining import manifest, record_files
 from albert_tf.pretraining.manifest import read_manifest
 from albert_tf.pretraining.record_checks import count_records, read_records
-from albert_tf.pretraining.record_writer import (
-    parse_example,
-)
+from albert_tf.pretraining.record_writer import parse_example
 from albert_tf.pretraining.records import open_records
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import VocabularyConfig, train_vocabulary
-
-FITTING = AlbertConfig(
-    vocab_size=200,
-    embedding_size=8,
-    hidden_size=8,
-    num_attention_heads=1,
-    intermediate_size=8,
-    max_position_embeddings=64,
-)
 
 
 @pytest.fixture
 def folder(create):
     return create(heldout_fraction=0.3)[0]
-
-
-def write_records(path, *records):
-    with tf.io.TFRecordWriter(str(path)) as writer:
-        for record in records:
-            writer.write(record)
-    return path
 
 
 def paths(patterns, split="train"):
@@ -87,7 +69,7 @@ def test_files_are_for_training_alone(folder):
     assert "heldout" not in files.files
 
 
-def test_opening_looks_at_each_file_once(folder, monkeypatch):
+def test_opening_looks_at_each_file_once(folder, small_model, monkeypatch):
     looks = collections.Counter()
 
     def count(owner, name):
@@ -104,7 +86,7 @@ def test_opening_looks_at_each_file_once(folder, monkeypatch):
     count(record_files, "sample_records")
     count(record_files, "count_records")
     records = open_records(folder, heldout=True)
-    records.check_model(FITTING)
+    records.check_model(small_model)
     for step in (0, 3):  # The second is a rollback.
         records.dataset(8, start_step=step)
     records.dataset(8, training=False, split="heldout")
@@ -122,9 +104,9 @@ def test_opening_looks_at_each_file_once(folder, monkeypatch):
     assert looks["read_bytes", f"{folder}/manifest.json"] == 1
 
 
-def test_fitting_records_have_their_sizes(folder, small_tokenizer):
+def test_fitting_records_have_their_sizes(folder, small_tokenizer, small_model):
     records = open_records(folder)
-    records.check_model(FITTING)
+    records.check_model(small_model)
     assert records.max_seq_length == 64
     assert records.max_predictions_per_seq == 10
     assert records.pair_task == "sop"
@@ -140,7 +122,7 @@ def test_googles_records_fit(shared):
     assert records.verify() == 1151
 
 
-def test_lengths_that_no_file_has(tmp_path):
+def test_lengths_that_no_file_has(tmp_path, write_records):
     """TensorFlow would allocate them, and crash."""
     path = write_records(tmp_path / "a.tfrecord", *[b"x" * 100] * 3)
     good = path.read_bytes()
@@ -173,11 +155,9 @@ def test_records_that_are_no_files(tmp_path):
         open_records(tmp_path / "fifo")
 
 
-def test_counts_are_those_of_the_manifest(folder):
-    text = (folder / "manifest.json").read_text()
-    manifest = json.loads(text)
-    manifest["splits"]["train"]["files"][1]["records"] += 1
-    (folder / "manifest.json").write_text(json.dumps(manifest))
+def test_counts_are_those_of_the_manifest(folder, edited):
+    with edited(folder / "manifest.json") as manifest:
+        manifest["splits"]["train"]["files"][1]["records"] += 1
     with pytest.raises(InputError, match=r"00001.*records, but its manifest"):
         open_records(folder)
 
@@ -192,7 +172,7 @@ def test_another_tokenizer_than_that_of_the_records(folder, position):
 
 
 def test_other_settings_and_vocabularies_of_the_same_size(
-    create, folder, documents, tmp_path
+    create, folder, documents, tmp_path, edited
 ):
     sentences = [sentence for d in documents for sentence in d][::-2]
     config = VocabularyConfig(vocab_size=200)
@@ -209,9 +189,8 @@ def test_other_settings_and_vocabularies_of_the_same_size(
         _ = open_records(folder).tokenizer
     for name, content in zip(names, own, strict=True):
         (folder / name).write_bytes(content)
-    settings = json.loads((folder / "tokenizer_config.json").read_text())
-    settings["do_lower_case"] = False
-    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    with edited(folder / "tokenizer_config.json") as settings:
+        settings["do_lower_case"] = False
     with pytest.raises(InputError, match="tokenizer has do_lower_case=False"):
         _ = open_records(folder).tokenizer
 
@@ -243,21 +222,25 @@ def test_identity_is_that_of_the_content(folder, create, tmp_path):
         ({"max_position_embeddings": 32}, r"64 tokens a record.*=32"),
     ],
 )
-def test_models_that_do_not_fit_are_refused(folder, changes, message):
+def test_models_that_do_not_fit_are_refused(
+    folder, small_model, changes, message
+):
     records = open_records(folder)
     with pytest.raises(InputError, match=message) as caught:
-        records.check_model(FITTING.replace(**changes))
+        records.check_model(small_model.replace(**changes))
     assert "pretraining-00000-of-00003.tfrecord" in str(caught.value)
 
 
-def test_ids_are_checked_without_a_manifest(folder):
+def test_ids_are_checked_without_a_manifest(folder, small_model):
     (folder / "manifest.json").unlink()
     records = open_records(f"{folder}/*.tfrecord")
     with pytest.raises(InputError, match="is not below vocab_size=20"):
-        records.check_model(FITTING.replace(vocab_size=20))
+        records.check_model(small_model.replace(vocab_size=20))
 
 
-def test_ids_and_sizes_of_later_records_are_checked_too(create, tmp_path):
+def test_ids_and_sizes_of_later_records_are_checked_too(
+    create, tmp_path, small_model, write_records
+):
     records = {}
     for length in (32, 64):
         made, _ = create(str(length), max_seq_length=length)
@@ -270,9 +253,9 @@ def test_ids_and_sizes_of_later_records_are_checked_too(create, tmp_path):
     assert min(largest) < max(largest)
     opened = open_records(write_records(tmp_path / "a.tfrecord", *by_id))
     most = int(max(largest))
-    opened.check_model(FITTING.replace(vocab_size=most + 1))
+    opened.check_model(small_model.replace(vocab_size=most + 1))
     with pytest.raises(InputError, match=f"id {most} is not below"):
-        opened.check_model(FITTING.replace(vocab_size=most))
+        opened.check_model(small_model.replace(vocab_size=most))
     mixed = write_records(tmp_path / "b.tfrecord", *by_id, *records[32])
     with pytest.raises(InputError, match="b.tfrecord: not all have 64 tokens"):
         open_records(mixed)
@@ -315,7 +298,7 @@ def test_files_that_are_not_as_the_manifest_says(folder):
         open_records(folder)
 
 
-def test_other_files_are_refused(tmp_path):
+def test_other_files_are_refused(tmp_path, write_records):
     text = tmp_path / "text.tfrecord"
     text.write_text("This is not a TFRecord file.\n" * 9, "utf-8")
     packed = tmp_path / "text.tfrecord.gz"

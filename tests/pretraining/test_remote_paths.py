@@ -92,8 +92,7 @@ def test_run_resume_and_evaluation(
         read_checkpoint(f"{run}/checkpoints/step-00000012")
         for run in (output, pretrained)
     )
-    for name, value in values.items():
-        np.testing.assert_array_equal(value, expected[name], err_msg=name)
+    np.testing.assert_equal(values, expected)
     assert pretrain(config).steps == 12
     lines = [(x["split"], x["step"]) for x in read_metrics(output)]
     assert lines == [

@@ -311,11 +311,7 @@ def test_equal_seeds_draw_equal_pairs(many):
 
 # Ids 10..29 are text; even ones begin a word.
 TABLE = VocabularyTable(
-    pad_id=0,
-    cls_id=2,
-    sep_id=3,
-    mask_id=4,
-    word_starts=np.arange(30) % 2 == 0,
+    pad_id=0, cls_id=2, sep_id=3, mask_id=4, word_starts=np.arange(30) % 2 == 0
 )
 TOKENS = np.arange(10, 30, dtype=np.int32)
 

@@ -87,9 +87,7 @@ def test_start_says_what_is_not_usual(changes, name, text):
     settings = {k: v for k, v in changes.items() if hasattr(CONFIG, k)}
     model = {k: v for k, v in changes.items() if hasattr(MODEL, k)}
     config = dataclasses.replace(
-        CONFIG,
-        model=MODEL.replace(**model),
-        **settings,
+        CONFIG, model=MODEL.replace(**model), **settings
     )
     assert text in lines(config, resumes=resumes)[name]
 

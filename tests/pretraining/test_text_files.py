@@ -9,13 +9,8 @@ import pytest
 from backports import zstd
 
 from albert_tf.errors import InputError
-from albert_tf.pretraining.data_config import (
-    TextConfig,
-)
-from albert_tf.pretraining.documents import (
-    read_corpus,
-    read_documents,
-)
+from albert_tf.pretraining.data_config import TextConfig
+from albert_tf.pretraining.documents import read_corpus, read_documents
 from albert_tf.pretraining.text_files import (
     MAX_LINE_BYTES,
     TextSlice,
@@ -24,12 +19,6 @@ from albert_tf.pretraining.text_files import (
     sample_blocks,
 )
 
-LINES = "First one.\nSecond one.\n\n \t\nThird.\n"
-
-
-WANTED = [["First one.", "Second one."], ["Third."]]
-
-
 PACKERS = {"gz": gzip.compress, "bz2": bz2.compress, "zst": zstd.compress}
 
 
@@ -37,10 +26,9 @@ PACKERS = {"gz": gzip.compress, "bz2": bz2.compress, "zst": zstd.compress}
 def test_compressed_files(tmp_path, ending):
     """Also several streams in one file, as parallel compressors write."""
     pack = PACKERS[ending]
-    start, rest = LINES[:8].encode(), LINES[8:].encode()
     path = tmp_path / f"text.txt.{ending.upper()}"
-    path.write_bytes(pack(start) + pack(rest))
-    assert list(read_documents(path)) == WANTED
+    path.write_bytes(pack(b"First on") + pack(b"e.\nSecond.\n\nThird.\n"))
+    assert list(read_documents(path)) == [["First one.", "Second."], ["Third."]]
     # An end that is missing is no end of the text.
     packed = pack(random.Random(0).randbytes(9999).hex().encode())
     path.write_bytes(packed[: len(packed) // 2])
@@ -71,18 +59,20 @@ def test_find_text_files(tmp_path):
     assert found(tmp_path / "a.txt") == ["a.txt"]
 
 
-def test_find_text_files_refuses(tmp_path):
+@pytest.mark.parametrize(
+    ("pattern", "message"),
+    [
+        ("https://b/x", "https://b/x: web addresses are not"),
+        ("{}/*.csv", "no such file"),
+        ("{}/*", "empty.txt: the file is empty"),
+        ("{}", "only folders match"),
+        (" , ", "no file named|has an empty path"),
+    ],
+)
+def test_find_text_files_refuses(tmp_path, pattern, message):
     (tmp_path / "empty.txt").touch()
-    with pytest.raises(InputError, match="https://b/x: web addresses are not"):
-        find_text_files("https://b/x")
-    with pytest.raises(InputError, match="no such file"):
-        find_text_files(f"{tmp_path}/*.csv")
-    with pytest.raises(InputError, match="empty.txt: the file is empty"):
-        find_text_files(f"{tmp_path}/*")
-    with pytest.raises(InputError, match="only folders match"):
-        find_text_files(tmp_path)
-    with pytest.raises(InputError, match="no file named|has an empty path"):
-        find_text_files(" , ")
+    with pytest.raises(InputError, match=message):
+        find_text_files(pattern.format(tmp_path))
 
 
 @pytest.mark.parametrize("end", [b"", b"\n", b"\n\n"])
@@ -102,11 +92,12 @@ def test_slices_of_a_file_have_each_line_once(tmp_path, end):
         ]
         assert found == expected
     whole = [text for _, _, text in read_lines(tmp_path / "a", whole=True)]
+    cuts = itertools.pairwise([*range(0, size, 1000), size])
     parts = [
         text
-        for a in range(0, size, 1000)
+        for a, b in cuts
         for _, _, text in read_lines(
-            TextSlice(tmp_path / "a", a, min(a + 1000, size)), whole=True
+            TextSlice(tmp_path / "a", a, b), whole=True
         )
     ]
     assert parts == whole

@@ -1,7 +1,6 @@
 """Records of text, from `create-data --masking=dynamic` to batches."""
 
 import itertools
-import json
 import shutil
 
 import numpy as np
@@ -9,11 +8,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.pretraining import (
-    record_batches,
-    record_files,
-    record_order,
-)
+from albert_tf.pretraining import record_files
 from albert_tf.pretraining.records import open_records, pretraining_dataset
 from albert_tf.pretraining.shards import Limits
 
@@ -24,15 +19,7 @@ SMALL_BLOCKS = Limits(min_block_bytes=8000, max_block_bytes=8000)
 
 
 @pytest.fixture
-def small_parts(monkeypatch):
-    """Several shuffle buffers and groups, also of a small corpus."""
-    monkeypatch.setattr(record_order, "SHUFFLE_BUFFER", 150)
-    for module in (record_batches, record_order):
-        monkeypatch.setattr(module, "GROUP_RECORDS", 40)
-
-
-@pytest.fixture
-def make(create, small_parts):
+def make(create, small_groups):
     def run(name="text", **settings):
         settings = {"heldout_fraction": 0.2, "limits": SMALL_BLOCKS} | settings
         return create(name, masking="dynamic", **settings)
@@ -50,36 +37,31 @@ def features(**values):
     return example.SerializeToString()
 
 
-def contents(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
 def batches(folder, count=-1, **settings):
     dataset = pretraining_dataset(folder, global_batch_size=BATCH, **settings)
     return list(dataset.take(count).as_numpy_iterator())
 
 
-def chunks_of(found):
-    """Returns the text of every row before it was masked and swapped."""
-    chunks = []
-    for batch in found:
-        ids = batch["input_word_ids"].copy()
-        rows, slots = np.nonzero(batch["masked_lm_weights"])
-        columns = batch["masked_lm_positions"][rows, slots]
-        ids[rows, columns] = batch["masked_lm_ids"][rows, slots]
-        for row, mask, types, label in zip(
-            ids,
-            batch["input_mask"] == 1,
-            batch["input_type_ids"] == 1,
-            batch["sentence_order_labels"],
-            strict=True,
-        ):
-            a, b = row[mask & ~types][1:-1], row[mask & types][:-1]
-            chunks.append(tuple(np.r_[b, a] if label else np.r_[a, b]))
-    return chunks
+@pytest.fixture
+def chunks_of(put_labels_back):
+    """Returns `chunks_of(batches)`: texts before they were masked, swapped."""
+
+    def chunks(found):
+        for batch in found:
+            for row, mask, types, label in zip(
+                put_labels_back(batch),
+                batch["input_mask"] == 1,
+                batch["input_type_ids"] == 1,
+                batch["sentence_order_labels"],
+                strict=True,
+            ):
+                a, b = row[mask & ~types][1:-1], row[mask & types][:-1]
+                yield tuple(np.r_[b, a] if label else np.r_[a, b])
+
+    return lambda found: list(chunks(found))
 
 
-def test_equal_bytes_whatever_the_number_of_workers(make):
+def test_equal_bytes_whatever_the_number_of_workers(make, contents):
     one, two = (
         contents(make(f"{workers}", num_workers=workers)[0])
         for workers in (1, 2)
@@ -88,7 +70,7 @@ def test_equal_bytes_whatever_the_number_of_workers(make):
 
 
 def test_an_epoch_has_every_token_once_and_each_other_masks(
-    make, documents, small_tokenizer
+    make, documents, small_tokenizer, chunks_of
 ):
     folder, manifest = make(heldout_fraction=0.0)
     counts = manifest["splits"]["train"]["counts"]
@@ -124,9 +106,7 @@ def test_a_resumed_run_sees_the_same_batches(make, start):
     assert 150 < total < 60 * BATCH  # more than a buffer, and two epochs
     whole = batches(folder, count=64, seed=3)
     resumed = batches(folder, count=64 - start, seed=3, start_step=start)
-    for one, other in zip(whole[start:], resumed, strict=True):
-        for name, values in one.items():
-            np.testing.assert_array_equal(values, other[name], name)
+    np.testing.assert_equal(resumed, whole[start:])
     different = batches(folder, count=1, seed=4)[0]["input_word_ids"]
     assert (different != whole[0]["input_word_ids"]).any()
 
@@ -176,10 +156,7 @@ def test_a_pass_over_the_training_split_is_always_the_same(make):
     again = batches(folder, training=False)
     total = manifest["splits"]["train"]["counts"]["instances"]
     assert sum(len(batch["input_mask"]) for batch in first) == total
-    for one, other in zip(first, again, strict=True):
-        np.testing.assert_array_equal(
-            one["input_word_ids"], other["input_word_ids"]
-        )
+    np.testing.assert_equal(again, first)
 
 
 @pytest.mark.parametrize(
@@ -224,17 +201,16 @@ def test_flags_of_static_masking_are_refused(create):
 )
 @pytest.mark.parametrize("sampled", [True, False])
 def test_records_of_another_shape(
-    make, tiny_model, monkeypatch, record, sampled
+    make, tiny_model, monkeypatch, edited, write_records, record, sampled
 ):
-    folder, manifest = make()
-    entry = manifest["splits"]["train"]["files"][0]
-    path = folder / entry["name"]
-    records = [*tf.data.TFRecordDataset(str(path)).as_numpy_iterator(), record]
-    with tf.io.TFRecordWriter(str(path)) as writer:
-        for each in records:
-            writer.write(each)
-    entry |= {"records": len(records), "bytes": path.stat().st_size}
-    (folder / "manifest.json").write_text(json.dumps(manifest))
+    folder, _ = make()
+    with edited(folder / "manifest.json") as manifest:
+        entry = manifest["splits"]["train"]["files"][0]
+        path = folder / entry["name"]
+        good = tf.data.TFRecordDataset(str(path)).as_numpy_iterator()
+        records = [*good, record]
+        write_records(path, *records)
+        entry |= {"records": len(records), "bytes": path.stat().st_size}
     size = len(records) - (not sampled)
     monkeypatch.setattr(record_files, "_SAMPLE_RECORDS", size)
 
@@ -255,9 +231,9 @@ def test_records_of_another_shape(
         ("tokenizer", "vocab_size", 0, "vocab_size"),
     ],
 )
-def test_manifests_that_cannot_be(make, section, name, value, message):
-    folder, manifest = make()
-    manifest[section][name] = value
-    (folder / "manifest.json").write_text(json.dumps(manifest))
+def test_manifests_that_cannot_be(make, edited, section, name, value, message):
+    folder, _ = make()
+    with edited(folder / "manifest.json") as manifest:
+        manifest[section][name] = value
     with pytest.raises(InputError, match=message):
         open_records(folder).dataset(BATCH)
