@@ -1,4 +1,5 @@
 import contextlib
+import functools
 import gzip
 import json
 import pathlib
@@ -10,9 +11,15 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
 from albert_tf.pretraining import create_data, record_batches, record_order
 from albert_tf.pretraining.config import PretrainConfig
 from albert_tf.pretraining.data_config import PretrainingDataConfig
+from albert_tf.pretraining.record_checks import (
+    PARSE_ERRORS,
+    parse_checked,
+    verify_file,
+)
 from albert_tf.pretraining.record_writer import (
     FLOAT_FEATURES,
     parse_example,
@@ -148,14 +155,14 @@ def corpus(documents, tmp_path_factory):
     return folder
 
 
-@pytest.fixture
-def create(corpus, small_tokenizer, tmp_path):
-    """Returns `create(**settings) -> (folder, manifest)`, small and quick."""
+@pytest.fixture(scope="session")
+def create_at(corpus, small_tokenizer):
+    """Returns `create_at(folder, **settings) -> (folder, manifest)`."""
 
-    def run(name="data", limits=None, **settings):
+    def run(folder, limits=None, **settings):
         settings = {
             "input": f"{corpus}/*",
-            "output": tmp_path / name,
+            "output": folder,
             "tokenizer": small_tokenizer,
             "max_seq_length": 64,
             "max_predictions_per_seq": 10,
@@ -170,6 +177,37 @@ def create(corpus, small_tokenizer, tmp_path):
         return pathlib.Path(config.output), manifest
 
     return run
+
+
+@pytest.fixture
+def create(create_at, tmp_path):
+    """Returns `create(**settings) -> (folder, manifest)`, small and quick."""
+
+    def run(name="data", **settings):
+        return create_at(tmp_path / name, **settings)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def created(create_at, tmp_path_factory):
+    """Returns `created(**settings)`: as `create`, but made once, to be read."""
+
+    @functools.cache
+    def make(**settings):
+        return create_at(tmp_path_factory.mktemp("data") / "data", **settings)
+
+    return make
+
+
+@pytest.fixture
+def copy_of_created(created, tmp_path):
+    """Returns `copy(**settings)`: a folder of `created`, to be changed."""
+
+    def copy(**settings):
+        return shutil.copytree(created(**settings)[0], tmp_path / "data")
+
+    return copy
 
 
 @pytest.fixture(scope="session")
@@ -225,6 +263,38 @@ def parsed():
             {name: row.tolist() for name, row in parse_example(record).items()}
             for record in serialize_examples(features)
         ]
+
+    return run
+
+
+@pytest.fixture
+def assert_refused(tmp_path, write_records):
+    """Returns `check(record, limits, message)` of a record that is refused.
+
+    Where a file is verified, and before anything is made of a batch.
+    """
+
+    def check(record, limits, message, match="out of bounds"):
+        path = str(write_records(tmp_path / "bad.tfrecord", record))
+        with pytest.raises(InputError, match=f"record 1: .*{message}"):
+            verify_file(path, limits)
+        with pytest.raises(PARSE_ERRORS, match=match):
+            parse_checked(tf.constant([record]), limits)
+
+    return check
+
+
+@pytest.fixture(scope="session")
+def eagerly():
+    """Returns a context without graphs, the dearest part of a few steps."""
+
+    @contextlib.contextmanager
+    def run():
+        tf.config.run_functions_eagerly(True)
+        try:
+            yield
+        finally:
+            tf.config.run_functions_eagerly(False)
 
     return run
 

@@ -55,7 +55,8 @@ def test_every_checkpoint_scores_what_it_scored_in_training(
 
     monkeypatch.setattr(AlbertPretrainer, "__init__", counting)
     found = match_checkpoints(f"{runs}/*/checkpoints/step-*")
-    scored = dict(evaluate_checkpoints(found, heldout(records)))
+    opened = heldout(records)
+    scored = dict(evaluate_checkpoints(found, opened))
     assert list(scored) == [
         f"{runs}/{run}/checkpoints/step-{step:08d}"
         for run in ("half", "plain")
@@ -69,6 +70,7 @@ def test_every_checkpoint_scores_what_it_scored_in_training(
         for name in ("loss", "mlm_loss"):
             logged = logged_scores(run)[scores["step"]][name]
             assert scores[name] == pytest.approx(logged, rel=tolerance)
+        assert scores.items() >= opened.baselines().items()
         assert {"mlm_unigram_accuracy", "sop_chance"} < scores.keys()
     losses = [scores["loss"] for scores in scored.values()]
     assert len(set(losses)) == 6
@@ -92,6 +94,9 @@ def test_one_checkpoint_of_a_run(runs, records):
     best = min(logged, key=lambda step: logged[step]["sop_loss"])
     scores = evaluate_pretraining(run, records, checkpoint="best")
     assert scores["step"] == best
+    assert 0 < scores["mlm_accuracy"] < 1
+    plain = str(records / "heldout-*.tfrecord")
+    assert evaluate_pretraining(run, plain, checkpoint="best") == scores
     for checkpoint, message in (
         ("last", "checkpoint='last' must be 'newest', 'best' or a step"),
         ("3", "step-00000003: no checkpoint there"),

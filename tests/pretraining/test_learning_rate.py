@@ -190,29 +190,27 @@ def test_other_schedules_keep_their_length():
 
 
 @pytest.fixture(scope="module")
-def run(records, tmp_path_factory):
+def run(records, tmp_path_factory, eagerly):
     """A run with all the options, decayed on resume."""
     folder = tmp_path_factory.mktemp("runs") / "run"
-    for steps, decay_steps in ((4, 0), (6, 2)):
-        pretrain(
-            settings(
-                steps,
-                ema_decay=0.9,
-                save_checkpoints_steps=4,
-                log_steps=1,
-                input=str(records),
-                output=folder,
-                schedule="warmup_stable_decay",
-                decay_steps=decay_steps,
-                num_warmup_steps=1,
-                train_batch_size=16,
-                scale_lr_with_batch=True,
-                reference_batch_size=8,
-                learning_rate=1e-3,
-                layerwise_lr_decay=1e-6,
-                max_eval_steps=2,
-            )
-        )
+    options = {
+        "ema_decay": 0.9,
+        "save_checkpoints_steps": 4,
+        "log_steps": 1,
+        "input": str(records),
+        "output": folder,
+        "schedule": "warmup_stable_decay",
+        "num_warmup_steps": 1,
+        "train_batch_size": 16,
+        "scale_lr_with_batch": True,
+        "reference_batch_size": 8,
+        "learning_rate": 1e-3,
+        "layerwise_lr_decay": 1e-6,
+        "max_eval_steps": 2,
+    }
+    with eagerly():
+        pretrain(settings(4, **options, eval_steps=0))
+        pretrain(settings(6, **options, decay_steps=2))
     return folder
 
 

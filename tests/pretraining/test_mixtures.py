@@ -100,14 +100,25 @@ def small_parts(monkeypatch):
         monkeypatch.setattr(module, "GROUP_RECORDS", 20)
 
 
-@pytest.fixture(params=["static", "dynamic"])
-def folders(create, corpus, request, small_parts):
-    """Data of two corpora with other texts, of unequal size."""
-    settings = {"masking": request.param, "heldout_fraction": 0.2}
+@pytest.fixture(params=["dynamic", "static"])
+def masking(request):
+    return request.param
+
+
+@pytest.fixture
+def folders(created, corpus, masking, small_parts):
+    """Data of two corpora with other texts, of unequal size, to be read."""
+    settings = {"masking": masking, "heldout_fraction": 0.2}
     return [
-        create(name, input=f"{corpus}/{files}", **settings)[0]
-        for name, files in (("wiki", "a.txt"), ("books", "b.txt.gz"))
+        created(input=f"{corpus}/{files}", **settings)[0]
+        for files in ("a.txt", "b.txt.gz")
     ]
+
+
+# What they test is the same code for both kinds of records.
+MASKINGS = pytest.mark.parametrize(
+    "masking", ["dynamic", pytest.param("static", marks=pytest.mark.long)]
+)
 
 
 @pytest.fixture
@@ -152,6 +163,7 @@ def test_every_group_has_its_share_of_each_corpus(folders, texts_of):
     assert f"books 25.0%, {total:,} records, 1.00 epochs" in line
 
 
+@MASKINGS
 def test_a_mixture_resumes(folders):
     wiki, books = folders
     opened = open_records(f"wiki=0.6:{wiki},books=0.4:{books}")
@@ -163,6 +175,7 @@ def test_a_mixture_resumes(folders):
     assert other.identity != opened.identity != open_records(wiki).identity
 
 
+@MASKINGS
 @pytest.mark.parametrize(
     "mixed", [True, pytest.param(False, marks=pytest.mark.slow)]
 )
@@ -202,14 +215,14 @@ def test_hosts_read_their_own_files(folders, mixed):
     ("groups", "message"),
     [(5, "must divide the batch of 12"), (4, "is too many for the 3 files")],
 )
-def test_reading_groups_that_are_refused(create, groups, message):
-    folder, _ = create()
+def test_reading_groups_that_are_refused(created, groups, message):
+    folder, _ = created()
     with pytest.raises(InputError, match=message):
         open_records(folder).dataset(SIZE, share=HostShare(groups=groups))
 
 
-def test_a_file_in_two_corpora(create):
-    folder, _ = create()
+def test_a_file_in_two_corpora(created):
+    folder, _ = created()
     with pytest.raises(InputError, match="in the corpora a and b"):
         open_records(f"a=1:{folder},b=1:{folder}/pretraining-*")
 
@@ -290,22 +303,23 @@ def test_mixtures_that_are_not_made(make_mixture, corpus, tmp_path):
 
 
 def test_a_run_scores_and_names_each_corpus(
-    make_mixture, pretrain_config, small_model, tmp_path
+    make_mixture, pretrain_config, small_model, tmp_path, eagerly
 ):
     folder, made = make_mixture(masking="static", dupe_factor=2)
     run = tmp_path / "run"
     settings = {"eval_steps": 2, "max_eval_steps": 0, "log_steps": 1}
     settings["model"] = small_model
-    result = pretrain(pretrain_config(folder, run, 2, **settings))
+    with eagerly():
+        result = pretrain(pretrain_config(folder, run, 2, **settings))
+        # As if each was alone.
+        alone = evaluate_pretraining(run, folder / "books")
+        scores = evaluate_pretraining(run, folder)
     [line] = [x for x in read_metrics(run) if x["split"] == "eval"]
     values = line["values"]
     assert values == {x: result.evaluation[x] for x in values}
     for name in ("loss", "mlm_accuracy", "sop_accuracy"):
         parts = [values[f"{name}/{corpus}"] for corpus in ("wiki", "books")]
         assert min(parts) <= values[name] <= max(parts)
-    # As if each was alone.
-    alone = evaluate_pretraining(run, folder / "books")
-    scores = evaluate_pretraining(run, folder)
     for name in ("loss", "mlm_accuracy"):
         expected = pytest.approx(alone[name], rel=1e-5)
         assert values[f"{name}/books"] == expected

@@ -3,15 +3,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.pretraining import record_order
 from albert_tf.pretraining.records import open_records, pretraining_dataset
-from albert_tf.training.input import batch_options
-
-
-@pytest.fixture
-def small_buffers(monkeypatch):
-    """Several shuffle buffers an epoch, also from small files."""
-    monkeypatch.setattr(record_order, "SHUFFLE_BUFFER", 150)
 
 
 def batches(*args, count, **kwargs):
@@ -23,8 +15,8 @@ def rows(found):
     return [row.tobytes() for batch in found for row in batch["input_word_ids"]]
 
 
-def test_batches_hold_the_records(create, read_records):
-    folder, _ = create()
+def test_batches_hold_the_records(created, read_records):
+    folder, _ = created()
     files = [file.path for file in open_records(folder).files["train"]]
     written = read_records(*files)
     total = len(written["input_ids"])
@@ -51,8 +43,8 @@ def test_batches_hold_the_records(create, read_records):
         assert values.dtype == (np.float32 if is_weight else np.int32)
 
 
-def test_training_shapes_are_static(create):
-    folder, _ = create()
+def test_training_shapes_are_static(created):
+    folder, _ = created()
     spec = pretraining_dataset(folder, global_batch_size=16).element_spec
     shapes = {name: tuple(tensor.shape) for name, tensor in spec.items()}
     assert shapes == {
@@ -66,8 +58,8 @@ def test_training_shapes_are_static(create):
     }
 
 
-def test_an_epoch_has_every_record_once(create, small_buffers):
-    folder, manifest = create()
+def test_an_epoch_has_every_record_once(created, small_groups):
+    folder, manifest = created()
     total = manifest["splits"]["train"]["counts"]["instances"]
     assert total % 32  # some batches have records of two epochs
     in_order = rows(
@@ -89,9 +81,9 @@ def test_an_epoch_has_every_record_once(create, small_buffers):
 @pytest.mark.parametrize(
     "starts", [(7, 26), pytest.param((1, 12, 25, 40), marks=pytest.mark.slow)]
 )
-def test_resuming_continues_as_if_never_stopped(create, small_buffers, starts):
+def test_resuming_continues_as_if_never_stopped(created, small_groups, starts):
     """Also within a buffer, at epoch borders (every 25.3 steps) and beyond."""
-    folder, manifest = create()
+    folder, manifest = created()
     total = manifest["splits"]["train"]["counts"]["instances"]
     size = int(total / 25.3)
     settings = {"global_batch_size": size, "seed": 5}
@@ -103,8 +95,8 @@ def test_resuming_continues_as_if_never_stopped(create, small_buffers, starts):
         np.testing.assert_equal(resumed, undisturbed[start:])
 
 
-def test_batches_depend_on_seed_and_step_alone(create, small_buffers):
-    folder, _ = create()
+def test_batches_depend_on_seed_and_step_alone(copy_of_created, small_groups):
+    folder = copy_of_created()
     settings = {"global_batch_size": 20, "count": 5}
     first = batches(folder, seed=1, **settings)
     tf.random.set_seed(99)  # the global seed has no part in it
@@ -118,16 +110,16 @@ def test_batches_depend_on_seed_and_step_alone(create, small_buffers):
     np.testing.assert_equal(by_pattern, first)
 
 
-def test_batches_larger_than_an_epoch(create, small_buffers):
-    folder, manifest = create(dupe_factor=1, sentence_order="none")
+def test_batches_larger_than_an_epoch(created, small_groups):
+    folder, manifest = created(dupe_factor=1, sentence_order="none")
     total = manifest["splits"]["train"]["counts"]["instances"]
     [batch] = batches(folder, global_batch_size=2 * total, count=1)
     assert len(set(rows([batch]))) == total
 
 
-def test_compressed_and_plain_files_mix(create, read_records):
-    plain, _ = create("plain")
-    packed, _ = create("packed", compress=True)
+def test_compressed_and_plain_files_mix(created, read_records):
+    plain, _ = created()
+    packed, _ = created(compress=True)
     found = batches(
         [plain, packed], global_batch_size=50, training=False, count=-1
     )
@@ -137,8 +129,8 @@ def test_compressed_and_plain_files_mix(create, read_records):
     assert next(iter(training))["input_mask"].shape == (8, 64)
 
 
-def test_splits(create):
-    folder, manifest = create(heldout_fraction=0.3)
+def test_splits(created):
+    folder, manifest = created(heldout_fraction=0.3)
     found = batches(
         folder, global_batch_size=9, training=False, split="heldout", count=-1
     )
@@ -156,8 +148,8 @@ def test_googles_records(shared):
     assert labels.mean() == pytest.approx(0.529105125977411)
 
 
-def test_evaluation_can_begin_later(create):
-    folder, _ = create()
+def test_evaluation_can_begin_later(created):
+    folder, _ = created()
     settings = {"global_batch_size": 50, "training": False, "count": -1}
     everything = batches(folder, **settings)
     later = batches(folder, start_step=3, **settings)
@@ -172,15 +164,15 @@ def test_evaluation_can_begin_later(create):
         ({"split": "heldout"}, "no split 'heldout'"),
     ],
 )
-def test_refusals(create, settings, message):
-    folder, _ = create()
+def test_refusals(created, settings, message):
+    folder, _ = created()
     with pytest.raises(InputError, match=message):
         pretraining_dataset(folder, **({"global_batch_size": 8} | settings))
 
 
-def test_the_dataset_has_the_options_of_batches(create):
+def test_strategies_share_out_rows_and_not_files(created):
     """No auto-sharding, which would give replicas other batches."""
-    folder, _ = create()
+    folder, _ = created()
     dataset = pretraining_dataset(folder, global_batch_size=8)
-    options = batch_options().merge(dataset.options())
-    assert options == batch_options()
+    policy = dataset.options().experimental_distribute.auto_shard_policy
+    assert policy == tf.data.experimental.AutoShardPolicy.OFF

@@ -24,8 +24,8 @@ from albert_tf.text.vocabulary import VocabularyConfig, train_vocabulary
 
 
 @pytest.fixture
-def folder(create):
-    return create(heldout_fraction=0.3)[0]
+def folder(copy_of_created):
+    return copy_of_created(heldout_fraction=0.3)
 
 
 def paths(patterns, split="train"):
@@ -207,11 +207,11 @@ def test_baselines_are_those_of_the_split(folder):
     assert records.baselines() == records.baselines("train")
 
 
-def test_identity_is_that_of_the_content(folder, create, tmp_path):
+def test_identity_is_that_of_the_content(folder, created):
     identity = open_records(folder).identity
-    shutil.copytree(folder, tmp_path / "copy")
-    assert open_records(tmp_path / "copy").identity == identity
-    other, _ = create("other", seed=7)
+    original, _ = created(heldout_fraction=0.3)
+    assert open_records(original).identity == identity
+    other, _ = created(heldout_fraction=0.3, seed=7)
     assert open_records(other).identity != identity
 
 
@@ -239,11 +239,11 @@ def test_ids_are_checked_without_a_manifest(folder, small_model):
 
 
 def test_ids_and_sizes_of_later_records_are_checked_too(
-    create, tmp_path, small_model, write_records
+    created, tmp_path, small_model, write_records
 ):
     records = {}
     for length in (32, 64):
-        made, _ = create(str(length), max_seq_length=length)
+        made, _ = created(max_seq_length=length)
         files = read_records(sorted(map(str, made.glob("*.tfrecord")))[0])
         records[length] = [record.numpy() for record in files.take(20)]
     largest = [
@@ -261,18 +261,21 @@ def test_ids_and_sizes_of_later_records_are_checked_too(
         open_records(mixed)
 
 
-def test_files_of_different_sizes_do_not_mix(create):
-    one, _ = create("one")
-    other, _ = create("other", max_seq_length=32)
-    fewer, _ = create("fewer", max_predictions_per_seq=9)
-    with pytest.raises(InputError, match=r"other/.*: 32 tokens a record, not"):
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"max_seq_length": 32}, ": 32 tokens a record, not"),
+        ({"max_predictions_per_seq": 9}, ": 9 predictions a record"),
+    ],
+)
+def test_files_of_different_sizes_do_not_mix(created, settings, message):
+    one, other = created()[0], created(**settings)[0]
+    with pytest.raises(InputError, match=f"{other}/.*{message}"):
         open_records([one, other])
-    with pytest.raises(InputError, match=r"fewer/.*: 9 predictions a record"):
-        open_records([one, fewer])
 
 
-def test_what_is_not_there_is_refused(create, folder, tmp_path):
-    without, _ = create("without")
+def test_what_is_not_there_is_refused(created, folder, tmp_path):
+    without, _ = created()
     for patterns, split, message in (
         (f"{tmp_path}/none-*", "train", "no such file"),
         ("", "train", "has an empty path"),
@@ -335,14 +338,14 @@ def test_other_manifests_are_refused(tmp_path, content, message):
         open_records(tmp_path)
 
 
-def test_manifests_are_plain_json(create):
-    folder, manifest = create()
+def test_manifests_are_plain_json(created):
+    folder, manifest = created()
     text = (folder / "manifest.json").read_text("utf-8")
     assert json.loads(text) == manifest == read_manifest(str(folder))
 
 
-def test_empty_shards_are_no_harm(create, corpus):
-    folder, manifest = create(
+def test_empty_shards_are_no_harm(created, corpus):
+    folder, manifest = created(
         input=f"{corpus}/c.txt", num_shards=20, compress=True
     )
     files = manifest["splits"]["train"]["files"]
@@ -354,8 +357,8 @@ def test_empty_shards_are_no_harm(create, corpus):
 
 
 @pytest.mark.parametrize("harm", ["flip", "cut"])
-def test_damage_is_found_and_the_file_named(create, harm):
-    folder, _ = create()
+def test_damage_is_found_and_the_file_named(copy_of_created, harm):
+    folder = copy_of_created()
     path = sorted(map(str, folder.glob("*.tfrecord")))[1]
     content = bytearray(pathlib.Path(path).read_bytes())
     content[len(content) // 2] ^= 1

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.pretraining import record_files
+from albert_tf.pretraining.record_checks import TextLimits
 from albert_tf.pretraining.records import open_records, pretraining_dataset
 from albert_tf.pretraining.shards import Limits
 
@@ -18,13 +19,23 @@ BATCH = 16
 SMALL_BLOCKS = Limits(min_block_bytes=8000, max_block_bytes=8000)
 
 
-@pytest.fixture
-def make(create, small_groups):
-    def run(name="text", **settings):
-        settings = {"heldout_fraction": 0.2, "limits": SMALL_BLOCKS} | settings
-        return create(name, masking="dynamic", **settings)
+SETTINGS = {
+    "masking": "dynamic",
+    "heldout_fraction": 0.2,
+    "limits": SMALL_BLOCKS,
+}
 
-    return run
+
+@pytest.fixture
+def make(created, small_groups):
+    """Returns `make(**settings) -> (folder, manifest)`, to be read."""
+    return lambda **settings: created(**SETTINGS | settings)
+
+
+@pytest.fixture
+def copy(copy_of_created):
+    """Returns `copy()`: a folder of `make`, to be changed."""
+    return lambda: copy_of_created(**SETTINGS)
 
 
 def features(**values):
@@ -62,10 +73,7 @@ def chunks_of(put_labels_back):
 
 
 def test_equal_bytes_whatever_the_number_of_workers(make, contents):
-    one, two = (
-        contents(make(f"{workers}", num_workers=workers)[0])
-        for workers in (1, 2)
-    )
+    one, two = (contents(make(num_workers=workers)[0]) for workers in (1, 2))
     assert one == two
 
 
@@ -97,16 +105,16 @@ def test_an_epoch_has_every_token_once_and_each_other_masks(
 
 
 @pytest.mark.parametrize(
-    "start",
-    [7, 60, *(pytest.param(x, marks=pytest.mark.slow) for x in (1, 13, 14))],
+    "starts", [(7, 60), pytest.param((1, 13, 14), marks=pytest.mark.slow)]
 )
-def test_a_resumed_run_sees_the_same_batches(make, start):
+def test_a_resumed_run_sees_the_same_batches(make, starts):
     folder, manifest = make()
     total = manifest["splits"]["train"]["counts"]["instances"]
     assert 150 < total < 60 * BATCH  # more than a buffer, and two epochs
     whole = batches(folder, count=64, seed=3)
-    resumed = batches(folder, count=64 - start, seed=3, start_step=start)
-    np.testing.assert_equal(resumed, whole[start:])
+    for start in starts:
+        resumed = batches(folder, count=64 - start, seed=3, start_step=start)
+        np.testing.assert_equal(resumed, whole[start:])
     different = batches(folder, count=1, seed=4)[0]["input_word_ids"]
     assert (different != whole[0]["input_word_ids"]).any()
 
@@ -167,9 +175,9 @@ def test_a_pass_over_the_training_split_is_always_the_same(make):
         ({"sentence_order": "nsp"}, "made with sentence_order=nsp, but"),
     ],
 )
-def test_data_that_do_not_go_together(create, make, settings, message):
+def test_data_that_do_not_go_together(make, settings, message):
     folder, _ = make()
-    other, _ = create("other", **{"masking": "dynamic"} | settings)
+    other, _ = make(**settings)
     with pytest.raises(InputError, match=message):
         open_records([str(folder), str(other)])
 
@@ -187,40 +195,53 @@ def test_flags_of_static_masking_are_refused(create):
         create(masking="dynamic", one_sentence_chunks="random_next")
 
 
-@pytest.mark.parametrize(
-    "record",
-    [
-        b"",
-        b"\xff\xff\xff",  # Of its parser's message, not UTF-8 either.
-        features(tokens=[20] * 9, sentence_starts=[3]),
-        features(tokens=[20] * 9, sentence_starts=[3], document=[1, 2]),
-        features(tokens=[b"a"], sentence_starts=[3], document=[1]),
-    ],
-    # The order of features in their bytes is not the same everywhere.
-    ids=["empty", "garbage", "no_document", "two_documents", "bytes"],
-)
-@pytest.mark.parametrize("sampled", [True, False])
-def test_records_of_another_shape(
-    make, tiny_model, monkeypatch, edited, write_records, record, sampled
-):
-    folder, _ = make()
-    with edited(folder / "manifest.json") as manifest:
-        entry = manifest["splits"]["train"]["files"][0]
-        path = folder / entry["name"]
-        good = tf.data.TFRecordDataset(str(path)).as_numpy_iterator()
-        records = [*good, record]
-        write_records(path, *records)
-        entry |= {"records": len(records), "bytes": path.stat().st_size}
-    size = len(records) - (not sampled)
-    monkeypatch.setattr(record_files, "_SAMPLE_RECORDS", size)
+GARBAGE = b"\xff\xff\xff"  # Of its parser's message, not UTF-8 either.
+OF_ANOTHER_SHAPE = {
+    "empty": b"",
+    "garbage": GARBAGE,
+    "no_document": features(tokens=[20] * 9, sentence_starts=[3]),
+    "two_documents": features(
+        tokens=[20] * 9, sentence_starts=[3], document=[1, 2]
+    ),
+    "bytes": features(tokens=[b"a"], sentence_starts=[3], document=[1]),
+}
 
-    def read():
-        opened = open_records(folder)
-        with opened.explained_errors(tiny_model):
-            list(opened.dataset(BATCH, training=False))
 
+@pytest.fixture
+def ending_with(copy, edited, write_records):
+    """Returns `ending_with(record)`: a folder whose first file ends so."""
+
+    def make(record):
+        folder = copy()
+        with edited(folder / "manifest.json") as manifest:
+            entry = manifest["splits"]["train"]["files"][0]
+            path = folder / entry["name"]
+            good = tf.data.TFRecordDataset(str(path)).as_numpy_iterator()
+            write_records(path, *good, record)
+            entry["records"] += 1
+            entry["bytes"] = path.stat().st_size
+        return folder, entry["records"]
+
+    return make
+
+
+@pytest.mark.parametrize("name", OF_ANOTHER_SHAPE)
+def test_records_of_another_shape(assert_refused, ending_with, name):
+    record = OF_ANOTHER_SHAPE[name]
+    assert_refused(record, TextLimits(2, 61, 200), "one document", match="")
     with pytest.raises(InputError, match="one document"):
-        read()
+        open_records(ending_with(record)[0])
+
+
+def test_a_record_of_another_shape_in_a_batch(ending_with, monkeypatch):
+    folder, size = ending_with(GARBAGE)
+    monkeypatch.setattr(record_files, "_SAMPLE_RECORDS", size - 1)
+    opened = open_records(folder)
+    with (
+        pytest.raises(InputError, match=f"record {size}: .*one document"),
+        opened.explained_errors(),
+    ):
+        list(opened.dataset(BATCH, training=False))
 
 
 @pytest.mark.parametrize(
@@ -231,8 +252,8 @@ def test_records_of_another_shape(
         ("tokenizer", "vocab_size", 0, "vocab_size"),
     ],
 )
-def test_manifests_that_cannot_be(make, edited, section, name, value, message):
-    folder, _ = make()
+def test_manifests_that_cannot_be(copy, edited, section, name, value, message):
+    folder = copy()
     with edited(folder / "manifest.json") as manifest:
         manifest[section][name] = value
     with pytest.raises(InputError, match=message):
