@@ -79,7 +79,9 @@ class AlbertConfig:
         "Blocks with weights of their own inside one group.",
         bounds="[1, 1024]",
     )
-    num_attention_heads: int = setting(12, "A.", bounds="[1, 65536]")
+    num_attention_heads: int = setting(
+        12, "A, number of attention heads.", bounds="[1, 65536]"
+    )
     intermediate_size: int = setting(
         3072, "I, width of the feed-forward network.", bounds="[1, 1048576]"
     )
@@ -160,7 +162,7 @@ class AlbertConfig:
 
     @property
     def num_trained_positions(self) -> int:
-        """Positions that pretraining saw: the most tokens to give the model."""
+        """Longest sequence that the model was trained on, in tokens."""
         return self.trained_positions or self.max_position_embeddings
 
     @property

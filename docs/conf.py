@@ -12,7 +12,9 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 
+from docutils import nodes
 from sphinx.util.inspect import signature as inspect_signature
 from sphinx.util.inspect import stringify_signature
 
@@ -49,7 +51,7 @@ _tag = _git("describe", "--tags", "--exact-match", "--match=v[0-9]*")
 reference = _tag[0] if _tag else "main"
 
 project = "albert_tf"
-author = "the albert_tf authors"
+author = copyright = "the albert_tf authors"
 release = version = albert_tf.__version__
 if reference not in ("main", f"v{release}"):
     raise SystemExit(f"tag {reference} is on version {release}: retag it")
@@ -59,7 +61,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
 ]
-exclude_patterns = ["templates"]
+exclude_patterns = ["templates", "static"]
 templates_path = ["templates"]
 # Quotes and double hyphens are those of flags and code.
 smartquotes = False
@@ -75,10 +77,12 @@ autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
 autodoc_inherit_docstrings = False
-# Members of our own base classes, but not those of Keras and TensorFlow.
+# Members of our own base classes, but not those of Python's and Keras's.
 autodoc_default_options = {
     "members": True,
-    "inherited-members": "Model,Layer,Exception,dict,object",
+    "inherited-members": "Model,Layer,BaseException,dict,object",
+    # For other modules of this library, and for Keras.
+    "exclude-members": "from_checkpoint,load_assets,save_assets,unknown_key",
 }
 napoleon_use_ivar = True
 napoleon_use_rtype = False
@@ -93,6 +97,9 @@ html_theme_options = {
     "source_directory": "docs/",
 }
 html_copy_source = False
+html_favicon = "images/icon.svg"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
 html_sidebars = {
     "**": [
         "sidebar/brand.html",
@@ -151,7 +158,23 @@ def prepare_source(app, docname, source):
         source[0] = add_navigation(source[0])
     address = f"]({URLS['Repository']}/blob/{reference}/"
     text = source[0].replace("](../notebooks/", "](notebooks/")
-    source[0] = re.sub(inside, lambda _: address, text)
+    text = re.sub(inside, lambda _: address, text)
+    source[0] = re.sub(r"^\|.*$", keep_figures, text, flags=re.MULTILINE)
+
+
+def keep_figures(row):
+    """Keeps `0.5 ± 0.1 %` and `1.2-1.4` of a table's row on one line."""
+    row = row[0]
+    if row.count("|") < 11:  # Wider tables need every place to break at.
+        row = re.sub("(?<=[0-9]) (?=[±%])|(?<=±) ", "\u00a0", row)
+    return re.sub("(?<=[0-9])-(?=[0-9])", "-\u2060", row)
+
+
+def mark_long_names(app, doctree):
+    """Marks the code in texts that may be broken at the end of a line."""
+    for node in doctree.findall(nodes.literal):
+        if any(len(word) > 36 for word in node.astext().split()):
+            node["classes"].append("long")
 
 
 def document_callable(app, what, name, obj, options, lines):
@@ -179,9 +202,9 @@ def _export_function():
 
 
 def complete_docstring(app, what, name, obj, options, lines):
-    """Marks examples as code, and adds the settings of a config.
+    """Marks examples as code, and adds the parameters of a config.
 
-    The settings are declared with their help.
+    They are its settings, which are declared with their help.
     """
     for number, line in enumerate(lines[:-2]):
         following = lines[number + 2]
@@ -193,20 +216,39 @@ def complete_docstring(app, what, name, obj, options, lines):
         settings = {s.name: s.description.help for s in settings_of(obj)}
         if settings and not any(line.startswith(":ivar ") for line in lines):
             lines += ["", *(f":ivar {n}: {h}" for n, h in settings.items()), ""]
+        lines[:] = [re.sub("^:ivar ", ":param ", line) for line in lines]
 
 
 def is_foreign(app, what, name, obj, skip, options):
-    """Leaves out what Keras puts into classes, such as `compile`."""
-    module = getattr(obj, "__module__", None) or ""
-    return True if module.startswith(("keras.", "tensorflow.")) else None
+    """Leaves out what Keras puts into classes or calls, such as `compile`.
+
+    Our classes override `build`, `get_config` and others to do what Keras
+    says that they do.
+    """
+    function = getattr(obj, "fget", None) or obj
+    module = getattr(function, "__module__", None) or ""
+    owner, _, method = getattr(function, "__qualname__", "").rpartition(".")
+    owner = getattr(sys.modules.get(module), owner, object)
+    keras = [x for x in owner.__mro__ if x.__module__.startswith("keras.")]
+    if module.startswith(("keras.", "tensorflow.")):
+        return True
+    return True if any(hasattr(x, method) for x in keras) else None
+
+
+def link_notebook(app, page, template, context, doctree):
+    """Leads from a notebook's page to its source, which is not in docs/."""
+    if page.startswith("notebooks/"):
+        context["theme_source_directory"] = ""
 
 
 def setup(app):
     """Connects the functions above to the steps of a build."""
     app.connect("config-inited", copy_notebooks)
     app.connect("source-read", prepare_source)
+    app.connect("doctree-read", mark_long_names)
     # Before and after napoleon, which has the priority 500.
     app.connect("autodoc-process-docstring", document_callable, priority=400)
     app.connect("autodoc-process-docstring", complete_docstring, priority=600)
     app.connect("autodoc-process-signature", signature_of)
     app.connect("autodoc-skip-member", is_foreign)
+    app.connect("html-page-context", link_notebook)

@@ -255,7 +255,7 @@ def test_every_difference_is_pinned_by_a_test():
     for row in rows:
         cells = row.strip("|").split("|")
         test = re.fullmatch(
-            r" `(tests/.*\.py)::(?:\w+::)?(test_\w+)` ", cells[3]
+            r' \[test\]\(\.\./(tests/\S+\.py) "(test_\w+)"\) ', cells[3]
         )
         assert test, row
         code = (REPOSITORY / test[1]).read_text("utf-8")
@@ -340,11 +340,23 @@ def test_index_lists_every_page():
     assert sorted(listed) == sorted({*pages} - {docs / "index.md"})
 
 
+def test_index_calls_pages_by_their_titles():
+    docs = REPOSITORY / "docs"
+    links = re.findall(
+        r"^- \[(.*?)\]\((.*?)\)", (docs / "index.md").read_text("utf-8"), re.M
+    )
+    for name, link in links:
+        page = (docs / link).read_text("utf-8")
+        if link.endswith(".ipynb"):
+            page = "".join(json.loads(page)["cells"][0]["source"])
+        assert page.splitlines()[0].removeprefix("# ") == name, link
+
+
 def test_links_lead_somewhere():
     for document in [*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/*.md")]:
         # Code has brackets before parentheses, too.
         prose = CODE.sub("", document.read_text("utf-8"))
-        for target in re.findall(r"\]\(([^)#\s]+)\)", prose):
+        for target in re.findall(r"\]\(([^)#\s]+)[)#\s]", prose):
             if not target.startswith("http"):
                 assert (document.parent / target).exists(), target
 

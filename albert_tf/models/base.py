@@ -216,8 +216,11 @@ class AlbertModel(keras.Model):
         checkpoint that a classifier is made from) and newly initialized.
 
         Args:
-          path: a folder, an archive, a file or a name; see
-            `interop.open_checkpoint.open_checkpoint`.
+          path: a folder (of `save_pretrained`, transformers, a training run, a
+            KerasHub preset, a SavedModel, or with a TF1 or TF2 checkpoint), an
+            archive of one, a file with its config beside it, or a name on a
+            hub, such as "albert/albert-base-v2" or
+            "kaggle://keras/albert/keras/albert_base_en_uncased".
           new_head: initialize a new task head; of an `AlbertPretrainer`, the
             heads that the checkpoint lacks. A classifier whose `num_labels` is
             given gets a new head where the checkpoint has none, too.
@@ -225,7 +228,7 @@ class AlbertModel(keras.Model):
             file beside it.
           config_overrides: fields of the config to replace, such as
             `{"hidden_dropout_prob": 0.1}`.
-          revision: of a name on the Hugging Face hub.
+          revision: branch, tag or commit on the Hugging Face hub.
           **arguments: of the model, such as `num_labels`, `packed` or `dtype`.
 
         Raises:
