@@ -63,6 +63,8 @@ extensions = [
 ]
 exclude_patterns = ["templates", "static"]
 templates_path = ["templates"]
+# Blocks without a language are what programs print.
+highlight_language = "none"
 # Quotes and double hyphens are those of flags and code.
 smartquotes = False
 # Docstrings have Markdown's `code`.
@@ -170,11 +172,14 @@ def keep_figures(row):
     return re.sub("(?<=[0-9])-(?=[0-9])", "-\u2060", row)
 
 
-def mark_long_names(app, doctree):
-    """Marks the code in texts that may be broken at the end of a line."""
+def mark_wide(app, doctree):
+    """Marks code that may be broken at a line's end, and images to enlarge."""
     for node in doctree.findall(nodes.literal):
         if any(len(word) > 36 for word in node.astext().split()):
             node["classes"].append("long")
+    for node in doctree.findall(nodes.image):
+        if "://" not in node["uri"]:
+            node["width"] = "100%"  # Sphinx links such images to their files.
 
 
 def document_callable(app, what, name, obj, options, lines):
@@ -245,7 +250,7 @@ def setup(app):
     """Connects the functions above to the steps of a build."""
     app.connect("config-inited", copy_notebooks)
     app.connect("source-read", prepare_source)
-    app.connect("doctree-read", mark_long_names)
+    app.connect("doctree-read", mark_wide)
     # Before and after napoleon, which has the priority 500.
     app.connect("autodoc-process-docstring", document_callable, priority=400)
     app.connect("autodoc-process-docstring", complete_docstring, priority=600)

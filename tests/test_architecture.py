@@ -1,4 +1,4 @@
-"""The rooms of docs/design.md, compared with the imports of the code."""
+"""The packages of docs/design.md, compared with the imports of the code."""
 
 import ast
 import pathlib
@@ -47,29 +47,29 @@ def imports(modules):
 
 
 @pytest.fixture(scope="module")
-def rooms():
+def packages():
     text = (REPOSITORY / "docs" / "design.md").read_text()
-    table = text.partition("## Rooms")[2].partition("\n## ")[0]
+    table = text.partition("## Packages")[2].partition("\n## ")[0]
     return re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
 
 
-def room_of(module):
+def package_of(module):
     return module.partition(".")[0]
 
 
-def test_every_room_is_documented(modules, rooms):
-    found = {room_of(name) for name in modules} - {"", "__main__"}
-    assert sorted(rooms) == sorted(found)
+def test_every_package_is_documented(modules, packages):
+    found = {package_of(name) for name in modules} - {"", "__main__"}
+    assert sorted(packages) == sorted(found)
 
 
-def test_rooms_import_only_what_stands_above_them(imports, rooms):
-    order = {room: number for number, room in enumerate(rooms)}
+def test_packages_import_only_what_stands_above_them(imports, packages):
+    order = {package: number for number, package in enumerate(packages)}
     backwards = [
         f"{module} imports {target}"
         for module, targets in imports.items()
         if module not in ("", "__main__")
         for target in targets
-        if order[room_of(target)] > order[room_of(module)]
+        if order[package_of(target)] > order[package_of(module)]
     ]
     assert not backwards
 
