@@ -118,9 +118,9 @@ def main(arguments: Sequence[str]) -> int:
     module = command_module(command)
     flags = command_flags(command)
     if {"-h", "--help", "--helpshort"} & set(rest):
-        text = (module.__doc__ or "").strip()
-        title = textwrap.fill(f"albert {command}: {text}", 80)
-        print(f"{title}\n\n{flags.help()}")
+        title, _, text = (module.__doc__ or "").strip().partition("\n")
+        print(textwrap.fill(f"albert {command}: {title}", 80))
+        print(f"{text}\n\n{flags.help()}")
         return 0
     try:
         flags.parse(command, expand_recipes(rest))
