@@ -9,8 +9,10 @@ import unicodedata
 
 import pytest
 import sentencepiece
+import tensorflow as tf
 from sentencepiece import sentencepiece_model_pb2
 
+from albert_tf.text.tokenizer_files import tokenizer_files
 from albert_tf.text.vocabulary import VocabularyConfig, train_vocabulary
 from albert_tf.text.word_splitter import WordSplitter
 
@@ -183,6 +185,80 @@ def same_ids():
         )
 
     return same
+
+
+@pytest.fixture(scope="session")
+def in_batches():
+    """Returns `in_batches(tokenize, texts)`: the rows of a graph's outputs."""
+
+    def run(tokenize, texts):
+        return [
+            row
+            for i in range(0, len(texts), 4096)
+            for row in tokenize(tf.constant(texts[i : i + 4096])).to_list()
+        ]
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def assert_offsets():
+    """Returns `check(preprocessor, texts)`: offsets are Python's, in bytes."""
+
+    def check(preprocessor, texts):
+        tokenize = preprocessor.tokenizer.tokenize_with_offsets
+        found = preprocessor.tokenize_with_offsets(texts)
+        assert [part.dtype for part in found] == [tf.int32, tf.int64, tf.int64]
+        rows = zip(*(part.to_list() for part in found), strict=True)
+        for text, row in zip(texts, rows, strict=True):
+            expected = [
+                (
+                    token.id,
+                    len(text[: token.start].encode()),
+                    len(text[: token.end].encode()),
+                )
+                for token in tokenize(text)
+            ]
+            assert list(zip(*row, strict=True)) == expected, ascii(text)
+
+    return check
+
+
+@pytest.fixture(scope="session")
+def sources():
+    """Returns `sources(tokenizer, text)`: pieces, and what they come from."""
+
+    def run(tokenizer, text):
+        tokens = tokenizer.tokenize_with_offsets(text)
+        return [
+            (token.piece, text[token.start : token.end]) for token in tokens
+        ]
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def pieces_of():
+    """Returns `pieces_of(model_bytes)`: pieces with scores and types."""
+
+    def run(model_bytes):
+        model = sentencepiece_model_pb2.ModelProto.FromString(model_bytes)
+        return [(p.piece, p.score, p.type) for p in model.pieces]
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def save():
+    """Returns `save(tokenizer, folder) -> folder` with its files."""
+
+    def run(tokenizer, folder, **settings):
+        folder.mkdir(exist_ok=True)
+        for name, content in tokenizer_files(tokenizer, **settings).items():
+            (folder / name).write_bytes(content)
+        return folder
+
+    return run
 
 
 @pytest.fixture(scope="session")

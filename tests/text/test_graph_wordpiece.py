@@ -18,23 +18,29 @@ OPTIONS = [
 ]
 
 
-def graph_ids(tokenizer, texts):
-    preprocessor = AlbertPreprocessor.from_tokenizer(tokenizer)
-    tokenize = tf.function(
-        preprocessor.tokenize,
-        input_signature=[tf.TensorSpec([None], tf.string)],
-        autograph=False,
-    )
-    return [
-        row
-        for i in range(0, len(texts), 4096)
-        for row in tokenize(tf.constant(texts[i : i + 4096])).to_list()
-    ]
+@pytest.fixture
+def graph_ids(in_batches):
+    def run(tokenizer, texts):
+        preprocessor = AlbertPreprocessor.from_tokenizer(tokenizer)
+        tokenize = tf.function(
+            preprocessor.tokenize,
+            input_signature=[tf.TensorSpec([None], tf.string)],
+            autograph=False,
+        )
+        return in_batches(tokenize, texts)
+
+    return run
 
 
 @pytest.mark.parametrize("options", OPTIONS)
 def test_hostile_texts_give_the_ids_of_python(
-    odd_vocabulary, odd_texts, special_texts, marked_texts, options, each
+    odd_vocabulary,
+    odd_texts,
+    special_texts,
+    marked_texts,
+    graph_ids,
+    options,
+    each,
 ):
     tokenizer = WordPieceTokenizer(odd_vocabulary, **options)
     texts = [*odd_texts[:9], *odd_texts[9::each]]
@@ -44,28 +50,23 @@ def test_hostile_texts_give_the_ids_of_python(
 
 @pytest.mark.parametrize("options", OPTIONS)
 def test_offsets_are_those_of_python(
-    odd_vocabulary, odd_texts, special_texts, marked_texts, options, each
+    odd_vocabulary,
+    odd_texts,
+    special_texts,
+    marked_texts,
+    assert_offsets,
+    options,
+    each,
 ):
     tokenizer = WordPieceTokenizer(odd_vocabulary, **options)
-    preprocessor = AlbertPreprocessor.from_tokenizer(tokenizer)
     texts = [*odd_texts[:9], *odd_texts[9:2000:each]]
     texts += special_texts[:2000:each] + marked_texts[:2000:each]
     texts.append(f"a {'é' * 201} b")
-    found = preprocessor.tokenize_with_offsets(tf.constant(texts))
-    for text, *rows in zip(texts, *(f.to_list() for f in found), strict=True):
-        expected = [
-            (
-                token.id,
-                len(text[: token.start].encode()),
-                len(text[: token.end].encode()),
-            )
-            for token in tokenizer.tokenize_with_offsets(text)
-        ]
-        assert list(zip(*rows, strict=True)) == expected, ascii(text)
+    assert_offsets(AlbertPreprocessor.from_tokenizer(tokenizer), texts)
 
 
 @pytest.mark.parametrize("rules", ["google", "hugging_face"])
-def test_every_code_point(odd_vocabulary, characters, rules):
+def test_every_code_point(odd_vocabulary, characters, graph_ids, rules):
     tokenizer = WordPieceTokenizer(odd_vocabulary, rules=rules)
     texts = [
         " ".join(f"a{c}b {c}" for c in characters[i : i + 64])
@@ -75,7 +76,7 @@ def test_every_code_point(odd_vocabulary, characters, rules):
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
-def test_real_texts(wordpiece_vocabulary, sentences, language):
+def test_real_texts(wordpiece_vocabulary, sentences, graph_ids, language):
     texts = sentences(language, 3000)
     tokenizer = WordPieceTokenizer(wordpiece_vocabulary(texts, 3000))
     ids = tokenizer.encode(texts)
@@ -84,7 +85,7 @@ def test_real_texts(wordpiece_vocabulary, sentences, language):
     assert unknown < 0.1 * sum(map(len, ids))
 
 
-def test_long_words(wordpiece_golden):
+def test_long_words(wordpiece_golden, graph_ids):
     tokenizer = WordPieceTokenizer.from_file(wordpiece_golden / "vocab.txt")
     texts = [c * n for c in "aé中" for n in (199, 200, 201, 900)]
     texts += ["e\u0301" * 200, "e\u0301" * 201]

@@ -6,11 +6,7 @@ import random
 import pytest
 
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
-from albert_tf.text.tokenizer_files import (
-    HUGGING_FACE_SLOW,
-    load_tokenizer,
-    tokenizer_files,
-)
+from albert_tf.text.tokenizer_files import HUGGING_FACE_SLOW, load_tokenizer
 
 pytestmark = pytest.mark.peer
 
@@ -133,7 +129,7 @@ def test_pairs(clean_model):
 
 @pytest.mark.parametrize(("theirs", "ours"), OPTIONS)
 def test_folders_in_both_directions(
-    clean_model, special_texts, same_ids, tmp_path, theirs, ours
+    clean_model, special_texts, same_ids, tmp_path, save, theirs, ours
 ):
     texts = special_texts[:500]
     slow = slow_tokenizer(clean_model, **theirs)
@@ -143,10 +139,7 @@ def test_folders_in_both_directions(
     expected = slow_ids(slow, texts)
     assert same_ids(tokenizer.encode(texts), expected)
 
-    (tmp_path / "ours").mkdir()
-    for name, content in tokenizer_files(tokenizer).items():
-        (tmp_path / "ours" / name).write_bytes(content)
-    again = type(slow).from_pretrained(tmp_path / "ours")
+    again = type(slow).from_pretrained(save(tokenizer, tmp_path / "ours"))
     assert slow_ids(again, texts) == expected
     assert again.model_input_names == [
         *("input_ids", "token_type_ids", "attention_mask")

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from albert_tf.text.tokenizer_files import load_tokenizer, tokenizer_files
+from albert_tf.text.tokenizer_files import load_tokenizer
 from albert_tf.text.wordpiece_tokenizer import (
     HUGGING_FACE_SLOW_WORDPIECE,
     WordPieceTokenizer,
@@ -118,7 +118,7 @@ def test_pairs_and_text(odd_vocabulary, slow_tokenizer):
 
 @pytest.mark.parametrize("options", OPTIONS[::2])
 def test_folders_in_both_directions(
-    odd_vocabulary, special_texts, slow_tokenizer, tmp_path, options
+    odd_vocabulary, special_texts, slow_tokenizer, tmp_path, save, options
 ):
     texts = special_texts[:500]
     slow = slow_tokenizer(odd_vocabulary, **options)
@@ -128,10 +128,7 @@ def test_folders_in_both_directions(
     expected = ids_of(slow, texts)
     assert tokenizer.encode(texts) == expected
 
-    (tmp_path / "ours").mkdir()
-    for name, content in tokenizer_files(tokenizer).items():
-        (tmp_path / "ours" / name).write_bytes(content)
-    again = type(slow).from_pretrained(tmp_path / "ours")
+    again = type(slow).from_pretrained(save(tokenizer, tmp_path / "ours"))
     assert ids_of(again, texts) == expected
     assert again.model_input_names == [
         *("input_ids", "token_type_ids", "attention_mask")

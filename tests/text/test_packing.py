@@ -11,6 +11,12 @@ from albert_tf.text.preprocessor import pack_ragged
 SPECIALS = {"pad_id": 0, "cls_id": 2, "sep_id": 3}
 
 
+def packed_in_python(first, second=None, *, max_length, pad=True):
+    return pack(
+        first, second, max_length=max_length, pad_to_max_length=pad, **SPECIALS
+    )
+
+
 def rows(count, seed, longest=12):
     generator = random.Random(seed)
     return [
@@ -46,43 +52,25 @@ def test_both_pack_as_tf_text(segment_count, seq_length):
     ragged = [tf.ragged.constant(s, tf.int32) for s in segments]
     expected = as_tf_text_packs(ragged, seq_length)
     assert_equal(pack_ragged(ragged, seq_length, **SPECIALS), expected)
-    in_python = pack(
-        segments[0],
-        segments[1] if segment_count == 2 else None,
-        max_length=seq_length,
-        pad_to_max_length=True,
-        **SPECIALS,
-    )
-    assert_equal(in_python, expected)
+    found = packed_in_python(*segments, max_length=seq_length)
+    assert_equal(found, expected)
 
 
 def test_layout_of_a_trimmed_pair():
-    packed = pack(
-        [[10, 11, 12, 13]],
-        [[20, 21, 22]],
-        max_length=6,
-        pad_to_max_length=True,
-        **SPECIALS,
-    )
+    packed = packed_in_python([[10, 11, 12, 13]], [[20, 21, 22]], max_length=6)
     # Three free places are two for the first and one for the second.
     assert packed["input_word_ids"].tolist() == [[2, 10, 11, 3, 20, 3]]
     assert packed["input_type_ids"].tolist() == [[0, 0, 0, 0, 1, 1]]
 
 
 def test_pads_to_the_longest_row():
-    packed = pack(
-        [[10], [10, 11, 12]],
-        None,
-        max_length=4,
-        pad_to_max_length=False,
-        **SPECIALS,
-    )
+    packed = packed_in_python([[10], [10, 11, 12]], max_length=4, pad=False)
     assert packed["input_word_ids"].tolist() == [[2, 10, 3, 0], [2, 10, 11, 3]]
     assert packed["input_mask"].tolist() == [[1, 1, 1, 0], [1, 1, 1, 1]]
 
 
 def test_empty_batches_and_segments():
-    empty = pack([], None, max_length=8, pad_to_max_length=True, **SPECIALS)
+    empty = packed_in_python([], max_length=8)
     assert empty["input_word_ids"].shape == (0, 8)
     nothing = tf.RaggedTensor.from_row_splits(tf.zeros([0], tf.int32), [0])
     packed = pack_ragged([nothing, nothing], 8, **SPECIALS)

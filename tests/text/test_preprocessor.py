@@ -31,17 +31,9 @@ def preprocessor(clean_model):
     return AlbertPreprocessor(clean_model, seq_length=16)
 
 
-def in_batches(function, texts):
-    return [
-        row
-        for i in range(0, len(texts), 4096)
-        for row in function(tf.constant(texts[i : i + 4096])).to_list()
-    ]
-
-
 @pytest.mark.parametrize("options", OPTIONS)
 def test_odd_texts_give_the_ids_of_python(
-    clean_model, odd_texts, special_texts, same_ids, options, each
+    clean_model, odd_texts, special_texts, in_batches, same_ids, options, each
 ):
     texts = [*odd_texts[:9], *odd_texts[9::each], *special_texts[::each]]
     preprocessor = AlbertPreprocessor(clean_model, **options)
@@ -51,7 +43,9 @@ def test_odd_texts_give_the_ids_of_python(
 
 
 @pytest.mark.parametrize("rule", ["google", "corrected", "off"])
-def test_digit_commas_give_the_ids_of_python(comma_model, same_ids, rule, each):
+def test_digit_commas_give_the_ids_of_python(
+    comma_model, in_batches, same_ids, rule, each
+):
     generator = np.random.default_rng(0)
     alphabet = list("0123,,a x٢") + ["2000,", "34,", "00,", "x1,"]
     texts = [
@@ -68,25 +62,27 @@ def test_digit_commas_give_the_ids_of_python(comma_model, same_ids, rule, each):
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_real_texts_give_the_ids_of_python(
-    preprocessor, sentences, same_ids, language, each
+    preprocessor, sentences, in_batches, same_ids, language, each
 ):
     texts = sentences(language, 20_000)[::each]
     ids = in_batches(preprocessor.tokenize, texts)
     assert same_ids(ids, preprocessor.tokenizer.encode(texts))
 
 
-def test_golden_ids(preprocessor, clean_model, shared):
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({}, "ids"),
+        ({"do_lower_case": False}, "cased_ids"),
+        (HUGGING_FACE_SLOW, "hf_slow_ids"),
+    ],
+)
+def test_golden_ids(clean_model, shared, options, name):
     path = shared("golden", "google", "tokenization", "tokenization.json")
     golden = json.loads(path.read_text())
-    texts = [case["text"] for case in golden]
-    ids = preprocessor.tokenize(texts).to_list()
-    assert ids == [case["ids"] for case in golden]
-    cased = AlbertPreprocessor(clean_model, do_lower_case=False)
-    ids = cased.tokenize(texts).to_list()
-    assert ids == [case["cased_ids"] for case in golden]
-    slow = AlbertPreprocessor(clean_model, **HUGGING_FACE_SLOW)
-    ids = slow.tokenize(texts).to_list()
-    assert ids == [case["hf_slow_ids"] for case in golden]
+    preprocessor = AlbertPreprocessor(clean_model, **options)
+    ids = preprocessor.tokenize([case["text"] for case in golden]).to_list()
+    assert ids == [case[name] for case in golden]
 
 
 def test_published_ids_of_hugging_face(clean_model, shared):
@@ -99,10 +95,9 @@ def test_published_ids_of_hugging_face(clean_model, shared):
     }
     for name, changes in settings.items():
         for keeps_accents in (True, False):
+            changes = changes | {"strip_accents": not keeps_accents}
             preprocessor = AlbertPreprocessor(
-                clean_model,
-                **{**HUGGING_FACE_SLOW, **changes}
-                | {"strip_accents": not keeps_accents},
+                clean_model, **HUGGING_FACE_SLOW | changes
             )
             cases = [
                 case
@@ -184,27 +179,19 @@ def test_arguments_of_the_constructor(clean_model):
 
 @pytest.mark.parametrize("options", OPTIONS)
 def test_offsets_are_those_of_python_in_bytes(
-    clean_model, comma_model, odd_texts, special_texts, options, each
+    clean_model,
+    comma_model,
+    odd_texts,
+    special_texts,
+    assert_offsets,
+    options,
+    each,
 ):
     texts = [*odd_texts[:9], *odd_texts[9:1000:each]]
     texts += special_texts[:1000:each]
     texts += ["a34, １，", "2,é,\u03012,", "[MASK]", "<pad>２,[SEP][SEP] ", ""]
     for model in (clean_model, comma_model):
-        preprocessor = AlbertPreprocessor(model, **options)
-        found = preprocessor.tokenize_with_offsets(texts)
-        assert [part.dtype for part in found] == [tf.int32, tf.int64, tf.int64]
-        for text, *rows in zip(
-            texts, *(p.to_list() for p in found), strict=True
-        ):
-            expected = [
-                (
-                    token.id,
-                    len(text[: token.start].encode()),
-                    len(text[: token.end].encode()),
-                )
-                for token in preprocessor.tokenizer.tokenize_with_offsets(text)
-            ]
-            assert list(zip(*rows, strict=True)) == expected, ascii(text)
+        assert_offsets(AlbertPreprocessor(model, **options), texts)
 
 
 def test_offsets_cut_the_original_text(preprocessor):
@@ -358,7 +345,7 @@ def test_special_tokens_in_invalid_utf8(clean_model, raw):
     assert preprocessor.tokenize([raw, b"a"]).to_list() == expected
 
 
-def test_cuts_at_any_user_defined_piece(clean_model):
+def test_cuts_at_any_user_defined_piece(clean_model, in_batches):
     """Also at control characters, which could mark where texts are cut."""
     model = sentencepiece_model_pb2.ModelProto.FromString(
         clean_model.read_bytes()

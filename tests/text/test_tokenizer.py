@@ -140,13 +140,8 @@ def test_special_tokens_only_when_asked(tokenizer, slow, clean_model):
     assert slow.encode("<PAD><un\u212a>") == [0, 1]
 
 
-def test_offsets_of_special_tokens(slow):
-    text = "Thé [MASK] ``x''<PAD>"
-    spans = [
-        (t.piece, text[t.start : t.end])
-        for t in slow.tokenize_with_offsets(text)
-    ]
-    assert spans == [
+def test_offsets_of_special_tokens(slow, sources):
+    assert sources(slow, "Thé [MASK] ``x''<PAD>") == [
         ("▁the", "Thé"),
         ("[MASK]", "[MASK]"),
         ("▁", ""),
@@ -157,17 +152,13 @@ def test_offsets_of_special_tokens(slow):
     ]
 
 
-def test_cuts_at_user_defined_pieces(tokenizer, cutting):
+def test_cuts_at_user_defined_pieces(tokenizer, cutting, sources):
     text = "A  well-known (thing) – of \u00a35."
     assert tokenizer.tokenize(text) == [
         *["▁a", "▁well", "-", "known", "▁", "(", "th", "ing", ")"],
         *["▁", "–", "▁of", "▁", "£", "5", "."],
     ]
-    spans = [
-        (t.piece, text[t.start : t.end])
-        for t in cutting.tokenize_with_offsets(text)
-    ]
-    assert spans == [
+    assert sources(cutting, text) == [
         ("▁a", "A"),
         ("▁well", "  well"),
         ("-", "-"),
@@ -342,13 +333,8 @@ def test_offsets_of_every_case(tokenizer, golden):
                 assert plain in source
 
 
-def test_offsets(tokenizer, comma_model):
-    text = "Cafe\u0301  ﬁne: in 92000, Ünï"
-    spans = [
-        (t.piece, text[t.start : t.end])
-        for t in tokenizer.tokenize_with_offsets(text)
-    ]
-    assert spans == [
+def test_offsets(tokenizer, comma_model, sources):
+    assert sources(tokenizer, "Cafe\u0301  ﬁne: in 92000, Ünï") == [
         ("▁cafe", "Cafe\u0301"),
         ("▁fine", "  ﬁne"),
         (":", ":"),

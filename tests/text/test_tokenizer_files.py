@@ -106,11 +106,9 @@ def folder(model_path, tmp_path):
         ],
     ),
 )
-def test_settings_travel(model_path, tmp_path, name, changes):
+def test_settings_travel(model_path, tmp_path, save, name, changes):
     tokenizer = AlbertTokenizer.from_file(model_path(name), **changes)
-    for file_name, content in tokenizer_files(tokenizer).items():
-        (tmp_path / file_name).write_bytes(content)
-    loaded = load_tokenizer(tmp_path)
+    loaded = load_tokenizer(save(tokenizer, tmp_path))
     assert isinstance(loaded, FORMATS[name].tokenizer_class)
     assert loaded.settings == {**FORMATS[name].defaults, **changes}
     assert loaded.fingerprint == tokenizer.fingerprint
@@ -118,57 +116,57 @@ def test_settings_travel(model_path, tmp_path, name, changes):
     assert loaded.encode(texts) == tokenizer.encode(texts)
 
 
-def test_says_what_transformers_must_know_of_sentencepiece(comma_model):
+@pytest.mark.parametrize(
+    ("name", "changes", "expected"),
+    [
+        (
+            "spiece.model",
+            {"strip_accents": False},
+            {
+                "tokenizer_class": "AlbertTokenizer",
+                "keep_accents": True,
+                "remove_space": True,
+                "replace_latex_quotes": False,
+                "lower_characters_first": False,
+                "digit_comma": "google",
+                "cut_at_user_defined_pieces": False,
+                "bos_token": "[CLS]",
+                "eos_token": "[SEP]",
+                "unk_token": "<unk>",
+                "pad_token": "<pad>",
+            },
+        ),
+        (
+            "vocab.txt",
+            {},
+            {
+                "tokenizer_class": "BertTokenizer",
+                "do_basic_tokenize": True,
+                "strip_accents": None,
+                "tokenize_chinese_chars": True,
+                "word_rules": "google",
+                "unk_token": "[UNK]",
+                "pad_token": "[PAD]",
+            },
+        ),
+    ],
+)
+def test_says_what_transformers_must_know(model_path, name, changes, expected):
     tokenizer = AlbertTokenizer.from_file(
-        comma_model, strip_accents=False, do_lower_case=False
+        model_path(name), do_lower_case=False, **changes
     )
     files = tokenizer_files(tokenizer, max_length=512)
-    assert files.keys() == {"spiece.model", "tokenizer_config.json"}
+    assert files.keys() == {name, "tokenizer_config.json"}
     assert json.loads(files["tokenizer_config.json"]) == {
-        "tokenizer_class": "AlbertTokenizer",
         "do_lower_case": False,
-        "keep_accents": True,
-        "remove_space": True,
-        "replace_latex_quotes": False,
-        "lower_characters_first": False,
-        "digit_comma": "google",
         "match_special_tokens": False,
-        "cut_at_user_defined_pieces": False,
         "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
-        "bos_token": "[CLS]",
-        "eos_token": "[SEP]",
-        "unk_token": "<unk>",
         "sep_token": "[SEP]",
-        "pad_token": "<pad>",
         "cls_token": "[CLS]",
         "mask_token": "[MASK]",
         "model_max_length": 512,
         "vocabulary_sha256": tokenizer.fingerprint,
-    }
-
-
-def test_says_what_transformers_must_know_of_wordpiece(wordpiece_golden):
-    tokenizer = WordPieceTokenizer.from_file(
-        wordpiece_golden / "vocab.txt", do_lower_case=False
-    )
-    files = tokenizer_files(tokenizer, max_length=512)
-    assert files.keys() == {"vocab.txt", "tokenizer_config.json"}
-    assert json.loads(files["tokenizer_config.json"]) == {
-        "tokenizer_class": "BertTokenizer",
-        "do_basic_tokenize": True,
-        "do_lower_case": False,
-        "strip_accents": None,
-        "tokenize_chinese_chars": True,
-        "word_rules": "google",
-        "match_special_tokens": False,
-        "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
-        "unk_token": "[UNK]",
-        "sep_token": "[SEP]",
-        "pad_token": "[PAD]",
-        "cls_token": "[CLS]",
-        "mask_token": "[MASK]",
-        "model_max_length": 512,
-        "vocabulary_sha256": tokenizer.fingerprint,
+        **expected,
     }
 
 
@@ -177,16 +175,9 @@ def test_says_what_transformers_must_know_of_wordpiece(wordpiece_golden):
     [("spiece.model", b"x1", b"x7"), ("vocab.txt", b"the", b"thx")],
 )
 def test_another_vocabulary_than_the_one_that_was_saved(
-    tmp_path, comma_model, wordpiece_golden, name, before, after
+    tmp_path, model_path, save, name, before, after
 ):
-    source = {
-        "spiece.model": comma_model,
-        "vocab.txt": wordpiece_golden / "vocab.txt",
-    }[name]
-    for file, content in tokenizer_files(
-        AlbertTokenizer.from_file(source)
-    ).items():
-        (tmp_path / file).write_bytes(content)
+    save(AlbertTokenizer.from_file(model_path(name)), tmp_path)
     load_tokenizer(tmp_path)
     content = (tmp_path / name).read_bytes()
     (tmp_path / name).write_bytes(content.replace(before, after, 1))
@@ -264,15 +255,11 @@ def test_folders_of_hugging_face(folder, name, written, changes):
     assert load_tokenizer(path).settings == expected
 
 
-def test_a_model_without_settings(folder):
-    path = folder("spiece.model", config={"model_type": "albert"})
-    assert load_tokenizer(path).settings == HUGGING_FACE_SLOW
-
-
-def test_a_vocabulary_without_settings(folder):
-    config = {"model_type": "albert"}
-    path = folder("vocab.txt", config=config, tokenizer="{}")
-    assert load_tokenizer(path).settings == HUGGING_FACE_SLOW_WORDPIECE
+@pytest.mark.parametrize("files", [{}, {"tokenizer": "{}"}])
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_model_without_settings(folder, name, files):
+    path = folder(name, config={"model_type": "albert"}, **files)
+    assert load_tokenizer(path).settings == FORMATS[name].hugging_face
 
 
 @pytest.mark.parametrize(

@@ -12,17 +12,12 @@ import unicodedata
 
 import pytest
 import tensorflow as tf
-from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf.errors import InputError
 from albert_tf.interop.checkpoint import Vocabulary, folder_vocabulary
 from albert_tf.text.preprocessor_layer import AlbertPreprocessor
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
-from albert_tf.text.tokenizer_files import (
-    HUGGING_FACE_SLOW,
-    load_tokenizer,
-    tokenizer_files,
-)
+from albert_tf.text.tokenizer_files import HUGGING_FACE_SLOW, load_tokenizer
 from albert_tf.text.tokenizer_json import TOKENIZER_JSON
 
 DATA = pathlib.Path(__file__).parent / "data" / "tokenizer_json"
@@ -42,18 +37,13 @@ TINY_TEXTS = [
 ]
 
 
-def pieces(model_bytes):
-    model = sentencepiece_model_pb2.ModelProto.FromString(model_bytes)
-    return [(p.piece, p.score, p.type) for p in model.pieces]
-
-
 @pytest.mark.parametrize("release", SAVED)
-def test_saved_by_transformers(release):
+def test_saved_by_transformers(release, pieces_of):
     tokenizer = load_tokenizer(DATA / release)
     rule = "corrected" if "-4" in release else "off"
     assert tokenizer.settings == {**CUTTING, "digit_comma": rule}
     original = AlbertTokenizer.from_file(TINY, **tokenizer.settings)
-    assert pieces(tokenizer.model_bytes) == pieces(original.model_bytes)
+    assert pieces_of(tokenizer.model_bytes) == pieces_of(original.model_bytes)
     ids = original.encode(TINY_TEXTS)
     assert tokenizer.encode(TINY_TEXTS) == ids
     preprocessor = AlbertPreprocessor.from_tokenizer(tokenizer)
@@ -105,11 +95,9 @@ def test_vectors_of_transformers_5(text, ids):
 
 
 @pytest.mark.parametrize("release", SAVED)
-def test_travels_on_as_a_model(release, tmp_path):
+def test_travels_on_as_a_model(release, tmp_path, save):
     tokenizer = load_tokenizer(DATA / release)
-    for name, content in tokenizer_files(tokenizer).items():
-        (tmp_path / name).write_bytes(content)
-    again = load_tokenizer(tmp_path)
+    again = load_tokenizer(save(tokenizer, tmp_path))
     assert again.settings == tokenizer.settings
     assert again.fingerprint == tokenizer.fingerprint
 
@@ -215,8 +203,8 @@ def test_settings_that_contradict(folder, config, message):
 
 
 @pytest.fixture
-def save(clean_model, tmp_path):
-    """Returns `save(**options)`: a folder of the installed transformers."""
+def save_theirs(clean_model, tmp_path):
+    """Returns `save_theirs(**options)`: a folder of transformers."""
     transformers = pytest.importorskip("transformers")
     source = tmp_path / "source"
     source.mkdir()
@@ -244,16 +232,18 @@ def save(clean_model, tmp_path):
         ({"keep_accents": True}, {"strip_accents": False}),
     ],
 )
-def test_real_folders(clean_model, sentences, save, options, changes):
+def test_real_folders(
+    clean_model, sentences, save_theirs, pieces_of, options, changes
+):
     """With transformers 4 or 5, whichever is installed."""
-    saved, transformers = save(**options)
+    saved, transformers = save_theirs(**options)
     tokenizer = load_tokenizer(saved)
     is_4 = transformers.__version__.startswith("4.")
     rule = "corrected" if is_4 else "off"
     expected = {**CUTTING, "digit_comma": rule, **changes}
     assert tokenizer.settings == expected
     original = AlbertTokenizer.from_file(clean_model, **expected)
-    assert pieces(tokenizer.model_bytes) == pieces(original.model_bytes)
+    assert pieces_of(tokenizer.model_bytes) == pieces_of(original.model_bytes)
     texts = sentences("en", 2000)
     assert tokenizer.encode(texts) == original.encode(texts)
 
@@ -285,8 +275,10 @@ UNLIKE = re.compile("[\x0b\x1c-\x1f]|<pad>|<unk>", re.IGNORECASE)
         ({"keep_accents": True}, ["e\u0301\u0301\u0301"], 150),
     ],
 )
-def test_ids_of_transformers_5(save, texts, options, others, most_hostile):
-    saved, transformers = save(**options)
+def test_ids_of_transformers_5(
+    save_theirs, texts, options, others, most_hostile
+):
+    saved, transformers = save_theirs(**options)
     if transformers.__version__.startswith("4."):
         pytest.skip(f"this is transformers {transformers.__version__}")
     theirs = transformers.AutoTokenizer.from_pretrained(saved)
@@ -328,7 +320,7 @@ def saved_by_us(tmp_path):
 
 
 @pytest.mark.parametrize("release", SAVED)
-def test_added_tokens_are_written_as_they_were(release, saved_by_us):
+def test_added_tokens_are_written_as_they_were(release, saved_by_us, pieces_of):
     tokenizer = load_tokenizer(DATA / release)
 
     def added(folder):
@@ -342,14 +334,16 @@ def test_added_tokens_are_written_as_they_were(release, saved_by_us):
     assert added(folder) == expected
     again = load_tokenizer(folder)
     assert again.settings == tokenizer.settings
-    assert pieces(again.model_bytes) == pieces(tokenizer.model_bytes)
+    assert pieces_of(again.model_bytes) == pieces_of(tokenizer.model_bytes)
 
 
 @pytest.mark.peer
 @pytest.mark.parametrize("source", [*SAVED, "Google's model"])
-def test_back_to_transformers_5(save, saved_by_us, texts, source, tmp_path):
+def test_back_to_transformers_5(
+    save_theirs, saved_by_us, texts, source, tmp_path
+):
     """All its ids are as they were, with a folder saved by us in between."""
-    saved, transformers = save()
+    saved, transformers = save_theirs()
     if transformers.__version__.startswith("4."):
         pytest.skip(f"this is transformers {transformers.__version__}")
     if source in SAVED:

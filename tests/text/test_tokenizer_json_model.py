@@ -27,11 +27,6 @@ TINY = DATA / "spiece.model"
 SAVED = ["transformers-4.57", "transformers-5.23"]
 
 
-def pieces(model_bytes):
-    model = sentencepiece_model_pb2.ModelProto.FromString(model_bytes)
-    return [(p.piece, p.score, p.type) for p in model.pieces]
-
-
 def rebuilt(tokenizer):
     """Returns the tokenizer as its `tokenizer.json` brings it back."""
     found = read_tokenizer_json(tokenizer_json(tokenizer), "tokenizer.json")
@@ -40,11 +35,11 @@ def rebuilt(tokenizer):
 
 @pytest.mark.parametrize("settings", [{}, HUGGING_FACE_SLOW])
 def test_google_model_is_rebuilt(
-    clean_model, vectors, sentences, special_texts, settings
+    clean_model, vectors, sentences, special_texts, pieces_of, settings
 ):
     tokenizer = AlbertTokenizer.from_file(clean_model, **settings)
     again = rebuilt(tokenizer)
-    assert pieces(again.model_bytes) == pieces(tokenizer.model_bytes)
+    assert pieces_of(again.model_bytes) == pieces_of(tokenizer.model_bytes)
     texts = [
         *vectors,
         *sentences("en", 2000),
@@ -92,18 +87,20 @@ def test_graph_gives_the_ids_of_python(
 
 
 @pytest.mark.parametrize("rule", ["google", "corrected", "off"])
-def test_penalty_is_taken_back(comma_model, rule):
+def test_penalty_is_taken_back(comma_model, pieces_of, rule):
     tokenizer = AlbertTokenizer.from_file(comma_model, digit_comma=rule)
     content = tokenizer_json(tokenizer)
     scores = [score for _, score in json.loads(content)["model"]["vocab"]]
     assert (min(scores) < -100) == (rule != "off")
     found = read_tokenizer_json(content, "tokenizer.json")
     assert found.splits_digit_commas == (rule != "off")
-    assert pieces(found.model_bytes) == pieces(tokenizer.model_bytes)
+    assert pieces_of(found.model_bytes) == pieces_of(tokenizer.model_bytes)
 
 
 @pytest.mark.parametrize("cuts", [False, True])
-def test_cuts_if_user_defined_pieces_are_added_tokens(clean_model, cuts):
+def test_cuts_if_user_defined_pieces_are_added_tokens(
+    clean_model, pieces_of, cuts
+):
     tokenizer = AlbertTokenizer.from_file(
         clean_model, cut_at_user_defined_pieces=cuts
     )
@@ -117,7 +114,7 @@ def test_cuts_if_user_defined_pieces_are_added_tokens(clean_model, cuts):
     )
     found = read_tokenizer_json(content, "tokenizer.json")
     assert found.cut_at_user_defined_pieces == cuts
-    assert pieces(found.model_bytes) == pieces(tokenizer.model_bytes)
+    assert pieces_of(found.model_bytes) == pieces_of(tokenizer.model_bytes)
 
 
 def described(release=SAVED[1]):
@@ -264,7 +261,7 @@ def test_refused(values, message):
     assert len(text) < 400
 
 
-def test_special_token_that_is_an_ordinary_piece():
+def test_special_token_that_is_an_ordinary_piece(pieces_of):
     values = described()
     i = [p for p, _ in values["model"]["vocab"]].index("the")
     token = {"id": i, "content": "the", "special": True}
@@ -274,8 +271,8 @@ def test_special_token_that_is_an_ordinary_piece():
     # Not special, it is searched for as user-defined pieces are.
     token["special"] = False
     assert (
-        pieces(read(values).model_bytes)[i][2]
-        == pieces(TINY.read_bytes())[5][2]
+        pieces_of(read(values).model_bytes)[i][2]
+        == pieces_of(TINY.read_bytes())[5][2]
     )
 
 
