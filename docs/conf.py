@@ -74,6 +74,7 @@ myst_heading_anchors = 3
 nb_execution_mode = "off"
 nb_merge_streams = True
 
+autoclass_content = "both"
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
@@ -86,6 +87,7 @@ autodoc_default_options = {
     # For other modules of this library, and for Keras.
     "exclude-members": "from_checkpoint,load_assets,save_assets,unknown_key",
 }
+toc_object_entries_show_parents = "hide"
 napoleon_use_ivar = True
 napoleon_use_rtype = False
 napoleon_preprocess_types = False
@@ -195,6 +197,8 @@ def signature_of(app, what, name, obj, options, signature, returns):
         found = inspect_signature(_export_function())
     elif what == "class" and signature == "(*args, **kwargs)":
         found = inspect_signature(obj.__init__, bound_method=True)
+    elif signature and "<factory>" in signature:
+        return signature.replace("<factory>", "..."), returns
     else:
         return None
     return stringify_signature(

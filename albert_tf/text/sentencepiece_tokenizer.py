@@ -36,7 +36,7 @@ class AlbertTokenizer(Tokenizer):
     unless `match_special_tokens` is set, as it is for checkpoints of Hugging
     Face; `from_file`, `from_pretrained` and `with_settings` take it.
     `HUGGING_FACE_SLOW` in `tokenizer_files.py` has the settings that give the
-    ids of Hugging Face's slow tokenizer.
+    ids of Hugging Face's slow tokenizer. For example:
 
         tokenizer = AlbertTokenizer.from_file("spiece.model")
         tokenizer.encode("Hello, world!")

@@ -236,7 +236,7 @@ class WordPieceTokenizer(Tokenizer):
     pieces of the vocabulary (`WordPieces`). Special tokens such as `[MASK]` in
     a text are treated as text, unless `match_special_tokens` is set.
     `HUGGING_FACE_SLOW_WORDPIECE` has the settings that give the ids of Hugging
-    Face's slow `BertTokenizer`.
+    Face's slow `BertTokenizer`. For example:
 
         tokenizer = AlbertTokenizer.from_file("vocab.txt")
         tokenizer.tokenize("unaffable 中文")  # un ##aff ##able 中 文
