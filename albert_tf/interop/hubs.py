@@ -72,15 +72,16 @@ def _from_hugging_face(repo: str, revision: str) -> str:
             if not isinstance(error, errors.OfflineModeIsEnabled):
                 _logger.warning("%s: using %s; %s", repo, cached, problem)
             return cached
+        # The problem says what a chain of four tracebacks would bury.
         if cached:
             raise InputError(
                 f"{repo}: {cached} in the Hugging Face cache lacks {missing}, "
                 f"and {problem}"
-            ) from error
+            ) from None
         raise InputError(
             f"{repo} at revision {revision} is neither a local path nor in the "
             f"Hugging Face cache, and {problem}"
-        ) from error
+        ) from None
     files = [sibling.rfilename for sibling in info.siblings or ()]
     if missing := _missing_files(files):
         raise InputError(
