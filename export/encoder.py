@@ -21,6 +21,7 @@ from albert_tf.export.saved_model import (
     Tensors,
     add_lower_case,
     model_endpoint,
+    traced_for_saving,
     write_saved_model,
 )
 from albert_tf.folders import new_folder
@@ -181,7 +182,8 @@ def export_encoder(
         check_vocabulary(tokenizer, model.config)
     with new_folder(path, overwrite) as folder:
         graph = EncoderGraph(model, packed)
-        root = _root(graph)
+        with traced_for_saving():
+            root = _root(graph)
         if tokenizer is not None:
             add_lower_case(root, tokenizer)
         signatures = {"serving_default": _signature(graph)}

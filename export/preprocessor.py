@@ -19,6 +19,7 @@ from albert_tf.export.reference import TEXTS, Case, strings, text_ids
 from albert_tf.export.saved_model import (
     Endpoint,
     tokenize_endpoint,
+    traced_for_saving,
     write_saved_model,
 )
 from albert_tf.folders import new_folder
@@ -76,7 +77,9 @@ def export_preprocessor(
             "[CLS] and the two [SEP] of a pair"
         )
     with new_folder(path, overwrite) as folder:
-        root = _root(GraphPreprocessor(tokenizer, seq_length))
+        preprocessor = GraphPreprocessor(tokenizer, seq_length)
+        with traced_for_saving():
+            root = _root(preprocessor)
         signatures = {"serving_default": _signature(root)}
         write_saved_model(root, folder, signatures, tokenizer)
         describe_export(
@@ -140,9 +143,11 @@ def _packing(body: Callable, specs: list, default: int) -> Callable:
     def call(inputs, seq_length=default):
         return body(inputs, seq_length)
 
+    # Under the argument's name: one without is traced again by saving.
+    scalar = tf.TensorSpec([], tf.int32, "seq_length")
     for spec in specs:
         call.get_concrete_function(spec)
-        call.get_concrete_function(spec, tf.TensorSpec([], tf.int32))
+        call.get_concrete_function(spec, scalar)
     return call
 
 

@@ -6,14 +6,24 @@ import os
 import pathlib
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.python.saved_model import save_context
 
 from albert_tf.models.model_graph import Tensors
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.preprocessor import GraphPreprocessor
 from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
+
+
+def traced_for_saving() -> AbstractContextManager[None]:
+    """Returns a context in which functions are traced as saving traces them.
+
+    A function that is traced outside of it is traced again while it is saved.
+    """
+    return save_context.save_context(tf.saved_model.SaveOptions())
 
 
 class Endpoint(tf.train.Checkpoint):

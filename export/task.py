@@ -20,6 +20,7 @@ from albert_tf.export.saved_model import (
     Endpoint,
     add_lower_case,
     model_endpoint,
+    traced_for_saving,
     write_saved_model,
 )
 from albert_tf.finetuning.predictor import Predictor
@@ -66,11 +67,12 @@ def export_task(
     tokenizer = graph.preprocessor.tokenizer
     with new_folder(path, overwrite) as folder:
         body = tf.function(graph.call, autograph=False)
-        root = _root(graph, body)
-        signatures = {
-            name: _signature(body, inputs)
-            for name, inputs in _forms(graph).items()
-        }
+        with traced_for_saving():
+            root = _root(graph, body)
+            signatures = {
+                name: _signature(body, inputs)
+                for name, inputs in _forms(graph).items()
+            }
         add_lower_case(root, tokenizer)
         write_saved_model(root, folder, signatures, tokenizer)
         describe_export(

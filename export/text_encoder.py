@@ -23,6 +23,7 @@ from albert_tf.export.saved_model import (
     Tensors,
     add_lower_case,
     tokenize_endpoint,
+    traced_for_saving,
     write_saved_model,
 )
 from albert_tf.folders import new_folder
@@ -106,7 +107,9 @@ def export_text_encoder(
     check_vocabulary(tokenizer, model.config)
     with new_folder(path, overwrite) as folder:
         graph = EncoderGraph(encoder, packed)
-        root = _root(graph, GraphPreprocessor(tokenizer, seq_length))
+        preprocessor = GraphPreprocessor(tokenizer, seq_length)
+        with traced_for_saving():
+            root = _root(graph, preprocessor)
         add_lower_case(root, tokenizer)
         inputs = ("input_word_ids", "input_mask", "input_type_ids")
         signatures = {
@@ -158,7 +161,8 @@ def _root(graph: EncoderGraph, preprocessor: GraphPreprocessor) -> Endpoint:
     def call_training(inputs):
         return embed(inputs, True, tf.constant(default))
 
-    any_length = tf.TensorSpec([], tf.int32)
+    # Under the argument's name: one without is traced again by saving.
+    any_length = tf.TensorSpec([], tf.int32, "seq_length")
     for inputs in (_TEXTS, [_TEXTS, _TEXTS]):
         for training in (False, True):
             call.get_concrete_function(inputs, training=training)
