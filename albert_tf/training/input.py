@@ -137,8 +137,10 @@ def distribute(
         return dataset.apply(tf.data.experimental.assert_cardinality(infinite))
 
     if strategy.num_replicas_in_sync == 1:
-        if "CPU" in strategy.extended.worker_devices[0]:
-            return declared(dataset)  # No device to copy batches to.
+        if isinstance(strategy, tf.distribute.OneDeviceStrategy):
+            (device,) = strategy.extended.worker_devices
+            if "CPU" in device:
+                return declared(dataset)  # Batches need not be copied there.
         return strategy.experimental_distribute_dataset(declared(dataset))
 
     def slices(context: tf.distribute.InputContext) -> tf.data.Dataset:

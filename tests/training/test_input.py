@@ -39,7 +39,8 @@ def test_one_device_gets_whole_batches(one_device):
     seen = [batch.numpy().tolist() for batch in distribute(one_device, batches)]
     assert seen == [[0, 1, 2, 3], [4, 5]]
     # Without a thread that copies them to a device.
-    assert distribute(one_device, batches) is batches
+    for strategy in (one_device, tf.distribute.get_strategy()):
+        assert distribute(strategy, batches) is batches
 
 
 @pytest.mark.parametrize("hosts", [1, 2, 4])
