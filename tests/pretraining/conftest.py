@@ -372,3 +372,72 @@ def put_labels_back():
         return ids
 
     return put_back
+
+
+@pytest.fixture(scope="session")
+def segments_of(put_labels_back):
+    """Yields, from `segments_of(features)`, label, A and B of each row.
+
+    Of records and of batches, as lists of ids before masking.
+    """
+
+    def segments(features):
+        of_order = "sentence_order_labels"
+        names = ("input_type_ids", of_order)
+        if of_order not in features:
+            names = ("segment_ids", "next_sentence_labels")
+        types, labels = (features[name] for name in names)
+        for row, ids in enumerate(put_labels_back(features)):
+            length = features["input_mask"][row].sum()
+            ids, is_b = ids[:length].tolist(), types[row] == 1
+            start = int(np.argmax(is_b)) if is_b.any() else length
+            assert is_b[start:length].all()
+            assert not is_b[length:].any()
+            assert (ids[0], ids[start - 1], ids[-1]) == (2, 3, 3)
+            yield np.ravel(labels)[row], ids[1 : start - 1], ids[start:-1]
+
+    return segments
+
+
+@pytest.fixture(scope="session")
+def unpacked():
+    """Yields, from `unpacked(batch)`, records of the sequences of each row."""
+    names = {
+        "input_ids": "input_word_ids",
+        "input_mask": "input_mask",
+        "segment_ids": "input_type_ids",
+    }
+
+    def sequence(row, number):
+        columns = np.flatnonzero(row["sequence_ids"] == number + 1)
+        label = row["sentence_order_labels"][number]
+        start = row["sequence_starts"][number]
+        assert row["sentence_order_weights"][number] == (len(columns) > 0)
+        if not len(columns):
+            assert start == label == 0
+            return None
+        assert np.array_equal(columns, start + np.arange(len(columns)))
+        positions = row["masked_lm_positions"]
+        inside = (row["masked_lm_weights"] > 0) & np.isin(positions, columns)
+        found = {name: row[x][columns] for name, x in names.items()} | {
+            "masked_lm_positions": positions[inside] - start,
+            "masked_lm_ids": row["masked_lm_ids"][inside],
+            "masked_lm_weights": row["masked_lm_weights"][inside],
+        }
+        sizes = {
+            name: row[names.get(name, name)].size - values.size
+            for name, values in found.items()
+        }
+        padded = {x: np.pad(found[x], (0, size)) for x, size in sizes.items()}
+        return padded | {"next_sentence_labels": np.array([label])}
+
+    def run(batch):
+        for index in range(len(batch["input_mask"])):
+            row = {name: values[index] for name, values in batch.items()}
+            is_used = row["sequence_ids"] > 0
+            np.testing.assert_array_equal(is_used, row["input_mask"])
+            numbers = range(row["sequence_starts"].size)
+            found = [sequence(row, number) for number in numbers]
+            yield [record for record in found if record]
+
+    return run

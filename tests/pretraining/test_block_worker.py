@@ -48,13 +48,6 @@ def records_of(block):
     return found
 
 
-def test_equal_blocks_make_equal_records(make):
-    first, again = make(), make()
-    assert records_of(first) == records_of(again)
-    assert first.counts == again.counts
-    np.testing.assert_array_equal(first.label_counts, again.label_counts)
-
-
 def test_blocks_passes_and_splits_have_randomness_of_their_own(make):
     first, second = records_of(make(index=0)), records_of(make(index=1))
     heldout = records_of(make("heldout"))
@@ -62,13 +55,3 @@ def test_blocks_passes_and_splits_have_randomness_of_their_own(make):
     # equal records would be equal pairs and masks.
     assert len(first) == len(second) == 2 * len(heldout)
     assert len({*first, *second, *heldout}) == 5 * len(heldout)
-
-
-def test_shards_and_counts_of_the_splits(make):
-    train, heldout = make("train"), make("heldout")
-    assert (len(train.shards), len(heldout.shards)) == (4, 2)
-    for block in (train, heldout):
-        assert len(records_of(block)) == block.counts["instances"]
-        assert block.label_counts.sum() == block.counts["predictions"]
-        assert block.counts["documents"] == 20
-    assert all(len(lengths) for lengths, _ in train.shards)

@@ -1,5 +1,6 @@
 import gzip
 import hashlib
+import itertools
 import json
 import pathlib
 
@@ -16,23 +17,21 @@ from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
 SMALL_BLOCKS = Limits(min_block_bytes=8000, max_block_bytes=8000)
 
 
-def segments(records, ids):
-    """Yields label, A and B (tuples of ids, as before masking)."""
-    for row, label in enumerate(records["next_sentence_labels"][:, 0]):
-        used = records["input_mask"][row] == 1
-        second = records["segment_ids"][row] == 1
-        a, b = ids[row, used & ~second], ids[row, used & second]
-        yield label, tuple(a[1:-1].tolist()), tuple(b[:-1].tolist())
-
-
-@pytest.mark.parametrize(("compress", "most"), [(False, 3), (True, 2)])
+@pytest.mark.parametrize(
+    ("settings", "most"),
+    [
+        ({}, 3),
+        ({"compress": True}, 2),
+        ({"masking": "dynamic"}, 2),
+        ({"masking": "dynamic", "pack": True}, 2),
+    ],
+)
 def test_equal_bytes_whatever_the_number_of_workers(
-    create, contents, compress, most
+    created, contents, settings, most
 ):
-    settings = {"heldout_fraction": 0.2, "limits": SMALL_BLOCKS}
-    settings["compress"] = compress
+    settings = {"heldout_fraction": 0.2, "limits": SMALL_BLOCKS} | settings
     one, *others = (
-        contents(create(f"{workers}", num_workers=workers, **settings)[0])
+        contents(created(num_workers=workers, **settings)[0])
         for workers in range(1, most + 1)
     )
     assert len(one) == 1 + 2 + 3 + 1  # manifest, tokenizer, shards, held out
@@ -40,10 +39,8 @@ def test_equal_bytes_whatever_the_number_of_workers(
 
 
 def test_seeds_differ_and_repeat(create, contents):
-    first, again, other = (
-        contents(create(name, seed=seed)[0])
-        for name, seed in (("a", 1), ("b", 1), ("c", 2))
-    )
+    first, other = (contents(create(f"{x}", seed=x)[0]) for x in (1, 2))
+    again = contents(create("again", seed=1)[0])
     assert first == again
     assert first.keys() == other.keys()
     shards = [name for name in first if name.endswith(".tfrecord")]
@@ -71,30 +68,24 @@ def test_records_are_dealt_out_and_shuffled(created, documents, read_records):
 
 
 def test_pairs_are_real_neighbours(
-    create, documents, small_tokenizer, read_records, put_labels_back
+    create, documents, small_tokenizer, read_records, segments_of
 ):
     """Labels put back, every pair is found in the text, in order or swapped."""
     folder, _ = create(dupe_factor=3)
     records = read_records(*folder.glob("*.tfrecord"))
     lengths = records["input_mask"].sum(axis=1)
+
+    def spelled(ids):
+        return f" {' '.join(map(str, ids))} "
+
     texts = [
-        " ".join(
-            map(
-                str,
-                [
-                    id
-                    for text in document
-                    for id in small_tokenizer.encode(text)
-                ],
-            )
-        )
+        spelled(itertools.chain(*small_tokenizer.encode(document)))
         for document in documents
     ]
-    texts = [f" {text} " for text in texts]
 
     def find(ids):
         """Returns the document and the first and last position of ids."""
-        needle = f" {' '.join(map(str, ids))} "
+        needle = spelled(ids)
         return {
             (number, text.index(needle), text.index(needle) + len(needle) - 1)
             for number, text in enumerate(texts)
@@ -102,8 +93,8 @@ def test_pairs_are_real_neighbours(
         }
 
     swapped = adjacent = unique = 0
-    pairs = segments(records, put_labels_back(records))
-    for (label, a, b), length in zip(pairs, lengths, strict=True):
+    pairs = zip(segments_of(records), lengths, strict=True)
+    for (label, a, b), length in pairs:
         assert a != b
         first, second = (b, a) if label else (a, b)
         swapped += label
@@ -161,31 +152,20 @@ def test_manifest(created, corpus, small_tokenizer):
     assert manifest["settings"]["seed"] == 12345
     assert manifest["tokenizer"]["fingerprint"] == small_tokenizer.fingerprint
     assert manifest["tokenizer"]["vocab_size"] == 200
-    assert [file["name"] for file in manifest["inputs"]] == [
-        "a.txt",
-        "b.txt.gz",
-        "c.txt",
-    ]
-    for file in manifest["inputs"]:
-        content = (corpus / file["name"]).read_bytes()
-        assert file["bytes"] == len(content)
-        assert file["sha256"] == hashlib.sha256(content).hexdigest()
+    names = [file["name"] for file in manifest["inputs"]]
+    assert names == ["a.txt", "b.txt.gz", "c.txt"]
+    described = [(corpus, file) for file in manifest["inputs"]]
     for split in manifest["splits"].values():
         counts = split["counts"]
         assert sum(split["labels"].values()) == counts["instances"]
         assert sum(f["records"] for f in split["files"]) == counts["instances"]
-        assert counts["chunks"] == sum(
-            counts[name]
-            for name in (
-                "instances",
-                "dropped_chunks",
-                "dropped_identical_pairs",
-            )
-        )
-        for file in split["files"]:
-            content = (folder / file["name"]).read_bytes()
-            assert file["bytes"] == len(content)
-            assert file["sha256"] == hashlib.sha256(content).hexdigest()
+        parts = ("instances", "dropped_chunks", "dropped_identical_pairs")
+        assert counts["chunks"] == sum(counts[name] for name in parts)
+        described += [(folder, file) for file in split["files"]]
+    for place, file in described:
+        content = (place / file["name"]).read_bytes()
+        assert file["bytes"] == len(content)
+        assert file["sha256"] == hashlib.sha256(content).hexdigest()
     text = (folder / "manifest.json").read_text("utf-8")
     assert str(corpus) not in text
     assert str(folder) not in text
@@ -274,14 +254,6 @@ def test_every_objective_makes_records(created, read_records, order, one):
         dropped = counts["dropped_chunks"]
         wanted = counts["one_sentence_chunks"] if one == "drop" else 0
         assert dropped == wanted
-
-
-def test_prose_is_read(create, tmp_path):
-    path = tmp_path / "prose.txt"
-    sentence = "Ba ro ka. Nti sel lo. Mur e pin. Dra ka ba.\nRo ro lo.\n\n"
-    path.write_text(sentence * 20, "utf-8")
-    _, manifest = create(input=path, text_format="prose")
-    assert manifest["splits"]["train"]["counts"]["sentences"] == 100
 
 
 def test_progress_is_shown_on_request(

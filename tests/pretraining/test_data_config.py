@@ -1,5 +1,4 @@
 import dataclasses
-import pickle
 import re
 
 import pytest
@@ -59,9 +58,3 @@ def test_settings_are_what_decides_the_records(config):
         config, num_workers=7, overwrite=True, output="elsewhere"
     )
     assert others.settings() == settings
-
-
-def test_workers_can_be_sent_it(config):
-    copy = pickle.loads(pickle.dumps(config))
-    assert copy.settings() == config.settings()
-    assert copy.tokenizer.encode("ba ro") == config.tokenizer.encode("ba ro")

@@ -58,37 +58,12 @@ def examples_of(serialize, table):
     return make
 
 
-@pytest.fixture(scope="module")
-def segments_of(put_labels_back):
-    """Returns `segments_of(batch)`: A and B of each row, before masking."""
-
-    def segments(batch):
-        pairs = []
-        for row, mask, types in zip(
-            put_labels_back(batch),
-            batch["input_mask"],
-            batch["input_type_ids"],
-            strict=True,
-        ):
-            ids = row[: mask.sum()].tolist()
-            b_start = int(np.argmax(types)) if types.any() else len(ids)
-            assert types[b_start : len(ids)].all()
-            assert not types[len(ids) :].any()
-            assert ids[0] == CLS
-            assert ids[b_start - 1] == ids[-1] == SEP
-            pairs.append((ids[1 : b_start - 1], ids[b_start:-1]))
-        return pairs
-
-    return segments
-
-
 def test_rows_are_chunks_in_order_or_swapped(chunks, examples_of, segments_of):
     batch = examples_of(chunks)
     labels = batch["sentence_order_labels"]
     word_splits = sentence_splits = 0
-    for (a, b), label, (tokens, starts) in zip(
-        segments_of(batch), labels, chunks, strict=True
-    ):
+    pairs = zip(segments_of(batch), chunks, strict=True)
+    for (label, a, b), (tokens, starts) in pairs:
         if label:
             a, b = b, a
         assert a + b == tokens
@@ -110,12 +85,7 @@ def test_rows_are_chunks_in_order_or_swapped(chunks, examples_of, segments_of):
 def test_boundaries_are_drawn_uniformly(examples_of, segments_of):
     chunk = (list(range(10, 60)), [5, 20, 48])
     batch = examples_of([chunk] * ROWS)
-    split = [
-        len(b if label else a)
-        for (a, b), label in zip(
-            segments_of(batch), batch["sentence_order_labels"], strict=True
-        )
-    ]
+    split = [len(b if label else a) for label, a, b in segments_of(batch)]
     places, counts = np.unique(split, return_counts=True)
     assert places.tolist() == [5, 20, 48]
     # Five standard errors of a share of a third.
@@ -134,9 +104,9 @@ def test_nsp_takes_second_segments_of_other_documents(
         for split in range(1, len(tokens)):
             key = tuple(tokens[split : split + 3])
             places.setdefault(key, set()).add(row // 3)
-    pairs = segments_of(batch)
+    pairs = list(segments_of(batch))
     for row in range(200, ROWS):
-        a, b = pairs[row]
+        _, a, b = pairs[row]
         tokens = chunks[row][0]
         assert tokens[: len(a)] == a
         if labels[row]:
@@ -151,7 +121,7 @@ def test_nsp_segments_differ_where_texts_repeat(examples_of, segments_of):
     chunks = [kinds[i] for i in np.random.default_rng(0).integers(2, size=400)]
     batch = examples_of(chunks, order="nsp")
     assert 0.1 < batch["sentence_order_labels"].mean() < 0.6
-    for a, b in segments_of(batch):
+    for _, a, b in segments_of(batch):
         assert a != b
 
 

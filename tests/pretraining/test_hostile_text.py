@@ -189,7 +189,7 @@ def tokenizers(small_tokenizer, documents, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def make_masked(tokenizers):
+def make_masked(tokenizers, unpacked):
     """Returns `make(documents, case) -> features of masked sequences`."""
 
     @functools.cache
@@ -239,51 +239,11 @@ def make_masked(tokenizers):
             tf.constant([1, 2], tf.int64),
         )
         rows = {name: values.numpy() for name, values in batch.items()}
-        return [
-            sequence
-            for row in range(len(records))
-            for sequence in sequences_of({x: y[row] for x, y in rows.items()})
-        ]
+        predictions = (rows["masked_lm_weights"] > 0).sum(1)
+        assert predictions.max() <= MAX_PREDICTIONS
+        return list(itertools.chain(*unpacked(rows)))
 
     return make
-
-
-def sequences_of(row):
-    """Yields the sequences of a packed row as records of their own."""
-
-    def padded(values, length):
-        return np.pad(values, (0, length - len(values)))
-
-    assert (row["masked_lm_weights"] > 0).sum() <= MAX_PREDICTIONS
-    for number in range(1, row["sequence_ids"].max() + 1):
-        columns = np.flatnonzero(row["sequence_ids"] == number)
-        start, end = columns[0], columns[-1] + 1
-        assert end - start == len(columns)
-        assert row["sequence_starts"][number - 1] == start
-        positions = row["masked_lm_positions"]
-        inside = (positions >= start) & (positions < end)
-        inside &= row["masked_lm_weights"] > 0
-        yield {
-            theirs: padded(row[ours][columns], MAX_SEQ)
-            for theirs, ours in (
-                ("input_ids", "input_word_ids"),
-                ("input_mask", "input_mask"),
-                ("segment_ids", "input_type_ids"),
-            )
-        } | {
-            "masked_lm_positions": padded(
-                positions[inside] - start, MAX_PREDICTIONS
-            ),
-            "masked_lm_ids": padded(
-                row["masked_lm_ids"][inside], MAX_PREDICTIONS
-            ),
-            "masked_lm_weights": padded(
-                row["masked_lm_weights"][inside], MAX_PREDICTIONS
-            ),
-            "next_sentence_labels": row["sentence_order_labels"][
-                number - 1 : number
-            ],
-        }
 
 
 def check_record(record, table, texts, case):

@@ -1,5 +1,6 @@
 """Runs that start from the weights of a checkpoint."""
 
+import functools
 import json
 import os
 import pathlib
@@ -181,15 +182,11 @@ def test_command_grows_and_trains(
 def test_resumes_without_what_it_started_from(
     stored_records, tmp_path, config_from
 ):
-    copy = tmp_path / "copy"
-    shutil.copytree(GOOGLE, copy)
-    config = config_from(
-        stored_records,
-        tmp_path / "run",
-        init_from=copy,
-        config_overrides={"sharing": "ffn"},
-        max_eval_steps=1,
+    copy = shutil.copytree(GOOGLE, tmp_path / "copy")
+    start = functools.partial(
+        config_from, stored_records, tmp_path / "run", max_eval_steps=1
     )
+    config = start(init_from=copy, config_overrides={"sharing": "ffn"})
     assert pretrain(config).steps == 1
     before = (tmp_path / "run" / "init.txt").read_text()
     shutil.rmtree(copy)
@@ -200,15 +197,8 @@ def test_resumes_without_what_it_started_from(
     assert (tmp_path / "run" / "init.txt").read_text() == before
     # Another start is another run.
     for other in (None, str(RUN)):
-        changed = config_from(
-            stored_records,
-            tmp_path / "run",
-            init_from=other,
-            model=resolved.model,
-            max_eval_steps=1,
-        )
         with pytest.raises(InputError, match=f'init_from="{copy}", not'):
-            pretrain(changed)
+            pretrain(start(init_from=other, model=resolved.model))
     # Without a checkpoint of its own, it would have to start again.
     shutil.rmtree(tmp_path / "run" / "checkpoints")
     with pytest.raises(InputError, match="copy"):
@@ -226,22 +216,16 @@ def test_resumes_without_what_it_started_from(
 def test_vocabularies_must_be_one(
     stored_records, records, tokens, tmp_path, config_from
 ):
-    def start(records, **changes):
-        pretrain(config_from(records, tmp_path / "run", **changes))
-
-    message = "not that of the records: 40 pieces, the records' 600; make"
-    with pytest.raises(InputError, match=message):
-        start(records, init_from=GOOGLE)
     cased = tokens(do_lower_case=False)
-    message = "do_lower_case=True, that of the records do_lower_case=False"
-    with pytest.raises(InputError, match=message):
-        start(cased, init_from=GOOGLE)
-    with pytest.raises(InputError, match="do_lower_case=False, that of the"):
-        start(stored_records, init_from=STORED / "huggingface")
     other = _with_two_pieces_exchanged(STORED / "spiece.model", tmp_path)
-    message = "piece 14 is 'the', the records' 's'"
-    with pytest.raises(InputError, match=message):
-        start(tokens(other), init_from=GOOGLE)
+    for data, init_from, message in (
+        (records, GOOGLE, "not that of the records: 40 .* records' 600; make"),
+        (cased, GOOGLE, "case=True, that of the records do_lower_case=False"),
+        (stored_records, STORED / "huggingface", "case=False, that of the"),
+        (tokens(other), GOOGLE, "piece 14 is 'the', the records' 's'"),
+    ):
+        with pytest.raises(InputError, match=message):
+            pretrain(config_from(data, tmp_path / "run", init_from=init_from))
     assert not (tmp_path / "run").exists()
     # What KerasHub's tokenizers do says nothing about the weights.
     config = config_from(
@@ -263,14 +247,18 @@ def _with_two_pieces_exchanged(model, folder):
     return path
 
 
-def test_what_does_not_fit_is_refused(stored_records, tmp_path, config_from):
-    def start(**changes):
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"config_overrides": {"hidden_size": 16}}, "hidden_size=8, not 16"),
+        ({"model": AlbertConfig()}, "vocab_size=40, not 30000"),
+        ({"init_from": STORED / "nowhere"}, "nowhere"),
+    ],
+)
+def test_what_does_not_fit_is_refused(
+    stored_records, tmp_path, config_from, changes, message
+):
+    changes = {"init_from": GOOGLE} | changes
+    with pytest.raises(InputError, match=message):
         pretrain(config_from(stored_records, tmp_path / "run", **changes))
-
-    with pytest.raises(InputError, match="hidden_size=8, not 16"):
-        start(init_from=GOOGLE, config_overrides={"hidden_size": 16})
-    with pytest.raises(InputError, match="vocab_size=40, not 30000"):
-        start(init_from=GOOGLE, model=AlbertConfig())
-    with pytest.raises(InputError, match="nowhere"):
-        start(init_from=tmp_path / "nowhere")
     assert not (tmp_path / "run").exists()

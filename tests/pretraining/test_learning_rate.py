@@ -77,6 +77,10 @@ def test_schedules_by_name():
         ({"layerwise_lr_decay": 1.1}, "layerwise_lr_decay=1.1 must be in"),
         ({"reference_batch_size": 0}, "reference_batch_size=0"),
         ({"ema_decay": 1.0}, "ema_decay=1.0 must be in"),
+        ({"optimizer": "sgd"}, "optimizer='sgd'"),
+        ({"learning_rate": 0.0}, "learning_rate=0.0"),
+        ({"train_batch_size": 0}, "train_batch_size=0"),
+        ({"num_warmup_steps": -1}, "num_warmup_steps=-1"),
         (
             {"scale_lr_with_batch": True, "train_batch_size": 2**16},
             "num_warmup_steps=10 must be lower: scaled with the batch it is "
@@ -141,46 +145,38 @@ def test_scaling_is_said_and_off_by_default():
     assert defaults["num_warmup_steps"] / 125_000 == LAMB_PAPER[3][2]
 
 
+def with_decay(folder, steps=100, **changes):
+    schedule = "warmup_stable_decay"
+    return settings(steps, schedule=schedule, output=folder, **changes)
+
+
 def stopped(folder, step, **changes):
-    """A folder of a run that has done so many steps."""
-    config = settings(schedule="warmup_stable_decay", output=folder, **changes)
+    """Makes the folder of a run that has done so many steps."""
+    config = with_decay(folder, **changes)
     with open_run_folder(folder, config.settings()) as run:
         run.claim()
     with Checkpoints(folder / "checkpoints", {"x": tf.Variable(0)}) as saver:
         saver.save(step)
-    return config
-
-
-def again(folder, steps, schedule="warmup_stable_decay", **changes):
-    return settings(steps, schedule=schedule, output=folder, **changes)
 
 
 def test_a_constant_phase_may_be_made_longer_or_decayed(tmp_path):
-    check_rates_so_far(again(tmp_path / "new", 100))
+    check_rates_so_far(with_decay(tmp_path / "new"))
     stopped(tmp_path, 60, decay_steps=20)
-    for steps, decay_steps in (
-        (1000, 20),
-        (1000, 0),
-        (60, 0),
-        (80, 20),
-        (100, 40),
-        # The first step of the decay has the peak still.
-        (80, 21),
-    ):
-        check_rates_so_far(again(tmp_path, steps, decay_steps=decay_steps))
+    # The last one: the first step of a decay has the peak still.
+    longer = [(1000, 20), (1000, 0), (60, 0), (80, 20), (100, 40), (80, 21)]
+    for steps, decay in longer:
+        check_rates_so_far(with_decay(tmp_path, steps, decay_steps=decay))
 
 
 def test_steps_that_had_other_rates_are_named(tmp_path):
     stopped(tmp_path, 60, decay_steps=50)
-    message = (
-        "step 51 of the 60 .* 0.00151.* but has 0.00176 with num_train_steps"
-    )
-    with pytest.raises(InputError, match=message):
-        check_rates_so_far(again(tmp_path, 1000, decay_steps=50))
-    with pytest.raises(InputError, match="step 31 of the 60 that are done had"):
-        check_rates_so_far(again(tmp_path, 100, decay_steps=70))
-    with pytest.raises(InputError, match="60 steps are done, more than"):
-        check_rates_so_far(again(tmp_path, 50))
+    for steps, decay, message in (
+        (1000, 50, "step 51 of the 60 .* 0.00151.* but has 0.00176 with num_t"),
+        (100, 70, "step 31 of the 60 that are done had"),
+        (50, 0, "60 steps are done, more than"),
+    ):
+        with pytest.raises(InputError, match=message):
+            check_rates_so_far(with_decay(tmp_path, steps, decay_steps=decay))
 
 
 def test_other_schedules_keep_their_length():

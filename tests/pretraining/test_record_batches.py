@@ -43,8 +43,9 @@ def test_batches_hold_the_records(created, read_records):
         assert values.dtype == (np.float32 if is_weight else np.int32)
 
 
-def test_training_shapes_are_static(created):
-    folder, _ = created()
+@pytest.mark.parametrize("masking", ["static", "dynamic"])
+def test_training_shapes_are_static(created, masking):
+    folder, _ = created(masking=masking)
     spec = pretraining_dataset(folder, global_batch_size=16).element_spec
     shapes = {name: tuple(tensor.shape) for name, tensor in spec.items()}
     assert shapes == {
@@ -78,21 +79,26 @@ def test_an_epoch_has_every_record_once(created, small_groups):
     assert (steps == 1).mean() < 0.05
 
 
+@pytest.mark.parametrize("masking", ["static", "dynamic"])
 @pytest.mark.parametrize(
     "starts", [(7, 26), pytest.param((1, 12, 25, 40), marks=pytest.mark.slow)]
 )
-def test_resuming_continues_as_if_never_stopped(created, small_groups, starts):
+def test_resuming_continues_as_if_never_stopped(
+    created, small_groups, masking, starts
+):
     """Also within a buffer, at epoch borders (every 25.3 steps) and beyond."""
-    folder, manifest = created()
+    folder, manifest = created(masking=masking)
     total = manifest["splits"]["train"]["counts"]["instances"]
-    size = int(total / 25.3)
-    settings = {"global_batch_size": size, "seed": 5}
-    undisturbed = batches(folder, count=45, **settings)
+    assert total > 150  # more than a buffer
+    settings = {"global_batch_size": int(total / 25.3)}
+    undisturbed = batches(folder, count=45, seed=5, **settings)
     for start in starts:
         resumed = batches(
-            folder, start_step=start, count=45 - start, **settings
+            folder, start_step=start, count=45 - start, seed=5, **settings
         )
         np.testing.assert_equal(resumed, undisturbed[start:])
+    different = batches(folder, count=1, seed=4, **settings)
+    assert rows(different) != rows(undisturbed[:1])
 
 
 def test_batches_depend_on_seed_and_step_alone(copy_of_created, small_groups):

@@ -34,16 +34,18 @@ def features():
 
 def test_bytes_are_those_of_tensorflow(features):
     for row, record in enumerate(serialize_examples(features)):
-        example = tf.train.Example()
-        for name in INT_FEATURES:
-            example.features.feature[name].int64_list.value.extend(
-                features[name][row]
-            )
-        for name in FLOAT_FEATURES:
-            example.features.feature[name].float_list.value.extend(
-                features[name][row]
-            )
-        assert record == example.SerializeToString(deterministic=True)
+        lists = {name: values[row] for name, values in features.items()}
+        assert record == tensorflows_bytes(lists)
+
+
+def tensorflows_bytes(lists):
+    example = tf.train.Example()
+    for name, values in lists.items():
+        feature = example.features.feature[name]
+        is_float = name in FLOAT_FEATURES
+        kind = feature.float_list if is_float else feature.int64_list
+        kind.value.extend(values)
+    return example.SerializeToString(deterministic=True)
 
 
 def test_bytes_of_ragged_features_are_those_of_tensorflow():
@@ -60,10 +62,7 @@ def test_bytes_of_ragged_features_are_those_of_tensorflow():
         {"b": Ragged(values, splits), "a": np.zeros((len(rows), 0), np.int64)}
     )
     for row, record in zip(rows, records, strict=True):
-        example = tf.train.Example()
-        for name, expected in (("b", row), ("a", [])):
-            example.features.feature[name].int64_list.value.extend(expected)
-        assert record == example.SerializeToString(deterministic=True)
+        assert record == tensorflows_bytes({"b": row, "a": []})
     assert serialize_examples({"b": Ragged(values[:0], splits[:1])}) == []
 
 
@@ -76,14 +75,11 @@ def test_slices_become_rows():
     assert ragged.row_of_value.tolist() == [0, 0, 1, 1, 3, 3, 3]
 
 
-def test_frames_are_those_of_tensorflow(tmp_path):
+def test_frames_are_those_of_tensorflow(tmp_path, write_records):
     rng = np.random.default_rng(0)
     lengths = [*range(70), 4092, 4096, 4100, 100_000]
     records = [rng.bytes(length) for length in lengths] + [b"\0" * 9]
-    path = tmp_path / "expected.tfrecord"
-    with tf.io.TFRecordWriter(str(path)) as writer:
-        for record in records:
-            writer.write(record)
+    path = write_records(tmp_path / "expected.tfrecord", *records)
     frames = frame_records(records)
     assert b"".join(frames) == path.read_bytes()
     assert list(map(unframed, frames)) == records

@@ -302,13 +302,6 @@ def test_truncation_loses_what_the_original_loses():
             assert abs(found.var() - wanted[:, start].var()) < 1.0
 
 
-def test_equal_seeds_draw_equal_pairs(many):
-    first, second, other = (draw(many, seed)[0] for seed in (3, 3, 4))
-    np.testing.assert_array_equal(first.a_starts, second.a_starts)
-    np.testing.assert_array_equal(first.labels, second.labels)
-    assert not np.array_equal(first.a_starts, other.a_starts)
-
-
 # Ids 10..29 are text; even ones begin a word.
 TABLE = VocabularyTable(
     pad_id=0, cls_id=2, sep_id=3, mask_id=4, word_starts=np.arange(30) % 2 == 0

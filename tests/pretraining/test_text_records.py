@@ -53,32 +53,8 @@ def batches(folder, count=-1, **settings):
     return list(dataset.take(count).as_numpy_iterator())
 
 
-@pytest.fixture
-def chunks_of(put_labels_back):
-    """Returns `chunks_of(batches)`: texts before they were masked, swapped."""
-
-    def chunks(found):
-        for batch in found:
-            for row, mask, types, label in zip(
-                put_labels_back(batch),
-                batch["input_mask"] == 1,
-                batch["input_type_ids"] == 1,
-                batch["sentence_order_labels"],
-                strict=True,
-            ):
-                a, b = row[mask & ~types][1:-1], row[mask & types][:-1]
-                yield tuple(np.r_[b, a] if label else np.r_[a, b])
-
-    return lambda found: list(chunks(found))
-
-
-def test_equal_bytes_whatever_the_number_of_workers(make, contents):
-    one, two = (contents(make(num_workers=workers)[0]) for workers in (1, 2))
-    assert one == two
-
-
 def test_an_epoch_has_every_token_once_and_each_other_masks(
-    make, documents, small_tokenizer, chunks_of
+    make, documents, small_tokenizer, segments_of
 ):
     folder, manifest = make(heldout_fraction=0.0)
     counts = manifest["splits"]["train"]["counts"]
@@ -90,7 +66,12 @@ def test_an_epoch_has_every_token_once_and_each_other_masks(
         )
     )
     found = batches(folder, count=2 * total // BATCH + 1)
-    epochs = chunks_of(found)[:total], chunks_of(found)[total : 2 * total]
+    chunks = [
+        b + a if label else a + b
+        for batch in found
+        for label, a, b in segments_of(batch)
+    ]
+    epochs = chunks[:total], chunks[total : 2 * total]
     assert sorted(epochs[0]) == sorted(epochs[1])
     assert epochs[0] != epochs[1]
     tokens = sorted(itertools.chain(*epochs[0]))
@@ -102,34 +83,6 @@ def test_an_epoch_has_every_token_once_and_each_other_masks(
         for part in (found[: len(found) // 2], found[len(found) // 2 :])
     ]
     assert len(rows[0] & rows[1]) < 0.02 * total
-
-
-@pytest.mark.parametrize(
-    "starts", [(7, 60), pytest.param((1, 13, 14), marks=pytest.mark.slow)]
-)
-def test_a_resumed_run_sees_the_same_batches(make, starts):
-    folder, manifest = make()
-    total = manifest["splits"]["train"]["counts"]["instances"]
-    assert 150 < total < 60 * BATCH  # more than a buffer, and two epochs
-    whole = batches(folder, count=64, seed=3)
-    for start in starts:
-        resumed = batches(folder, count=64 - start, seed=3, start_step=start)
-        np.testing.assert_equal(resumed, whole[start:])
-    different = batches(folder, count=1, seed=4)[0]["input_word_ids"]
-    assert (different != whole[0]["input_word_ids"]).any()
-
-
-def test_shapes_are_static(make):
-    spec = pretraining_dataset(make()[0], global_batch_size=8).element_spec
-    assert {name: tuple(tensor.shape) for name, tensor in spec.items()} == {
-        "input_word_ids": (8, 64),
-        "input_mask": (8, 64),
-        "input_type_ids": (8, 64),
-        "masked_lm_positions": (8, 10),
-        "masked_lm_ids": (8, 10),
-        "masked_lm_weights": (8, 10),
-        "sentence_order_labels": (8,),
-    }
 
 
 @pytest.mark.parametrize("sentence_order", ["sop", "nsp", "none"])

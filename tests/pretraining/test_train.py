@@ -293,17 +293,3 @@ def test_adopts_records_without_a_manifest(
     assert result.evaluation == {}
     with pytest.raises(InputError, match="tokenizer"):
         export(tmp_path / "run", tmp_path / "encoder")
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("optimizer", "sgd"),
-        ("learning_rate", 0.0),
-        ("train_batch_size", 0),
-        ("num_warmup_steps", -1),
-    ],
-)
-def test_bad_settings_are_named(name, value, pretrain_config):
-    with pytest.raises(InputError, match=f"{name}={value!r}"):
-        pretrain_config("data", "run", **{name: value})

@@ -194,19 +194,6 @@ def test_offsets_are_those_of_python_in_bytes(
         assert_offsets(AlbertPreprocessor(model, **options), texts)
 
 
-def test_offsets_cut_the_original_text(preprocessor):
-    text = "Cafe\u0301  ﬁne: in 92000, Ünï"
-    ids, starts, ends = preprocessor.tokenize_with_offsets([text])
-    assert ids.to_list() == preprocessor.tokenize([text]).to_list()
-    cuts = [
-        text.encode()[start:limit].decode()
-        for start, limit in zip(starts[0].numpy(), ends[0].numpy(), strict=True)
-    ]
-    assert cuts == [
-        *["Cafe\u0301", "  ﬁne", ":", " in", " 9", "2000", ",", " Ünï"]
-    ]
-
-
 def test_forms_of_the_input(preprocessor):
     one = preprocessor(tf.constant(["Who?"]))
     assert one["input_word_ids"].shape == [1, 16]
@@ -294,17 +281,6 @@ def test_special_tokens(preprocessor):
         "vocab_size": 30000,
     }
     assert all(v.dtype == tf.int32 and v.shape == [] for v in tokens.values())
-
-
-def test_from_tokenizer(comma_model):
-    tokenizer = AlbertTokenizer.from_file(
-        comma_model, do_lower_case=False, digit_comma="corrected"
-    )
-    preprocessor = AlbertPreprocessor.from_tokenizer(tokenizer, seq_length=9)
-    assert preprocessor.tokenizer is tokenizer
-    texts = ["a34, A", "x2,b"]
-    assert preprocessor.tokenize(texts).to_list() == tokenizer.encode(texts)
-    assert preprocessor(texts)["input_word_ids"].shape == [2, 9]
 
 
 # Both clear a cache of kernels, with TensorFlow Text's own models.

@@ -52,22 +52,26 @@ def test_golden_ids_and_pieces(tokenizer, golden):
     assert tokenizer.encode(texts) == [case["ids"] for case in golden]
 
 
-def test_golden_ids_cased_and_corrected(clean_model, golden):
-    cased = AlbertTokenizer.from_file(clean_model, do_lower_case=False)
-    corrected = AlbertTokenizer.from_file(clean_model, digit_comma="corrected")
-    for case in golden:
-        assert cased.encode(case["text"]) == case["cased_ids"]
+@pytest.mark.parametrize(
+    ("settings", "name", "different"),
+    [
+        ({"do_lower_case": False}, "cased_ids", None),
         # On this vocabulary the rules agree (test_sentencepiece_model.py).
-        assert corrected.encode(case["text"]) == case["ids"]
-
-
-def test_golden_ids_of_hugging_face(tokenizer, slow, golden):
-    texts = [case["text"] for case in golden]
-    expected = [case["hf_slow_ids"] for case in golden]
-    assert slow.encode(texts) == expected
-    # 11 of them are what the settings are for.
-    others = zip(tokenizer.encode(texts), expected, strict=True)
-    assert sum(ids != slow_ids for ids, slow_ids in others) == 11
+        ({"digit_comma": "corrected"}, "ids", 0),
+        # 11 of them are what the settings are for.
+        (HUGGING_FACE_SLOW, "hf_slow_ids", 11),
+    ],
+)
+def test_golden_ids_of_other_settings(
+    clean_model, golden, settings, name, different
+):
+    other = AlbertTokenizer.from_file(clean_model, **settings)
+    ids = other.encode([case["text"] for case in golden])
+    assert ids == [case[name] for case in golden]
+    if different is not None:
+        plain = [case["ids"] for case in golden]
+        pairs = zip(ids, plain, strict=True)
+        assert sum(a != b for a, b in pairs) == different
 
 
 def test_published_ids(tokenizer, slow, clean_model, shared):
