@@ -306,7 +306,8 @@ def _check_free(path: pathlib.Path, overwrite: bool, marker: str) -> None:
         return
     if not overwrite:
         raise InputError(
-            f"{path} exists; choose another path, or ask to overwrite it"
+            f"{path} exists; choose another path, or replace it with "
+            "--overwrite (overwrite=True in Python)"
         )
     if not (path / marker).is_file():
         raise InputError(

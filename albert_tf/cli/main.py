@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import errno
 import importlib.metadata
 import logging
@@ -107,8 +108,10 @@ def main(arguments: Sequence[str]) -> int:
     command, *rest = arguments
     if command not in COMMANDS:
         kind = "flag" if command.startswith("-") else "command"
+        close = difflib.get_close_matches(command, COMMANDS, 1)
+        hint = f"did you mean {close[0]}? " if close else ""
         return _complain(
-            f"unknown {kind} {command!r}; the commands are "
+            f"unknown {kind} {command!r}; {hint}the commands are "
             f"{', '.join(COMMANDS)}",
             _BAD_INPUT,
         )

@@ -74,7 +74,7 @@ def test_unknown_command(capsys):
     assert main(["pretrian"]) == 2
     error = one_line(capsys.readouterr().err)
     assert "'pretrian'" in error
-    assert "pretrain" in error
+    assert "did you mean pretrain?" in error
 
 
 def test_grouped_help_has_every_flag_once():
