@@ -167,10 +167,11 @@ def prepare_source(app, docname, source):
 
 
 def keep_figures(row):
-    """Keeps `0.5 ± 0.1 %` and `1.2-1.4` of a table's row on one line."""
+    """Keeps `0.5 ± 0.1 %`, `E = 64` and `1.2-1.4` of a row on one line."""
     row = row[0]
     if row.count("|") < 11:  # Wider tables need every place to break at.
-        row = re.sub("(?<=[0-9]) (?=[±%])|(?<=±) ", "\u00a0", row)
+        parts = "(?<=[0-9]) (?=[±%M]|ms)|(?<=±) |(?<=[EH]) (?==)|(?<=[EH] =) "
+        row = re.sub(parts, "\u00a0", row)
     return re.sub("(?<=[0-9])-(?=[0-9])", "-\u2060", row)
 
 
