@@ -6,6 +6,7 @@ import collections
 import difflib
 import io
 import os
+import re
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -210,9 +211,16 @@ class CommandFlags:
             flag = self._values[name]
             prefix = "[no]" if flag.boolean else ""
             text = f"--{prefix}{name}: {flag.help}"
+            notes = []
+            choices = [x for x in self.settings[name].choices if x]
+            words = set(re.findall(r"[\w.-]*\w", flag.help))
+            if not words.issuperset(choices):
+                notes.append(f"one of {', '.join(choices)}")
             # 0 is a default to show, and equal to False.
             if flag.default or flag.default == 0 and not flag.boolean:
-                text += f" (default: {_text(flag.default)})"
+                notes.append(f"default: {_text(flag.default)}")
+            if notes:
+                text += f" ({'; '.join(notes)})"
             yield flags.text_wrap(
                 text, 80, indent=" " * 6, firstline_indent="  "
             )

@@ -76,8 +76,9 @@ class FinetuneConfig(RunConfig):
     )
     schedule: Schedule = setting(
         "polynomial",
-        "After the warm-up: the original's line down, with a jump; a line, or "
-        "a cosine.",
+        "Learning rate after the warm-up. polynomial: the original's, whose "
+        "decay begins at step 0, so that the rate drops where the warm-up "
+        "ends. linear, cosine: a decay that begins there.",
         group=LEARNING_RATE,
     )
     # These two decide which weights are the result.

@@ -139,9 +139,10 @@ class PretrainConfig(RunConfig):
     )
     schedule: Schedule = setting(
         "polynomial",
-        "After the warm-up: the original's decay, with a jump; a line or a "
-        "cosine down; or constant, to be made longer or ended by --decay_steps "
-        "on resume.",
+        "Learning rate after the warm-up. polynomial: the original's, whose "
+        "decay begins at step 0, so that the rate drops where the warm-up "
+        "ends. linear, cosine: a decay that begins there. warmup_stable_decay: "
+        "constant before the last --decay_steps, which can be set on resume.",
         group=LEARNING_RATE,
     )
     start_warmup_step: int = setting(

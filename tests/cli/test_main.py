@@ -1,5 +1,6 @@
 import contextlib
 import os
+import re
 import pathlib
 import shlex
 import signal
@@ -122,7 +123,7 @@ def test_list_of_recipes(capsys):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_examples_of_the_help_parse(command, capsys):
+def test_examples_of_the_help_parse_and_choices_are_named(command, capsys):
     assert main([command, "--help"]) == 0
     printed = capsys.readouterr().out
     assert max(map(len, printed.splitlines())) <= 80
@@ -134,6 +135,11 @@ def test_examples_of_the_help_parse(command, capsys):
         assert words[:2] == ["albert", command]
         flags = command_flags(command)
         flags.parse(command, expand_recipes(words[2:]))
+    for name, declared in command_flags(command).settings.items():
+        text = printed.partition(f"--{name}: ")[2].partition("\n  --")[0]
+        assert set(filter(None, declared.choices)) <= set(
+            re.findall(r"[\w.-]*\w", text)
+        )
 
 
 @pytest.mark.parametrize(
