@@ -64,7 +64,6 @@ test-peers: peers  ## Run the comparisons with the peer libraries
 test-model-garden: venv model-garden  ## Compare with it, and transformers 4
 	$(PYTEST) -m model_garden
 	$(GARDEN)/bin/python -m pytest -m peer tests/text/test_huggingface_slow.py \
-	    tests/text/test_huggingface_slow_wordpiece.py \
 	    tests/text/test_tokenizer_json_folders.py
 
 test-tpu-pins: $(TPU_PINS)/installed  ## Quick tests with the versions for TPUs

@@ -309,6 +309,40 @@ def round_trip(tmp_path):
     return run
 
 
+@pytest.fixture(scope="session")
+def eagerly():
+    """Returns a context without graphs, the dearest part of a few steps."""
+
+    @contextlib.contextmanager
+    def run():
+        tf.config.run_functions_eagerly(True)
+        try:
+            yield
+        finally:
+            tf.config.run_functions_eagerly(False)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def contents():
+    """Returns `contents(folder) -> file name -> bytes`."""
+    return lambda folder: {x.name: x.read_bytes() for x in folder.iterdir()}
+
+
+@pytest.fixture(scope="session")
+def edited():
+    """Returns a context, `edited(path) -> values` of JSON to be changed."""
+
+    @contextlib.contextmanager
+    def edit(path):
+        values = json.loads(path.read_text("utf-8"))
+        yield values
+        path.write_text(json.dumps(values), "utf-8")
+
+    return edit
+
+
 @pytest.fixture
 def worker_environments():
     """Returns `make(count)`: the environments of a cluster's workers."""

@@ -1,7 +1,5 @@
-import contextlib
 import functools
 import gzip
-import json
 import pathlib
 import random
 import shutil
@@ -182,11 +180,7 @@ def create_at(corpus, small_tokenizer):
 @pytest.fixture
 def create(create_at, tmp_path):
     """Returns `create(**settings) -> (folder, manifest)`, small and quick."""
-
-    def run(name="data", **settings):
-        return create_at(tmp_path / name, **settings)
-
-    return run
+    return lambda name="data", **x: create_at(tmp_path / name, **x)
 
 
 @pytest.fixture(scope="session")
@@ -203,11 +197,7 @@ def created(create_at, tmp_path_factory):
 @pytest.fixture
 def copy_of_created(created, tmp_path):
     """Returns `copy(**settings)`: a folder of `created`, to be changed."""
-
-    def copy(**settings):
-        return shutil.copytree(created(**settings)[0], tmp_path / "data")
-
-    return copy
+    return lambda **x: shutil.copytree(created(**x)[0], tmp_path / "data")
 
 
 @pytest.fixture(scope="session")
@@ -243,12 +233,10 @@ def serialize():
     """Returns `serialize(features) -> bytes` of one record."""
 
     def run(features):
-        rows = {
-            name: np.array(
-                [values], np.float32 if name in FLOAT_FEATURES else np.int64
-            )
-            for name, values in features.items()
-        }
+        rows = {}
+        for name, values in features.items():
+            dtype = np.float32 if name in FLOAT_FEATURES else np.int64
+            rows[name] = np.array([values], dtype)
         return serialize_examples(rows)[0]
 
     return run
@@ -282,40 +270,6 @@ def assert_refused(tmp_path, write_records):
             parse_checked(tf.constant([record]), limits)
 
     return check
-
-
-@pytest.fixture(scope="session")
-def eagerly():
-    """Returns a context without graphs, the dearest part of a few steps."""
-
-    @contextlib.contextmanager
-    def run():
-        tf.config.run_functions_eagerly(True)
-        try:
-            yield
-        finally:
-            tf.config.run_functions_eagerly(False)
-
-    return run
-
-
-@pytest.fixture(scope="session")
-def contents():
-    """Returns `contents(folder) -> file name -> bytes`."""
-    return lambda folder: {x.name: x.read_bytes() for x in folder.iterdir()}
-
-
-@pytest.fixture(scope="session")
-def edited():
-    """Returns a context, `edited(path) -> values` of JSON to be changed."""
-
-    @contextlib.contextmanager
-    def edit(path):
-        values = json.loads(path.read_text("utf-8"))
-        yield values
-        path.write_text(json.dumps(values), "utf-8")
-
-    return edit
 
 
 @pytest.fixture
@@ -382,10 +336,9 @@ def segments_of(put_labels_back):
     """
 
     def segments(features):
-        of_order = "sentence_order_labels"
-        names = ("input_type_ids", of_order)
-        if of_order not in features:
-            names = ("segment_ids", "next_sentence_labels")
+        names = ("segment_ids", "next_sentence_labels")
+        if "input_type_ids" in features:
+            names = ("input_type_ids", "sentence_order_labels")
         types, labels = (features[name] for name in names)
         for row, ids in enumerate(put_labels_back(features)):
             length = features["input_mask"][row].sum()

@@ -14,31 +14,24 @@ import math
 import numpy as np
 import pytest
 
-from albert_tf.pretraining.create_data import create_pretraining_data
-from albert_tf.pretraining.data_config import PretrainingDataConfig
-
 RUNS = 4  # of the original's two passes
 ERRORS = 5 * math.sqrt(1 / 6 + 1 / RUNS)
 
 
 @pytest.fixture(scope="module", params=["sop", "nsp"])
-def case(request, shared, google_tokenizer, tmp_path_factory, read_records):
+def case(request, shared, google_tokenizer, created, read_records):
     """The original's statistics, our records and our counts."""
     golden = shared("golden", "google", "pretraining_data")
     stats = json.loads((golden / "stats.json").read_text("utf-8"))
-    folder = tmp_path_factory.mktemp(request.param) / "data"
-    manifest = create_pretraining_data(
-        PretrainingDataConfig(
-            input=golden / "input.txt",
-            output=folder,
-            tokenizer=google_tokenizer,
-            max_seq_length=128,
-            masking="static",
-            dupe_factor=2 * RUNS,
-            sentence_order=request.param,
-            one_sentence_chunks="random_next",
-            num_shards=1,
-        )
+    folder, manifest = created(
+        input=golden / "input.txt",
+        tokenizer=google_tokenizer,
+        max_seq_length=128,
+        max_predictions_per_seq=20,
+        dupe_factor=2 * RUNS,
+        sentence_order=request.param,
+        one_sentence_chunks="random_next",
+        num_shards=1,
     )
     return (
         stats[f"{request.param}_other_seeds"],

@@ -73,28 +73,10 @@ HOSTILE = [
     *SCRIPTS,
     *["ba", "ro nti", "selkamurelopindra", "x" * 300, "a.b!c", "1,2", "▁", "_"],
     *["...", "?!" * 40, "(" * 70, "[SEP]", "[CLS][MASK]", "<pad>", "<unk>"],
-    *[
-        "😀",
-        "👩‍👩‍👧‍👦" * 20,
-        "🇦🇶",
-        "e\u0301\u0327",
-        "\u202eabc\u202c",
-        "\ufeff",
-    ],
-    *[
-        "\0",
-        "\ufffd",
-        "\u00ad",
-        "\x1b[0m",
-        "\u2028",
-        "\U0010ffff",
-        "ß",
-        "İ",
-        "ﷺ",
-    ],
+    *["😀", "👩‍👩‍👧‍👦" * 20, "🇦🇶", "e\u0301\u0327", "\u202eabc\u202c"],
+    *["\ufeff", "\0", "\ufffd", "\u00ad", "\x1b[0m", "\u2028", "\U0010ffff"],
+    *["ß", "İ", "ﷺ"],
 ]
-
-
 TEXTS = st.lists(st.sampled_from(HOSTILE) | st.text(), max_size=40).map(
     " ".join
 )

@@ -15,8 +15,6 @@ from albert_tf.errors import InputError
 from albert_tf.interop.growing import grow
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.models.pretrainer import AlbertPretrainer
-from albert_tf.pretraining.create_data import create_pretraining_data
-from albert_tf.pretraining.data_config import PretrainingDataConfig
 from albert_tf.pretraining.initial_weights import resolve_initial_weights
 from albert_tf.pretraining.loss import PretrainingLoss
 from albert_tf.pretraining.records import open_records
@@ -44,7 +42,7 @@ def config_from(pretrain_config):
 
 
 @pytest.fixture(scope="module")
-def tokens(tmp_path_factory):
+def tokens(create_at, tmp_path_factory):
     """Returns `tokens(**settings)`: records with the stored vocabulary."""
     folder = tmp_path_factory.mktemp("stored")
     lines = ["the cat sat on the mat", "a dog sees the cat", "rats run"]
@@ -52,20 +50,16 @@ def tokens(tmp_path_factory):
     (folder / "text.txt").write_text("\n\n".join(documents))
 
     def make(model=STORED / "spiece.model", **settings):
-        output = folder / f"data-{len(list(folder.iterdir()))}"
-        create_pretraining_data(
-            PretrainingDataConfig(
-                input=str(folder / "text.txt"),
-                output=output,
-                tokenizer=AlbertTokenizer.from_file(model, **settings),
-                max_seq_length=16,
-                max_predictions_per_seq=3,
-                heldout_fraction=0.2,
-                masking="static",
-                dupe_factor=1,
-            )
+        data, _ = create_at(
+            folder / f"data-{len(list(folder.iterdir()))}",
+            input=folder / "text.txt",
+            tokenizer=AlbertTokenizer.from_file(model, **settings),
+            max_seq_length=16,
+            max_predictions_per_seq=3,
+            heldout_fraction=0.2,
+            dupe_factor=1,
         )
-        return output
+        return data
 
     return make
 
@@ -141,7 +135,7 @@ def test_goes_on_at_the_level_of_the_source(
 def test_command_grows_and_trains(
     pretrained, records, run_albert, tmp_path, tiny_model
 ):
-    changes = "num_hidden_layers=4,num_hidden_groups=2,hidden_dropout_prob=0,"
+    changes = "num_hidden_layers=2,num_hidden_groups=2,hidden_dropout_prob=0,"
     result = run_albert(
         *("pretrain", f"--input={records}", "--output=new"),
         *(f"--init_from={pretrained}", "--seed=5"),
@@ -154,7 +148,7 @@ def test_command_grows_and_trains(
     assert result.returncode == 0, result.stderr
     new = tmp_path / "new"
     config = tiny_model.replace(
-        num_hidden_layers=4,
+        num_hidden_layers=2,
         num_hidden_groups=2,
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
@@ -162,7 +156,7 @@ def test_command_grows_and_trains(
     )
     assert AlbertConfig.from_json(new / "config.json") == config
     said = (new / "init.txt").read_text()
-    assert "grown: num_hidden_layers 1 -> 4, num_hidden_groups 1 -> 2" in said
+    assert "grown: num_hidden_layers 1 -> 2, num_hidden_groups 1 -> 2" in said
     assert f"--init_from={pretrained}" in (new / "flags.txt").read_text()
     # The loss of step 0 is that of the grown model on the first batch.
     model = AlbertPretrainer.from_checkpoint(

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.pretraining.config import PretrainConfig
@@ -21,25 +20,10 @@ from albert_tf.training.checkpoints import Checkpoints
 from albert_tf.training.logging import read_metrics
 from albert_tf.training.run_folder import open_run_folder
 
-MODEL = AlbertConfig(
-    vocab_size=600,
-    embedding_size=8,
-    hidden_size=16,
-    num_hidden_layers=1,
-    num_attention_heads=2,
-    intermediate_size=32,
-    max_position_embeddings=32,
-)
-
 
 def settings(steps=100, **changes):
-    values = {"output": "run", "input": "data", "model": MODEL}
-    return PretrainConfig(
-        **values
-        | {"num_warmup_steps": 10}
-        | changes
-        | {"num_train_steps": steps}
-    )
+    values = {"output": "run", "input": "data", "num_warmup_steps": 10}
+    return PretrainConfig(**values | changes, num_train_steps=steps)
 
 
 def test_schedules_by_name():
@@ -186,7 +170,7 @@ def test_other_schedules_keep_their_length():
 
 
 @pytest.fixture(scope="module")
-def run(records, tmp_path_factory, eagerly):
+def run(records, tmp_path_factory, tiny_model, eagerly):
     """A run with all the options, decayed on resume."""
     folder = tmp_path_factory.mktemp("runs") / "run"
     options = {
@@ -195,6 +179,7 @@ def run(records, tmp_path_factory, eagerly):
         "log_steps": 1,
         "input": str(records),
         "output": folder,
+        "model": tiny_model,
         "schedule": "warmup_stable_decay",
         "num_warmup_steps": 1,
         "train_batch_size": 16,

@@ -14,8 +14,6 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.pretraining.config import PretrainConfig
-from albert_tf.pretraining.create_data import create_pretraining_data
-from albert_tf.pretraining.data_config import PretrainingDataConfig
 from albert_tf.pretraining.evaluate import evaluate_pretraining
 from albert_tf.pretraining.phase_config import (
     Phase,
@@ -34,20 +32,13 @@ from albert_tf.training.logging import read_metrics
 
 
 @pytest.fixture(scope="module")
-def make_texts(corpus, small_tokenizer, tmp_path_factory):
+def make_texts(corpus, created):
     """Returns `make(**settings)`: a folder of few records of text."""
+    short = {"max_seq_length": 32, "max_predictions_per_seq": 8}
+    few = {"input": f"{corpus}/a.txt", "heldout_fraction": 0.2, "num_shards": 2}
 
     def make(**settings):
-        data = PretrainingDataConfig(
-            input=f"{corpus}/a.txt",
-            output=tmp_path_factory.mktemp("records") / "data",
-            tokenizer=small_tokenizer,
-            heldout_fraction=0.2,
-            num_shards=2,
-            **{"max_seq_length": 32, "max_predictions_per_seq": 8} | settings,
-        )
-        create_pretraining_data(data)
-        return data.output
+        return created(masking="dynamic", **few | short | settings)[0]
 
     return make
 
