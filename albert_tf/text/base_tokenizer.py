@@ -151,7 +151,7 @@ class Tokenizer(abc.ABC):
 
         Args:
           text: one text, or several, which is much faster than one by one. A
-            text of any length is encoded in bounded memory (see `segments`).
+            text of any length is encoded in bounded memory.
           num_threads: number of SentencePiece threads for several texts; -1 for
             one per core. Worker processes should pass 1.
           max_length: maximum number of ids of a text, if any. What a long text
@@ -267,10 +267,11 @@ class Tokenizer(abc.ABC):
           texts: one text, or several.
           pairs: second text of each pair, or None.
           max_length: maximum sequence length, including `[CLS]` and `[SEP]`.
-            Longer texts are truncated, pairs round-robin (see `pack`).
+            Longer texts are truncated, pairs round-robin.
           padding: `"longest"` to pad to the longest sequence of the batch, or
             `"max_length"`.
-          num_threads: see `encode`.
+          num_threads: number of SentencePiece threads for several texts; -1 for
+            one per core.
 
         Returns:
           Dict of `input_word_ids`, `input_mask` and `input_type_ids`, int32

@@ -140,13 +140,27 @@ class AlbertPreprocessor(keras.layers.Layer):
         return {name: keras.KerasTensor(shape, "int32") for name in _OUTPUTS}
 
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Returns token ids, see `GraphPreprocessor.tokenize`."""
+        """Returns token ids, without `[CLS]` and `[SEP]`.
+
+        Args:
+          texts: tf.string `[batch]`, in UTF-8.
+
+        Returns:
+          Ragged int32 `[batch, (tokens)]`.
+        """
         return self.graph.tokenize(texts)
 
     def tokenize_with_offsets(
         self, texts: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """Returns ids, starts and ends in bytes; see `GraphPreprocessor`."""
+        """Returns token ids with their offsets in the texts, in bytes.
+
+        Args:
+          texts: tf.string `[batch]`, in UTF-8.
+
+        Returns:
+          Ids (int32), starts and ends (int64), ragged `[batch, (tokens)]`.
+        """
         return self.graph.tokenize_with_offsets(texts)
 
     def bert_pack_inputs(
@@ -154,7 +168,18 @@ class AlbertPreprocessor(keras.layers.Layer):
         segments: Sequence[tf.RaggedTensor],
         seq_length: int | tf.Tensor | None = None,
     ) -> dict[str, tf.Tensor]:
-        """Packs tokens of one text, or of two; see `GraphPreprocessor`."""
+        """Packs token ids of one text, or of two, for the encoder.
+
+        Args:
+          segments: one or two ragged tensors of ids, `[batch, (tokens)]` or
+            `[batch, (words), (pieces)]`.
+          seq_length: sequence length, by default `self.seq_length`. Longer
+            texts are truncated, pairs round-robin.
+
+        Returns:
+          Dict of `input_word_ids`, `input_mask` and `input_type_ids`, int32
+          `[batch, seq_length]`.
+        """
         return self.graph.bert_pack_inputs(segments, seq_length)
 
     def get_special_tokens_dict(self) -> dict[str, tf.Tensor]:

@@ -71,11 +71,15 @@ class AlbertTokenizer(Tokenizer):
 
         Args:
           model_bytes: the serialized model. `from_file` takes a path.
-          do_lower_case: see `Normalizer`.
-          strip_accents: see `Normalizer`.
-          digit_comma: see `split_digit_commas`.
-          replace_latex_quotes: see `Normalizer`.
-          lower_characters_first: see `Normalizer`.
+          do_lower_case: whether to lower-case, as for all English releases.
+          strip_accents: whether to decompose text (NFKD) and drop accents.
+          digit_comma: how pieces that end in a digit and a comma are split:
+            "google" as for the released weights, "corrected" as by Hugging
+            Face, or "off"; see `split_digit_commas`.
+          replace_latex_quotes: whether to replace `` and '' by a quotation
+            mark.
+          lower_characters_first: whether to lower-case each character on its
+            own before everything else, as Hugging Face's slow tokenizer does.
           match_special_tokens: whether `[MASK]`, `[CLS]`, `[SEP]`, `<pad>` and
             `<unk>` in a text become their ids. The text is split at them
             first, and the rest is encoded piece by piece, so the blank before

@@ -263,12 +263,13 @@ class WordPieceTokenizer(Tokenizer):
 
         Args:
           model_bytes: one piece per line. `from_file` takes a path.
-          do_lower_case: see `WordSplitter`.
-          strip_accents: see `WordSplitter`.
-          tokenize_chinese_chars: see `WordSplitter`.
-          rules: see `WordSplitter`. They also set the maximum length of a
-            word: 200 characters with `google`, as used for the released
-            weights, and 100 with `hugging_face`.
+          do_lower_case: whether to lower-case.
+          strip_accents: whether to decompose text (NFD) and drop accents; None
+            for the value of `do_lower_case`.
+          tokenize_chinese_chars: whether every ideograph is a word.
+          rules: how text is split into words: "google" as for the released
+            weights, or "hugging_face"; see `WordSplitter`. They also set the
+            maximum length of a word, 200 and 100 characters.
           match_special_tokens: whether `[MASK]`, `[CLS]`, `[SEP]`, `[PAD]` and
             `[UNK]` in a text become their ids.
           name: name of the vocabulary in error messages, such as its path.

@@ -33,8 +33,8 @@ class AlbertMultipleChoice(HeadModel):
       dropout: of the pooled output.
       packed: see `AlbertEncoder`.
       rematerialize: see `AlbertEncoder`.
-      output_attentions: see `HeadModel`; attentions are
-        `[batch, choices, heads, from, to]`.
+      output_attentions: see `AlbertEncoder`. The output is then a dict of
+        `logits` and `attentions`, `[batch, choices, heads, from, to]`.
       **kwargs: `name`, `dtype` and `trainable` of `keras.Model`.
 
     Raises:

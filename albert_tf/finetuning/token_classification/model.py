@@ -31,7 +31,8 @@ class AlbertTokenClassifier(LabelHeadModel):
         model.
       packed: see `AlbertEncoder`.
       rematerialize: see `AlbertEncoder`.
-      output_attentions: see `HeadModel`.
+      output_attentions: see `AlbertEncoder`. The output is then a dict of
+        `logits` and `attentions`.
       **kwargs: `name`, `dtype` and `trainable` of `keras.Model`.
 
     Raises:
