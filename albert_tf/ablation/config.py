@@ -121,42 +121,43 @@ class AblationConfig(ReadingConfig):
     """Settings of the studies: the flags of `albert ablate`."""
 
     output: str | os.PathLike[str] = dataclasses.field(
-        metadata=described("Folder to make, or to go on in.")
+        metadata=described("Folder of the studies, new or to resume.")
     )
     input: str | None = setting(
         None,
-        "Text files: glob patterns separated by commas; default: made text "
-        "for smoke and minutes, for the others the English text of installed "
-        "packages, as in `albert demo`.",
+        "Text files: comma-separated glob patterns. Default: generated text at "
+        "the scales smoke and minutes, the English text of installed packages "
+        "at the others, as in `albert demo`.",
     )
     text_format: TextFormat = "prose"
     scale: Scale = setting(
-        "minutes", "Size of models, text and runs; how long they take."
+        "minutes",
+        "Size of models, text and runs, named after the time they take.",
     )
     seeds: int | None = setting(
         None,
-        "Runs of each row; default: those of the scale.",
+        "Number of runs of each row. Default: that of the scale.",
         bounds="[1, 100]",
     )
     vocab_size: int | None = setting(
         None,
-        "Pieces of the vocabulary, fewer for little or simple text; default: "
-        "those of the scale.",
+        "Vocabulary size; choose a smaller one for little or simple text. "
+        "Default: that of the scale.",
         bounds="[1, 1000000]",
     )
     num_train_steps: int | None = setting(
         None,
-        "Steps of a run of the base model; default: those of the scale.",
+        "Training steps of the base model. Default: that of the scale.",
         bounds="[1, 100000000]",
     )
     train: str | None = setting(
         None,
-        "Tables (CSV, TSV or JSON lines) with the columns text and label, that "
-        "each pretrained model is fine-tuned on; default: models are compared "
-        "by their loss on masked words.",
+        "Tables (CSV, TSV or JSON lines) with the columns text and label to "
+        "fine-tune each pretrained model on. Default: models are compared by "
+        "their masked-LM loss.",
     )
     dev: str | None = setting(
-        None, "Such tables, that the fine-tuned models are scored on."
+        None, "Tables to evaluate the fine-tuned models on, see --train."
     )
 
     def __post_init__(self) -> None:

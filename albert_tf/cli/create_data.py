@@ -27,15 +27,16 @@ class TokenizerFlags:
     """The tokenizer, and how it treats text."""
 
     spm_model_file: str = dataclasses.field(
-        metadata=described("SentencePiece model, or a WordPiece vocab.txt.")
+        metadata=described("SentencePiece model or WordPiece vocab.txt.")
     )
-    do_lower_case: bool = setting(True, "Lower-case all text.")
+    do_lower_case: bool = setting(True, "Lower-case the text.")
     strip_accents: bool = setting(
-        True, "Drop accents (combining marks after NFKD)."
+        True, "Strip accents (combining marks after NFKD)."
     )
     digit_comma: Literal["google", "corrected"] = setting(
         "google",
-        "How a piece such as '9,' is split; the released models saw google.",
+        "How pieces such as '9,' are split; the released models were trained "
+        "with google.",
     )
 
 
@@ -45,11 +46,11 @@ class BeamFlags:
 
     runner: str = setting(
         "",
-        "Runner of Apache Beam (DirectRunner, DataflowRunner, FlinkRunner, "
-        "SparkRunner), instead of processes of this machine.",
+        "Apache Beam runner (DirectRunner, DataflowRunner, FlinkRunner, "
+        "SparkRunner) to use instead of processes on this machine.",
     )
     beam_options: str = setting(
-        "", "The runner's own flags: '--project=p --region=r ...'."
+        "", "Flags of the runner: '--project=p --region=r ...'."
     )
 
 

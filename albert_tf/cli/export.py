@@ -22,15 +22,16 @@ class ExportFlags:
 
     model: str | None = setting(
         None,
-        "A pretraining run, or what `albert convert` takes; for --kind=task "
-        "what `albert predict` takes. With --check, what to compare the export "
-        "with.",
+        "Pretraining run, or any checkpoint that `albert convert` reads; with "
+        "--kind=task, a fine-tuned model. With --check: the model to compare "
+        "the export with.",
     )
-    output: str | None = setting(None, "Folder of the export to make.")
+    output: str | None = setting(None, "Folder of the export to create.")
     check: str | None = setting(
         None,
-        "Instead of writing: verify the export in this folder, in a fresh "
-        "process, and print a table. The status is 1 if a check fails.",
+        "Folder of an export to verify, instead of writing one: it is loaded "
+        "in a new process, and a table is printed. The exit status is 1 if a "
+        "check fails.",
     )
     kind: Kind = setting(
         "encoder",

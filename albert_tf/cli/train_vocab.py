@@ -49,18 +49,19 @@ class OutputFlags:
 
     output: str = dataclasses.field(
         metadata=described(
-            "Prefix of the .model and .vocab files, or of BERT's .txt."
+            "Prefix of the files to write: .model and .vocab, or .txt for "
+            "WordPiece."
         )
     )
     heldout_fraction: float = setting(
         0.02,
-        "Share of the sentences to report on instead of training on them.",
+        "Fraction of the sentences to hold out for the report.",
         bounds="[0, 1)",
     )
     max_bytes: int = setting(
         1 << 30,
-        "Text to read of each corpus or pattern; of more, as much is read in "
-        "blocks at random places.",
+        "Maximum number of bytes to read of each corpus or pattern; of a "
+        "larger one, blocks at random positions are read.",
         bounds="[1048576, inf)",
     )
     report: str | None = setting(None, "JSON file to write the report to.")

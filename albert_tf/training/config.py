@@ -45,124 +45,125 @@ class TrainingConfig:
 
     num_train_steps: int = dataclasses.field(
         metadata=described(
-            "Steps of the whole run.", group=LENGTH, bounds="[1, inf)"
+            "Total number of training steps.", group=LENGTH, bounds="[1, inf)"
         )
     )
     gradient_accumulation_steps: int = setting(
         1,
-        "Micro-batches that a device cuts its share of a step into, for less "
-        "memory.",
+        "Number of micro-batches into which each device splits its part of a "
+        "batch, to save memory.",
         group=LENGTH,
         bounds="[1, inf)",
     )
     seed: int = setting(
         0,
-        "Seed of new weights, order of examples and dropout.",
+        "Random seed of new weights, example order and dropout.",
         group=LENGTH,
         bounds=f"[0, {2**31})",
     )
     clip_norm: float = setting(
         1.0,
-        "Largest global norm of the gradient; 0: no clipping.",
+        "Global norm to clip the gradient to; 0: no clipping.",
         group=OPTIMIZER,
         bounds="[0, inf)",
     )
     ema_decay: float = setting(
         0.0,
-        "Average the weights with this decay, and evaluate and keep or export "
-        "the averages; 0: do not.",
+        "Decay of an exponential moving average of the weights, which is "
+        "evaluated and exported instead of them; 0: none.",
         group=OPTIMIZER,
         bounds="[0, 1)",
     )
     jit_compile: bool = setting(
         False,
-        "Compile the step with XLA, on one CPU or GPU; a TPU compiles anyway. "
-        "Fine-tuning then pads all examples.",
+        "Compile the training step with XLA, on one CPU or GPU (TPUs always "
+        "do). Fine-tuning then pads all examples to --max_seq_length.",
         group=MACHINE,
     )
     steps_per_loop: int = setting(
         100,
-        "Most steps that the host launches at a time; fewer if these take "
-        "longer than 10 seconds.",
+        "Maximum number of steps that the host launches at a time; fewer if "
+        "they take longer than 10 seconds.",
         group=MACHINE,
         bounds="[1, inf)",
         on_resume="may_change",
     )
     eval_steps: int = setting(
         0,
-        "Steps between two evaluations; 0: at the end only.",
+        "Steps between evaluations; 0: only at the end.",
         group=EVALUATION,
         bounds="[0, inf)",
         on_resume="may_change",
     )
     save_checkpoints_steps: int = setting(
         1000,
-        "Steps between two checkpoints.",
+        "Steps between checkpoints.",
         group=EVALUATION,
         bounds="[1, inf)",
         on_resume="may_change",
     )
     save_checkpoints_minutes: float = setting(
         30.0,
-        "Minutes after which a checkpoint is written before "
-        "--save_checkpoints_steps are done; 0: never.",
+        "Maximum number of minutes between checkpoints, in addition to "
+        "--save_checkpoints_steps; 0: no limit.",
         group=EVALUATION,
         bounds="[0, inf)",
         on_resume="may_change",
     )
     keep_checkpoint_max: int = setting(
         5,
-        "Number of the newest checkpoints to keep.",
+        "Number of recent checkpoints to keep.",
         group=EVALUATION,
         bounds="[1, inf)",
         on_resume="may_change",
     )
     best_metric: str = setting(
         "",
-        "Metric of the evaluations whose best checkpoint is kept as well; "
-        "lower is better if its name contains 'loss'.",
+        "Evaluation metric whose best checkpoint is kept, too; lower is better "
+        "if its name contains 'loss'.",
         group=EVALUATION,
         on_resume="may_change",
     )
     early_stopping_patience: int = setting(
         0,
-        "End the run after this many evaluations without a better result; 0: "
-        "never.",
+        "Number of evaluations without improvement after which the run ends; "
+        "0: never.",
         group=EVALUATION,
         bounds="[0, inf)",
         on_resume="may_change",
     )
     log_steps: int = setting(
         100,
-        "Steps between two lines of metrics.",
+        "Steps between log lines.",
         group=EVALUATION,
         bounds="[1, inf)",
         on_resume="may_change",
     )
     log_update_norms: bool = setting(
         True,
-        "Write each variable's update norm and trust ratio to TensorBoard.",
+        "Log each variable's update norm and trust ratio to TensorBoard.",
         group=EVALUATION,
         on_resume="may_change",
     )
     on_divergence: Literal["stop", "rollback"] = setting(
         "stop",
-        "If the loss is not finite or above --max_loss: stop, or go back to a "
-        "checkpoint and skip the batches that led there.",
+        "What to do if the loss is not finite or exceeds --max_loss: stop, or "
+        "rollback, which restores a checkpoint and skips the batches that led "
+        "there.",
         group=DIVERGENCE,
         on_resume="may_change",
     )
     max_loss: float = setting(
         0.0,
-        "Largest loss of a step; 0 for any that is finite.",
+        "Maximum loss of a step; 0: any finite loss.",
         group=DIVERGENCE,
         bounds="[0, inf)",
         on_resume="may_change",
     )
     rollback_window: int = setting(
         100,
-        "Batches that --on_divergence=rollback skips: the one that diverged "
-        "and those before it.",
+        "Number of batches that --on_divergence=rollback skips, up to the one "
+        "that diverged.",
         group=DIVERGENCE,
         bounds="[1, inf)",
         on_resume="may_change",
@@ -233,58 +234,60 @@ class RunConfig(TrainingConfig):
     )
     train_batch_size: int = setting(
         32,
-        "Examples of a step, over all devices.",
+        "Global batch size, over all devices.",
         group=LENGTH,
         bounds="[1, 1048576]",
     )
     eval_batch_size: int = setting(
         32,
-        "Examples of a batch of the evaluation.",
+        "Batch size of evaluations.",
         group=EVALUATION,
         bounds="[1, 1048576]",
         on_resume="may_change",
     )
     learning_rate: float = setting(
-        5e-5, "Highest rate.", group=LEARNING_RATE, bounds="(0, 1000]"
+        5e-5, "Peak learning rate.", group=LEARNING_RATE, bounds="(0, 1000]"
     )
     layerwise_lr_decay: float = setting(
         1.0,
-        "Factor on the rate from each level of the model to the one below; 1: "
-        "all have one rate.",
+        "Factor of the learning rate from each layer to the one below; 1: the "
+        "same rate for all.",
         group=LEARNING_RATE,
         bounds="(0, 1]",
     )
     optimizer: Optimizer = setting(
-        "adamw", "LAMB or AdamW, as the original has them.", group=OPTIMIZER
+        "adamw",
+        "lamb or adamw, as implemented by the original.",
+        group=OPTIMIZER,
     )
     weight_decay: float = setting(
         0.01,
-        "Decay of all weights but biases and LayerNorm.",
+        "Weight decay of all weights except biases and LayerNorm.",
         group=OPTIMIZER,
         bounds="[0, 1000]",
     )
     distribution: Distribution = setting(
         "auto",
-        "auto: the TPU if --tpu names one, the workers of TF_CONFIG, all GPUs "
-        "if there are several, else one device.",
+        "Distribution strategy. auto: the TPU of --tpu, the workers of "
+        "TF_CONFIG, all GPUs if there are several, otherwise one device.",
         group=MACHINE,
         on_resume="not_recorded",
     )
     tpu: str | None = setting(
         None,
-        "TPU: 'local' on a TPU VM, a name, or a grpc:// address.",
+        "TPU to use: 'local' on a TPU VM, a name, or a grpc:// address.",
         group=MACHINE,
         on_resume="not_recorded",
     )
     tpu_zone: str | None = setting(
         None,
-        "Zone of a TPU by name.",
+        "Zone of the TPU, if --tpu is a name.",
         group=MACHINE,
         on_resume="not_recorded",
     )
     gcp_project: str | None = setting(
         None,
-        "Project of a TPU by name.",
+        "Project of the TPU, if --tpu is a name.",
         group=MACHINE,
         on_resume="not_recorded",
     )
@@ -293,7 +296,8 @@ class RunConfig(TrainingConfig):
     )
     rematerialize: bool = setting(
         False,
-        "Less memory, about a third slower: keep only the input of each block.",
+        "Recompute activations in the backward pass (gradient checkpointing): "
+        "less memory, about a third slower.",
         group=MACHINE,
     )
 
