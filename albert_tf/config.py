@@ -53,7 +53,7 @@ class AlbertConfig:
     """
 
     vocab_size: int = setting(
-        30000, "V, vocabulary size.", bounds="[1, 10000000]"
+        30000, "V, number of entries of the vocabulary.", bounds="[1, 10000000]"
     )
     embedding_size: int = setting(
         128,
@@ -62,13 +62,11 @@ class AlbertConfig:
     )
     hidden_size: int = setting(
         768,
-        "H, width of the encoder; a multiple of num_attention_heads.",
+        "H, width of the encoder; a multiple of the head count.",
         bounds="[1, 65536]",
     )
     num_hidden_layers: int = setting(
-        12,
-        "L, number of times that a group of blocks is applied.",
-        bounds="[1, 1024]",
+        12, "L, how often a block group is applied.", bounds="[1, 1024]"
     )
     num_hidden_groups: int = setting(
         1,
@@ -78,7 +76,7 @@ class AlbertConfig:
     )
     inner_group_num: int = setting(
         1,
-        "Number of blocks with separate weights in a group.",
+        "Blocks with weights of their own inside one group.",
         bounds="[1, 1024]",
     )
     num_attention_heads: int = setting(
@@ -101,15 +99,13 @@ class AlbertConfig:
         0.0, "Dropout of the attention probabilities.", bounds="[0, 1)"
     )
     max_position_embeddings: int = setting(
-        512, "Maximum sequence length.", bounds="[1, 1048576]"
+        512, "Longest sequence.", bounds="[1, 1048576]"
     )
     type_vocab_size: int = setting(
-        2, "Number of segment IDs.", bounds="[1, 65536]"
+        2, "Number of segment ids.", bounds="[1, 65536]"
     )
     initializer_range: float = setting(
-        0.02,
-        "Standard deviation of the truncated normal initializer.",
-        bounds="(0, 1000]",
+        0.02, "Standard deviation of the truncated normal.", bounds="(0, 1000]"
     )
     layer_norm_eps: float = setting(
         1e-12, "Epsilon of every LayerNorm.", bounds="(0, 1]"
@@ -121,13 +117,13 @@ class AlbertConfig:
     )
     project_equal_sizes: bool = setting(
         False,
-        "Whether to project embeddings even if E == H, as Hugging Face and "
-        "KerasHub do; the original does not.",
+        "Whether there is an E -> H projection even if E == H, as Hugging Face "
+        "and KerasHub have it; the original has none then.",
     )
     trained_positions: int | None = setting(
         None,
-        "Number of positions seen in pretraining, from the first; the "
-        "embeddings of the others are random, or copies. None: all.",
+        "How many positions pretraining saw, from the first; the rows of the "
+        "others are random, or copies. None: all.",
         bounds="[1, 1048576]",
     )
 

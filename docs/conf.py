@@ -101,7 +101,6 @@ html_theme_options = {
     "source_directory": "docs/",
 }
 html_copy_source = False
-html_domain_indices = False
 html_favicon = "images/icon.svg"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
@@ -179,7 +178,7 @@ def keep_figures(row):
 def mark_wide(app, doctree):
     """Marks code that may be broken at a line's end, and images to enlarge."""
     for node in doctree.findall(nodes.literal):
-        if any(len(word) > 46 for word in node.astext().split()):
+        if any(len(word) > 36 for word in node.astext().split()):
             node["classes"].append("long")
     for node in doctree.findall(nodes.image):
         if "://" not in node["uri"]:

@@ -39,44 +39,43 @@ class ExportConfig:
 
     seq_length: int | None = setting(
         None,
-        "Sequence length: default of a preprocessor, maximum of exports that "
-        "take strings and of the tokenizers of ONNX and OpenVINO models. "
-        "Default: 128 for a preprocessor and a LiteRT encoder; the model's "
-        "maximum for other encoders; that of the training for a task.",
+        "Tokens per row: a preprocessor's default, the maximum of exports that "
+        "take strings, and of the tokenizer of ONNX and OpenVINO models. "
+        "Defaults: 128 for a preprocessor and a LiteRT encoder; the model's "
+        "maximum for other encoders; what a task was trained with.",
         bounds="[1, inf)",
     )
     packed: bool | None = setting(
         None,
-        "Remove padding inside the model: faster on CPUs and GPUs, not "
-        "possible with XLA. Default: no for an encoder, yes for exports that "
-        "take strings.",
+        "Remove padding inside: for CPUs and GPUs, not for XLA. Defaults: no "
+        "for an encoder, yes for exports that take strings.",
     )
     quantization: Quantization = setting(
         "none",
-        "Quantization of a LiteRT, ONNX or OpenVINO model. none: float32. "
-        "float16: weights in float16. dynamic: weights in int8, activations "
-        "quantized at run time. int8 (LiteRT): weights and activations in "
-        "int8, with ranges from --calibration_input.",
+        "Quantization of a LiteRT, ONNX or OpenVINO model. float16: weights in "
+        "float16. dynamic: matrices in int8, and what is multiplied with them "
+        "when it is there. int8, of LiteRT: activations as well, with ranges "
+        "found by --calibration_input.",
     )
     calibration_input: PathPatterns | None = setting(
         None,
-        "Representative text for --quantization=int8: comma-separated files or "
-        "glob patterns with one text per line, or two separated by a tab for "
-        "pairs; for question answering, files of the task.",
+        "Text for --quantization=int8, like that of the application: files or "
+        "patterns separated by commas. A text per line, two with a tab between "
+        "them for tasks of pairs; for questions the task's own files.",
     )
     calibration_examples: int = setting(
         100,
-        "Number of examples of --calibration_input to use, from the first.",
+        "Number of examples of --calibration_input to use, the first ones.",
         bounds="[1, inf)",
     )
     resizable: bool = setting(
-        False, "Make a LiteRT model accept any batch size and length."
+        False, "Let a LiteRT model take batches of any size and length."
     )
     licence: str = setting(
-        "", "Licence of the weights for the model card, such as Apache-2.0."
+        "", "Licence of the weights, for the model card: Apache-2.0, ..."
     )
     overwrite: bool = setting(
-        False, "Replace an existing export in the output folder."
+        False, "Replace a finished export in the output folder."
     )
 
     def __post_init__(self) -> None:

@@ -121,43 +121,42 @@ class AblationConfig(ReadingConfig):
     """Settings of the studies: the flags of `albert ablate`."""
 
     output: str | os.PathLike[str] = dataclasses.field(
-        metadata=described("Folder of the studies, new or to resume.")
+        metadata=described("Folder to make, or to go on in.")
     )
     input: str | None = setting(
         None,
-        "Text files: comma-separated glob patterns. Default: generated text at "
-        "the scales smoke and minutes, the English text of installed packages "
-        "at the others, as in `albert demo`.",
+        "Text files: glob patterns separated by commas; default: made text "
+        "for smoke and minutes, for the others the English text of installed "
+        "packages, as in `albert demo`.",
     )
     text_format: TextFormat = "prose"
     scale: Scale = setting(
-        "minutes",
-        "Size of models, text and runs, named after the time they take.",
+        "minutes", "Size of models, text and runs; how long they take."
     )
     seeds: int | None = setting(
         None,
-        "Number of runs of each row. Default: that of the scale.",
+        "Runs of each row; default: those of the scale.",
         bounds="[1, 100]",
     )
     vocab_size: int | None = setting(
         None,
-        "Vocabulary size; choose a smaller one for little or simple text. "
-        "Default: that of the scale.",
+        "Pieces of the vocabulary, fewer for little or simple text; default: "
+        "those of the scale.",
         bounds="[1, 1000000]",
     )
     num_train_steps: int | None = setting(
         None,
-        "Training steps of the base model. Default: that of the scale.",
+        "Steps of a run of the base model; default: those of the scale.",
         bounds="[1, 100000000]",
     )
     train: str | None = setting(
         None,
-        "Tables (CSV, TSV or JSON lines) with the columns text and label to "
-        "fine-tune each pretrained model on. Default: models are compared by "
-        "their masked-LM loss.",
+        "Tables (CSV, TSV or JSON lines) with the columns text and label, that "
+        "each pretrained model is fine-tuned on; default: models are compared "
+        "by their loss on masked words.",
     )
     dev: str | None = setting(
-        None, "Tables to evaluate the fine-tuned models on, see --train."
+        None, "Such tables, that the fine-tuned models are scored on."
     )
 
     def __post_init__(self) -> None:

@@ -50,9 +50,9 @@ class AnalyzeFlags:
     config_overrides: Mapping[str, Any] = dataclasses.field(
         default_factory=dict,
         metadata=described(
-            "Changes to all configs, such as embedding_size=768,sharing=none. "
-            "similarity: adds a model with the first one's architecture, these "
-            "changes and random weights.",
+            "Fields of all configs to change, such as "
+            "embedding_size=768,sharing=none. similarity: adds a model with "
+            "random weights, the first one's architecture with these changes.",
             group=f"{_PARAMETERS}, {_MEMORY}, {_SIMILARITY}",
             parse=parse_overrides,
         ),
@@ -62,7 +62,7 @@ class AnalyzeFlags:
     )
     max_seq_length: int = setting(
         128,
-        "Tokens of an example; longer texts are truncated.",
+        "Tokens of an example, or read of a text.",
         group=f"{_MEMORY}, {_SIMILARITY}, {_ATTENTION}",
         bounds="[1, inf)",
     )
@@ -70,73 +70,68 @@ class AnalyzeFlags:
         20, "Masked positions of an example.", group=_MEMORY, bounds="[1, inf)"
     )
     gradient_accumulation_steps: int = setting(
-        1,
-        "Number of micro-batches of a step.",
-        group=_MEMORY,
-        bounds="[1, inf)",
+        1, "Micro-batches of a step.", group=_MEMORY, bounds="[1, inf)"
     )
     rematerialize: bool = setting(
-        False,
-        "Keep only the input of each block for the backward pass.",
-        group=_MEMORY,
+        False, "Keep only the input of each block.", group=_MEMORY
     )
     precision: Precision = setting(
         "float32", "Precision of the computation.", group=_MEMORY
     )
     output: str | None = setting(
         None,
-        "Plot to write (.png, .svg, .pdf): parameters by component, curves of "
-        "runs over steps, wall time and tokens, distributions of records, "
-        "changes from layer to layer, or attention maps.",
+        "Picture to draw (.png, .svg, .pdf): components of parameters, curves "
+        "of runs over steps, wall time and tokens, distributions of data, "
+        "changes from layer to layer, or maps of attention.",
         group="analyze parameters, run, data, similarity, attention",
     )
     input: str | None = setting(
         None,
-        "run: folder of records, to show the scores of guessing on it, too. "
-        "similarity: text files with one text per line, as comma-separated "
-        "glob patterns; default: Python's documentation.",
+        "run: folder of records, to show what guessing would score on it as "
+        "well. similarity: text files with a text a line, as patterns "
+        "separated by commas; without, prose of Python's documentation.",
         group=f"{_RUN}, {_SIMILARITY}",
     )
     split: Literal["train", "heldout"] = setting(
-        "train", "Split of the records.", group=_DATA
+        "train", "Split of folders of records.", group=_DATA
     )
     max_records: int = setting(
         100_000,
-        "Number of records to measure, from the first; 0: all.",
+        "Only the first so many records are measured; 0 for all.",
         group=_DATA,
         bounds="[0, inf)",
     )
     examples: int = setting(
-        10, "Number of records to print.", group=_DATA, bounds="[0, 10000]"
+        10, "Records to show.", group=_DATA, bounds="[0, 10000]"
     )
     spm_model_file: str | None = setting(
         None,
-        "SentencePiece model or WordPiece vocab.txt, for records without a "
+        "SentencePiece model, or a WordPiece vocab.txt, of records without a "
         "manifest, such as Google's.",
         group=_DATA,
     )
     max_texts: int = setting(
         32,
-        "Number of texts to measure, from the first.",
+        "Only the first so many texts are measured.",
         group=_SIMILARITY,
         bounds="[1, 100000]",
     )
     iterations: int = setting(
         48,
-        "Number of layers to apply; beyond those of the model, the last one is "
-        "applied again.",
+        "How often a layer is applied in all: beyond the layers of the model, "
+        "the last one is again.",
         group=_SIMILARITY,
         bounds="[0, 10000]",
     )
-    text: str | None = setting(
-        None, "Text to show the attention on.", group=_ATTENTION
+    text: str | None = setting(None, "Text to attend to.", group=_ATTENTION)
+    pair: str | None = setting(
+        None, "A second text, for a pair.", group=_ATTENTION
     )
-    pair: str | None = setting(None, "Second text of a pair.", group=_ATTENTION)
     layers: str | None = setting(
-        None, "Layers to show, such as 1,6,12. Default: all.", group=_ATTENTION
+        None, "Layers to show, such as 1,6,12.", group=_ATTENTION
     )
     heads: str | None = setting(
-        None, "Heads to show, such as 1,2. Default: all.", group=_ATTENTION
+        None, "Heads to show, such as 1,2.", group=_ATTENTION
     )
     json: bool = setting(
         False,

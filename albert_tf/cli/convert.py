@@ -23,20 +23,22 @@ class ConvertFlags:
 
     input: str = dataclasses.field(
         metadata=described(
-            "Checkpoint: a folder, an archive, a file, or a name such as "
+            "The checkpoint: a folder, an archive, a file, or a name such as "
             "albert/albert-base-v2 or kaggle://keras/albert/keras/... ."
         )
     )
-    output: str = dataclasses.field(metadata=described("Folder to create."))
+    output: str = dataclasses.field(metadata=described("Folder to make."))
     to: Literal["huggingface", "google", "keras_hub"] = setting(
         "huggingface",
-        "Format to write; huggingface is also the format of this library.",
+        "Format to write. huggingface is also this library's own.",
     )
     head: (
         Literal["classifier", "multiple_choice", "token_classifier"] | None
-    ) = setting(None, "Type of the task head, if the checkpoint does not tell.")
+    ) = setting(
+        None, "The task head, where the checkpoint does not tell which it is."
+    )
     drop: Sequence[str] = setting(
-        (), "Components to drop, such as sop_head or pooler."
+        (), "Components to leave out, such as sop_head or pooler."
     )
     config: AlbertConfig | None = setting(
         None,
@@ -52,10 +54,10 @@ class ConvertFlags:
         ),
     )
     revision: str | None = setting(
-        None, "Branch, tag or commit of a model on the Hugging Face hub."
+        None, "Branch, tag or commit of a name on the Hugging Face hub."
     )
     overwrite: bool = setting(
-        False, "Replace a converted checkpoint in the output folder."
+        False, "Replace an earlier result in the output folder."
     )
 
 

@@ -27,16 +27,15 @@ class TokenizerFlags:
     """The tokenizer, and how it treats text."""
 
     spm_model_file: str = dataclasses.field(
-        metadata=described("SentencePiece model or WordPiece vocab.txt.")
+        metadata=described("SentencePiece model, or a WordPiece vocab.txt.")
     )
-    do_lower_case: bool = setting(True, "Lower-case the text.")
+    do_lower_case: bool = setting(True, "Lower-case all text.")
     strip_accents: bool = setting(
-        True, "Strip accents (combining marks after NFKD)."
+        True, "Drop accents (combining marks after NFKD)."
     )
     digit_comma: Literal["google", "corrected"] = setting(
         "google",
-        "How pieces such as '9,' are split; the released models were trained "
-        "with google.",
+        "How a piece such as '9,' is split; the released models saw google.",
     )
 
 
@@ -46,11 +45,11 @@ class BeamFlags:
 
     runner: str = setting(
         "",
-        "Apache Beam runner (DirectRunner, DataflowRunner, FlinkRunner, "
-        "SparkRunner) to use instead of processes on this machine.",
+        "Runner of Apache Beam (DirectRunner, DataflowRunner, FlinkRunner, "
+        "SparkRunner), instead of processes of this machine.",
     )
     beam_options: str = setting(
-        "", "Flags of the runner: '--project=p --region=r ...'."
+        "", "The runner's own flags: '--project=p --region=r ...'."
     )
 
 

@@ -31,13 +31,13 @@ from albert_tf.training.config import Precision
 class EmbedFlags(TextLinesFlags):
     """Texts, and how they become vectors."""
 
-    pair: str | None = setting(None, "Text to compare with --text.")
+    pair: str | None = setting(None, "A text to compare with --text.")
     pooling: Literal["mean", "cls", "pooler"] = setting(
         "mean",
-        "mean: mean of the last hidden states of all tokens. cls: last hidden "
-        "state of [CLS]. pooler: pooled output.",
+        "mean: of the last layer over all tokens. cls: the last layer's first "
+        "token. pooler: the pooled output.",
     )
-    normalize: bool = setting(True, "Normalize the vectors to length 1.")
+    normalize: bool = setting(True, "Scale vectors to length 1.")
     precision: Precision = setting(
         "float32", "Precision of the computation; vectors are float32."
     )

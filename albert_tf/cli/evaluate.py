@@ -29,41 +29,38 @@ class EvaluateFlags(SourceFlags):
     """What to score, and on what."""
 
     run: str | None = setting(
-        None,
-        "Folder of a pretraining run, to evaluate one of its checkpoints.",
-        group="",
+        None, "Folder of a run, to score one checkpoint.", group=""
     )
     checkpoint: str | None = setting(
-        None, "Checkpoint of --run: newest (default), best, or a step."
+        None, "Of --run: newest (the default), best, or a step."
     )
     checkpoints: str | None = setting(
         None,
-        "Checkpoints of one or several runs to compare in a table: "
-        "comma-separated glob patterns, such as 'runs/*' or "
-        "'run/checkpoints/step-*'.",
+        "Globs of checkpoints, of one or several runs, such as 'runs/*' or "
+        "'run/checkpoints/step-*', separated by commas; gives a table.",
     )
     model: str | None = setting(
         None,
-        "Folder of a fine-tuning run or of its model; several, separated by "
-        "commas, form an ensemble.",
+        "Folder of a fine-tuning run, or of its model; several, separated by "
+        "commas, predict together.",
     )
     input: str | None = setting(
         None,
-        "Records: a folder made by create-data, or glob patterns. With "
-        "--model: a labelled file of its task.",
+        "Records: a folder made by create-data, or globs. With --model: a file "
+        "of its task, with labels.",
     )
     split: str | None = setting(
         None,
-        "Split to evaluate: heldout (default) or train of records; with --data "
-        "or --from, dev (default), test, or another split of the task.",
+        "Split of a folder: heldout (the default) or train; with --data or "
+        "--from, dev (the default), test or what else the task has.",
     )
-    eval_batch_size: int = setting(64, "Batch size.", bounds="[1, 1048576]")
+    eval_batch_size: int = setting(
+        64, "Examples of a batch.", bounds="[1, 1048576]"
+    )
     max_eval_steps: int = setting(
-        0,
-        "Maximum number of batches of an evaluation; 0: all.",
-        bounds="[0, inf)",
+        0, "Most batches of an evaluation; 0 for all.", bounds="[0, inf)"
     )
-    json: bool = setting(False, "Print JSON, one line per checkpoint.")
+    json: bool = setting(False, "Print JSON, a line for each checkpoint.")
 
 
 CONFIGS = (EvaluateFlags,)

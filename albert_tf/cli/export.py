@@ -22,16 +22,15 @@ class ExportFlags:
 
     model: str | None = setting(
         None,
-        "Pretraining run, or any checkpoint that `albert convert` reads; with "
-        "--kind=task, a fine-tuned model. With --check: the model to compare "
-        "the export with.",
+        "A pretraining run, or what `albert convert` takes; for --kind=task "
+        "what `albert predict` takes. With --check, what to compare the export "
+        "with.",
     )
-    output: str | None = setting(None, "Folder of the export to create.")
+    output: str | None = setting(None, "Folder of the export to make.")
     check: str | None = setting(
         None,
-        "Folder of an export to verify, instead of writing one: it is loaded "
-        "in a new process, and a table is printed. The exit status is 1 if a "
-        "check fails.",
+        "Instead of writing: verify the export in this folder, in a fresh "
+        "process, and print a table. The status is 1 if a check fails.",
     )
     kind: Kind = setting(
         "encoder",

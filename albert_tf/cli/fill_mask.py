@@ -27,9 +27,7 @@ class FillMaskFlags(TextLinesFlags):
     """What to fill in, and how many words to show."""
 
     top_k: int = setting(
-        5,
-        "Number of predictions for each mask, the most probable ones.",
-        bounds="[1, 10000000]",
+        5, "Words of each mask, the most probable ones.", bounds="[1, 10000000]"
     )
 
 

@@ -56,23 +56,24 @@ class TaskFlags(SourceFlags):
 
     task: str = dataclasses.field(
         metadata=described(
-            f"Task: {', '.join(known_tasks())}, or a task of --task_module; "
-            f"{_OWN}: labels or numbers of your own texts. Required.",
+            f"What to learn: {', '.join(known_tasks())}, or a task of "
+            f"--task_module; {_OWN}: labels, or numbers, of your own texts. "
+            "Required.",
             group=MODEL,
         )
     )
     task_module: str | None = setting(
-        None, "Python file that registers your own task types.", group=MODEL
+        None, "Python file that registers task types of your own.", group=MODEL
     )
     train: str | None = setting(
         None,
-        "Comma-separated files to train on instead; with --from, splits, such "
-        "as train[:90%].",
+        "Files to train on instead, separated by commas; or, with --from, "
+        "splits, such as train[:90%].",
         group=EXAMPLES,
     )
     dev: str | None = setting(
         None,
-        "Comma-separated files, or splits, to evaluate on instead.",
+        "Files, or splits, to evaluate on instead, separated by commas.",
         group=EXAMPLES,
     )
     text_column: str | int = setting(
@@ -95,35 +96,35 @@ class TaskFlags(SourceFlags):
     )
     id_column: str | int | None = setting(
         None,
-        f"{_OWN}: column of the ID. Default: rows are numbered.",
+        f"{_OWN}: column of an ID; without, rows are numbered.",
         group=EXAMPLES,
         parse=column,
     )
     header: bool | None = setting(
         None,
-        f"{_OWN}: whether the files have a header line. Default: yes if a "
-        "column is given by name.",
+        f"{_OWN}: whether files begin with the names of their columns; "
+        "without, they do if a column is given by its name.",
         group=EXAMPLES,
     )
     classes: Sequence[str] | None = setting(
         None,
-        f"{_OWN}: the labels, in order. Default: those of the training files.",
+        f"{_OWN}: the labels, in order; without, those of the training files.",
         group=EXAMPLES,
     )
     regression: bool = setting(
-        False, f"{_OWN}: predict numbers instead of labels.", group=EXAMPLES
+        False, f"{_OWN}: labels are numbers, to be predicted.", group=EXAMPLES
     )
     metrics: Sequence[str] | None = setting(
         None,
-        "Metrics; the first one selects the best checkpoint: accuracy, f1, "
-        "matthews, or pearson, spearman; for token classification f1, "
-        "precision, recall, accuracy. Default: those of the task.",
+        "Scores; the first decides which weights are the best: accuracy, f1, "
+        "matthews, or pearson, spearman; of token classification f1, "
+        "precision, recall, accuracy. The default is the task's.",
         group=EXAMPLES,
     )
     runs: int = setting(
         1,
-        "Number of runs, with the seeds --seed, --seed + 1 and so on, in the "
-        "folders run-0, run-1 and so on; their median is reported.",
+        "Runs with seeds from --seed on, in folders run-0, run-1 and so on; "
+        "their median is reported.",
         group=LENGTH,
         bounds="[1, 1000]",
     )

@@ -45,67 +45,70 @@ class PredictFlags(SourceFlags):
 
     model: str = dataclasses.field(
         metadata=described(
-            "Folder of a fine-tuning run or of its model; several, separated "
-            "by commas, form an ensemble. Required."
+            "Folder of a fine-tuning run, or of its model; several, separated "
+            "by commas, predict together. Required."
         )
     )
     input: str | None = setting(
         None,
         "Examples in the task's format: a table (.tsv, .csv, .jsonl), a SQuAD "
-        "or DREAM file, a RACE folder or a CoNLL file; also compressed (.gz).",
+        "or DREAM file, a folder of RACE, a CoNLL file; .gz is read directly.",
     )
-    text: str | None = setting(None, "A single text, instead of --input.")
-    pair: str | None = setting(None, "Second text of a pair, with --text.")
-    question: str | None = setting(None, "Question about --context.")
-    context: str | None = setting(None, "Passage that answers --question.")
+    text: str | None = setting(None, "A text.")
+    pair: str | None = setting(None, "The second text, with --text.")
+    question: str | None = setting(None, "A question on --context.")
+    context: str | None = setting(None, "What --question is about.")
     text_column: str | int | None = setting(
         None,
-        "Column of the text in --input. Default: that of the training files.",
+        "Column of the text in --input, where it is not that of the training "
+        "files.",
         parse=column,
     )
     pair_column: str | int | None = setting(
-        None, "Column of the second text in --input.", parse=column
+        None, "The same of the second text.", parse=column
     )
     label_column: str | int | None = setting(
-        None, "Column of the label in --input.", parse=column
+        None, "The same of the label.", parse=column
     )
     id_column: str | int | None = setting(
-        None, "Column of the ID in --input.", parse=column
+        None, "The same of the ID.", parse=column
     )
     header: bool | None = setting(
         None,
-        "Whether --input has a header line. Default: yes if a column is given "
-        "by name.",
+        "Whether --input begins with the names of its columns, if columns are "
+        "given; without, it does if one is given by its name.",
     )
     output: str | None = setting(
-        None, "File to write the predictions to. Default: standard output."
+        None, "File of predictions; without, standard output."
     )
     format: Literal["tsv", "jsonl"] | None = setting(
         None,
-        "tsv: a table. jsonl: JSON lines with all probabilities and answers. "
-        "Default: by the extension of --output, otherwise tsv.",
+        "A table, or JSON lines with all probabilities and answers; the "
+        "default is the ending of --output, else tsv.",
     )
     squad_output: str | None = setting(
         None,
-        "Folder for predictions.json, nbest_predictions.json and, with the "
-        "joint head, null_odds.json, in the original's format.",
+        "Folder for predictions.json, nbest_predictions.json and, of the joint "
+        "head, null_odds.json, as the original writes them.",
     )
     glue_submission: str | None = setting(
         None,
-        "Folder for predictions of the test sets in the format of the GLUE "
-        "site; requires --data or --from.",
+        "Folder for the predictions of the task's test sets, as GLUE's site "
+        "takes them; with --data or --from.",
     )
     score: bool = setting(
         False,
-        "Print the scores of labelled input on standard error; for several "
-        "models also the gain of the ensemble.",
+        "The input has labels: print the scores, and of several models what "
+        "they gain together, on standard error.",
     )
     null_threshold: float | None = setting(
         None,
-        "Null score above which a question is predicted to have no answer. "
-        "Default: the best one on the development set.",
+        "Questions with a higher null score have no answer; the default is the "
+        "best one of the development set.",
     )
-    eval_batch_size: int = setting(32, "Batch size.", bounds="[1, 1048576]")
+    eval_batch_size: int = setting(
+        32, "Examples of a batch.", bounds="[1, 1048576]"
+    )
 
     @property
     def columns(self) -> dict[str, str | int]:

@@ -27,7 +27,7 @@ from albert_tf.settings import setting
 class SentenceOrderFlags(TextLinesFlags):
     """Pairs of passages."""
 
-    pair: str | None = setting(None, "Second passage, with --text.")
+    pair: str | None = setting(None, "The second passage, with --text.")
 
 
 CONFIGS = (SentenceOrderFlags,)

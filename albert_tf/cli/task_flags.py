@@ -21,22 +21,22 @@ class SourceFlags:
 
     source: str = setting(
         FILES,
-        "Source of the task's data. files: the distributed files in --data. "
-        "tfds, huggingface: TensorFlow Datasets or Hugging Face datasets, by "
-        "the task's name; --data is then an optional local copy.",
+        "Where the task's data come from: files as they are distributed; or "
+        "TensorFlow Datasets, or Hugging Face's datasets, by the task's name: "
+        "--data is then optional, a folder that has them.",
         flag="from",
         choices=(FILES, *SOURCES),
         group=EXAMPLES,
     )
     data: str | None = setting(
         None,
-        "Folder with the task's distributed files, or its parent folder; see "
-        "also --from.",
+        "Folder with the task's files as they are distributed, or its parent "
+        "folder; see also --from.",
         group=EXAMPLES,
     )
     on_bad_example: Literal["stop", "skip"] = setting(
         "stop",
-        "What to do with invalid examples: stop, or skip, count and list them.",
+        "Examples that cannot be used: stop, or skip, count and list them.",
         group=EXAMPLES,
     )
 

@@ -21,18 +21,18 @@ class TextLinesFlags:
 
     model: str = dataclasses.field(
         metadata=described(
-            "Checkpoint in any supported format, with its tokenizer: a folder, "
-            "a file or a name. Required."
+            "Checkpoint of any system, with its tokenizer: a folder, a file or "
+            "a name. Required."
         )
     )
-    text: str | None = setting(None, "A single text, instead of --input.")
+    text: str | None = setting(None, "A text.")
     input: str | None = setting(
-        None, "File with one text per line. Default: standard input."
+        None, "File with a text a line; without, standard input."
     )
-    output: str | None = setting(
-        None, "File to write the results to. Default: standard output."
+    output: str | None = setting(None, "File of results.")
+    eval_batch_size: int = setting(
+        32, "Texts of a batch.", bounds="[1, 1048576]"
     )
-    eval_batch_size: int = setting(32, "Batch size.", bounds="[1, 1048576]")
 
 
 def texts_of(given: TextLinesFlags) -> Iterable[str]:

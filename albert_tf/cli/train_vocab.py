@@ -49,19 +49,18 @@ class OutputFlags:
 
     output: str = dataclasses.field(
         metadata=described(
-            "Prefix of the files to write: .model and .vocab, or .txt for "
-            "WordPiece."
+            "Prefix of the .model and .vocab files, or of BERT's .txt."
         )
     )
     heldout_fraction: float = setting(
         0.02,
-        "Fraction of the sentences to hold out for the report.",
+        "Share of the sentences to report on instead of training on them.",
         bounds="[0, 1)",
     )
     max_bytes: int = setting(
         1 << 30,
-        "Maximum number of bytes to read of each corpus or pattern; of a "
-        "larger one, blocks at random positions are read.",
+        "Text to read of each corpus or pattern; of more, as much is read in "
+        "blocks at random places.",
         bounds="[1048576, inf)",
     )
     report: str | None = setting(None, "JSON file to write the report to.")

@@ -34,41 +34,43 @@ class FinetuneConfig(RunConfig):
 
     init_from: str | os.PathLike[str] = dataclasses.field(
         metadata=described(
-            "Checkpoint in any supported format to start from, or the folder "
-            "of another fine-tuning run, such as mnli for rte; required.",
+            "Checkpoint of any kind to start from, or the folder of another "
+            "fine-tuning run, such as one on mnli for rte; required.",
             group=MODEL,
         )
     )
     head_dropout: float = setting(
-        0.1, "Dropout before the task head.", group=MODEL, bounds="[0, 1)"
+        0.1, "Dropout before the task's head.", group=MODEL, bounds="[0, 1)"
     )
     cache_dir: str | os.PathLike[str] | None = setting(
         None,
-        "Folder to cache tokenized examples in, for other runs.",
+        "Folder where tokenized examples are kept for other runs.",
         group=EXAMPLES,
         on_resume="may_change",
     )
     num_train_epochs: float | None = setting(
         None,
-        "Number of epochs. Default: 3, unless --num_train_steps is given.",
+        "Passes over the examples (default: 3, unless --num_train_steps is "
+        "given).",
         group=LENGTH,
         bounds="(0, 1000000]",
     )
     num_train_steps: int = setting(
         0,
-        "Total number of steps, instead of epochs; 0: by --num_train_epochs.",
+        "Steps of the whole run, instead of epochs; 0: as --num_train_epochs "
+        "says.",
         group=LENGTH,
         bounds="[0, inf)",
     )
     num_warmup_steps: int | None = setting(
         None,
-        "Number of warm-up steps, in which the learning rate grows linearly.",
+        "First steps, in which the rate grows.",
         group=LEARNING_RATE,
         bounds="[0, inf)",
     )
     warmup_proportion: float = setting(
         0.1,
-        "Warm-up steps as a fraction of all steps.",
+        "The same, as a share of all steps.",
         group=LEARNING_RATE,
         bounds="[0, 1)",
     )
@@ -82,14 +84,12 @@ class FinetuneConfig(RunConfig):
     # These two decide which weights are the result.
     eval_steps: int = setting(
         0,
-        "Steps between evaluations; 0: once per epoch.",
+        "Steps between two evaluations; 0: an epoch.",
         group=EVALUATION,
         bounds="[0, inf)",
     )
     best_metric: str = setting(
-        "",
-        "Metric that selects the best checkpoint. Default: the task's first.",
-        flag=None,
+        "", "Metric of the best checkpoint: the task's first.", flag=None
     )
     keep_checkpoint_max: int = 1
     log_update_norms: bool = False

@@ -37,68 +37,67 @@ class TaskSettings:
 
     max_seq_length: int | None = setting(
         None,
-        "Maximum number of tokens of a sequence. Default: that of the task.",
+        "Most tokens of a sequence; the default is the task's.",
         group=FEATURES,
         bounds=_LENGTH,
     )
     max_qa_length: int | None = setting(
         None,
-        "Multiple choice: maximum number of tokens of question and option.",
+        "Multiple choice: most pieces of question and option.",
         group=FEATURES,
         bounds=_LENGTH,
     )
     doc_stride: int | None = setting(
         None,
-        "Question answering: tokens from the start of one window to the next.",
+        "Question answering: pieces from one window to the next.",
         group=FEATURES,
         bounds=_LENGTH,
     )
     max_query_length: int | None = setting(
         None,
-        "Question answering: maximum number of tokens of a question.",
+        "Question answering: most pieces of a question.",
         group=FEATURES,
         bounds=_LENGTH,
     )
     head: Literal["v1", "joint"] | None = setting(
         None,
-        "Question answering. v1: independent start and end. joint: the end "
-        "given the start, and whether there is an answer. Default: that of the "
-        "task.",
+        "Question answering: start and end by themselves, or the end given the "
+        "start, and whether there is an answer. The default is the task's.",
         group=FEATURES,
     )
     start_n_top: int | None = setting(
         None,
-        "Question answering, joint head: beam size of the starts.",
+        "Question answering, joint head: number of starts to follow.",
         group=FEATURES,
         bounds="[1, 1024]",
     )
     end_n_top: int | None = setting(
         None,
-        "Question answering, joint head: beam size of the ends for each start.",
+        "Question answering, joint head: number of ends of each start.",
         group=FEATURES,
         bounds="[1, 1024]",
     )
     n_best: int | None = setting(
         None,
-        "Question answering: number of best answers to keep.",
+        "Question answering: number of the best answers to keep.",
         group=FEATURES,
         bounds="[1, 10000]",
     )
     max_answer_length: int | None = setting(
         None,
-        "Question answering: maximum number of tokens of an answer.",
+        "Question answering: most pieces of an answer.",
         group=FEATURES,
         bounds=_LENGTH,
     )
     rules: Literal["squad1.1", "squad2.0", "cmrc"] | None = setting(
         None,
-        "Question answering: how answers are selected and scored.",
+        "Question answering: how answers are chosen and scored.",
         flag=None,
     )
     null_threshold: float | None = setting(
         None,
-        "Question answering, joint head: null score above which a question is "
-        "predicted to have no answer.",
+        "Question answering, joint head: questions with a higher null score "
+        "have no answer.",
         flag=None,
     )
 

@@ -80,8 +80,8 @@ class PretrainConfig(RunConfig):
 
     input: str | Sequence[str] = dataclasses.field(
         metadata=described(
-            "Records: a folder made by create-data, or comma-separated glob "
-            "patterns; or NAME=WEIGHT:FOLDER,... for a mixture; required.",
+            "Records: a folder made by create-data, or globs separated by "
+            "commas; or NAME=WEIGHT:FOLDER,... for a mixture; required.",
             group=MODEL,
             on_resume="not_recorded",
         )
@@ -89,16 +89,16 @@ class PretrainConfig(RunConfig):
     model: AlbertConfig | None = setting(
         None,
         "Architecture: an official name (`albert analyze parameters` lists "
-        "them) or a JSON file of this library or Google's. Default: that of "
-        "--init_from, otherwise albert_base_v2.",
+        "them) or a JSON file, ours or Google's. The default is that of "
+        "--init_from or, without it, albert_base_v2.",
         group=MODEL,
         flag="config",
         parse=named_config,
     )
     init_from: str | os.PathLike[str] | None = setting(
         None,
-        "Checkpoint in any supported format to initialize a new run from. The "
-        "new model may be deeper, have more groups or share less than the "
+        "Checkpoint of any kind that a new run takes its weights from. Its "
+        "model may be deeper, have more groups or share less than the "
         "checkpoint.",
         group=MODEL,
     )
@@ -106,23 +106,23 @@ class PretrainConfig(RunConfig):
     train_batch_size: int = 4096
     phases: Sequence[Phase | Mapping[str, Any]] = setting(
         (),
-        "Phases of the run with different records, batch sizes, sentence order "
-        "or masking: a JSON list, or a JSON file.",
+        "Parts of the run with other records, batches, sentence order or "
+        "masking: a JSON list, or a file that holds one.",
         group=LENGTH,
         parse=parse_phases,
     )
     reading_groups: int = setting(
         1,
-        "Number of parts of each batch that are read from separate files. If "
-        "the number of hosts divides it, each host reads only the files of its "
-        "own parts; the batches do not depend on the number of hosts.",
+        "Parts of each batch that are read from files of their own. Hosts "
+        "whose number divides it read only their parts' files; the batches are "
+        "the same with any number of hosts.",
         group=MODEL,
         bounds="[1, inf)",
     )
     eval_batch_size: int = 64
     max_eval_steps: int = setting(
         100,
-        "Maximum number of batches of an evaluation; 0: all.",
+        "Most batches of an evaluation; 0 for all.",
         group=EVALUATION,
         bounds="[0, inf)",
         on_resume="may_change",
@@ -133,7 +133,7 @@ class PretrainConfig(RunConfig):
     learning_rate: float = 0.00176
     num_warmup_steps: int = setting(
         3125,
-        "Number of warm-up steps, in which the learning rate grows linearly.",
+        "First steps, in which the rate grows to --learning_rate.",
         group=LEARNING_RATE,
         bounds="[0, inf)",
     )
@@ -159,15 +159,14 @@ class PretrainConfig(RunConfig):
     )
     final_lr_fraction: float = setting(
         0.0,
-        "cosine: learning rate at the last step, as a fraction of "
-        "--learning_rate.",
+        "cosine: rate at the last step, as a fraction of the highest.",
         group=LEARNING_RATE,
         bounds="[0, 1]",
     )
     decay_steps: int = setting(
         0,
-        "warmup_stable_decay: number of last steps, in which the learning rate "
-        "falls to 0; 0: it stays constant.",
+        "warmup_stable_decay: last steps, in which the rate falls to 0; 0: it "
+        "stays constant.",
         group=LEARNING_RATE,
         bounds="[0, inf)",
     )
@@ -175,15 +174,14 @@ class PretrainConfig(RunConfig):
     # 4096.
     scale_lr_with_batch: bool = setting(
         False,
-        "Treat learning rate and warm-up as those of --reference_batch_size: "
-        "scale the rate with the square root of the batch size, and the "
-        "warm-up's fraction of the run linearly.",
+        "Learning rate and warm-up are for --reference_batch_size: scale the "
+        "rate with the root of the batch size, the warm-up's share of the run "
+        "with it.",
         group=LEARNING_RATE,
     )
     reference_batch_size: int = setting(
         4096,
-        "Batch size that learning rate and warm-up are for, see "
-        "--scale_lr_with_batch.",
+        "See --scale_lr_with_batch.",
         group=LEARNING_RATE,
         bounds="[1, inf)",
     )

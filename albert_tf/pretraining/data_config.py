@@ -34,19 +34,21 @@ class ReadingConfig:
 
     text_format: TextFormat = setting(
         "lines",
-        "lines: one sentence per line, a blank line between documents. prose: "
-        "a blank line between paragraphs, two between documents. "
-        "wikiextractor: <doc> files. jsonl: one JSON object per line.",
+        "lines: a sentence a line, a blank line ends a document. prose: blank "
+        "lines between paragraphs, two between documents. wikiextractor: its "
+        "<doc> files. jsonl: a JSON object a line.",
     )
-    text_field: str = setting("text", "jsonl, tfds: field of the text.")
+    text_field: str = setting(
+        "text", "jsonl, tfds: name of the text in an object or example."
+    )
     language: str = setting(
         "en",
-        "ISO 639 code of the language, for sentence splitting of prose.",
+        "ISO 639 code of the language, for splitting prose into sentences.",
     )
     encoding_errors: EncodingErrors = setting(
         "strict",
-        "How to handle invalid UTF-8. strict: stop. replace: insert U+FFFD and "
-        "count.",
+        "Bytes that are not UTF-8: strict stops, replace puts U+FFFD and "
+        "counts them.",
     )
 
     def __post_init__(self) -> None:
@@ -67,16 +69,17 @@ class TextConfig(ReadingConfig):
 
     input: str | os.PathLike[str] | Sequence[str] = dataclasses.field(
         metadata=described(
-            "Text files: comma-separated glob patterns; may be compressed "
-            "(.gz, .bz2, .zst). tfds:NAME: a data set of TensorFlow Datasets. "
-            "NAME=WEIGHT:PATTERN,...: a mixture of corpora.",
+            "Text files: glob patterns separated by commas; .gz, .bz2 and .zst "
+            "are unpacked. tfds:NAME is a data set of TensorFlow Datasets. "
+            "Or NAME=WEIGHT:PATTERN,... for corpora that training mixes, or "
+            "that a vocabulary is sampled from.",
             on_resume="not_recorded",
         )
     )
     data_dir: str | None = setting(
         None,
-        "tfds: folder of the data sets. Default: TFDS_DATA_DIR, or that of the "
-        "library.",
+        "tfds: folder of the data sets; default: TFDS_DATA_DIR, or the "
+        "library's own.",
         on_resume="not_recorded",
     )
 
@@ -96,25 +99,21 @@ class MaskingConfig:
 
     max_predictions_per_seq: int = setting(
         20,
-        "Maximum number of masked tokens of a record. The original's 20 are "
-        "3.9 % of 512 tokens.",
+        "Most predictions of a record; the original's 20 are 3.9 % of 512 "
+        "tokens.",
         bounds="[1, 1048576]",
     )
     masked_lm_prob: float = setting(
         0.15,
-        "Fraction of the tokens to mask, up to --max_predictions_per_seq.",
+        "Share of the tokens to predict, up to that.",
         bounds="[0, 1]",
     )
-    ngram: int = setting(
-        3,
-        "Maximum number of consecutive words to mask together.",
-        bounds="[1, 1000]",
-    )
+    ngram: int = setting(3, "Most words masked together.", bounds="[1, 1000]")
     favor_shorter_ngram: bool = setting(
-        True, "Draw n-grams with a probability proportional to 1/n."
+        True, "Draw n words with probability ~ 1/n."
     )
     do_whole_word_mask: bool = setting(
-        True, "Mask all pieces of a word, or none."
+        True, "Mask all pieces of a word or none."
     )
 
     def __post_init__(self) -> None:
@@ -134,23 +133,22 @@ class PretrainingDataConfig(MaskingConfig, TextConfig):
 
     tokenizer: Tokenizer
     output: str | os.PathLike[str] = dataclasses.field(
-        metadata=described("Folder to create.", on_resume="not_recorded")
+        metadata=described("Folder to make.", on_resume="not_recorded")
     )
     masking: Masking = setting(
         "dynamic",
-        "dynamic: records contain the text once; pretraining draws segments, "
-        "order and masks anew in every epoch. static: records in Google's "
-        "format, masked --dupe_factor times, which other programs can read.",
+        "dynamic: records hold text once, and pretraining draws segments, "
+        "order and masks anew in every epoch. static: Google's records, masked "
+        "--dupe_factor times; other programs read them, too.",
     )
     max_seq_length: int = setting(
         512,
-        "Number of tokens of a record, including special tokens.",
+        "Tokens of a record, special tokens included.",
         bounds="[5, 1048576]",  # [CLS] A [SEP] B [SEP], a token each
     )
     short_seq_prob: float = setting(
         0.1,
-        "Fraction of shorter sequences; static: of documents that are cut into "
-        "them.",
+        "Share of shorter records; static: of documents cut into them.",
         bounds="[0, 1]",
     )
     sentence_order: SentenceOrder = setting(
@@ -161,53 +159,50 @@ class PretrainingDataConfig(MaskingConfig, TextConfig):
     )
     pack: bool = setting(
         False,
-        "dynamic: pack several sequences, which do not attend to each other, "
-        "into a record.",
+        "dynamic: fill records with several sequences, each a pair with its "
+        "own sentence order, which do not see each other.",
     )
     max_sequences_per_row: int = setting(
-        8, "pack: maximum number of sequences of a record.", bounds="[1, 1024]"
+        8, "pack: most sequences of a record.", bounds="[1, 1024]"
     )
     one_sentence_chunks: OneSentenceChunks = setting(
         "drop",
-        "static: what to do with a chunk of a single sentence, which cannot be "
-        "swapped. drop: leave it out. random_next: pair it with another "
-        "document, as the original, which mixes NSP into SOP.",
+        "static: what becomes of a chunk that has no second sentence to swap "
+        "with; random_next is the original's way, which mixes NSP into SOP.",
     )
     # 10 is BERT's; the original ALBERT made 40, at four times the disk space.
     dupe_factor: int = setting(
         10,
-        "static: number of passes over the text, each masked differently.",
+        "static: passes over the text, each with its own masks.",
         bounds="[1, 10000]",
     )
     # Chosen by a hash of seed and text, so repeats of a text stay together.
     heldout_fraction: float = setting(
-        0.0,
-        "Fraction of the documents to hold out for evaluation.",
-        bounds="[0, 1)",
+        0.0, "Share of documents kept for evaluation.", bounds="[0, 1)"
     )
     seed: int = setting(
         12345,
-        "Random seed. Equal settings and seeds give identical files.",
+        "Equal settings and seeds give equal bytes.",
         bounds=f"[0, {2**63})",
     )
     num_shards: int | None = setting(
         None,
-        "Number of record files. Default: 8, or more, so that each is at most "
-        "256 MiB.",
+        "Record files. Chosen by size if not given: 8, or more so that none "
+        "has over 256 MiB.",
         bounds="[1, 99999]",
     )
-    compress: bool = setting(False, "Compress the record files (.tfrecord.gz).")
+    compress: bool = setting(False, "Write .tfrecord.gz.")
     # With more than one, a script must guard its start with
     # `if __name__ == "__main__":`.
     num_workers: int = setting(
         1,
-        "Number of processes; the output does not depend on it.",
+        "Processes; the output is the same.",
         bounds="[1, 1024]",
         on_resume="not_recorded",
     )
     overwrite: bool = setting(
         False,
-        "Replace existing data in the output folder.",
+        "Replace finished data in the output folder.",
         on_resume="not_recorded",
     )
 

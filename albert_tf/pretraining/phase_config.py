@@ -47,12 +47,10 @@ class Phase:
 
     steps: int | None = setting(None, "Steps of the phase.", bounds="[1, inf)")
     share: float | None = setting(
-        None,
-        "Fraction of the run's steps, instead of `steps`.",
-        bounds="(0, 1]",
+        None, "Share of the run's steps, instead of `steps`.", bounds="(0, 1]"
     )
     input: str | Sequence[str] | None = setting(
-        None, "Records, as in --input, for example of another length."
+        None, "Records, as in --input; those of another length, for example."
     )
     train_batch_size: int | None = overriding(RunConfig, "train_batch_size")
     gradient_accumulation_steps: int | None = overriding(

@@ -40,34 +40,32 @@ class VocabularyConfig:
 
     model_type: ModelType = setting(
         "unigram",
-        "unigram, bpe: a SentencePiece model; the original uses unigram. "
-        "wordpiece: a vocab.txt as BERT's.",
+        "unigram, bpe: a SentencePiece model; unigram is the original's. "
+        "wordpiece: BERT's vocab.txt.",
     )
     vocab_size: int = setting(
-        30_000, "Vocabulary size, including special tokens.", bounds="[13, inf)"
+        30_000, "Number of pieces, special ones included.", bounds="[13, inf)"
     )
-    do_lower_case: bool = setting(True, "Lower-case the text.")
+    do_lower_case: bool = setting(True, "Lower-case all text.")
     strip_accents: bool | None = setting(
         None,
-        "Strip accents (combining marks). Default: yes; with "
-        "--model_type=wordpiece the value of --do_lower_case, as in BERT.",
+        "Drop accents (combining marks). Default: yes; with "
+        "--model_type=wordpiece what --do_lower_case is, as in BERT.",
     )
     # 0.9995 is usual for Chinese and Japanese.
     character_coverage: float = setting(
         0.99995,
-        "Fraction of the characters that the vocabulary covers; the others are "
-        "unknown.",
+        "Share of the characters that get pieces; the rest is unknown.",
         bounds="[0.98, 1]",
     )
     max_sentences: int = setting(
         1_000_000,
-        "Maximum number of sentences to train on, sampled at random if there "
-        "are more.",
+        "Most sentences to train on; of more, that many are drawn at random.",
         bounds="[1, inf)",
     )
-    seed: int = setting(12345, "Seed of the sampling.", bounds=f"[0, {2**63})")
+    seed: int = setting(12345, "Seed of that drawing.", bounds=f"[0, {2**63})")
     num_threads: int = setting(
-        16, "Number of threads of SentencePiece.", flag=None, bounds="[1, 1024]"
+        16, "SentencePiece's threads.", flag=None, bounds="[1, 1024]"
     )
 
     def __post_init__(self) -> None:

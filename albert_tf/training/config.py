@@ -45,125 +45,124 @@ class TrainingConfig:
 
     num_train_steps: int = dataclasses.field(
         metadata=described(
-            "Total number of training steps.", group=LENGTH, bounds="[1, inf)"
+            "Steps of the whole run.", group=LENGTH, bounds="[1, inf)"
         )
     )
     gradient_accumulation_steps: int = setting(
         1,
-        "Number of micro-batches into which each device splits its part of a "
-        "batch, to save memory.",
+        "Micro-batches that a device cuts its share of a step into, for less "
+        "memory.",
         group=LENGTH,
         bounds="[1, inf)",
     )
     seed: int = setting(
         0,
-        "Random seed of new weights, example order and dropout.",
+        "Seed of new weights, order of examples and dropout.",
         group=LENGTH,
         bounds=f"[0, {2**31})",
     )
     clip_norm: float = setting(
         1.0,
-        "Global norm to clip the gradient to; 0: no clipping.",
+        "Largest global norm of the gradient; 0: no clipping.",
         group=OPTIMIZER,
         bounds="[0, inf)",
     )
     ema_decay: float = setting(
         0.0,
-        "Decay of an exponential moving average of the weights, which is "
-        "evaluated and exported instead of them; 0: none.",
+        "Average the weights with this decay, and evaluate and keep or export "
+        "the averages; 0: do not.",
         group=OPTIMIZER,
         bounds="[0, 1)",
     )
     jit_compile: bool = setting(
         False,
-        "Compile the training step with XLA, on one CPU or GPU (TPUs always "
-        "do). Fine-tuning then pads all examples to --max_seq_length.",
+        "Compile the step with XLA, on one CPU or GPU; a TPU compiles anyway. "
+        "Fine-tuning then pads all examples.",
         group=MACHINE,
     )
     steps_per_loop: int = setting(
         100,
-        "Maximum number of steps that the host launches at a time; fewer if "
-        "they take longer than 10 seconds.",
+        "Most steps that the host launches at a time; fewer if these take "
+        "longer than 10 seconds.",
         group=MACHINE,
         bounds="[1, inf)",
         on_resume="may_change",
     )
     eval_steps: int = setting(
         0,
-        "Steps between evaluations; 0: only at the end.",
+        "Steps between two evaluations; 0: at the end only.",
         group=EVALUATION,
         bounds="[0, inf)",
         on_resume="may_change",
     )
     save_checkpoints_steps: int = setting(
         1000,
-        "Steps between checkpoints.",
+        "Steps between two checkpoints.",
         group=EVALUATION,
         bounds="[1, inf)",
         on_resume="may_change",
     )
     save_checkpoints_minutes: float = setting(
         30.0,
-        "Maximum number of minutes between checkpoints, in addition to "
-        "--save_checkpoints_steps; 0: no limit.",
+        "Minutes after which a checkpoint is written before "
+        "--save_checkpoints_steps are done; 0: never.",
         group=EVALUATION,
         bounds="[0, inf)",
         on_resume="may_change",
     )
     keep_checkpoint_max: int = setting(
         5,
-        "Number of recent checkpoints to keep.",
+        "Number of the newest checkpoints to keep.",
         group=EVALUATION,
         bounds="[1, inf)",
         on_resume="may_change",
     )
     best_metric: str = setting(
         "",
-        "Evaluation metric whose best checkpoint is kept, too; lower is better "
-        "if its name contains 'loss'.",
+        "Metric of the evaluations whose best checkpoint is kept as well; "
+        "lower is better if its name contains 'loss'.",
         group=EVALUATION,
         on_resume="may_change",
     )
     early_stopping_patience: int = setting(
         0,
-        "Number of evaluations without improvement after which the run ends; "
-        "0: never.",
+        "End the run after this many evaluations without a better result; 0: "
+        "never.",
         group=EVALUATION,
         bounds="[0, inf)",
         on_resume="may_change",
     )
     log_steps: int = setting(
         100,
-        "Steps between log lines.",
+        "Steps between two lines of metrics.",
         group=EVALUATION,
         bounds="[1, inf)",
         on_resume="may_change",
     )
     log_update_norms: bool = setting(
         True,
-        "Log each variable's update norm and trust ratio to TensorBoard.",
+        "Write each variable's update norm and trust ratio to TensorBoard.",
         group=EVALUATION,
         on_resume="may_change",
     )
     on_divergence: Literal["stop", "rollback"] = setting(
         "stop",
-        "What to do if the loss is not finite or exceeds --max_loss: stop, or "
-        "rollback, which restores a checkpoint and skips the batches that led "
-        "there.",
+        "If the loss is not finite or above --max_loss: stop, or go back to a "
+        "checkpoint and skip the batches that led there.",
         group=DIVERGENCE,
         on_resume="may_change",
     )
     max_loss: float = setting(
         0.0,
-        "Maximum loss of a step; 0: any finite loss.",
+        "Largest loss of a step; 0 for any that is finite.",
         group=DIVERGENCE,
         bounds="[0, inf)",
         on_resume="may_change",
     )
     rollback_window: int = setting(
         100,
-        "Number of batches that --on_divergence=rollback skips, up to the one "
-        "that diverged.",
+        "Batches that --on_divergence=rollback skips: the one that diverged "
+        "and those before it.",
         group=DIVERGENCE,
         bounds="[1, inf)",
         on_resume="may_change",
@@ -234,60 +233,58 @@ class RunConfig(TrainingConfig):
     )
     train_batch_size: int = setting(
         32,
-        "Global batch size, over all devices.",
+        "Examples of a step, over all devices.",
         group=LENGTH,
         bounds="[1, 1048576]",
     )
     eval_batch_size: int = setting(
         32,
-        "Batch size of evaluations.",
+        "Examples of a batch of the evaluation.",
         group=EVALUATION,
         bounds="[1, 1048576]",
         on_resume="may_change",
     )
     learning_rate: float = setting(
-        5e-5, "Peak learning rate.", group=LEARNING_RATE, bounds="(0, 1000]"
+        5e-5, "Highest rate.", group=LEARNING_RATE, bounds="(0, 1000]"
     )
     layerwise_lr_decay: float = setting(
         1.0,
-        "Factor of the learning rate from each layer to the one below; 1: the "
-        "same rate for all.",
+        "Factor on the rate from each level of the model to the one below; 1: "
+        "all have one rate.",
         group=LEARNING_RATE,
         bounds="(0, 1]",
     )
     optimizer: Optimizer = setting(
-        "adamw",
-        "lamb or adamw, as implemented by the original.",
-        group=OPTIMIZER,
+        "adamw", "LAMB or AdamW, as the original has them.", group=OPTIMIZER
     )
     weight_decay: float = setting(
         0.01,
-        "Weight decay of all weights except biases and LayerNorm.",
+        "Decay of all weights but biases and LayerNorm.",
         group=OPTIMIZER,
         bounds="[0, 1000]",
     )
     distribution: Distribution = setting(
         "auto",
-        "Distribution strategy. auto: the TPU of --tpu, the workers of "
-        "TF_CONFIG, all GPUs if there are several, otherwise one device.",
+        "auto: the TPU if --tpu names one, the workers of TF_CONFIG, all GPUs "
+        "if there are several, else one device.",
         group=MACHINE,
         on_resume="not_recorded",
     )
     tpu: str | None = setting(
         None,
-        "TPU to use: 'local' on a TPU VM, a name, or a grpc:// address.",
+        "TPU: 'local' on a TPU VM, a name, or a grpc:// address.",
         group=MACHINE,
         on_resume="not_recorded",
     )
     tpu_zone: str | None = setting(
         None,
-        "Zone of the TPU, if --tpu is a name.",
+        "Zone of a TPU by name.",
         group=MACHINE,
         on_resume="not_recorded",
     )
     gcp_project: str | None = setting(
         None,
-        "Project of the TPU, if --tpu is a name.",
+        "Project of a TPU by name.",
         group=MACHINE,
         on_resume="not_recorded",
     )
@@ -296,8 +293,7 @@ class RunConfig(TrainingConfig):
     )
     rematerialize: bool = setting(
         False,
-        "Recompute activations in the backward pass (gradient checkpointing): "
-        "less memory, about a third slower.",
+        "Less memory, about a third slower: keep only the input of each block.",
         group=MACHINE,
     )
 

@@ -1,7 +1,7 @@
 import contextlib
 import os
-import pathlib
 import re
+import pathlib
 import shlex
 import signal
 import subprocess

@@ -130,17 +130,26 @@ def test_outputs_that_cannot_be_a_folder(create, tmp_path, monkeypatch):
     assert not any((tmp_path / "volume").iterdir())
 
 
-def test_splits_without_records_are_refused(create, tmp_path):
-    path = tmp_path / "text.txt"
-    path.write_text("\n\n".join(f"Ba ro ka {i}." for i in range(9)), "utf-8")
-    with pytest.raises(InputError, match="single sentences; give one sentence"):
-        create("a", input=path)
-    with pytest.raises(InputError, match="none of 120 documents for the split"):
-        create("b", heldout_fraction=1e-9)
-    path.write_text("\u0301\n", "utf-8")
-    with pytest.raises(InputError, match="no sentence has a token"):
-        create("c", input=path)
-    assert not list(tmp_path.glob("[abc]"))
+SINGLE_SENTENCES = "\n\n".join(f"Ba ro ka {i}." for i in range(9))
+
+
+@pytest.mark.parametrize(
+    ("text", "settings", "message"),
+    [
+        (SINGLE_SENTENCES, {}, "single sentences; give one sentence"),
+        ("\u0301\n", {}, "no sentence has a token"),
+        (None, {"heldout_fraction": 1e-9}, "none of 120 documents for the sp"),
+    ],
+)
+def test_splits_without_records_are_refused(
+    create, tmp_path, text, settings, message
+):
+    if text:
+        settings = settings | {"input": tmp_path / "text.txt"}
+        settings["input"].write_text(text, "utf-8")
+    with pytest.raises(InputError, match=message):
+        create(**settings)
+    assert not (tmp_path / "data").exists()
 
 
 def test_a_remote_output_is_refused(create):

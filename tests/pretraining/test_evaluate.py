@@ -88,9 +88,8 @@ def test_paths_may_be_relative_to_the_checkpoints(runs, records, monkeypatch):
 def test_one_checkpoint_of_a_run(runs, records):
     run = runs / "plain"
     logged = logged_scores(run)
-    assert evaluate_pretraining(run, records, checkpoint=4)[
-        "loss"
-    ] == pytest.approx(logged[4]["loss"], rel=1e-5)
+    scores = evaluate_pretraining(run, records, checkpoint=4)
+    assert scores["loss"] == pytest.approx(logged[4]["loss"], rel=1e-5)
     best = min(logged, key=lambda step: logged[step]["sop_loss"])
     scores = evaluate_pretraining(run, records, checkpoint="best")
     assert scores["step"] == best

@@ -209,14 +209,13 @@ def test_ngrams_follow_their_probabilities(mask, table, favor_shorter):
     np.testing.assert_allclose(shares, wanted, atol=0.055)
 
 
-def test_ngram_probabilities():
-    np.testing.assert_allclose(
-        ngram_probabilities(3, True), np.array([6, 3, 2]) / 11
-    )
-    np.testing.assert_allclose(
-        ngram_probabilities(3, False), np.array([2, 3, 6]) / 11
-    )
-    np.testing.assert_allclose(ngram_probabilities(1, True), [1.0])
+@pytest.mark.parametrize(
+    ("n", "favor_shorter", "shares"),
+    [(3, True, (6, 3, 2)), (3, False, (2, 3, 6)), (1, True, (1,))],
+)
+def test_ngram_probabilities(n, favor_shorter, shares):
+    found = ngram_probabilities(n, favor_shorter)
+    np.testing.assert_allclose(found, np.array(shares) / sum(shares))
 
 
 def test_word_cut_at_the_front(mask, table):

@@ -242,13 +242,9 @@ def test_create_data_makes_each_corpus_as_if_alone(
 ):
     folder, manifest = make_mixture()
     settings = {"masking": "dynamic", "heldout_fraction": 0.2}
-    for part, name, pattern in zip(
-        manifest["corpora"],
-        ("wiki", "books"),
-        ("a.txt", "b.txt.gz"),
-        strict=True,
-    ):
-        alone, its = create(name, input=f"{corpus}/{pattern}", **settings)
+    inputs = (("wiki", "a.txt"), ("books", "b.txt.gz"))
+    for part, (name, file) in zip(manifest["corpora"], inputs, strict=True):
+        alone, its = create(name, input=f"{corpus}/{file}", **settings)
         assert contents(folder / name) == contents(alone)
         splits = its["splits"].values()
         for count in ("documents", "tokens"):

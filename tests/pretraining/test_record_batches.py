@@ -135,25 +135,6 @@ def test_compressed_and_plain_files_mix(created, read_records):
     assert next(iter(training))["input_mask"].shape == (8, 64)
 
 
-def test_splits(created):
-    folder, manifest = created(heldout_fraction=0.3)
-    found = batches(
-        folder, global_batch_size=9, training=False, split="heldout", count=-1
-    )
-    counts = manifest["splits"]["heldout"]["counts"]
-    assert len(rows(found)) == counts["instances"]
-    train = batches(folder, global_batch_size=9, training=False, count=-1)
-    assert not set(rows(found)) & set(rows(train))
-
-
-def test_googles_records(shared):
-    path = shared("golden", "google", "pretraining_data", "sop.tfrecord")
-    found = batches(path, global_batch_size=128, training=False, count=-1)
-    assert sum(len(batch["input_mask"]) for batch in found) == 1151
-    labels = np.concatenate([batch["sentence_order_labels"] for batch in found])
-    assert labels.mean() == pytest.approx(0.529105125977411)
-
-
 def test_evaluation_can_begin_later(created):
     folder, _ = created()
     settings = {"global_batch_size": 50, "training": False, "count": -1}

@@ -33,13 +33,9 @@ def test_what_has_no_token_is_left_out(small_tokenizer):
     assert small_tokenizer.encode(nothing) == []
     texts = [[nothing, "A ba."], [nothing, nothing], ["Ro.", nothing, "Ka."]]
     tokenized = TokenizedDocuments.from_text(texts, small_tokenizer)
-    kept = TokenizedDocuments.from_text(
-        [["A ba."], ["Ro.", "Ka."]], small_tokenizer
-    )
-    for name in ("tokens", "sentence_starts", "document_starts"):
-        np.testing.assert_array_equal(
-            getattr(tokenized, name), getattr(kept, name)
-        )
+    kept = [["A ba."], ["Ro.", "Ka."]]
+    expected = TokenizedDocuments.from_text(kept, small_tokenizer)
+    np.testing.assert_equal(vars(tokenized), vars(expected))
 
 
 def test_no_text_at_all(small_tokenizer):

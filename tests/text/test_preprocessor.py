@@ -8,7 +8,6 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401  (registers the operations of SavedModels)
 from sentencepiece import sentencepiece_model_pb2
 
-from albert_tf.errors import InputError
 from albert_tf.text.preprocessor_layer import AlbertPreprocessor
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.tokenizer_files import HUGGING_FACE_SLOW
@@ -345,8 +344,3 @@ def test_cuts_at_any_user_defined_piece(clean_model, in_batches):
     ]
     preprocessor = AlbertPreprocessor.from_tokenizer(tokenizer)
     assert in_batches(preprocessor.tokenize, texts) == tokenizer.encode(texts)
-
-
-def test_bad_files_are_input_errors(tmp_path):
-    with pytest.raises(InputError, match="cannot be read"):
-        AlbertPreprocessor(tmp_path / "absent.model")

@@ -55,47 +55,34 @@ def changed(comma_model):
     return make
 
 
+def adds(piece, score=-1.0, **others):
+    """Returns an edit that adds a piece."""
+    return lambda model: model.pieces.add(piece=piece, score=score, **others)
+
+
+def normalizes(name, value):
+    """Returns an edit of a field of the normalizer's specification."""
+    return lambda model: setattr(model.normalizer_spec, name, value)
+
+
+# The value of the empty text is at unit 1, which is a node.
+UNITS = struct.pack("<258I", 1024, 1 << 10 | 256, 5000, *[0] * 255)
+
+
 @pytest.mark.parametrize(
     ("edit", "message"),
     [
         # These end the process in SentencePiece, or may.
-        (
-            lambda m: m.pieces.add(piece="x" * 100_000, score=-1.0),
-            "piece 51 has 100,009 bytes",
-        ),
-        (
-            lambda m: m.pieces.add(piece="x\0", score=-1.0),
-            "piece 51 has a NUL character",
-        ),
-        (
-            lambda m: m.pieces.add(piece="xyz", score=float("nan")),
-            "the score of piece 51 is nan",
-        ),
-        (
-            lambda m: setattr(
-                m.normalizer_spec, "precompiled_charsmap", b"\x04\0\0\0ab"
-            ),
-            "charsmap is damaged",
-        ),
-        (
-            lambda m: setattr(
-                m.normalizer_spec,
-                "precompiled_charsmap",
+        (adds("x" * 100_000), "piece 51 has 100,009 bytes"),
+        (adds("x\0"), "piece 51 has a NUL character"),
+        (adds("xyz", float("nan")), "the score of piece 51 is nan"),
+        *(
+            (normalizes("precompiled_charsmap", x), "charsmap is damaged")
+            for x in (
+                b"\x04\0\0\0ab",
                 b"\x04\0\0\0\xff\xff\xff\x7f\0",
-            ),
-            "charsmap is damaged",
-        ),
-        (
-            # The value of the empty text is at unit 1, which is a node.
-            lambda m: setattr(
-                m.normalizer_spec,
-                "precompiled_charsmap",
-                struct.pack("<258I", 1024, 1 << 10 | 256, 5000, *[0] * 255)[
-                    : 4 + 1024
-                ]
-                + b"ab\0",
-            ),
-            "charsmap is damaged",
+                UNITS[: 4 + 1024] + b"ab\0",
+            )
         ),
     ],
 )
@@ -119,11 +106,11 @@ def test_refuses_more_pieces_than_a_vocabulary_has():
 @pytest.mark.parametrize(
     "edit",
     [
-        lambda m: m.pieces.add(piece="a▁b", score=-1.0),
-        lambda m: m.pieces.add(piece="a b", score=-1.0, type=4),
+        adds("a▁b"),
+        adds("a b", type=4),
         lambda m: setattr(m.trainer_spec, "model_type", m.trainer_spec.WORD),
-        lambda m: setattr(m.normalizer_spec, "add_dummy_prefix", False),
-        lambda m: setattr(m.normalizer_spec, "remove_extra_whitespaces", False),
+        normalizes("add_dummy_prefix", False),
+        normalizes("remove_extra_whitespaces", False),
     ],
 )
 def test_words_that_depend_on_each_other(comma_model, changed, edit):
@@ -157,19 +144,18 @@ def test_truncated_model(tmp_path, clean_model):
 
 
 def test_absent_file_and_folder(tmp_path):
-    with pytest.raises(InputError, match="nothing.model: cannot be read: No"):
-        AlbertTokenizer.from_file(tmp_path / "nothing.model")
-    with pytest.raises(InputError, match="a folder"):
-        AlbertTokenizer.from_file(tmp_path)
-    with pytest.raises(InputError, match="cannot be read: embedded null"):
-        AlbertTokenizer.from_file("a\0b")
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(InputError, match="pipe: a pipe"):
-        AlbertTokenizer.from_file(tmp_path / "pipe")
     with open(tmp_path / "huge", "wb") as file:
         file.truncate(1 << 30)
-    with pytest.raises(InputError, match="huge: larger than 64 MiB"):
-        AlbertTokenizer.from_file(tmp_path / "huge")
+    for path, message in (
+        (tmp_path / "nothing.model", "nothing.model: cannot be read: No"),
+        (tmp_path, "a folder"),
+        ("a\0b", "cannot be read: embedded null"),
+        (tmp_path / "pipe", "pipe: a pipe"),
+        (tmp_path / "huge", "huge: larger than 64 MiB"),
+    ):
+        with pytest.raises(InputError, match=message):
+            AlbertTokenizer.from_file(path)
 
 
 def test_remote_paths_are_read_by_tensorflow(comma_model):
@@ -180,19 +166,14 @@ def test_remote_paths_are_read_by_tensorflow(comma_model):
 
 
 @pytest.mark.parametrize("missing", [["[MASK]"], ["<pad>"], ["[CLS]", "[SEP]"]])
-def test_names_the_special_pieces_that_are_missing(
-    tmp_path, comma_model, missing
-):
-    model = sentencepiece_model_pb2.ModelProto.FromString(
-        comma_model.read_bytes()
-    )
-    for piece in model.pieces:
-        if piece.piece in missing:
-            piece.piece = f"other{piece.piece}"
-    path = tmp_path / "other.model"
-    path.write_bytes(model.SerializeToString())
+def test_names_the_special_pieces_that_are_missing(changed, missing):
+    def rename(model):
+        for piece in model.pieces:
+            if piece.piece in missing:
+                piece.piece = f"other{piece.piece}"
+
     with pytest.raises(InputError) as raised:
-        AlbertTokenizer.from_file(path)
+        AlbertTokenizer(changed(rename))
     assert f"has no piece {' '.join(missing)};" in str(raised.value)
 
 

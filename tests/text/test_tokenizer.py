@@ -102,14 +102,6 @@ def test_published_ids(tokenizer, slow, clean_model, shared):
     assert ids["input_word_ids"].tolist() == [[2, 1289, 5123, 29, 4, 13, 9, 3]]
 
 
-def test_pair(tokenizer):
-    packed = tokenizer("Question?", "Answer")
-    assert packed["input_word_ids"].tolist() == [[2, 1301, 60, 3, 1623, 3]]
-    assert packed["input_type_ids"].tolist() == [[0, 0, 0, 0, 1, 1]]
-    assert packed["input_mask"].tolist() == [[1] * 6]
-    assert all(array.dtype == np.int32 for array in packed.values())
-
-
 def test_padding_and_truncation(tokenizer):
     texts = ["This is a test", "x", ""]
     longest = tokenizer(texts)

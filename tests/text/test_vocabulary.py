@@ -1,5 +1,6 @@
 import collections
 import dataclasses
+import functools
 
 import pytest
 import sentencepiece
@@ -14,6 +15,10 @@ from albert_tf.text.vocabulary import (
 )
 
 
+def train(texts, output, **settings):
+    return train_vocabulary(texts, output, VocabularyConfig(**settings))
+
+
 @pytest.fixture(scope="module")
 def corpus(sentences):
     return sentences("en", 2000)
@@ -22,9 +27,7 @@ def corpus(sentences):
 @pytest.fixture(scope="module")
 def trained(corpus, tmp_path_factory):
     prefix = tmp_path_factory.mktemp("trained") / "new" / "en"
-    return train_vocabulary(
-        iter(corpus), prefix, VocabularyConfig(vocab_size=600)
-    )
+    return train(iter(corpus), prefix, vocab_size=600)
 
 
 def test_has_alberts_layout(trained):
@@ -61,11 +64,9 @@ def test_learns_from_normalized_text(trained, corpus):
     ],
 )
 def test_wordpiece(corpus, tmp_path, settings, pieces, absent):
-    path = train_vocabulary(
-        [*corpus, *["été 中文"] * 9],
-        tmp_path / "vocab",
-        VocabularyConfig(vocab_size=600, model_type="wordpiece", **settings),
-    )
+    texts = [*corpus, *["été 中文"] * 9]
+    wordpiece = {"vocab_size": 600, "model_type": "wordpiece"}
+    path = train(texts, tmp_path / "vocab", **wordpiece, **settings)
     assert [x.name for x in tmp_path.iterdir()] == ["vocab.txt"]
     tokenizer = AlbertTokenizer.from_file(path, **settings)
     vocabulary = tokenizer.get_vocab()
@@ -76,18 +77,12 @@ def test_wordpiece(corpus, tmp_path, settings, pieces, absent):
     # What is in the vocabulary as characters is never unknown.
     assert tokenizer.unk_id not in tokenizer.encode(corpus[0])
     if not settings:
-        again = tmp_path / "again"
-        config = VocabularyConfig(vocab_size=600, model_type="wordpiece")
-        again = train_vocabulary([*corpus, *["été 中文"] * 9], again, config)
+        again = train(texts, tmp_path / "again", **wordpiece)
         assert again.read_bytes() == path.read_bytes()
 
 
 def test_pieces_of_bpe_are_merged_in_their_order(corpus, tmp_path):
-    path = train_vocabulary(
-        corpus,
-        tmp_path / "x",
-        VocabularyConfig(vocab_size=300, model_type="bpe"),
-    )
+    path = train(corpus, tmp_path / "x", vocab_size=300, model_type="bpe")
     tokenizer = AlbertTokenizer.from_file(path)
     processor = sentencepiece.SentencePieceProcessor(str(path))
     learned = range(13, 13 + 50)
@@ -123,46 +118,43 @@ def test_is_sentencepieces_own_model(trained, corpus, tmp_path):
 
 
 def test_same_input_and_seed_give_the_same_bytes(corpus, tmp_path):
-    def train(name, **options):
-        return train_vocabulary(
-            corpus[:400],
-            tmp_path / name,
-            VocabularyConfig(vocab_size=120, **options),
-        ).read_bytes()
+    def content(name, **settings):
+        path = train(corpus[:400], tmp_path / name, vocab_size=120, **settings)
+        return path.read_bytes()
 
-    drawn = train("a", max_sentences=200, seed=1)
-    assert drawn == train("b", max_sentences=200, seed=1)
-    assert drawn != train("c", max_sentences=200, seed=2)
+    drawn = content("a", max_sentences=200, seed=1)
+    assert drawn == content("b", max_sentences=200, seed=1)
+    assert drawn != content("c", max_sentences=200, seed=2)
     # Nothing to draw: the seed does not matter.
-    everything = train("d", seed=1)
-    assert everything == train("e", seed=2)
+    assert content("d", seed=1) == content("e", seed=2)
     names = {path.name for path in tmp_path.iterdir()}
     assert names == {f"{n}{s}" for n in "abcde" for s in (".model", ".vocab")}
 
 
 @pytest.mark.parametrize("model_type", ["unigram", "bpe", "wordpiece"])
 def test_too_large_vocabulary_names_the_largest(corpus, tmp_path, model_type):
-    config = VocabularyConfig(model_type=model_type)
+    fit = functools.partial(
+        train, corpus[:50], tmp_path / "x", model_type=model_type
+    )
     with pytest.raises(InputError, match="vocab_size=30000") as raised:
-        train_vocabulary(corpus[:50], tmp_path / "x", config)
+        fit()
     assert not list(tmp_path.iterdir())
     assert "\n" not in str(raised.value)
     largest = int(str(raised.value).split("at most ")[1].split()[0])
-    config = dataclasses.replace(config, vocab_size=largest)
-    path = train_vocabulary(corpus[:50], tmp_path / "x", config)
+    path = fit(vocab_size=largest)
     assert AlbertTokenizer.from_file(path).vocab_size == largest
 
 
 @pytest.mark.parametrize("model_type", ["unigram", "bpe", "wordpiece"])
 def test_too_small_vocabulary_names_the_smallest(corpus, tmp_path, model_type):
-    corpus = corpus[:500]
-    config = VocabularyConfig(vocab_size=50, model_type=model_type)
+    fit = functools.partial(
+        train, corpus[:500], tmp_path / "x", model_type=model_type
+    )
     with pytest.raises(InputError, match="vocab_size=50 is too small") as e:
-        train_vocabulary(corpus, tmp_path / "x", config)
+        fit(vocab_size=50)
     least = int(str(e.value).split("at least ")[1].split(",")[0])
     assert 50 < least < 200
-    config = dataclasses.replace(config, vocab_size=least)
-    assert train_vocabulary(corpus, tmp_path / "x", config).exists()
+    assert fit(vocab_size=least).exists()
 
 
 @pytest.mark.parametrize(
@@ -170,16 +162,12 @@ def test_too_small_vocabulary_names_the_smallest(corpus, tmp_path, model_type):
 )
 def test_no_text(sentences, tmp_path):
     with pytest.raises(InputError, match="no text to train a vocabulary on"):
-        train_vocabulary(
-            sentences, tmp_path / "x", VocabularyConfig(vocab_size=50)
-        )
+        train(sentences, tmp_path / "x", vocab_size=50)
 
 
 def test_long_sentences_are_used(tmp_path):
     text = ["qua " * 3000 + "zz" * 3000, "ab ba"]
-    path = train_vocabulary(
-        text, tmp_path / "x", VocabularyConfig(vocab_size=20)
-    )
+    path = train(text, tmp_path / "x", vocab_size=20)
     assert "z" in path.with_suffix(".vocab").read_text()
 
 
@@ -217,22 +205,21 @@ def test_output_is_checked_before_the_corpus_is_read(tmp_path):
 def test_a_new_listing_is_never_beside_an_old_model(
     corpus, tmp_path, each_kill
 ):
-    def train(folder, size=100):
-        config = VocabularyConfig(vocab_size=size, num_threads=1)
-        train_vocabulary(corpus[:20], folder / "en", config)
+    def run(folder, size=100):
+        train(corpus[:20], folder / "en", vocab_size=size, num_threads=1)
 
     def prepare(name):
         (tmp_path / name).mkdir()
-        train(tmp_path / name, size=110)
+        run(tmp_path / name, size=110)
         return tmp_path / name
 
-    for folder in each_kill(prepare, train):
+    for folder in each_kill(prepare, run):
         tokenizer = AlbertTokenizer.from_file(folder / "en.model")
         listing = folder / "en.vocab"
         if listing.exists():
             lines = listing.read_text().count("\n")
             assert lines == tokenizer.vocab_size
-        train(folder)
+        run(folder)
         assert {x.name for x in folder.iterdir()} == {"en.model", "en.vocab"}
         assert listing.read_text().count("\n") == 100
 
