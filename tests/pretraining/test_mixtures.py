@@ -116,9 +116,9 @@ def folders(created, corpus, masking, small_parts):
 
 
 # What they test is the same code for both kinds of records.
-MASKINGS = pytest.mark.parametrize(
-    "masking", ["dynamic", pytest.param("static", marks=pytest.mark.long)]
-)
+def quickly_with(masking, other):
+    long = pytest.param(other, marks=pytest.mark.long)
+    return pytest.mark.parametrize("masking", [masking, long])
 
 
 @pytest.fixture
@@ -163,7 +163,7 @@ def test_every_group_has_its_share_of_each_corpus(folders, texts_of):
     assert f"books 25.0%, {total:,} records, 1.00 epochs" in line
 
 
-@MASKINGS
+@quickly_with("dynamic", other="static")
 def test_a_mixture_resumes(folders):
     wiki, books = folders
     opened = open_records(f"wiki=0.6:{wiki},books=0.4:{books}")
@@ -175,7 +175,7 @@ def test_a_mixture_resumes(folders):
     assert other.identity != opened.identity != open_records(wiki).identity
 
 
-@MASKINGS
+@quickly_with("static", other="dynamic")
 @pytest.mark.parametrize(
     "mixed", [True, pytest.param(False, marks=pytest.mark.slow)]
 )
