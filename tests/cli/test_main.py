@@ -1,7 +1,7 @@
 import contextlib
 import os
-import re
 import pathlib
+import re
 import shlex
 import signal
 import subprocess
