@@ -140,8 +140,13 @@ def test_gradients_of_float32_are_those_of_float64(expected):
             assert distance < 2e-5 * np.linalg.norm(gradient), path
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("dtype", ["mixed_bfloat16", "mixed_float16"])
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        pytest.param("mixed_bfloat16", marks=pytest.mark.long),
+        pytest.param("mixed_float16", marks=pytest.mark.slow),
+    ],
+)
 def test_gradients_with_xla_are_those_of_float32(expected, dtype):
     check_gradients(expected, dtype, jit_compile=True)
 
