@@ -155,6 +155,11 @@ class Setting:
             return typing.get_args(self.type)
         return tuple(self.description.choices)
 
+    @property
+    def named_choices(self) -> tuple[str, ...]:
+        """The allowed values that can be named: those but an empty one."""
+        return tuple(filter(None, self.choices))
+
 
 @functools.cache
 def settings_of(config: type) -> tuple[Setting, ...]:
@@ -238,7 +243,7 @@ def check_settings(config: Any) -> None:
                 config,
                 declared.name,
                 isinstance(value, str) and value in declared.choices,
-                f"one of {', '.join(x for x in declared.choices if x)}",
+                f"one of {', '.join(declared.named_choices)}",
             )
         if declared.type in (int, float):
             value = declared.type(value) if _fits(value) else value

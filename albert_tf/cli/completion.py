@@ -58,7 +58,7 @@ def _parser(any_file: Any) -> argparse.ArgumentParser:
                     f"--{name}", f"--no{name}", action="store_true", help=text
                 )
                 continue
-            choices = [x for x in declared.choices if x] or None
+            choices = declared.named_choices or None
             added: Any = subparser.add_argument(
                 f"--{name}", choices=choices, help=text
             )

@@ -212,7 +212,7 @@ class CommandFlags:
             prefix = "[no]" if flag.boolean else ""
             text = f"--{prefix}{name}: {flag.help}"
             notes = []
-            choices = [x for x in self.settings[name].choices if x]
+            choices = self.settings[name].named_choices
             words = set(re.findall(r"[\w.-]*\w", flag.help))
             if not words.issuperset(choices):
                 notes.append(f"one of {', '.join(choices)}")
@@ -292,7 +292,7 @@ def _parser(declared: Setting | None) -> Callable[[str], Any]:
         # Parsed by `build`, where other flags are known. A line of a flagfile.
         return lambda text: " ".join(text.splitlines())
     if declared.choices:
-        return lambda text: _choice(text, declared.choices)
+        return lambda text: _choice(text, declared)
     if declared.type is int:
         return _integer
     if declared.type is float:
@@ -310,10 +310,10 @@ def _boolean(text: str) -> bool:
     raise ValueError("must be true or false")
 
 
-def _choice(text: str, choices: Sequence[str]) -> str:
-    if text in choices:
+def _choice(text: str, declared: Setting) -> str:
+    if text in declared.choices:
         return text
-    raise ValueError(f"must be one of {', '.join(x for x in choices if x)}")
+    raise ValueError(f"must be one of {', '.join(declared.named_choices)}")
 
 
 def _integer(text: str) -> int:
