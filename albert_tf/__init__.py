@@ -14,6 +14,9 @@ import wrapt
 if TYPE_CHECKING:
     from albert_tf.ablation.config import AblationConfig as AblationConfig
     from albert_tf.ablation.run import ablate as ablate
+    from albert_tf.ablation.study import Study as Study
+    from albert_tf.ablation.study import StudyClaim as StudyClaim
+    from albert_tf.ablation.study import StudyRow as StudyRow
     from albert_tf.analysis.attention import (
         analyze_attention as analyze_attention,
     )
@@ -106,6 +109,9 @@ _MODULES = {
     "PretrainingDataConfig": "pretraining.data_config",
     "SentenceEmbedder": "pipelines",
     "SentenceOrder": "pipelines",
+    "Study": "ablation.study",
+    "StudyClaim": "ablation.study",
+    "StudyRow": "ablation.study",
     "TaskConfig": "finetuning.task_config",
     "TaskFiles": "finetuning.data",
     "TaskType": "finetuning.task_type",
@@ -149,6 +155,9 @@ __all__ = [
     "PretrainingDataConfig",
     "SentenceEmbedder",
     "SentenceOrder",
+    "Study",
+    "StudyClaim",
+    "StudyRow",
     "TaskConfig",
     "TaskFiles",
     "TaskType",

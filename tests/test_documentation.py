@@ -203,6 +203,7 @@ def test_studies_run(folder, run_blocks, tmp_path):
     shutil.copytree(folder / "my", tmp_path / "my")
     output = run_blocks(ABLATIONS, tmp_path)
     assert "## Table 8: Dropout (`dropout`)" in output
+    assert "## Attention heads (`heads`)" in output
     assert (tmp_path / "studies" / "dropout.png").stat().st_size > 5000
 
 

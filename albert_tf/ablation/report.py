@@ -10,15 +10,15 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from albert_tf.ablation.studies import (
+from albert_tf.ablation.study import (
     DOWNSTREAM,
     MLM,
     MLM_LOSS,
     NEAR_CHANCE,
     NSP,
     SOP,
-    Claim,
     Study,
+    StudyClaim,
 )
 from albert_tf.analysis.figures import (
     COLOURS,
@@ -83,7 +83,7 @@ class Verdict:
       evidence: the numbers.
     """
 
-    claim: Claim
+    claim: StudyClaim
     outcome: str
     evidence: str
 
@@ -122,7 +122,7 @@ class StudyResult:
         """
         return [self._verdict(claim) for claim in self.study.claims]
 
-    def _verdict(self, claim: Claim) -> Verdict:
+    def _verdict(self, claim: StudyClaim) -> Verdict:
         rows = {row.name: row for row in self.rows}
         row, score = rows[claim.row], claim.score or self.score
         mean, spread = row.mean(score), row.spread(score)
@@ -333,11 +333,14 @@ class Ablation:
         verdicts = [x for study in self.studies for x in study.verdicts()]
         held = sum(x.outcome == "reproduced" for x in verdicts)
         summary = (
-            f"{held} of {len(verdicts)} findings of the paper were reproduced. "
             "Numbers are mean ± standard deviation over seeds, on held-out "
             "text. A difference counts if it is larger than the sum of both "
             "standard deviations; a lower loss is better."
         )
+        if verdicts:
+            summary = (
+                f"{held} of {len(verdicts)} findings were reproduced. {summary}"
+            )
         head = [f"# Studies at the scale `{self.scale}`", self.setup, summary]
         return "\n\n".join([*head, *sections]) + "\n"
 

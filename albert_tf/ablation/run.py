@@ -7,6 +7,7 @@ import json
 import math
 import os
 import pathlib
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, get_args
 
@@ -15,15 +16,8 @@ import keras
 from albert_tf.ablation.chronicles import chronicles
 from albert_tf.ablation.config import AblationConfig, ScaleSettings
 from albert_tf.ablation.report import Ablation, RowResult, StudyResult
-from albert_tf.ablation.studies import (
-    DOWNSTREAM,
-    NSP,
-    SENTENCE_ORDER,
-    SOP,
-    STUDIES,
-    Row,
-    Study,
-)
+from albert_tf.ablation.studies import STUDIES
+from albert_tf.ablation.study import DOWNSTREAM, NSP, SOP, Study, StudyRow
 from albert_tf.analysis.parameters import count_parameters
 from albert_tf.analysis.runs import read_runs
 from albert_tf.config import AlbertConfig
@@ -69,38 +63,44 @@ _MAX_EVAL_STEPS = 100
 _MASKED = 0.15
 
 
-def find_studies(names: str | Sequence[str]) -> list[Study]:
-    """Returns the studies with names, or numbers of the paper's tables.
+def find_studies(studies: str | Study | Sequence[str | Study]) -> list[Study]:
+    """Returns studies, of which the paper's may be given by name or table.
 
     Args:
-      names: such as "sharing", "4" or "all"; one or several.
+      studies: such as "sharing", "4", "all" or a `Study`; one or several.
 
     Raises:
-      InputError: there is no such study.
+      InputError: there is no such study, or two have one name.
     """
     by_number = {study.table: study for study in STUDIES.values()}
     by_number |= {"13": by_number["12"]}
     del by_number[""]
     found: dict[str, Study] = {}
-    for name in [names] if isinstance(names, str) else names:
-        study = STUDIES.get(name) or by_number.get(name)
-        if name == ALL:
-            found |= STUDIES
-        elif study:
-            found[study.name] = study
+    for given in [studies] if isinstance(studies, str | Study) else studies:
+        if given == ALL:
+            named = [*STUDIES.values()]
+        elif isinstance(given, Study):
+            named = [given]
+        elif study := STUDIES.get(given) or by_number.get(given):
+            named = [study]
         else:
             raise InputError(
-                f"table={name!r} must be one of {', '.join(STUDIES)}, the "
+                f"table={given!r} must be one of {', '.join(STUDIES)}, the "
                 f"number of a table ({', '.join(sorted(by_number, key=int))}) "
                 f"or {ALL}"
             )
+        for study in named:
+            if found.setdefault(study.name, study) != study:
+                raise InputError(f"two studies are called {study.name!r}")
     if not found:
         raise InputError("table: name at least one study, or all")
     return list(found.values())
 
 
-def ablate(tables: str | Sequence[str], config: AblationConfig) -> Ablation:
-    """Repeats studies of the paper, or goes on with them.
+def ablate(
+    studies: str | Study | Sequence[str | Study], config: AblationConfig
+) -> Ablation:
+    """Repeats studies of the paper, makes others, or goes on with them.
 
     Everything is in the folder `config.output`: text, vocabulary, records, the
     runs, `scores/` of each finished run, and the report of these studies:
@@ -109,14 +109,19 @@ def ablate(tables: str | Sequence[str], config: AblationConfig) -> Ablation:
     settings, it goes on with the run it was at, to the same scores.
 
     Args:
-      tables: see `find_studies`.
+      studies: names of the paper's studies (`sharing`), numbers of its tables
+        (`4`), `all`, or studies of your own; one or several.
       config: the settings.
 
     Raises:
-      InputError: text or tables cannot be used, or the folder holds studies
-        with other settings. Nothing was trained then.
+      InputError: text or tables cannot be used, a study or one of its models
+        is not possible, or the folder holds studies with other settings.
+        Nothing was trained then.
     """
-    studies = find_studies(tables)
+    found = find_studies(studies)
+    for study in found:
+        for row in study.rows:
+            row.architecture(config.scale_settings.base)
     folder = local_path(config.output)
     sources = config.given_files()
     check_not_input(folder, sources)
@@ -125,7 +130,7 @@ def ablate(tables: str | Sequence[str], config: AblationConfig) -> Ablation:
         record.claim()
         runner = _Runner(config, folder, task)
         runner.prepare()
-        results = [runner.run(study) for study in studies]
+        results = [runner.run(study) for study in found]
         ablation = Ablation(config.scale, config.describe(), tuple(results))
         ablation.save(folder)
     return ablation
@@ -213,7 +218,7 @@ class _Runner:
             for row in study.rows
             for seed in range(self.config.num_seeds)
         }
-        if study is SENTENCE_ORDER:
+        if study.cross_evaluated:
             self._cross_evaluate(study, scores)
         rows = []
         for row in study.rows:
@@ -237,28 +242,27 @@ class _Runner:
         Runs without SOP were not scored on any pairs. All models are scored in
         one go, which traces their graph once.
         """
-        file = self.folder / "scores" / "cross_evaluation.json"
-        if not file.exists():
-            checkpoints = [
-                find_checkpoint(self._run(self._name(study, row, seed)))
-                for row in study.rows
-                for seed in range(self.config.num_seeds)
-            ]
-            values = {
-                score: [
-                    scored[score]
-                    for _, scored in evaluate_checkpoints(
-                        checkpoints,
-                        open_records(self._data(order), "heldout"),
-                        max_steps=_MAX_EVAL_STEPS,
-                    )
-                ]
-                for score, order in ((SOP, "sop"), (NSP, "nsp"))
-            }
-            write_atomically(file, json.dumps(values) + "\n")
-        for score, values in read_json(file).items():
-            for each, value in zip(scores.values(), values, strict=True):
-                each["scores"][score] = value
+        file = self.folder / "scores" / "sentence_pairs.json"
+        known = read_json(file) if file.exists() else {}
+        rows = {row.name: row for row in study.rows}
+        names = {
+            (name, seed): self._name(study, rows[name], seed)
+            for name, seed in scores
+        }
+        missing = [name for name in names.values() if name not in known]
+        if missing:
+            checkpoints = [find_checkpoint(self._run(x)) for x in missing]
+            known |= {name: {} for name in missing}
+            for score, order in ((SOP, "sop"), (NSP, "nsp")):
+                heldout = open_records(self._data(order), "heldout")
+                evaluations = evaluate_checkpoints(
+                    checkpoints, heldout, max_steps=_MAX_EVAL_STEPS
+                )
+                for name, (_, scored) in zip(missing, evaluations, strict=True):
+                    known[name][score] = scored[score]
+            write_atomically(file, json.dumps(known, indent=2) + "\n")
+        for key, name in names.items():
+            scores[key]["scores"] |= known[name]
 
     def _data(self, order: str) -> pathlib.Path:
         """Returns the records whose pairs are made for a sentence order."""
@@ -267,10 +271,10 @@ class _Runner:
     def _run(self, name: str) -> str:
         return os.fspath(self.folder / "runs" / name)
 
-    def _model(self, row: Row) -> AlbertConfig:
+    def _model(self, row: StudyRow) -> AlbertConfig:
         return row.architecture(self.scale.base)
 
-    def _steps(self, study: Study, row: Row) -> int:
+    def _steps(self, study: Study, row: StudyRow) -> int:
         steps = self.scale.num_train_steps * study.length
         if study.equal_compute:
             length = self.scale.max_seq_length
@@ -283,12 +287,12 @@ class _Runner:
             steps *= first / own
         return max(1, round(steps))
 
-    def _name(self, study: Study, row: Row, seed: int) -> str:
+    def _name(self, study: Study, row: StudyRow, seed: int) -> str:
         """Returns the folder of a run: equal runs have equal names."""
         base, model = self.scale.base.to_dict(), self._model(row).to_dict()
         changes = [f"{x}={y}" for x, y in model.items() if y != base[x]]
-        if row.init_from:
-            changes.append("warm")
+        if before := self._run_before(study, row, seed):
+            changes.append(f"from-{zlib.crc32(before.encode()):08x}")
         return "-".join(
             [
                 *(changes or ["base"]),
@@ -298,7 +302,14 @@ class _Runner:
             ]
         )
 
-    def _scores(self, study: Study, row: Row, seed: int) -> dict[str, Any]:
+    def _run_before(self, study: Study, row: StudyRow, seed: int) -> str | None:
+        """Returns the folder of the run whose weights a run begins with."""
+        if row.init_from is None:
+            return None
+        (before,) = (x for x in study.rows if x.name == row.init_from)
+        return self._name(study, before, seed)
+
+    def _scores(self, study: Study, row: StudyRow, seed: int) -> dict[str, Any]:
         """Returns the scores and the curve of a run."""
         name = self._name(study, row, seed)
         file = self.folder / "scores" / f"{name}.json"
@@ -322,25 +333,24 @@ class _Runner:
         return result
 
     def _pretrain(
-        self, study: Study, row: Row, seed: int, output: str
+        self, study: Study, row: StudyRow, seed: int, output: str
     ) -> dict[str, float]:
         """Makes or resumes a run; returns its last scores on held-out text."""
         steps = self._steps(study, row)
-        start = None
-        if row.init_from:
-            (before,) = (x for x in study.rows if x.name == row.init_from)
-            start = self._run(self._name(study, before, seed))
+        before = self._run_before(study, row, seed)
         period = max(1, steps // _EVALUATIONS)
         result = pretrain(
             PretrainConfig(
                 input=os.fspath(self._data(row.sentence_order)),
                 output=output,
                 model=self._model(row),
-                init_from=start,
+                init_from=before and self._run(before),
                 num_train_steps=steps,
                 train_batch_size=self.scale.train_batch_size,
                 optimizer="adamw",
-                learning_rate=row.learning_rate(self.scale.learning_rate),
+                learning_rate=row.learning_rate(
+                    self.scale.learning_rate, self.scale.base
+                ),
                 num_warmup_steps=steps // 10,
                 schedule="linear",
                 seed=seed,

@@ -70,6 +70,15 @@ def test_killed_study_goes_on(text, tmp_path, monkeypatch):
         albert_tf.ablate("5", config("whole", seeds=3))
 
 
+def test_impossible_model_claims_no_folder(tmp_path):
+    row = albert_tf.StudyRow("odd", values={"num_attention_heads": 7})
+    study = albert_tf.Study(name="heads", title="Heads", rows=(row,))
+    config = AblationConfig(output=tmp_path / "studies", scale="smoke")
+    with pytest.raises(albert_tf.InputError, match="num_attention_heads=7"):
+        albert_tf.ablate(study, config)
+    assert not (tmp_path / "studies").exists()
+
+
 @pytest.mark.long
 def test_downstream_scores(text, tmp_path):
     for name in ("train", "dev"):

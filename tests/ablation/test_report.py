@@ -1,6 +1,8 @@
 """Verdicts and tables from scores, without training."""
 
+import dataclasses
 import pathlib
+import re
 
 import pytest
 
@@ -8,6 +10,7 @@ from albert_tf.ablation.config import SCALES
 from albert_tf.ablation.report import Ablation, RowResult, StudyResult
 from albert_tf.ablation.run import find_studies
 from albert_tf.ablation.studies import STUDIES
+from albert_tf.ablation.study import Study, StudyClaim, StudyRow
 from albert_tf.errors import InputError
 
 
@@ -81,21 +84,15 @@ def test_report(tmp_path):
     assert "## Table 8: Dropout (`dropout`)" in text
     assert "xxlarge, without dropout |      90.7 % |" in text
     assert "2.050 ± 0.071" in text
-    assert "1 of 1 findings of the paper were reproduced" in text
+    assert "1 of 1 findings were reproduced" in text
     assert (tmp_path / "dropout.png").stat().st_size > 5000
 
 
 @pytest.mark.parametrize("name", STUDIES)
-def test_studies_are_whole(name):
-    study = STUDIES[name]
-    rows = [row.name for row in study.rows]
-    for number, row in enumerate(study.rows):
+def test_models_are_possible_at_every_scale(name):
+    for row in STUDIES[name].rows:
         for scale in SCALES.values():
             assert row.architecture(scale.base).vocab_size == scale.vocab_size
-        assert row.init_from is None or row.init_from in rows[:number]
-    for claim in study.claims:
-        assert claim.row in rows
-        assert isinstance(claim.than, float) or claim.than in rows
 
 
 @pytest.mark.parametrize("name", SCALES)
@@ -121,7 +118,8 @@ def test_initial_weights_fit_the_width():
 
 
 def test_only_wider_models_have_a_lower_learning_rate():
-    rates = [row.learning_rate(1e-3) for row in STUDIES["width"].rows]
+    base = SCALES["minutes"].base
+    rates = [row.learning_rate(1e-3, base) for row in STUDIES["width"].rows]
     assert rates == [1e-3, 1e-3, 5e-4, 5e-4]
 
 
@@ -134,3 +132,43 @@ def test_studies_by_name_and_number():
     assert [x.name for x in find_studies("all")] == [*STUDIES]
     with pytest.raises(InputError, match="'7' must be one of"):
         find_studies("7")
+
+
+def test_own_studies_stand_beside_the_papers():
+    heads = Study(name="heads", title="Heads", rows=(StudyRow("one"),))
+    assert find_studies(heads) == [heads]
+    assert find_studies(["8", heads]) == [STUDIES["dropout"], heads]
+    other = dataclasses.replace(heads, name="dropout")
+    with pytest.raises(InputError, match="two studies are called 'dropout'"):
+        find_studies(["8", other])
+
+
+def test_some_rows_of_a_study():
+    study = STUDIES["sentence_order"].with_rows("NSP", "SOP")
+    assert [row.name for row in study.rows] == ["NSP", "SOP"]
+    assert study.claims == STUDIES["sentence_order"].claims
+    study = STUDIES["depth"].with_rows("3 layers", "1 layer")
+    (claim,) = study.claims
+    assert (claim.row, claim.than) == ("3 layers", "1 layer")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"name": "../x"}, "must be letters, digits and `_`"),
+        ({"rows": ()}, "needs a row"),
+        ({"rows": (StudyRow("a"), StudyRow("a"))}, "two rows are called 'a'"),
+        ({"rows": (StudyRow("a", init_from="b"),)}, "no row 'b' here"),
+        ({"claims": (StudyClaim("", "z", 0.5),)}, "no row 'z' here, only 'a'"),
+        ({"claims": (StudyClaim("", "a", "z"),)}, "no row 'z' here"),
+    ],
+)
+def test_impossible_studies(changes, message):
+    values = {"name": "own", "title": "Own", "rows": (StudyRow("a"),)}
+    with pytest.raises(InputError, match=re.escape(message)):
+        Study(**values | changes)
+
+
+def test_rows_that_others_begin_with_cannot_be_left_out():
+    with pytest.raises(InputError, match="no row '1 layer' here"):
+        STUDIES["depth"].with_rows("3 layers")
