@@ -21,7 +21,6 @@ from albert_tf.export.saved_model import (
     Tensors,
     add_lower_case,
     model_endpoint,
-    traced_for_saving,
     write_saved_model,
 )
 from albert_tf.folders import new_folder
@@ -182,12 +181,14 @@ def export_encoder(
         check_vocabulary(tokenizer, model.config)
     with new_folder(path, overwrite) as folder:
         graph = EncoderGraph(model, packed)
-        with traced_for_saving():
+
+        def make():
             root = _root(graph)
-        if tokenizer is not None:
-            add_lower_case(root, tokenizer)
-        signatures = {"serving_default": _signature(graph)}
-        write_saved_model(root, folder, signatures, tokenizer)
+            if tokenizer is not None:
+                add_lower_case(root, tokenizer)
+            return root, {"serving_default": _signature(graph)}
+
+        write_saved_model(make, folder, tokenizer)
         describe_export(
             folder,
             {

@@ -19,7 +19,6 @@ from albert_tf.export.reference import TEXTS, Case, strings, text_ids
 from albert_tf.export.saved_model import (
     Endpoint,
     tokenize_endpoint,
-    traced_for_saving,
     write_saved_model,
 )
 from albert_tf.folders import new_folder
@@ -78,10 +77,12 @@ def export_preprocessor(
         )
     with new_folder(path, overwrite) as folder:
         preprocessor = GraphPreprocessor(tokenizer, seq_length)
-        with traced_for_saving():
+
+        def make():
             root = _root(preprocessor)
-        signatures = {"serving_default": _signature(root)}
-        write_saved_model(root, folder, signatures, tokenizer)
+            return root, {"serving_default": _signature(root)}
+
+        write_saved_model(make, folder, tokenizer)
         describe_export(
             folder,
             {

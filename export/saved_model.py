@@ -6,8 +6,7 @@ import os
 import pathlib
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, TypeVar
 
 import tensorflow as tf
 from tensorflow.python.saved_model import save_context
@@ -17,13 +16,8 @@ from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.preprocessor import GraphPreprocessor
 from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
 
-
-def traced_for_saving() -> AbstractContextManager[None]:
-    """Returns a context in which functions are traced as saving traces them.
-
-    A function that is traced outside of it is traced again while it is saved.
-    """
-    return save_context.save_context(tf.saved_model.SaveOptions())
+# Name -> function, concrete or of one input signature.
+Signatures = TypeVar("Signatures", bound=Mapping[str, Callable])
 
 
 class Endpoint(tf.train.Checkpoint):
@@ -113,12 +107,24 @@ def tokenize_endpoint(preprocessor: GraphPreprocessor) -> Endpoint:
 
 
 def write_saved_model(
-    root: Endpoint,
+    make: Callable[[], tuple[Endpoint, Signatures]],
     folder: pathlib.Path,
-    signatures: Mapping[str, Callable],
     tokenizer: Tokenizer | None,
-) -> None:
-    """Writes an object, with its tokenizer's file under the contract's name."""
+) -> Signatures:
+    """Writes an object, with its tokenizer's file under the contract's name.
+
+    Args:
+      make: returns the object and its signatures. It is called here because
+        functions that were traced elsewhere are traced again while they are
+        saved.
+      folder: to write to.
+      tokenizer: whose file is written; None: it has none.
+
+    Returns:
+      The signatures.
+    """
+    with save_context.save_context(tf.saved_model.SaveOptions()):
+        root, signatures = make()
     with tempfile.TemporaryDirectory() as assets:
         if tokenizer is not None:
             file = pathlib.Path(assets, tokenizer.file_name)
@@ -127,6 +133,7 @@ def write_saved_model(
             name = "vocab_file" if is_wordpiece else "sp_model_file"
             setattr(root, name, tf.saved_model.Asset(os.fspath(file)))
         tf.saved_model.save(root, os.fspath(folder), signatures=signatures)
+    return signatures
 
 
 def add_lower_case(root: Endpoint, tokenizer: Tokenizer) -> None:

@@ -20,7 +20,6 @@ from albert_tf.export.saved_model import (
     Endpoint,
     add_lower_case,
     model_endpoint,
-    traced_for_saving,
     write_saved_model,
 )
 from albert_tf.finetuning.predictor import Predictor
@@ -66,15 +65,17 @@ def export_task(
     """
     tokenizer = graph.preprocessor.tokenizer
     with new_folder(path, overwrite) as folder:
-        body = tf.function(graph.call, autograph=False)
-        with traced_for_saving():
+
+        def make():
+            body = tf.function(graph.call, autograph=False)
             root = _root(graph, body)
-            signatures = {
+            add_lower_case(root, tokenizer)
+            return root, {
                 name: _signature(body, inputs)
                 for name, inputs in _forms(graph).items()
             }
-        add_lower_case(root, tokenizer)
-        write_saved_model(root, folder, signatures, tokenizer)
+
+        signatures = write_saved_model(make, folder, tokenizer)
         describe_export(
             folder,
             {
@@ -97,8 +98,18 @@ def export_task(
 
 
 def _forms(graph: ServingGraph) -> dict[str, Inputs]:
-    """Returns signature -> its inputs."""
-    return {"serving_default": graph.inputs, **graph.other_inputs}
+    """Returns signature -> its inputs.
+
+    They are named: saving traces functions of unnamed inputs again.
+    """
+    forms = {"serving_default": graph.inputs, **graph.other_inputs}
+    return {
+        form: {
+            name: tf.TensorSpec(spec.shape, spec.dtype, name)
+            for name, spec in inputs.items()
+        }
+        for form, inputs in forms.items()
+    }
 
 
 def _root(graph: ServingGraph, body: Callable) -> Endpoint:
@@ -111,12 +122,13 @@ def _root(graph: ServingGraph, body: Callable) -> Endpoint:
             return dict(zip(names, inputs, strict=True))
         return {names[0]: inputs}
 
-    specs = list(graph.inputs.values())
+    forms = _forms(graph)
+    specs = list(forms["serving_default"].values())
     root = model_endpoint(
         lambda inputs, training: body(by_name(inputs), training),
         [
             specs if len(specs) > 1 else specs[0],
-            *(dict(inputs) for inputs in _forms(graph).values()),
+            *forms.values(),
         ],
         graph.model.variables,
     )
@@ -137,12 +149,7 @@ def _signature(
     def serve(**inputs):
         return body(inputs, False)
 
-    return serve.get_concrete_function(
-        **{
-            name: tf.TensorSpec(spec.shape, spec.dtype, name)
-            for name, spec in inputs.items()
-        }
-    )
+    return serve.get_concrete_function(**inputs)
 
 
 def task_cases(

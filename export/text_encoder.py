@@ -23,7 +23,6 @@ from albert_tf.export.saved_model import (
     Tensors,
     add_lower_case,
     tokenize_endpoint,
-    traced_for_saving,
     write_saved_model,
 )
 from albert_tf.folders import new_folder
@@ -108,20 +107,20 @@ def export_text_encoder(
     with new_folder(path, overwrite) as folder:
         graph = EncoderGraph(encoder, packed)
         preprocessor = GraphPreprocessor(tokenizer, seq_length)
-        with traced_for_saving():
-            root = _root(graph, preprocessor)
-        add_lower_case(root, tokenizer)
         inputs = ("input_word_ids", "input_mask", "input_type_ids")
         signatures = {
             "serving_default": ("pooled_output", "mean_output"),
             "sequence": ("sequence_output", *inputs),
         }
-        write_saved_model(
-            root,
-            folder,
-            {name: _signature(root, x) for name, x in signatures.items()},
-            tokenizer,
-        )
+
+        def make():
+            root = _root(graph, preprocessor)
+            add_lower_case(root, tokenizer)
+            return root, {
+                name: _signature(root, x) for name, x in signatures.items()
+            }
+
+        write_saved_model(make, folder, tokenizer)
         describe_export(
             folder,
             {

@@ -7,6 +7,7 @@ import pytest
 import albert_tf
 from albert_tf.ablation import run
 from albert_tf.ablation.config import SCALES, AblationConfig
+from albert_tf.ablation.studies import STUDIES
 from albert_tf.demo.corpora import python_documents
 
 
@@ -37,7 +38,8 @@ def test_killed_study_goes_on(text, tmp_path, monkeypatch):
         values = {"scale": "smoke", "seeds": 1, "input": str(text)} | changes
         return AblationConfig(output=tmp_path / name, **values)
 
-    whole = albert_tf.ablate("sentence_order", config("whole"))
+    study = STUDIES["sentence_order"].with_rows("NSP", "SOP")
+    whole = albert_tf.ablate(study, config("whole"))
     assert "| SOP " in whole.table()
     rows = whole.studies[0].rows
     assert all(0 <= row.mean("nsp_accuracy") <= 1 for row in rows)
@@ -53,18 +55,18 @@ def test_killed_study_goes_on(text, tmp_path, monkeypatch):
 
     monkeypatch.setattr(run, "pretrain", killed_in_the_second)
     with pytest.raises(MemoryError):
-        albert_tf.ablate("sentence_order", config("killed"))
+        albert_tf.ablate(study, config("killed"))
     monkeypatch.setattr(run, "pretrain", pretrain)
     again = []
     monkeypatch.setattr(
         run, "pretrain", lambda x: again.append(x.output) or pretrain(x)
     )
-    albert_tf.ablate("sentence_order", config("killed"))
+    albert_tf.ablate(study, config("killed"))
     assert finished[0] not in again
     assert scores_of(tmp_path / "killed") == scores_of(tmp_path / "whole")
 
     again.clear()
-    albert_tf.ablate("5", config("whole"))
+    albert_tf.ablate(study, config("whole"))
     assert again == []
     with pytest.raises(albert_tf.InputError, match="seeds=1, not 3"):
         albert_tf.ablate("5", config("whole", seeds=3))
@@ -94,10 +96,12 @@ def test_downstream_scores(text, tmp_path):
         train=str(tmp_path / "train.csv"),
         dev=str(tmp_path / "dev.csv"),
     )
-    (study,) = albert_tf.ablate("dropout", config).studies
-    assert study.score == "downstream_accuracy"
-    for row in study.rows:
-        assert 0 <= row.mean("downstream_accuracy") <= 1
+    base = albert_tf.Study(
+        name="base", title="Base", rows=(albert_tf.StudyRow("base"),)
+    )
+    (result,) = albert_tf.ablate(base, config).studies
+    assert result.score == "downstream_accuracy"
+    assert 0 <= result.rows[0].mean("downstream_accuracy") <= 1
 
 
 def test_settings_replace_those_of_the_scale(tmp_path):

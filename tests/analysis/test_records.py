@@ -34,7 +34,9 @@ def spans_of(row):
 
 
 @pytest.mark.parametrize(
-    "opened", ["static", "dynamic", "packed"], indirect=True
+    "opened",
+    ["static", "dynamic", pytest.param("packed", marks=pytest.mark.long)],
+    indirect=True,
 )
 def test_counts_are_those_of_the_batches(opened):
     found = analyze_records(opened, num_examples=3)

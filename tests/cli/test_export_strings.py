@@ -51,6 +51,7 @@ def test_a_task_says_what_predict_says(albert, folder):
     assert outputs["label"].numpy() == [record["label"].encode()]
 
 
+@pytest.mark.long
 def test_text_encoder_of_a_fine_tuned_model(albert, folder):
     result = albert(
         folder,

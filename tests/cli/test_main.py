@@ -234,6 +234,7 @@ def test_errors_of_the_system(error, status, message, monkeypatch, capfd):
     assert message in text
 
 
+@pytest.mark.long
 def test_python_is_quiet():
     # The first name does without TensorFlow.
     names = "albert_tf.AlbertConfig; albert_tf.AlbertEncoder"

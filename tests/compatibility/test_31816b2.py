@@ -92,11 +92,10 @@ def finetune(run):
     return f"{FINETUNE} --output={run} {data} {flags}"
 
 
-def quick_only(*quick, of):
-    """Returns parameters: those that are not named are of slow tests."""
-    return [
-        x if x in quick else pytest.param(x, marks=pytest.mark.slow) for x in of
-    ]
+def one_long(name, of):
+    """Returns parameters: a name for `make test-long`, the others are slow."""
+    marks = {True: pytest.mark.long, False: pytest.mark.slow}
+    return [pytest.param(x, marks=marks[x == name]) for x in of]
 
 
 def lines_of(text):
@@ -182,7 +181,7 @@ def test_a_finished_finetuning_run_is_known(albert, folder, kind):
     assert (run / "metrics.jsonl").read_text() == before
 
 
-@pytest.mark.parametrize("kind", quick_only("joint_spans", of=KINDS))
+@pytest.mark.parametrize("kind", one_long("joint_spans", of=KINDS))
 def test_an_interrupted_finetuning_run_goes_on(albert, folder, kind):
     albert(finetune(f"interrupted/{kind}"))
     expected = last_scores(folder / "finetuned" / kind)
@@ -217,6 +216,7 @@ def test_the_flags_of_a_run_are_those_of_its_command(albert, folder):
     assert log.read_text() == before
 
 
+@pytest.mark.long
 def test_old_records_train_a_new_run(albert, folder):
     albert(
         "pretrain --input=records --init_from=run --output=new "
@@ -225,6 +225,7 @@ def test_old_records_train_a_new_run(albert, folder):
     assert last_scores(folder / "new")["step"] == 2
 
 
+@pytest.mark.long
 def test_an_interrupted_pretraining_run_goes_on(albert, folder):
     albert(PRETRAIN + INTERRUPTED)
     expected = stored_scores("interrupted_run")
@@ -238,7 +239,13 @@ def test_a_pretraining_run_is_made_longer(albert, folder):
     assert_same_end(folder / "longer", stored_scores("run_9"))
 
 
-@pytest.mark.parametrize("name", EXPORTS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        x if x == "encoder" else pytest.param(x, marks=pytest.mark.long)
+        for x in EXPORTS
+    ],
+)
 def test_an_export_computes_the_same(folder, name):
     layer = albert_tf.HubLayer(folder / "exports" / name)
     given, computed = given_and_computed(f"export_{name}")
@@ -260,7 +267,7 @@ def test_a_litert_export_computes_the_same(folder, name):
     assert_same_outputs(outputs, computed, tolerance)
 
 
-@pytest.mark.parametrize("name", quick_only("litert_task_classes", of=SOURCES))
+@pytest.mark.parametrize("name", one_long("litert_task_classes", of=SOURCES))
 def test_an_export_passes_its_check(albert, name):
     table = albert(f"export --check=exports/{name} --model={SOURCES[name]}")
     assert "FAIL" not in table

@@ -25,7 +25,10 @@ def demo(run_albert):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("model_type", ["unigram", "wordpiece"])
+@pytest.mark.parametrize(
+    "model_type",
+    ["unigram", pytest.param("wordpiece", marks=pytest.mark.slow)],
+)
 def test_demo_on_the_users_text(demo, text_files, tmp_path, model_type):
     for package in ("tensorflow_hub", "tf_keras", "matplotlib"):
         if importlib.util.find_spec(package) is None:

@@ -1,3 +1,5 @@
+import pytest
+
 from albert_tf.demo.corpora import prose_paragraphs, python_documents
 
 
@@ -22,6 +24,7 @@ def test_keeps_prose_and_drops_the_rest():
     ]
 
 
+@pytest.mark.long
 def test_every_machine_has_much_text_and_no_paragraph_twice():
     documents = list(python_documents(["numpy", "no_such_package"]))
     assert {source for source, _ in documents} == {"python", "numpy"}

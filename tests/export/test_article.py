@@ -107,8 +107,15 @@ def change(code, line, new_line):
     return "\n".join(lines)
 
 
-@pytest.mark.parametrize("trainable", [False, True])
-@pytest.mark.parametrize("library", ["tensorflow_hub", "albert_tf"])
+@pytest.mark.parametrize(
+    ("library", "trainable"),
+    [
+        ("tensorflow_hub", False),
+        pytest.param("tensorflow_hub", True, marks=pytest.mark.slow),
+        pytest.param("albert_tf", False, marks=pytest.mark.slow),
+        ("albert_tf", True),
+    ],
+)
 def test_code_of_the_article(
     run_program, article, exports, reviews, library, trainable, tmp_path
 ):

@@ -59,12 +59,11 @@ CHECKS = {
 }
 
 
-# A task has what the other two have: strings, and weights.
 @pytest.mark.parametrize(
     "kind",
     [
         pytest.param(x, marks=pytest.mark.long)
-        if x in ("text_encoder", "preprocessor")
+        if x in ("text_encoder", "preprocessor", "task")
         else x
         for x in KINDS
     ],

@@ -30,6 +30,7 @@ def encoder():
     )
 
 
+@pytest.mark.long
 def test_exports_of_a_saved_model(shared, tmp_path, encoder):
     model = shared("data", "sentencepiece-30k-clean", "30k-clean.model")
     tokenizer = AlbertTokenizer.from_file(model, **HUGGING_FACE_SLOW)

@@ -45,6 +45,7 @@ def test_weights_are_found_under_readable_names(encoder_path):
     assert len(set(names)) == 25
 
 
+@pytest.mark.long
 def test_trains_in_a_subclassed_model(encoder_path, inputs, changed):
     class Classifier(keras.Model):
         def __init__(self):
@@ -85,6 +86,7 @@ def test_dropout_only_while_it_trains(encoder_path, inputs, has_dropout):
     assert not has_dropout(train)
 
 
+@pytest.mark.long
 def test_strings_to_pooled_output_in_one_model(
     encoder_path, preprocessor_path, inputs
 ):

@@ -144,6 +144,7 @@ def test_there_is_nothing_to_train(pair):
         assert list(part.variables) == list(part.trainable_variables) == []
 
 
+@pytest.mark.long
 def test_wordpiece(tmp_path):
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"aegmodvi"]
     pieces += [f"##{c}" for c in "aegmodvi"] + ["中", ",", "good", "##ie"]

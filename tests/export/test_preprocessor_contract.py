@@ -53,6 +53,7 @@ def same(actual, expected):
         np.testing.assert_array_equal(actual[name], expected[name], name)
 
 
+@pytest.mark.long
 def test_rows_are_the_same(published, ours):
     texts = tf.constant(TEXTS)
     same(ours(texts), published(texts))

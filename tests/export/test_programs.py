@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from albert_tf.export.config import ExportConfig
+from albert_tf.export.config import KINDS, ExportConfig
 from albert_tf.export.encoder import export_encoder
 from albert_tf.export.export import export
 from albert_tf.models.pretrainer import AlbertPretrainer
@@ -37,7 +37,7 @@ def test_exports_in_tensorflow(
     exports, run_in_tensorflow, pretrained, tmp_path
 ):
     """Of all kinds, as they are and saved again, and under XLA."""
-    pairs = list(exports.values())
+    pairs = [exports[x] for x in KINDS if x not in ("onnx", "openvino")]
     for kind, settings in OTHERS.items():
         folder = tmp_path / f"other_{kind}"
         export(pretrained, folder, kind, ExportConfig(**settings))
@@ -47,7 +47,7 @@ def test_exports_in_tensorflow(
 
 def test_tasks_in_tensorflow(make_finetuned, run_in_tensorflow, tmp_path):
     pairs = []
-    for name in ("stsb", "dream", "ner", "squad2.0"):
+    for name in ("dream", "ner", "squad2.0"):
         settings = {"max_seq_length": 32, "max_qa_length": 12, "doc_stride": 9}
         source = make_finetuned(name, max_query_length=8, **settings)
         export(source, tmp_path / name, "task")
@@ -61,6 +61,7 @@ def test_movie_reviews(run_program, encoder_path, preprocessor_path, tmp_path):
     run_program("movie_reviews.py", *paths, **TF_KERAS)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("tensorflow_hub")
 def test_keras_layer_is_saved_and_reloaded(
     run_program, encoder_path, preprocessor_path, tmp_path

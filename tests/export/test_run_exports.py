@@ -17,6 +17,8 @@ from albert_tf.pretraining.manifest import read_manifest
 from albert_tf.training.checkpoint_files import read_checkpoint
 from albert_tf.training.logging import read_metrics
 
+pytestmark = pytest.mark.long
+
 # Two virtual devices stand in for two accelerators.
 PRETRAIN = """
 import sys

@@ -388,6 +388,7 @@ def test_what_onnx_cannot_compute(wide):
         onnx_graph.onnx_model(program)
 
 
+@pytest.mark.long
 def test_any_program_of_a_model(wide, config):
     """Hidden states, two calls, and a head of TensorFlow's operations."""
 

@@ -2,10 +2,8 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.eager.polymorphic_function import polymorphic_function
 
-from albert_tf.export.encoder import export_encoder
-from albert_tf.export.preprocessor import export_preprocessor
+from albert_tf.export.export import export
 from albert_tf.export.saved_model import Endpoint
-from albert_tf.export.text_encoder import export_text_encoder
 
 
 def traces(endpoint, path=""):
@@ -20,10 +18,21 @@ def traces(endpoint, path=""):
     return counts
 
 
-@pytest.mark.parametrize("kind", ["encoder", "preprocessor", "text_encoder"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "encoder",
+        "preprocessor",
+        pytest.param("text_encoder", marks=pytest.mark.long),
+        "task",
+    ],
+)
 def test_nothing_is_traced_again_to_be_saved(
-    kind, pretrainer, tokenizer, tmp_path, monkeypatch
+    kind, pretrained, make_finetuned, tmp_path, monkeypatch
 ):
+    source = pretrained
+    if kind == "task":
+        source = make_finetuned("sst2", max_seq_length=16)
     save, counts = tf.saved_model.save, []
 
     def counted_save(root, *arguments, **options):
@@ -32,15 +41,7 @@ def test_nothing_is_traced_again_to_be_saved(
         counts.append(traces(root))
 
     monkeypatch.setattr(tf.saved_model, "save", counted_save)
-    folder = tmp_path / "export"
-    if kind == "preprocessor":
-        export_preprocessor(tokenizer, folder)
-    else:
-        export = {
-            "encoder": export_encoder,
-            "text_encoder": export_text_encoder,
-        }
-        export[kind](pretrainer, folder, tokenizer=tokenizer)
+    export(source, tmp_path / "export", kind)
     before, after = counts
     assert before[".__call__"]
     # Those with an input signature need not be traced before.

@@ -22,6 +22,8 @@ from albert_tf.finetuning.text_classification.examples import TextTask
 from albert_tf.finetuning.text_classification.model import AlbertClassifier
 from albert_tf.finetuning.text_classification.task import text_task_config
 
+pytestmark = pytest.mark.long
+
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "serving.md"
 TEXTS = ["a good movie", "", "I have seen it 12,000 times; the plot was bad"]
 

@@ -56,6 +56,7 @@ def test_in_keras_layer(run_program, path, pretrainer, tokenizer, tmp_path):
     )
 
 
+@pytest.mark.long
 def test_trains_on_in_keras_3(path, changed):
     layer = HubLayer(path)
     inputs = {name: keras.Input((), dtype="string", name=name) for name in PAIR}

@@ -128,6 +128,7 @@ def test_another_run_in_the_folder_is_refused(
         finetune(settings(checkpoint, folder), task_config, others)
 
 
+@pytest.mark.long
 def test_several_runs_have_a_median(checkpoint, files, task_config, tmp_path):
     result = finetune_runs(
         settings(checkpoint, tmp_path, 4), task_config, files, runs=2

@@ -92,9 +92,14 @@ def test_each_choice_is_scored_by_itself(make):
             *(AlbertClassifier, {}, [0, 1, 2, 0]), marks=pytest.mark.long
         ),
         (AlbertClassifier, {"num_labels": 1}, [0.0, 2.0, 5.0, 3.0]),
-        (AlbertTokenClassifier, {"packed": True}, None),
+        pytest.param(
+            *(AlbertTokenClassifier, {"packed": True}, None),
+            marks=pytest.mark.long,
+        ),
         # Always the one that was rolled from the same row.
-        (AlbertMultipleChoice, {}, [0, 1, 2, 2]),
+        pytest.param(
+            *(AlbertMultipleChoice, {}, [0, 1, 2, 2]), marks=pytest.mark.long
+        ),
     ],
 )
 def test_fits(make, config, model_class, arguments, labels):

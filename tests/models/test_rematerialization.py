@@ -189,6 +189,7 @@ def test_argument_of_every_model(config, make):
     assert "rematerialize" in again.get_config()
 
 
+@pytest.mark.long
 def test_from_pretrained_and_fit(config, batch, tmp_path):
     keras.utils.set_random_seed(0)
     config = config.replace(num_hidden_layers=1, **DROPOUT)

@@ -43,6 +43,7 @@ def logged_scores(run):
     return {x["step"]: x["values"] for x in lines if x["split"] == "eval"}
 
 
+@pytest.mark.long
 def test_every_checkpoint_scores_what_it_scored_in_training(
     runs, records, monkeypatch
 ):

@@ -81,7 +81,7 @@ def loop(records, tmp_path_factory, config):
 @pytest.mark.parametrize(
     "backend",
     [
-        "tensorflow",
+        pytest.param("tensorflow", marks=pytest.mark.long),
         pytest.param("jax", marks=pytest.mark.backend),
         pytest.param("torch", marks=pytest.mark.backend),
     ],

@@ -132,6 +132,7 @@ def test_goes_on_at_the_level_of_the_source(
     assert record["settings"]["model"] == tiny_model.to_dict()
 
 
+@pytest.mark.long
 def test_command_grows_and_trains(
     pretrained, records, run_albert, tmp_path, tiny_model
 ):

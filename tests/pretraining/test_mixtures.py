@@ -298,6 +298,7 @@ def test_mixtures_that_are_not_made(make_mixture, corpus, tmp_path):
         make_mixture(overwrite=True)
 
 
+@pytest.mark.long
 def test_a_run_scores_and_names_each_corpus(
     make_mixture, pretrain_config, small_model, tmp_path, eagerly
 ):

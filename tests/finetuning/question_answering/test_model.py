@@ -91,6 +91,7 @@ def test_only_answerability_has_dropout(config, joint_batch):
         assert (change > 1e-3) == (name == "is_impossible_logits"), name
 
 
+@pytest.mark.long
 def test_fits_joint(config, joint_batch):
     keras.utils.set_random_seed(0)
     config = config.replace(initializer_range=0.1, num_hidden_layers=1)
