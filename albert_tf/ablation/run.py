@@ -8,8 +8,8 @@ import math
 import os
 import pathlib
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, get_args
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import keras
 
@@ -58,7 +58,7 @@ from albert_tf.training.checkpoint_files import find_checkpoint
 from albert_tf.training.run_folder import open_run_folder
 
 ALL = "all"
-_EVALUATIONS = 8  # of a run, for its curve
+_CHECKPOINTS = 8  # of a run
 _MAX_EVAL_STEPS = 100
 _MASKED = 0.15
 
@@ -129,7 +129,9 @@ def ablate(
     with open_run_folder(folder, config.settings()) as record:
         record.claim()
         runner = _Runner(config, folder, task)
-        runner.prepare()
+        runner.prepare(
+            sorted({x for study in found for x in study.sentence_orders})
+        )
         results = [runner.run(study) for study in found]
         ablation = Ablation(config.scale, config.describe(), tuple(results))
         ablation.save(folder)
@@ -157,8 +159,12 @@ class _Runner:
     def scale(self) -> ScaleSettings:
         return self.config.scale_settings
 
-    def prepare(self) -> None:
-        """Makes the text, the vocabulary and the records that are missing."""
+    def prepare(self, orders: Collection[SentenceOrder]) -> None:
+        """Makes the text, the vocabulary and the records that are missing.
+
+        Args:
+          orders: what records are needed for.
+        """
         text = self.folder / "text.txt"
         if not text.exists():
             with new_file(text) as file:
@@ -177,7 +183,7 @@ class _Runner:
                 )
         length = self.scale.max_seq_length
         tokenizer = AlbertTokenizer.from_file(vocabulary / "spiece.model")
-        for order in get_args(SentenceOrder):
+        for order in orders:
             if self._data(order).exists():
                 continue
             create_pretraining_data(
@@ -338,7 +344,7 @@ class _Runner:
         """Makes or resumes a run; returns its last scores on held-out text."""
         steps = self._steps(study, row)
         before = self._run_before(study, row, seed)
-        period = max(1, steps // _EVALUATIONS)
+        period = max(1, steps // _CHECKPOINTS)
         result = pretrain(
             PretrainConfig(
                 input=os.fspath(self._data(row.sentence_order)),
@@ -354,7 +360,8 @@ class _Runner:
                 num_warmup_steps=steps // 10,
                 schedule="linear",
                 seed=seed,
-                eval_steps=period,
+                # Only the picture of equal computation has curves.
+                eval_steps=period if study.equal_compute else steps,
                 log_steps=period,
                 save_checkpoints_steps=period,
                 keep_checkpoint_max=1,

@@ -144,6 +144,14 @@ class Study:
             if isinstance(claim.than, str):
                 self._check_row(claim.than, names)
 
+    @property
+    def sentence_orders(self) -> tuple[SentenceOrder, ...]:
+        """What the pairs of its records are made for."""
+        both: list[SentenceOrder] = ["nsp", "sop"]
+        orders = [row.sentence_order for row in self.rows]
+        orders += both if self.cross_evaluated else []
+        return tuple(dict.fromkeys(orders))
+
     def _check_row(self, name: str, names: Sequence[str]) -> None:
         if name not in names:
             rows = ", ".join(map(repr, names)) or "none"
