@@ -158,6 +158,14 @@ class AblationConfig(ReadingConfig):
     dev: str | None = setting(
         None, "Such tables, that the fine-tuned models are scored on."
     )
+    # With more than one, a script must guard its start with
+    # `if __name__ == "__main__":`.
+    num_workers: int = setting(
+        1,
+        "Runs at a time, each in a process with its share of the processor "
+        "cores.",
+        bounds="[1, 1024]",
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

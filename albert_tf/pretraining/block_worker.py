@@ -8,15 +8,8 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
-import multiprocessing
-import os
-import pickle
-import signal
-import tempfile
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent import futures
-from concurrent.futures import process
 
 import numpy as np
 
@@ -37,6 +30,7 @@ from albert_tf.pretraining.tokenized_documents import (
     TokenizedDocuments,
     VocabularyTable,
 )
+from albert_tf.worker_pool import worker_pool
 
 # Pairs that are masked side by side: enough to hide NumPy's cost per call, few
 # enough that the arrays stay in the megabytes.
@@ -297,29 +291,10 @@ def make_records(
         worker = BlockWorker(config, num_shards)
         yield from map(worker, tasks)
         return
-    with tempfile.NamedTemporaryFile() as file:
-        # Not through the pipe of a new process: one that dies before it has
-        # read more than a pipe holds would block this one for good.
-        pickle.dump((config, num_shards), file)
-        file.flush()
-        pool = futures.ProcessPoolExecutor(
-            config.num_workers,
-            # This process may have TensorFlow's threads, which do not survive
-            # fork.
-            mp_context=multiprocessing.get_context("spawn"),
-            initializer=_start_worker,
-            initargs=(file.name,),
-        )
-        try:
-            yield from _run_tasks(pool, tasks, config.num_workers + 2)
-        except process.BrokenProcessPool:
-            raise RuntimeError(
-                "a worker process died: it ran out of memory, was killed, or "
-                "the script that started it lacks "
-                '`if __name__ == "__main__":`'
-            ) from None
-        finally:
-            pool.shutdown(cancel_futures=True)
+    with worker_pool(
+        config.num_workers, _start_worker, config, num_shards
+    ) as pool:
+        yield from _run_tasks(pool, tasks, config.num_workers + 2)
 
 
 def _run_tasks(
@@ -349,26 +324,12 @@ def _run_tasks(
 _worker: BlockWorker | None = None
 
 
-def _start_worker(config_file: str) -> None:
-    """Prepares this process for `_run_task`.
-
-    Args:
-      config_file: pickle of the arguments of `BlockWorker`.
-    """
+def _start_worker(
+    config: PretrainingDataConfig, num_shards: Mapping[str, int]
+) -> None:
+    """Prepares this process for `_run_task`."""
     global _worker
-    # Interrupts are the parent's to answer. And when it is killed, nobody else
-    # would end this process.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_exit_with_parent, daemon=True).start()
-    with open(config_file, "rb") as file:
-        _worker = BlockWorker(*pickle.load(file))
-
-
-def _exit_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-    os._exit(1)
+    _worker = BlockWorker(config, num_shards)
 
 
 def _run_task(task: BlockTask) -> BlockRecords:

@@ -5,7 +5,7 @@ import json
 import pytest
 
 import albert_tf
-from albert_tf.ablation import run
+from albert_tf.ablation import runner
 from albert_tf.ablation.config import SCALES, AblationConfig
 from albert_tf.ablation.studies import STUDIES
 from albert_tf.demo.corpora import python_documents
@@ -45,7 +45,7 @@ def test_killed_study_goes_on(text, tmp_path, monkeypatch):
     assert all(0 <= row.mean("nsp_accuracy") <= 1 for row in rows)
 
     finished = []
-    pretrain = run.pretrain
+    pretrain = runner.pretrain
 
     def killed_in_the_second(config):
         if len(finished) == 1:
@@ -53,13 +53,13 @@ def test_killed_study_goes_on(text, tmp_path, monkeypatch):
         finished.append(config.output)
         return pretrain(config)
 
-    monkeypatch.setattr(run, "pretrain", killed_in_the_second)
+    monkeypatch.setattr(runner, "pretrain", killed_in_the_second)
     with pytest.raises(MemoryError):
         albert_tf.ablate(study, config("killed"))
-    monkeypatch.setattr(run, "pretrain", pretrain)
+    monkeypatch.setattr(runner, "pretrain", pretrain)
     again = []
     monkeypatch.setattr(
-        run, "pretrain", lambda x: again.append(x.output) or pretrain(x)
+        runner, "pretrain", lambda x: again.append(x.output) or pretrain(x)
     )
     albert_tf.ablate(study, config("killed"))
     assert finished[0] not in again
@@ -70,6 +70,33 @@ def test_killed_study_goes_on(text, tmp_path, monkeypatch):
     assert again == []
     with pytest.raises(albert_tf.InputError, match="seeds=1, not 3"):
         albert_tf.ablate("5", config("whole", seeds=3))
+
+
+@pytest.mark.long
+def test_runs_at_a_time(text, tmp_path, capfd):
+    depth = STUDIES["depth"].with_rows("1 layer", "3 layers")
+    wide = albert_tf.StudyRow("wide", values={"intermediate_size": 512})
+    own = albert_tf.Study(name="own", title="Own", rows=(wide,))
+    scores, printed = [], []
+    for num_workers in (1, 2):
+        config = AblationConfig(
+            output=tmp_path / str(num_workers),
+            input=str(text),
+            scale="smoke",
+            seeds=1,
+            num_workers=num_workers,
+        )
+        albert_tf.ablate([depth, own], config)
+        scores += scores_of(config.output)
+        printed.append(capfd.readouterr())
+    for one, other in zip(scores[:3], scores[3:], strict=True):
+        # Other threads sum in another order.
+        assert other == [pytest.approx(x, rel=1e-4) for x in one]
+    for run in ("depth: 1 layer", "depth: 3 layers", "own: wide"):
+        assert f"== {run}, seed 0\n" in printed[1].out
+    # Lines of several runs would be mixed.
+    assert ["step 4/4" in x.err for x in printed] == [True, False]
+    assert "step 4/4" in (tmp_path / "2" / "workers.log").read_text()
 
 
 def test_impossible_model_claims_no_folder(tmp_path):

@@ -29,6 +29,7 @@ def test_a_damaged_line_of_a_log_is_one_warning(albert, tmp_path):
     assert warning.endswith("; skipping this line")
 
 
+@pytest.mark.long
 def test_similarity(albert, folder, tmp_path):
     pytest.importorskip("matplotlib", reason="pip install .[plots]")
     (tmp_path / "text.txt").write_text("A good story.\n\nA bad one.\nOne more.")

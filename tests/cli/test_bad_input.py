@@ -306,7 +306,7 @@ BAD_INPUT = {
     "ablate": [
         ("3", "--output is required"),
         ("--output=x", "name at least one study"),
-        ("7 --output=x", "table='7' must be one of embedding_size, sharing"),
+        ("7 --output=x", "study='7' must be one of embedding_size, sharing"),
         ("3 --output=x --scale=weeks", "must be one of smoke, minutes"),
         ("3 --output=x --seeds=0", "seeds=0 must be in [1, 100]"),
         ("3 --output=x --input=absent.txt", "absent.txt"),

@@ -31,6 +31,7 @@ def folder(folder):
     return folder
 
 
+@pytest.mark.long
 def test_a_task_says_what_predict_says(albert, folder):
     result = albert(folder, "export --kind=task --model=sst2 --output=task")
     assert result.returncode == 0, result.stderr

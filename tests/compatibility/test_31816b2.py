@@ -189,6 +189,7 @@ def test_an_interrupted_finetuning_run_goes_on(albert, folder, kind):
     assert_same_end(folder / "interrupted" / kind, expected)
 
 
+@pytest.mark.long
 def test_a_model_of_several_runs_predicts_the_same(albert):
     ensemble = "seeds/run-0,seeds/run-1"
     for model, name in (("seeds", "seeds"), (ensemble, "ensemble")):

@@ -141,11 +141,10 @@ OTHER_SIGNATURES = {"inputs": ["text"], "outputs": ["label"]}
             {"tokenizer__do_lower_case": False},
             "do_lower_case: found True, expected False",
         ),
-        (
-            "preprocessor",
-            "tokenizer",
-            {"tokenizer__fingerprint": "0"},
-            "sha256",
+        pytest.param(
+            *("preprocessor", "tokenizer"),
+            *({"tokenizer__fingerprint": "0"}, "sha256"),
+            marks=pytest.mark.long,
         ),
         ("task", "weights", {"weights": ["a"]}, "names: found "),
         (

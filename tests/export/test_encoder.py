@@ -56,6 +56,7 @@ def test_without_heads_and_without_tokenizer(pretrainer, inputs, tmp_path):
     assert manifest["tokenizer"] is None
 
 
+@pytest.mark.long
 def test_a_pretrainer_without_sentence_order(config, inputs, tmp_path):
     model = AlbertPretrainer(
         config.replace(embedding_size=16, project_equal_sizes=True),
@@ -85,6 +86,7 @@ def test_without_pooler_is_refused(make, config, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 def test_other_sharing_and_precision(config, inputs, tmp_path):
     model = AlbertEncoder(
         config.replace(

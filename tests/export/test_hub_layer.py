@@ -62,6 +62,7 @@ def test_trains_in_a_subclassed_model(encoder_path, inputs, changed):
     assert len(model.trainable_weights) == 25 + HEAD
 
 
+@pytest.mark.long
 def test_trains_in_a_functional_model_unless_frozen(
     encoder_path, inputs, changed
 ):
@@ -116,6 +117,7 @@ def test_head_of_a_pretrainer(encoder_path, inputs, pretrainer):
     compare(layer(batch), {"mlm_logits": pretrainer(batch)["mlm_logits"]})
 
 
+@pytest.mark.long
 def test_exports_of_model_garden(model_garden, model_garden_path, has_dropout):
     expected = np.load(model_garden / "model_garden.npz")
     inputs = {name: expected[name] for name in symbolic_inputs()}

@@ -43,8 +43,8 @@ SETTINGS = {
     scope="module",
     params=[
         "default",
-        "hugging_face",
-        # tests/text/test_preprocessor.py has it, without an export.
+        # tests/text/test_preprocessor.py has them, without an export.
+        pytest.param("hugging_face", marks=pytest.mark.long),
         pytest.param("cased", marks=pytest.mark.long),
     ],
 )

@@ -412,6 +412,7 @@ def test_any_program_of_a_model(wide, config):
             )
 
 
+@LONG
 def test_through_keras(config, tmp_path):
     """`model.export(format="onnx")` of Keras."""
     model = AlbertClassifier(config, num_labels=3)

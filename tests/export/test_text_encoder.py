@@ -123,6 +123,7 @@ def test_empty_batches_and_texts(encoder):
         encoder(tf.constant(["good " * 99]), seq_length=41)
 
 
+@pytest.mark.long
 def test_dropout_and_gradients(encoder, has_dropout):
     def is_random(call, **arguments):
         return has_dropout(lambda: call(texts, **arguments)["mean_output"])

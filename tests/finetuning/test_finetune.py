@@ -148,6 +148,7 @@ def test_several_runs_have_a_median(checkpoint, files, task_config, tmp_path):
     assert seeds == [3, 4]
 
 
+@pytest.mark.long
 def test_without_a_development_set_the_last_weights_are_kept(
     checkpoint, files, task_config, tmp_path
 ):

@@ -173,6 +173,7 @@ def test_an_ensemble_answers_with_averaged_scores(make_model, read):
         assert together.answers.best[0].text in together.scores.context
 
 
+@pytest.mark.long
 def test_an_ensemble_has_a_null_threshold_of_its_own(make_model, read):
     folders = [make_model("joint spans", number) for number in (5, 6)]
     for folder, threshold in zip(folders, (-1.0, 4.0), strict=True):

@@ -75,8 +75,14 @@ def exported(model, inputs, folder):
 @pytest.mark.parametrize(
     "name",
     [
-        *("encoder", "pretrainer", "classifier", "token classifier"),
-        *("multiple choice", "spans", "joint spans"),
+        *("encoder", "pretrainer", "joint spans"),
+        *(
+            pytest.param(x, marks=pytest.mark.long)
+            for x in (
+                *("classifier", "token classifier"),
+                *("multiple choice", "spans"),
+            )
+        ),
     ],
 )
 def test_keras_export(name, make, config, inputs, tmp_path):
@@ -89,6 +95,7 @@ def test_keras_export(name, make, config, inputs, tmp_path):
         np.testing.assert_allclose(x, y, atol=1e-5)
 
 
+@pytest.mark.long
 def test_keras_export_of_a_trained_model(config, batch, tmp_path):
     config = config.replace(num_hidden_layers=1)
     model = AlbertClassifier(config, 2, packed=True)

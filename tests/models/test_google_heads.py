@@ -39,6 +39,12 @@ def run(model, inputs, loss_of):
     return step(inputs)
 
 
+# Packed models compute the same; tests of the layers compare these.
+PACKED = pytest.mark.parametrize(
+    "packed", [False, pytest.param(True, marks=pytest.mark.long)]
+)
+
+
 @pytest.fixture
 def assert_gradients(google_weights):
     """All of the model's gradients, and no other, are the original's."""
@@ -58,7 +64,7 @@ def assert_gradients(google_weights):
     return check
 
 
-@pytest.mark.parametrize("packed", [False, True])
+@PACKED
 def test_classifier(google_head, assert_gradients, packed):
     head = google_head("classifier")
     model = head.load(AlbertClassifier(head.config, 2, packed=packed))
@@ -71,7 +77,7 @@ def test_classifier(google_head, assert_gradients, packed):
     assert_gradients(head, model, gradients, "grad/")
 
 
-@pytest.mark.parametrize("packed", [False, True])
+@PACKED
 def test_regression(google_head, assert_gradients, packed):
     head = google_head("stsb")
     model = head.load(AlbertClassifier(head.config, 1, packed=packed))
@@ -86,7 +92,7 @@ def test_regression(google_head, assert_gradients, packed):
     assert_gradients(head, model, gradients, "grad/")
 
 
-@pytest.mark.parametrize("packed", [False, True])
+@PACKED
 def test_multiple_choice(google_head, assert_gradients, packed):
     head = google_head("race")
     model = head.load(AlbertMultipleChoice(head.config, packed=packed))
@@ -125,7 +131,7 @@ def test_spans_of_squad_1(google_head, assert_gradients):
 JOINT = {"cls_logits": "is_impossible_logits"}
 
 
-@pytest.mark.parametrize("packed", [False, True])
+@PACKED
 def test_joint_spans_at_prediction(google_head, packed):
     head = google_head("squad_v2")
     model = AlbertSpanLabeler(head.config, "joint", packed=packed)
@@ -146,7 +152,7 @@ def test_joint_spans_at_prediction(google_head, packed):
             assert_close(actual, expected)
 
 
-@pytest.mark.parametrize("packed", [False, True])
+@PACKED
 def test_joint_spans_in_training(google_head, assert_gradients, packed):
     head = google_head("squad_v2")
     model = AlbertSpanLabeler(head.config, "joint", packed=packed)

@@ -87,7 +87,9 @@ def test_dropout_is_drawn_from_the_seed(config, inputs):
     assert first != second
 
 
-@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(
+    "packed", [False, pytest.param(True, marks=pytest.mark.long)]
+)
 def test_gradients_are_equal_in_a_graph(config, inputs, packed):
     config = config.replace(num_hidden_groups=2, **DROPOUT)
     models = pair(config, packed=packed)

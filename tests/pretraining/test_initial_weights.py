@@ -113,6 +113,7 @@ def test_starts_from_every_system(tmp_path, name, new, config_from):
     )
 
 
+@pytest.mark.long
 def test_goes_on_at_the_level_of_the_source(
     pretrained, records, tmp_path, capfd, config_from, tiny_model
 ):

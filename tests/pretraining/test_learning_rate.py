@@ -195,6 +195,7 @@ def run(records, tmp_path_factory, tiny_model, eagerly):
     return folder
 
 
+@pytest.mark.long
 def test_a_run_has_the_rates_that_its_settings_say(run):
     lines = [x for x in read_metrics(run) if x["split"] == "train"]
     rates = [line["values"]["learning_rate"] for line in lines]

@@ -175,6 +175,7 @@ def test_a_mixture_resumes(folders):
     assert other.identity != opened.identity != open_records(wiki).identity
 
 
+@pytest.mark.long
 @quickly_with("static", other="dynamic")
 @pytest.mark.parametrize(
     "mixed", [True, pytest.param(False, marks=pytest.mark.slow)]

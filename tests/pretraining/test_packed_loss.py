@@ -147,7 +147,9 @@ def expected(config, weights, unpacked):
         ({}, 1, eagerly),
         ({"packed": True}, 1, eagerly),
         ({"rematerialize": True}, 2, eagerly),
-        ({}, 1, tf.function(jit_compile=True)),
+        pytest.param(
+            *({}, 1, tf.function(jit_compile=True)), marks=pytest.mark.long
+        ),
     ],
     ids=["plain", "unpadded", "rematerialized_micro_batches", "xla"],
 )

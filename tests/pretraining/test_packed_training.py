@@ -102,6 +102,7 @@ def test_replicas_train_as_micro_batches(trained, tmp_path, pretrain_config):
     assert_same_weights(folder, run, rtol=0, atol=2e-5)
 
 
+@pytest.mark.long
 def test_runs_are_scored_on_both_splits(trained, eagerly):
     records, run = trained
     config = json.loads((run / "config.json").read_text())

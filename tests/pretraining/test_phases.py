@@ -198,6 +198,7 @@ def opened(config, long):
     return open_phases(config(phases=phases))
 
 
+@pytest.mark.long
 def test_phases_go_on_in_the_records_they_share(opened):
     phases = opened
     assert [phase.first_example for phase in phases] == [0, 48, 0]
@@ -207,6 +208,7 @@ def test_phases_go_on_in_the_records_they_share(opened):
     np.testing.assert_equal(later, whole[3])
 
 
+@pytest.mark.long
 def test_examples_are_those_of_the_phase(opened):
     alone, pairs, _ = opened
     batch = next(iter(alone.records.dataset(256, seed=1)))

@@ -10,6 +10,7 @@ from albert_tf.training.logging import read_metrics
 from albert_tf.training.schedules import CosineDecay
 
 
+@pytest.mark.long
 def test_flags_reach_what_they_are_for(
     records, run_albert, tmp_path, tiny_model
 ):

@@ -106,6 +106,7 @@ def test_a_resumed_run_opens_only_files_that_it_needs(
         records_from(files, 100, monkeypatch)
 
 
+@pytest.mark.long
 def test_a_resumed_run_skips_whole_epochs(files, monkeypatch):
     whole = records_from(files, 0, monkeypatch)
     for first in (1, 799, 800, 1234):

@@ -74,6 +74,7 @@ def test_remote_text(name, tmp_path):
         tf.io.gfile.rmtree("ram://texts")
 
 
+@pytest.mark.long
 def test_run_resume_and_evaluation(
     pretrained,
     pretrain_config,

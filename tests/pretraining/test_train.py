@@ -155,6 +155,7 @@ def damaged_records(make_records):
     return records
 
 
+@pytest.mark.long
 def test_nothing_is_claimed_before_everything_is_checked(
     copied_run,
     records,
@@ -227,6 +228,7 @@ def unpaired(
         return config, pretrain(config)
 
 
+@pytest.mark.long
 def test_without_sentence_order(unpaired, eagerly):
     config, result = unpaired
     assert "sop_loss" not in result.metrics
@@ -237,6 +239,7 @@ def test_without_sentence_order(unpaired, eagerly):
     assert scores["loss"] == pytest.approx(scores["mlm_loss"], rel=1e-4)
 
 
+@pytest.mark.long
 def test_positions_that_a_run_begins_with_are_trained(unpaired):
     config, _ = unpaired
     model = AlbertPretrainer.from_pretrained(config.output)
@@ -245,6 +248,7 @@ def test_positions_that_a_run_begins_with_are_trained(unpaired):
     assert pretrain(config).steps == 2  # It is the same run.
 
 
+@pytest.mark.long
 def test_nsp_has_scores_of_its_own(
     make_records, tmp_path, pretrain_config, edited, eagerly
 ):
@@ -267,6 +271,7 @@ def test_nsp_has_scores_of_its_own(
     assert pair_task(config(output=run / "new"), opened) == "nsp"
 
 
+@pytest.mark.long
 def test_positions_beyond_the_trained_ones_are_warned_of(
     run, records, make_records, caplog, eagerly
 ):

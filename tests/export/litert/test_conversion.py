@@ -175,7 +175,13 @@ def shallow_and_deep(config, length):
     ]
 
 
-@pytest.mark.parametrize("quantization", QUANTIZATIONS)
+@pytest.mark.parametrize(
+    "quantization",
+    [
+        x if x == "dynamic" else pytest.param(x, marks=pytest.mark.long)
+        for x in QUANTIZATIONS
+    ],
+)
 def test_shared_layers_are_stored_once(
     shallow_and_deep, make_rows, quantization
 ):

@@ -36,7 +36,14 @@ def run_model(folder):
 
 
 @pytest.mark.parametrize(
-    "name", ["mrpc", "stsb", "dream", "ner", "squad1.1", "squad2.0"]
+    "name",
+    [
+        *("mrpc", "squad2.0"),
+        *(
+            pytest.param(x, marks=pytest.mark.long)
+            for x in ("stsb", "dream", "ner", "squad1.1")
+        ),
+    ],
 )
 def test_tasks(make_finetuned, assert_same_as_source, tmp_path, name):
     source = make_finetuned(name, **SETTINGS)

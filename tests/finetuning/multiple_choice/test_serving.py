@@ -38,7 +38,14 @@ def make_type(tokenizer, length, of_question):
 
 
 # 4 and 1: the shortest that there are.
-@pytest.mark.parametrize("lengths", [(40, 12), (20, 17), (4, 1)])
+@pytest.mark.parametrize(
+    "lengths",
+    [
+        (40, 12),
+        pytest.param((20, 17), marks=pytest.mark.long),
+        pytest.param((4, 1), marks=pytest.mark.long),
+    ],
+)
 def test_choices(model, tokenizer, texts, lengths):
     examples = [
         MultipleChoiceExample(

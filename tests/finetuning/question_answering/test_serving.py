@@ -215,9 +215,8 @@ def test_odd_texts_in_all_kinds_of_batches(predictors, functions, head):
         assert found["start"][example] == record["start"]
 
 
-@pytest.mark.parametrize(
-    "head", [pytest.param("v1", marks=pytest.mark.long), "joint"]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("head", ["v1", "joint"])
 def test_few_beams_of_padded_rows_in_small_groups(folders, head, monkeypatch):
     changes = FEW_BEAMS[head]
     examples = questions_about(CONTEXTS)
