@@ -209,6 +209,7 @@ def test_a_run_has_the_rates_that_its_settings_say(run):
     assert record["resolved_warmup_steps"] == 2
 
 
+@pytest.mark.long
 def test_readers_of_a_run_get_its_averages(run, records):
     values = read_checkpoint(run / "checkpoints" / "step-00000006")
     opened = open_checkpoint(run)
@@ -225,6 +226,7 @@ def test_readers_of_a_run_get_its_averages(run, records):
     assert scores["loss"] == pytest.approx(last["loss"], rel=1e-5)
 
 
+@pytest.mark.long
 def test_layerwise_decay_all_but_freezes_the_embeddings(run):
     first, last = (
         read_checkpoint(run / "checkpoints" / f"step-0000000{step}")

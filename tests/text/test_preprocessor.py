@@ -235,6 +235,7 @@ def test_static_shape_in_a_dataset(clean_model):
         assert tokens.element_spec.shape.as_list() == [size, None]
 
 
+@pytest.mark.long
 def test_saves_in_a_module(clean_model, tmp_path):
     """As the export room does: a wrapper with traced functions."""
 

@@ -132,6 +132,7 @@ def test_lamb_as_on_tpus(folder):
     follow(Run(folder, Lamb()), golden, "lamb", clip_slices=False)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("optimizer", [Lamb, AdamW])
 def test_off_tpus_where_slices_are_clipped(folder, optimizer, monkeypatch):
     # A plain lookup has the gradient in slices that the original's has there.

@@ -234,6 +234,7 @@ def bfloat16():
     set_precision("float32")
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("bfloat16")
 @pytest.mark.parametrize("name", MODELS)
 def test_steps_can_be_compiled(name):
