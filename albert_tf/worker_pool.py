@@ -67,7 +67,7 @@ def _start_worker(file: str, log: str | None) -> None:
         for stream in (1, 2):
             os.dup2(descriptor, stream)
         os.close(descriptor)
-    # Interrupts are the parent's to answer, unless `start` says otherwise.
+    # Interrupts are the parent's to answer, unless a task says otherwise.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # When the parent is killed, nobody else would end this process.
     threading.Thread(target=_exit_with_parent, daemon=True).start()

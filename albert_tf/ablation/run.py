@@ -69,7 +69,8 @@ def ablate(
     runs, `scores/` of each finished run, and the report of these studies:
     `report.md`, `report.json` and a picture for each. A run that two studies
     have in common is made once. Killed, and started again with the same
-    settings, it goes on with the run it was at, to the same scores.
+    settings, it goes on with the run it was at, to the same scores; another
+    `num_workers` has other threads, which round otherwise.
 
     Args:
       studies: names of the paper's studies (`sharing`), numbers of its tables
