@@ -40,8 +40,8 @@ from albert_tf.files import check_not_input, split_patterns
 from albert_tf.finetuning.model_folder import load_model, open_model_folder
 from albert_tf.finetuning.task_config import TaskConfig
 from albert_tf.interop.checkpoint import Checkpoint
-from albert_tf.interop.formats.run_folder import fine_tuned_model
 from albert_tf.interop.open_checkpoint import open_checkpoint
+from albert_tf.interop.run_folder import fine_tuned_model
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrained import tokenizer_of
 from albert_tf.models.pretrainer import AlbertPretrainer

@@ -15,7 +15,7 @@ from albert_tf.files import read_text
 from albert_tf.finetuning.model_folder import ModelFolder
 from albert_tf.input_files import read_json
 from albert_tf.interop.checkpoint import Checkpoint
-from albert_tf.interop.formats.run_folder import MODEL_FOLDER
+from albert_tf.interop.run_folder import MODEL_FOLDER
 from albert_tf.pretraining.manifest import DATA_FILE
 from albert_tf.training.logging import read_metrics
 

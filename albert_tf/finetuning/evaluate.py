@@ -11,7 +11,7 @@ from albert_tf.errors import InputError
 from albert_tf.finetuning.data import labelled_examples
 from albert_tf.finetuning.predictor import Predictions, Predictor
 from albert_tf.finetuning.task_type import TaskType
-from albert_tf.interop.formats.run_folder import fine_tuned_model
+from albert_tf.interop.run_folder import fine_tuned_model
 from albert_tf.pretraining.evaluate import evaluate_pretraining
 
 

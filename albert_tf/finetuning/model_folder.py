@@ -16,8 +16,8 @@ from albert_tf.finetuning.task_config import TaskConfig
 from albert_tf.finetuning.task_type import TaskType
 from albert_tf.input_files import check_not_web_address
 from albert_tf.interop.checkpoint import Vocabulary
-from albert_tf.interop.formats.run_folder import TASK_FILE, fine_tuned_model
 from albert_tf.interop.open_checkpoint import open_checkpoint
+from albert_tf.interop.run_folder import TASK_FILE, fine_tuned_model
 from albert_tf.models.base import AlbertModel
 from albert_tf.models.pretrained import (
     checkpoint_of,

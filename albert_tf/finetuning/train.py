@@ -27,7 +27,7 @@ from albert_tf.finetuning.run import (
     run_summary,
 )
 from albert_tf.finetuning.task_config import TaskConfig
-from albert_tf.interop.formats.run_folder import MODEL_FOLDER, RUNS_FILE
+from albert_tf.interop.run_folder import MODEL_FOLDER, RUNS_FILE
 from albert_tf.models.base import AlbertModel
 from albert_tf.training.best_checkpoint import read_best
 from albert_tf.training.checkpoint_files import BEST, FOLDER

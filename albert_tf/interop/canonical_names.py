@@ -1,4 +1,4 @@
-"""Canonical names of tensors, whose spelling varies between checkpoints."""
+"""Canonical tensor names: prefixes and spellings of checkpoints, normalized."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable
 
 from albert_tf.errors import InputError
 
-# The first part of the encoder's names in the table, the separator, and a
-# tensor that every checkpoint has: what stands before it is the prefix.
+# The prefix of the encoder's names in the table, the separator, and a tensor
+# that every checkpoint has: a checkpoint's own prefix is read from its name.
 _ANCHORS = {
     "google": ("bert/", "/", "embeddings/word_embeddings"),
     "huggingface": ("albert.", ".", "embeddings.word_embeddings.weight"),
     "model_garden": ("", "/", "word_embeddings/embeddings"),
 }
-# Slots of a training checkpoint of Model Garden's, which end like the weights.
+# Optimizer slots of Model Garden's training checkpoints end like the weights.
 _SLOT = re.compile(r"(^|/)(Adam|AdamW|AdamWeightDecay|LAMB|optimizer)/")
 _ENCODER = ("embeddings", "encoder", "pooler")
 _NORM_OF_A_LAYER = re.compile(r"/layer_\d+/.*(LayerNorm|layer_normalization)")
@@ -24,19 +24,28 @@ _LAYER_NORMALIZATION = re.compile(r"layer_normalization(?:_(\d{1,9}))?(?=/|$)")
 def canonical_names(
     system: str, names: Iterable[str], source: str
 ) -> dict[str, str]:
-    """Returns the name in the table -> the name in the source.
+    """Maps canonical tensor names to the names in a checkpoint.
 
     Prefixes (`module/`, `module.`, a missing or doubled `bert/` or `albert.`)
-    are those before the word embeddings; `layer_normalization` becomes
-    `LayerNorm`; names that the table lacks stay as they are.
+    are detected from the word embeddings. `layer_normalization` becomes
+    `LayerNorm`. Names that are not in the table are kept.
+
+    Args:
+      system: one of `interop.names.FORMATS`, or `OURS`.
+      names: the tensor names in the checkpoint.
+      source: the checkpoint's name in error messages.
+
+    Returns:
+      Canonical name -> name in the checkpoint.
 
     Raises:
-      InputError: no word embeddings, or two sets of them; two spellings of
-        one tensor; LayerNorms that the layers do not share.
+      InputError: if there is not exactly one table of word embeddings, if two
+        names have the same canonical name, or if the LayerNorms are not
+        shared between layers.
     """
     if system not in _ANCHORS:
         return {name: name for name in names}
-    spelled = _spell(system, names, source)
+    spelled = _normalize_spelling(system, names, source)
     root, separator, anchor = _ANCHORS[system]
     found = [
         name
@@ -45,10 +54,10 @@ def canonical_names(
         or (name.endswith(separator + anchor) and not _SLOT.search(name))
     ]
     if len(found) != 1:
-        held = ", ".join([*list(spelled)[:4], "..."])
+        examples = ", ".join([*list(spelled)[:4], "..."])
         raise InputError(
-            f"{source}: expected one tensor that ends in {anchor!r}, as every "
-            f"ALBERT has it, found {', '.join(found) or f'none among {held}'}"
+            f"{source}: expected one tensor whose name ends in {anchor!r}, "
+            f"found {', '.join(found) or f'none among {examples}'}"
         )
     prefix = found[0].removesuffix(anchor)
     outer = prefix.removesuffix(root)
@@ -61,17 +70,21 @@ def canonical_names(
         else:
             ours = name.removeprefix(outer)
         if ours in canonical:
-            raise _twice(source, ours, original, canonical[ours])
+            raise _duplicate_error(source, ours, original, canonical[ours])
         canonical[ours] = original
     return canonical
 
 
-def _twice(source: str, ours: str, one: str, other: str) -> InputError:
+def _duplicate_error(
+    source: str, ours: str, one: str, other: str
+) -> InputError:
     return InputError(f"{source}: {one} and {other} are both the tensor {ours}")
 
 
-def _spell(system: str, names: Iterable[str], source: str) -> dict[str, str]:
-    """Returns current spelling -> name, sorted."""
+def _normalize_spelling(
+    system: str, names: Iterable[str], source: str
+) -> dict[str, str]:
+    """Returns current spelling -> name, sorted by name."""
     names = sorted(names)
     if system == "google":
         _check_norms_are_shared(names, source)
@@ -84,24 +97,24 @@ def _spell(system: str, names: Iterable[str], source: str) -> dict[str, str]:
     for name in names:
         ours = spell(name)
         if ours in spelled:
-            raise _twice(source, ours, name, spelled[ours])
+            raise _duplicate_error(source, ours, name, spelled[ours])
         spelled[ours] = name
     return spelled
 
 
 def _check_norms_are_shared(names: list[str], source: str) -> None:
-    """Refuses models of forks such as google-research/albert#241's."""
+    """Rejects forks with a LayerNorm per layer (google-research/albert#241)."""
     for name in names:
         if _NORM_OF_A_LAYER.search(name):
             raise InputError(
-                f"{source}: each layer has LayerNorms of its own ({name}, ...) "
-                "while the layers share their matrices; such models of forks "
-                "are not ALBERTs and are not supported"
+                f"{source}: each layer has its own LayerNorms ({name}, ...), "
+                "although the layers share their matrices; such forks of "
+                "ALBERT are not supported"
             )
 
 
 def _model_garden_spelling(name: str) -> str:
-    """Model Garden's scopes changed between its releases."""
+    """Maps the scopes of all Model Garden releases to the current ones."""
     if _SLOT.search(name):
         return name
     name = re.sub(r"^(.*/)?(?=cls/predictions/)", "", name)
@@ -114,10 +127,10 @@ def _model_garden_spelling(name: str) -> str:
 
 
 def _layer_norm_spelling(names: list[str]) -> Callable[[str], str]:
-    """`layer_normalization[_n]` -> `LayerNorm`, `LayerNorm_1` by its number.
+    """Maps `layer_normalization[_n]` to `LayerNorm` or `LayerNorm_1`.
 
-    Forks that build LayerNorms with Keras (google-research/albert#241) number
-    them as they please; the lower number of a scope is the one after attention.
+    Keras numbers the LayerNorms of a whole session (google-research/albert#241);
+    within a scope, the one after attention has the lower number.
     """
     numbers: dict[str, set[int]] = {}
     for name in names:

@@ -1,4 +1,4 @@
-"""A checkpoint in this library's names, whatever system wrote it."""
+"""Checkpoints under this library's names, whatever system wrote them."""
 
 from __future__ import annotations
 
@@ -25,32 +25,35 @@ from albert_tf.text.tokenizer_json import TOKENIZER_JSON, tokenizer_json
 
 @dataclasses.dataclass(frozen=True)
 class Vocabulary:
-    """The tokenizer of a checkpoint, if it has a usable one.
+    """A checkpoint's tokenizer, or why it cannot be used.
 
     Attributes:
       tokenizer: the tokenizer, or None.
-      problem: why the tokenizer that is there cannot be used, or "".
+      problem: why the tokenizer files of the checkpoint are unusable, or "".
     """
 
     tokenizer: Tokenizer | None = None
     problem: str = ""
 
     def describe(self) -> str:
-        """Returns one line for a report."""
+        """Returns a line for `Checkpoint.report`."""
         if self.tokenizer:
             return f"tokenizer: {self.tokenizer.vocab_size:,} pieces"
         return f"tokenizer: none{self.problem and f' ({self.problem})'}"
 
     def huggingface_files(self, max_length: int) -> dict[str, bytes]:
-        """Returns name -> content in Hugging Face's layout.
+        """Returns the tokenizer's files in Hugging Face's layout.
 
         Args:
-          max_length: the longest row that the model takes.
+          max_length: the model's maximum sequence length.
+
+        Returns:
+          File name -> content.
         """
         if self.tokenizer is None:
             return {}
         files = tokenizer_files(self.tokenizer, max_length=max_length)
-        # From a vocab.txt, transformers 5 makes the right one itself.
+        # transformers 5 builds the right one from a vocab.txt itself.
         if isinstance(self.tokenizer, AlbertTokenizer):
             files[TOKENIZER_JSON] = tokenizer_json(self.tokenizer)
         return files
@@ -61,9 +64,9 @@ class HeadSettings:
     """Settings of a task head.
 
     Attributes:
-      num_labels: classes of a classifier or token classifier; 1: regression.
-      labels: their names, in order, if they are known.
-      dropout: rate before the head.
+      num_labels: number of classes; 1 means regression.
+      labels: names of the classes in order, or None.
+      dropout: dropout rate before the head.
     """
 
     num_labels: int = 1
@@ -77,15 +80,15 @@ class Checkpoint:
 
     Attributes:
       config: the architecture.
-      components: which of `interop.names.COMPONENTS` it has.
-      arrays: our path -> float32 array, read on access.
+      components: the subset of `interop.names.COMPONENTS` that it has.
+      arrays: variable path -> float32 array, read on access.
       head: settings of the task head.
-      vocabulary: its tokenizer.
-      source: path it was read from.
+      vocabulary: the tokenizer.
+      source: the path it was read from.
       format: name of the source's format.
-      skipped: tensors of the source that are not weights -> reason.
-      missing_head: a head that its config names, without any tensor.
-      notes: further lines of the report.
+      skipped: name of each tensor that was not loaded -> reason.
+      missing_head: a head that the config declares but the weights lack.
+      notes: additional lines for the report.
     """
 
     config: AlbertConfig
@@ -101,25 +104,28 @@ class Checkpoint:
 
     @property
     def tokenizer(self) -> Tokenizer | None:
-        """Its tokenizer, if it has one that can be used."""
+        """The tokenizer, or None if there is no usable one."""
         return self.vocabulary.tokenizer
 
     @property
     def heads(self) -> tuple[str, ...]:
-        """Its heads, in the order of the table."""
+        """The heads, in the order of `interop.names.HEADS`."""
         return tuple(head for head in HEADS if head in self.components)
 
     def tensors_for(
         self, system: str, tick: Callable[[], None] | None = None
     ) -> Iterator[tuple[str, np.ndarray]]:
-        """Yields the names and arrays of its tensors in another system.
+        """Yields the tensors under another system's names and in its layouts.
 
-        A system that always projects the embeddings gets an identity where the
-        model has no projection.
+        If the model has no embedding projection but the system requires one,
+        an identity projection is added.
 
         Args:
           system: one of `interop.names.FORMATS`.
-          tick: called after every tensor of the checkpoint, if given.
+          tick: called after each tensor of the checkpoint.
+
+        Yields:
+          Pairs of a name and an array.
         """
         config, components = self.config, set(self.components)
         if system in ALWAYS_PROJECTS:
@@ -139,7 +145,7 @@ class Checkpoint:
                 tick()
 
     def report(self) -> str:
-        """Returns lines on the loaded and skipped tensors and the tokenizer."""
+        """Returns a summary of loaded and skipped tensors, in lines."""
         components = [
             name for name in ("pooler", *HEADS) if name in self.components
         ]
@@ -157,13 +163,13 @@ class Checkpoint:
             lines.append(f"skipped {len(names)} ({reason}): {shown}")
         if self.missing_head:
             lines.append(
-                f"missing: {self.missing_head}, which the config names"
+                f"missing: {self.missing_head}, declared in the config"
             )
         return "\n".join([*lines, *self.notes])
 
 
 class LazyArrays(Mapping[str, np.ndarray]):
-    """Path -> array, read on access and not kept."""
+    """Variable path -> array, read anew on each access."""
 
     def __init__(self, readers: Mapping[str, Callable[[], np.ndarray]]):
         self._readers = dict(readers)
@@ -181,14 +187,14 @@ class LazyArrays(Mapping[str, np.ndarray]):
 def folder_vocabulary(
     folder: str | os.PathLike[str], system: str, do_lower_case: bool = True
 ) -> Vocabulary:
-    """Finds the tokenizer in a folder.
+    """Loads the tokenizer in a checkpoint's folder.
 
     Args:
-      folder: of the checkpoint.
-      system: "huggingface" (the settings are in its files) or "google" (the
-        settings of the original code).
-      do_lower_case: whether Google's lower-cases, which none of its files
-        says.
+      folder: the checkpoint's folder.
+      system: "huggingface", whose files include the tokenizer's settings, or
+        "google", whose settings are those of the original code.
+      do_lower_case: for "google", whether text is lower-cased; its files do not
+        say.
     """
     folder = pathlib.Path(folder)
     try:
@@ -204,22 +210,20 @@ def folder_vocabulary(
                 models[0], do_lower_case=do_lower_case
             )
             return Vocabulary(tokenizer)
-    # The weights can be used without it; the report names the problem.
+    # The weights are usable without a tokenizer; the report has the problem.
     except InputError as error:
         return Vocabulary(problem=str(error))
     if models:
         names = ", ".join(path.name for path in models)
-        return Vocabulary(
-            problem=f"{folder} holds several vocabularies: {names}"
-        )
+        return Vocabulary(problem=f"{folder} has several vocabularies: {names}")
     return Vocabulary()
 
 
 def _has_tokenizer(folder: pathlib.Path) -> bool:
-    """Returns whether `load_tokenizer` is for this folder's vocabulary."""
+    """Returns whether the folder has files that `load_tokenizer` reads."""
     if any((folder / name).exists() for name in (MODEL_FILE, WORDPIECE_FILE)):
         return True
-    # A vocab.txt already says what the tokenizer.json beside it does.
+    # A vocab.txt makes the tokenizer.json beside it redundant.
     return (folder / TOKENIZER_JSON).exists() and not any(
         folder.glob("vocab*.txt")
     )

@@ -1,8 +1,8 @@
-"""Config files of other systems, and their translation.
+"""Translation of configs from and to other systems.
 
-The same value may differ in meaning: Google's "gelu" is the tanh approximation,
-Hugging Face's is the exact one. KerasHub has one activation and one dropout
-rate.
+The same value may have another meaning: "gelu" is the tanh approximation in
+Google's configs and the exact function in Hugging Face's. KerasHub has a fixed
+activation and a single dropout rate.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _HF_ACTIVATIONS = {
 }
 _TO_HF_ACTIVATION = {"gelu_erf": "gelu", "gelu_tanh": "gelu_new"}
 
-# What Hugging Face's AlbertConfig has where a file is silent: xxlarge.
+# Defaults of Hugging Face's AlbertConfig, the xxlarge model.
 _HF_DEFAULTS = AlbertConfig().to_dict() | {
     "hidden_size": 4096,
     "num_attention_heads": 64,
@@ -38,7 +38,7 @@ _HF_DEFAULTS = AlbertConfig().to_dict() | {
 del _HF_DEFAULTS["sharing"], _HF_DEFAULTS["project_equal_sizes"]
 _OURS_ONLY = ("sharing", "trained_positions")
 
-# Model type of what transformers must not open as an ALBERT.
+# `model_type` of models that transformers must not open as ALBERT.
 OUR_MODEL_TYPE = "albert_tf"
 
 HF_ARCHITECTURES = {
@@ -75,11 +75,13 @@ _KERAS_HUB_OPTIONAL = (
 def config_from_huggingface(
     values: Mapping[str, Any], source: str
 ) -> AlbertConfig:
-    """Translates the `config.json` of transformers, or of `save_pretrained`.
+    """Translates the `config.json` of transformers or `save_pretrained`.
 
-    Keys that describe no architecture are ignored; those of Google's that would
-    change the model are errors, as is a position embedding that is not learned
-    and absolute.
+    Keys that do not describe the architecture are ignored.
+
+    Raises:
+      InputError: if a value is invalid, or asks for a variant of the model that
+        is not supported, such as relative position embeddings.
     """
     kind = typed(values, "model_type", str, "albert", source)
     if kind not in ("albert", OUR_MODEL_TYPE):
@@ -88,7 +90,7 @@ def config_from_huggingface(
     if position != "absolute":
         raise InputError(
             f"{source}: position_embedding_type={position!r} is not supported; "
-            "ALBERT's checkpoints have 'absolute'"
+            "expected 'absolute'"
         )
     known = {k: values.get(k, v) for k, v in _HF_DEFAULTS.items()}
     act = typed(known, "hidden_act", str, "", source)
@@ -106,7 +108,7 @@ def config_from_huggingface(
 def head_from_huggingface(
     values: Mapping[str, Any], source: str
 ) -> tuple[str | None, HeadSettings]:
-    """Returns the head that `architectures` declares, and its settings."""
+    """Returns the head declared by `architectures`, if any, and its settings."""
     declared = None
     for name in typed(values, "architectures", list, None, source) or ():
         if not isinstance(name, str):
@@ -118,7 +120,7 @@ def head_from_huggingface(
     labels = _labels(typed(values, "id2label", dict, None, source), source)
     names = labels
     if labels and all(n == f"LABEL_{i}" for i, n in enumerate(labels)):
-        names = None  # Hugging Face's way to say that it has none.
+        names = None  # Hugging Face's placeholders for unnamed labels.
     dropout = typed(values, "classifier_dropout_prob", float, None, source)
     return declared, HeadSettings(
         num_labels=len(labels) if labels else 2,
@@ -128,10 +130,10 @@ def head_from_huggingface(
 
 
 def check_dropout(rate: float | None, key: str, source: str) -> float:
-    """Returns the dropout rate before a head; 0.1 for None.
+    """Returns a head's dropout rate; 0.1 for None.
 
     Raises:
-      InputError: it is not in [0, 1).
+      InputError: if the rate is not in [0, 1).
     """
     if rate is not None and not 0 <= rate < 1:
         raise InputError(f"{source}: {key}={rate} must be in [0, 1)")
@@ -141,7 +143,7 @@ def check_dropout(rate: float | None, key: str, source: str) -> float:
 def _labels(
     values: Mapping[str, Any] | None, source: str
 ) -> tuple[str, ...] | None:
-    """Returns the names of an `id2label` in the order of their numbers."""
+    """Returns the label names of `id2label`, ordered by id."""
     if not values:
         return None
     expected = [str(number) for number in range(len(values))]
@@ -149,14 +151,14 @@ def _labels(
         isinstance(name, str) for name in values.values()
     ):
         raise InputError(
-            f"{source}: id2label={shown(values)} must name the labels 0 to "
-            f"{len(values) - 1} by strings"
+            f"{source}: id2label={shown(values)} must map the ids 0 to "
+            f"{len(values) - 1} to strings"
         )
     return tuple(values[number] for number in expected)
 
 
 def config_to_huggingface(config: AlbertConfig) -> dict[str, Any]:
-    """Returns the keys of an architecture in `config.json`."""
+    """Translates a config to the keys of transformers' `config.json`."""
     values = {k: v for k, v in config.to_dict().items() if k in _HF_DEFAULTS}
     act = config.hidden_act
     values["hidden_act"] = _TO_HF_ACTIVATION.get(act, act)
@@ -166,19 +168,20 @@ def config_to_huggingface(config: AlbertConfig) -> dict[str, Any]:
     if config.sharing != "all":
         values["model_type"] = OUR_MODEL_TYPE
         values["sharing"] = config.sharing
-        # transformers' AlbertModel warns of another model type and takes new
-        # weights for those it lacks; of such a weights file it takes nothing.
+        # For another model type, transformers' AlbertModel only warns and
+        # initializes the weights it does not find. It loads the weights file
+        # that this key names, and fails as there is none.
         values["transformers_weights"] = "only albert_tf has this architecture"
     return values
 
 
 def config_to_google(config: AlbertConfig) -> dict[str, Any]:
-    """Returns an `albert_config.json`.
+    """Translates a config to the keys of Google's `albert_config.json`.
 
     Raises:
-      InputError: the original cannot express the architecture.
+      InputError: if Google's code does not support the architecture.
     """
-    _refuse(
+    _raise_if_any(
         "Google's code",
         {
             f"hidden_act={config.hidden_act!r}": (
@@ -198,7 +201,7 @@ def config_to_google(config: AlbertConfig) -> dict[str, Any]:
     del values["layer_norm_eps"]
     if config.hidden_act == "gelu_tanh":
         values["hidden_act"] = "gelu"
-    # Its pretraining script reads these, and fails where they are missing.
+    # Google's pretraining script fails without these keys.
     inert = {"down_scale_factor": 1, "net_structure_type": 0, "gap_size": 0}
     return {**values, **inert, "num_memory_blocks": 0}
 
@@ -206,7 +209,11 @@ def config_to_google(config: AlbertConfig) -> dict[str, Any]:
 def config_from_keras_hub(
     values: Mapping[str, Any], source: str
 ) -> AlbertConfig:
-    """Translates the arguments of KerasHub's `AlbertBackbone`."""
+    """Translates the arguments of KerasHub's `AlbertBackbone`.
+
+    Raises:
+      InputError: if an argument is missing or invalid.
+    """
     needed = [k for k in _KERAS_HUB_NAMES if k not in _KERAS_HUB_OPTIONAL]
     missing = [k for k in needed if k not in values]
     if missing:
@@ -229,13 +236,13 @@ def config_from_keras_hub(
 
 
 def config_to_keras_hub(config: AlbertConfig) -> dict[str, Any]:
-    """Returns the arguments of KerasHub's `AlbertBackbone`.
+    """Translates a config to the arguments of KerasHub's `AlbertBackbone`.
 
     Raises:
-      InputError: KerasHub cannot express the architecture.
+      InputError: if KerasHub does not support the architecture.
     """
     rates = (config.hidden_dropout_prob, config.attention_probs_dropout_prob)
-    _refuse(
+    _raise_if_any(
         "KerasHub",
         {
             f"hidden_act={config.hidden_act!r}": (
@@ -255,7 +262,7 @@ def config_to_keras_hub(config: AlbertConfig) -> dict[str, Any]:
     return {**theirs, "dropout": rates[0]}
 
 
-def _refuse(system: str, cases: Mapping[str, bool]) -> None:
-    impossible = [case for case, found in cases.items() if found]
-    if impossible:
-        raise InputError(f"{system} cannot express {', '.join(impossible)}")
+def _raise_if_any(system: str, unsupported: Mapping[str, bool]) -> None:
+    found = [setting for setting, is_used in unsupported.items() if is_used]
+    if found:
+        raise InputError(f"{system} does not support {', '.join(found)}")

@@ -10,22 +10,22 @@ from typing import Any
 from albert_tf.errors import InputError
 from albert_tf.files import check_not_input
 from albert_tf.folders import new_folder
+from albert_tf.interop import google, huggingface, keras_hub
 from albert_tf.interop.checkpoint import Checkpoint, LazyArrays, Vocabulary
-from albert_tf.interop.formats import google, huggingface, keras_hub
 from albert_tf.interop.names import HEADS, component_of
 from albert_tf.interop.open_checkpoint import open_checkpoint
 
-# Format -> its writer, and the file by which its folders are recognized: the
+# Format -> its writer, and the file that identifies an earlier result: the
 # weights, since a training run has a config.json too. A writer takes the
-# checkpoint, an existing empty folder, and a function to call after every
-# tensor, if any; it raises an `InputError` for what its format cannot express.
+# checkpoint, an existing empty folder, and optionally a function to call after
+# each tensor; it raises an `InputError` for what its format does not support.
 WRITERS: dict[str, tuple[Callable, str]] = {
     "huggingface": (huggingface.write_huggingface, huggingface.WEIGHTS_FILE),
     "google": (google.write_google, f"{google.CHECKPOINT}.index"),
     "keras_hub": (keras_hub.write_keras_hub, keras_hub.BACKBONE_FILE),
 }
 
-_POOLED = ("sop_head", "classifier_head", "choice_head")
+_POOLED_HEADS = ("sop_head", "classifier_head", "choice_head")
 
 _DROPPABLE = ("tokenizer", "pooler", *HEADS)
 
@@ -40,18 +40,18 @@ def convert(
     progress: Callable[[int, int], None] | None = None,
     **source_options: Any,
 ) -> Checkpoint:
-    """Writes a checkpoint in another format.
+    """Converts a checkpoint to another format.
 
-    Nothing is lost: a component that the format cannot express is an error,
-    unless it is dropped by name.
+    Nothing is lost silently: a component that the format does not support is an
+    error, unless it is dropped by name.
 
     Args:
       source: see `open_checkpoint`.
-      output: the folder to make; it appears when it is complete.
-      to: one of `WRITERS`. "huggingface" is also our own format.
+      output: the folder to write; it appears when it is complete.
+      to: one of `WRITERS`. "huggingface" is also this library's own format.
       drop: components to leave out, such as "sop_head", or "tokenizer".
-      overwrite: replace an earlier result in `output`.
-      progress: called with the number of tensors done and of all.
+      overwrite: whether to replace an earlier result in `output`.
+      progress: called with the number of converted tensors and their total.
       **source_options: `head`, `config`, `config_overrides` and `revision` of
         `open_checkpoint`.
 
@@ -59,8 +59,8 @@ def convert(
       The source's checkpoint; its `report()` lists the tensors.
 
     Raises:
-      InputError: the source cannot be opened, `output` is taken, or the format
-        cannot express what the source holds.
+      InputError: if the source cannot be opened, `output` exists, or the format
+        does not support a component of the source.
     """
     if to not in WRITERS:
         raise InputError(f"to={to!r} must be one of {', '.join(WRITERS)}")
@@ -72,7 +72,7 @@ def convert(
             f"head: {checkpoint.source} has no {head}; it has "
             f"{', '.join(checkpoint.heads) or 'no head'}"
         )
-    kept = _without(checkpoint, drop)
+    kept = _drop_components(checkpoint, drop)
     write, marker = WRITERS[to]
     done = 0
 
@@ -87,7 +87,9 @@ def convert(
     return checkpoint
 
 
-def _without(checkpoint: Checkpoint, drop: Collection[str]) -> Checkpoint:
+def _drop_components(
+    checkpoint: Checkpoint, drop: Collection[str]
+) -> Checkpoint:
     vocabulary = checkpoint.vocabulary
     if "tokenizer" in drop:
         vocabulary = Vocabulary()
@@ -98,8 +100,8 @@ def _without(checkpoint: Checkpoint, drop: Collection[str]) -> Checkpoint:
     missing = checkpoint.missing_head
     if missing and missing not in drop:
         raise InputError(
-            f"the config of {checkpoint.source} names a {missing}, but the "
-            f"weights have none; --drop={missing} writes the rest"
+            f"the config of {checkpoint.source} declares a {missing}, but the "
+            f"weights have none; use --drop={missing} to convert the rest"
         )
     for name in drop:
         if name not in _DROPPABLE:
@@ -113,11 +115,11 @@ def _without(checkpoint: Checkpoint, drop: Collection[str]) -> Checkpoint:
             )
     if not drop:
         return checkpoint
-    readers = set(checkpoint.components) & set(_POOLED) - set(drop)
-    if "pooler" in drop and readers:
+    pooled = set(checkpoint.components) & set(_POOLED_HEADS) - set(drop)
+    if "pooler" in drop and pooled:
         raise InputError(
-            f"drop: the {sorted(readers)[0]} reads the pooler's output; drop "
-            "both or neither"
+            f"drop: the {min(pooled)} reads the pooler's output; drop both or "
+            "neither"
         )
     arrays = checkpoint.arrays
     return dataclasses.replace(

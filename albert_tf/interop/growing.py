@@ -1,4 +1,4 @@
-"""Growing a checkpoint: deeper, less shared, or for longer sequences."""
+"""Growing a checkpoint: more depth, less sharing, or longer sequences."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from albert_tf.errors import InputError
 from albert_tf.interop.checkpoint import Checkpoint, LazyArrays
 from albert_tf.interop.names import tensors_of
 
-# Fields that decide how often, and by which layers, weights are used.
+# Fields that determine which layers use which weights.
 _LAYOUT = (
     "num_hidden_layers",
     "num_hidden_groups",
     "inner_group_num",
     "sharing",
 )
-# Fields that no weight depends on.
+# Fields that do not affect the weights' shapes.
 _TRAINING = (
     "hidden_dropout_prob",
     "attention_probs_dropout_prob",
@@ -33,34 +33,35 @@ _POSITIONS = "encoder/embeddings/position_embeddings"
 
 
 def grow(checkpoint: Checkpoint, config: AlbertConfig) -> Checkpoint:
-    """Returns the checkpoint as one of another architecture, grown by copies.
+    """Grows a checkpoint into a larger architecture by copying weights.
 
-    A set of weights that the layers from l on use, of L, starts as a copy of
-    what the checkpoint's layer `l * L_old // L` uses: the layer at the same
-    relative depth. Inner blocks likewise. So
+    Each set of weights starts as a copy of the set at the same relative depth:
+    if layer l of L is the first to use it, the set that layer `l * L_old // L`
+    of the checkpoint uses. Inner blocks likewise. As a consequence:
 
-    - where all layers share one group, another depth uses the same weights more
-      often, as ALBERT's paper did, from 6 layers to 12 (appendix A.1);
-    - at equal depth, dividing the groups, or sharing less, computes the same at
-      first; of one group this is the original's `init_from_group0`;
-    - layers with weights of their own are doubled in place (0 0 1 1 2 2), as
-      groups are stretches of layers. StackBERT (Gong et al., 2019) puts the
-      copy on top instead (0 1 2 0 1 2).
+    - If all layers share one group, a deeper model has the same weights and
+      uses them more often, as in ALBERT's paper, from 6 layers to 12 (appendix
+      A.1).
+    - At equal depth, splitting groups or sharing less does not change the
+      outputs. For a single group, this is the original's `init_from_group0`.
+    - Unshared layers are duplicated in place (0 0 1 1 2 2), since a group is a
+      range of layers. StackBERT (Gong et al., 2019) stacks the copies on top
+      instead (0 1 2 0 1 2).
 
-    A larger `max_position_embeddings` is what `extend_positions` makes of it.
-    Dropout and `initializer_range` may differ; everything else must be equal.
+    A larger `max_position_embeddings` is passed to `extend_positions`. Dropout
+    rates and `initializer_range` may differ; all other fields must be equal.
 
     Args:
-      checkpoint: what to start from.
-      config: the architecture of the model to be.
+      checkpoint: the checkpoint to grow.
+      config: the architecture to grow to.
 
     Returns:
-      A checkpoint with that architecture, but its own `trained_positions`,
-      whose `notes` list the copies. Its arrays are read on access.
+      A checkpoint with this architecture and the old `trained_positions`. Its
+      `notes` list the copies, and its arrays are read on access.
 
     Raises:
-      InputError: another field differs, or weights of the checkpoint would not
-        be used.
+      InputError: if another field differs, or weights of the checkpoint would
+        be unused.
     """
     checkpoint = extend_positions(checkpoint, config.max_position_embeddings)
     old = checkpoint.config
@@ -106,22 +107,22 @@ def grow(checkpoint: Checkpoint, config: AlbertConfig) -> Checkpoint:
 
 
 def extend_positions(checkpoint: Checkpoint, length: int) -> Checkpoint:
-    """Returns the checkpoint with position embeddings for longer sequences.
+    """Extends the position embeddings to longer sequences.
 
-    Of N trained positions, row i starts as a copy of row `i % N`, so that
-    nearby positions keep their relation everywhere but at the seams
+    With N trained positions, row i becomes a copy of row `i % N`, which
+    preserves local structure everywhere except at the boundaries of the copies
     (Longformer, Beltagy et al. 2020, section 5).
 
     Args:
-      checkpoint: what to extend. Where pretraining saw fewer positions than it
-        has, the rows behind those are replaced as well.
-      length: rows to have.
+      checkpoint: the checkpoint to extend. Rows that pretraining has not seen
+        are replaced as well.
+      length: the new number of rows.
 
     Returns:
-      The checkpoint, whose config still says how many positions were trained.
+      The extended checkpoint; its config keeps the number of trained positions.
 
     Raises:
-      InputError: the checkpoint has more rows.
+      InputError: if the checkpoint has more rows than `length`.
     """
     old = checkpoint.config
     before, trained = old.max_position_embeddings, old.trained_positions
@@ -148,8 +149,8 @@ def extend_positions(checkpoint: Checkpoint, length: int) -> Checkpoint:
         arrays=LazyArrays(readers),
         notes=(
             *checkpoint.notes,
-            f"extended: max_position_embeddings {before} -> {length}, rows "
-            f"from {trained} on: copies of those before",
+            f"extended: max_position_embeddings {before} -> {length}; rows "
+            f"from {trained} on are copies",
         ),
     )
 
@@ -157,14 +158,14 @@ def extend_positions(checkpoint: Checkpoint, length: int) -> Checkpoint:
 def _sources(
     old: AlbertConfig, new: AlbertConfig, half: str
 ) -> dict[tuple[str, str], tuple[str, str]]:
-    """Returns, for one half of the blocks, new scopes -> old scopes."""
+    """Maps the new scopes of one half of the blocks to the old ones."""
     old_scopes, new_scopes = old.block_scopes(half), new.block_scopes(half)
     found: dict[tuple[str, str], tuple[str, str]] = {}
     for number, scopes in enumerate(new_scopes):
         layer, inner = divmod(number, new.inner_group_num)
         layer = layer * old.num_hidden_layers // new.num_hidden_layers
         inner = inner * old.inner_group_num // new.inner_group_num
-        # The first of the layers that use this set decides.
+        # The first layer that uses this set decides.
         found.setdefault(
             scopes, old_scopes[layer * old.inner_group_num + inner]
         )
@@ -172,7 +173,7 @@ def _sources(
 
 
 def _origin(path: str, sources) -> str:
-    """Returns the old tensor that a new one starts as a copy of."""
+    """Returns the path of the old tensor that a new one is a copy of."""
     # encoder/transformer/<outer>/<inner>/<half>/<rest>
     prefix, stack, *scopes = path.split("/")
     if (prefix, stack) != ("encoder", "transformer"):

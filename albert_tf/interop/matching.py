@@ -17,7 +17,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.interop.canonical_names import canonical_names
 from albert_tf.interop.checkpoint import Checkpoint, HeadSettings, LazyArrays
-from albert_tf.interop.files.file_types import TensorFile
+from albert_tf.interop.file_types import TensorFile
 from albert_tf.interop.names import (
     ALWAYS_PROJECTS,
     COMPONENTS,

@@ -14,10 +14,10 @@ import numpy as np
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.input_files import read_json
+from albert_tf.interop import google, huggingface, keras_hub, run_folder
+from albert_tf.interop.archive import UnpackedArchive
 from albert_tf.interop.checkpoint import Checkpoint, LazyArrays
-from albert_tf.interop.files.archive import UnpackedArchive
-from albert_tf.interop.files.file_types import explain_bad_file, file_kind
-from albert_tf.interop.formats import google, huggingface, keras_hub, run_folder
+from albert_tf.interop.file_types import explain_bad_file, file_kind
 from albert_tf.interop.growing import extend_positions
 from albert_tf.interop.hubs import resolve
 from albert_tf.text import tokenizer_files
@@ -92,7 +92,7 @@ def open_checkpoint(
 def _open_folder(folder: pathlib.Path, head, config, overrides) -> Checkpoint:
     folder = run_folder.fine_tuned_model(folder) or folder
     if (folder / "saved_model.pb").exists():
-        from albert_tf.interop.formats.saved_model import open_saved_model
+        from albert_tf.interop.saved_model import open_saved_model
 
         return open_saved_model(
             folder, head=head, config=config, overrides=overrides

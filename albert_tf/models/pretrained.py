@@ -12,7 +12,7 @@ import numpy as np
 from albert_tf.errors import InputError, StorageError
 from albert_tf.folders import replace_folder, temporary_folder
 from albert_tf.interop.checkpoint import Checkpoint, HeadSettings, LazyArrays
-from albert_tf.interop.formats.huggingface import CONFIG_FILE, write_huggingface
+from albert_tf.interop.huggingface import CONFIG_FILE, write_huggingface
 from albert_tf.interop.names import COMPONENTS, component_of, tensors_of
 from albert_tf.text.base_tokenizer import Tokenizer
 

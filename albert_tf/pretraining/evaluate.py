@@ -11,8 +11,8 @@ from albert_tf.config import AlbertConfig, warn_of_untrained_positions
 from albert_tf.errors import InputError
 from albert_tf.files import PathPatterns, exists, is_remote, read_text
 from albert_tf.input_files import parse_object
-from albert_tf.interop.formats.huggingface import CONFIG_FILE
-from albert_tf.interop.formats.run_folder import positions_trained_so_far
+from albert_tf.interop.huggingface import CONFIG_FILE
+from albert_tf.interop.run_folder import positions_trained_so_far
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.pretraining.corpora import by_corpus
 from albert_tf.pretraining.loss import PretrainingLoss

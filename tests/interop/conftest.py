@@ -5,7 +5,7 @@ import pytest
 
 from albert_tf.config import AlbertConfig
 from albert_tf.interop.checkpoint import Checkpoint, HeadSettings, LazyArrays
-from albert_tf.interop.files.file_types import TensorFile
+from albert_tf.interop.file_types import TensorFile
 from albert_tf.interop.matching import match_tensors
 from albert_tf.interop.names import tensors_of
 

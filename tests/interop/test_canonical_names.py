@@ -130,10 +130,10 @@ def test_layer_norms_of_each_layer_are_no_albert():
     with pytest.raises(InputError) as error:
         google(WORDS, f"{BLOCK}/ffn_1/intermediate/dense/kernel", *forks)
     assert re.fullmatch(
-        r"the file: each layer has LayerNorms of its own \(bert/.*group_0_0/"
-        r"layer_0/inner_group_0/layer_normalization_1/gamma, ...\) while the "
-        "layers share their matrices; such models of forks are not ALBERTs and "
-        "are not supported",
+        r"the file: each layer has its own LayerNorms \(bert/.*group_0_0/"
+        r"layer_0/inner_group_0/layer_normalization_1/gamma, ...\), although "
+        "the layers share their matrices; such forks of ALBERT are not "
+        "supported",
         str(error.value),
     )
 

@@ -73,8 +73,8 @@ def test_progress(stored, tmp_path):
 
 
 def test_progress_where_an_identity_is_added(config, make_checkpoint, tmp_path):
-    from albert_tf.interop.formats.huggingface import write_huggingface
-    from albert_tf.interop.formats.keras_hub import write_keras_hub
+    from albert_tf.interop.huggingface import write_huggingface
+    from albert_tf.interop.keras_hub import write_keras_hub
 
     checkpoint = make_checkpoint(config.replace(embedding_size=8))
     for number, write in enumerate((write_huggingface, write_keras_hub)):

@@ -10,7 +10,7 @@ import pytest
 
 from albert_tf.config import AlbertConfig
 from albert_tf.interop.checkpoint import Checkpoint, LazyArrays
-from albert_tf.interop.formats.huggingface import write_huggingface
+from albert_tf.interop.huggingface import write_huggingface
 from albert_tf.interop.names import tensors_of
 
 pytestmark = pytest.mark.slow

@@ -20,7 +20,7 @@ ARCHITECTURES = {
         "num_hidden_groups": 1,
         "inner_group_num": 1,
     },
-    # Some formats cannot express these.
+    # Some formats do not support these.
     "relu": {"hidden_act": "relu"},
     "exact GELU": {"hidden_act": "gelu_erf"},
     "two rates": {"hidden_dropout_prob": 0.1},
@@ -79,7 +79,7 @@ def test_round_trip(
         config, *heads, num_labels=labels, pooler=pooler
     )
     if name in REFUSED[system]:
-        with pytest.raises(InputError, match="cannot express"):
+        with pytest.raises(InputError, match="does not support"):
             write(system, checkpoint)
         return
     # Google's names do not distinguish multiple choice from a regression.

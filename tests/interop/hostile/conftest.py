@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from albert_tf.interop.checkpoint import Vocabulary
-from albert_tf.interop.formats.google import write_google
-from albert_tf.interop.formats.huggingface import write_huggingface
-from albert_tf.interop.formats.keras_hub import write_keras_hub
+from albert_tf.interop.google import write_google
+from albert_tf.interop.huggingface import write_huggingface
+from albert_tf.interop.keras_hub import write_keras_hub
 from albert_tf.interop.names import tensors_of
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 

@@ -14,7 +14,7 @@ import h5py  # noqa: F401
 import safetensors.numpy  # noqa: F401
 
 from albert_tf.errors import InputError
-from albert_tf.interop.formats import saved_model  # noqa: F401
+from albert_tf.interop import saved_model  # noqa: F401
 from albert_tf.interop.open_checkpoint import open_checkpoint
 
 SPARE = 512 << 20

@@ -56,7 +56,7 @@ JSON = [
     ("config.json", {"architectures": [["AlbertModel"]]}, "list of names"),
     ("config.json", {"classifier_dropout_prob": True}, "a number"),
     ("config.json", {"classifier_dropout_prob": 2}, "in [0, 1)"),
-    ("config.json", {"id2label": {"0": None, "1": "a"}}, "by strings"),
+    ("config.json", {"id2label": {"0": None, "1": "a"}}, "to strings"),
     ("config.json", {"hidden_act": ["gelu"]}, "a string"),
     ("config.json", {"model_type": {}}, "a string"),
     ("model.safetensors.index.json", {"weight_map": {"a": 5}}, "lists no"),

@@ -5,8 +5,8 @@ from tensorflow.core.framework import node_def_pb2
 from tensorflow.core.protobuf import saved_model_pb2
 
 from albert_tf.errors import InputError
-from albert_tf.interop.files.archive import UnpackedArchive
-from albert_tf.interop.files.tf_graph import (
+from albert_tf.interop.archive import UnpackedArchive
+from albert_tf.interop.tf_graph import (
     GraphFacts,
     facts_of_meta_graph_file,
     facts_of_nodes,

@@ -69,7 +69,7 @@ def open_tensorflow(
     ".index"; for the other arguments, see `open_checkpoint`.
     """
     # Not above: under other backends, models work without TensorFlow.
-    from albert_tf.interop.files.tf_checkpoint import open_tf_checkpoint
+    from albert_tf.interop.tf_checkpoint import open_tf_checkpoint
 
     prefix = pathlib.Path(prefix)
     file = open_tf_checkpoint(prefix)
@@ -119,7 +119,7 @@ def _with_graph(
     """
     if not meta.exists():
         return config, ()
-    from albert_tf.interop.files.tf_graph import facts_of_meta_graph_file
+    from albert_tf.interop.tf_graph import facts_of_meta_graph_file
 
     facts = facts_of_meta_graph_file(meta)
     notes, changes = [], {}

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import IO
 
 from albert_tf.errors import InputError
-from albert_tf.interop.files.file_types import file_kind
+from albert_tf.interop.file_types import file_kind
 
 # Weights compress by less than two; what unpacks to more is no checkpoint.
 _MAX_GROWTH = 4

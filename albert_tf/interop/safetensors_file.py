@@ -14,7 +14,7 @@ import safetensors.numpy
 
 from albert_tf.errors import InputError
 from albert_tf.input_files import parse_object
-from albert_tf.interop.files.file_types import (
+from albert_tf.interop.file_types import (
     TensorFile,
     explain_bad_file,
     file_kind,

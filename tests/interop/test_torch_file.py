@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.interop.files.torch_file import open_torch_file
+from albert_tf.interop.torch_file import open_torch_file
 
-DATA = pathlib.Path(__file__).parents[1] / "data"
+DATA = pathlib.Path(__file__).parent / "data"
 STORED = ["torch_zip.bin", "torch_legacy.bin"]
 V2 = ("torch._utils", "_rebuild_tensor_v2")
 

@@ -7,7 +7,7 @@ import safetensors.numpy
 
 from albert_tf.errors import InputError
 from albert_tf.interop.convert import convert
-from albert_tf.interop.formats.huggingface import (
+from albert_tf.interop.huggingface import (
     architecture,
     find_weights,
     write_huggingface,
@@ -123,8 +123,8 @@ def test_a_declared_head_must_be_there(folder, tmp_path):
     # What is there opens, but is not all that should be converted.
     opened = open_checkpoint(folder)
     assert opened.missing_head == "span_head"
-    assert "missing: span_head, which the config" in opened.report()
-    message = r"names a span_head, but .*--drop=span_head writes"
+    assert "missing: span_head, declared in the config" in opened.report()
+    message = r"declares a span_head, but .*--drop=span_head to"
     with pytest.raises(InputError, match=message):
         convert(folder, tmp_path / "out")
     convert(folder, tmp_path / "out", drop=["span_head"])

@@ -12,7 +12,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.input_files import read_json
 from albert_tf.interop.checkpoint import Checkpoint, folder_vocabulary
-from albert_tf.interop.files.file_types import TensorFile
+from albert_tf.interop.file_types import TensorFile
 from albert_tf.interop.matching import match_tensors
 from albert_tf.interop.names import OURS
 from albert_tf.schema import typed
@@ -73,7 +73,7 @@ def open_run(
     without ".index"; for `overrides`, see `open_checkpoint`.
     """
     # Not above: under other backends, models work without TensorFlow.
-    from albert_tf.interop.files.tf_checkpoint import open_tf_checkpoint
+    from albert_tf.interop.tf_checkpoint import open_tf_checkpoint
 
     path = pathlib.Path(path)
     folder, prefix = path, path

@@ -18,14 +18,14 @@ import numpy as np
 
 from albert_tf.errors import InputError
 from albert_tf.input_files import shown
-from albert_tf.interop.files.file_types import (
+from albert_tf.interop.file_types import (
     TensorFile,
     check_size,
     explain_bad_file,
     file_kind,
     open_zip,
 )
-from albert_tf.interop.files.torch_pickle import (
+from albert_tf.interop.torch_pickle import (
     BFLOAT16,
     MAX_PICKLE,
     RefusedError,

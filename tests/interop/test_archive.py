@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.interop.files.archive import UnpackedArchive
+from albert_tf.interop.archive import UnpackedArchive
 
 
 def pack(path, members, mode="w:gz"):

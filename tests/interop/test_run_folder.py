@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.interop.formats.run_folder import is_run_folder
 from albert_tf.interop.open_checkpoint import open_checkpoint
+from albert_tf.interop.run_folder import is_run_folder
 from albert_tf.training.checkpoint_files import read_checkpoint
 
 

@@ -21,17 +21,17 @@ from albert_tf.interop.config_files import (
     config_to_huggingface,
     head_from_huggingface,
 )
-from albert_tf.interop.files.file_types import (
+from albert_tf.interop.file_types import (
     TensorFile,
     explain_bad_file,
     file_kind,
 )
-from albert_tf.interop.files.safetensors_file import (
+from albert_tf.interop.matching import match_tensors
+from albert_tf.interop.safetensors_file import (
     open_safetensors,
     save_safetensors,
 )
-from albert_tf.interop.files.torch_file import open_torch_file
-from albert_tf.interop.matching import match_tensors
+from albert_tf.interop.torch_file import open_torch_file
 from albert_tf.schema import typed
 
 CONFIG_FILE = "config.json"

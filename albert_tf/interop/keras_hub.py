@@ -19,8 +19,8 @@ from albert_tf.interop.config_files import (
     config_from_keras_hub,
     config_to_keras_hub,
 )
-from albert_tf.interop.files.file_types import TensorFile
-from albert_tf.interop.files.hdf5_file import open_hdf5
+from albert_tf.interop.file_types import TensorFile
+from albert_tf.interop.hdf5_file import open_hdf5
 from albert_tf.interop.matching import match_tensors
 from albert_tf.schema import typed
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer

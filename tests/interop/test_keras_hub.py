@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.interop.formats.keras_hub import write_keras_hub
+from albert_tf.interop.keras_hub import write_keras_hub
 from albert_tf.interop.open_checkpoint import open_checkpoint
 
 

@@ -6,8 +6,8 @@ import pytest
 from safetensors.numpy import save_file
 
 from albert_tf.errors import InputError
-from albert_tf.interop.files.safetensors_file import save_safetensors
-from albert_tf.interop.formats.huggingface import open_safetensors
+from albert_tf.interop.huggingface import open_safetensors
+from albert_tf.interop.safetensors_file import save_safetensors
 
 
 @pytest.fixture

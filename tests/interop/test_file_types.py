@@ -10,13 +10,13 @@ import tensorflow as tf
 from safetensors.numpy import save_file
 
 from albert_tf.errors import InputError
-from albert_tf.interop.files.file_types import (
+from albert_tf.interop.file_types import (
     KINDS,
     explain_bad_file,
     file_kind,
 )
 
-DATA = pathlib.Path(__file__).parents[1] / "data"
+DATA = pathlib.Path(__file__).parent / "data"
 HTML = b"\n<!DOCTYPE html>\n<html><head><title>Log in</title></head></html>"
 LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
 WEIGHTS = ("safetensors", "torch_zip", "torch_legacy")

@@ -7,7 +7,7 @@ from tensorflow.core.protobuf import meta_graph_pb2
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.interop.formats.google import find_checkpoint, write_google
+from albert_tf.interop.google import find_checkpoint, write_google
 from albert_tf.interop.open_checkpoint import open_checkpoint
 
 CASES = ["a_base", "b_groups2_inner2", "c_no_projection", "d_relu"]

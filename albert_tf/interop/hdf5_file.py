@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.interop.files.file_types import (
+from albert_tf.interop.file_types import (
     TensorFile,
     check_size,
     explain_bad_file,

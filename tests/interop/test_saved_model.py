@@ -7,9 +7,9 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.export.encoder import export_encoder
 from albert_tf.export.preprocessor import export_preprocessor
-from albert_tf.interop.files.archive import UnpackedArchive
-from albert_tf.interop.formats.saved_model import open_saved_model
+from albert_tf.interop.archive import UnpackedArchive
 from albert_tf.interop.open_checkpoint import open_checkpoint
+from albert_tf.interop.saved_model import open_saved_model
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 

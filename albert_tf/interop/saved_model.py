@@ -12,17 +12,17 @@ from albert_tf.errors import InputError
 from albert_tf.input_files import read_json
 from albert_tf.interop.canonical_names import canonical_names
 from albert_tf.interop.checkpoint import Checkpoint, folder_vocabulary
-from albert_tf.interop.files.file_types import TensorFile
-from albert_tf.interop.files.tf_checkpoint import open_tf_checkpoint
-from albert_tf.interop.files.tf_graph import (
+from albert_tf.interop.file_types import TensorFile
+from albert_tf.interop.google import CONFIG_FILE
+from albert_tf.interop.matching import match_tensors
+from albert_tf.interop.names import OURS, tensors_of
+from albert_tf.interop.tf_checkpoint import open_tf_checkpoint
+from albert_tf.interop.tf_graph import (
     GraphFacts,
     facts_of_saved_model,
     lower_cases_text,
     read_saved_model,
 )
-from albert_tf.interop.formats.google import CONFIG_FILE
-from albert_tf.interop.matching import match_tensors
-from albert_tf.interop.names import OURS, tensors_of
 from albert_tf.schema import typed
 
 _OUR_MANIFEST = "export.json"

@@ -1,1 +1,0 @@
-"""Files of tensors, whatever the tensors mean."""

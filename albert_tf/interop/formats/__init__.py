@@ -1,1 +1,0 @@
-"""Layouts of checkpoints, one module for each system."""
