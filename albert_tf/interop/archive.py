@@ -1,4 +1,4 @@
-"""Archives (.tar, .tar.gz) of checkpoints, such as Google's."""
+"""Archives of checkpoints (.tar, .tar.gz), such as Google's."""
 
 from __future__ import annotations
 
@@ -16,31 +16,30 @@ from typing import IO
 from albert_tf.errors import InputError
 from albert_tf.interop.file_types import file_kind
 
-# Weights compress by less than two; what unpacks to more is no checkpoint.
+# Weights compress to no less than half; anything that grows more is a bomb.
 _MAX_GROWTH = 4
 _FREE_BYTES = 64 << 20
 _MAX_MEMBERS = 1_000
-_MAX_DEPTH = 64  # `os.makedirs` and `shutil.rmtree` recur.
+_MAX_DEPTH = 64  # `os.makedirs` and `shutil.rmtree` recurse.
 _CHUNK = 1 << 20
 _DAMAGES = (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile)
 
 
 class UnpackedArchive:
-    """An archive's files in a temporary folder, which lives as long as this.
+    """An archive unpacked to a temporary folder, deleted with this object.
 
     Attributes:
-      folder: where the files are: the archive's only folder, or its root.
+      folder: the archive's only top-level folder, or else its root.
     """
 
     def __init__(self, path: str | os.PathLike[str]):
         """Unpacks an archive with tarfile's `data` filter.
 
-        It is read to its very end, where gzip has the checksum.
+        The archive is read to its end, where gzip stores the checksum.
 
         Raises:
-          InputError: the archive is damaged; unpacks to many times its size;
-            or holds devices, sparse files or anything that would lie outside
-            of the folder.
+          InputError: if the archive is damaged, expands to many times its size,
+            or contains devices, sparse files or paths outside of the folder.
         """
         self._temporary = tempfile.TemporaryDirectory(prefix="albert_tf-")
         root = pathlib.Path(self._temporary.name)
@@ -51,7 +50,7 @@ class UnpackedArchive:
         except tarfile.FilterError as error:
             raise InputError(
                 f"{path} is not safe to unpack: {error.tarinfo.name} is a "
-                "device, or would lie outside of its folder"
+                "device, or a path outside of the folder"
             ) from None
         except _DAMAGES as error:
             raise InputError(
@@ -70,7 +69,7 @@ class UnpackedArchive:
 
     @contextlib.contextmanager
     def named(self) -> Iterator[None]:
-        """Names the archive instead of the temporary folder in errors."""
+        """Replaces the temporary folder by the archive in error messages."""
         try:
             yield
         except InputError as error:
@@ -78,8 +77,8 @@ class UnpackedArchive:
             raise InputError(text) from None
 
 
-class _Bounded(io.RawIOBase):
-    """A stream that fails after a number of bytes."""
+class _LimitedStream(io.RawIOBase):
+    """A stream that raises an `InputError` after `limit` bytes."""
 
     def __init__(
         self, stream: IO[bytes] | gzip.GzipFile, limit: int, source: str
@@ -92,8 +91,8 @@ class _Bounded(io.RawIOBase):
         self._left -= len(content)
         if self._left < 0:
             raise InputError(
-                f"{self._source} unpacks to many times its size, which no "
-                "checkpoint does"
+                f"{self._source} unpacks to many times its size; expected "
+                "weights, which compress little"
             )
         return content
 
@@ -103,27 +102,27 @@ def _unpack(path: str | os.PathLike[str], root: pathlib.Path) -> None:
     is_gzip = file_kind(path) in ("tar_gz", "gzip")
     limit = _MAX_GROWTH * os.path.getsize(path) + _FREE_BYTES
     with gzip.open(path) if is_gzip else open(path, "rb") as file:
-        stream = _Bounded(file, limit, source)
+        stream = _LimitedStream(file, limit, source)
         with tarfile.open(fileobj=stream, mode="r|") as archive:
             for number, member in enumerate(archive):
                 if number >= _MAX_MEMBERS:
                     raise InputError(
-                        f"{source} holds more than {_MAX_MEMBERS:,} files"
+                        f"{source} has more than {_MAX_MEMBERS:,} files"
                     )
                 if len(pathlib.PurePath(member.name).parts) > _MAX_DEPTH:
                     raise InputError(
-                        f"{source} holds folders nested deeper than "
+                        f"{source} has folders nested deeper than "
                         f"{_MAX_DEPTH} levels"
                     )
-                # A few bytes that stand for as many as they please.
+                # A few bytes that may expand to any size.
                 if member.issparse():
                     raise InputError(
                         f"{source} is not safe to unpack: {member.name} is a "
                         "sparse file"
                     )
-                # macOS adds ._x to each file x.
+                # macOS adds a file ._x for each file x.
                 if not pathlib.PurePath(member.name).name.startswith("._"):
                     archive.extract(member, root, filter="data")
         while rest := stream.read(_CHUNK):
             if rest.strip(b"\0"):
-                raise tarfile.ReadError("something follows its end")
+                raise tarfile.ReadError("unexpected data after its end")

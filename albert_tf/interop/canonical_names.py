@@ -129,8 +129,8 @@ def _model_garden_spelling(name: str) -> str:
 def _layer_norm_spelling(names: list[str]) -> Callable[[str], str]:
     """Maps `layer_normalization[_n]` to `LayerNorm` or `LayerNorm_1`.
 
-    Keras numbers the LayerNorms of a whole session (google-research/albert#241);
-    within a scope, the one after attention has the lower number.
+    Keras numbers the LayerNorms of a session (google-research/albert#241); in a
+    scope, the one after attention has the lower number.
     """
     numbers: dict[str, set[int]] = {}
     for name in names:

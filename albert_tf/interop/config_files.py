@@ -108,7 +108,7 @@ def config_from_huggingface(
 def head_from_huggingface(
     values: Mapping[str, Any], source: str
 ) -> tuple[str | None, HeadSettings]:
-    """Returns the head declared by `architectures`, if any, and its settings."""
+    """Returns the head that `architectures` declares, and its settings."""
     declared = None
     for name in typed(values, "architectures", list, None, source) or ():
         if not isinstance(name, str):

@@ -1,4 +1,4 @@
-"""Types of files, recognized by their content."""
+"""File types, detected from the content, and the errors about them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from albert_tf.input_files import check_regular
 
 @dataclasses.dataclass(frozen=True)
 class TensorFile:
-    """The tensors of a file under their own names.
+    """The tensors of an open file.
 
     Attributes:
-      shapes: name -> shape, of all tensors.
-      read: returns the array of a name.
+      shapes: tensor name -> shape.
+      read: reads the array of a tensor name.
       source: the file's name in error messages.
     """
 
@@ -34,8 +34,8 @@ class TensorFile:
     source: str
 
 
-# How much more than its file a model may take, in float32: float16 takes twice,
-# and tied tensors count twice. The rest is for small files.
+# Largest ratio of a model's size in float32 to its file's: float16 doubles in
+# size, and tied tensors count twice. Small files may exceed it.
 _MAX_GROWTH = 4
 _FREE_BYTES = 1 << 20
 
@@ -43,15 +43,15 @@ _FREE_BYTES = 1 << 20
 def check_size(
     shapes: Mapping[str, tuple[int, ...]], file_bytes: int, source: str
 ) -> None:
-    """Refuses tensors that take much more memory than their file.
+    """Rejects shapes that would take much more memory than the file.
 
     Args:
-      shapes: name -> shape, of all tensors.
-      file_bytes: what the file, or files, weigh.
+      shapes: tensor name -> shape.
+      file_bytes: size of the file, or of all files together.
       source: the file's name in error messages.
 
     Raises:
-      InputError: shapes are claimed that the file cannot hold.
+      InputError: if the file cannot contain tensors of these shapes.
     """
     sizes = {name: 4 * math.prod(shape) for name, shape in shapes.items()}
     total = sum(sizes.values())
@@ -60,7 +60,7 @@ def check_size(
         raise InputError(
             f"{source}: its tensors take {total:,} bytes, such as {largest} of "
             f"shape {list(shapes[largest])}, but the file has {file_bytes:,}; "
-            "it is damaged, or made to exhaust memory"
+            "it is damaged or malicious"
         )
 
 
@@ -85,16 +85,16 @@ _NOUNS = {
 }
 KINDS = frozenset(_NOUNS)
 
-# Kind -> what to do where another kind was expected.
+# Kind -> what to do if another kind was expected.
 _ADVICE = {
-    "git_lfs": "fetch the file it stands for with `git lfs pull`",
+    "git_lfs": "fetch the actual file with `git lfs pull`",
     "html": "the download went wrong: check the address, or log in",
     "empty": "copy or download it again",
     "tf_index": "give the checkpoint's prefix, the path without .index",
 }
 
 _HEAD = 4096
-_ZIP_END = 66_000  # the end of a zip archive, with the longest comment
+_ZIP_END = 66_000  # bytes of a zip archive's end, with the longest comment
 _MAX_ZIP_DIRECTORY = 4 << 20
 _MAX_SAFETENSORS_HEADER = 100_000_000  # the library's own limit
 # The pickle of 0x1950a86a20f9469cfc6c, framed from protocol 4 on.
@@ -105,18 +105,17 @@ _LEVELDB_MAGIC = (0xDB4775248B80FB57).to_bytes(8, "little")
 
 
 def file_kind(path: str | os.PathLike[str]) -> str:
-    """Returns the type of a file, by its content and not by its name.
+    """Detects the type of a file from its content, not from its name.
 
     Args:
-      path: any path.
+      path: any path, whether it exists or not.
 
     Returns:
-      One of `KINDS`. A damaged file keeps its kind as long as its first bytes
-      (of a `tf_index`, its last) are intact.
+      One of `KINDS`. A damaged file is recognized as long as its first bytes
+      (for `tf_index`, its last bytes) are intact.
 
     Raises:
-      InputError: the file exists, but cannot be read, or is a pipe, device or
-        socket.
+      InputError: if the file cannot be read, or is a pipe, device or socket.
     """
     path = pathlib.Path(path)
     check_regular(path)
@@ -132,7 +131,7 @@ def file_kind(path: str | os.PathLike[str]) -> str:
             tail = file.read(len(_LEVELDB_MAGIC))
     except OSError as error:
         raise InputError(
-            f"{path}: cannot be read: {error.strerror}; check its permissions."
+            f"{path} cannot be read: {error.strerror}; check its permissions."
         ) from error
     if not head:
         return "empty"
@@ -144,16 +143,17 @@ def explain_bad_file(
     expected: str | tuple[str, ...],
     detail: str = "",
 ) -> NoReturn:
-    """Raises an error that says why a file is not of the expected kind.
+    """Raises an `InputError` for a file that could not be read.
+
+    The message says what the file is, what was expected and what to do.
 
     Args:
-      path: the file that could not be used.
-      expected: the kind, or kinds, that could have been used.
-      detail: a reader's message, shown if the file is of an expected kind.
+      path: the file.
+      expected: the expected kind or kinds.
+      detail: the reader's message, shown if the file is of an expected kind.
 
     Raises:
-      InputError: always; one line with the path, what it is, what was expected
-        and what to do.
+      InputError: always.
     """
     expected = (expected,) if isinstance(expected, str) else tuple(expected)
     *others, last = dict.fromkeys(_NOUNS[kind] for kind in expected)
@@ -169,7 +169,7 @@ def explain_bad_file(
             f"{f' ({reason})' if reason else ''}; copy or download it again."
         )
     what, advice = _NOUNS[kind], _ADVICE.get(kind, f"give {wanted}")
-    if kind == "text":  # such as a server's message
+    if kind == "text":  # such as a server's error message
         start = path.read_bytes()[:_HEAD].decode("utf-8", errors="ignore")
         what += f', "{" ".join(start.split())[:80]}"'
     raise InputError(f"{path}: {what}, not {wanted}; {advice}.")
@@ -200,7 +200,7 @@ def _text_kind(head: bytes) -> str | None:
         return "git_lfs"
     if start.startswith(b"<"):
         return "html"
-    # The last character may be cut in two.
+    # The last character may be incomplete.
     text = head.decode("utf-8", errors="ignore")
     is_text = len(text.encode()) > len(head) - 4 and not re.search(
         r"[\x00-\x08\x0e-\x1f\x7f]", text
@@ -209,32 +209,33 @@ def _text_kind(head: bytes) -> str | None:
 
 
 def open_zip(file: BinaryIO) -> zipfile.ZipFile:
-    """Opens a zip archive whose directory is of bounded size.
+    """Opens a zip archive after checking the size of its central directory.
 
     Raises:
-      zipfile.BadZipFile: it is none, or its directory is too large: `zipfile`
-        takes ten times its size.
+      zipfile.BadZipFile: if it is not a zip archive, or its directory is too
+        large (`zipfile` allocates ten times its size).
     """
     size = file.seek(0, os.SEEK_END)
     file.seek(max(0, size - _ZIP_END))
     end = file.read()
-    place, place_64 = end.rfind(b"PK\5\6"), end.rfind(b"PK\6\6")
-    directory = int.from_bytes(end[place + 12 : place + 16], "little")
-    if place_64 >= 0:
-        directory_64 = int.from_bytes(
-            end[place_64 + 40 : place_64 + 48], "little"
-        )
+    # The end-of-directory records, which have the directory's size.
+    record, record_64 = end.rfind(b"PK\5\6"), end.rfind(b"PK\6\6")
+    directory = int.from_bytes(end[record + 12 : record + 16], "little")
+    if record_64 >= 0:
         if directory == 0xFFFFFFFF:
             directory = 0
-        directory = max(directory, directory_64)
-    if place >= 0 and directory > _MAX_ZIP_DIRECTORY:
+        directory = max(
+            directory,
+            int.from_bytes(end[record_64 + 40 : record_64 + 48], "little"),
+        )
+    if record >= 0 and directory > _MAX_ZIP_DIRECTORY:
         raise zipfile.BadZipFile(f"its directory takes {directory:,} bytes")
     file.seek(0)
     return zipfile.ZipFile(file)
 
 
 def _has_torch_pickle(path: pathlib.Path, head: bytes) -> bool:
-    """Recognizes torch's zip files, also if their end is cut off."""
+    """Detects torch's zip files, even truncated ones."""
     first = head[30 : 30 + int.from_bytes(head[26:28], "little")]
     if first.endswith(b"/data.pkl"):
         return True
@@ -254,7 +255,7 @@ def _gunzip(head: bytes) -> bytes:
 
 def _is_tar(head: bytes) -> bool:
     block = head[: tarfile.BLOCKSIZE]
-    try:  # which verifies the checksum of the first member's header
+    try:  # Verifies the checksum of the first member's header.
         tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
     except tarfile.HeaderError:
         return False

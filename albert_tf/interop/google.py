@@ -22,17 +22,16 @@ from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
 CONFIG_FILE = "albert_config.json"
 CHECKPOINT = "model.ckpt-best"  # as in the published archives
 _SHARD_BYTES = 256 << 20
-_NO_GOOGLE_HEAD = {"token_head": "token classifier"}
 
 
 def find_checkpoint(folder: str | os.PathLike[str]) -> pathlib.Path | None:
-    """Returns the prefix of the checkpoint in a folder, if there is one.
+    """Returns the prefix of the checkpoint in a folder, or None.
 
-    `model.ckpt-best` comes first, then the one that the `checkpoint` file
-    names, then the only one.
+    Of several checkpoints, `model.ckpt-best` is preferred, then the one named
+    by the `checkpoint` file.
 
     Raises:
-      InputError: there are several.
+      InputError: if there are several, and neither rule applies.
     """
     folder = pathlib.Path(folder)
     found = sorted(p.with_suffix("") for p in folder.glob("*.index"))
@@ -51,7 +50,7 @@ def find_checkpoint(folder: str | os.PathLike[str]) -> pathlib.Path | None:
         if path in found:
             return path
     raise InputError(
-        f"{folder} holds several checkpoints: "
+        f"{folder} has several checkpoints: "
         f"{', '.join(path.name for path in found)}; give one of them"
     )
 
@@ -63,12 +62,12 @@ def open_tensorflow(
     config: AlbertConfig | None = None,
     overrides: dict[str, Any] | None = None,
 ) -> Checkpoint:
-    """Opens a TF1 checkpoint of Google's, or a TF2 one of Model Garden.
+    """Opens a TF1 checkpoint of Google's code or a TF2 one of Model Garden's.
 
-    Its config is `albert_config.json` beside it. `prefix` is its path without
-    ".index"; for the other arguments, see `open_checkpoint`.
+    The config is read from `albert_config.json` beside it. `prefix` is the path
+    without ".index"; for the other arguments, see `open_checkpoint`.
     """
-    # Not above: under other backends, models work without TensorFlow.
+    # Imported here, as models of other backends work without TensorFlow.
     from albert_tf.interop.tf_checkpoint import open_tf_checkpoint
 
     prefix = pathlib.Path(prefix)
@@ -80,7 +79,7 @@ def open_tensorflow(
         system, description = "model_garden", "Model Garden TF2"
     else:
         meta = prefix.with_name(f"{prefix.name}.meta")
-        config, notes = _with_graph(config, meta)
+        config, notes = _correct_by_graph(config, meta)
     config = config.replace(**overrides or {})
     return dataclasses.replace(
         match_tensors(system, file, config, head=head),
@@ -91,10 +90,10 @@ def open_tensorflow(
 
 
 def find_config(folder: pathlib.Path, source: object) -> pathlib.Path:
-    """Returns the config file of a folder.
+    """Returns the config file in a folder.
 
     Raises:
-      InputError: there is none, or several.
+      InputError: if there is not exactly one.
     """
     if (folder / CONFIG_FILE).exists():
         return folder / CONFIG_FILE
@@ -109,12 +108,12 @@ def find_config(folder: pathlib.Path, source: object) -> pathlib.Path:
     )
 
 
-def _with_graph(
+def _correct_by_graph(
     config: AlbertConfig, meta: pathlib.Path
 ) -> tuple[AlbertConfig, tuple[str, ...]]:
-    """Corrects the config by the graph beside the checkpoint.
+    """Corrects the config by the graph beside the checkpoint, with notes.
 
-    The published xlarge configs do not agree on the number of heads
+    The published xlarge configs disagree on the number of heads
     (google-research/albert#180).
     """
     if not meta.exists():
@@ -124,12 +123,12 @@ def _with_graph(
     facts = facts_of_meta_graph_file(meta)
     notes, changes = [], {}
     for field in ("num_attention_heads", "num_hidden_layers"):
-        shown, said = getattr(facts, field), getattr(config, field)
-        if shown is not None and shown != said:
-            changes[field] = shown
+        in_graph, in_config = getattr(facts, field), getattr(config, field)
+        if in_graph not in (None, in_config):
+            changes[field] = in_graph
             notes.append(
-                f"{field}={shown}, as the graph in {meta.name} computes it; "
-                f"the config file says {said}"
+                f"{field}={in_graph} according to the graph in {meta.name}; "
+                f"the config file says {in_config}"
             )
     return config.replace(**changes), tuple(notes)
 
@@ -143,9 +142,8 @@ def write_google(
     """
     folder = pathlib.Path(folder)
     values = config_to_google(checkpoint.config)
-    for head, words in _NO_GOOGLE_HEAD.items():
-        if head in checkpoint.components:
-            raise InputError(f"Google's code has no {words}")
+    if "token_head" in checkpoint.components:
+        raise InputError("Google's code has no token classifier")
     _write_tensors(checkpoint, folder / CHECKPOINT, tick)
     tokenizer = checkpoint.tokenizer
     if isinstance(tokenizer, WordPieceTokenizer):
@@ -159,15 +157,15 @@ def write_google(
 
 
 def _write_tensors(checkpoint: Checkpoint, prefix: pathlib.Path, tick) -> None:
-    """Writes the checkpoint in shards of `_SHARD_BYTES`, then merges these.
+    """Writes shards of `_SHARD_BYTES`, then merges them.
 
-    TensorFlow writes all tensors at once, so this takes the memory of one
-    shard.
+    TensorFlow writes all tensors of a checkpoint at once; this way, they take
+    the memory of one shard.
     """
     import tensorflow as tf
 
     shards: list[str] = []
-    # Estimators, which evaluate what they restore, ask for the step.
+    # Estimators require the step of a checkpoint that they evaluate.
     waiting: dict[str, tf.Tensor] = {"global_step": tf.constant(0, tf.int64)}
     size = 0
 
@@ -197,7 +195,7 @@ def _write_tensors(checkpoint: Checkpoint, prefix: pathlib.Path, tick) -> None:
 
 
 def _listing(tokenizer) -> str:
-    """Returns the pieces and scores of a vocabulary, as SentencePiece does."""
+    """Returns the pieces and scores in SentencePiece's .vocab format."""
     from sentencepiece import sentencepiece_model_pb2
 
     proto = sentencepiece_model_pb2.ModelProto.FromString(tokenizer.model_bytes)

@@ -1,7 +1,7 @@
-"""HDF5 weights files, of Keras and KerasHub.
+"""HDF5 weights files of Keras and KerasHub.
 
-HDF5 is a file system in a file: a dataset may lie in other files, be a view of
-them, or not be there at all. Of that, a weights file needs nothing.
+HDF5 is a file system in a file: datasets may be stored in other files, be views
+of other datasets, or have no data. All of this is rejected.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     import h5py
 
 _MAX_OBJECTS = 50_000  # groups and datasets of a file
-_FILTERS = {2, 3}  # HDF5's numbers of shuffle and Fletcher32
+_FILTERS = {2, 3}  # HDF5's ids of shuffle and Fletcher32
 _DAMAGES = (OSError, RuntimeError, KeyError, ValueError, TypeError)
 
 
 def open_hdf5(path: str | os.PathLike[str]) -> TensorFile:
-    """Opens an HDF5 file; its arrays are read when they are asked for.
+    """Opens an HDF5 file; arrays are read on access.
 
     Raises:
-      InputError: it is not such a file or is damaged; a dataset is stored
-        outside of the file, is a view of others, is compressed, or takes more
-        than the file holds; or there is a link other than a name.
+      InputError: if it is not an HDF5 file or is damaged; if a dataset is
+        virtual, compressed, stored outside of the file or larger than it; or if
+        there are links other than hard links.
     """
     import h5py
 
@@ -62,7 +62,7 @@ def _read(path: str, name: str) -> np.ndarray:
         with h5py.File(path, "r") as file:
             dataset = file[name]
             values = dataset[()]
-            # Two bytes each: the upper half of a float32.
+            # bfloat16 is the upper half of a float32.
             if (
                 values.dtype.itemsize == 2
                 and dataset.attrs.get("dtype") == "bfloat16"
@@ -75,7 +75,7 @@ def _read(path: str, name: str) -> np.ndarray:
 
 
 def _datasets(file: h5py.File, path: str) -> Iterator[tuple[str, h5py.Dataset]]:
-    """Yields the path and the dataset of each, after checking its storage."""
+    """Yields each dataset and its path, after checking its storage."""
     import h5py
 
     pending: list[tuple[str, h5py.Group]] = [("", file)]
@@ -87,7 +87,7 @@ def _datasets(file: h5py.File, path: str) -> Iterator[tuple[str, h5py.Dataset]]:
             if type(group.get(name, getlink=True)) is not h5py.HardLink:
                 raise InputError(
                     f"{path}: {inside} is a link; expected the weights "
-                    "themselves, in this file"
+                    "themselves"
                 )
             item = group[name]
             if item in seen or len(seen) >= _MAX_OBJECTS:
@@ -95,27 +95,27 @@ def _datasets(file: h5py.File, path: str) -> Iterator[tuple[str, h5py.Dataset]]:
                     f"{path}: {inside} has two names, or is one of more than "
                     f"{_MAX_OBJECTS:,} objects"
                 )
-            # Items are equal if they have one address in the file.
+            # Items are equal if they have the same address in the file.
             seen.add(item)
             if isinstance(item, h5py.Group):
                 pending.append((f"{inside}/", item))
             elif isinstance(item, h5py.Dataset):
-                problem = _problem_of_storage(item, os.path.getsize(path))
+                problem = _storage_problem(item, os.path.getsize(path))
                 if problem:
                     raise InputError(f"{path}: {inside} {problem}")
                 yield inside, item
 
 
-def _problem_of_storage(dataset: h5py.Dataset, file_bytes: int) -> str:
-    """Returns why a dataset is not to be read, or ""."""
+def _storage_problem(dataset: h5py.Dataset, file_bytes: int) -> str:
+    """Returns why a dataset must not be read, or ""."""
     if dataset.is_virtual or dataset.external:
-        return "is stored outside of the file, which weights are not"
+        return "is stored outside of the file; expected the weights in it"
     if dataset.dtype.kind not in "biuf" and dataset.dtype.str != "|V2":
         return f"holds {dataset.dtype}, expected numbers"
     settings = dataset.id.get_create_plist()
     filters = range(settings.get_nfilters())
     if not {settings.get_filter(i)[0] for i in filters} <= _FILTERS:
-        return "is compressed, which is not supported; save it as it is"
+        return "is compressed, which is not supported; save it uncompressed"
     needed = dataset.dtype.itemsize * int(np.prod(dataset.shape, dtype=object))
     stored = dataset.id.get_storage_size()
     chunk = dataset.dtype.itemsize * int(
@@ -123,7 +123,7 @@ def _problem_of_storage(dataset: h5py.Dataset, file_bytes: int) -> str:
     )
     if not needed <= stored <= file_bytes or chunk > 2 * needed + (1 << 16):
         return (
-            f"of shape {list(dataset.shape)} takes {needed:,} bytes, of which "
-            f"the file of {file_bytes:,} bytes stores {stored:,}"
+            f"of shape {list(dataset.shape)} takes {needed:,} bytes, but the "
+            f"file of {file_bytes:,} bytes stores {stored:,} of them"
         )
     return ""

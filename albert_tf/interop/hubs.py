@@ -1,8 +1,7 @@
 """Checkpoints on Hugging Face and Kaggle: names, addresses, downloads.
 
-Hugging Face names go through huggingface_hub and Kaggle's through kagglehub,
-each with its own cache, credentials and progress bars. Both libraries are
-optional and are imported when they are needed.
+Downloads go through huggingface_hub and kagglehub, with their caches,
+credentials and progress bars. Both libraries are optional and imported lazily.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ def _first_line(error: Exception) -> str:
 
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-# The formats of weights, best first: the file by which a format is recognized,
-# and a pattern of its other files. Only files of one format are fetched.
+# Formats of weights in order of preference: the file that identifies a format,
+# and a pattern of its other files. Only one format is downloaded.
 _WEIGHTS = (
     ("model.safetensors", ""),
     ("model.safetensors.index.json", r"model-\d+-of-\d+\.safetensors"),
@@ -65,14 +64,14 @@ def _from_hugging_face(repo: str, revision: str) -> str:
         raise InputError(
             f"{repo} on Hugging Face has no revision {revision!r}"
         ) from error
-    except Exception as error:  # of requests, httpx or httpx2, by version
+    except Exception as error:  # of requests or httpx, depending on the version
         problem = _hugging_face_problem(error)
         if cached and not missing:
-            # With HF_HUB_OFFLINE, the cache is what the user asked for.
+            # With HF_HUB_OFFLINE, the user has asked for the cache.
             if not isinstance(error, errors.OfflineModeIsEnabled):
                 _logger.warning("%s: using %s; %s", repo, cached, problem)
             return cached
-        # The problem says what a chain of four tracebacks would bury.
+        # `from None`, as the problem would drown in four tracebacks.
         if cached:
             raise InputError(
                 f"{repo}: {cached} in the Hugging Face cache lacks {missing}, "
@@ -99,17 +98,17 @@ def _from_hugging_face(repo: str, revision: str) -> str:
         raise InputError(
             f"{repo} could not be downloaded: {_hugging_face_problem(error)}"
         ) from error
-    # The library returns what it has if the network goes away.
+    # If the connection is lost, the library returns an incomplete folder.
     if missing := _missing_files(_files_in(folder)):
         raise InputError(
-            f"{repo}: the download broke off, {folder} lacks {missing}; run "
-            "again, what is there is kept"
+            f"{repo}: the download is incomplete, {folder} lacks {missing}; "
+            "run again to resume it"
         )
     return folder
 
 
 def _cached_snapshot(repo: str, revision: str) -> str | None:
-    """Returns the folder of `revision` in the cache, complete or not."""
+    """Returns the cached folder of a revision, complete or not, or None."""
     import huggingface_hub
 
     for file in ("config.json", *(mark for mark, _ in _WEIGHTS)):
@@ -122,7 +121,7 @@ def _cached_snapshot(repo: str, revision: str) -> str | None:
 
 
 def _files_in(folder: str) -> list[str]:
-    """Returns the files in `folder`, without broken links."""
+    """Returns the relative paths of files in a folder, without broken links."""
     root = pathlib.Path(folder)
     return [
         path.relative_to(root).as_posix()
@@ -155,7 +154,7 @@ def _hugging_face_problem(error: Exception) -> str:
 
 
 def _weight_files(files: Collection[str]) -> list[str]:
-    """Returns the files of the best format of weights among `files`."""
+    """Returns the files of the preferred format of weights."""
     for mark, others in _WEIGHTS:
         if mark in files:
             return [mark, *(f for f in files if re.fullmatch(others, f))]
@@ -163,7 +162,7 @@ def _weight_files(files: Collection[str]) -> list[str]:
 
 
 def _missing_files(files: Collection[str]) -> str:
-    """Returns what `files` lack to be a checkpoint, or ""."""
+    """Describes what a checkpoint needs and `files` lack, or returns ""."""
     missing = [] if "config.json" in files else ["config.json"]
     weights = _weight_files(files)
     if not weights:
@@ -184,13 +183,13 @@ _KAGGLE_HANDLE = re.compile(
 def _from_kaggle(name: str, handle: str, revision: str | None) -> str:
     if not _KAGGLE_HANDLE.fullmatch(handle):
         raise InputError(
-            f"{name}: not of the form "
+            f"{name}: expected "
             "kaggle://owner/model/framework/variation[/version]"
         )
     if revision is not None:
         raise InputError(
-            f"{name}: revision={revision!r} is for Hugging Face; a version on "
-            "Kaggle is the fifth part of the handle"
+            f"{name}: revision={revision!r} is for Hugging Face; on Kaggle, "
+            "the version is the fifth part of the handle"
         )
     try:
         import kagglehub
@@ -205,7 +204,7 @@ def _from_kaggle(name: str, handle: str, revision: str | None) -> str:
     if cached and handle.count("/") == 4:
         return cached  # a version never changes
     try:
-        _check_kaggle_answers(kaggle_env.get_endpoint(kaggle_env.get_env()))
+        _check_kaggle_reachable(kaggle_env.get_endpoint(kaggle_env.get_env()))
         return kagglehub.model_download(handle)
     except (requests.RequestException, TimeoutError) as error:
         problem = _kaggle_problem(error)
@@ -215,14 +214,14 @@ def _from_kaggle(name: str, handle: str, revision: str | None) -> str:
         raise InputError(
             f"{name} is not in the cache of kagglehub, and {problem}"
         ) from error
-    except Exception as error:  # kagglehub's own have no common ancestor
+    except Exception as error:  # kagglehub's errors have no common base class
         raise InputError(
             f"{name} could not be downloaded: {_first_line(error)}"
         ) from error
 
 
 def _cached_model(handle: str) -> str | None:
-    """Returns the folder of the newest complete version in the cache."""
+    """Returns the newest complete version in the cache, or None."""
     from kagglehub import cache
     from kagglehub.handle import parse_model_handle
 
@@ -244,12 +243,12 @@ def _cached_model(handle: str) -> str | None:
     return None
 
 
-def _check_kaggle_answers(url: str) -> None:
-    """Raises a `TimeoutError` if nothing answers at `url`.
+def _check_kaggle_reachable(url: str) -> None:
+    """Raises a `TimeoutError` if connecting to `url` times out.
 
-    kagglehub has no timeout: behind a firewall that drops packets it would
-    wait for minutes. All other failures are left to it, as are connections
-    through a proxy or in Kaggle's and Colab's notebooks.
+    kagglehub has no connection timeout: behind a firewall that drops packets it
+    would wait for minutes. It handles all other failures, connections through a
+    proxy, and those of Kaggle's and Colab's notebooks.
     """
     from kagglehub import clients
     from requests.utils import get_environ_proxies
@@ -290,10 +289,10 @@ _FORMS = (
     '"owner/repo" or "hf://owner/repo@revision" (Hugging Face), '
     '"kaggle://owner/model/framework/variation" (Kaggle)'
 )
-# Names from before every repository on Hugging Face had an owner.
+# Repositories that Hugging Face listed before each had an owner.
 _OLD_NAME = re.compile(r"albert-(base|large|xlarge|xxlarge)-v[12]")
 _REPO = re.compile(rf"{_NAME}/{_NAME}", re.ASCII)
-# A bare name with such an ending is a misspelt path, not a repository.
+# A name with such a suffix is a misspelt path, not a repository.
 _FILE = re.compile(
     r"\.(bin|ckpt(-.*)?|gz|h5|index|json|keras|model|msgpack|npz|pb|pt|pth"
     r"|safetensors|tar|tgz|zip)$"
@@ -304,22 +303,22 @@ def resolve(name: str, *, revision: str | None = None) -> str:
     """Returns the local path of a checkpoint, downloading it if necessary.
 
     Args:
-      name: a local file, folder or TF checkpoint prefix, which always wins;
+      name: a local file, folder or TF checkpoint prefix, which has precedence;
         "owner/repo", "hf://owner/repo[@revision]" or its address on
         huggingface.co; "kaggle://owner/model/framework/variation[/version]"
-        or its address on kaggle.com; or one of the eight old names such as
+        or its address on kaggle.com; or one of the eight legacy names such as
         "albert-base-v2".
       revision: a branch, tag or commit of a Hugging Face repository; "main"
         if None.
 
     Returns:
-      `name` itself if it is local, else a folder in the cache of the hub's
+      `name` itself if it is local, or else a folder in the cache of the hub's
       library. If the hub cannot be reached, the cache is used.
 
     Raises:
-      InputError: there is no such file and no such name, the library is not
-        installed, the hub refuses, or it cannot be reached and the cache does
-        not hold the checkpoint.
+      InputError: if there is neither such a file nor such a name, the library
+        is not installed, the hub denies access, or the hub cannot be reached
+        and the checkpoint is not cached.
     """
     name = os.fspath(name)
     if os.path.exists(name) or os.path.isfile(f"{name}.index"):
@@ -339,12 +338,14 @@ def resolve(name: str, *, revision: str | None = None) -> str:
     if marked and not named_revision:
         raise InputError(f"{name}: a revision must follow the @")
     if marked and revision not in (None, named_revision):
-        raise InputError(f"{name} and revision={revision!r} differ; give one")
+        raise InputError(
+            f"{name} and revision={revision!r} differ; give only one of them"
+        )
     return _from_hugging_face(repo, revision or named_revision or "main")
 
 
 def _is_repo(repo: str) -> bool:
-    """Returns whether Hugging Face allows `repo` as "owner/repo"."""
+    """Returns whether `repo` is a valid "owner/repo" on Hugging Face."""
     return (
         bool(_REPO.fullmatch(repo))
         and len(repo) <= 96
@@ -353,7 +354,7 @@ def _is_repo(repo: str) -> bool:
 
 
 def _handle_of_address(name: str) -> str:
-    """Returns the hf:// or kaggle:// handle of an address."""
+    """Returns the hf:// or kaggle:// handle of a web address."""
     if name.startswith(("hf://", "kaggle://")):
         return name
     address = urllib.parse.urlsplit(name)
@@ -370,7 +371,7 @@ def _handle_of_address(name: str) -> str:
                 'a checkpoint such as "albert/albert-base-v2", or the handle '
                 "shown at this address: kaggle://owner/model/framework/variation",
             )
-    raise InputError(f"{name}: cannot download from there; give {_FORMS}")
+    raise InputError(f"{name}: cannot download from this host; give {_FORMS}")
 
 
 def _hugging_face_handle(name: str, parts: list[str]) -> str:
@@ -384,7 +385,7 @@ def _hugging_face_handle(name: str, parts: list[str]) -> str:
 
 
 def _kaggle_handle(name: str, parts: list[str]) -> str:
-    # Kaggle's older addresses have a word before each part.
+    # Kaggle's older addresses name each part.
     words = ("frameworks", "variations", "versions")
     first, *parts = [part for part in parts if part not in words] or [""]
     handle = "/".join(parts)

@@ -1,4 +1,4 @@
-"""Hugging Face's layout, which is also that of `save_pretrained`."""
+"""Hugging Face's format, which is also that of `save_pretrained`."""
 
 from __future__ import annotations
 
@@ -37,13 +37,14 @@ from albert_tf.schema import typed
 CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.safetensors"
 TORCH_FILE = "pytorch_model.bin"
-_INDEX = ".index.json"  # of weights in several files
+_INDEX = ".index.json"  # suffix of the index of sharded weights
 
 
 def find_weights(folder: str | os.PathLike[str]) -> pathlib.Path | None:
-    """Returns the weights file of a folder; safetensors are preferred.
+    """Returns the weights file or index in a folder, or None.
 
-    A file of another name is used if it is the only one.
+    safetensors are preferred. A file of another name is used if it is the only
+    one.
     """
     folder = pathlib.Path(folder)
     for name in (WEIGHTS_FILE, TORCH_FILE):
@@ -61,16 +62,17 @@ def open_huggingface(
     head: str | None = None,
     overrides: dict[str, Any] | None = None,
 ) -> Checkpoint:
-    """Opens a folder of transformers or ours, or weights with a config beside.
+    """Opens a folder, or a weights file with its config beside it.
 
-    The config decides about `head`; for the arguments, see `open_checkpoint`.
+    A head declared in the config takes precedence over `head`. For the
+    arguments, see `open_checkpoint`.
     """
     path = pathlib.Path(path)
     folder = path if path.is_dir() else path.parent
     weights = find_weights(folder) if path.is_dir() else path
     if weights is None:
         raise InputError(
-            f"{folder} holds {CONFIG_FILE}, but no {WEIGHTS_FILE} or "
+            f"{folder} has a {CONFIG_FILE}, but no {WEIGHTS_FILE} or "
             f"{TORCH_FILE}"
         )
     config_file = folder / CONFIG_FILE
@@ -83,7 +85,7 @@ def open_huggingface(
         config = AlbertConfig.from_dict(values, f"config file {config_file}")
     config = config.replace(**overrides or {})
     declared, settings = head_from_huggingface(values, str(config_file))
-    file = _tensors(weights)
+    file = _open_weights(weights)
     matched = match_tensors("huggingface", file, config, head=declared or head)
     num_labels, labels = matched.head.num_labels, settings.labels
     if num_labels != len(labels or ()):
@@ -103,11 +105,11 @@ def open_huggingface(
 def write_huggingface(
     checkpoint: Checkpoint, folder: str | os.PathLike[str], tick=None
 ) -> None:
-    """Writes the files of a folder that transformers opens.
+    """Writes a folder that transformers opens.
 
-    What transformers' ALBERT cannot express (`sharing`, the joint span head) is
-    written in the same scheme; models with another `sharing` so that it
-    refuses them. For the arguments, see `convert.WRITERS`.
+    A joint span head and `sharing` other than "all", which transformers does
+    not have, are written in the same naming scheme, the latter such that
+    transformers rejects the folder. For the arguments, see `convert.WRITERS`.
     """
     folder = pathlib.Path(folder)
     config, tokenizer = checkpoint.config, checkpoint.tokenizer
@@ -137,7 +139,7 @@ def write_huggingface(
     save_safetensors(
         _named_tensors(checkpoint, tick),
         folder / WEIGHTS_FILE,
-        # transformers 4 refuses a file of another format than its own.
+        # transformers 4 rejects files whose format is not "pt".
         {"format": OUR_MODEL_TYPE if ours_only else "pt"},
     )
     text = json.dumps(dict(sorted(values.items())), indent=2) + "\n"
@@ -145,7 +147,7 @@ def write_huggingface(
 
 
 def architecture(components: frozenset[str]) -> str:
-    """Returns the class of transformers that has these components."""
+    """Returns the name of transformers' class with these components."""
     for name, head in HF_ARCHITECTURES.items():
         if head in components:
             return name
@@ -163,9 +165,9 @@ def _named_tensors(checkpoint: Checkpoint, tick) -> dict[str, np.ndarray]:
     return tensors
 
 
-def _tensors(weights: pathlib.Path) -> TensorFile:
+def _open_weights(weights: pathlib.Path) -> TensorFile:
     if weights.name.endswith(_INDEX):
-        return _sharded(weights)
+        return _open_shards(weights)
     kind = file_kind(weights)
     if kind == "safetensors":
         return open_safetensors(weights)
@@ -175,8 +177,8 @@ def _tensors(weights: pathlib.Path) -> TensorFile:
     explain_bad_file(weights, "torch_zip" if is_torch else "safetensors")
 
 
-def _sharded(index: pathlib.Path) -> TensorFile:
-    """Joins the files that an index lists."""
+def _open_shards(index: pathlib.Path) -> TensorFile:
+    """Opens the files listed in an index as one."""
     listed = _weight_map(index)
     shards = {}
     for name in sorted(set(listed.values())):
@@ -185,25 +187,25 @@ def _sharded(index: pathlib.Path) -> TensorFile:
             raise InputError(f"{index} names {name}, outside of its folder")
         if name.endswith(_INDEX):
             raise InputError(f"{index} names {name}, another index")
-        if not os.path.exists(path):  # False of names that cannot be, too.
+        if not os.path.exists(path):  # Also False for impossible names.
             raise InputError(f"{index} names {shown(name)}, which is missing")
-        shards[name] = _tensors(path)
+        shards[name] = _open_weights(path)
     shapes, owner = {}, {}
     for name, shard in shards.items():
         for tensor, shape in shard.shapes.items():
             if tensor in shapes:
                 raise InputError(f"{index}: {tensor} is in two files")
             shapes[tensor], owner[tensor] = shape, name
-    lost = sorted(set(listed) - set(shapes))
+    lost = set(listed) - set(shapes)
     if lost:
-        raise InputError(f"{index} lists {lost[0]}, which no file holds")
+        raise InputError(f"{index} lists {min(lost)}, which is in no file")
     return TensorFile(
         shapes, lambda name: shards[owner[name]].read(name), str(index)
     )
 
 
 def _weight_map(index: pathlib.Path) -> dict[str, str]:
-    """Returns tensor -> file, as an index lists them."""
+    """Returns an index's tensor name -> file name."""
     listed = typed(read_json(index), "weight_map", dict, None, str(index))
     if not listed or not all(isinstance(x, str) for x in listed.values()):
         raise InputError(f"{index} lists no weights (weight_map)")

@@ -1,4 +1,4 @@
-"""KerasHub's presets (KerasHub itself is not needed)."""
+"""KerasHub's presets; KerasHub itself is not required."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TASK_CONFIG = "task.json"
 _TASK = "task/"  # the prefix of the task file's tensors in the table
 _TASK_BACKBONE = _TASK + "layers/albert_backbone/"
 METADATA_FILE = "metadata.json"
-_OUR_SETTINGS = "albert_tf_tokenizer"  # a key that KerasHub passes over
+_OUR_SETTINGS = "albert_tf_tokenizer"  # metadata key; KerasHub ignores it
 _KERAS_HUB_TEXT = {
     "do_lower_case": False,
     "strip_accents": False,
@@ -42,7 +42,7 @@ _KERAS_HUB_TEXT = {
 }
 _CASED = (
     "the tokenizer does not lower-case, as in KerasHub; Google's English "
-    "vocabularies expect lower-cased text"
+    "vocabularies require lower-cased text"
 )
 _VOCABULARY = pathlib.Path("assets/tokenizer/vocabulary.spm")
 
@@ -51,19 +51,19 @@ _TASKS = {
     "AlbertTextClassifier": "classifier_head",
     "AlbertClassifier": "classifier_head",  # its name until 2024
 }
-# Versions whose files these are; KerasHub only records them.
+# Versions whose format is written; KerasHub does not check them.
 _METADATA = {"keras_version": "3.15.1", "keras_hub_version": "0.32.0"}
 
 
 def is_keras_hub_config(values: dict[str, Any]) -> bool:
-    """Returns whether a `config.json` is that of a preset of ALBERT."""
+    """Returns whether a `config.json` belongs to an ALBERT preset."""
     return values.get("class_name") == "AlbertBackbone"
 
 
 def open_keras_hub(
     folder: str | os.PathLike[str], *, overrides: dict[str, Any] | None = None
 ) -> Checkpoint:
-    """Opens the folder of a preset: a backbone, with or without a task."""
+    """Opens the folder of a preset: a backbone, and possibly a task."""
     folder = pathlib.Path(folder)
     config = _backbone_config(
         read_json(folder / CONFIG_FILE), f"config file {folder / CONFIG_FILE}"
@@ -109,10 +109,10 @@ def _backbone_config(described: dict[str, Any], source: str) -> AlbertConfig:
 
 
 def _task(folder: pathlib.Path, config: AlbertConfig) -> dict[str, Any] | None:
-    """Returns the arguments of the preset's task, or None without one.
+    """Returns the arguments of the preset's task, or None.
 
     Raises:
-      InputError: it is another task than ALBERT's, is incomplete, or has
+      InputError: if the task is not an ALBERT task, is incomplete, or has
         another backbone than the preset.
     """
     path = folder / TASK_CONFIG
@@ -131,8 +131,8 @@ def _task(folder: pathlib.Path, config: AlbertConfig) -> dict[str, Any] | None:
     backbone = typed(task, "backbone", dict, None, source)
     if backbone and _backbone_config(backbone, source) != config:
         raise InputError(
-            f"{source} has another backbone than {folder / CONFIG_FILE}; they "
-            "belong to different models"
+            f"{source} has another backbone than {folder / CONFIG_FILE}; use "
+            "files of one model"
         )
     return task
 
@@ -150,8 +150,8 @@ def write_keras_hub(
     arguments = config_to_keras_hub(checkpoint.config)
     if "pooler" not in checkpoint.components:
         raise InputError(
-            "KerasHub's AlbertBackbone needs a pooler, which the checkpoint "
-            "lacks"
+            "KerasHub's AlbertBackbone needs a pooler, but the checkpoint has "
+            "none"
         )
     if isinstance(checkpoint.tokenizer, WordPieceTokenizer):
         raise InputError(
@@ -168,7 +168,7 @@ def write_keras_hub(
             )
     if len(heads) > 1:
         raise InputError(
-            f"a preset of KerasHub holds one head, not {' and '.join(heads)}"
+            f"a preset of KerasHub has one head, not {' and '.join(heads)}"
         )
     files = {"": h5py.File(folder / BACKBONE_FILE, "w")}
     count = 0
@@ -177,7 +177,7 @@ def write_keras_hub(
             files[_TASK] = h5py.File(folder / TASK_FILE, "w")
         for name, array in checkpoint.tensors_for("keras_hub", tick):
             prefix = _TASK if name.startswith(_TASK) else ""
-            # With a checksum, which HDF5 verifies whoever reads it.
+            # HDF5 verifies this checksum in every reader.
             files[prefix].create_dataset(
                 name.removeprefix(prefix),
                 data=np.ascontiguousarray(array),
@@ -192,13 +192,13 @@ def write_keras_hub(
 
 
 def _write_descriptions(checkpoint, folder, arguments, heads, count) -> None:
-    backbone = _described("AlbertBackbone", "albert_backbone", arguments)
+    backbone = _serialized("AlbertBackbone", "albert_backbone", arguments)
     _write_json(folder / CONFIG_FILE, backbone)
     preprocessor = None
     if checkpoint.tokenizer is not None:
         (folder / _VOCABULARY).parent.mkdir(parents=True)
         (folder / _VOCABULARY).write_bytes(checkpoint.tokenizer.model_bytes)
-        tokenizer = _described(
+        tokenizer = _serialized(
             "AlbertTokenizer",
             "albert_tokenizer",
             {"config_file": "tokenizer.json", "proto": None},
@@ -208,7 +208,7 @@ def _write_descriptions(checkpoint, folder, arguments, heads, count) -> None:
         preprocessor = {
             "tokenizer": tokenizer,
             "config_file": "preprocessor.json",
-            # KerasHub's default is 512, whatever the backbone can take.
+            # KerasHub's default is 512, whatever the backbone's limit.
             "sequence_length": min(512, arguments["max_sequence_length"]),
         }
     if heads:
@@ -221,20 +221,20 @@ def _write_descriptions(checkpoint, folder, arguments, heads, count) -> None:
                 "dropout": checkpoint.head.dropout,
             }
         if preprocessor:
-            preprocessor = _described(
+            preprocessor = _serialized(
                 f"{name}Preprocessor", f"{module}_preprocessor", preprocessor
             )
             _write_json(folder / "preprocessor.json", preprocessor)
         task |= {"backbone": backbone, "preprocessor": preprocessor}
-        _write_json(folder / TASK_CONFIG, _described(name, module, task, None))
+        _write_json(folder / TASK_CONFIG, _serialized(name, module, task, None))
     metadata = {**_METADATA, "parameter_count": count, "date_saved": ""}
     if checkpoint.tokenizer is not None:
         metadata[_OUR_SETTINGS] = checkpoint.tokenizer.settings
     _write_json(folder / METADATA_FILE, metadata)
 
 
-def _described(class_name, module, arguments, dtype="float32") -> dict:
-    """Returns an object as Keras serializes it; a task has no `dtype`."""
+def _serialized(class_name, module, arguments, dtype="float32") -> dict:
+    """Returns an object as Keras serializes it; tasks have no `dtype`."""
     policy = {
         "trainable": True,
         "dtype": {
@@ -253,9 +253,9 @@ def _described(class_name, module, arguments, dtype="float32") -> dict:
 
 
 def _vocabulary(folder: pathlib.Path) -> Vocabulary:
-    """Reads the preset's tokenizer.
+    """Loads the preset's tokenizer.
 
-    The settings are those that `write_keras_hub` wrote to the metadata, or
+    Its settings are those in the metadata, if `write_keras_hub` wrote them, or
     else KerasHub's, which does not normalize text.
     """
     path = folder / _VOCABULARY
@@ -297,13 +297,16 @@ def _tensors(folder: pathlib.Path, has_task: bool) -> TensorFile:
 
 
 def _without_copies(file: TensorFile) -> tuple[TensorFile, dict[str, str]]:
-    """Takes the backbone out of the task's file, where it may be a second time.
+    """Removes the task file's copy of the backbone, if it has one.
 
-    KerasHub means to leave it out, and does not where Keras is newer, as 0.25
-    with Keras 3.12. Returns the rest, and name -> reason.
+    KerasHub intends to leave it out, but writes it with newer versions of Keras
+    (0.25 with Keras 3.12).
+
+    Returns:
+      The remaining tensors, and the name of each copy -> why it is skipped.
 
     Raises:
-      InputError: it is another backbone than the one beside it.
+      InputError: if the copy differs from the backbone's file.
     """
     copies = {}
     for name in file.shapes:
@@ -313,7 +316,7 @@ def _without_copies(file: TensorFile) -> tuple[TensorFile, dict[str, str]]:
         if not np.array_equal(file.read(name), file.read(original)):
             raise InputError(
                 f"{file.source}: {original} differs between {BACKBONE_FILE} "
-                f"and {TASK_FILE}; they belong to different models"
+                f"and {TASK_FILE}; use files of one model"
             )
         copies[name] = "copy of the backbone"
     rest = {k: v for k, v in file.shapes.items() if k not in copies}

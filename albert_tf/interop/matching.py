@@ -1,8 +1,7 @@
-"""Matching of a checkpoint's tensors with those of the architecture.
+"""Matching of a checkpoint's tensors with those of its architecture.
 
-A checkpoint never silently becomes another model: missing, misshapen and
-unexpected tensors are errors, and tensors that are not weights are skipped for
-a stated reason.
+Missing, misshapen and unexpected tensors are errors. Tensors that are not
+weights are skipped, with a reason.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ from albert_tf.interop.names import (
     tensors_of,
 )
 
-# Heads whose tensors have the same names in some system; its config, or the
-# model that is asked for, tells which head it is.
-_SAME_NAMES = ("classifier_head", "choice_head", "token_head")
+# Heads whose tensors have the same names in some systems; the config, or the
+# requested model, determines which head it is.
+_AMBIGUOUS_HEADS = ("classifier_head", "choice_head", "token_head")
 
-# Pattern of tensors that are not weights -> what they are.
-_NO_WEIGHTS = {
+# System -> pattern of tensors that are not weights -> what they are.
+_SKIPPED = {
     "google": {
         r".*/(adam|lamb)_[mv]|.*/Adam(_1)?|beta[12]_power": "optimizer state",
         r"(.*/)?global_step": "step counter",
@@ -47,7 +46,7 @@ _NO_WEIGHTS = {
     "albert_tf": {
         r"optimizer/.*": "optimizer state",
         r"loss_scale/.*": "loss scaling",
-        r"model/.*": "last weights; their averages are loaded",
+        r"model/.*": "weights whose averages are loaded",
         r"step|seed|rollbacks|(.*/)?save_counter": "step counter",
         r"Variable.*": "tokenizer setting",
     },
@@ -59,9 +58,10 @@ _NO_WEIGHTS = {
     },
 }
 
+# Head with tied tensors.
 _TIED = "mlm_head"
-# Hugging Face's ties: copies of another tensor; in files that keep only one of
-# the two, that tensor itself.
+# System -> name of a tied copy -> name of its original. A file may have either
+# of them, or both.
 _TIES = {
     "huggingface": {
         "predictions.decoder.weight": (
@@ -79,27 +79,28 @@ def match_tensors(
     *,
     head: str | None = None,
 ) -> Checkpoint:
-    """Returns the checkpoint that a file's tensors make up.
+    """Matches a file's tensors with the variables of an architecture.
 
     Args:
-      system: whose names they have; one of `interop.names.FORMATS`.
+      system: the system that named them; one of `interop.names.FORMATS`, or
+        `OURS`.
       file: the tensors.
-      config: the architecture that the checkpoint describes.
-      head: the head it has, where its names alone do not tell.
+      config: the architecture according to the checkpoint's config.
+      head: the task head, if the tensors' names are ambiguous.
 
     Returns:
-      A checkpoint without a tokenizer. The config's `project_equal_sizes` is
-      what was found.
+      A checkpoint without a tokenizer. Its config's `project_equal_sizes` is
+      inferred from the tensors.
 
     Raises:
-      InputError: a tensor is missing, unexpected, of another shape, not of a
-        floating-point type, or belongs to one of several heads whose names are
-        the same.
+      InputError: if a tensor is missing, unexpected, or of another shape, or if
+        the head is ambiguous. A dtype other than float is an error when an
+        array is read.
     """
     names = canonical_names(system, file.shapes, file.source)
-    skipped = _take_no_weights(system, names)
-    untied = _take_ties(system, names, skipped, file)
-    config = _with_projection(system, names, skipped, file, config)
+    skipped = _pop_skipped(system, names)
+    tie_problem = _pop_tied_copies(system, names, skipped, file)
+    config = _detect_projection(system, names, skipped, file, config)
     components, num_labels = _find_components(system, names, file, config, head)
     readers, problems = {}, []
     for tensor in tensors_of(config, components, num_labels):
@@ -115,7 +116,7 @@ def match_tensors(
                 f"misshapen tensor {original}: {list(shape)}, expected "
                 f"{list(expected)}"
             )
-        problem = untied if tensor.component == _TIED else ""
+        problem = tie_problem if tensor.component == _TIED else ""
         readers[tensor.path] = functools.partial(
             _read, file, original, tensor, theirs.transform, problem
         )
@@ -137,25 +138,25 @@ def match_tensors(
     )
 
 
-def _take_no_weights(system: str, names: dict[str, str]) -> dict[str, str]:
-    """Moves tensors that are not weights out of `names`.
+def _pop_skipped(system: str, names: dict[str, str]) -> dict[str, str]:
+    """Removes tensors that are not weights from `names`.
 
     Returns:
-      Name -> reason.
+      Name of each removed tensor -> reason.
     """
     skipped = {}
-    for pattern, reason in _NO_WEIGHTS[system].items():
+    for pattern, reason in _SKIPPED[system].items():
         for name in [n for n in names if re.fullmatch(pattern, n)]:
             skipped[names.pop(name)] = reason
     return skipped
 
 
-def _take_ties(system, names, skipped, file: TensorFile) -> str:
-    """Moves tied copies out of `names`.
+def _pop_tied_copies(system, names, skipped, file: TensorFile) -> str:
+    """Moves tied copies from `names` to `skipped`.
 
     Returns:
-      "", or that a copy differs. This concerns models with an MLM head only:
-      an encoder can be loaded.
+      An error message if a copy differs from its original, or "". It concerns
+      the MLM head only: the encoder can be loaded.
     """
     problem = ""
     for copy, original in _TIES.get(system, {}).items():
@@ -168,7 +169,7 @@ def _take_ties(system, names, skipped, file: TensorFile) -> str:
         if np.array_equal(value, file.read(names[original])):
             skipped[names.pop(copy)] = "tied copy"
         elif value.ndim == 1 and not np.any(value):
-            # The first releases of transformers added two biases, and kept one.
+            # Early releases of transformers had a second, untrained bias.
             skipped[names.pop(copy)] = "zeros; another bias is used"
         else:
             problem = (
@@ -179,10 +180,10 @@ def _take_ties(system, names, skipped, file: TensorFile) -> str:
     return problem
 
 
-def _with_projection(system, names, skipped, file, config) -> AlbertConfig:
-    """Returns the config, with `project_equal_sizes` as the tensors say.
+def _detect_projection(system, names, skipped, file, config) -> AlbertConfig:
+    """Sets `project_equal_sizes` of the config according to the tensors.
 
-    Systems that always project have an identity where the model has none.
+    An identity projection, of systems that always project, is skipped.
     """
     if config.embedding_size != config.hidden_size:
         return config
@@ -224,7 +225,7 @@ def _find_components(
         ]
         if any(name.name in names for name in theirs):
             components.add(component)
-    candidates = [name for name in _SAME_NAMES if name in components]
+    candidates = [name for name in _AMBIGUOUS_HEADS if name in components]
     if candidates:
         head = _choose_head(system, names, file, config, candidates, head)
         components -= set(candidates) - {head}
@@ -262,7 +263,7 @@ def _read(
     if problem:
         raise InputError(problem)
     array = np.asarray(file.read(original))
-    # To NumPy, bfloat16 is not a float.
+    # NumPy does not know that bfloat16 is a floating-point type.
     is_float = np.issubdtype(array.dtype, np.floating)
     if not is_float and array.dtype.name != "bfloat16":
         raise InputError(

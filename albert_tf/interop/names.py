@@ -1,11 +1,11 @@
-"""The names and layouts of all tensors of an ALBERT in every system.
+"""Names and layouts of all tensors of an ALBERT in every system.
 
-Each entry of the table is one layer: our path of it, its kind, its shape, and
-its names in Google's TF1 code, Hugging Face, KerasHub and Model Garden. All
-readers and writers of checkpoints are derived from this table.
+Each row of the table is a layer: our path, its kind and shape, and its names in
+Google's TF1 code, Hugging Face, KerasHub and Model Garden. All readers and
+writers of checkpoints are derived from this table.
 
 Shapes are ours (kernels `[in, out]`), in the paper's letters: V vocabulary, E
-embedding, H hidden, I intermediate, P positions, T token types, and N labels.
+embedding, H hidden, I intermediate, P positions, T token types, N labels.
 
 Sources: the variables of a checkpoint of google-research/albert; the state
 dict of transformers' AlbertFor...; KerasHub's `model.weights.h5`, and, after
@@ -24,11 +24,11 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 
-# The table's columns; and our own names, in runs and exports.
+# The table's columns, and the name of our own format, of runs and exports.
 FORMATS = ("google", "huggingface", "keras_hub", "model_garden")
 OURS = "albert_tf"
 
-# A block's half: its scope depends on what the layers of a group share.
+# The scopes of a block depend on `config.sharing`.
 _BLOCK = "encoder/transformer/{outer}/{inner}"
 _GOOGLE_BLOCK = "bert/encoder/transformer/group_{g}/inner_group_{i}"
 _HF_BLOCK = "albert.encoder.albert_layer_groups.{g}.albert_layers.{i}"
@@ -128,9 +128,8 @@ _LAYERS = (
      "H 1", "answer_class/dense_1", "answer_class.dense_1", None, None),
 )
 
-# How a system spells the tensors of a layer after the layer's name.
-# "matrix" is a dense layer whose matrix Google keeps as [out, in], without
-# a layer's name.
+# Suffixes of a layer's tensors in each system. "matrix" is a dense layer whose
+# matrix Google stores as [out, in], without a layer name.
 _SUFFIXES = {
     "google": {"kernel": "/kernel", "bias": "/bias", "gamma": "/gamma",
                "beta": "/beta", "table": "", "matrix": "output_weights",
@@ -167,26 +166,26 @@ _OUR_NAMES = {"table": "", "": "", "matrix": "/kernel", "matrix_bias": "/bias"}
 COMPONENTS = tuple(dict.fromkeys(name for name, *_ in _LAYERS))
 HEADS = COMPONENTS[COMPONENTS.index("pooler") + 1 :]
 
-# Systems that project the embeddings where E == H, too.
+# Systems that project the embeddings even if E == H.
 ALWAYS_PROJECTS = ("huggingface", "keras_hub")
 
 
 @dataclasses.dataclass(frozen=True)
 class Transform:
-    """Maps our array to theirs and back; the values stay bit for bit.
+    """Converts an array between our layout and another system's, bit for bit.
 
     Attributes:
-      kind: `same`; `transpose`: a matrix by its other side; `split_last`: the
-        heads of the last axis apart, `[..., H]` to `[..., A, H/A]`;
-        `split_first`: those of the first, `[H, ...]` to `[A, H/A, ...]`.
-      num_heads: A, for the last two.
+      kind: "same"; "transpose"; "split_last", which splits the last axis by
+        attention head, `[..., H]` to `[..., A, H/A]`; or "split_first", which
+        splits the first, `[H, ...]` to `[A, H/A, ...]`.
+      num_heads: A, for "split_last" and "split_first".
     """
 
     kind: Literal["same", "transpose", "split_last", "split_first"] = "same"
     num_heads: int = 1
 
     def shape(self, ours: tuple[int, ...]) -> tuple[int, ...]:
-        """Our shape -> theirs."""
+        """Converts our shape to theirs."""
         if self.kind == "transpose":
             return ours[::-1]
         if self.kind == "split_last":
@@ -196,19 +195,19 @@ class Transform:
         return ours
 
     def to_theirs(self, array: np.ndarray) -> np.ndarray:
-        """Our array -> theirs."""
+        """Converts our array to theirs."""
         if self.kind == "transpose":
             return array.T
         return array.reshape(self.shape(array.shape))
 
     def to_ours(self, array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-        """Their array -> ours, of `shape`."""
+        """Converts their array to ours, of `shape`."""
         return array.T if self.kind == "transpose" else array.reshape(shape)
 
 
 @dataclasses.dataclass(frozen=True)
 class TensorName:
-    """The name and the layout of a tensor in a system."""
+    """Name and layout of a tensor in a system."""
 
     name: str
     transform: Transform
@@ -216,13 +215,13 @@ class TensorName:
 
 @dataclasses.dataclass(frozen=True)
 class Tensor:
-    """One tensor of a model.
+    """A tensor of a model.
 
     Attributes:
-      component: the component it belongs to, one of `COMPONENTS`.
-      path: our variable's path.
-      shape: our shape.
-      names: format -> `TensorName`, of the systems that have such a tensor.
+      component: one of `COMPONENTS`.
+      path: path of our variable.
+      shape: shape of our variable.
+      names: system -> `TensorName`, for the systems that have this tensor.
     """
 
     component: str
@@ -239,9 +238,9 @@ def tensors_of(
     """Yields the tensors of a model.
 
     Args:
-      config: its architecture.
-      components: which of `COMPONENTS` it has.
-      num_labels: N, of a classifier's or token classifier's head.
+      config: the architecture.
+      components: the subset of `COMPONENTS` that the model has.
+      num_labels: number of outputs of a classifier or token classifier.
     """
     sizes = {
         "V": config.vocab_size,
@@ -269,7 +268,7 @@ def tensors_of(
 
 
 def component_of(path: str) -> str:
-    """Returns the component that a variable belongs to."""
+    """Returns the component of a variable, one of `COMPONENTS`."""
     first, _, second = path.partition("/")
     if first != "encoder":
         return first
@@ -297,10 +296,10 @@ def _names(config, kind, tensor, layers, scope):
 
 
 def _scopes(config: AlbertConfig, path: str) -> list[dict[str, object]]:
-    """Returns values for the braces in a path, a dict for each set of weights.
+    """Returns the values of a path's placeholders, for each set of weights.
 
-    Groups, as every system has them; layers, which only we have, where
-    `config.sharing` leaves this half of a block to each layer.
+    The outer scope is a group, or a layer if `config.sharing` does not share
+    this half of a block.
     """
     if "{" not in path:
         return [{}]

@@ -1,4 +1,4 @@
-"""Checkpoints of every system, recognized by content, and their tokenizers."""
+"""Opening of checkpoints and tokenizers of every system."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 
 _TOKENIZER_FILES = (".model", ".spm", ".txt")
 _HF_CONFIG = huggingface.CONFIG_FILE
-# Formats that always have a config.
+# Formats that always include a config.
 _WITH_CONFIG = ("Hugging Face", "KerasHub", "training run")
 
 
@@ -40,35 +40,37 @@ def open_checkpoint(
 ) -> Checkpoint:
     """Opens an ALBERT checkpoint of any system.
 
-    Nothing in a checkpoint is executed: no pickle, no graph.
+    The format is detected from the content. No code in a checkpoint, such as a
+    pickle or a graph, is executed.
 
     Args:
-      path: a folder (of transformers or `save_pretrained`, of a training run, a
-        KerasHub preset, a SavedModel, or with a TF1 or TF2 checkpoint); one
-        file with its config beside it; a checkpoint's path without ".index"; an
-        archive of any of these; or a name, such as "albert/albert-base-v2" or
+      path: a folder (of transformers, `save_pretrained`, a training run, a
+        KerasHub preset, a SavedModel, or with a TF1 or TF2 checkpoint); a
+        weights file with its config beside it; a TensorFlow checkpoint's path
+        without ".index"; an archive of any of these; or a name on a hub, such
+        as "albert/albert-base-v2" or
         "kaggle://keras/albert/keras/albert_base_en_uncased".
-      head: the task head it has, one of `interop.names.HEADS`, for
-        checkpoints whose names do not tell.
+      head: the task head, one of `interop.names.HEADS`, if the names of its
+        tensors are ambiguous.
       config: the architecture, for a TensorFlow checkpoint without a config.
-      config_overrides: fields of its config to replace. Of a checkpoint that
-        has a config, a larger `max_position_embeddings` extends the model; see
+      config_overrides: config fields to replace. If the checkpoint has a
+        config, a larger `max_position_embeddings` extends the model; see
         `extend_positions`.
-      revision: of a name on the Hugging Face hub.
+      revision: a branch, tag or commit on the Hugging Face hub.
 
     Returns:
       The checkpoint. Its arrays are read on access.
 
     Raises:
-      InputError: it cannot be opened, or a tensor is missing, misshapen or
-        unexpected.
+      InputError: if the checkpoint cannot be opened, or a tensor is missing,
+        misshapen or unexpected.
     """
     local = pathlib.Path(resolve(os.fspath(path), revision=revision))
     overrides = dict(config_overrides or {})
     for key in overrides:
         if key not in AlbertConfig.__dataclass_fields__:
             raise AlbertConfig.unknown_key(key, "config_overrides")
-    # Where it is not given, the checkpoint knows how many rows it has.
+    # With `config`, the override is the number of rows in the checkpoint.
     length = None
     if config is None:
         length = overrides.pop("max_position_embeddings", None)
@@ -113,10 +115,10 @@ def _open_folder(folder: pathlib.Path, head, config, overrides) -> Checkpoint:
         return _open_prefix(prefix, head, config, overrides)
     if huggingface.find_weights(folder) is not None:
         return huggingface.open_huggingface(folder, head=head)
-    held = sorted(entry.name for entry in folder.iterdir())
-    shown = ", ".join(held[:6]) + (", ..." if held[6:] else "")
+    files = sorted(entry.name for entry in folder.iterdir())
+    shown = ", ".join(files[:6]) + (", ..." if files[6:] else "")
     raise InputError(
-        f"{folder} holds no checkpoint of a known format ({shown or 'empty'}); "
+        f"{folder} has no checkpoint of a known format ({shown or 'empty'}); "
         "expected model.safetensors or pytorch_model.bin with config.json, a "
         "TensorFlow checkpoint with albert_config.json, saved_model.pb, or a "
         "preset of KerasHub"
@@ -133,7 +135,7 @@ def _open_file(path: pathlib.Path, head, config, overrides) -> Checkpoint:
         archive = UnpackedArchive(path)
         with archive.named():
             checkpoint = _open_folder(archive.folder, head, config, overrides)
-        # The arrays are read later, from the files of the archive.
+        # The arrays are read on access, while the unpacked files exist.
         return dataclasses.replace(
             checkpoint,
             source=str(path),
@@ -166,7 +168,7 @@ def _open_file(path: pathlib.Path, head, config, overrides) -> Checkpoint:
 
 
 def _expected(path: pathlib.Path) -> str | tuple[str, ...]:
-    """Returns the kind of file that a name suggests, or the common ones."""
+    """Returns the file kinds to expect by a file's suffix."""
     return {
         ".safetensors": "safetensors",
         ".bin": "torch_zip",
@@ -201,24 +203,23 @@ def load_tokenizer(
 ) -> Tokenizer:
     """Loads the tokenizer of a checkpoint of any system.
 
-    Whether special tokens in a text, such as `[MASK]`, become their ids is a
-    setting: yes for a checkpoint of Hugging Face, as there, and no otherwise,
-    as in the original. `match_special_tokens=True` sets it.
+    Special tokens in a text, such as `[MASK]`, are converted to their ids if
+    `match_special_tokens` is true. It is for Hugging Face's checkpoints, as in
+    transformers, and is not for others, as in the original.
 
     Args:
-      path: what `from_pretrained` of the models takes; or a folder with a
-        tokenizer's files only, such as that of a run or of records; or a
-        SentencePiece model or `vocab.txt`.
-      revision: a branch, tag or commit of a repository on the Hugging Face
-        hub.
-      **settings: Settings that replace the checkpoint's: arguments of
-        `AlbertTokenizer`, or for a `vocab.txt` of `WordPieceTokenizer`.
+      path: any path or name that `from_pretrained` of the models takes, a
+        folder of tokenizer files, such as a run or records, a SentencePiece
+        model, or a `vocab.txt`.
+      revision: a branch, tag or commit on the Hugging Face hub.
+      **settings: settings that replace the checkpoint's: arguments of
+        `AlbertTokenizer` or, for a `vocab.txt`, of `WordPieceTokenizer`.
 
     Returns:
-      An `AlbertTokenizer`, or for a `vocab.txt` a `WordPieceTokenizer`.
+      An `AlbertTokenizer` or, for a `vocab.txt`, a `WordPieceTokenizer`.
 
     Raises:
-      InputError: there is no tokenizer, or it cannot be used.
+      InputError: if there is no usable tokenizer.
     """
     local = resolve(os.fspath(path), revision=revision)
     if os.path.exists(os.path.join(local, tokenizer_files.SETTINGS_FILE)):
@@ -228,7 +229,7 @@ def load_tokenizer(
     vocabulary = open_checkpoint(local).vocabulary
     if vocabulary.tokenizer is None:
         raise InputError(
-            f"{path} holds no usable tokenizer"
+            f"{path} has no usable tokenizer"
             f"{vocabulary.problem and ': '}{vocabulary.problem}"
         )
     return vocabulary.tokenizer.with_settings(**settings)

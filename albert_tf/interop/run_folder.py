@@ -1,4 +1,4 @@
-"""Folders of this library's training runs."""
+"""Folders of training runs."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ from albert_tf.interop.names import OURS
 from albert_tf.schema import typed
 
 CHECKPOINTS = "checkpoints"
-# Written by fine-tuning: the best weights of a run, their task, and the record
-# of several runs.
+# Written by fine-tuning: a run's best weights, their task, and the summary of
+# several runs.
 MODEL_FOLDER = "model"
 TASK_FILE = "task.json"
 RUNS_FILE = "runs.json"
 _CONFIG = "config.json"
 _RECORD = "run.json"
-# Prefixes of the model's variables, and of their averages if a run has these.
+# Prefixes of the model's variables and, if any, of their moving averages.
 _MODEL = "model/"
 _AVERAGE = "average/"
 
 
 def is_run_folder(folder: str | os.PathLike[str]) -> bool:
-    """Returns whether a folder is that of a training run."""
+    """Returns whether a folder belongs to a training run."""
     folder = pathlib.Path(folder)
     return (folder / _RECORD).exists() and (folder / _CONFIG).exists()
 
 
 def fine_tuned_model(folder: str | os.PathLike[str]) -> pathlib.Path | None:
-    """Returns the folder of a fine-tuning run's best weights, if it is one.
+    """Returns the folder with a fine-tuning run's best weights, or None.
 
-    The newest checkpoint of such a run is seldom its best.
+    They are rarely those of the newest checkpoint.
 
     Args:
-      folder: that of the model, of the run, or of several runs, of which
-        the best is taken.
+      folder: the folder of a model, of a run, or of several runs, in which case
+        the best run is used.
 
     Raises:
-      InputError: the record of several runs cannot be read.
+      InputError: if the summary of several runs cannot be read.
     """
     folder = pathlib.Path(folder)
     runs = folder / RUNS_FILE
@@ -68,11 +68,11 @@ def open_run(
 ) -> Checkpoint:
     """Opens a checkpoint of a run, by default the newest.
 
-    Averages of the weights are loaded if there are any, since the run's
-    evaluations use them. `path` is the run's folder, or a checkpoint's path
-    without ".index"; for `overrides`, see `open_checkpoint`.
+    Moving averages of the weights are preferred to the weights, as in the run's
+    evaluations. `path` is the run's folder, or a checkpoint's path without
+    ".index"; for `overrides`, see `open_checkpoint`.
     """
-    # Not above: under other backends, models work without TensorFlow.
+    # Imported here, as models of other backends work without TensorFlow.
     from albert_tf.interop.tf_checkpoint import open_tf_checkpoint
 
     path = pathlib.Path(path)
@@ -108,13 +108,13 @@ def open_run(
 def positions_trained_so_far(
     config: AlbertConfig, settings: Mapping[str, Any], checkpoint: str
 ) -> AlbertConfig:
-    """Returns a run's config with the positions that a checkpoint has trained.
+    """Returns a run's config with the `trained_positions` of a checkpoint.
 
     Args:
-      config: that of the whole run.
-      settings: those of its record. Of its phases, each has `steps`, and
-        `trained_positions` when it ends.
-      checkpoint: such as "step-00000100".
+      config: the run's config.
+      settings: the run's settings. Each of its phases has `steps`, and the
+        `trained_positions` at its end.
+      checkpoint: the checkpoint's name, such as "step-00000100".
     """
     step = int(checkpoint.rpartition("-")[2])
     trained, first_step = config.trained_positions, 0
@@ -126,14 +126,14 @@ def positions_trained_so_far(
 
 
 def _short_names(names: Collection[str]) -> dict[str, str]:
-    """Returns short name -> name; those of the model's variables are paths."""
+    """Maps short names, for the model the variables' paths, to full names."""
     short = {}
     for name in names:
         path = name.removeprefix(_MODEL)
         if name.startswith(_AVERAGE):
             short[name.removeprefix(_AVERAGE)] = name
         elif _AVERAGE + path in names:
-            short[name] = name  # The last weights, beside their averages.
+            short[name] = name  # The weights whose averages are loaded.
         else:
             short[path] = name
     return short

@@ -1,4 +1,4 @@
-"""safetensors files, with checksums in those of this library."""
+"""safetensors files, with checksums if this library wrote them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from albert_tf.interop.file_types import (
     file_kind,
 )
 
-# Key of the file's metadata: CRC-32 of each tensor's bytes, in JSON. The format
-# itself has no checksums.
+# Metadata key of the CRC-32 of each tensor's bytes, as JSON; the format itself
+# has no checksums.
 _CHECKSUMS = "albert_tf_crc32"
 _DTYPES = "F64 F32 F16 BF16 I64 I32 I16 I8 U64 U32 U16 U8 BOOL".split()
 _MAX_HEADER = 16 << 20
@@ -29,11 +29,11 @@ _ERRORS = (safetensors.SafetensorError, OSError, ValueError)
 
 
 def open_safetensors(path: str | os.PathLike[str]) -> TensorFile:
-    """Opens a safetensors file; its arrays are read when they are asked for.
+    """Opens a safetensors file; arrays are read on access.
 
     Raises:
-      InputError: it is not a safetensors file, or is damaged, which each
-        array's checksum shows if the file has them.
+      InputError: if it is not a safetensors file, or is damaged. Checksums, if
+        any, are verified when an array is read.
     """
     path = os.fspath(path)
     if file_kind(path) != "safetensors":
@@ -42,8 +42,8 @@ def open_safetensors(path: str | os.PathLike[str]) -> TensorFile:
         header_bytes = int.from_bytes(file.read(8), "little")
     if header_bytes > _MAX_HEADER:
         raise InputError(
-            f"{path}: its header takes {header_bytes:,} bytes, more than any "
-            "model's"
+            f"{path}: its header takes {header_bytes:,} bytes; expected at "
+            f"most {_MAX_HEADER:,}"
         )
     try:
         with safetensors.safe_open(path, framework="numpy") as file:
@@ -74,7 +74,7 @@ def open_safetensors(path: str | os.PathLike[str]) -> TensorFile:
                 path, "safetensors", f"{name} differs from its checksum"
             )
         if array.dtype.name in ("bfloat16", "float16"):
-            return array.astype(np.float32)  # which holds them exactly
+            return array.astype(np.float32)  # lossless
         return array
 
     return TensorFile(shapes, read, path)
@@ -86,7 +86,7 @@ def save_safetensors(
     metadata: Mapping[str, str],
 ) -> None:
     """Writes a safetensors file with checksums in its metadata."""
-    # The library writes the memory as it is.
+    # The library ignores strides.
     arrays = {k: np.ascontiguousarray(v) for k, v in tensors.items()}
     checksums = {name: _crc32(array) for name, array in arrays.items()}
     safetensors.numpy.save_file(
@@ -96,9 +96,9 @@ def save_safetensors(
 
 
 def _sort_metadata(path: str | os.PathLike[str]) -> None:
-    """Sorts the metadata, which the library writes in random order.
+    """Sorts the metadata, so that equal models make equal files.
 
-    So equal models are equal files.
+    The library writes it in random order.
     """
     with open(path, "r+b") as file:
         size = int.from_bytes(file.read(8), "little")

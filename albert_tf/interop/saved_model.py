@@ -1,4 +1,4 @@
-"""SavedModels: TF-Hub's TF1 modules, Model Garden's encoders, our exports."""
+"""SavedModels: TF-Hub modules, Model Garden's encoders, our own exports."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def open_saved_model(
 ) -> Checkpoint:
     """Opens the folder of a SavedModel.
 
-    The architecture is read from `albert_config.json` among its assets or from
-    our `export.json`; without these, sizes are taken from the weights, and
+    The architecture is read from `albert_config.json` in its assets or from our
+    `export.json`. Otherwise, sizes are inferred from the weights' shapes, and
     depth, heads, activation and dropout from the graph. For the arguments, see
     `open_checkpoint`.
     """
@@ -46,13 +46,13 @@ def open_saved_model(
     variables = folder / "variables" / "variables"
     if not variables.with_suffix(".index").exists():
         raise InputError(
-            f"{folder} is a SavedModel without variables/variables.index: "
-            "either a preprocessor or a damaged copy"
+            f"{folder} is a SavedModel without variables/variables.index, "
+            "such as a preprocessor or an incomplete copy"
         )
     file = open_tf_checkpoint(variables)
     file = TensorFile(file.shapes, file.read, str(folder))
     saved_model = read_saved_model(folder)
-    system, description = _recognize(folder, file)
+    system, description = _detect_system(folder, file)
     notes: tuple[str, ...] = ()
     overrides = dict(overrides or {})
     lower_cases = lower_cases_text(saved_model)
@@ -87,7 +87,8 @@ def _our_manifest(folder: pathlib.Path) -> dict[str, Any]:
     return manifest
 
 
-def _recognize(folder: pathlib.Path, file: TensorFile) -> tuple[str, str]:
+def _detect_system(folder: pathlib.Path, file: TensorFile) -> tuple[str, str]:
+    """Returns one of `names.FORMATS` or `OURS`, and the format's name."""
     names = file.shapes
     if any(name.startswith("encoder/embeddings/") for name in names):
         if (folder / _OUR_MANIFEST).exists():
@@ -109,7 +110,7 @@ def _config(
     facts: GraphFacts,
     overrides: dict[str, Any],
 ) -> tuple[AlbertConfig, tuple[str, ...]]:
-    """Returns the config, and notes on where it comes from."""
+    """Returns the config, and notes on its origin."""
     shapes = {
         ours: file.shapes[theirs]
         for ours, theirs in canonical_names(
@@ -123,7 +124,7 @@ def _config(
         if heads in (None, config.num_attention_heads):
             return config, ()
         return config.replace(num_attention_heads=heads), (
-            f"num_attention_heads={heads}, as the graph computes it; "
+            f"num_attention_heads={heads} according to the graph; "
             f"{CONFIG_FILE} says {config.num_attention_heads}",
         )
     try:
@@ -135,7 +136,7 @@ def _config(
             f"{folder}: its tensors do not have the shapes of an ALBERT's"
         ) from None
     values = {
-        # Without dropout there is nothing in the graph.
+        # Dropout of rate 0 leaves nothing in the graph.
         "hidden_dropout_prob": 0.0,
         "attention_probs_dropout_prob": 0.0,
         **sizes,
@@ -145,15 +146,15 @@ def _config(
     for field in ("num_hidden_layers", "num_attention_heads"):
         if field not in values:
             raise InputError(
-                f"{folder}: neither the weights nor the graph show {field}; "
-                f"give it, as in --config_overrides={field}=12"
+                f"{folder}: {field} is neither in the weights nor in the "
+                f"graph; set it with --config_overrides={field}=..."
             )
     config = AlbertConfig.from_dict(values, str(folder))
-    return config, ("config: read from the weights' shapes and the graph",)
+    return config, ("config: inferred from the weights' shapes and the graph",)
 
 
 def _sizes(system: str, shapes) -> dict[str, int]:
-    """Returns the sizes that the shapes of the encoder's tensors show."""
+    """Infers sizes from the shapes of the encoder's tensors."""
     ours = {
         tensor.path.removeprefix("encoder/"): shapes[tensor.names[system].name]
         for tensor in tensors_of(AlbertConfig(), {"encoder"})

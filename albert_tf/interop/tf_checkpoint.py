@@ -20,7 +20,7 @@ from albert_tf.interop.tf_graph import varint
 
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _SUFFIX = "/.ATTRIBUTES/VARIABLE_VALUE"
-_FOOTER = 48  # bytes at the end of an index
+_FOOTER = 48  # bytes
 _MAX_INDEX = 16 << 20
 _MAX_RANK = 32
 _DAMAGES = (tf.errors.OpError, ValueError, IndexError)
@@ -29,19 +29,18 @@ _DAMAGES = (tf.errors.OpError, ValueError, IndexError)
 def open_tf_checkpoint(
     prefix: str | os.PathLike[str], *, by_object: bool = False
 ) -> TensorFile:
-    """Opens a checkpoint, of TF1 or TF2.
+    """Opens a TF1 or TF2 checkpoint; arrays are read on access.
 
     Args:
-      prefix: its path without ".index".
-      by_object: name the tensors of a TF2 checkpoint by their objects' path.
+      prefix: the checkpoint's path without ".index".
+      by_object: whether to name the tensors of a TF2 checkpoint by object path.
 
     Returns:
-      The tensors: under their names in a TF1 checkpoint; in one of TF2, under
-      the names their variables had, or, where those were not recorded, under
-      the path of the object.
+      The tensors. In a TF2 checkpoint they are named after their variables, or
+      by object path if the variable's name was not recorded.
 
     Raises:
-      InputError: it cannot be read.
+      InputError: if the checkpoint cannot be read.
     """
     prefix = os.fspath(prefix)
     try:
@@ -55,26 +54,23 @@ def open_tf_checkpoint(
             keys.pop(_OBJECT_GRAPH, None)
         elif _OBJECT_GRAPH in shapes:
             graph = reader.get_tensor(_OBJECT_GRAPH)
-            keys = _keys_by_variable_name(graph, set(shapes), prefix)
+            keys = _keys_by_variable_name(graph, set(shapes))
     except InputError:
         raise
     except (*_DAMAGES, OSError, message.DecodeError) as error:
         raise _damaged(prefix, error) from None
-    sound = {
-        name: key for name, key in keys.items() if _is_numeric(dtypes[key])
-    }
-    named = {name: tuple(shapes[key]) for name, key in sound.items()}
-    check_size(named, file_bytes, prefix)
+    keys = {k: key for k, key in keys.items() if _is_numeric(dtypes[key])}
+    named_shapes = {name: tuple(shapes[key]) for name, key in keys.items()}
+    check_size(named_shapes, file_bytes, prefix)
 
     def read(name: str):
         try:
-            return reader.get_tensor(sound[name])
-        # IndexError is what the reader makes of "out of range": a file cut
-        # short.
+            return reader.get_tensor(keys[name])
+        # For a truncated file, the reader raises IndexError.
         except _DAMAGES as error:
             raise _damaged(prefix, error) from None
 
-    return TensorFile(named, read, prefix)
+    return TensorFile(named_shapes, read, prefix)
 
 
 def _is_numeric(dtype: tf.DType) -> bool:
@@ -82,30 +78,29 @@ def _is_numeric(dtype: tf.DType) -> bool:
 
 
 def _check_index(prefix: str) -> int:
-    """Checks an index before TensorFlow reads it.
+    """Validates an index before TensorFlow reads it.
 
-    TensorFlow ends the process where a shape is negative, has too many
-    dimensions or too many elements, or a type does not exist; and allocates
-    what a shape claims before it looks for the data.
+    TensorFlow aborts the process if a shape is negative or too large, or if a
+    type does not exist, and allocates a tensor before it looks for its data.
 
     Returns:
       The size of the checkpoint's data in bytes.
 
     Raises:
-      ValueError: the index is damaged, or claims what the data do not hold.
+      ValueError: if the index is damaged, or does not match the data files.
     """
     index_file = f"{prefix}.index"
     os.stat(index_file)
     content = memoryview(read_bytes(index_file, limit=_MAX_INDEX))
     if len(content) < _FOOTER:
-        raise ValueError("the index is cut short")
-    _, place = _handle(content, len(content) - _FOOTER)
-    index, _ = _handle(content, place)
+        raise ValueError("the index is truncated")
+    _, position = _block_handle(content, len(content) - _FOOTER)
+    index, _ = _block_handle(content, position)
     header = tensor_bundle_pb2.BundleHeaderProto()
-    sizes: dict[str, int] = {}  # of the files with data
-    for _, handle in _entries(content, index):
-        block, _ = _handle(memoryview(handle), 0)
-        for key, value in _entries(content, block):
+    sizes: dict[str, int] = {}  # of the data files
+    for _, handle in _block_entries(content, index):
+        block, _ = _block_handle(memoryview(handle), 0)
+        for key, value in _block_entries(content, block):
             if not key:
                 header.ParseFromString(value)
                 continue
@@ -115,19 +110,19 @@ def _check_index(prefix: str) -> int:
             if path not in sizes:
                 check_regular(path)
                 sizes[path] = os.path.getsize(path)
-            problem = _problem_of_entry(entry, sizes[path])
+            problem = _entry_problem(entry, sizes[path])
             if key == _OBJECT_GRAPH.encode() and not problem:
-                problem = _problem_of_text(path, entry)
+                problem = _string_problem(path, entry)
             if problem:
                 name = key.decode(errors="replace")[:120]
                 raise ValueError(f"{name} {problem}")
     return sum(sizes.values())
 
 
-def _problem_of_entry(
+def _entry_problem(
     entry: tensor_bundle_pb2.BundleEntryProto, data_bytes: int
 ) -> str:
-    """Returns why a tensor of the index is not to be read, or ""."""
+    """Returns why a tensor of the index must not be read, or ""."""
     shape = [dim.size for dim in entry.shape.dim]
     try:
         dtype = tf.as_dtype(entry.dtype)
@@ -141,59 +136,60 @@ def _problem_of_entry(
     end = entry.offset + entry.size
     if entry.offset < 0 or entry.size < 0 or end > data_bytes:
         return f"ends at byte {end:,} of {data_bytes:,}"
-    # One that was saved in slices has its data under their names.
+    # A tensor saved in slices has its data under the slices' names.
     needed = dtype.size * math.prod(shape) if _is_numeric(dtype) else 0
     if needed > (data_bytes if entry.slices else entry.size):
         return f"of shape {shape} does not fit into {entry.size:,} bytes"
     return ""
 
 
-def _problem_of_text(
+def _string_problem(
     path: str, entry: tensor_bundle_pb2.BundleEntryProto
 ) -> str:
-    """Returns why a text, which begins with its length, is no such, or ""."""
+    """Returns why an entry is not a string, which starts with its length."""
     with open(path, "rb") as file:
         file.seek(entry.offset)
         length, _ = varint(memoryview(file.read(min(10, entry.size))), 0)
     is_one = math.prod(dim.size for dim in entry.shape.dim) == 1
-    return "" if is_one and length <= entry.size else "is no text"
+    return "" if is_one and length <= entry.size else "is not a string"
 
 
-def _handle(content: memoryview, place: int) -> tuple[tuple[int, int], int]:
-    """Returns the offset and size of a block, and the place after them."""
-    offset, place = varint(content, place)
-    size, place = varint(content, place)
-    return (offset, size), place
+def _block_handle(
+    content: memoryview, position: int
+) -> tuple[tuple[int, int], int]:
+    """Decodes a block's offset and size; also returns the next position."""
+    offset, position = varint(content, position)
+    size, position = varint(content, position)
+    return (offset, size), position
 
 
-def _entries(
+def _block_entries(
     content: memoryview, handle: tuple[int, int]
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Yields the keys and values of a block of LevelDB's table format."""
+    """Yields the keys and values of a block in LevelDB's table format."""
     offset, size = handle
     # A byte for the compression and four for the checksum follow.
     if size < 4 or offset + size + 5 > len(content):
-        raise ValueError("a block is cut short")
+        raise ValueError("a block is truncated")
     if content[offset + size]:
         raise ValueError("the index is compressed")
     block = content[offset : offset + size]
     restarts = int.from_bytes(block[-4:], "little")
-    end, place, key = size - 4 * (restarts + 1), 0, b""
-    while place < end:
-        shared, place = varint(block, place)
-        rest, place = varint(block, place)
-        length, place = varint(block, place)
-        if shared > len(key) or place + rest + length > end:
-            raise ValueError("an entry is cut short")
-        key = key[:shared] + bytes(block[place : place + rest])
-        place += rest
-        yield key, bytes(block[place : place + length])
-        place += length
+    end, position, key = size - 4 * (restarts + 1), 0, b""
+    while position < end:
+        shared, position = varint(block, position)
+        rest, position = varint(block, position)
+        length, position = varint(block, position)
+        if shared > len(key) or position + rest + length > end:
+            raise ValueError("an entry is truncated")
+        key = key[:shared] + bytes(block[position : position + rest])
+        position += rest
+        yield key, bytes(block[position : position + length])
+        position += length
 
 
-def _keys_by_variable_name(
-    serialized: bytes, keys: set[str], prefix: str
-) -> dict[str, str]:
+def _keys_by_variable_name(serialized: bytes, keys: set[str]) -> dict[str, str]:
+    """Maps variable names to checkpoint keys by the object graph."""
     graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
         serialized
     )
@@ -211,7 +207,7 @@ def _keys_by_variable_name(
             if number in slots:
                 name = f"optimizer/{name}"
             if named.setdefault(name, key) != key:
-                # A name that two objects share says nothing.
+                # The name is ambiguous.
                 name = key.removesuffix(_SUFFIX)
                 named[name] = key
     rest = keys - set(named.values()) - {_OBJECT_GRAPH}

@@ -1,7 +1,7 @@
-"""Architectures read from stored TensorFlow graphs.
+"""Architectures inferred from stored TensorFlow graphs.
 
-Weights do not show the depth of a model that shares them, nor, in 2-D kernels,
-the number of heads; the graph that was saved with them does.
+Shared weights do not show the depth of a model, and 2-D kernels do not show the
+number of heads; the graph that was saved with them does.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from albert_tf.input_files import read_bytes
 
 M = TypeVar("M", bound=message.Message)
 
-# No node that shows a fact comes near these.
+# Limits far above what the nodes of interest need.
 _MAX_MESSAGE = 1 << 20  # bytes
 _MAX_MESSAGES = 1_000_000
 _MAX_DIGITS = 9
@@ -37,16 +37,16 @@ _MAX_NUMBER = 1 << 31
 
 _LAYER = re.compile(r"/layer_(\d+)/inner_group_\d+/")
 _QUERY = re.compile(r"/self/query/Reshape(_\d+)?/shape$")
-# The rate is a constant of its own from TensorFlow 1.15 on.
+# From TensorFlow 1.15 on, the rate is a separate constant.
 _RATE = re.compile(r"dropout(_\d+)?/(rate|GreaterEqual/y)$")
-# Model Garden's block: after attention, and after the feed-forward network.
+# Dropout in Model Garden's block: after attention and after the feed-forward.
 _BLOCK_DROPOUT = re.compile(r"(?:^|/)transformer/(dropout(?:_\d+)?)/")
 _FEED_FORWARD = re.compile(r"ffn_1/|transformer")
 
 
 @dataclasses.dataclass(frozen=True)
 class GraphFacts:
-    """Fields of a config that a graph shows; None where it does not."""
+    """Config fields found in a graph; None for those that are not in it."""
 
     num_hidden_layers: int | None = None
     num_attention_heads: int | None = None
@@ -55,7 +55,7 @@ class GraphFacts:
     attention_probs_dropout_prob: float | None = None
 
     def known(self) -> dict[str, int | float | str]:
-        """Returns the fields that the graph shows."""
+        """Returns the fields that were found."""
         fields = dataclasses.asdict(self)
         return {k: v for k, v in fields.items() if v is not None}
 
@@ -64,7 +64,7 @@ def read_saved_model(folder: str | os.PathLike[str]) -> list[MetaGraph]:
     """Reads the graphs of `saved_model.pb`.
 
     Raises:
-      InputError: it is missing or damaged.
+      InputError: if the file is missing or damaged.
     """
     path = os.path.join(os.fspath(folder), "saved_model.pb")
     content = memoryview(read_bytes(path))
@@ -74,9 +74,9 @@ def read_saved_model(folder: str | os.PathLike[str]) -> list[MetaGraph]:
 
 
 class MetaGraph:
-    """A serialized `MetaGraphDef`, of which single messages are parsed.
+    """A serialized `MetaGraphDef` whose messages are parsed one by one.
 
-    As a whole, two bytes of a graph may become a hundred in memory; and a
+    Parsed at once, a graph may take fifty times its size in memory, and a
     constant may claim any size.
     """
 
@@ -103,21 +103,21 @@ class MetaGraph:
         return {e.key: e.value for e in self._parsed(entry, 5)}
 
     def output_signatures(self) -> Iterator[struct_pb2.StructuredValue]:
-        """Yields what the functions of a TF2 model return."""
+        """Yields the output signatures of a TF2 model's functions."""
         entry = saved_object_graph_pb2.SavedObjectGraph.ConcreteFunctionsEntry
         for function in self._parsed(entry, 7, 2):
             yield function.value.output_signature
 
 
 def facts_of_meta_graph_file(path: str | os.PathLike[str]) -> GraphFacts:
-    """Reads the `.meta` file beside a TF1 checkpoint."""
+    """Infers the architecture from the `.meta` file of a TF1 checkpoint."""
     path = os.fspath(path)
     graph = MetaGraph(memoryview(read_bytes(path)), path)
     return facts_of_nodes(graph.nodes())
 
 
 def facts_of_saved_model(graphs: Iterable[MetaGraph]) -> GraphFacts:
-    """Reads the graphs, functions and signatures of a SavedModel."""
+    """Infers the architecture from the graphs of a SavedModel."""
     graphs = list(graphs)
     facts = facts_of_nodes(node for graph in graphs for node in graph.nodes())
     if facts.num_hidden_layers is None:
@@ -127,7 +127,7 @@ def facts_of_saved_model(graphs: Iterable[MetaGraph]) -> GraphFacts:
 
 
 def lower_cases_text(graphs: Iterable[MetaGraph]) -> bool | None:
-    """Returns a TF1 module's `do_lower_case`, if it has one."""
+    """Returns `do_lower_case` of a TF1 module, or None if it has none."""
     for graph in graphs:
         signature = graph.signatures().get("tokenization_info")
         if signature is None:
@@ -140,7 +140,7 @@ def lower_cases_text(graphs: Iterable[MetaGraph]) -> bool | None:
 
 
 def facts_of_nodes(nodes: Iterable[node_def_pb2.NodeDef]) -> GraphFacts:
-    """Reads a graph of the original's, or of Model Garden's encoder."""
+    """Infers the architecture from a graph of Google's or Model Garden's."""
     layers, heads, acts = set(), set(), set()
     rates = {"hidden": set(), "attention": set()}
     block_dropouts = set()
@@ -159,7 +159,7 @@ def facts_of_nodes(nodes: Iterable[node_def_pb2.NodeDef]) -> GraphFacts:
             if match := _BLOCK_DROPOUT.search(node.name):
                 block_dropouts.add(match[1])
     if block_dropouts and rates["attention"]:
-        # Model Garden drops out what attention adds at the attention's rate.
+        # Model Garden applies the attention rate to the attention's output.
         others = rates["hidden"] - rates["attention"]
         if others or len(block_dropouts) == 1:
             rates["hidden"] = others or {0.0}
@@ -182,11 +182,11 @@ def _only(values: set):
 
 
 def _constant(node: node_def_pb2.NodeDef, length: int = 1) -> list:
-    """Returns the numbers of a constant: a scalar or a short vector.
+    """Returns the values of a constant that is a scalar or a short vector.
 
     Raises:
-      InputError: it has fewer than `length`, or is larger; a tensor may claim
-        any size, of a single number.
+      InputError: if it has fewer than `length` values, or another shape. A
+        tensor of a single value may claim any size.
     """
     tensor = node.attr["value"].tensor
     sizes = [dim.size for dim in tensor.tensor_shape.dim]
@@ -200,12 +200,12 @@ def _constant(node: node_def_pb2.NodeDef, length: int = 1) -> list:
                 return values
     raise InputError(
         f"the graph's constant {node.name[:120]} is not the scalar or shape "
-        "that ALBERT's has"
+        "expected in an ALBERT"
     )
 
 
 def _encoder_outputs(graphs: Iterable[MetaGraph]) -> int | None:
-    """Counts the layers' outputs that a TF2 encoder returns."""
+    """Returns the number of layer outputs that a TF2 encoder returns."""
     for graph in graphs:
         for signature in graph.output_signatures():
             count = _count_outputs(signature)
@@ -240,7 +240,7 @@ def _damaged(path: str) -> Iterator[None]:
 
 
 def _messages(content: memoryview, *fields: int) -> Iterator[memoryview]:
-    """Yields the messages at a path of field numbers, still serialized."""
+    """Yields the serialized messages at a path of field numbers."""
     for number, inside in _fields(content):
         if number == fields[0]:
             if fields[1:]:
@@ -250,32 +250,33 @@ def _messages(content: memoryview, *fields: int) -> Iterator[memoryview]:
 
 
 def _fields(content: memoryview) -> Iterator[tuple[int, memoryview]]:
-    """Yields the fields of protobuf's wire format that have a length."""
-    place = 0
-    while place < len(content):
-        tag, place = varint(content, place)
+    """Yields the length-delimited fields of protobuf's wire format."""
+    position = 0
+    while position < len(content):
+        tag, position = varint(content, position)
         size = {0: 0, 1: 8, 2: 0, 5: 4}.get(tag & 7)
         if size is None:
-            raise ValueError(f"no field begins at byte {place}")
+            raise ValueError(f"no field begins at byte {position}")
         if tag & 7 in (0, 2):
-            value, place = varint(content, place)
+            value, position = varint(content, position)
             size = value if tag & 7 == 2 else 0
-        if place + size > len(content):
-            raise ValueError(f"{place + size - len(content)} bytes are missing")
+        end = position + size
+        if end > len(content):
+            raise ValueError(f"{end - len(content)} bytes are missing")
         if tag & 7 == 2:
-            yield tag >> 3, content[place : place + size]
-        place += size
+            yield tag >> 3, content[position:end]
+        position = end
 
 
-def varint(content: memoryview, place: int) -> tuple[int, int]:
-    """Returns the number at a place, and the place after it."""
+def varint(content: memoryview, position: int) -> tuple[int, int]:
+    """Decodes a variable-length integer; also returns the next position."""
     value = 0
     for shift in range(0, 70, 7):
-        if place >= len(content):
-            raise ValueError("it is cut short")
-        byte = content[place]
-        place += 1
+        if position >= len(content):
+            raise ValueError("it is truncated")
+        byte = content[position]
+        position += 1
         value |= (byte & 127) << shift
         if byte < 128:
-            return value, place
-    raise ValueError(f"no number ends at byte {place}")
+            return value, position
+    raise ValueError(f"no number ends at byte {position}")

@@ -1,7 +1,7 @@
 """PyTorch weights files (`pytorch_model.bin`), read without PyTorch.
 
-Both formats of `torch.save` are supported: the zip archive (torch 1.6 and
-later) and the older one, a sequence of pickles followed by the raw storages.
+Both formats of `torch.save` are supported: the zip archive of torch 1.6 and
+later, and the legacy format, a sequence of pickles followed by raw storages.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from albert_tf.interop.file_types import (
 from albert_tf.interop.torch_pickle import (
     BFLOAT16,
     MAX_PICKLE,
-    RefusedError,
     StoredTensor,
+    UnsupportedError,
     unpickle,
 )
 
@@ -39,7 +39,7 @@ _CHUNK = 1 << 20
 
 
 class _Range(NamedTuple):
-    """Bytes of the file; `crc` is their CRC-32, or 0 if none is stored."""
+    """A range of bytes in the file; `crc` is its CRC-32, or 0 if unknown."""
 
     offset: int
     nbytes: int
@@ -47,12 +47,12 @@ class _Range(NamedTuple):
 
 
 class _Records(NamedTuple):
-    """The contents of a file.
+    """The parsed file.
 
     Attributes:
       content: the unpickled object.
-      storages: key -> its data in the file.
-      byteorder: of the numbers, `<` or `>`.
+      storages: storage key -> its bytes in the file.
+      byteorder: byte order of the numbers, `<` or `>`.
     """
 
     content: Any
@@ -61,21 +61,19 @@ class _Records(NamedTuple):
 
 
 def open_torch_file(path: str | os.PathLike[str]) -> TensorFile:
-    """Opens a file that `torch.save` wrote.
+    """Opens a file written by `torch.save`; arrays are read on access.
 
-    Only names and shapes are kept in memory, and the file is not kept open.
-    float16 and bfloat16 are read as float32, which holds them exactly. Tied
-    weights are read under each name.
+    float16 and bfloat16 are read as float32, without loss. Tied weights are
+    read under each of their names.
 
     Args:
-      path: a state dict, or a dictionary with one state dict among its entries
-        (`{"model": {...}, "epoch": 3}`).
+      path: a file with a state dict, or with a dictionary that has one state
+        dict among its values (`{"model": {...}, "epoch": 3}`).
 
     Raises:
-      InputError: it is not such a file; it is damaged; its pickle asks for
-        anything but dense tensors of floating-point numbers, integers or
-        booleans; a tensor reaches beyond its storage; there is no dictionary
-        of tensors in it, or more than one.
+      InputError: if it is not such a file or is damaged; if its pickle contains
+        anything but dense tensors of numbers or booleans; or if it does not
+        contain exactly one dictionary of tensors.
     """
     path = pathlib.Path(path)
     kind = file_kind(path)
@@ -86,9 +84,9 @@ def open_torch_file(path: str | os.PathLike[str]) -> TensorFile:
             is_zip = kind == "torch_zip"
             records = _open_zip(file) if is_zip else _open_legacy(file)
         tensors = _state_dict(records.content)
-    except RefusedError as error:
+    except UnsupportedError as error:
         raise InputError(
-            f"{path}: {error}; save the tensors alone: "
+            f"{path}: {error}; save the tensors alone with "
             "torch.save(model.state_dict(), path)."
         ) from None
     # A damaged pickle or archive may raise anything.
@@ -97,26 +95,26 @@ def open_torch_file(path: str | os.PathLike[str]) -> TensorFile:
     for name, tensor in tensors.items():
         stored = records.storages.get(tensor.storage.key, _Range(0, 0))
         if tensor.span and tensor.stop > stored.nbytes:
-            explain_bad_file(path, _KINDS, f"{name} is cut off")
+            explain_bad_file(path, _KINDS, f"{name} is truncated")
     shapes = {name: tensor.shape for name, tensor in tensors.items()}
     check_size(shapes, path.stat().st_size, str(path))
-    sound: set[str] = set()  # keys of storages
+    verified: set[str] = set()  # keys of storages
 
     def read(name: str) -> np.ndarray:
         key = tensors[name].storage.key
-        if key in records.storages and key not in sound:
-            if not _is_sound(path, records.storages[key]):
+        if key in records.storages and key not in verified:
+            if not _matches_crc(path, records.storages[key]):
                 explain_bad_file(
                     path, _KINDS, f"{name} differs from its checksum"
                 )
-            sound.add(key)
+            verified.add(key)
         return _read_tensor(path, records, name, tensors[name])
 
     return TensorFile(shapes, read, str(path))
 
 
-def _is_sound(path: pathlib.Path, stored: _Range) -> bool:
-    """Returns whether a part of a file has its checksum, if it has one."""
+def _matches_crc(path: pathlib.Path, stored: _Range) -> bool:
+    """Returns whether a range of the file matches its checksum, if any."""
     if not stored.crc:
         return True
     crc, left = 0, stored.nbytes
@@ -133,7 +131,7 @@ def _read_tensor(
     span, code = tensor.span, tensor.dtype
     is_bfloat16 = code == BFLOAT16
     dtype = np.dtype("f4" if is_bfloat16 or code == "f2" else code)
-    if not span:  # The file may lack its storage.
+    if not span:  # An empty tensor may have no storage.
         return np.empty(tensor.shape, dtype)
     values = np.fromfile(
         path,
@@ -143,11 +141,11 @@ def _read_tensor(
     )
     # The strides below reach the item `span - 1` and none after it.
     if values.size != span:
-        explain_bad_file(path, _KINDS, f"{name} is cut off")
+        explain_bad_file(path, _KINDS, f"{name} is truncated")
     if is_bfloat16:
         values = (values.astype(np.uint32) << 16).view(np.float32)
     values = values.astype(dtype, copy=False)
-    # A view, so that an expanded tensor takes no more than is in the file.
+    # A view: an expanded tensor takes no more memory than its storage.
     strides = tuple(n * values.itemsize for n in tensor.strides)
     return np.lib.stride_tricks.as_strided(values, tensor.shape, strides)
 
@@ -160,7 +158,7 @@ def _open_zip(file: BinaryIO) -> _Records:
         raise ValueError(f"{len(pickles)} entries are named data.pkl")
     folder = pickles[0].removesuffix("data.pkl")
     if folder + "constants.pkl" in members:
-        raise RefusedError("a TorchScript program, not a file of tensors")
+        raise UnsupportedError("a TorchScript program, not a file of tensors")
     ranges = {
         name: _stored_range(file, info)
         for name, info in members.items()
@@ -180,28 +178,28 @@ def _open_zip(file: BinaryIO) -> _Records:
 
 
 def _stored_range(file: BinaryIO, info: zipfile.ZipInfo) -> _Range:
-    """Returns where an entry's data are in the archive."""
+    """Locates the data of an archive's entry."""
     if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
-        raise RefusedError(
+        raise UnsupportedError(
             f"the archive was repacked ({info.filename} is compressed)"
         )
     file.seek(info.header_offset)
     header = file.read(30)
     if len(header) < 30 or not header.startswith(b"PK\x03\x04"):
-        raise ValueError(f"{info.filename} is not where the archive says")
-    # The local header's extra field differs from the directory's: torch pads.
+        raise ValueError(f"{info.filename} has no header")
+    # torch pads the local header's extra field, unlike the directory's.
     name_size = int.from_bytes(header[26:28], "little")
     extra_size = int.from_bytes(header[28:30], "little")
     offset = info.header_offset + 30 + name_size + extra_size
     if offset + info.file_size > os.fstat(file.fileno()).st_size:
-        raise ValueError(f"{info.filename} is cut off")
-    # torch writes 0 where it is told not to compute checksums.
+        raise ValueError(f"{info.filename} is truncated")
+    # The CRC is 0 if torch was told not to compute checksums.
     return _Range(offset, info.file_size, info.CRC)
 
 
 def _read(file: BinaryIO, stored: _Range) -> bytes:
     if stored.nbytes > MAX_PICKLE:
-        raise RefusedError(f"its pickle takes {stored.nbytes} bytes")
+        raise UnsupportedError(f"its pickle takes {stored.nbytes} bytes")
     file.seek(stored.offset)
     content = file.read(stored.nbytes)
     if stored.crc and zlib.crc32(content) != stored.crc:
@@ -215,7 +213,7 @@ def _open_legacy(file: BinaryIO) -> _Records:
     protocol, _ = unpickle(stream)
     if type(protocol) is not int or protocol != _LEGACY_PROTOCOL:
         raise ValueError(f"the protocol is not {_LEGACY_PROTOCOL}")
-    unpickle(stream)  # facts about the machine that wrote the file
+    unpickle(stream)  # properties of the machine that wrote the file
     content, unpickler = unpickle(stream)
     keys, _ = unpickle(stream)
     if type(keys) is not list:
@@ -233,31 +231,33 @@ def _open_legacy(file: BinaryIO) -> _Records:
         position += 8 + nbytes
         if position > size:
             raise ValueError(f"{size} of at least {position} bytes")
-    return _Records(content, storages, "<")  # whatever machine wrote it
+    return _Records(content, storages, "<")  # on every machine
 
 
 def _state_dict(content: Any) -> dict[str, StoredTensor]:
-    """Returns the dictionary of tensors: the object, or an entry of it."""
+    """Returns the dictionary of tensors: the object or one of its values."""
     if not isinstance(content, dict):
-        raise RefusedError("there is no dictionary of tensors in it")
+        raise UnsupportedError("it has no dictionary of tensors")
     if not _tensors_of(content):
-        # Each dictionary once: a thousand entries may be the same one.
+        # Search each dictionary once, even if it has a thousand keys.
         inner = {id(x): x for x in content.values() if isinstance(x, dict)}
         found = {key for key, value in inner.items() if _has_tensors(value)}
         states = {k: v for k, v in content.items() if id(v) in found}
         if not states:
-            raise RefusedError("there is no dictionary of tensors in it")
+            raise UnsupportedError("it has no dictionary of tensors")
         if len(states) > 1:
             names = ", ".join(str(key)[:80] for key in [*states][:4])
-            raise RefusedError(
-                f"several of its entries are dictionaries of tensors: {names}"
+            raise UnsupportedError(
+                f"it has several dictionaries of tensors: {names}"
             )
         (content,) = states.values()
-    seen: set[int] = set()  # by all entries together, as they may share parts
+    seen: set[int] = set()  # shared by all values, which may overlap
     for key, value in content.items():
-        if not isinstance(value, StoredTensor) and _holds_tensor(value, seen):
-            raise RefusedError(
-                f"its entry {str(key)[:80]} holds further tensors"
+        if not isinstance(value, StoredTensor) and _has_nested_tensor(
+            value, seen
+        ):
+            raise UnsupportedError(
+                f"its entry {str(key)[:80]} contains nested tensors"
             )
     return _tensors_of(content)
 
@@ -270,14 +270,14 @@ def _tensors_of(entries: dict) -> dict[str, StoredTensor]:
     tensors = {k: v for k, v in entries.items() if isinstance(v, StoredTensor)}
     for key in tensors:
         if not isinstance(key, str):
-            raise RefusedError(
-                f"the name of a tensor is {shown(key)}, not text"
+            raise UnsupportedError(
+                f"the name of a tensor is {shown(key)}, expected a string"
             )
     return tensors
 
 
-def _holds_tensor(value: Any, seen: set[int]) -> bool:
-    """Searches lists and dictionaries, which may contain themselves."""
+def _has_nested_tensor(value: Any, seen: set[int]) -> bool:
+    """Searches lists and dictionaries, which may be cyclic."""
     pending = [value]
     while pending:
         value = pending.pop()

@@ -1,8 +1,7 @@
-"""Pickles of `torch.save`, read without running any of their code.
+"""Pickles of `torch.save`, read without executing any of their code.
 
-Python's own `Unpickler` reads them, restricted as its documentation
-recommends: `find_class` knows the few names that dense tensors need, and
-returns stand-ins for them.
+Python's `Unpickler` is restricted as its documentation recommends: `find_class`
+allows only the names that dense tensors need, and returns stand-ins for them.
 """
 
 from __future__ import annotations
@@ -52,8 +51,7 @@ _ITEMSIZES = {
     for code in (*_STORAGES.values(), *_DTYPES.values())
 }
 
-# Limits against files that would exhaust the machine; those of an ALBERT are
-# a hundred times smaller.
+# Limits against malicious files; an ALBERT needs less than a hundredth.
 MAX_PICKLE = 1 << 22  # bytes
 _MAX_STEPS = 500_000  # opcodes
 _MAX_PAIRS = 100_000  # entries copied into dictionaries
@@ -63,11 +61,11 @@ _MAX_ITEMS = 1 << 34  # elements of a tensor, also where strides are 0
 
 
 # Opcodes that no dictionary of tensors needs.
-_REFUSED = (
-    "BYTEARRAY8 DUP EXT1 EXT2 EXT4  NEXT_BUFFER READONLY_BUFFER"
+_FORBIDDEN_OPCODES = (
+    "BYTEARRAY8 DUP EXT1 EXT2 EXT4 NEXT_BUFFER READONLY_BUFFER"
 ).split()
-# Opcodes that hash -> which of the objects that they take.
-_KEYS = {
+# Opcode -> which of its operands it hashes.
+_HASHED_OPERANDS = {
     "DICT": slice(0, None, 2),
     "SETITEM": slice(1, 2),
     "SETITEMS": slice(1, None, 2),
@@ -76,11 +74,11 @@ _KEYS = {
 }
 _TUPLES = ("TUPLE", "TUPLE1", "TUPLE2", "TUPLE3")
 _MARK = object()
-_TUPLE_KEY = "a tuple is a key of its dictionaries"
+_TUPLE_KEY = "its dictionaries have tuples as keys"
 
 
-class RefusedError(Exception):
-    """A pickle asks for something that a state dict does not need."""
+class UnsupportedError(Exception):
+    """Raised for file contents that a state dict does not need."""
 
 
 class Storage(NamedTuple):
@@ -93,9 +91,9 @@ class Storage(NamedTuple):
 
 
 class StoredTensor(NamedTuple):
-    """A view of a storage; the offset and the strides count items.
+    """A view of a storage, with offset and strides in items.
 
-    An immutable tuple: a pickle cannot change it after it was checked.
+    It is immutable, so that a pickle cannot modify it after validation.
     """
 
     storage: Storage
@@ -114,26 +112,26 @@ class StoredTensor(NamedTuple):
 
     @property
     def start(self) -> int:
-        """First byte, counted from the start of the key's data."""
+        """Offset of the first byte in the storage key's data."""
         return self.storage.start + self.offset * _ITEMSIZES[self.dtype]
 
     @property
     def stop(self) -> int:
-        """Byte after the last, counted from the start of the key's data."""
+        """Offset after the last byte in the storage key's data."""
         return self.start + self.span * _ITEMSIZES[self.dtype]
 
 
 class _Dict(dict):
-    """Stand-in for `collections.OrderedDict`, without its attributes."""
+    """Stand-in for `collections.OrderedDict` that has no attributes."""
 
     __slots__ = ()
 
     def __setstate__(self, state):
-        """Ignores attributes, such as `_metadata` of a module's state."""
+        """Ignores attributes, such as `_metadata` of a state dict."""
 
 
 class _Function:
-    """Stand-in for a function that a pickle calls by name."""
+    """Stand-in for a function that a pickle calls."""
 
     def __init__(self, function):
         self._function = function
@@ -142,14 +140,14 @@ class _Function:
         return self._function(*arguments)
 
     def __setstate__(self, state):
-        raise ValueError("attributes of a function are set")
+        raise ValueError("it sets attributes of a function")
 
 
 class TensorUnpickler(pickle.Unpickler):
-    """Unpickles dictionaries, numbers, text and dense tensors.
+    """Unpickles dictionaries, numbers, strings and dense tensors.
 
     Attributes:
-      itemsizes: storage key -> bytes of an item.
+      itemsizes: storage key -> size of an item in bytes.
     """
 
     def __init__(self, file: BinaryIO):
@@ -166,7 +164,7 @@ class TensorUnpickler(pickle.Unpickler):
         }
 
     def find_class(self, module: str, name: str) -> Any:
-        """Returns a stand-in for one of the allowed names."""
+        """Returns a stand-in for an allowed name."""
         path = f"{module}.{name}"
         if path in self._functions:
             return _Function(self._functions[path])
@@ -175,10 +173,10 @@ class TensorUnpickler(pickle.Unpickler):
                 return _STORAGES[name]
         if module == "torch" and name in _DTYPES:
             return _DTYPES[name]
-        shown = path[:80] if path[:80].isprintable() else repr(path[:80])
-        raise RefusedError(
-            f"its pickle asks for {shown}, which dense tensors of numbers do "
-            "not need (no code was executed)"
+        printable = path[:80] if path[:80].isprintable() else repr(path[:80])
+        raise UnsupportedError(
+            f"its pickle asks for {printable}, which dense tensors of numbers "
+            "do not need (no code was executed)"
         )
 
     def persistent_load(self, pid: Any) -> Storage:
@@ -189,11 +187,11 @@ class TensorUnpickler(pickle.Unpickler):
             case ("storage", str(dtype), str(key), _, int(size), view):
                 pass
             case ("module", *_):
-                raise RefusedError("a whole model, not its tensors")
+                raise UnsupportedError("a pickled model, not its tensors")
             case _:
-                raise ValueError("a storage is not described as torch does")
+                raise ValueError("it describes a storage in an unknown way")
         if dtype not in _ITEMSIZES:
-            raise ValueError(f"{shown(dtype)} is not a type of storage")
+            raise ValueError(f"{shown(dtype)} is not a storage type")
         itemsize = _ITEMSIZES[dtype]
         if self.itemsizes.setdefault(key, itemsize) != itemsize:
             raise ValueError(f"storage {key[:80]} has two types")
@@ -205,9 +203,7 @@ class TensorUnpickler(pickle.Unpickler):
                 ):
                     size = length
                 case _:
-                    raise ValueError(
-                        f"a view reaches beyond storage {key[:80]}"
-                    )
+                    raise ValueError(f"a view exceeds storage {key[:80]}")
         if size < 0:
             raise ValueError(f"storage {key[:80]} has {size} items")
         return Storage(key, dtype, start * itemsize, size * itemsize)
@@ -216,10 +212,10 @@ class TensorUnpickler(pickle.Unpickler):
         # Python 2 wrote the pairs as a list of lists.
         self._pairs += len(pairs)
         if self._pairs > _MAX_PAIRS:
-            raise RefusedError("its dictionaries are too large")
+            raise UnsupportedError("its dictionaries are too large")
         pairs = pairs.items() if isinstance(pairs, dict) else pairs
         if any(isinstance(key, tuple) for key, _ in pairs):
-            raise RefusedError(_TUPLE_KEY)
+            raise UnsupportedError(_TUPLE_KEY)
         return _Dict(pairs)
 
 
@@ -234,14 +230,12 @@ def _make_tensor(storage, offset, shape, strides, dtype=None) -> StoredTensor:
         )
         and math.prod(max(1, n) for n in shape) <= _MAX_ITEMS
     ):
-        raise ValueError("a tensor is not described as torch does")
+        raise ValueError("it describes a tensor in an unknown way")
     tensor = StoredTensor(
         storage, dtype or storage.dtype, offset, shape, strides
     )
     if tensor.span and tensor.stop > storage.start + storage.nbytes:
-        raise ValueError(
-            f"a tensor of shape {list(shape)} reaches beyond its storage"
-        )
+        raise ValueError(f"a tensor of shape {list(shape)} exceeds its storage")
     return tensor
 
 
@@ -257,28 +251,29 @@ def _make_tensor_v3(
 ) -> StoredTensor:
     _check_metadata(metadata)
     if not isinstance(dtype, str) or dtype not in _ITEMSIZES:
-        raise ValueError("the type of a tensor is unknown")
+        raise ValueError("a tensor has an unknown dtype")
     return _make_tensor(storage, offset, shape, strides, dtype)
 
 
 def _check_metadata(metadata: dict[str, bool] | None) -> None:
-    """Refuses tensors whose stored numbers are to be negated."""
+    """Rejects views that negate or conjugate the stored numbers."""
     if metadata and any(metadata.values()):
-        raise RefusedError("a tensor is a negated or conjugated view")
+        raise UnsupportedError("a tensor is a negated or conjugated view")
 
 
 def _make_parameter(tensor, requires_grad, hooks, state=None) -> StoredTensor:
     if not isinstance(tensor, StoredTensor):
-        raise ValueError("a parameter is not made of a tensor")
+        raise ValueError("a parameter is not a tensor")
     return tensor
 
 
 def _check_limits(stream: io.BytesIO) -> None:
-    """Refuses a pickle that would exhaust memory or time.
+    """Rejects a pickle that would exhaust memory or time.
 
-    It is read once without making any object: the stack holds, for each one,
-    whether it is a tuple. Hashing tuples of tuples that share their parts
-    takes exponential time, so none may be a key. The position stays.
+    The opcodes are interpreted without creating objects: for each object, the
+    stack records whether it is a tuple. Hashing nested tuples that share their
+    elements takes exponential time, so tuples must not be dictionary keys. The
+    stream's position does not change.
     """
     start, size = stream.tell(), len(stream.getbuffer())
     stack: list[Any] = []
@@ -286,21 +281,23 @@ def _check_limits(stream: io.BytesIO) -> None:
     for step, (opcode, argument, _) in enumerate(pickletools.genops(stream)):
         name = opcode.name
         if step >= _MAX_STEPS:
-            raise RefusedError(f"its pickle has more than {_MAX_STEPS:,} steps")
-        if name in _REFUSED:
-            raise RefusedError(f"its pickle uses {name}")
+            raise UnsupportedError(
+                f"its pickle has more than {_MAX_STEPS:,} opcodes"
+            )
+        if name in _FORBIDDEN_OPCODES:
+            raise UnsupportedError(f"its pickle uses {name}")
         if type(argument) is int and argument.bit_length() > _MAX_BITS:
-            raise RefusedError("its pickle holds a huge integer")
+            raise UnsupportedError("its pickle has a huge integer")
         if name in ("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"):
-            # The unpickler allocates what these announce.
+            # The unpickler allocates a memo of this size.
             index = len(memo) if argument is None else int(argument)
             if index > size:
                 raise ValueError("its memo is larger than the pickle")
             memo[index] = stack[-1]
             continue
         popped = _pop(stack, opcode)
-        if name in _KEYS and any(popped[_KEYS[name]]):
-            raise RefusedError(_TUPLE_KEY)
+        if name in _HASHED_OPERANDS and any(popped[_HASHED_OPERANDS[name]]):
+            raise UnsupportedError(_TUPLE_KEY)
         if name in ("GET", "BINGET", "LONG_BINGET"):
             stack.append(memo[int(argument or 0)])
         else:
@@ -313,22 +310,22 @@ def _check_limits(stream: io.BytesIO) -> None:
 
 
 def _pop(stack: list[Any], opcode: pickletools.OpcodeInfo) -> list[Any]:
-    """Takes what an opcode takes from the stack, without the mark."""
+    """Pops the operands of an opcode, without the mark."""
     if opcode.name == "POP" and stack[-1:] == [_MARK]:
         return [stack.pop()]
-    taken: list[Any] = []
+    operands: list[Any] = []
     if pickletools.markobject in opcode.stack_before:
         while (item := stack.pop()) is not _MARK:
-            taken.append(item)
+            operands.append(item)
         before = opcode.stack_before.index(pickletools.markobject)
     else:
         before = len(opcode.stack_before)
-    taken += [stack.pop() for _ in range(before)]
-    return taken[::-1]
+    operands += [stack.pop() for _ in range(before)]
+    return operands[::-1]
 
 
 def unpickle(stream: io.BytesIO) -> tuple[Any, TensorUnpickler]:
-    """Returns the next object of a stream, and the unpickler that read it."""
+    """Unpickles the next object of a stream; also returns the unpickler."""
     _check_limits(stream)
     unpickler = TensorUnpickler(stream)
     return unpickler.load(), unpickler

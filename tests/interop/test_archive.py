@@ -147,7 +147,7 @@ def long_header():
     ("content", "match"),
     [
         (sparse_member, "not safe to unpack: x is a sparse file"),
-        (lambda: empty_members(1_001), "holds more than 1,000 files"),
+        (lambda: empty_members(1_001), "has more than 1,000 files"),
         (long_header, "unpacks to many times its size"),
         (lambda: empty_members(1) + bytes(80 << 20), "many times its size"),
     ],

@@ -126,8 +126,8 @@ def test_shared_files(shared):
         (
             write(LFS),
             "safetensors",
-            "a Git LFS pointer, not a safetensors file; fetch the file it "
-            "stands for with `git lfs pull`.",
+            "a Git LFS pointer, not a safetensors file; fetch the actual file "
+            "with `git lfs pull`.",
         ),
         (
             write(b"Invalid username\nor password."),

@@ -207,8 +207,8 @@ def test_the_graph_knows_the_heads(folder):
     assert checkpoint.config.num_attention_heads == 4
     assert checkpoint.config.num_hidden_layers == 2
     assert checkpoint.notes == (
-        "num_attention_heads=4, as the graph in model.ckpt-best.meta computes "
-        "it; the config file says 2",
+        "num_attention_heads=4 according to the graph in model.ckpt-best.meta; "
+        "the config file says 2",
     )
     assert checkpoint.notes[0] in checkpoint.report()
     overrides = {"num_attention_heads": 8}
@@ -222,7 +222,7 @@ def test_the_graph_knows_the_depth(folder):
     )
     checkpoint = open_checkpoint(folder)
     assert checkpoint.config.num_hidden_layers == 4
-    assert "num_hidden_layers=4, as the graph" in checkpoint.notes[0]
+    assert "num_hidden_layers=4 according to the graph" in checkpoint.notes[0]
 
 
 def test_a_graph_that_agrees_says_nothing(stored):

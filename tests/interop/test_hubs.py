@@ -90,7 +90,7 @@ def kaggle(tmp_path, monkeypatch):
     """Returns `lay(version)`; `kaggle.error` is what a download raises."""
     library = pytest.importorskip("kagglehub")
     monkeypatch.setenv("KAGGLEHUB_CACHE", str(tmp_path / "kaggle"))
-    monkeypatch.setattr(hubs, "_check_kaggle_answers", lambda url: None)
+    monkeypatch.setattr(hubs, "_check_kaggle_reachable", lambda url: None)
     kaggle = types.SimpleNamespace(error=TimeoutError("timed out"))
 
     def download(handle):
@@ -184,7 +184,7 @@ def test_other_web_addresses(tmp_path):
 
 
 def test_two_revisions():
-    with pytest.raises(InputError, match="differ; give one"):
+    with pytest.raises(InputError, match="differ; give only one"):
         resolve("hf://owner/repo@v1", revision="v2")
     with pytest.raises(InputError, match="fifth part"):
         resolve(f"kaggle://{HANDLE}", revision="v2")
@@ -396,7 +396,7 @@ def test_a_firewall_that_drops_packets_is_a_timeout(monkeypatch):
 
     monkeypatch.setattr(socket, "create_connection", time_out)
     with pytest.raises(TimeoutError):
-        hubs._check_kaggle_answers("https://kaggle.example")
+        hubs._check_kaggle_reachable("https://kaggle.example")
     # Connections through a proxy are left to the library.
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
-    hubs._check_kaggle_answers("https://kaggle.example")
+    hubs._check_kaggle_reachable("https://kaggle.example")

@@ -218,7 +218,7 @@ def test_several_files_that_are_not_whole(folder):
         open_checkpoint(folder)
     second.write_bytes(content)
     for weight_map, match in [
-        ({**listed, "extra": second.name}, "lists extra, which no file holds"),
+        ({**listed, "extra": second.name}, "lists extra, which is in no file"),
         ({**listed, FIRST: "../x.safetensors"}, "outside of its folder"),
         ({}, "lists no weights"),
         (None, "lists no weights"),

@@ -123,9 +123,9 @@ def test_archives_are_not_left_behind(stored, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("files", "match"),
     [
-        ({}, r"holds no checkpoint of a known format \(empty\)"),
+        ({}, r"has no checkpoint of a known format \(empty\)"),
         ({"a.txt": b"x", "b.npz": b"x"}, r"known format \(a.txt, b.npz\); ex"),
-        ({"config.json": b"{}"}, "holds no checkpoint of a known format"),
+        ({"config.json": b"{}"}, "has no checkpoint of a known format"),
         ({"config.json": b"<html>"}, "config.json is not JSON"),
         ({"config.json": b"[]"}, "config.json: expected a JSON object"),
         (
@@ -135,7 +135,7 @@ def test_archives_are_not_left_behind(stored, tmp_path, monkeypatch):
         ({"model.ckpt.meta": b"x"}, r"known format \(model.ckpt.meta\)"),
         (
             {"model.ckpt.data-00000-of-00001": b"x"},
-            "holds no checkpoint of a k",
+            "has no checkpoint of a k",
         ),
     ],
 )

@@ -45,7 +45,7 @@ def test_a_module_without_its_config_is_read_from_the_graph(unpacked):
     checkpoint = open_checkpoint(folder)
     assert checkpoint.config == expected
     assert checkpoint.notes == (
-        "config: read from the weights' shapes and the graph",
+        "config: inferred from the weights' shapes and the graph",
     )
 
 
@@ -57,7 +57,7 @@ def test_the_graph_of_a_module_knows_the_heads(unpacked):
     checkpoint = open_checkpoint(folder)
     assert checkpoint.config.num_attention_heads == 2
     assert checkpoint.notes == (
-        "num_attention_heads=2, as the graph computes it; albert_config.json "
+        "num_attention_heads=2 according to the graph; albert_config.json "
         "says 4",
     )
 

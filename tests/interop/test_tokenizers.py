@@ -36,7 +36,7 @@ def test_a_folder_of_tokenizer_files(stored, tmp_path):
 
 def test_no_tokenizer(stored, tmp_path):
     folder = shutil.copytree(stored / "model_garden", tmp_path / "tiny")
-    with pytest.raises(InputError, match="holds no usable tokenizer"):
+    with pytest.raises(InputError, match="has no usable tokenizer"):
         load_tokenizer(folder)
     folder = shutil.copytree(stored / "huggingface", tmp_path / "damaged")
     (folder / "tokenizer_config.json").unlink(missing_ok=True)

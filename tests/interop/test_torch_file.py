@@ -178,8 +178,8 @@ def test_storage_views_of_the_old_format(path):
     np.testing.assert_array_equal(file.read("whole").ravel(), np.arange(6))
     np.testing.assert_array_equal(file.read("view"), [3, 4])
     for wrong, match in (
-        (tensor(view, 1, (3,), (1,)), "beyond its storage"),
-        (tensor(Storage(view=(("9", 5, 3),))), "view reaches beyond storage"),
+        (tensor(view, 1, (3,), (1,)), "exceeds its storage"),
+        (tensor(Storage(view=(("9", 5, 3),))), "view exceeds storage"),
     ):
         with pytest.raises(InputError, match=match):
             open_torch_file(write_legacy(path, {"a": wrong}, data))
@@ -211,7 +211,7 @@ def test_wrong_storage_lists_of_the_old_format(path, keys, match):
         (Call("collections", "OrderedDict", [["a", tensor()]]), ["a"]),
         ({"model": {"a": 1}, "ema": {"a": 1}}, "tensors: model, ema;"),
         ({"a": 1, "optimizer": {"state": [1]}}, "optimizer holds further"),
-        ({"model": {"a": 1, "b": (1,)}}, "entry b holds further tensors"),
+        ({"model": {"a": 1, "b": (1,)}}, "entry b contains nested tensors"),
         ({"model": {"deep": {"a": 1}}}, "no dictionary of tensors"),
         ({}, "no dictionary of tensors"),
         ([1], "no dictionary of tensors"),
@@ -271,23 +271,23 @@ def test_objects_with_code_run_nothing(tmp_path, path, protocol):
 @pytest.mark.parametrize(
     ("item", "match"),
     [
-        (tensor(shape=(2, 4)), "beyond its storage"),
-        (tensor(offset=1), "beyond its storage"),
-        (tensor(strides=(4, 1)), "beyond its storage"),
-        (tensor(offset=-1), "not described"),
-        (tensor(offset=1.0), "not described"),
-        (tensor(strides=(-3, 1)), "not described"),
-        (tensor(strides=(1,)), "not described"),
-        (tensor(shape=[2, 3]), "not described"),
-        (tensor(shape=(1 << 40, 1 << 40), strides=(0, 0)), "not described"),
-        (tensor(shape=(1,) * 33, strides=(1,) * 33), "not described"),
+        (tensor(shape=(2, 4)), "exceeds its storage"),
+        (tensor(offset=1), "exceeds its storage"),
+        (tensor(strides=(4, 1)), "exceeds its storage"),
+        (tensor(offset=-1), "describes a tensor"),
+        (tensor(offset=1.0), "describes a tensor"),
+        (tensor(strides=(-3, 1)), "describes a tensor"),
+        (tensor(strides=(1,)), "describes a tensor"),
+        (tensor(shape=[2, 3]), "describes a tensor"),
+        (tensor(shape=(1 << 40, 1 << 40), strides=(0, 0)), "describes a tensor"),
+        (tensor(shape=(1,) * 33, strides=(1,) * 33), "describes a tensor"),
         (tensor(Storage(size=-6)), "has -6 items"),
-        (tensor(Storage(size=7), 1), "a is cut off"),
-        (tensor(Storage(key="1")), "a is cut off"),
+        (tensor(Storage(size=7), 1), "a is truncated"),
+        (tensor(Storage(key="1")), "a is truncated"),
         (tensor(Storage(kind="Storage")), "asks for torch.Storage"),
-        (tensor(Storage(size="6")), "not described"),
-        (tensor(Storage(view=(3,))), "beyond storage 0"),
-        (tensor(7), "not described"),
+        (tensor(Storage(size="6")), "describes a storage"),
+        (tensor(Storage(view=(3,))), "exceeds storage 0"),
+        (tensor(7), "describes a tensor"),
         (Call(*V2), "damaged"),
         (Call("collections", "OrderedDict", [5]), "damaged"),
         (Call("torch", "FloatStorage", 1 << 60), "damaged"),

@@ -324,7 +324,7 @@ def entry(shape, size=16, **fields):
         (entry([4], dtype=1, offset=-8), "ends at byte 8"),
         (entry([4], dtype=1, shard_id=7), "No such file or directory"),
         (entry([4], dtype=99), "has the unknown type 99"),
-        (entry([], dtype=7), "is no text"),
+        (entry([], dtype=7), "is not a string"),
     ],
 )
 def test_indices_of_tensorflow(tmp_path, make, refused, tensor, message):
