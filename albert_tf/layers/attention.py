@@ -13,11 +13,12 @@ from albert_tf.layers.dropout import Dropout
 
 
 class SelfAttention(keras.layers.Layer):
-    """Rows -> rows: attention, output projection, dropout, + input, LayerNorm.
+    """The attention half of a block, on token rows.
 
-    Query, key and value are three kernels `[H, H]` (head-major columns, as in
-    every ALBERT checkpoint) and one product at call time: `fused` joins them,
-    once for all the layers that share them.
+    Attention, output projection, dropout, residual connection and LayerNorm.
+    Query, key and value are three kernels `[H, H]`, as in ALBERT checkpoints,
+    with head-major columns. They are applied in one product: `fused`
+    concatenates them, once for all layers that share them.
     """
 
     def __init__(self, config: AlbertConfig, **kwargs):
@@ -48,7 +49,7 @@ class SelfAttention(keras.layers.Layer):
         )
 
     def build(self, input_shape=None):
-        """Makes the weights; sizes come from the config."""
+        """Creates the weights; `input_shape` is not used."""
         shape = (None, self.config.hidden_size)
         for layer in (
             self.query,
@@ -61,14 +62,14 @@ class SelfAttention(keras.layers.Layer):
 
     @property
     def dropouts(self) -> list[Dropout]:
-        """The dropout layers, in the order they are called."""
+        """The dropout layers in call order."""
         return [self.probs_dropout, self.output_dropout]
 
     def fused(self):
-        """Returns the joint kernel `[H, 3H]` and bias `[3H]`.
+        """Returns the fused kernel `[H, 3H]` and bias `[3H]`.
 
-        The 1 / sqrt(head size) of the scores is folded into the query, which
-        saves a pass over the scores (exact when the head size is 4^n).
+        The query is scaled by 1 / sqrt(head size) instead of the scores, which
+        saves a pass over them (and is exact if the head size is 4^n).
         """
         scale = 1.0 / math.sqrt(self.head_size)
         kernel = ops.concatenate(
@@ -89,20 +90,20 @@ class SelfAttention(keras.layers.Layer):
         training=False,
         output_attentions=False,
     ):
-        """Applies the attention half of a block.
+        """Applies attention.
 
         Args:
           rows: `[rows, hidden]`.
           layout: `PaddedRows` or `PackedRows`.
-          fused: what `fused()` returned.
-          positions: None for all rows, or `[batch, picks]`: the positions whose
-            output is wanted. Keys and values are still taken from all rows.
-          training: whether dropout is on.
-          output_attentions: whether to return the attention probabilities too.
+          fused: the output of `fused`.
+          positions: `[batch, picks]`, the positions to compute, or None for
+            all. Keys and values are computed for all rows.
+          training: whether to apply dropout.
+          output_attentions: whether to return the attention probabilities.
 
         Returns:
-          `[rows, hidden]`, or `[batch * picks, hidden]`. With
-          `output_attentions`, a pair of that and the probabilities before
+          `[rows, hidden]`, or `[batch * picks, hidden]` with `positions`. With
+          `output_attentions`, a pair of this and the probabilities before
           dropout, float32 `[batch, heads, queries, seq]`.
         """
         hidden = self.config.hidden_size
@@ -139,7 +140,7 @@ class SelfAttention(keras.layers.Layer):
         return (rows, probs) if output_attentions else rows
 
     def _heads(self, x):
-        """`[batch, seq, hidden]` -> `[batch, heads, seq, head size]`."""
+        """Splits `[batch, seq, hidden]` into `[batch, heads, seq, size]`."""
         batch, length = ops.shape(x)[:2]
         x = ops.reshape(x, (batch, length, self.num_heads, self.head_size))
         return ops.transpose(x, (0, 2, 1, 3))
@@ -147,7 +148,7 @@ class SelfAttention(keras.layers.Layer):
     def _attend(self, query, key, value, bias, training):
         """Returns the context `[batch, queries, hidden]` and probabilities."""
         scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
-        # Scores and softmax are a float32 island.
+        # Scores and softmax are computed in float32 in any precision.
         scores = at_least_float32(scores)
         scores += ops.cast(bias, scores.dtype)
         probs = ops.softmax(scores, axis=-1)

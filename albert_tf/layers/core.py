@@ -1,4 +1,4 @@
-"""Dense layers and LayerNorm, as accurate in half precision."""
+"""Dense layers and LayerNorm that stay accurate in half precision."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from albert_tf.errors import InputError
 
 
 def at_least_float32(x):
-    """Casts a half-precision tensor to float32; returns any other as it is."""
+    """Casts a tensor to float32, unless it is float64."""
     dtype = keras.backend.standardize_dtype(x.dtype)
     return ops.cast(x, "float64" if dtype == "float64" else "float32")
 
 
 def add_bias(x, bias):
-    """Adds a bias to the last axis, whose gradient is summed in float32.
+    """Adds a bias to the last axis; its gradient is accumulated in float32.
 
-    TensorFlow sums the gradient of a bfloat16 bias one by one in bfloat16 on
-    CPUs, so that a sum of ones stops at 256. Products are accumulated in
-    float32 everywhere, and take no longer.
+    On CPUs, TensorFlow accumulates the gradient of a bfloat16 bias in bfloat16,
+    in which a sum of ones stops at 256. Here it is a matrix product, which is
+    accumulated in float32 everywhere and takes no longer.
 
     Args:
       x: `[..., size]`.
@@ -51,20 +51,20 @@ def add_bias(x, bias):
 
 
 def truncated_normal(stddev: float) -> keras.initializers.Initializer:
-    """Returns a new initializer: one for each weight, never shared.
+    """Returns a new initializer, to be used for a single weight.
 
-    A Keras initializer with an explicit or drawn seed repeats its values, so
-    two kernels of one shape would start out equal if they shared it.
+    A Keras initializer returns the same values in each call, so kernels of the
+    same shape that shared one would be equal.
     """
     return keras.initializers.TruncatedNormal(stddev=stddev)
 
 
 def _gelu_tanh(x):
-    """Google's one GELU: the tanh approximation."""
+    """The tanh approximation of GELU, the only one in Google's code."""
     if keras.backend.standardize_dtype(x.dtype) != "float16":
         return ops.gelu(x, approximate=True)
-    # The cube overflows at 41, and the gradient is NaN from 256 on. At 10, the
-    # tanh has long been 1.
+    # In float16, the cube overflows at 41, and the gradient is NaN from 256 on.
+    # From 10 on, the tanh is 1.
     near = ops.clip(x, -10.0, 10.0)
     inner = near * (1.0 + 0.044715 * near * near)
     return 0.5 * x * (1.0 + ops.tanh(math.sqrt(2.0 / math.pi) * inner))
@@ -81,18 +81,18 @@ _FUNCTIONS = {
 
 
 def activation(name: str) -> Callable:
-    """Returns the function for a validated `AlbertConfig.hidden_act`."""
+    """Returns the function of an `AlbertConfig.hidden_act`."""
     return _FUNCTIONS[name]
 
 
 class Dense(keras.layers.Dense):
     """Keras's dense layer with `add_bias`; it cannot be quantized.
 
-    In training, tanh-GELU may be that of `layers.recomputed`.
+    In training, tanh-GELU may be computed by `layers.recomputed`.
     """
 
     def call(self, inputs, training=None):
-        """`[..., features]` -> `[..., units]`."""
+        """Maps `[..., features]` to `[..., units]`."""
         x = ops.matmul(inputs, self.kernel)
         if self.bias is not None:
             x = add_bias(x, self.bias)
@@ -114,8 +114,8 @@ class Dense(keras.layers.Dense):
 def refuse_quantization(mode: str | None) -> NoReturn:
     """Raises an `InputError`.
 
-    Attention joins three kernels into one, whose scales would be lost, and
-    checkpoints of ALBERT have no place for scales.
+    Fusing the attention's kernels would lose their scales, and ALBERT
+    checkpoints cannot store any.
     """
     raise InputError(
         f"quantize({mode!r}): an ALBERT model computes in floating point; use "
@@ -131,15 +131,15 @@ def dense(
     activation: str | Callable | None = None,
     use_bias: bool = True,
 ) -> Dense:
-    """Returns a dense layer, initialized as the original's.
+    """Returns a dense layer with the original's initialization.
 
     Args:
-      config: gives the initializer's range.
-      size: features of the output.
-      name: of the layer, and so of its variables.
-      dtype: dtype policy of the layer it belongs to.
-      activation: applied to the output.
-      use_bias: whether it has a bias.
+      config: the architecture, for `initializer_range`.
+      size: number of output features.
+      name: name of the layer, which is part of its variables' paths.
+      dtype: dtype policy of the parent layer.
+      activation: activation function.
+      use_bias: whether to add a bias.
     """
     return Dense(
         size,
@@ -152,15 +152,14 @@ def dense(
 
 
 class LayerNorm(keras.layers.Layer):
-    """Normalizes the last axis, then scales by gamma and adds beta.
+    """Layer normalization of the last axis.
 
-    Mean and variance are taken in float32 (a float32 island under mixed
-    precision: with epsilon 1e-12 a half-precision variance would underflow);
-    the result has the compute dtype. `keras.layers.LayerNormalization` takes
-    twice the time on a CPU.
+    Mean and variance are computed in float32 in any precision, as epsilon 1e-12
+    would underflow in half precision; outputs have the compute dtype.
+    `keras.layers.LayerNormalization` takes twice as long on a CPU.
 
     Args:
-      epsilon: added to the variance; the original's is 1e-12.
+      epsilon: added to the variance; 1e-12 in the original.
     """
 
     def __init__(self, epsilon: float, **kwargs):
@@ -168,9 +167,9 @@ class LayerNorm(keras.layers.Layer):
         self.epsilon = epsilon
 
     def build(self, input_shape):
-        """Makes gamma and beta `[size]`."""
+        """Creates gamma and beta, `[size]`."""
         size = input_shape[-1]
-        # autocast=False: the weights stay float32 in the float32 island.
+        # autocast=False: they are used in float32.
         self.gamma = self.add_weight(
             shape=(size,), initializer="ones", name="gamma", autocast=False
         )
@@ -179,9 +178,9 @@ class LayerNorm(keras.layers.Layer):
         )
 
     def call(self, inputs, training=None):
-        """Returns the normalized inputs, same shape.
+        """Normalizes `[..., size]`.
 
-        In training, it may be that of `layers.recomputed`.
+        In training, it may be computed by `layers.recomputed`.
         """
         x = at_least_float32(inputs)
         gamma, beta = (ops.cast(w, x.dtype) for w in (self.gamma, self.beta))
@@ -189,7 +188,7 @@ class LayerNorm(keras.layers.Layer):
             from albert_tf.layers import recomputed
 
             if recomputed.is_used(inputs, training):
-                # Not of `x`, whose float32 would be kept for the gradient.
+                # `inputs`, as a float32 `x` would be kept for the gradient.
                 outputs = recomputed.layer_norm(
                     inputs, gamma, beta, self.epsilon
                 )

@@ -1,4 +1,4 @@
-"""Dropout whose masks can be made a function of an explicit seed."""
+"""Dropout whose masks can be a function of an explicit seed."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ _SEEDS: contextvars.ContextVar[_SeedSequence | None] = contextvars.ContextVar(
 
 
 class Dropout(keras.layers.Layer):
-    """Inverted dropout, off unless `training` is true.
+    """Dropout with explicit seeds.
 
-    `keras.layers.Dropout` draws from a counter variable, which yields the same
-    mask on every replica of a MirroredStrategy and is lost on resume. Under
-    `dropout_seeds(seed)` this layer draws from that seed instead; otherwise, as
-    in `model.fit`, it behaves like Keras's.
+    `keras.layers.Dropout` uses a counter variable, which yields the same mask
+    on every replica of a MirroredStrategy and is lost on resume. Within
+    `dropout_seeds(seed)`, this layer uses that seed instead. Otherwise, as in
+    `model.fit`, it behaves like Keras's.
 
     Args:
-      rate: probability of a zero, in [0, 1).
+      rate: fraction of the inputs to drop, in [0, 1).
     """
 
     def __init__(self, rate: float, **kwargs):
         super().__init__(**kwargs)
         self.rate = rate
-        # Only a layer that can drop something carries a generator's variable.
+        # Without dropout, the layer has no generator variable.
         self.seed_generator = keras.random.SeedGenerator() if rate else None
         self.built = True
 
     def call(self, inputs, training=False):
-        """Returns `inputs` with zeros, of the same shape and dtype."""
+        """Applies dropout if `training` is true."""
         if not training or not self.rate:
             return inputs
         seeds = _SEEDS.get()
@@ -43,13 +43,13 @@ class Dropout(keras.layers.Layer):
 
 @contextlib.contextmanager
 def dropout_seeds(seed, first: int = 1):
-    """Makes the dropout inside a function of `seed`.
+    """Makes all dropout in this scope a function of `seed`.
 
     Args:
-      seed: integer tensor `[2]` in the backend's random seed dtype, or None to
-        change nothing. The n-th dropout applied inside the block, counted while
-        tracing, gets its own seed made from `seed` and n.
-      first: the n of the first one.
+      seed: integer tensor `[2]` in the backend's random seed dtype, or None for
+        no effect. The seed of the n-th dropout in the scope, counted while
+        tracing, is derived from `seed` and n.
+      first: n of the first dropout.
     """
     if seed is None:
         yield
@@ -62,14 +62,14 @@ def dropout_seeds(seed, first: int = 1):
 
 
 def reserve_seeds(layers: Sequence[Dropout]):
-    """Draws the seeds of a call that will run more than once.
+    """Reserves the seeds of a call that will run more than once.
 
-    Under `dropout_seeds(*reserve_seeds(layers))` the layers, called in this
-    order, drop the same each time; if a scope of `dropout_seeds` is open, what
-    they would have dropped anyway.
+    Within `dropout_seeds(*reserve_seeds(layers))`, the layers, called in this
+    order, use the same masks each time. In an outer scope of `dropout_seeds`,
+    these are the masks that they would have used without reservation.
 
     Returns:
-      A seed and the number of its first use; `(None, 1)` if nothing is dropped.
+      The arguments of `dropout_seeds`; `(None, 1)` without dropout.
     """
     dropping = [layer for layer in layers if layer.rate]
     if not dropping:
@@ -77,16 +77,16 @@ def reserve_seeds(layers: Sequence[Dropout]):
     seeds = _SEEDS.get()
     if seeds is None:
         generator = dropping[0].seed_generator
-        assert generator is not None  # It has one, as its rate is not 0.
+        assert generator is not None  # as its rate is not 0
         return generator.next(), 1
     return seeds.reserve(len(dropping))
 
 
 class _SeedSequence:
-    """Hands out seeds made from a base seed and a running number."""
+    """Derives seeds from a base seed and a counter."""
 
-    # Odd, so multiplying by it permutes the 32-bit integers (Knuth's
-    # multiplicative hash): neighbouring numbers get distant seeds.
+    # Knuth's multiplicative hash: the odd factor permutes the 32-bit integers,
+    # and consecutive numbers get distant seeds.
     _STRIDE = 2654435761
 
     def __init__(self, base, first):
@@ -100,19 +100,19 @@ class _SeedSequence:
         return _FixedSeed(keras.ops.bitwise_xor(base, offset))
 
     def reserve(self, count: int):
-        """Returns the base and the first of `count` numbers now taken."""
+        """Takes `count` numbers; returns the base seed and the first number."""
         first = self._next
         self._next += count
         return self._base, first
 
 
 class _FixedSeed(keras.random.SeedGenerator):
-    """A seed tensor in the only form that `keras.random` accepts."""
+    """A seed generator that returns a given tensor, for `keras.random`."""
 
     def __init__(self, seed):
-        self._seed_tensor = seed  # No super().__init__: it makes a variable.
-        self._initial_seed = seed  # Keras's PyTorch draws unseeded without.
+        self._seed_tensor = seed  # No super().__init__: it creates a variable.
+        self._initial_seed = seed  # Without, Keras on PyTorch ignores the seed.
 
     def next(self, ordered=True):
-        """Returns the seed; it is used once."""
+        """Returns the seed."""
         return self._seed_tensor

@@ -12,7 +12,7 @@ from albert_tf.layers.token_rows import take_rows
 
 
 class Embeddings(keras.layers.Layer):
-    """Word + token type + position -> LayerNorm -> dropout, at width E."""
+    """Sum of word, token type and position embeddings, LayerNorm, dropout."""
 
     def __init__(self, config: AlbertConfig, **kwargs):
         super().__init__(**kwargs)
@@ -25,7 +25,7 @@ class Embeddings(keras.layers.Layer):
         )
 
     def build(self, input_shape=None):
-        """Makes the tables `[V, E]`, `[types, E]` and `[positions, E]`."""
+        """Creates the tables `[V, E]`, `[types, E]` and `[positions, E]`."""
         config = self.config
         for name, rows in (
             ("word_embeddings", config.vocab_size),
@@ -36,23 +36,25 @@ class Embeddings(keras.layers.Layer):
                 shape=(rows, config.embedding_size),
                 initializer=truncated_normal(config.initializer_range),
                 name=name,
-                # Look-ups and their gradients, sums over all tokens of a
-                # batch, are taken in float32 whatever the precision: in
-                # bfloat16 such a sum is wrong by half on CPUs, and takes a
-                # thousand times as long on GPUs.
+                # Lookups and their gradients, sums over all tokens of a batch,
+                # are computed in float32 in any precision: in bfloat16, such a
+                # sum is off by half on CPUs, and a thousand times slower on
+                # GPUs.
                 autocast=False,
             )
             setattr(self, name, table)
         self.layer_norm.build((None, config.embedding_size))
 
     def call(self, word_ids, type_ids, positions=None, training=False):
-        """`[batch, seq]` ids -> `[batch, seq, embedding_size]`.
+        """Maps ids `[batch, seq]` to `[batch, seq, embedding_size]`.
+
+        For ids out of range, see `take_rows`.
 
         Args:
-          word_ids: the tokens. For ids out of bounds, see `take_rows`.
-          type_ids: their segments; likewise.
-          positions: their positions; None for 0, 1, ... in every row.
-          training: whether dropout is on.
+          word_ids: token ids.
+          type_ids: segment ids.
+          positions: positions; None for 0, 1, ... in every row.
+          training: whether to apply dropout.
         """
         length = ops.shape(word_ids)[1]
         longest = self.config.max_position_embeddings
@@ -62,24 +64,24 @@ class Embeddings(keras.layers.Layer):
                 f"max_position_embeddings is {longest}"
             )
         x = (
-            _rows_of(self.word_embeddings, word_ids)
-            + _rows_of(self.token_type_embeddings, type_ids)
+            _lookup(self.word_embeddings, word_ids)
+            + _lookup(self.token_type_embeddings, type_ids)
             + (
                 at_least_float32(self.position_embeddings[:length])
                 if positions is None
-                else _rows_of(self.position_embeddings, positions)
+                else _lookup(self.position_embeddings, positions)
             )
         )
         x = ops.cast(x, self.compute_dtype)
         return self.dropout(self.layer_norm(x), training=training)
 
 
-def _rows_of(table, ids):
+def _lookup(table, ids):
     """Looks up rows, with a dense gradient.
 
-    A lookup in a variable has a gradient in slices on TensorFlow, several for a
-    row that occurs several times. Keras's optimizers square and clip these
-    before they are summed, so that `fit` would do other updates there than on
-    JAX and PyTorch. A reshape costs nothing, and its gradient is dense.
+    On TensorFlow, the gradient of a lookup in a variable is a set of slices,
+    with duplicates for repeated ids. Keras's optimizers square and clip slices
+    before they are summed, so `fit` would compute other updates than on JAX and
+    PyTorch. A reshape is free and makes the gradient dense.
     """
     return take_rows(at_least_float32(ops.reshape(table, table.shape)), ids)

@@ -1,10 +1,10 @@
 """GELU and LayerNorm for training with TensorFlow on static shapes.
 
-Differentiated op by op, tanh-GELU keeps five tensors for the backward pass and
-LayerNorm two float32 ones. Here the backward pass keeps the input alone and
-computes the rest again, in float32 whatever the precision. XLA compiles each
-pass to one loop over memory; the matrix products stay with oneDNN, which is
-faster at them on CPUs.
+Differentiated op by op, tanh-GELU keeps five tensors for the backward pass, and
+LayerNorm two in float32. Here only the input is kept, and the backward pass
+recomputes the rest, in float32 in any precision. XLA compiles each pass to one
+loop over memory; matrix products stay with oneDNN, which is faster at them on
+CPUs.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ _CUBIC = 0.044715
 
 
 def is_used(x: Any, training: bool | None) -> bool:
-    """Returns whether a layer's call is to use these functions.
+    """Returns whether a layer should use these functions.
 
-    That is in training, in a graph, and with the static shapes of pretraining:
-    XLA compiles for each shape anew, and rows without padding have another one
-    in each batch. Inference stays free of XLA, and TensorFlow fuses bias and
-    GELU with the product before them. SavedModels have dynamic shapes, and so
-    no custom gradients, which cannot take sparse gradients when loaded.
+    They are used for training in a graph with static shapes, as in pretraining:
+    XLA recompiles for each shape, and packed rows have another one in each
+    batch. Inference does not use XLA, so that TensorFlow fuses bias and GELU
+    with the preceding product. SavedModels have dynamic shapes, and hence no
+    custom gradients, which do not support sparse gradients after loading.
     """
     return bool(
         training and not tf.executing_eagerly() and x.shape.is_fully_defined()
     )
 
 
-# AutoGraph would look inside of a custom gradient, and lose it.
+# AutoGraph would convert the function and lose its custom gradient.
 @tf.autograph.experimental.do_not_convert
 def gelu_tanh(x: Any) -> Any:
-    """Returns the tanh approximation of GELU (Hendrycks & Gimpel, 2016)."""
+    """Computes the tanh approximation of GELU (Hendrycks & Gimpel, 2016)."""
 
     @tf.custom_gradient
     def gelu(x):
@@ -51,11 +51,11 @@ def gelu_tanh(x: Any) -> Any:
 
 @tf.autograph.experimental.do_not_convert
 def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float) -> tf.Tensor:
-    """Returns the LayerNorm of the last axis, with the dtype of `x`.
+    """Computes the LayerNorm of the last axis, with the dtype of `x`.
 
     Args:
       x: `[..., size]`.
-      gamma, beta: `[size]`, in the precision to compute in.
+      gamma, beta: `[size]`; their dtype is the precision of the computation.
       epsilon: added to the variance.
     """
 
@@ -77,7 +77,7 @@ def _compiled(function: Callable) -> Callable:
 
 
 def _widen(x):
-    """Casts half precision to float32; `core`, which can, imports this."""
+    """Casts to float32, unless float64; `core` cannot be imported here."""
     return x if x.dtype == tf.float64 else tf.cast(x, tf.float32)
 
 
@@ -90,7 +90,7 @@ def _gelu_tanh_gradient(x, upstream):
     y = _widen(x)
     t = _tanh(y)
     slope = _SQRT_2_OVER_PI * (1.0 + 3.0 * _CUBIC * y * y)
-    # Far out, 1 - t is exactly 0 long before the slope overflows.
+    # For large inputs, 1 - t is exactly 0 long before the slope overflows.
     gradient = 0.5 * (1.0 + t) * (1.0 + y * (1.0 - t) * slope)
     return tf.cast(_widen(upstream) * gradient, x.dtype)
 
@@ -119,7 +119,7 @@ def _layer_norm_gradient(x, gamma, epsilon, upstream):
 
 
 def _normal(x, epsilon):
-    """Returns the normalized last axis, and one over its deviation."""
+    """Returns the normalized values, and 1 / standard deviation."""
     centered = x - tf.reduce_mean(x, axis=-1, keepdims=True)
     variance = tf.reduce_mean(tf.square(centered), axis=-1, keepdims=True)
     scale = tf.math.rsqrt(variance + epsilon)

@@ -15,7 +15,10 @@ from albert_tf.layers.dropout import Dropout, dropout_seeds, reserve_seeds
 
 
 class FeedForward(keras.layers.Layer):
-    """Rows -> rows: H -> I, activation, I -> H, dropout, + input, LayerNorm."""
+    """The feed-forward half of a block, on token rows.
+
+    Dense layers H -> I -> H, dropout, residual connection and LayerNorm.
+    """
 
     def __init__(self, config: AlbertConfig, **kwargs):
         super().__init__(**kwargs)
@@ -40,7 +43,7 @@ class FeedForward(keras.layers.Layer):
         )
 
     def build(self, input_shape=None):
-        """Makes the weights; sizes come from the config."""
+        """Creates the weights; `input_shape` is not used."""
         hidden = (None, self.config.hidden_size)
         self.intermediate.build(hidden)
         self.output_dense.build((None, self.config.intermediate_size))
@@ -48,11 +51,11 @@ class FeedForward(keras.layers.Layer):
 
     @property
     def dropouts(self) -> list[Dropout]:
-        """The dropout layers, in the order they are called."""
+        """The dropout layers in call order."""
         return [self.output_dropout]
 
     def call(self, rows, training=False):
-        """`[rows, hidden]` -> `[rows, hidden]`."""
+        """Maps `[rows, hidden]` to the same shape."""
         output = self.output_dense(self.intermediate(rows))
         output = self.output_dropout(output, training=training)
         return self.layer_norm(output + rows)
@@ -62,19 +65,19 @@ class SharedStack(keras.layers.Layer):
     """L layers of `inner_group_num` post-LN blocks each.
 
     Layer l belongs to group `l * G // L`. The attention (or feed-forward) half
-    of inner block i is one set of weights for the whole group if
-    `config.sharing` shares it, and one set a layer otherwise:
+    of inner block i has one set of weights per group if `config.sharing`
+    includes it, and one per layer otherwise:
 
         group_<g>/inner_<i>/attention      shared by the layers of group g
-        layer_<l>/inner_<i>/feed_forward   layer l's own
+        layer_<l>/inner_<i>/feed_forward   not shared
 
-    A LayerNorm belongs to the half that it ends. So "all" with G groups is what
-    Google's code calls `num_hidden_groups`, and "none" is BERT's way.
+    A LayerNorm belongs to the half that precedes it. `sharing="all"` with G
+    groups is Google's `num_hidden_groups`; "none" is BERT.
 
     Args:
       config: the architecture.
-      rematerialize: whether training keeps the inputs of the blocks only, and
-        the backward pass runs each block once more.
+      rematerialize: whether to keep only the inputs of blocks in training, and
+        to recompute each block in the backward pass.
       **kwargs: `name` and `dtype` of `keras.layers.Layer`.
     """
 
@@ -88,7 +91,7 @@ class SharedStack(keras.layers.Layer):
         ffn_of = config.block_scopes("ffn")
         self._attention_scopes = list(dict.fromkeys(attention_of))
         self._ffn_scopes = list(dict.fromkeys(ffn_of))
-        # One entry a set of weights, in flat lists: what Keras can save.
+        # One entry per set of weights, in flat lists that Keras can save.
         self.attentions = [
             SelfAttention(config, name="attention", dtype=self.dtype_policy)
             for _ in self._attention_scopes
@@ -97,14 +100,14 @@ class SharedStack(keras.layers.Layer):
             FeedForward(config, name="feed_forward", dtype=self.dtype_policy)
             for _ in self._ffn_scopes
         ]
-        # Which sets the L * inner_group_num blocks use, in the order they run.
+        # Indices of the sets that each of the L * inner_group_num blocks uses.
         self._blocks = [
             (self._attention_scopes.index(a), self._ffn_scopes.index(f))
             for a, f in zip(attention_of, ffn_of, strict=True)
         ]
 
     def build(self, input_shape=None):
-        """Makes every set of weights once, under the name of its scope."""
+        """Creates the sets of weights, each in its scope."""
         for layers, scopes in (
             (self.attentions, self._attention_scopes),
             (self.feed_forwards, self._ffn_scopes),
@@ -127,25 +130,24 @@ class SharedStack(keras.layers.Layer):
         Args:
           rows: `[rows, hidden]`.
           layout: `PaddedRows` or `PackedRows`.
-          positions: None, or `[batch, picks]`: then the last block computes
-            only the rows at these positions, all that a head needs.
-          training: whether dropout is on.
-          output_attentions: whether to return attention probabilities too. What
-            they are made of is then kept: blocks are not rematerialized.
-          first_block: where to begin; -1 is the last block.
+          positions: `[batch, picks]`, the positions that the last block
+            computes, or None for all.
+          training: whether to apply dropout.
+          output_attentions: whether to return the attention probabilities.
+            Blocks are then not rematerialized.
+          first_block: index of the first block to run; -1 is the last one.
 
         Returns:
-          One `[rows, hidden]` for each block; the last one has
-          `batch * picks` rows if `positions` is given. With
-          `output_attentions`, a pair of that and one float32
-          `[batch, heads, queries, seq]` for each block; what padding attends to
-          is without meaning.
+          A list with `[rows, hidden]` for each block; `[batch * picks, hidden]`
+          for the last one with `positions`. With `output_attentions`, a pair of
+          this list and a list of float32 `[batch, heads, queries, seq]`, whose
+          values from padding are undefined.
         """
         blocks = self._blocks[first_block:]
         used = dict.fromkeys(a for a, _ in blocks)
         fused = {a: self.attentions[a].fused() for a in used}
         run = self._run
-        # Without training there is no backward pass to keep anything for.
+        # Without training, nothing is kept for a backward pass anyway.
         if self.rematerialize and training and not output_attentions:
             run = self._run_rematerialized
         outputs, attentions = [], []
@@ -175,7 +177,7 @@ class SharedStack(keras.layers.Layer):
         output_attentions,
         **arguments,
     ):
-        """Runs one block; returns its rows, and its attentions or None."""
+        """Runs a block; returns its rows, and its attentions or None."""
         rows = attention(
             rows,
             fused=fused,
@@ -200,7 +202,7 @@ class SharedStack(keras.layers.Layer):
                 )
                 return rows
 
-        # Query, key and value come in as the fused product's.
+        # Query, key and value are part of `fused`.
         variables = [
             *attention.output_dense.weights,
             *attention.layer_norm.weights,
@@ -215,20 +217,18 @@ def rematerialize(
     variables: Sequence[keras.Variable],
     seed=None,
 ):
-    """Returns `function(*inputs, seed)`; its backward pass runs it once more.
+    """Calls `function(*inputs, seed)`, and recomputes it in the backward pass.
 
-    Of the call, only the inputs are kept until the backward pass
-    (arXiv:1604.06174). `keras.remat` does not serve here: on TensorFlow it
-    takes no keyword arguments, passes no gradient to tensors that the function
-    closes over, and copies every input, the weights included.
+    Only the inputs are kept until then (arXiv:1604.06174). `keras.remat` cannot
+    be used: on TensorFlow, it does not support keyword arguments, has no
+    gradient for captured tensors, and copies all inputs, including weights.
 
     Args:
-      function: takes `inputs` and `seed`, returns one tensor. It must be a
-        function of them and of `variables`: no state that it changes, and no
-        gradient through other tensors that it closes over.
-      inputs: float tensors; the first is the one that all of the function's
-        large intermediate results depend on, apart from what `seed` makes.
-      variables: all those that the function reads.
+      function: takes `inputs` and `seed`, and returns one tensor. It must
+        depend only on them and on `variables`, and change no state.
+      inputs: float tensors. All large intermediate results, except for dropout
+        masks, must depend on the first.
+      variables: all variables that the function reads.
       seed: integer tensor, or None.
     """
     backend = keras.backend.backend()
@@ -248,8 +248,8 @@ def rematerialize(
 def _on_tensorflow(function, inputs, variables, seed):
     import tensorflow as tf
 
-    # The function is given the weights as inputs too, as values: then reading
-    # them is differentiated where it happens, outside, whatever the strategy.
+    # The variables' values are inputs as well, so that their reads are outside
+    # and are differentiated there, with any strategy.
     count = len(inputs)
 
     def run(tensors, seed):
@@ -275,27 +275,27 @@ def _on_tensorflow(function, inputs, variables, seed):
                 unconnected_gradients=tf.UnconnectedGradients.ZERO,
             )
 
-        # Stopped: outside, no tape is to keep what happens within.
+        # stop_gradient, so that no outer tape keeps intermediate results.
         return run([tf.stop_gradient(x) for x in tensors], seed), backward
 
-    # As they are stored: a cast copy would be kept for each block. Keras has no
-    # public way to ask for that.
+    # Without autocast, as a cast copy would be kept for each block. Keras has
+    # no public API for this.
     with AutocastScope(None):
         weights = [tf.convert_to_tensor(v.value) for v in variables]
     return forward(*map(ops.convert_to_tensor, inputs), *weights)
 
 
 def _after(upstream, rows, seed):
-    """Makes rows and seed, as they are, depend on the upstream gradient.
+    """Makes rows and seed, unchanged, depend on the upstream gradient.
 
-    Else TensorFlow would compute the activations again at once, or merge the
-    second computation with the first, and keep them all. A control dependency
-    would not do: XLA drops it.
+    Otherwise, TensorFlow might recompute the activations immediately, or merge
+    the two computations, and keep the results. Control dependencies do not
+    suffice, as XLA drops them.
     """
     import tensorflow as tf
 
     probe = tf.reshape(upstream, [-1])[:1]
-    # One value, or none of an empty batch. XLA cannot know that it is finite.
+    # One value (none for an empty batch). XLA cannot know that it is finite.
     broken = tf.reduce_any(tf.math.is_nan(probe))
     rows = tf.where(broken, tf.cast(float("nan"), rows.dtype), rows)
     if seed is not None:

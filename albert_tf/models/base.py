@@ -35,7 +35,7 @@ _logger = logging.getLogger(__name__)
 ENCODER_INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
 MASKED_LM_POSITIONS = "masked_lm_positions"
 
-# Hugging Face's names of the encoder's inputs.
+# Hugging Face's name of an encoder input -> ours.
 _HUGGING_FACE_INPUTS = {
     "input_ids": "input_word_ids",
     "attention_mask": "input_mask",
@@ -46,16 +46,16 @@ _HUGGING_FACE_INPUTS = {
 def named_inputs(
     inputs, names: tuple[str, ...], optional: tuple[str, ...] = ()
 ) -> dict[str, Any]:
-    """Returns a model's inputs under this library's names.
+    """Validates a model's inputs and returns them under this library's names.
 
     Args:
-      inputs: what a model was called with. The encoder's inputs may have
-        Hugging Face's names instead, all three of them.
-      names: the keys that must be there.
-      optional: keys that may be there too.
+      inputs: the argument of the model's call. The encoder's three inputs may
+        have Hugging Face's names.
+      names: the required keys.
+      optional: further keys that are allowed.
 
     Raises:
-      ValueError: says which keys are missing or unknown.
+      ValueError: if a key is missing or unknown.
     """
     if not isinstance(inputs, Mapping):
         raise ValueError(
@@ -67,7 +67,7 @@ def named_inputs(
     if theirs and ours:
         raise ValueError(
             f"inputs mix Hugging Face's names ({', '.join(theirs)}) with this "
-            f"library's ({', '.join(ours)}); use one kind or the other"
+            f"library's ({', '.join(ours)}); use one or the other"
         )
     if theirs:
         names = (*_HUGGING_FACE_INPUTS, *names[len(ENCODER_INPUTS) :])
@@ -87,9 +87,9 @@ def named_inputs(
 
 
 def with_attentions(outputs, attentions):
-    """Returns a model's outputs with its attentions, unless these are None.
+    """Adds attentions, unless they are None, to a model's outputs.
 
-    Logits alone become a dict with the key `logits`.
+    A logits tensor becomes a dict with the key `logits`.
     """
     if attentions is None:
         return outputs
@@ -99,7 +99,7 @@ def with_attentions(outputs, attentions):
 
 
 def _without_attentions(outputs):
-    """Returns what `with_attentions` was given."""
+    """Reverts `with_attentions`."""
     if not isinstance(outputs, Mapping) or "attentions" not in outputs:
         return outputs
     outputs = {k: v for k, v in outputs.items() if k != "attentions"}
@@ -107,7 +107,7 @@ def _without_attentions(outputs):
 
 
 def _outputs_with_labels(outputs, labels):
-    """Drops outputs without labels: Keras asks for one for each output."""
+    """Drops outputs without labels, as Keras requires one for each output."""
     if not isinstance(labels, dict):
         return _without_attentions(outputs)
     if not isinstance(outputs, dict):
@@ -121,9 +121,9 @@ def _check_config(model: str, config: Any) -> None:
         official = config if known else "albert_base_v2"
         raise InputError(
             f"{model}({config!r}): the first argument must be an AlbertConfig; "
-            f"write {model}(AlbertConfig.from_official({official!r})) for new "
+            f"use {model}(AlbertConfig.from_official({official!r})) for new "
             f"weights, or {model}.from_pretrained(...) with a path or a name "
-            'such as "albert/albert-base-v2" for released ones'
+            'such as "albert/albert-base-v2" for pretrained ones'
         )
     if not isinstance(config, AlbertConfig):
         raise InputError(
@@ -133,7 +133,7 @@ def _check_config(model: str, config: Any) -> None:
 
 
 def check_dropout(model: str, rate: float) -> float:
-    """Returns a probability in [0, 1), or raises an `InputError`."""
+    """Validates a dropout rate, in [0, 1), and returns it as a float."""
     number = isinstance(rate, (int, float)) and not isinstance(rate, bool)
     # NaN fails the comparison too.
     if not (number and 0 <= rate < 1):
@@ -142,7 +142,7 @@ def check_dropout(model: str, rate: float) -> float:
 
 
 def check_positive(model: str, name: str, value: int) -> int:
-    """Returns an integer of at least 1, or raises an `InputError`."""
+    """Validates and returns an integer of at least 1."""
     integer = isinstance(value, int) and not isinstance(value, bool)
     if not (integer and value >= 1):
         raise InputError(
@@ -152,33 +152,33 @@ def check_positive(model: str, name: str, value: int) -> int:
 
 
 class AlbertModel(keras.Model):
-    """A Keras model with an architecture.
+    """Base class of the ALBERT models.
 
-    Every model is built when it is constructed, takes a dict, and has
-    variables whose `path` is a stable public name.
+    Models are built by their constructor and take a dict of inputs. The `path`
+    of a variable is its stable, public name.
 
     Attributes:
       config: the architecture.
       vocabulary: the checkpoint's tokenizer, saved with the model.
-      load_report: after `from_pretrained`, the tensors that were loaded,
-        skipped and newly initialized; else "".
+      load_report: after `from_pretrained`, a summary of the loaded, skipped and
+        newly initialized tensors; else "".
 
     Args:
       config: the architecture.
       **kwargs: `name`, `dtype` and `trainable` of `keras.Model`.
 
     Raises:
-      InputError: `config` is not an `AlbertConfig`.
+      InputError: if `config` is not an `AlbertConfig`.
     """
 
-    # The task head, one of `interop.names.HEADS`, for checkpoints that do not
-    # name theirs.
+    # The task head, one of `interop.names.HEADS`, for checkpoints whose head is
+    # ambiguous.
     HEAD: ClassVar[str | None] = None
 
-    # The arguments that determine the head.
+    # Constructor arguments that determine the head.
     HEAD_ARGUMENTS: tuple[str, ...] = ()
 
-    # The keys of the input dict, and the number of dimensions of their values.
+    # Keys of the input dict, and the rank of their values.
     INPUTS: tuple[str, ...] = ENCODER_INPUTS
     INPUT_RANK: ClassVar[int] = 2
 
@@ -208,35 +208,38 @@ class AlbertModel(keras.Model):
         revision: str | None = None,
         **arguments,
     ) -> Self:
-        """Makes a model from a checkpoint of any system.
+        """Creates a model from a checkpoint of any system.
 
-        Every weight of the model must be in the checkpoint, and every tensor
-        of the checkpoint must be known. `load_report` of the model lists the
-        tensors that were loaded, skipped (such as the pretraining heads of a
-        checkpoint that a classifier is made from) and newly initialized.
+        The checkpoint must have all weights of the model, and no unknown
+        tensors. The model's `load_report` lists the tensors that were loaded,
+        skipped (such as the pretraining heads, for a classifier) and newly
+        initialized.
 
         Args:
           path: a folder (of `save_pretrained`, transformers, a training run, a
             KerasHub preset, a SavedModel, or with a TF1 or TF2 checkpoint), an
-            archive of one, a file with its config beside it, or a name on a
-            hub, such as "albert/albert-base-v2" or
+            archive of one, a weights file with its config beside it, or a name
+            on a hub, such as "albert/albert-base-v2" or
             "kaggle://keras/albert/keras/albert_base_en_uncased".
-          new_head: initialize a new task head; of an `AlbertPretrainer`, the
-            heads that the checkpoint lacks. A classifier whose `num_labels` is
-            given gets a new head where the checkpoint has none, too.
-          config: the architecture of a TensorFlow checkpoint that has no config
-            file beside it.
-          config_overrides: fields of the config to replace, such as
+          new_head: whether to initialize a new task head; for an
+            `AlbertPretrainer`, the heads that the checkpoint lacks. A
+            classifier with `num_labels` also gets a new head if the checkpoint
+            has none.
+          config: the architecture, for a TensorFlow checkpoint without a config
+            file.
+          config_overrides: config fields to replace, such as
             `{"hidden_dropout_prob": 0.1}`.
-          revision: branch, tag or commit on the Hugging Face hub.
-          **arguments: of the model, such as `num_labels`, `packed` or `dtype`.
+          revision: a branch, tag or commit on the Hugging Face hub.
+          **arguments: arguments of the model, such as `num_labels`, `packed` or
+            `dtype`.
 
         Raises:
-          InputError: the checkpoint cannot be opened, or does not fit.
+          InputError: if the checkpoint cannot be opened, or does not fit the
+            model.
         """
         checkpoint = open_checkpoint(
             path,
-            # To a model without a head, any does.
+            # A model without a head accepts any.
             head=cls.HEAD or "classifier_head",
             config=config,
             config_overrides=config_overrides,
@@ -248,18 +251,18 @@ class AlbertModel(keras.Model):
     def from_checkpoint(
         cls, checkpoint: Checkpoint, *, new_head: bool = False, **arguments
     ) -> Self:
-        """Makes a model from an open checkpoint; see `from_pretrained`."""
-        decided = cls._arguments_from(checkpoint, new_head, arguments)
+        """Creates a model from an open checkpoint; see `from_pretrained`."""
+        from_file = cls._arguments_from(checkpoint, new_head, arguments)
         for name in cls.HEAD_ARGUMENTS:
-            if name not in decided | arguments:
+            if name not in from_file | arguments:
                 raise InputError(
                     f"{checkpoint.source} ({checkpoint.format}) has no head "
                     f"for an {cls.__name__}; give {name}=... for a new one"
                 )
-        model = cls(checkpoint.config, **decided | arguments)
-        # These arguments ask for a new head, too.
-        asked = bool(set(cls.HEAD_ARGUMENTS) - set(decided))
-        report = assign_weights(model, checkpoint, new_head or asked)
+        model = cls(checkpoint.config, **from_file | arguments)
+        # Head arguments that the checkpoint does not have imply a new head.
+        implied = bool(set(cls.HEAD_ARGUMENTS) - set(from_file))
+        report = assign_weights(model, checkpoint, new_head or implied)
         model.vocabulary = checkpoint.vocabulary
         if model.vocabulary.problem:
             _logger.warning("no tokenizer: %s", model.vocabulary.problem)
@@ -269,22 +272,22 @@ class AlbertModel(keras.Model):
     def save_pretrained(
         self, folder: str | os.PathLike[str], tokenizer: Tokenizer | None = None
     ) -> None:
-        """Writes a folder that `from_pretrained` and transformers open.
+        """Saves the model to a folder that transformers opens, too.
 
-        `config.json`, `model.safetensors` and the tokenizer's files, in
-        Hugging Face's names and shapes. LoRA's updates (`enable_lora` of the
-        layers) are merged into the kernels. What its ALBERT cannot express is
-        written in the same scheme: `sharing` other than "all" so that it
-        refuses the folder.
+        Writes `config.json`, `model.safetensors` and the tokenizer's files with
+        Hugging Face's names and shapes. LoRA updates (`enable_lora` of the
+        layers) are merged into the kernels. A model with `sharing` other than
+        "all", which transformers does not support, is written such that
+        transformers rejects the folder.
 
         Args:
-          folder: it may exist; these files are replaced in one step.
-          tokenizer: saved with the model; by default the one that the model
-            was loaded with, if any.
+          folder: the folder; it may exist, and its files are replaced at once.
+          tokenizer: the tokenizer to save; by default, the one that the model
+            was loaded with.
 
         Raises:
-          InputError: the folder cannot be written to, or a variable has no
-            place in it.
+          InputError: if the folder cannot be written, or a variable is not part
+            of an ALBERT.
         """
         if tokenizer is not None:
             self.vocabulary = Vocabulary(tokenizer)
@@ -300,12 +303,13 @@ class AlbertModel(keras.Model):
         format: str = "tf_saved_model",
         **kwargs: Any,
     ) -> None:
-        """Exports the model for inference, as `keras.Model.export` does.
+        """Exports the model for inference, like `keras.Model.export`.
 
-        The inputs are int32 of any batch size and length, without having been
-        called first; the outputs are those of `call`, without lists of tensors
-        such as `encoder_outputs`, which the formats do not allow. For an export
-        from strings, or after TF-Hub's contract, see `albert_tf.export`.
+        The model does not have to be called first. Inputs are int32 of any
+        batch size and length; outputs are those of `call` except for lists of
+        tensors such as `encoder_outputs`, which the formats do not support. For
+        exports that take strings or follow TF-Hub's API, see
+        `albert_tf.export`.
 
         Args:
           filepath: the folder or file to write.
@@ -313,8 +317,7 @@ class AlbertModel(keras.Model):
           **kwargs: further arguments of `keras.Model.export`, such as
             `input_signature` and `verbose`.
         """
-        # Keras infers the inputs of functional models only: others have to be
-        # built by a call.
+        # Keras infers the inputs of functional models only.
         shape = (None,) * (self.INPUT_RANK - 1)
         inputs = {
             name: keras.Input(shape, dtype="int32", name=name)
@@ -327,7 +330,7 @@ class AlbertModel(keras.Model):
                 for name, output in outputs.items()
                 if not isinstance(output, (list, tuple))
             }
-        # For ONNX, Keras wants to be told the inputs of these, too.
+        # ONNX exports need the signature even of functional models.
         kwargs.setdefault("input_signature", [inputs])
         keras.Model(inputs, outputs, name=self.name).export(
             filepath, format, **kwargs
@@ -337,43 +340,43 @@ class AlbertModel(keras.Model):
     def _arguments_from(
         cls, checkpoint: Checkpoint, new_head: bool, given: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Returns constructor arguments that a checkpoint fixes.
+        """Returns the constructor arguments that a checkpoint determines.
 
-        Those `given` by the caller take precedence.
+        Arguments `given` by the caller take precedence.
         """
         return {}
 
     def save_assets(self, dir_path: str) -> None:
-        """Writes the tokenizer's files into a `.keras` file; for Keras."""
+        """Writes the tokenizer's files; called by Keras."""
         if self.tokenizer is not None:
             for name, content in tokenizer_files(self.tokenizer).items():
                 pathlib.Path(dir_path, name).write_bytes(content)
 
     def load_assets(self, dir_path: str | None) -> None:
-        """Loads the tokenizer that `save_assets` wrote, if any; for Keras."""
+        """Loads the tokenizer that `save_assets` wrote; called by Keras."""
         if dir_path and os.path.exists(os.path.join(dir_path, SETTINGS_FILE)):
             self.vocabulary = Vocabulary(load_tokenizer(dir_path))
 
     def compute_loss(
         self, x=None, y=None, y_pred=None, sample_weight=None, training=True
     ):
-        """Returns Keras's loss of the outputs that have labels."""
+        """Computes Keras's loss of the outputs that have labels."""
         return super().compute_loss(
             x, y, _outputs_with_labels(y_pred, y), sample_weight, training
         )
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
-        """Returns the metrics, as Keras does, of the outputs with labels."""
+        """Computes Keras's metrics of the outputs that have labels."""
         return super().compute_metrics(
             x, y, _outputs_with_labels(y_pred, y), sample_weight
         )
 
     def get_config(self) -> dict[str, Any]:
-        """Returns what `from_config` needs."""
+        """Returns the constructor arguments; see `from_config`."""
         return {**super().get_config(), "config": self.config.to_dict()}
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects=None) -> Self:
-        """Makes the model that `get_config` described."""
+        """Creates a model from the output of `get_config`."""
         architecture = AlbertConfig.from_dict(config["config"])
         return cls(**{**config, "config": architecture})

@@ -18,7 +18,7 @@ from albert_tf.layers.token_rows import (
 )
 from albert_tf.models.base import ENCODER_INPUTS, AlbertModel, named_inputs
 
-# Of rows that hold several sequences; see `AlbertEncoder`.
+# Inputs for rows of several sequences; see `AlbertEncoder`.
 PACKING_INPUTS = ("sequence_ids", "sequence_starts")
 
 
@@ -27,42 +27,44 @@ class AlbertEncoder(AlbertModel):
     """Factorized embeddings, a stack of shared blocks, and a pooler.
 
     Inputs are a dict of integer tensors `[batch, seq]`: `input_word_ids`,
-    `input_mask` (1 = token, 0 = padding) and `input_type_ids` (segment); or,
-    as every model takes them, under Hugging Face's names `input_ids`,
-    `attention_mask` and `token_type_ids`.
+    `input_mask` (1 for tokens, 0 for padding) and `input_type_ids` (segments).
+    As for every model, Hugging Face's names `input_ids`, `attention_mask` and
+    `token_type_ids` are accepted as well.
 
-    A row may hold several sequences, each with its own `[CLS]`, which do not
-    see each other and whose positions all begin at 0. Two more inputs then say
-    where they are:
+    A row may have several sequences, each with its own `[CLS]`. They do not
+    attend to each other, and their positions start at 0. Two more inputs
+    describe them:
 
     - `sequence_ids` `[batch, seq]`: 1 for the tokens of a row's first sequence,
       2 for those of its second, ...; 0 for padding
-    - `sequence_starts` `[batch, sequences]`: where they begin; 0 where a row
-      has fewer
+    - `sequence_starts` `[batch, sequences]`: the first position of each
+      sequence; 0 for sequences that a row does not have
 
     Outputs are a dict:
 
     - `sequence_output` `[batch, seq, hidden]`
-    - `pooled_output` `[batch, hidden]`: tanh dense of the first token; absent
-      without pooler. With `sequence_starts`, `[batch, sequences, hidden]`
+    - `pooled_output` `[batch, hidden]`: the first token after a dense layer
+      with tanh; absent without a pooler. With `sequence_starts`,
+      `[batch, sequences, hidden]`
     - `encoder_outputs`: list of `num_hidden_layers * inner_group_num` tensors
       `[batch, seq, hidden]`; the last one is `sequence_output`
-    - `attentions`, with `output_attentions`: list of as many float32 tensors
-      `[batch, heads, from, to]`, the attention probabilities before dropout: 0
-      from and to padding, and between the sequences of a row
+    - `attentions`, with `output_attentions`: list of the blocks' attention
+      probabilities before dropout, float32 `[batch, heads, from, to]`; 0 from
+      and to padding, and between the sequences of a row
 
     Args:
       config: the architecture.
-      packed: remove padding before the blocks and put zeros there at the end.
-        Faster on CPUs and GPUs where lengths vary; same numbers on real tokens.
-        Needs TensorFlow and dynamic shapes, so not for XLA or TPUs.
-      pooler: whether there is a pooler. Checkpoints of Hugging Face's masked
+      packed: whether to remove padding before the blocks and to restore it with
+        zeros after them. Faster on CPUs and GPUs if lengths vary; outputs for
+        tokens do not change. Requires TensorFlow and dynamic shapes, hence
+        neither XLA nor TPUs.
+      pooler: whether to have a pooler. Checkpoints of Hugging Face's masked
         language models, token classifiers and span labelers have none.
-      rematerialize: train in less memory, about a third slower: of each block
-        only the input is kept, and the backward pass runs it once more. The
-        numbers stay the same up to rounding; nothing else changes.
-      output_attentions: whether outputs have `attentions`. Their memory grows
-        with the square of the length, and blocks are not rematerialized then.
+      rematerialize: whether to train in less memory, about a third slower: only
+        the input of each block is kept, and the backward pass recomputes the
+        rest. Results are the same up to rounding.
+      output_attentions: whether to output `attentions`. Their memory grows with
+        the square of the length, and blocks are not rematerialized.
       **kwargs: `name`, `dtype` and `trainable` of `keras.Model`.
 
     Example:
@@ -91,8 +93,8 @@ class AlbertEncoder(AlbertModel):
         self.packed = packed
         self.rematerialize = rematerialize
         self.output_attentions = output_attentions
-        # On GPUs, `fit` would otherwise compile with XLA: shapes that depend on
-        # the mask cannot be.
+        # On GPUs, `fit` would otherwise use XLA, which cannot compile shapes
+        # that depend on the mask.
         self.supports_jit = not packed
         self.embeddings = Embeddings(
             config, name="embeddings", dtype=self.dtype_policy
@@ -120,7 +122,7 @@ class AlbertEncoder(AlbertModel):
         self.build()
 
     def build(self, input_shape=None):
-        """Makes all weights; sizes come from the config."""
+        """Creates the weights; `input_shape` is not used."""
         self.embeddings.build()
         if self.embedding_projection is not None:
             self.embedding_projection.build((None, self.config.embedding_size))
@@ -158,14 +160,14 @@ class AlbertEncoder(AlbertModel):
         return results
 
     def states_at(self, inputs, positions, training=False):
-        """Returns the last layer's states at some positions only.
+        """Returns the last layer's states at given positions.
 
-        What a head needs, for less: the last block computes nothing else.
+        Cheaper than `call`, as the last block computes only these positions.
 
         Args:
-          inputs: the input dict; of `sequence_starts` nothing is read.
+          inputs: the input dict; `sequence_starts` is not used.
           positions: int32 `[batch, picks]`.
-          training: whether dropout is on.
+          training: whether to apply dropout.
 
         Returns:
           `[batch, picks, hidden]`.
@@ -180,16 +182,16 @@ class AlbertEncoder(AlbertModel):
     def blocks(
         self, inputs, positions=None, training=False, output_attentions=False
     ):
-        """Runs embeddings and blocks: all but the pooler.
+        """Runs the embeddings and the blocks, without the pooler.
 
         Args:
           inputs: the input dict under this library's names.
           positions: see `SharedStack.call`.
-          training: whether dropout is on.
+          training: whether to apply dropout.
           output_attentions: see `SharedStack.call`.
 
         Returns:
-          What `SharedStack.call` returns, and the layout of its rows.
+          The output of `SharedStack.call`, and the layout of its rows.
         """
         rows, layout = self.embed(inputs, training)
         outputs = self.stack(
@@ -202,7 +204,7 @@ class AlbertEncoder(AlbertModel):
         return outputs, layout
 
     def pooled_output(self, inputs, training=False):
-        """Returns the `pooled_output` of `call`, for less."""
+        """Returns the `pooled_output` of `call`, at less cost."""
         inputs = packed_inputs(inputs, ENCODER_INPUTS)
         states = self.states_at(inputs, first_tokens(inputs), training)
         if "sequence_starts" not in inputs:
@@ -213,25 +215,25 @@ class AlbertEncoder(AlbertModel):
         """First-token states `[..., hidden]` -> pooled output, same shape."""
         if self.pooler is None:
             raise ValueError(
-                f"{self.name} was made with pooler=False, so it has no pooled "
-                "output"
+                f"{self.name} was created with pooler=False, so it has no "
+                "pooled output"
             )
         return self.pooler(first_states)
 
     @property
     def word_embeddings(self):
-        """The table `[vocab_size, embedding_size]`, which the MLM head ties."""
+        """The table `[vocab_size, embedding_size]`, tied to the MLM head."""
         return self.embeddings.word_embeddings
 
     def embed(self, inputs, training=False):
-        """Computes what the first block takes.
+        """Computes the input of the first block.
 
         Args:
           inputs: the input dict under this library's names.
-          training: whether dropout is on.
+          training: whether to apply dropout.
 
         Returns:
-          `[rows, hidden]`, and the layout of these rows.
+          Rows `[rows, hidden]`, and their layout.
         """
         layout_of = PackedRows if self.packed else PaddedRows
         ids, mask, types = (
@@ -254,7 +256,7 @@ class AlbertEncoder(AlbertModel):
         return {"pooler": "pooler" in checkpoint.components or new_head}
 
     def get_config(self) -> dict[str, Any]:
-        """Returns what `from_config` needs."""
+        """Returns the constructor arguments; see `from_config`."""
         return {
             **super().get_config(),
             "packed": self.packed,
@@ -265,41 +267,41 @@ class AlbertEncoder(AlbertModel):
 
 
 def packed_inputs(inputs, names: tuple[str, ...]) -> dict[str, Any]:
-    """Returns `named_inputs` that may have `PACKING_INPUTS`, both or neither.
+    """Returns `named_inputs`, which may include both `PACKING_INPUTS`.
 
     Raises:
-      ValueError: says which keys are missing or unknown.
+      ValueError: if a key is missing or unknown.
     """
     inputs = named_inputs(inputs, names, PACKING_INPUTS)
     given = [name for name in PACKING_INPUTS if name in inputs]
     if len(given) == 1:
         raise ValueError(
-            f"inputs have {given[0]} alone; rows of several sequences need "
+            f"inputs have only {given[0]}; rows of several sequences need "
             f"{' and '.join(PACKING_INPUTS)}"
         )
     return inputs
 
 
 def first_tokens(inputs):
-    """Returns where the sequences of rows begin, int32 `[batch, sequences]`."""
+    """Returns each sequence's first position, int32 `[batch, sequences]`."""
     if "sequence_starts" in inputs:
         return ops.cast(inputs["sequence_starts"], "int32")
     return ops.zeros((ops.shape(inputs["input_mask"])[0], 1), dtype="int32")
 
 
 def _as_integers(name: str, values):
-    """Returns an input as an integer tensor.
+    """Converts an input to an integer tensor.
 
-    Keras traces a subclassed model that is exported with float32 inputs, so
-    these are converted, as `keras.layers.Embedding` does.
+    float32 is accepted, as by `keras.layers.Embedding`: Keras traces exported
+    subclassed models with it.
 
     Raises:
-      ValueError: the values are of a type that rounds ids.
+      ValueError: if the dtype cannot represent every id.
     """
     values = ops.convert_to_tensor(values)
     dtype = keras.backend.standardize_dtype(values.dtype)
     if dtype in ("float16", "bfloat16"):
         raise ValueError(
-            f"{name} is {dtype}, which cannot represent every id; give int32"
+            f"{name} is {dtype}, which cannot represent every id; use int32"
         )
     return ops.cast(values, "int32") if dtype.startswith("float") else values

@@ -1,8 +1,8 @@
-"""Floating-point operations of matrix products, by formula.
+"""Floating-point operations of pretraining, by formula.
 
-Counted as usual: a product `[m, k] x [k, n]` is `2 * m * k * n` operations.
-Products are all that is counted; the rest of a step (LayerNorm, softmax, GELU,
-look-ups, the optimizer) is small beside them and does not run at their speed.
+Only matrix products count, `2 * m * k * n` operations for `[m, k] x [k, n]`.
+The rest of a step (LayerNorm, softmax, GELU, lookups, the optimizer) needs few
+operations in comparison, and is not limited by them.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ def pretraining_forward_flops(
     sentence_order: bool = True,
     sequences: int = 1,
 ) -> int:
-    """Counts the products of one example's way through `AlbertPretrainer`.
+    """Returns the operations of an example's forward pass in pretraining.
 
-    Padding counts, since the padded rows of the model are computed. The last
-    block counts the rows that the heads read: it computes no others.
+    Padding is included, as it is computed. The last block only computes the
+    rows that the heads read.
 
     Args:
       config: the architecture.
-      length: tokens of the example, padding included.
-      predictions: masked positions of the example.
-      sentence_order: whether pooler and SOP head are computed.
-      sequences: sequences that the example has room for.
+      length: number of tokens, including padding.
+      predictions: number of masked positions.
+      sentence_order: whether the pooler and the SOP head are computed.
+      sequences: maximum number of sequences per row.
     """
     e, h, i = (
         config.embedding_size,
@@ -35,7 +35,7 @@ def pretraining_forward_flops(
         config.intermediate_size,
     )
     blocks = config.num_hidden_layers * config.inner_group_num
-    read = predictions + sequences  # of which the first tokens are read
+    read = predictions + sequences  # the first token of each sequence
     products = length * e * h if config.has_embedding_projection else 0
     products += (blocks - 1) * _block(length, length, h, i)
     products += _block(read, length, h, i)
@@ -52,10 +52,10 @@ def pretraining_step_flops(
     sentence_order: bool = True,
     sequences: int = 1,
 ) -> int:
-    """Counts the products of one example in a training step.
+    """Returns the operations of an example in a training step.
 
-    The gradient of a product is two products of its size, one for each factor.
-    What rematerialization computes again is not counted. For the arguments, see
+    The gradient of a product takes two products of the same size. Recomputation
+    by rematerialization is not included. For the arguments, see
     `pretraining_forward_flops`.
     """
     return 3 * pretraining_forward_flops(
@@ -64,7 +64,7 @@ def pretraining_step_flops(
 
 
 def _block(rows: int, length: int, hidden: int, intermediate: int) -> int:
-    """Multiplications of a block that computes `rows` of `length` positions."""
+    """Returns a block's multiplications, for `rows` of `length` positions."""
     keys_and_values = 2 * length * hidden * hidden
     query_and_output = 2 * rows * hidden * hidden
     scores_and_context = 2 * rows * length * hidden

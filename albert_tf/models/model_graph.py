@@ -1,4 +1,4 @@
-"""Models as TensorFlow functions of plain variables, for exports."""
+"""Models as TensorFlow functions over plain variables, for exports."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ Tensors = dict[str, tf.Tensor]
 
 
 def float32_copy(model: Model, packed: bool) -> Model:
-    """Returns a copy with the same weights, in float32 and trainable.
+    """Returns a trainable copy of a model in float32.
 
-    Its precision, frozen layers, rematerialization and distribution strategy
-    do not depend on how the original was trained.
+    It does not inherit the precision, frozen layers, rematerialization or
+    distribution strategy of the original.
 
     Args:
-      model: any model whose class takes `packed`.
-      packed: whether padding is removed inside; see `AlbertEncoder`.
+      model: a model whose class has the argument `packed`.
+      packed: see `AlbertEncoder`.
     """
     copy = model.__class__.from_config(
         {
@@ -49,20 +49,20 @@ def float32_copy(model: Model, packed: bool) -> Model:
 
 
 def draw_dropout_seed() -> tf.Tensor:
-    """Returns a new dropout seed, int32 `[2]`, in every call of a graph.
+    """Returns an int32 dropout seed `[2]`, a new one in each call of a graph.
 
-    A generator's variable, as Keras has it, would repeat itself in every
+    A variable as in Keras's seed generator would repeat its values in every
     process that loads the export, and on every replica.
     """
-    # The raw operation, since the seeds of `tf.random.uniform` would come from
-    # the exporting program's `tf.random.set_seed`.
+    # A raw op, as `tf.random.uniform` would bake in the exporting program's
+    # `tf.random.set_seed`.
     return tf.raw_ops.RandomUniformInt(
         shape=[2], minval=0, maxval=tf.int32.max, seed=0, seed2=0
     )
 
 
 def check_backend() -> None:
-    """Raises an `InputError` unless Keras computes with TensorFlow."""
+    """Raises an `InputError` if Keras's backend is not TensorFlow."""
     if keras.backend.backend() != "tensorflow":
         raise InputError(
             "exporting a SavedModel needs KERAS_BACKEND=tensorflow, not "
@@ -71,13 +71,13 @@ def check_backend() -> None:
 
 
 def check_encoder(model: AlbertModel) -> AlbertEncoder:
-    """Returns the encoder of a model that is exported as one.
+    """Returns the encoder of a model, to export it.
 
     Raises:
-      InputError: it has no pooler; or see `check_backend`.
-      TypeError: `model` is neither a pretrainer nor an encoder.
+      InputError: if it has no pooler, or Keras's backend is not TensorFlow.
+      TypeError: if `model` is neither a pretrainer nor an encoder.
     """
-    # Exactly these, as the changes of a subclass would be lost silently.
+    # No subclasses, whose changes would be lost silently.
     if type(model) not in (AlbertPretrainer, AlbertEncoder):
         raise TypeError(
             "model must be an AlbertPretrainer or AlbertEncoder, not "
@@ -87,8 +87,8 @@ def check_encoder(model: AlbertModel) -> AlbertEncoder:
     encoder = model.encoder if isinstance(model, AlbertPretrainer) else model
     if encoder.pooler is None:
         raise InputError(
-            f"{model.name} was made with pooler=False, but an exported encoder "
-            "promises pooled_output; export a model with a pooler"
+            f"{model.name} was created with pooler=False, but an exported "
+            "encoder has a pooled_output; export a model with a pooler"
         )
     return encoder
 
@@ -98,27 +98,27 @@ def check_vocabulary(tokenizer: Tokenizer, config: AlbertConfig) -> None:
     if tokenizer.vocab_size > config.vocab_size:
         raise InputError(
             f"the tokenizer has {tokenizer.vocab_size} pieces, but the model's "
-            f"vocab_size is {config.vocab_size}; give the tokenizer that the "
+            f"vocab_size is {config.vocab_size}; use the tokenizer that the "
             "model was trained with"
         )
 
 
 class ModelGraph:
-    """A `tf.function` of a model, in float32.
+    """A `tf.function` of a model in float32.
 
-    It is traced from a copy of the model, see `float32_copy`.
+    It is traced from a copy of the model; see `float32_copy`.
 
     Attributes:
       config: the architecture.
-      packed: whether padding is removed inside.
-      variables: `tf.Variable`s of the copy, named by their public path.
+      packed: see `AlbertEncoder`.
+      variables: the copy's `tf.Variable`s, named by their public paths.
 
     Args:
-      model: any model whose class takes `packed`.
-      packed: whether padding is removed inside; see `AlbertEncoder`.
+      model: a model whose class has the argument `packed`.
+      packed: see `AlbertEncoder`.
 
     Raises:
-      InputError: Keras computes with another backend.
+      InputError: if Keras's backend is not TensorFlow.
     """
 
     def __init__(self, model: AlbertModel, packed: bool):
@@ -130,17 +130,17 @@ class ModelGraph:
         self._function = tf.function(self._call, autograph=False)
 
     def __call__(self, inputs: Tensors, training: bool) -> tf.Tensor | Tensors:
-        """Returns the outputs of the model; called, not inlined, in a graph.
+        """Computes the model's outputs; in a graph, as a function call.
 
         Args:
-          inputs: what the model takes. Rows longer than the config's
-            `max_position_embeddings` are the caller's error.
-          training: whether dropout is on, with new masks in every call.
+          inputs: the model's inputs. Their length is not checked; it must not
+            exceed the config's `max_position_embeddings`.
+          training: whether to apply dropout, with new masks in each call.
         """
         return self._function(inputs, training)
 
     def weights(self) -> dict[str, np.ndarray]:
-        """Returns public path -> value."""
+        """Returns the public path of each variable -> its value."""
         return {
             variable.name.removesuffix(":0"): variable.numpy()
             for variable in self.variables

@@ -1,4 +1,4 @@
-"""Loading a checkpoint into a model, and saving a model's folder."""
+"""Loading of checkpoints into models, and saving of models."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from albert_tf.interop.huggingface import CONFIG_FILE, write_huggingface
 from albert_tf.interop.names import COMPONENTS, component_of, tensors_of
 from albert_tf.text.base_tokenizer import Tokenizer
 
-# With `new_head`, task heads are always initialized; the pretraining heads and
-# the pooler only where the checkpoint lacks them.
+# `new_head` always initializes task heads, but the pretraining heads and the
+# pooler only if the checkpoint lacks them.
 _TASK_HEADS = COMPONENTS[COMPONENTS.index("classifier_head") :]
 
 
 def assign_weights(model, checkpoint: Checkpoint, new_head: bool) -> str:
-    """Sets the weights of a new model.
+    """Loads a checkpoint into a model.
 
     Args:
       model: a newly initialized model.
       checkpoint: the weights to load.
-      new_head: whether the task head, and components that the checkpoint
-        lacks, stay newly initialized.
+      new_head: whether to keep the initial values of the task head, and of
+        components that the checkpoint lacks.
 
     Returns:
-      A report of the tensors that were loaded, skipped and newly initialized.
+      A summary of the loaded, skipped and newly initialized tensors.
 
     Raises:
-      InputError: a tensor is missing or has another shape.
+      InputError: if a tensor is missing or has another shape.
     """
     fresh, values = [], {}
     for variable in model.weights:
@@ -70,23 +70,23 @@ def tokenizer_of(source, name: str | os.PathLike[str]) -> Tokenizer:
 
     Args:
       source: the model or `Checkpoint`.
-      name: its path or name, for the error.
+      name: its path or name, for the error message.
 
     Raises:
-      InputError: it has no tokenizer, or one that cannot be used.
+      InputError: if it has no usable tokenizer.
     """
     if source.tokenizer is None:
         problem = source.vocabulary.problem
         raise InputError(
-            f"{os.fspath(name)} has no tokenizer"
-            f"{problem and f' that can be used: {problem}'}; put its "
-            "spiece.model or vocab.txt beside the weights"
+            f"{os.fspath(name)} has no {problem and 'usable '}tokenizer"
+            f"{problem and f': {problem}'}; put its spiece.model or vocab.txt "
+            "beside the weights"
         )
     return source.tokenizer
 
 
 def checkpoint_of(model) -> Checkpoint:
-    """Returns a model's weights and tokenizer, to be written in any format."""
+    """Returns a model as a checkpoint, to be written in any format."""
     arrays = merged_weights(model)
     components = frozenset(map(component_of, arrays))
     num_labels = getattr(model, "num_labels", 1)
@@ -97,8 +97,8 @@ def checkpoint_of(model) -> Checkpoint:
     for path in arrays:
         if path not in known:
             raise InputError(
-                f"{type(model).__name__}: variable {path} has no place in a "
-                "checkpoint of an ALBERT; save the model as a .keras file"
+                f"{type(model).__name__}: variable {path} is not part of an "
+                "ALBERT checkpoint; save the model as a .keras file"
             )
     return Checkpoint(
         config=model.config,
@@ -116,7 +116,7 @@ def checkpoint_of(model) -> Checkpoint:
 
 
 def merged_weights(model) -> LazyArrays:
-    """Returns path -> float32 weight; LoRA's updates are part of kernels."""
+    """Returns the weights in float32, with LoRA updates merged into kernels."""
     variables = {variable.path: variable for variable in model.weights}
     readers = {
         path: functools.partial(_float32, variable)
@@ -149,16 +149,16 @@ def write_pretrained(
     folder: str | os.PathLike[str],
     files: Mapping[str, str] | None = None,
 ) -> None:
-    """Writes a model's folder in one step; files of other names in it stay.
+    """Writes a model to a folder in one step, keeping unrelated files.
 
     Args:
       checkpoint: the model.
-      folder: may exist.
-      files: further text files, name -> content.
+      folder: the folder; it may exist.
+      files: additional text files, name -> content.
 
     Raises:
-      InputError: the folder cannot be made or written to.
-      StorageError: the disk is full.
+      InputError: if the folder cannot be created or written to.
+      StorageError: if the disk is full.
     """
     try:
         with temporary_folder(folder) as new:
@@ -177,14 +177,14 @@ def write_pretrained(
 def _missing_component(
     model, checkpoint: Checkpoint, component: str
 ) -> InputError:
-    held = ", ".join(checkpoint.heads) or "no head"
+    heads = ", ".join(checkpoint.heads) or "no head"
     advice = "new_head=True initializes a new one"
     if component in ("sop_head", "pooler") and hasattr(model, "sop_head"):
-        advice += ", sop_head=False does without"
+        advice += ", sop_head=False omits it"
     elif hasattr(model, "num_labels"):
         advice += ", as does num_labels=..."
     return InputError(
-        f"{checkpoint.source} ({checkpoint.format}) has {held} and lacks the "
+        f"{checkpoint.source} ({checkpoint.format}) has {heads}, but lacks the "
         f"{component} of an {type(model).__name__}; {advice}"
     )
 

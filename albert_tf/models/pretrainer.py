@@ -26,7 +26,7 @@ from albert_tf.models.encoder import (
 
 
 class MaskedLMHead(keras.layers.Layer):
-    """Dense H -> E with activation, LayerNorm, times the word table, + bias."""
+    """Predicts tokens: dense layer H -> E, LayerNorm, tied projection to V."""
 
     def __init__(self, config: AlbertConfig, **kwargs):
         super().__init__(**kwargs)
@@ -43,7 +43,7 @@ class MaskedLMHead(keras.layers.Layer):
         )
 
     def build(self, input_shape=None):
-        """Makes the weights; the output matrix is the embedding table."""
+        """Creates the weights; the output matrix is the embedding table."""
         self.dense.build((None, self.config.hidden_size))
         self.layer_norm.build((None, self.config.embedding_size))
         self.output_bias = self.add_weight(
@@ -54,7 +54,12 @@ class MaskedLMHead(keras.layers.Layer):
         )
 
     def call(self, rows, word_embeddings):
-        """`[rows, hidden]`, table `[V, E]` -> float32 logits `[rows, V]`."""
+        """Computes float32 logits `[rows, V]`.
+
+        Args:
+          rows: `[rows, hidden]`.
+          word_embeddings: the table `[V, E]`.
+        """
         x = self.layer_norm(self.dense(rows))
         x, table, bias = (
             ops.cast(value, "float32")
@@ -67,11 +72,11 @@ class MaskedLMHead(keras.layers.Layer):
 class AlbertPretrainer(AlbertModel):
     """Masked language model and sentence-order prediction (paper, 3.1).
 
-    Inputs are the encoder's dict and `masked_lm_positions` `[batch, picks]`,
-    which count from the start of the row, also where it holds several
-    sequences (`sequence_ids` and `sequence_starts`; see `AlbertEncoder`).
+    Inputs are the encoder's dict and `masked_lm_positions` `[batch, picks]`.
+    Positions count from the start of the row, even if it has several sequences
+    (`sequence_ids` and `sequence_starts`; see `AlbertEncoder`).
 
-    Outputs are a dict, in float32 whatever the precision:
+    Outputs are a dict; logits are float32 in any precision:
 
     - `mlm_logits` `[batch, picks, vocab_size]`
     - `sop_logits` `[batch, 2]`: class 1 means that the segments are swapped;
@@ -81,25 +86,25 @@ class AlbertPretrainer(AlbertModel):
     - `attentions`, with `output_attentions`: those of `AlbertEncoder`
 
     With `sequence_starts`, `sop_logits` and `pooled_output` are
-    `[batch, sequences, ...]`; what they have for sequences that a row lacks is
-    without meaning.
+    `[batch, sequences, ...]`; values for sequences that a row does not have are
+    undefined.
 
     Args:
       config: the architecture.
       packed: see `AlbertEncoder`.
-      sop_head: whether there is a sentence-order head. Google's TF-Hub modules
-        and other people's masked language models have none.
-      pooler: whether the encoder has a pooler; a sentence-order head needs it.
-      encoder: an encoder to use instead of a new one; `config` and `pooler`
-        must be its own, and whether it is packed, rematerializes or outputs
-        attentions stays its own affair.
+      sop_head: whether to have a sentence-order head. Google's TF-Hub modules
+        and most masked language models have none.
+      pooler: whether the encoder has a pooler, which `sop_head` requires.
+      encoder: an encoder to use instead of a new one. `config` and `pooler`
+        must match it; `packed`, `rematerialize` and `output_attentions` are
+        ignored.
       rematerialize: see `AlbertEncoder`.
-      output_attentions: see `AlbertEncoder`. Then all of the last block is
-        computed, not only what the heads read.
+      output_attentions: see `AlbertEncoder`. The last block then computes all
+        positions, not only those that the heads read.
       **kwargs: `name`, `dtype` and `trainable` of `keras.Model`.
 
     Raises:
-      InputError: arguments that contradict each other.
+      InputError: if arguments contradict each other.
     """
 
     INPUTS = (*ENCODER_INPUTS, MASKED_LM_POSITIONS)
@@ -136,12 +141,11 @@ class AlbertPretrainer(AlbertModel):
         self.mlm_head = MaskedLMHead(
             config, name="mlm_head", dtype=self.dtype_policy
         )
-        # No dropout before it, as in the original. Logits are float32.
+        # No dropout before the head, as in the original. Logits are float32.
         self.sop_head = (
             dense(config, 2, "sop_head", "float32") if sop_head else None
         )
-        # Outside the scope of `build`: the heads' variables are called
-        # mlm_head/... and sop_head/..., as the encoder's are encoder/...
+        # Not in `build`, whose scope would be part of the variables' paths.
         self.mlm_head.build()
         if self.sop_head is not None:
             self.sop_head.build((None, config.hidden_size))
@@ -152,7 +156,7 @@ class AlbertPretrainer(AlbertModel):
         inputs = packed_inputs(inputs, self.INPUTS)
         positions = ops.cast(inputs[MASKED_LM_POSITIONS], "int32")
         batch, picks = ops.shape(positions)
-        # The heads read the first tokens and the masked ones, nothing else.
+        # The heads read only the first tokens and the masked positions.
         first = first_tokens(inputs)
         sequences = ops.shape(first)[1]
         read = ops.concatenate([first, positions], axis=1)
@@ -192,7 +196,7 @@ class AlbertPretrainer(AlbertModel):
         return {"pooler": sop_head or "pooler" in checkpoint.components}
 
     def get_config(self) -> dict[str, Any]:
-        """Returns what `from_config` needs."""
+        """Returns the constructor arguments; see `from_config`."""
         return {
             **super().get_config(),
             "packed": self.encoder.packed,
@@ -208,6 +212,6 @@ def _check_encoder(encoder: AlbertEncoder, config, pooler: bool) -> None:
         raise InputError("AlbertPretrainer: encoder has another config")
     if (encoder.pooler is not None) != pooler:
         raise InputError(
-            f"AlbertPretrainer: pooler={pooler}, but encoder was made with "
+            f"AlbertPretrainer: pooler={pooler}, but encoder was created with "
             f"pooler={not pooler}"
         )

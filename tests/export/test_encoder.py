@@ -81,7 +81,7 @@ def test_a_pretrainer_without_sentence_order(config, inputs, tmp_path):
     ],
 )
 def test_without_pooler_is_refused(make, config, tmp_path):
-    with pytest.raises(InputError, match="was made with pooler=False, but"):
+    with pytest.raises(InputError, match="was created with pooler=False, but"):
         export_encoder(make(config), tmp_path / "e", tokenizer=None)
     assert list(tmp_path.iterdir()) == []
 

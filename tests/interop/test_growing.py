@@ -148,7 +148,7 @@ def test_positions_are_extended_by_copies(make_checkpoint, trained, layers):
     grown = grow(checkpoint, config)
     count = trained or 16
     assert grown.config == config.replace(trained_positions=count)
-    assert f"max_position_embeddings 16 -> 40, rows from {count} on" in (
+    assert f"max_position_embeddings 16 -> 40; rows from {count} on" in (
         grown.report()
     )
     path = "encoder/embeddings/position_embeddings"

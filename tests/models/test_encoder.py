@@ -135,7 +135,9 @@ def test_without_pooler():
     assert not any("pooler" in v.path for v in encoder.weights)
     outputs = encoder(ragged_batch())
     assert set(outputs) == {"sequence_output", "encoder_outputs"}
-    with pytest.raises(ValueError, match="encoder was made with pooler=False"):
+    with pytest.raises(
+        ValueError, match="encoder was created with pooler=False"
+    ):
         encoder.pooled_output(ragged_batch())
 
 

@@ -61,7 +61,7 @@ def test_a_variable_without_a_place_is_an_error(config, tmp_path):
             self.extra = keras.layers.Dense(2, name="extra")
             self.extra.build((None, 16))
 
-    with pytest.raises(InputError, match="variable extra/kernel has no place"):
+    with pytest.raises(InputError, match="variable extra/kernel is not part"):
         Extended(config, 3).save_pretrained(tmp_path / "model")
     assert not (tmp_path / "model").exists()
 

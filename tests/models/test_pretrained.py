@@ -72,9 +72,9 @@ def test_a_sop_head_cannot_vanish_or_appear():
     with pytest.raises(InputError) as error:
         AlbertPretrainer.from_pretrained(MASKED_LM)
     assert str(error.value) == (
-        f"{MASKED_LM} (TF-Hub SavedModel of Model Garden) has mlm_head and "
+        f"{MASKED_LM} (TF-Hub SavedModel of Model Garden) has mlm_head, but "
         "lacks the sop_head of an AlbertPretrainer; new_head=True initializes "
-        "a new one, sop_head=False does without"
+        "a new one, sop_head=False omits it"
     )
     model = AlbertPretrainer.from_pretrained(MASKED_LM, sop_head=False)
     assert model.sop_head is None

@@ -73,7 +73,9 @@ def test_contradictions_are_refused(config):
     with pytest.raises(InputError, match="pooler=False must go with sop_head"):
         AlbertPretrainer(config, pooler=False)
     encoder = AlbertEncoder(config, pooler=False)
-    with pytest.raises(InputError, match="pooler=True, but encoder was made"):
+    with pytest.raises(
+        InputError, match="pooler=True, but encoder was created"
+    ):
         AlbertPretrainer(config, sop_head=False, encoder=encoder)
     model = AlbertPretrainer(
         config, sop_head=False, pooler=False, encoder=encoder
