@@ -12,7 +12,7 @@ from albert_tf.interop.names import tensors_of
 
 @pytest.fixture(scope="session")
 def stored():
-    """The folder of the checkpoints that every release must open."""
+    """The folder of checkpoints that every release must open."""
     return pathlib.Path(__file__).parent / "data" / "stored"
 
 
@@ -32,11 +32,11 @@ def config():
     )
 
 
-def parts_of(config, heads):
-    parts = {"encoder", "pooler", *heads}
+def components_of(config, heads):
+    components = {"encoder", "pooler", *heads}
     if config.has_embedding_projection:
-        parts.add("projection")
-    return frozenset(parts)
+        components.add("projection")
+    return frozenset(components)
 
 
 @pytest.fixture(scope="session")
@@ -44,15 +44,17 @@ def make_checkpoint():
     """Returns `make(config, *heads, ...)`: a checkpoint of random weights."""
 
     def make(config, *heads, num_labels=1, pooler=True, **fields):
-        parts = parts_of(config, heads) - (set() if pooler else {"pooler"})
+        components = components_of(config, heads) - (
+            set() if pooler else {"pooler"}
+        )
         rng = np.random.default_rng(0)
         arrays = {
             tensor.path: rng.normal(0, 1, tensor.shape).astype("float32")
-            for tensor in tensors_of(config, parts, num_labels)
+            for tensor in tensors_of(config, components, num_labels)
         }
         return Checkpoint(
             config=config,
-            components=parts,
+            components=components,
             arrays=LazyArrays({k: lambda v=v: v for k, v in arrays.items()}),
             head=HeadSettings(num_labels),
             **fields,
@@ -62,7 +64,7 @@ def make_checkpoint():
 
 
 class Tensors(dict):
-    """Name -> array, as a checkpoint of some system holds them."""
+    """Tensors under a system's names: name -> array."""
 
     def __init__(self, system, arrays):
         super().__init__(arrays)
@@ -85,8 +87,8 @@ def tensors():
     def make(system, config, *heads, num_labels=1):
         rng = np.random.default_rng(0)
         arrays = {}
-        parts = parts_of(config, heads)
-        for tensor in tensors_of(config, parts, num_labels):
+        components = components_of(config, heads)
+        for tensor in tensors_of(config, components, num_labels):
             theirs = tensor.names[system]
             shape = theirs.transform.shape(tensor.shape)
             arrays[theirs.name] = rng.normal(0, 1, shape).astype("float32")
@@ -97,7 +99,7 @@ def tensors():
 
 @pytest.fixture(scope="session")
 def assert_equal():
-    """Two checkpoints hold the same, bit for bit."""
+    """Returns `check(actual, expected)`: checkpoints are equal, bit for bit."""
 
     def check(actual, expected):
         assert actual.components == expected.components

@@ -25,7 +25,7 @@ def pack(path, members, mode="w:gz"):
 
 @pytest.mark.parametrize("mode", ["w", "w:gz"])
 @pytest.mark.parametrize("folder", ["", "albert_base/", "./", "a/b/"])
-def test_files_of_the_only_folder(tmp_path, mode, folder):
+def test_the_only_folder_is_the_root(tmp_path, mode, folder):
     files = {f"{folder}x.json": b"{}", f"{folder}sub/y": b"1"}
     archive = UnpackedArchive(pack(tmp_path / "a.tar", files, mode))
     names = {p.relative_to(archive.folder) for p in archive.folder.rglob("*")}
@@ -33,7 +33,7 @@ def test_files_of_the_only_folder(tmp_path, mode, folder):
     assert (archive.folder / "sub" / "y").read_bytes() == b"1"
 
 
-def test_the_folder_goes_with_the_object(tmp_path):
+def test_the_folder_is_deleted_with_the_object(tmp_path):
     archive = UnpackedArchive(pack(tmp_path / "a.tar", {"x": b"1"}))
     folder = archive.folder
     assert folder.exists()
@@ -41,14 +41,14 @@ def test_the_folder_goes_with_the_object(tmp_path):
     assert not folder.exists()
 
 
-def test_what_macos_adds(tmp_path):
+def test_files_added_by_macos_are_skipped(tmp_path):
     files = {"a/._x.index": b"?", "._a": b"?", "a/x.index": b"1"}
     archive = UnpackedArchive(pack(tmp_path / "a.tar", files))
     assert [p.name for p in archive.folder.iterdir()] == ["x.index"]
 
 
-def test_folders_in_folders(tmp_path):
-    """Python makes and removes them by recursion."""
+def test_deeply_nested_folders(tmp_path):
+    """Python creates and removes folders recursively."""
     path = pack(tmp_path / "a.tar", {"a/" * 2000 + "x": b"1"})
     with pytest.raises(InputError, match="nested deeper than 64 levels"):
         UnpackedArchive(path)
@@ -66,7 +66,7 @@ def test_folders_in_folders(tmp_path):
         ("x", (tarfile.CHRTYPE, "")),
     ],
 )
-def test_nothing_outside(tmp_path, name, content):
+def test_members_outside_of_the_folder_are_errors(tmp_path, name, content):
     path = pack(tmp_path / "b.tar", {"fine": b"1", name: content})
     with pytest.raises(
         InputError, match=f"^{path} is not safe to unpack: {name} "
@@ -85,7 +85,7 @@ def test_absolute_paths_stay_inside(tmp_path):
 
 @pytest.mark.parametrize("mode", ["w", "w:gz"])
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
-def test_cut_short(tmp_path, mode, share):
+def test_truncated_archives(tmp_path, mode, share):
     content = bytes(range(256)) * 400
     path = pack(tmp_path / "a.tar", {"x": content}, mode)
     whole = path.read_bytes()
@@ -96,22 +96,22 @@ def test_cut_short(tmp_path, mode, share):
 
 
 def test_every_flipped_bit_is_found(tmp_path):
-    """The checksum is at the end of the stream, behind that of the archive."""
+    """gzip's checksum comes after the end of the tar archive."""
     rng = np.random.default_rng(0)
     weights = rng.normal(0, 1, 1000).astype("f4").tobytes()
     path = pack(tmp_path / "a.tar.gz", {"config.json": b"{}", "x": weights})
     whole = path.read_bytes()
-    # Before that is the header: the time, the system and the name of the file.
-    for place in range(20, len(whole), 37):
+    # The header before has the time, the system and the file's name.
+    for position in range(20, len(whole), 37):
         content = bytearray(whole)
-        content[place] ^= 1 << place % 8
+        content[position] ^= 1 << position % 8
         path.write_bytes(content)
         with pytest.raises(InputError, match="damaged or incomplete archive"):
             UnpackedArchive(path)
 
 
 @pytest.mark.parametrize("mode", ["w", "w:gz"])
-def test_something_behind_its_end(tmp_path, mode):
+def test_data_after_the_end_is_an_error(tmp_path, mode):
     path = pack(tmp_path / "a.tar", {"x": b"1"}, mode)
     path.write_bytes(path.read_bytes() + b"more")
     with pytest.raises(InputError, match="damaged or incomplete archive"):
@@ -119,7 +119,7 @@ def test_something_behind_its_end(tmp_path, mode):
 
 
 def sparse_member():
-    """A file of 2^40 bytes, of which the archive has none."""
+    """A sparse file of 2^40 bytes without data."""
     member = tarfile.TarInfo("x")
     member.pax_headers = {
         "GNU.sparse.major": "1",
@@ -137,7 +137,7 @@ def empty_members(count):
 
 
 def long_header():
-    """A header of an extended header of 2^32 bytes, all of them zero."""
+    """An extended header that claims 2^32 bytes, with zeros."""
     member = tarfile.TarInfo("x")
     member.type, member.size = tarfile.XHDTYPE, 1 << 32
     return member.tobuf() + bytes(80 << 20)
@@ -152,7 +152,7 @@ def long_header():
         (lambda: empty_members(1) + bytes(80 << 20), "many times its size"),
     ],
 )
-def test_small_archives_of_large_content(tmp_path, content, match):
+def test_archive_bombs(tmp_path, content, match):
     path = tmp_path / "a.tar.gz"
     path.write_bytes(gzip.compress(content(), 1))
     assert path.stat().st_size < 1 << 20
@@ -160,7 +160,7 @@ def test_small_archives_of_large_content(tmp_path, content, match):
         UnpackedArchive(path)
 
 
-def test_file_and_folder_of_one_name(tmp_path):
+def test_a_file_and_a_folder_with_the_same_name(tmp_path):
     path = pack(tmp_path / "a.tar", {"x": b"1", "x/y": b"2"})
     with pytest.raises(InputError, match=f"^{path}: "):
         UnpackedArchive(path)

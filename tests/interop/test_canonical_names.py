@@ -59,7 +59,7 @@ def test_prefixes_of_hugging_face(prefix):
     }
 
 
-def test_heads_lose_the_prefix_of_data_parallel():
+def test_data_parallel_prefixes_of_heads_are_removed():
     found = canonical_names(
         "huggingface",
         [
@@ -80,7 +80,7 @@ def test_heads_lose_the_prefix_of_data_parallel():
         ("LayerNorm", "LayerNorm_1"),
     ],
 )
-def test_layer_normalization(first, second):
+def test_layer_normalization_becomes_layer_norm(first, second):
     found = google(
         WORDS,
         "bert/embeddings/layer_normalization/gamma",
@@ -101,7 +101,7 @@ def test_layer_normalization(first, second):
     }
 
 
-def test_two_spellings_of_one_tensor():
+def test_spellings_must_not_collide():
     names = [f"{BLOCK}/LayerNorm/beta", f"{BLOCK}/layer_normalization/beta"]
     with pytest.raises(InputError) as error:
         google(WORDS, *names)
@@ -110,7 +110,7 @@ def test_two_spellings_of_one_tensor():
     )
 
 
-def test_two_prefixes_of_one_tensor():
+def test_prefixes_must_not_collide():
     with pytest.raises(InputError, match="are both the tensor cls/squad/outp"):
         google(
             f"module/{WORDS}",
@@ -119,8 +119,8 @@ def test_two_prefixes_of_one_tensor():
         )
 
 
-def test_layer_norms_of_each_layer_are_no_albert():
-    # google-research/albert#241: matrices shared, LayerNorms of their own.
+def test_unshared_layer_norms_are_an_error():
+    # google-research/albert#241: shared matrices, unshared LayerNorms.
     forks = [
         f"bert/encoder/transformer/group_0_{layer}/layer_{layer}/inner_group_0/"
         f"layer_normalization_{2 * layer + half}/gamma"
@@ -146,12 +146,12 @@ def test_layer_norms_of_each_layer_are_no_albert():
         ([f"a/{WORDS}", f"b/{WORDS}"], f"a/{WORDS}, b/{WORDS}"),
     ],
 )
-def test_no_or_two_word_embeddings(names, found):
+def test_word_embeddings_must_be_unique(names, found):
     with pytest.raises(InputError, match=f"the file: expected one .*{found}"):
         google(*names)
 
 
-def test_model_garden_of_both_ages():
+def test_old_and_new_scopes_of_model_garden():
     names = {
         "transformer/self_attention_output/kernel": (
             "transformer/self_attention/attention_output/kernel"
@@ -169,6 +169,6 @@ def test_model_garden_of_both_ages():
     assert found == {ours: theirs for theirs, ours in names.items()}
 
 
-def test_names_without_spellings_stay():
+def test_names_of_other_systems_are_kept():
     for system in ("keras_hub", "albert_tf"):
         assert canonical_names(system, ["a/b"], "x") == {"a/b": "a/b"}

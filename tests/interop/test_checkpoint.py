@@ -16,7 +16,7 @@ def settings_of(folder, system, **options):
     return folder_vocabulary(folder, system, **options).tokenizer.settings
 
 
-def test_rules_are_those_of_the_system(tmp_path):
+def test_tokenizer_rules_depend_on_the_system(tmp_path):
     (tmp_path / "vocab.txt").write_bytes(CONTENT)
     (tmp_path / "config.json").write_text("{}")
     assert settings_of(tmp_path, "huggingface")["rules"] == "hugging_face"
@@ -30,7 +30,7 @@ def test_rules_are_those_of_the_system(tmp_path):
 
 
 @pytest.mark.parametrize("system", ["huggingface", "google"])
-def test_names_of_others(tmp_path, system):
+def test_vocabularies_of_other_names(tmp_path, system):
     (tmp_path / "vocab_chinese.txt").write_bytes(CONTENT)
     assert settings_of(tmp_path, system)["rules"] == "google"
     (tmp_path / "vocab_other.txt").write_bytes(CONTENT)
@@ -39,7 +39,7 @@ def test_names_of_others(tmp_path, system):
     assert "several vocabularies: vocab_chinese.txt, vocab" in found.problem
 
 
-def test_says_why_a_vocabulary_cannot_be_used(tmp_path):
+def test_an_unusable_vocabulary_is_explained(tmp_path):
     (tmp_path / "vocab.txt").write_bytes(b"[PAD]\n[UNK]\n")
     found = folder_vocabulary(tmp_path, "google")
     assert found.tokenizer is None
@@ -47,7 +47,9 @@ def test_says_why_a_vocabulary_cannot_be_used(tmp_path):
     assert folder_vocabulary(tmp_path / "absent", "google") == Vocabulary()
 
 
-def test_huggingface_gets_the_ids(config, make_checkpoint, tmp_path):
+def test_special_ids_are_written_to_the_config(
+    config, make_checkpoint, tmp_path
+):
     tokenizer = WordPieceTokenizer(CONTENT, strip_accents=False)
     checkpoint = make_checkpoint(config, vocabulary=Vocabulary(tokenizer))
     WRITERS["huggingface"][0](checkpoint, tmp_path)

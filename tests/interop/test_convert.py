@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.interop.convert import convert
+from albert_tf.interop.convert import WRITERS, convert
 from albert_tf.interop.open_checkpoint import open_checkpoint
 
 
@@ -16,28 +16,26 @@ def files(folder):
     }
 
 
-@pytest.mark.parametrize("to", ["huggingface", "google", "keras_hub"])
+# What each format keeps is in test_round_trips.py.
 @pytest.mark.parametrize(
-    "source",
+    ("source", "to"),
     [
-        "google_tf1.tar.gz",
-        "tf_hub_1.tar.gz",
-        "tf_hub_2.tar.gz",
-        "model_garden",
-        "huggingface",
-        "keras_hub_backbone.tar.gz",
-        "keras_hub_masked_lm.tar.gz",
-        "keras_hub_classifier",
-        "albert_tf",
-        "albert_tf_run",
-        "albert_tf_export.tar.gz",
+        ("google_tf1.tar.gz", "huggingface"),
+        ("tf_hub_1.tar.gz", "google"),
+        ("tf_hub_2.tar.gz", "huggingface"),
+        ("model_garden", "google"),
+        ("huggingface", "keras_hub"),
+        ("keras_hub_masked_lm.tar.gz", "google"),
+        ("keras_hub_classifier", "huggingface"),
+        ("albert_tf_run", "keras_hub"),
+        ("albert_tf_export.tar.gz", "huggingface"),
     ],
 )
-def test_everything_into_everything(stored, tmp_path, assert_equal, source, to):
+def test_conversions(stored, tmp_path, assert_equal, source, to):
     drop = overrides = None
-    held = open_checkpoint(stored / source)
+    expected = open_checkpoint(stored / source)
     if to == "keras_hub":  # one rate, no sentence-order head
-        drop = [head for head in held.heads if head == "sop_head"]
+        drop = [head for head in expected.heads if head == "sop_head"]
         overrides = {"attention_probs_dropout_prob": 0.1}
         overrides |= {"hidden_dropout_prob": 0.1}
     read = convert(
@@ -47,42 +45,36 @@ def test_everything_into_everything(stored, tmp_path, assert_equal, source, to):
         drop=drop or (),
         config_overrides=overrides,
     )
-    assert read.components == held.components
+    assert read.components == expected.components
     opened = open_checkpoint(tmp_path / "new")
-    # Which KerasHub does not know of.
+    # KerasHub does not store it.
     spread = read.config.initializer_range
     assert opened.config.replace(initializer_range=spread) == read.config
-    assert opened.components == held.components - set(drop or ())
+    assert opened.components == expected.components - set(drop or ())
     for path, array in opened.arrays.items():
-        np.testing.assert_array_equal(array, held.arrays[path])
-    assert (opened.tokenizer is None) == (held.tokenizer is None)
+        np.testing.assert_array_equal(array, expected.arrays[path])
+    assert (opened.tokenizer is None) == (expected.tokenizer is None)
     if to != "keras_hub":
-        assert_equal(opened, held)
+        assert_equal(opened, expected)
 
 
 def test_progress(stored, tmp_path):
     seen = []
-    for to in ("huggingface", "google"):
-        convert(
-            stored / "google_tf1",
-            tmp_path / to,
-            to=to,
-            progress=lambda *counts: seen.append(counts),
-        )
-    assert seen == 2 * [(n, 80) for n in range(1, 81)]
+    convert(
+        stored / "google_tf1",
+        tmp_path / "new",
+        progress=lambda *counts: seen.append(counts),
+    )
+    assert seen == [(n, 80) for n in range(1, 81)]
 
 
-def test_progress_where_an_identity_is_added(config, make_checkpoint, tmp_path):
-    from albert_tf.interop.huggingface import write_huggingface
-    from albert_tf.interop.keras_hub import write_keras_hub
-
+# With these sizes, an identity projection is added, which does not count.
+@pytest.mark.parametrize("to", WRITERS)
+def test_writers_tick_for_each_tensor(config, make_checkpoint, tmp_path, to):
     checkpoint = make_checkpoint(config.replace(embedding_size=8))
-    for number, write in enumerate((write_huggingface, write_keras_hub)):
-        ticks = []
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        write(checkpoint, folder, lambda ticks=ticks: ticks.append(1))
-        assert len(ticks) == len(checkpoint.arrays)
+    ticks = []
+    WRITERS[to][0](checkpoint, tmp_path, lambda: ticks.append(1))
+    assert len(ticks) == len(checkpoint.arrays)
 
 
 @pytest.mark.parametrize(
@@ -114,21 +106,21 @@ def test_drop_the_tokenizer(stored, tmp_path):
         (["pooler"], "the sop_head reads the pooler's output; drop both or ne"),
     ],
 )
-def test_what_cannot_be_dropped(stored, tmp_path, drop, match):
+def test_invalid_drops(stored, tmp_path, drop, match):
     with pytest.raises(InputError, match=match):
         convert(stored / "huggingface", tmp_path / "new", drop=drop)
     assert not list(tmp_path.iterdir())
 
 
-def test_no_head_can_vanish(stored, tmp_path):
+def test_unsupported_heads_must_be_dropped(stored, tmp_path):
     message = "has no sop_head; drop it with --drop=sop_head, or wri"
     with pytest.raises(InputError, match=message):
         convert(stored / "huggingface", tmp_path / "new", to="keras_hub")
     assert not list(tmp_path.iterdir())
 
 
-def test_nothing_is_left_of_a_failure(stored, tmp_path):
-    # Damage that is found when half of it is written.
+def test_a_failed_conversion_leaves_no_files(stored, tmp_path):
+    # The damage is found when half of the output is written.
     source = tmp_path / "source"
     source.mkdir()
     for path in (stored / "google_tf1").iterdir():
@@ -149,7 +141,7 @@ def test_nothing_is_left_of_a_failure(stored, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["source"]
 
 
-def test_existing_output(stored, tmp_path):
+def test_existing_output_needs_overwrite(stored, tmp_path):
     output = tmp_path / "new"
     convert(stored / "huggingface", output)
     before = files(output)
@@ -184,7 +176,7 @@ def test_only_an_earlier_result_is_overwritten(stored, tmp_path, to, name):
     assert files(output) == before
 
 
-def test_not_onto_itself(stored, tmp_path):
+def test_output_must_not_be_the_input(stored, tmp_path):
     output = tmp_path / "new"
     convert(stored / "huggingface", output)
     (tmp_path / "link").symlink_to("new")
@@ -194,7 +186,7 @@ def test_not_onto_itself(stored, tmp_path):
     assert open_checkpoint(output).heads == ("mlm_head", "sop_head")
 
 
-def test_head(stored, tmp_path):
+def test_head_argument_selects_an_ambiguous_head(stored, tmp_path):
     source = tmp_path / "source"
     convert(stored / "torch_zip", source)
     values = json.loads((source / "config.json").read_text())
@@ -209,6 +201,6 @@ def test_head(stored, tmp_path):
     assert not (tmp_path / "other").exists()
 
 
-def test_another_format(stored, tmp_path):
+def test_an_unknown_output_format(stored, tmp_path):
     with pytest.raises(InputError, match="to='onnx' must be one of huggingfac"):
         convert(stored / "huggingface", tmp_path / "new", to="onnx")

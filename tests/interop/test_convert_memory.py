@@ -1,4 +1,4 @@
-"""The largest architecture, 223 million parameters, within 2.5 GB of memory."""
+"""Conversions of the largest model, 223 M parameters, take 2.5 GB of memory."""
 
 import filecmp
 import os
@@ -39,7 +39,7 @@ def xxlarge(tmp_path_factory):
 
 
 def convert(*flags):
-    """Runs the command; returns its output and its peak of memory in bytes."""
+    """Runs the command; returns its output and its peak memory in bytes."""
     process = subprocess.Popen(
         [sys.executable, "-m", "albert_tf", "convert", *flags],
         stdout=subprocess.PIPE,

@@ -80,7 +80,7 @@ FILES = [
 
 
 @pytest.mark.parametrize(("kind", "make"), FILES)
-def test_the_content_decides_and_errors_are_one_line(tmp_path, kind, make):
+def test_kinds_are_detected_by_content(tmp_path, kind, make):
     path = tmp_path / "weights.safetensors"  # whatever the name says
     make(path)
     assert file_kind(path) == kind
@@ -93,7 +93,7 @@ def test_the_content_decides_and_errors_are_one_line(tmp_path, kind, make):
         assert "\n" not in message
 
 
-def test_every_kind_is_tested():
+def test_every_kind_of_file_is_tested():
     assert KINDS == {kind for kind, _ in FILES}
 
 
@@ -164,7 +164,7 @@ def test_messages(tmp_path, make, expected, message):
     assert str(error.value) == f"{path}: {message}"
 
 
-def test_a_file_that_may_not_be_read(tmp_path, monkeypatch):
+def test_a_file_without_read_permission(tmp_path, monkeypatch):
     path = tmp_path / "weights"
     path.write_bytes(b"x")
 

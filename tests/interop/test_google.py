@@ -35,7 +35,7 @@ def variables(prefix):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_golden_to_ours_to_google(golden, case, tmp_path):
+def test_golden_checkpoints_round_trip(golden, case, tmp_path):
     folder = golden(case)
     checkpoint = open_checkpoint(folder / "model.ckpt-best")
     assert checkpoint.format == "Google TF1"
@@ -67,7 +67,7 @@ def test_files_of_a_published_archive(config, make_checkpoint, tmp_path):
 
 
 def test_a_graph_of_the_original_restores_it(golden, tmp_path):
-    # As the original's scripts do it, by `init_from_checkpoint`.
+    # With `init_from_checkpoint`, as in the original's scripts.
     folder = golden("a_base")
     write_google(open_checkpoint(folder / "model.ckpt-best"), tmp_path)
     name = "bert/encoder/transformer/group_0/inner_group_0/LayerNorm_1/gamma"
@@ -82,7 +82,7 @@ def test_a_graph_of_the_original_restores_it(golden, tmp_path):
     assert values[1] == 0
 
 
-def test_training_checkpoints_have_slots_that_are_left(golden):
+def test_optimizer_slots_are_skipped(golden):
     folder = golden("a_base")
     checkpoint = open_checkpoint(folder / "model.ckpt-lamb-6")
     trained = np.load(folder / "training.npz")
@@ -114,7 +114,7 @@ def test_heads_of_the_original(shared, golden, tmp_path, task):
         np.testing.assert_array_equal(written[name][1], value, name)
 
 
-def test_one_row_may_be_two_heads(shared, golden):
+def test_ambiguous_heads_must_be_chosen(shared, golden):
     config = AlbertConfig.from_json(golden("a_base") / "albert_config.json")
     for task in ("stsb", "race"):
         folder = shared("golden", "google", "heads", task)
@@ -131,7 +131,7 @@ def test_no_config(shared):
 
 @pytest.fixture
 def folder(stored, tmp_path):
-    """A copy of a small checkpoint, with a config beside."""
+    """A copy of a small checkpoint with its config."""
     return shutil.copytree(stored / "google_tf1", tmp_path / "tiny")
 
 
@@ -160,7 +160,7 @@ def test_config_that_is_not_json(folder):
         "model.ckpt-best.data-00000-of-00001",
     ],
 )
-def test_any_path_of_it(folder, name):
+def test_opens_by_any_of_its_paths(folder, name):
     assert open_checkpoint(folder / name).config.vocab_size == 40
 
 
@@ -199,7 +199,7 @@ QUERY = (
 )
 
 
-def test_the_graph_knows_the_heads(folder):
+def test_the_graph_corrects_the_heads(folder):
     # The xlarge configs say 16 and 32 (google-research/albert#180).
     shape = [3, 10, 4, 2]
     write_meta(folder, {QUERY.format(layer): shape for layer in range(2)})
@@ -216,7 +216,7 @@ def test_the_graph_knows_the_heads(folder):
     assert overridden.config.num_attention_heads == 8
 
 
-def test_the_graph_knows_the_depth(folder):
+def test_the_graph_corrects_the_depth(folder):
     write_meta(
         folder, {QUERY.format(layer): [3, 9, 2, 4] for layer in range(4)}
     )
@@ -225,8 +225,8 @@ def test_the_graph_knows_the_depth(folder):
     assert "num_hidden_layers=4 according to the graph" in checkpoint.notes[0]
 
 
-def test_a_graph_that_agrees_says_nothing(stored):
-    # The archive holds a real .meta of the original's graph.
+def test_a_matching_graph_adds_no_note(stored):
+    # The archive has a .meta file written by the original.
     assert not open_checkpoint(stored / "google_tf1.tar.gz").notes
 
 

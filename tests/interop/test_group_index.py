@@ -1,10 +1,10 @@
-"""Which group a layer is of, as three systems compute it."""
+"""The group of a layer, as computed by three systems."""
 
 import pytest
 
 from albert_tf.config import AlbertConfig
 
-# Every number of layers, with every number of groups of equal depth.
+# All numbers of layers and of groups of equal depth.
 SHAPES = [
     (layers, groups)
     for layers in range(1, 65)
@@ -35,7 +35,7 @@ def keras_hub(layers, groups):
 
 
 @pytest.mark.parametrize("theirs", [hugging_face, keras_hub])
-def test_ours_is_theirs(theirs):
+def test_group_indices_equal_those_of_peers(theirs):
     for shape in SHAPES:
         assert ours(*shape) == theirs(*shape), shape
 
@@ -44,12 +44,12 @@ def test_google_rounds_some_layers_into_the_group_before():
     wrong = [shape for shape in SHAPES if google(*shape) != ours(*shape)]
     assert len(wrong) == 18
     assert {(22, 22), (23, 23), (26, 26), (44, 22), (52, 26)} <= set(wrong)
-    # Layer 15 runs group 14 once more, and group 15 is never made.
+    # Layer 15 runs group 14 again, and group 15 is never created.
     assert google(22, 22)[14:17] == [14, 14, 16]
     assert ours(22, 22)[14:17] == [14, 15, 16]
 
 
-def test_all_agree_on_what_was_published():
+def test_all_agree_on_published_architectures():
     for name in AlbertConfig.official_names():
         config = AlbertConfig.from_official(name)
         shape = config.num_hidden_layers, config.num_hidden_groups

@@ -30,7 +30,7 @@ def states(checkpoint):
 
 
 def origins(checkpoint, grown):
-    """Path in the stack -> the path that its array is equal to."""
+    """Path in the grown stack -> the path of the array that it is a copy of."""
     whose = {checkpoint.arrays[p].tobytes(): p for p in checkpoint.arrays}
     assert len(whose) == len(checkpoint.arrays)
     found = {p: whose[grown.arrays[p].tobytes()] for p in grown.arrays}
@@ -58,14 +58,14 @@ def origins(checkpoint, grown):
         ({}, {"sharing": "ffn"}),
         ({"sharing": "ffn"}, {"sharing": "none"}),
         ({"num_hidden_layers": 4, "num_hidden_groups": 2}, {"sharing": "none"}),
-        # As many blocks in all, and a set of weights for each of the pair.
+        # The same number of blocks, in pairs with a set of weights each.
         (
             {"num_hidden_layers": 4},
             {"num_hidden_layers": 2, "inner_group_num": 2},
         ),
     ],
 )
-def test_computes_the_same(make_checkpoint, before, after):
+def test_outputs_do_not_change(make_checkpoint, before, after):
     checkpoint = make_checkpoint(ONE.replace(**before), "mlm_head")
     grown = grow(checkpoint, checkpoint.config.replace(**after))
     assert grown.config == ONE.replace(**before | after)
@@ -75,7 +75,7 @@ def test_computes_the_same(make_checkpoint, before, after):
 
 
 @pytest.mark.parametrize("layers", [1, 4, 12])
-def test_another_depth_of_shared_layers_has_the_same_weights(
+def test_another_depth_of_shared_layers_keeps_the_weights(
     make_checkpoint, assert_equal, layers
 ):
     checkpoint = make_checkpoint(ONE, "mlm_head", "sop_head")
@@ -83,10 +83,11 @@ def test_another_depth_of_shared_layers_has_the_same_weights(
     grown = grow(checkpoint, deep)
     assert grown.config == deep
     assert_equal(grown, checkpoint)
-    # Its layers go on from those of the other one.
-    for ours, theirs in zip(states(grown), states(checkpoint), strict=False):
+    # The first layers compute the same, and further ones follow.
+    found = states(grown)
+    for ours, theirs in zip(found, states(checkpoint), strict=False):
         np.testing.assert_array_equal(ours, theirs)
-    assert len(states(grown)) == layers
+    assert len(found) == layers
 
 
 def test_unshared_layers_are_doubled_in_place(make_checkpoint):
@@ -123,7 +124,7 @@ def test_groups_keep_their_relative_depth(make_checkpoint):
             assert found[f"group_{new}/{rest}"] == f"group_{old}/{rest}"
 
 
-def test_says_what_is_a_copy(make_checkpoint):
+def test_notes_list_the_copies(make_checkpoint):
     checkpoint = make_checkpoint(ONE, notes=("before",))
     grown = grow(checkpoint, ONE.replace(num_hidden_groups=2))
     assert grown.notes == (
@@ -140,8 +141,9 @@ def test_says_what_is_a_copy(make_checkpoint):
     assert equal.notes == ("before",)
 
 
-@pytest.mark.parametrize("trained", [None, 6, 16])
-@pytest.mark.parametrize("layers", [2, 4])
+@pytest.mark.parametrize(
+    ("trained", "layers"), [(None, 2), (16, 2), (6, 2), (6, 4)]
+)
 def test_positions_are_extended_by_copies(make_checkpoint, trained, layers):
     checkpoint = make_checkpoint(ONE.replace(trained_positions=trained))
     config = ONE.replace(max_position_embeddings=40, num_hidden_layers=layers)
@@ -174,7 +176,7 @@ def test_positions_are_extended_by_copies(make_checkpoint, trained, layers):
         ("project_equal_sizes", True),
     ],
 )
-def test_what_cannot_grow_is_named(make_checkpoint, field, value):
+def test_other_fields_cannot_grow(make_checkpoint, field, value):
     checkpoint = make_checkpoint(ONE, source="there")
     message = f"there has {field}={getattr(ONE, field)}, not {value}; "
     with pytest.raises(InputError, match=re.escape(message)):
@@ -190,7 +192,7 @@ def test_what_cannot_grow_is_named(make_checkpoint, field, value):
         ({"inner_group_num": 2}, {"inner_group_num": 1}, "group_0/inner_1"),
     ],
 )
-def test_no_weights_are_lost(make_checkpoint, before, after, homeless):
+def test_unused_weights_are_an_error(make_checkpoint, before, after, homeless):
     checkpoint = make_checkpoint(ONE.replace(**before))
     message = f"unused tensor encoder/transformer/{homeless}.*cannot shrink"
     with pytest.raises(InputError, match=message):

@@ -1,4 +1,4 @@
-"""Names of checkpoints, with the hubs' libraries and caches, but no network."""
+"""Names on hubs, with the hubs' libraries and caches but without a network."""
 
 import hashlib
 import importlib
@@ -35,7 +35,7 @@ HANDLE = "keras/albert/keras/albert_base_en_uncased"
 
 @pytest.fixture(autouse=True)
 def log(monkeypatch):
-    """The warnings."""
+    """The logged warnings."""
     lines = []
     monkeypatch.setattr(
         hubs._logger, "warning", lambda text, *args: lines.append(text % args)
@@ -45,7 +45,7 @@ def log(monkeypatch):
 
 @pytest.fixture
 def hub(tmp_path, monkeypatch):
-    """Hugging Face's library; its hub has the files of `hub.files`."""
+    """Hugging Face's library and a fake hub whose files are `hub.files`."""
     library = pytest.importorskip("huggingface_hub")
     hub = types.SimpleNamespace(files=None, error=None, fetched=[])
     cache = tmp_path / "hf"
@@ -65,7 +65,7 @@ def hub(tmp_path, monkeypatch):
         return hub.lay(repo, allow_patterns)
 
     def lay(repo, files, commit=COMMIT, ref="main"):
-        """Lays out a snapshot as the library does; returns its folder."""
+        """Creates a snapshot in the library's layout; returns its folder."""
         folder = cache / f"models--{repo.replace('/', '--')}"
         for name in files:
             blob = folder / "blobs" / hashlib.sha1(name.encode()).hexdigest()
@@ -87,7 +87,7 @@ def hub(tmp_path, monkeypatch):
 
 @pytest.fixture
 def kaggle(tmp_path, monkeypatch):
-    """Returns `lay(version)`; `kaggle.error` is what a download raises."""
+    """kagglehub's cache; downloads raise `kaggle.error`."""
     library = pytest.importorskip("kagglehub")
     monkeypatch.setenv("KAGGLEHUB_CACHE", str(tmp_path / "kaggle"))
     monkeypatch.setattr(hubs, "_check_kaggle_reachable", lambda url: None)
@@ -108,7 +108,7 @@ def kaggle(tmp_path, monkeypatch):
     return kaggle
 
 
-def test_a_local_path_wins_over_any_name(tmp_path, monkeypatch):
+def test_a_local_path_takes_precedence(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     pathlib.Path(REPO).mkdir(parents=True)
     pathlib.Path("albert/model.ckpt-best.index").touch()
@@ -144,7 +144,7 @@ def test_a_local_path_wins_over_any_name(tmp_path, monkeypatch):
         ("gs://bucket/albert", "cannot download"),
     ],
 )
-def test_neither_a_path_nor_a_name(name, match):
+def test_invalid_names_and_addresses(name, match):
     with pytest.raises(InputError, match=match) as error:
         resolve(name)
     assert name in str(error.value)
@@ -166,7 +166,7 @@ def test_neither_a_path_nor_a_name(name, match):
         (hub_of_ours.KerasLayer, "--kind=encoder`, or --kind=preprocessor"),
     ],
 )
-def test_the_address_of_an_article(
+def test_addresses_from_publications_are_explained(
     takes_a_path, instead, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
@@ -183,7 +183,7 @@ def test_other_web_addresses(tmp_path):
         HubLayer("https://example.com/albert")
 
 
-def test_two_revisions():
+def test_conflicting_revisions():
     with pytest.raises(InputError, match="differ; give only one"):
         resolve("hf://owner/repo@v1", revision="v2")
     with pytest.raises(InputError, match="fifth part"):
@@ -253,7 +253,7 @@ def test_an_incomplete_snapshot(hub, files, match):
         resolve(REPO)
 
 
-def test_a_link_without_its_blob_is_missing(hub):
+def test_a_broken_link_is_a_missing_file(hub):
     folder = hub.lay(REPO, CHECKPOINT)
     pathlib.Path(folder, "model.safetensors").resolve().unlink()
     with pytest.raises(InputError, match="lacks weights"):
@@ -279,7 +279,7 @@ TORCH_SHARDS = [
         (["model.weights.h5", "task.weights.h5"], ["tf_model.h5"]),
     ],
 )
-def test_only_what_is_needed_is_downloaded(hub, weights, ignored):
+def test_only_needed_files_are_downloaded(hub, weights, ignored):
     wanted = [
         *weights,
         "assets/tokenizer/vocabulary.spm",
@@ -297,7 +297,7 @@ def test_only_what_is_needed_is_downloaded(hub, weights, ignored):
     assert resolve("owner/albert") == folder
 
 
-def test_a_repository_without_our_weights(hub):
+def test_a_repository_without_supported_weights(hub):
     hub.files = ["config.json", "tf_model.h5"]
     with pytest.raises(
         InputError, match="lacks weights .*; it has config.json, tf_model.h5$"
@@ -315,17 +315,17 @@ def test_a_repository_without_our_weights(hub):
         ("OfflineModeIsEnabled", "HF_HUB_OFFLINE is set; unset it"),
     ],
 )
-def test_a_refusal_falls_back_to_the_cache(hub, log, name, match):
+def test_errors_of_the_hub_fall_back_to_the_cache(hub, log, name, match):
     kind = getattr(hub.errors, name)
     hub.error = kind.__new__(kind)
     with pytest.raises(InputError, match=match):
         resolve(REPO)
     assert resolve(REPO) if hub.lay(REPO, CHECKPOINT) else None
-    # With HF_HUB_OFFLINE, the cache is what was asked for.
+    # With HF_HUB_OFFLINE, the user has asked for the cache.
     assert bool(log) == (name != "OfflineModeIsEnabled")
 
 
-def test_a_revision_that_the_hub_lacks(hub):
+def test_an_unknown_revision(hub):
     hub.error = hub.errors.RevisionNotFoundError.__new__(
         hub.errors.RevisionNotFoundError
     )
@@ -371,7 +371,7 @@ def test_a_named_version_needs_no_network(kaggle, log, form):
         (500, "Kaggle responded with an error"),
     ],
 )
-def test_a_refusal_of_kaggle(kaggle, log, status, match):
+def test_errors_of_kaggle_fall_back_to_the_cache(kaggle, log, status, match):
     import requests
 
     response = requests.Response()
@@ -384,7 +384,7 @@ def test_a_refusal_of_kaggle(kaggle, log, status, match):
     assert match in log[0]
 
 
-def test_a_firewall_that_drops_packets_is_a_timeout(monkeypatch):
+def test_connections_to_kaggle_have_a_timeout(monkeypatch):
     pytest.importorskip("kagglehub")
     for key in os.environ:
         if key.lower().endswith("_proxy"):

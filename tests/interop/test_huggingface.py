@@ -39,12 +39,12 @@ def save(folder, tensors, name="model.safetensors"):
 
 
 @pytest.mark.parametrize("name", ["", "model.safetensors"])
-def test_any_path_of_it(folder, name):
+def test_opens_by_any_of_its_paths(folder, name):
     assert open_checkpoint(folder / name).heads == ("mlm_head", "sop_head")
 
 
-def test_names_and_shapes_of_transformers(stored, tmp_path):
-    # What it writes itself, and we write again.
+def test_written_files_equal_those_of_transformers(stored, tmp_path):
+    # A file written by transformers is opened and written again.
     checkpoint = open_checkpoint(stored / "huggingface")
     write_huggingface(checkpoint, tmp_path)
     written, expected = tensors(tmp_path), tensors(stored / "huggingface")
@@ -90,19 +90,19 @@ def test_architecture(config, make_checkpoint, tmp_path, heads, name):
     write_huggingface(make_checkpoint(config, *heads), tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
     assert config["architectures"] == [name]
-    # An AlbertModel has no prefix, as its parent in the others has.
+    # Only AlbertModel has no prefix.
     has_prefix = FIRST in tensors(tmp_path)
     assert has_prefix == (name != "AlbertModel")
 
 
-def test_regression_is_said(config, make_checkpoint, tmp_path):
+def test_regression_is_declared(config, make_checkpoint, tmp_path):
     write_huggingface(make_checkpoint(config, "classifier_head"), tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
     assert config["problem_type"] == "regression"
     assert len(config["id2label"]) == 1
 
 
-def test_other_sharing_is_no_albert_of_transformers(
+def test_unshared_models_are_not_for_transformers(
     config, make_checkpoint, tmp_path
 ):
     unshared = config.replace(sharing="none")
@@ -120,7 +120,7 @@ def test_unknown_keys_are_ignored(folder):
 
 def test_a_declared_head_must_be_there(folder, tmp_path):
     change_config(folder, architectures=["AlbertForQuestionAnswering"])
-    # What is there opens, but is not all that should be converted.
+    # It opens, but cannot be converted completely.
     opened = open_checkpoint(folder)
     assert opened.missing_head == "span_head"
     assert "missing: span_head, declared in the config" in opened.report()
@@ -134,7 +134,7 @@ def test_a_declared_head_must_be_there(folder, tmp_path):
     assert opened.missing_head is None
 
 
-def test_a_head_that_is_not_declared(stored, tmp_path):
+def test_an_undeclared_head_must_be_chosen(stored, tmp_path):
     folder = shutil.copytree(stored / "torch_zip", tmp_path / "tiny")
     change_config(folder, architectures=None, id2label=None)
     message = "classifier.weight may belong to a classifier_head or a token_he"
@@ -147,7 +147,7 @@ def test_a_head_that_is_not_declared(stored, tmp_path):
         assert checkpoint.head.labels is None
 
 
-def test_labels_of_another_count_are_none(stored, tmp_path):
+def test_labels_of_another_count_are_ignored(stored, tmp_path):
     folder = shutil.copytree(stored / "torch_zip", tmp_path / "tiny")
     change_config(folder, id2label={"0": "no", "1": "yes"})
     head = open_checkpoint(folder).head
@@ -164,14 +164,14 @@ def test_weights_without_prefix(folder):
 
 @pytest.mark.parametrize("dtype", ["float16", "float64"])
 def test_other_precisions(folder, dtype):
-    held = {k: v.astype(dtype) for k, v in tensors(folder).items()}
-    save(folder, held)
+    arrays = {k: v.astype(dtype) for k, v in tensors(folder).items()}
+    save(folder, arrays)
     array = open_checkpoint(folder).arrays["mlm_head/output_bias"]
     assert array.dtype == np.float32
-    np.testing.assert_array_equal(array, held["predictions.bias"])
+    np.testing.assert_array_equal(array, arrays["predictions.bias"])
 
 
-def test_which_weights(folder, tmp_path):
+def test_order_of_preference_of_weights(folder, tmp_path):
     assert find_weights(folder).name == "model.safetensors"
     (folder / "pytorch_model.bin").write_bytes(b"")
     assert find_weights(folder).name == "model.safetensors"
@@ -185,13 +185,13 @@ def test_which_weights(folder, tmp_path):
 
 
 def shard(folder, parts=3):
-    held = tensors(folder)
+    arrays = tensors(folder)
     (folder / "model.safetensors").unlink()
     listed = {}
     for part in range(parts):
         name = f"model-{part + 1:05}-of-{parts:05}.safetensors"
-        names = sorted(held)[part::parts]
-        save(folder, {n: held[n] for n in names}, name)
+        names = sorted(arrays)[part::parts]
+        save(folder, {n: arrays[n] for n in names}, name)
         listed |= dict.fromkeys(names, name)
     index = {"metadata": {"total_size": 1}, "weight_map": listed}
     path = folder / "model.safetensors.index.json"
@@ -199,14 +199,14 @@ def shard(folder, parts=3):
     return path, listed
 
 
-def test_several_files(folder, assert_equal, stored):
+def test_sharded_weights(folder, assert_equal, stored):
     path, _ = shard(folder)
     expected = open_checkpoint(stored / "huggingface")
     assert_equal(open_checkpoint(folder), expected)
     assert_equal(open_checkpoint(path), expected)
 
 
-def test_several_files_that_are_not_whole(folder):
+def test_incomplete_sharded_weights(folder):
     path, listed = shard(folder)
     second = folder / "model-00002-of-00003.safetensors"
     content = second.read_bytes()
@@ -246,7 +246,7 @@ def test_no_config(folder):
             open_checkpoint(path)
 
 
-def test_a_tokenizer_that_cannot_be_used_is_told(folder):
+def test_an_unusable_tokenizer_is_reported(folder):
     (folder / "spiece.model").write_text("<html>")
     checkpoint = open_checkpoint(folder)
     assert checkpoint.tokenizer is None

@@ -35,7 +35,7 @@ def change_json(path, **changes):
     path.write_text(json.dumps(values))
 
 
-def test_the_same_tensors(folder, tmp_path):
+def test_written_tensors_equal_those_of_keras_hub(folder, tmp_path):
     write_keras_hub(open_checkpoint(folder), tmp_path)
     for name in ("model.weights.h5", "task.weights.h5"):
         written, expected = datasets(tmp_path / name), datasets(folder / name)
@@ -48,7 +48,7 @@ def test_the_same_tensors(folder, tmp_path):
             np.testing.assert_array_equal(written[path], value, path)
 
 
-def test_the_same_description(folder, tmp_path):
+def test_written_json_files_equal_those_of_keras_hub(folder, tmp_path):
     write_keras_hub(open_checkpoint(folder), tmp_path)
 
     def described(folder, name):
@@ -62,7 +62,7 @@ def test_the_same_description(folder, tmp_path):
     expected = described(folder, "config.json")[2]
     assert {k: v for k, v in expected.items() if k in written} == {
         **written,
-        # KerasHub numbers the objects of a session.
+        # KerasHub appends a number.
         "name": expected["name"],
     }
     written = described(tmp_path, "task.json")[2]
@@ -77,7 +77,7 @@ def test_the_same_description(folder, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["model.weights.h5", "task.weights.h5"])
-def test_a_file_in_it(folder, name):
+def test_opens_by_each_weights_file(folder, name):
     assert open_checkpoint(folder / name).heads == ("classifier_head",)
 
 
@@ -87,7 +87,7 @@ def test_backbone_of_a_task(folder):
     assert open_checkpoint(folder).heads == ()
 
 
-def test_task_of_another_kind(folder):
+def test_an_unknown_task_is_an_error(folder):
     values = json.loads((folder / "task.json").read_text())
     values["class_name"] = "BertTextClassifier"
     (folder / "task.json").write_text(json.dumps(values))
@@ -95,7 +95,7 @@ def test_task_of_another_kind(folder):
         open_checkpoint(folder)
 
 
-def test_half_a_task(folder):
+def test_a_task_without_its_weights_is_an_error(folder):
     (folder / "task.weights.h5").unlink()
     with pytest.raises(InputError, match="task.weights.h5: no such file"):
         open_checkpoint(folder)
@@ -121,7 +121,7 @@ def test_config_without_a_size(folder):
         open_checkpoint(folder)
 
 
-def test_an_unknown_dataset(folder):
+def test_an_unexpected_dataset_is_an_error(folder):
     with h5py.File(folder / "model.weights.h5", "a") as file:
         file["layers/adapter/vars/0"] = np.zeros(3)
     with pytest.raises(
@@ -131,7 +131,7 @@ def test_an_unknown_dataset(folder):
 
 
 def test_bfloat16(folder):
-    # As Keras writes it: two bytes of no type, and the type's name.
+    # As Keras writes it: two untyped bytes, and an attribute with the dtype.
     with h5py.File(folder / "model.weights.h5", "a") as file:
         values = file["layers/dense/vars/1"][()]
         upper = (values.view(np.uint32) >> 16).astype(np.uint16)
@@ -146,7 +146,7 @@ def test_bfloat16(folder):
     assert (array != values).any()
 
 
-def test_text_is_what_sentencepiece_makes_of_it(folder):
+def test_the_tokenizer_does_not_normalize(folder):
     settings = open_checkpoint(folder).tokenizer.settings
     assert not settings["do_lower_case"]
     assert not settings["strip_accents"]
@@ -161,7 +161,7 @@ def put_backbone_into_task(folder):
             file[f"layers/albert_backbone/{name}"] = value
 
 
-def test_a_task_may_hold_the_backbone_too(folder):
+def test_a_copy_of_the_backbone_in_the_task_is_skipped(folder):
     plain = open_checkpoint(folder)
     put_backbone_into_task(folder)
     opened = open_checkpoint(folder)

@@ -1,10 +1,10 @@
-"""Nothing is lost, added or changed in silence."""
+"""Missing, unexpected and misshapen tensors are errors."""
 
 import numpy as np
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.interop.names import COMPONENTS, FORMATS, tensors_of
+from albert_tf.interop.names import FORMATS, tensors_of
 
 HEADS = {
     "google": ("mlm_head", "sop_head"),
@@ -15,8 +15,8 @@ HEADS = {
 
 
 @pytest.fixture(params=FORMATS)
-def held(request, config, tensors):
-    """A whole checkpoint of each system, and its config."""
+def source(request, config, tensors):
+    """A complete checkpoint of each system, and its config."""
     system = request.param
     # Model Garden has one group of one block.
     groups = 1 if system == "model_garden" else 2
@@ -34,91 +34,97 @@ def huggingface(config, tensors):
     return tensors("huggingface", config, "mlm_head", "sop_head")
 
 
-def refused(held, config, match, **arguments):
+def match_error(source, config, match, **arguments):
     with pytest.raises(InputError, match=match) as error:
-        held.match(config, **arguments)
+        source.match(config, **arguments)
     message = str(error.value)
     assert message.startswith("the file")
     assert "\n" not in message
     return message
 
 
-def test_whole(held):
-    held, config = held
-    found = held.match(config)
+def test_a_complete_checkpoint_matches(source):
+    source, config = source
+    found = source.match(config)
     assert found.components == {
         "encoder",
         "projection",
         "pooler",
-        *HEADS[held.system],
+        *HEADS[source.system],
     }
     assert found.config == config
     assert not found.skipped
     rows = {t.path: t for t in tensors_of(config, found.components)}
     assert set(found.arrays) == set(rows)
     for path, row in rows.items():
-        theirs = row.names[held.system]
+        theirs = row.names[source.system]
         np.testing.assert_array_equal(
-            theirs.transform.to_theirs(found.arrays[path]), held[theirs.name]
+            theirs.transform.to_theirs(found.arrays[path]), source[theirs.name]
         )
 
 
-def test_each_missing_tensor_is_named(held):
-    held, config = held
-    for name in list(held):
-        array = held.pop(name)
-        refused(held, config, f"missing tensor {name}|expected one tensor")
-        held[name] = array
-    held.match(config)
+def test_each_missing_tensor_is_named(source):
+    source, config = source
+    for name in list(source):
+        array = source.pop(name)
+        match_error(
+            source, config, f"missing tensor {name}|expected one tensor"
+        )
+        source[name] = array
+    source.match(config)
 
 
-def test_each_other_shape_is_named(held):
-    held, config = held
-    for name in list(held):
-        array = held[name]
+def test_each_misshapen_tensor_is_named(source):
+    source, config = source
+    for name in list(source):
+        array = source[name]
         for shape in ((*array.shape, 1), (7, *array.shape[1:])):
-            held[name] = np.zeros(shape, np.float32)
-            refused(held, config, "misshapen|unexpected|missing")
-        held[name] = array
+            source[name] = np.zeros(shape, np.float32)
+            match_error(source, config, "misshapen|unexpected|missing")
+        source[name] = array
 
 
-def test_unknown_tensors_are_named(held):
-    held, config = held
-    name = "adapter.up" if held.system == "huggingface" else "adapter/up"
-    held[name] = np.zeros(3, np.float32)
-    refused(held, config, f"unexpected tensor {name}")
+def test_unknown_tensors_are_named(source):
+    source, config = source
+    name = "adapter.up" if source.system == "huggingface" else "adapter/up"
+    source[name] = np.zeros(3, np.float32)
+    match_error(source, config, f"unexpected tensor {name}")
 
 
-def test_a_long_list_is_cut(google, config):
+def test_a_long_list_of_problems_is_truncated(google, config):
     for i in range(20):
         google[f"extra_{i}"] = np.zeros(1)
-    message = refused(google, config, "unexpected tensor extra_0; unexp")
+    message = match_error(google, config, "unexpected tensor extra_0; unexp")
     assert message.endswith("; and 14 more")
     assert "vocab_size=30, embedding_size=4, hidden_size=8" in message
 
 
-def test_no_group_can_vanish(google, huggingface, config):
+def test_another_number_of_groups_is_an_error(google, huggingface, config):
     for groups in (1, 2):
         fewer = config.replace(num_hidden_groups=groups)
-        refused(google, fewer, f"unexpected tensor bert/.*group_{groups}/")
-        refused(huggingface, fewer, rf"albert_layer_groups\.{groups}\.")
+        match_error(google, fewer, f"unexpected tensor bert/.*group_{groups}/")
+        match_error(huggingface, fewer, rf"albert_layer_groups\.{groups}\.")
     fewer = config.replace(inner_group_num=1)
-    refused(google, fewer, "unexpected tensor bert/.*/inner_group_1/")
-    refused(google, config.replace(num_hidden_groups=6), "missing .*group_3/")
-    refused(
+    match_error(google, fewer, "unexpected tensor bert/.*/inner_group_1/")
+    match_error(
+        google, config.replace(num_hidden_groups=6), "missing .*group_3/"
+    )
+    match_error(
         google,
         config.replace(inner_group_num=3),
         "missing tensor .*inner_group_2/",
     )
 
 
-def test_no_block_of_keras_hub_can_vanish(config, tensors):
-    held = tensors("keras_hub", config)
+def test_fewer_blocks_of_keras_hub_are_an_error(config, tensors):
+    source = tensors("keras_hub", config)
     fewer = config.replace(num_hidden_groups=2)
-    refused(held, fewer, "unexpected tensor layers/transformer_encoder_4/")
+    match_error(
+        source, fewer, "unexpected tensor layers/transformer_encoder_4/"
+    )
 
 
-def test_a_head_is_there_or_not(google, config):
+def test_a_missing_head_is_not_a_component(google, config):
     for name in [n for n in google if n.startswith("cls/seq_relationship")]:
         del google[name]
     assert "sop_head" not in google.match(config).components
@@ -131,71 +137,57 @@ def test_a_head_is_there_or_not(google, config):
     assert found.components == {"encoder", "projection"}
 
 
-@pytest.mark.parametrize("part", sorted({*COMPONENTS[5:]} - {"token_head"}))
-def test_every_head_of_google(config, tensors, part):
-    held = tensors("google", config, part, num_labels=3)
-    head = "choice_head" if part == "choice_head" else None
-    found = held.match(config, head=head)
-    assert part in found.components
-    assert len(found.components) == 4
-    assert found.head.num_labels == (3 if part == "classifier_head" else 1)
-
-
-@pytest.mark.parametrize("part", COMPONENTS[5:])
-def test_every_head_of_hugging_face(config, tensors, part):
-    held = tensors("huggingface", config, part, num_labels=3)
-    found = held.match(config, head=part)
-    assert part in found.components
-    assert len(found.components) == 4
-
-
-def test_heads_of_one_name(config, tensors):
-    held = tensors("huggingface", config, "classifier_head", num_labels=3)
-    refused(
-        held,
+def test_ambiguous_heads_of_hugging_face(config, tensors):
+    source = tensors("huggingface", config, "classifier_head", num_labels=3)
+    match_error(
+        source,
         config,
         "classifier.weight may belong to a classifier_head or a .*token_head; "
         "choose one with head=..., or --head=... on the command line",
     )
     for head in ("classifier_head", "token_head"):
-        found = held.match(config, head=head)
+        found = source.match(config, head=head)
         assert {head} == found.components - {"encoder", "projection", "pooler"}
         assert found.head.num_labels == 3
-    # One row: the head of multiple choice has no more.
-    refused(
-        held,
+    # Multiple choice has a single output.
+    match_error(
+        source,
         config,
         r"misshapen tensor classifier.weight: \[3, 8\], expected \[1, 8\]",
         head="choice_head",
     )
 
 
-def test_one_row_of_google(config, tensors):
-    held = tensors("google", config, "choice_head")
+def test_ambiguous_heads_of_google(config, tensors):
+    source = tensors("google", config, "choice_head")
     message = "output_weights may belong to a classifier_head or a choice_head"
-    refused(held, config, message)
-    assert "choice_head" in held.match(config, head="choice_head").components
-    found = held.match(config, head="classifier_head")
+    match_error(source, config, message)
+    assert "choice_head" in source.match(config, head="choice_head").components
+    found = source.match(config, head="classifier_head")
     assert "classifier_head" in found.components
     assert found.head.num_labels == 1
 
 
-def test_rows_of_google_are_labels(config, tensors):
-    held = tensors("google", config, "classifier_head", num_labels=4)
-    found = held.match(config)
+def test_number_of_labels_is_inferred(config, tensors):
+    source = tensors("google", config, "classifier_head", num_labels=4)
+    found = source.match(config)
     assert found.head.num_labels == 4
-    refused(held, config, r"misshapen tensor .*: \[4, 8\]", head="choice_head")
+    match_error(
+        source, config, r"misshapen tensor .*: \[4, 8\]", head="choice_head"
+    )
 
 
 @pytest.mark.parametrize("shape", [(), (8,), (2, 8, 1), (2, 9)])
-def test_output_weights_of_no_head(config, tensors, shape):
-    held = tensors("google", config, "classifier_head", num_labels=2)
-    held["output_weights"] = np.zeros(shape, np.float32)
-    refused(held, config, "output_weights|output_bias", head="classifier_head")
-    refused(held, config, "output_weights|output_bias")
+def test_output_weights_of_invalid_shape(config, tensors, shape):
+    source = tensors("google", config, "classifier_head", num_labels=2)
+    source["output_weights"] = np.zeros(shape, np.float32)
+    match_error(
+        source, config, "output_weights|output_bias", head="classifier_head"
+    )
+    match_error(source, config, "output_weights|output_bias")
 
 
-def test_tied_copies(huggingface, config):
+def test_equal_tied_copies_are_skipped(huggingface, config):
     words = huggingface["albert.embeddings.word_embeddings.weight"]
     bias = huggingface["predictions.bias"]
     huggingface["predictions.decoder.weight"] = words.copy()
@@ -207,7 +199,7 @@ def test_tied_copies(huggingface, config):
     }
 
 
-def test_the_only_copy_is_the_tensor(huggingface, config):
+def test_a_tied_copy_without_original_is_loaded(huggingface, config):
     bias = huggingface.pop("predictions.bias")
     huggingface["predictions.decoder.bias"] = bias
     found = huggingface.match(config)
@@ -216,7 +208,7 @@ def test_the_only_copy_is_the_tensor(huggingface, config):
 
 
 @pytest.mark.parametrize("name", ["weight", "bias"])
-def test_tied_copies_that_differ(huggingface, config, name):
+def test_unequal_tied_copies_are_an_error(huggingface, config, name):
     original = {
         "weight": "albert.embeddings.word_embeddings.weight",
         "bias": "predictions.bias",
@@ -228,7 +220,7 @@ def test_tied_copies_that_differ(huggingface, config, name):
     for other in (copy, copy[:-1]):
         huggingface[f"predictions.decoder.{name}"] = other
         found = huggingface.match(config)
-        # Only who reads the MLM head has to know which of them is right.
+        # The error is raised only if the MLM head is read.
         assert found.arrays["encoder/pooler/bias"].any()
         for path in found.arrays:
             if path.startswith("mlm_head/"):
@@ -236,7 +228,7 @@ def test_tied_copies_that_differ(huggingface, config, name):
                     found.arrays[path]
 
 
-def test_a_second_bias_of_zeros(huggingface, config):
+def test_a_second_bias_of_zeros_is_skipped(huggingface, config):
     bias = huggingface["predictions.bias"]
     huggingface["predictions.decoder.bias"] = np.zeros_like(bias)
     found = huggingface.match(config)
@@ -261,7 +253,7 @@ GOOGLE_LEFT = {
 
 
 @pytest.mark.parametrize("name", GOOGLE_LEFT)
-def test_what_training_adds(google, config, name):
+def test_training_state_is_skipped(google, config, name):
     google[name] = np.zeros((), np.int64)
     assert google.match(config).skipped == {name: GOOGLE_LEFT[name]}
 
@@ -269,7 +261,9 @@ def test_what_training_adds(google, config, name):
 @pytest.mark.parametrize(
     "name", ["albert.embeddings.position_ids", "embeddings.position_ids"]
 )
-def test_position_ids_of_old_transformers(huggingface, config, name):
+def test_position_ids_of_old_transformers_are_skipped(
+    huggingface, config, name
+):
     if not name.startswith("albert."):
         huggingface = huggingface.renamed(lambda n: n.removeprefix("albert."))
     huggingface[name] = np.arange(16)[None]
@@ -288,7 +282,7 @@ def test_other_floats_become_float32(google, config, dtype):
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64", "uint8", "bool"])
-def test_integers_are_no_weights(google, config, dtype):
+def test_integer_weights_are_an_error(google, config, dtype):
     google["cls/predictions/output_bias"] = np.ones(30, dtype)
     arrays = google.match(config).arrays
     with pytest.raises(
@@ -305,33 +299,39 @@ def equal_sizes(config):
 
 @pytest.mark.parametrize("system", ["huggingface", "keras_hub"])
 class TestEqualSizes:
-    """Hugging Face and KerasHub always project."""
+    """Hugging Face and KerasHub always have a projection."""
 
-    def test_an_identity_is_none(self, equal_sizes, tensors, system):
-        held = tensors(system, equal_sizes.replace(project_equal_sizes=True))
+    def test_an_identity_projection_is_skipped(
+        self, equal_sizes, tensors, system
+    ):
+        source = tensors(system, equal_sizes.replace(project_equal_sizes=True))
         kernel, bias = names_of_projection(system)
-        held[kernel], held[bias] = np.eye(8), np.zeros(8)
-        found = held.match(equal_sizes)
+        source[kernel], source[bias] = np.eye(8), np.zeros(8)
+        found = source.match(equal_sizes)
         assert "projection" not in found.components
         assert not found.config.project_equal_sizes
         assert set(found.skipped) == {kernel, bias}
 
     @pytest.mark.parametrize("changed", [0, 1])
-    def test_a_projection_stays(self, equal_sizes, tensors, system, changed):
-        held = tensors(system, equal_sizes.replace(project_equal_sizes=True))
+    def test_other_projections_are_loaded(
+        self, equal_sizes, tensors, system, changed
+    ):
+        source = tensors(system, equal_sizes.replace(project_equal_sizes=True))
         names = names_of_projection(system)
-        held[names[0]], held[names[1]] = np.eye(8, dtype="f4"), np.zeros(8)
-        held[names[changed]].flat[3] = 1e-30
-        found = held.match(equal_sizes)
+        source[names[0]], source[names[1]] = np.eye(8, dtype="f4"), np.zeros(8)
+        source[names[changed]].flat[3] = 1e-30
+        found = source.match(equal_sizes)
         assert "projection" in found.components
         assert found.config.project_equal_sizes
         assert not found.skipped
 
-    def test_half_a_projection(self, equal_sizes, tensors, system):
-        held = tensors(system, equal_sizes.replace(project_equal_sizes=True))
+    def test_a_projection_without_its_bias_is_an_error(
+        self, equal_sizes, tensors, system
+    ):
+        source = tensors(system, equal_sizes.replace(project_equal_sizes=True))
         kernel, bias = names_of_projection(system)
-        del held[bias]
-        refused(held, equal_sizes, f"unexpected tensor {kernel}")
+        del source[bias]
+        match_error(source, equal_sizes, f"unexpected tensor {kernel}")
 
 
 def names_of_projection(system):
@@ -346,6 +346,6 @@ def names_of_projection(system):
     return [layer + suffix for suffix in suffixes]
 
 
-def test_google_has_no_projection_of_equal_sizes(equal_sizes, tensors):
+def test_google_does_not_project_equal_sizes(equal_sizes, tensors):
     found = tensors("google", equal_sizes).match(equal_sizes)
     assert not found.config.has_embedding_projection

@@ -67,7 +67,7 @@ def test_every_component_has_tensors(config):
 
 
 @pytest.mark.parametrize("system", FORMATS)
-def test_names_of_a_system_are_its_own(config, system):
+def test_names_of_a_system_are_unique(config, system):
     one_name = {"classifier_head", "choice_head", "token_head"}
     components = set(COMPONENTS) - one_name
     if system == "model_garden":  # which has one group of one block
@@ -144,7 +144,7 @@ def test_transforms_have_inverses(transform, theirs):
     np.testing.assert_array_equal(back, array)
 
 
-def test_heads_lie_side_by_side():
+def test_heads_are_contiguous_columns():
     query = np.arange(12).reshape(2, 6)
     split = Transform("split_last", 3).to_theirs(query)
     np.testing.assert_array_equal(split[:, 1], query[:, 2:4])

@@ -1,4 +1,4 @@
-"""Any path opens; what cannot be opened is told in one line."""
+"""Opening by any path, and the errors, each of one line."""
 
 import shutil
 import tarfile
@@ -15,7 +15,7 @@ GIT_LFS = (
     b"oid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2"
     b"393\nsize 47372894\n"
 )
-# Each kind of weights: its folder, and the file that is damaged.
+# Kind of weights -> stored folder and the file to damage.
 WEIGHTS = {
     "safetensors": ("huggingface", "model.safetensors"),
     "pytorch_model.bin": ("torch_zip", "pytorch_model.bin"),
@@ -42,8 +42,8 @@ DAMAGE = {
 }
 
 
-def refused(path, match=None, **arguments):
-    """Opens and reads all of it, and returns the one line that says why not."""
+def open_error(path, match=None, **arguments):
+    """Opens a checkpoint, reads all arrays and returns the error message."""
     with pytest.raises(InputError, match=match) as error:
         dict(open_checkpoint(path, **arguments).arrays)
     message = str(error.value)
@@ -58,8 +58,8 @@ def test_damaged_weights(stored, tmp_path, kind, damage):
     folder = shutil.copytree(stored / name, tmp_path / name)
     path = folder / file
     path.write_bytes(DAMAGE[damage](path.read_bytes()))
-    message = refused(folder)
-    # A checkpoint of TensorFlow is known by its prefix.
+    message = open_error(folder)
+    # TensorFlow checkpoints are named by their prefix.
     prefix = (
         str(path).removesuffix(".index").removesuffix(".data-00000-of-00001")
     )
@@ -71,7 +71,7 @@ def test_damaged_weights(stored, tmp_path, kind, damage):
             "empty": "an empty file, not",
         }
         assert words.get(damage, "") in message
-        assert refused(path) in (message, message.replace("weights", ""))
+        assert open_error(path) in (message, message.replace("weights", ""))
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
@@ -79,7 +79,7 @@ def test_damaged_archives(stored, tmp_path, damage):
     path = tmp_path / "albert_tiny.tar.gz"
     content = (stored / "google_tf1.tar.gz").read_bytes()
     path.write_bytes(DAMAGE[damage](content))
-    assert str(path) in refused(path)
+    assert str(path) in open_error(path)
 
 
 def test_damage_inside_of_an_archive_names_the_archive(stored, tmp_path):
@@ -90,18 +90,18 @@ def test_damage_inside_of_an_archive_names_the_archive(stored, tmp_path):
     path = tmp_path / "tiny.tar.gz"
     with tarfile.open(path, "w:gz") as archive:
         archive.add(folder, "tiny")
-    message = refused(path, "is not a TensorFlow checkpoint, or is damaged")
+    message = open_error(path, "is not a TensorFlow checkpoint, or is damaged")
     assert message.startswith(f"{path}/model.ckpt-best ")
     data.write_bytes(content)
     (folder / "albert_config.json").unlink()
     with tarfile.open(path, "w:gz") as archive:
         archive.add(folder, "tiny")
-    message = refused(path, "no albert_config.json beside it")
+    message = open_error(path, "no albert_config.json beside it")
     assert message.startswith(f"{path}/model.ckpt-best: ")
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".tgz", ".tar", ""])
-def test_archives_by_their_content(stored, tmp_path, suffix):
+def test_archives_are_detected_by_content(stored, tmp_path, suffix):
     path = tmp_path / f"download{suffix}"
     shutil.copy(stored / "google_tf1.tar.gz", path)
     assert open_checkpoint(path).source == str(path)
@@ -112,7 +112,7 @@ def test_arrays_outlive_the_call(stored):
     assert len(dict(arrays)) == len(arrays) == 80
 
 
-def test_archives_are_not_left_behind(stored, tmp_path, monkeypatch):
+def test_unpacked_archives_are_deleted(stored, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     checkpoint = open_checkpoint(stored / "google_tf1.tar.gz")
     assert len(list(tmp_path.iterdir())) == 1
@@ -139,10 +139,10 @@ def test_archives_are_not_left_behind(stored, tmp_path, monkeypatch):
         ),
     ],
 )
-def test_folders_with_nothing_known(tmp_path, files, match):
+def test_folders_without_a_checkpoint(tmp_path, files, match):
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
-    assert str(tmp_path) in refused(tmp_path, match)
+    assert str(tmp_path) in open_error(tmp_path, match)
 
 
 @pytest.mark.parametrize(
@@ -157,11 +157,13 @@ def test_folders_with_nothing_known(tmp_path, files, match):
         ("weights.npz", b"PK\x05\x06" + bytes(18)),
     ],
 )
-def test_files_that_are_no_weights(stored, tmp_path, name, content):
+def test_files_other_than_weights(stored, tmp_path, name, content):
     if content is None:
         content = (stored / name).read_bytes()
     (tmp_path / name).write_bytes(content)
-    message = refused(tmp_path / name, ", not a safetensors file, a PyTorch ")
+    message = open_error(
+        tmp_path / name, ", not a safetensors file, a PyTorch "
+    )
     assert message.startswith(str(tmp_path / name))
 
 
@@ -175,15 +177,15 @@ def test_files_that_are_no_weights(stored, tmp_path, name, content):
         "absent/model.safetensors",
     ],
 )
-def test_what_is_not_there(tmp_path, name):
+def test_missing_paths(tmp_path, name):
     path = f"{tmp_path}/{name}"
-    refused(path, f"no such file or folder: '{path}'")
+    open_error(path, f"no such file or folder: '{path}'")
 
 
-def test_only_a_graph(tmp_path):
+def test_a_graph_without_a_checkpoint(tmp_path):
     path = tmp_path / "model.ckpt-best.meta"
     path.write_bytes(b"x")
-    message = refused(path, "is not a TensorFlow checkpoint")
+    message = open_error(path, "is not a TensorFlow checkpoint")
     assert message.startswith(f"{tmp_path}/model.ckpt-best ")
 
 
@@ -197,24 +199,24 @@ def test_no_config(stored, tmp_path):
     ]:
         folder = shutil.copytree(stored / name, tmp_path / name)
         (folder / file).unlink()
-        assert str(folder) in refused(folder)
+        assert str(folder) in open_error(folder)
 
 
-def test_a_config_of_the_users(stored, tmp_path):
+def test_config_argument_replaces_a_missing_config(stored, tmp_path):
     folder = shutil.copytree(stored / "google_tf1", tmp_path / "tiny")
     config = AlbertConfig.from_json(folder / "albert_config.json")
     (folder / "albert_config.json").unlink()
     assert open_checkpoint(folder, config=config).config == config
     other = config.replace(num_hidden_groups=1)
-    refused(folder, "unexpected tensor .*group_1/", config=other)
+    open_error(folder, "unexpected tensor .*group_1/", config=other)
 
 
 @pytest.mark.parametrize(
     "name", ["huggingface", "keras_hub_classifier", "albert_tf_run"]
 )
-def test_a_config_for_what_has_one(stored, name):
+def test_config_is_only_for_tensorflow_checkpoints(stored, name):
     config = AlbertConfig(vocab_size=40, hidden_size=12)
-    refused(
+    open_error(
         stored / name,
         "config=... is only for TensorFlow checkpoints, but "
         f"{stored / name}.* has a config.json; change fields of it with "
@@ -243,8 +245,8 @@ def test_overrides(stored, name):
         ({"max_position_embeddings": "long"}, "='long' must be an integer"),
     ],
 )
-def test_overrides_that_cannot_be(stored, name, overrides, match):
-    refused(stored / name, match, config_overrides=overrides)
+def test_invalid_overrides(stored, name, overrides, match):
+    open_error(stored / name, match, config_overrides=overrides)
 
 
 def test_fine_tuning_run_opens_as_its_model(stored, tmp_path):

@@ -20,10 +20,10 @@ def copy_step(run, step):
         shutil.copy(path, path.with_name(f"step-{step:08}{suffix}"))
 
 
-def test_the_model_of_the_run(run):
+def test_opens_the_newest_checkpoint(run):
     assert is_run_folder(run)
     checkpoint = open_checkpoint(run)
-    # As training restores it.
+    # The variables that training restores.
     saved = read_checkpoint(run / "checkpoints" / "step-00000002")
     model = {k: v for k, v in saved.items() if k.startswith("model/")}
     assert {f"model/{path}" for path in checkpoint.arrays} == set(model)
@@ -34,7 +34,7 @@ def test_the_model_of_the_run(run):
 
 
 @pytest.mark.parametrize("suffix", ["", ".index", ".data-00000-of-00001"])
-def test_one_of_its_checkpoints(run, suffix):
+def test_opens_a_given_checkpoint(run, suffix):
     copy_step(run, 10)
     newest = open_checkpoint(run).source
     assert newest == str(run / "checkpoints" / "step-00000010")

@@ -16,7 +16,7 @@ def path(tmp_path):
 
 
 def raw_file(path, dtype, shape, data):
-    """Writes a file of one tensor; the library would refuse to."""
+    """Writes a file with a tensor that the library does not support."""
     entry = {"dtype": dtype, "shape": shape, "data_offsets": [0, len(data)]}
     header = json.dumps({"weight": entry}).encode()
     path.write_bytes(len(header).to_bytes(8, "little") + header + data)
@@ -72,7 +72,7 @@ def test_a_damaged_file_is_an_input_error(path):
 
 
 @pytest.mark.parametrize("dtype", ["F8_E4M3", "C64"])
-def test_other_types_are_refused(path, dtype):
+def test_other_dtypes_are_errors(path, dtype):
     size = 8 if dtype == "C64" else 1
     raw_file(path, dtype, [2], bytes(2 * size))
     with pytest.raises(InputError, match=f"weight holds {dtype} numbers"):

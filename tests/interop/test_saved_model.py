@@ -6,7 +6,6 @@ import pytest
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.export.encoder import export_encoder
-from albert_tf.export.preprocessor import export_preprocessor
 from albert_tf.interop.archive import UnpackedArchive
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.interop.saved_model import open_saved_model
@@ -16,7 +15,7 @@ from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 
 @pytest.fixture
 def unpacked(stored, tmp_path):
-    """Returns `unpack(name)`: a folder that may be changed."""
+    """Returns `unpack(name)`: a copy of a stored SavedModel."""
 
     def unpack(name):
         archive = UnpackedArchive(stored / f"{name}.tar.gz")
@@ -25,7 +24,7 @@ def unpacked(stored, tmp_path):
     return unpack
 
 
-def test_three_systems(unpacked):
+def test_formats_are_detected(unpacked):
     formats = {
         "tf_hub_1": "TF-Hub module of TF1",
         "tf_hub_2": "TF-Hub SavedModel of Model Garden",
@@ -38,7 +37,7 @@ def test_three_systems(unpacked):
         assert checkpoint.source == str(folder)
 
 
-def test_a_module_without_its_config_is_read_from_the_graph(unpacked):
+def test_config_is_inferred_from_the_graph(unpacked):
     folder = unpacked("tf_hub_1")
     expected = open_checkpoint(folder).config
     (folder / "assets" / "albert_config.json").unlink()
@@ -49,7 +48,7 @@ def test_a_module_without_its_config_is_read_from_the_graph(unpacked):
     )
 
 
-def test_the_graph_of_a_module_knows_the_heads(unpacked):
+def test_the_graph_of_a_module_corrects_the_heads(unpacked):
     folder = unpacked("tf_hub_1")
     path = folder / "assets" / "albert_config.json"
     config = json.loads(path.read_text())
@@ -62,7 +61,7 @@ def test_the_graph_of_a_module_knows_the_heads(unpacked):
     )
 
 
-def test_overrides_and_a_config_of_the_users(unpacked):
+def test_overrides_and_config_argument(unpacked):
     folder = unpacked("tf_hub_2")
     overrides = {"hidden_dropout_prob": 0.0, "num_hidden_layers": 5}
     config = open_checkpoint(folder, config_overrides=overrides).config
@@ -71,8 +70,8 @@ def test_overrides_and_a_config_of_the_users(unpacked):
     assert open_checkpoint(folder, config=given).config == given
 
 
-@pytest.mark.parametrize("cased", [False, True])
-def test_case_of_our_exports(stored, tmp_path, cased):
+# A lower-casing export is one of the stored checkpoints.
+def test_exports_keep_the_case_setting(stored, tmp_path):
     config = AlbertConfig(
         vocab_size=40,
         embedding_size=4,
@@ -86,23 +85,23 @@ def test_case_of_our_exports(stored, tmp_path, cased):
         AlbertEncoder(config),
         tmp_path / "export",
         tokenizer=AlbertTokenizer.from_file(
-            stored / "spiece.model", do_lower_case=not cased
+            stored / "spiece.model", do_lower_case=False
         ),
     )
     checkpoint = open_checkpoint(tmp_path / "export")
-    assert checkpoint.tokenizer.settings["do_lower_case"] is not cased
+    assert checkpoint.tokenizer.settings["do_lower_case"] is False
     assert checkpoint.config == config
     assert checkpoint.heads == ()
 
 
-def test_a_preprocessor_is_no_checkpoint(stored, tmp_path):
-    tokenizer = AlbertTokenizer.from_file(stored / "spiece.model")
-    export_preprocessor(tokenizer, tmp_path / "export")
-    with pytest.raises(InputError, match=f"{tmp_path / 'export'} is a SavedM"):
-        open_checkpoint(tmp_path / "export")
+def test_a_preprocessor_is_not_a_checkpoint(unpacked):
+    folder = unpacked("tf_hub_2_preprocessor")
+    shutil.rmtree(folder / "variables")  # Ours has no variables.
+    with pytest.raises(InputError, match=f"{folder} is a SavedModel without"):
+        open_checkpoint(folder)
 
 
-def test_another_model(tmp_path):
+def test_a_saved_model_of_another_architecture(tmp_path):
     import tensorflow as tf
 
     module = tf.Module()
@@ -113,7 +112,7 @@ def test_another_model(tmp_path):
         open_checkpoint(tmp_path / "other")
 
 
-def test_parts_that_are_missing(unpacked):
+def test_incomplete_saved_models(unpacked):
     folder = unpacked("tf_hub_1")
     data = folder / "variables" / "variables.data-00000-of-00001"
     content = data.read_bytes()
@@ -128,7 +127,7 @@ def test_parts_that_are_missing(unpacked):
 @pytest.mark.parametrize(
     "text", ["{}", '{"config": 3}', "<html>", '[{"a": 1}]']
 )
-def test_a_damaged_description_of_ours(unpacked, text):
+def test_a_damaged_manifest_is_an_error(unpacked, text):
     folder = unpacked("albert_tf_export")
     (folder / "export.json").write_text(text)
     with pytest.raises(InputError, match=r"export\.json"):

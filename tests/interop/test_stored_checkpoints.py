@@ -1,7 +1,7 @@
-"""Checkpoints of each system, kept: this and each later release opens them.
+"""Stored checkpoints of each system, which every later release must open.
 
-What they must compute (`*.npz`) was computed by the software that wrote them;
-the scripts in `data/stored` say by which.
+The expected outputs (`*.npz`) were computed by the software that wrote them, by
+the scripts in `data/stored`.
 """
 
 import re
@@ -42,7 +42,7 @@ MASKED_LM = PRETRAINING - {"sop_head"}
 CLASSIFIER = {"encoder", "projection", "pooler", "classifier_head"}
 BACKBONE = {"encoder", "projection", "pooler"}
 
-# folder or archive -> expected outputs, config, parts, pieces, what is left
+# folder or archive -> outputs, config, components, vocabulary size, skipped
 STORED = {
     "google_tf1": ("google", GOOGLE, PRETRAINING, 40, "global_step"),
     "google_tf1.tar.gz": ("google", GOOGLE, PRETRAINING, 40, "global_step"),
@@ -108,13 +108,13 @@ STORED = {
         "(mlm/|sop/)?save_counter|Variable",
     ),
 }
-# KerasHub's and Model Garden's masked language models are also ones of ours:
-# the first with another epsilon in the head's LayerNorm (docs/interop.md).
+# KerasHub's MLM head has another LayerNorm epsilon than
+# ours (docs/checkpoints.md).
 TOLERANCE = {"keras_hub_masked_lm.tar.gz": {"mlm_logits": 5e-4}}
 
 
 @pytest.mark.parametrize("name", STORED)
-def test_opens_whole(stored, name):
+def test_opens_completely(stored, name):
     _, config, parts, pieces, left = STORED[name]
     checkpoint = open_checkpoint(stored / name)
     assert checkpoint.config == config
@@ -130,23 +130,24 @@ def test_opens_whole(stored, name):
 
 
 @pytest.mark.parametrize("name", STORED)
-def test_computes_what_its_writer_computed(stored, name):
+def test_outputs_equal_those_of_the_writer(stored, name):
     outputs_file, _, parts, _, _ = STORED[name]
     expected = dict(np.load(stored / f"{outputs_file}.npz"))
     batch = {k: v for k, v in expected.items() if v.dtype == np.int32}
     texts = {k: batch[k] for k in ENCODER_INPUTS}
-    actual = dict(AlbertEncoder.from_pretrained(stored / name)(texts))
     if "classifier_head" in parts:
         model = AlbertClassifier.from_pretrained(stored / name)
-        actual["logits"] = model(texts)
-    if "mlm_head" in parts:
+        actual = {"logits": model(texts), **model.encoder(texts)}
+    elif "mlm_head" in parts:
         model = AlbertPretrainer.from_pretrained(
             stored / name, sop_head="sop_head" in parts
         )
-        actual |= model(batch)
+        actual = {**model.encoder(texts), **model(batch)}
+    else:
+        actual = AlbertEncoder.from_pretrained(stored / name)(texts)
     for output in set(expected) - set(batch):
         if output not in actual:
-            # Of another head than this file's, with the same encoder.
+            # An output of another head, with the same encoder.
             assert outputs_file == "keras_hub"
             continue
         np.testing.assert_allclose(
@@ -186,6 +187,6 @@ def test_tokenizers_keep_their_settings(stored):
     assert settings("albert_tf_run") == google | {"digit_comma": "corrected"}
 
 
-def test_all_of_them_are_small(stored):
+def test_stored_checkpoints_are_small(stored):
     files = [path for path in stored.rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in files) < 2_000_000

@@ -39,10 +39,10 @@ def unpacked(stored):
     return lambda name: UnpackedArchive(stored / f"{name}.tar.gz")
 
 
-def test_of_the_originals_checkpoint(unpacked):
+def test_facts_of_a_checkpoint_of_the_original(unpacked):
     archive = unpacked("google_tf1")
     facts = facts_of_meta_graph_file(archive.folder / "model.ckpt-best.meta")
-    # A graph without training, and so without dropout.
+    # An inference graph has no dropout.
     assert facts == GraphFacts(2, 2, "gelu_tanh", None, None)
     assert facts.known() == {
         "num_hidden_layers": 2,
@@ -51,7 +51,7 @@ def test_of_the_originals_checkpoint(unpacked):
     }
 
 
-def test_of_a_module(unpacked):
+def test_facts_of_a_tf_hub_module(unpacked):
     archive = unpacked("tf_hub_1")
     saved_model = read_saved_model(archive.folder)
     facts = facts_of_saved_model(saved_model)
@@ -59,7 +59,7 @@ def test_of_a_module(unpacked):
     assert lower_cases_text(saved_model) is True
 
 
-def test_of_model_garden(unpacked):
+def test_facts_of_a_model_garden_export(unpacked):
     archive = unpacked("tf_hub_2")
     saved_model = read_saved_model(archive.folder)
     facts = facts_of_saved_model(saved_model)
@@ -81,8 +81,8 @@ def test_a_cased_module(tmp_path, cased):
     assert lower_cases_text(read_saved_model(tmp_path)) is not cased
 
 
-def test_a_constant_of_any_size(tmp_path):
-    """One number that stands for 2^40 of them."""
+def test_a_constant_of_huge_shape_is_an_error(tmp_path):
+    """A single value with a shape of 2^40."""
     node = query(0, 3)
     del node.attr["value"].tensor.tensor_shape.dim[:]
     node.attr["value"].tensor.tensor_shape.dim.add(size=1 << 40)
@@ -100,7 +100,7 @@ def test_layers_and_heads():
     assert (facts.num_hidden_layers, facts.num_attention_heads) == (2, 3)
 
 
-def test_graphs_that_do_not_tell():
+def test_graphs_without_facts():
     assert facts_of_nodes([]) == GraphFacts()
     two = facts_of_nodes([query(0, 3), query(1, 4)])
     assert two.num_attention_heads is None

@@ -19,7 +19,7 @@ from albert_tf.text.tokenizer_files import tokenizer_files
         ("spiece.model", "google"),
     ],
 )
-def test_tokenizers_of_checkpoints_and_files(stored, name, digit_comma):
+def test_loads_tokenizers_of_checkpoints_and_files(stored, name, digit_comma):
     tokenizer = load_tokenizer(stored / name)
     assert tokenizer.vocab_size == 40
     assert tokenizer.settings["digit_comma"] == digit_comma
@@ -45,7 +45,7 @@ def test_no_tokenizer(stored, tmp_path):
         load_tokenizer(folder)
 
 
-def test_the_class_loads_what_the_function_loads(stored):
+def test_class_method_and_function_are_equivalent(stored):
     for name in ("spiece.model", "huggingface", "google_tf1"):
         loaded = AlbertTokenizer.from_pretrained(stored / name)
         expected = load_tokenizer(stored / name)
@@ -57,7 +57,7 @@ def test_the_class_loads_what_the_function_loads(stored):
     "name", ["google_tf1", "spiece.model", "huggingface", "albert_tf_run"]
 )
 def test_settings_replace_those_of_the_checkpoint(stored, name):
-    """[MASK] in a text, which a checkpoint of Google leaves as text."""
+    """`[MASK]` in a text, which is no special token in Google's checkpoints."""
     for match in (True, False):
         tokenizer = AlbertTokenizer.from_pretrained(
             stored / name, match_special_tokens=match

@@ -16,14 +16,14 @@ V2 = ("torch._utils", "_rebuild_tensor_v2")
 
 
 class Name:
-    """Pickled as a reference to a name, as torch's storage classes are."""
+    """Pickled as a reference to a name, like torch's storage classes."""
 
     def __init__(self, module, name):
         self.path = (module, name)
 
 
 class Call:
-    """Pickled as a call of a name, then a change of the result's state."""
+    """Pickled as a call of a name, and a state for the result."""
 
     def __init__(self, module, name, *arguments, state=None):
         self.function = Name(module, name)
@@ -68,7 +68,7 @@ def tensor(storage=None, offset=0, shape=(2, 3), strides=(3, 1), state=None):
 
 
 def fill(content):
-    """Puts a tensor in place of each 1."""
+    """Replaces each 1 by a tensor."""
     if isinstance(content, dict):
         return {key: fill(value) for key, value in content.items()}
     if isinstance(content, (list, tuple)):
@@ -104,7 +104,7 @@ DATA_0 = {"0": np.arange(6, dtype="<f4").tobytes()}
 
 
 @pytest.mark.parametrize("name", STORED)
-def test_a_stored_file_of_each_format_stays_readable(name):
+def test_stored_files_are_readable(name):
     base = np.arange(24, dtype=np.float32) / 4 - 2
     matrix = base.reshape(4, 6)
     expected = {
@@ -138,7 +138,7 @@ def test_a_stored_file_of_each_format_stays_readable(name):
 def test_a_damaged_file_is_read_or_an_input_error(name, path):
     content = np.frombuffer((DATA / name).read_bytes(), np.uint8)
     cut = [content[:size] for size in range(0, len(content) - 1, 97)]
-    # Most of the file is numbers: damage what has structure.
+    # Most of the file is numbers; damage the rest.
     structure = np.r_[: min(2800, content.size), -1600:0]
     random = np.random.default_rng(0)
     damaged = []
@@ -167,7 +167,7 @@ def test_big_endian_archives(path):
     assert value.dtype.isnative
 
 
-def test_storage_views_of_the_old_format(path):
+def test_storage_views_of_the_legacy_format(path):
     view = Storage(view=(("9", 2, 3),))
     state = {
         "whole": tensor(Storage(view=(None,))),
@@ -194,7 +194,7 @@ def test_storage_views_of_the_old_format(path):
         (["0", "0"], "bytes"),
     ],
 )
-def test_wrong_storage_lists_of_the_old_format(path, keys, match):
+def test_invalid_storage_lists_of_the_legacy_format(path, keys, match):
     data = {"0": np.arange(6, dtype="<f4")}
     write_legacy(path, {"a": tensor()}, data, keys)
     with pytest.raises(InputError, match=match):
@@ -207,7 +207,7 @@ def test_wrong_storage_lists_of_the_old_format(path, keys, match):
         ({"a": 1, "step": 7}, ["a"]),
         ({"model": {"a": 1, "n": 5}, "args": {}}, ["a"]),
         ({"model": {"a": 1}, "optimizer": {"state": {0: {"m": 1}}}}, ["a"]),
-        # As Python 2 wrote an ordered dictionary.
+        # An ordered dictionary written by Python 2.
         (Call("collections", "OrderedDict", [["a", tensor()]]), ["a"]),
         ({"model": {"a": 1}, "ema": {"a": 1}}, "tensors: model, ema;"),
         ({"a": 1, "optimizer": {"state": [1]}}, "optimizer contains nested"),
@@ -218,7 +218,7 @@ def test_wrong_storage_lists_of_the_old_format(path, keys, match):
         ({3: 1}, "name of a tensor is 3, expected a string"),
     ],
 )
-def test_the_one_dictionary_of_tensors_is_found(path, content, names):
+def test_the_dictionary_of_tensors_is_found(path, content, names):
     write_zip(path, dumps(fill(content)), DATA_0)
     if isinstance(names, str):
         with pytest.raises(InputError, match=names):
@@ -242,7 +242,7 @@ def test_the_one_dictionary_of_tensors_is_found(path, content, names):
         ("torch.nn.modules.linear", "Linear"),
     ],
 )
-def test_no_other_name_is_resolved(tmp_path, path, name, legacy):
+def test_other_names_are_not_allowed(tmp_path, path, name, legacy):
     mark = tmp_path / "executed"
     state = {"a": Call(*name, f"open({str(mark)!r}, 'w')"), "b": tensor()}
     if legacy:
@@ -256,7 +256,7 @@ def test_no_other_name_is_resolved(tmp_path, path, name, legacy):
 
 
 @pytest.mark.parametrize("protocol", range(6))
-def test_objects_with_code_run_nothing(tmp_path, path, protocol):
+def test_code_in_pickles_is_not_executed(tmp_path, path, protocol):
     class Hostile:
         def __reduce__(self):
             return open, (str(tmp_path / "executed"), "w")
@@ -292,12 +292,12 @@ def test_objects_with_code_run_nothing(tmp_path, path, protocol):
         (Call("collections", "OrderedDict", [5]), "damaged"),
         (Call("torch", "FloatStorage", 1 << 60), "damaged"),
         (Call("torch._utils", "_rebuild_parameter", 1, 2, 3), "parameter"),
-        # What was checked cannot be changed, nor what is called.
+        # Validated tensors and functions cannot be modified.
         (tensor(state={"shape": (1 << 30,)}), "damaged"),
         (tensor(state=(None, {"shape": (1 << 30,)})), "damaged"),
     ],
 )
-def test_wrong_tensors_are_refused(path, item, match):
+def test_invalid_tensors_are_errors(path, item, match):
     write_zip(path, dumps({"a": item}), DATA_0)
     with pytest.raises(InputError, match=match):
         open_torch_file(path)
@@ -327,13 +327,13 @@ def test_wrong_tensors_are_refused(path, item, match):
         + b"h\x00h\x01\x85R" * 5_000 + b"e.",
     ],
 )  # fmt: skip
-def test_wrong_pickles_are_refused(path, pickled):
+def test_invalid_pickles_are_errors(path, pickled):
     write_zip(path, pickled)
     with pytest.raises(InputError):
         open_torch_file(path)
 
 
-def test_repacked_archives_and_programs_are_refused(path):
+def test_repacked_archives_and_torchscript_are_errors(path):
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("a/data.pkl", dumps({"a": tensor()}))
     with pytest.raises(InputError, match="repacked .*compressed"):

@@ -49,14 +49,14 @@ def test_seeds_work_in_a_graph(ones):
         np.testing.assert_array_equal(one, layer(ones, training=True))
 
 
-def test_without_seeds_it_draws_anew(ones):
+def test_without_seeds_masks_differ(ones):
     keras.utils.set_random_seed(1)
     layer = Dropout(0.5)
     first = layer(ones, training=True).numpy()
     assert np.any(first != layer(ones, training=True).numpy())
 
 
-def test_off_means_untouched(ones):
+def test_inputs_are_returned_without_dropout(ones):
     layer = Dropout(0.5)
     assert layer(ones, training=False) is ones
     assert Dropout(0.0)(ones, training=True) is ones

@@ -18,7 +18,7 @@ def test_equals_the_definition_in_float64():
 
 
 def test_half_precision_is_normalized_in_float32():
-    # 300^2 overflows float16, and so would a float16 variance.
+    # 300^2, and so a float16 variance, would overflow.
     x = tf.constant([[300.0, -300.0, 300.0, -300.0]], "float16")
     layer = LayerNorm(1e-12, dtype="mixed_float16")
     layer.build((None, 4))

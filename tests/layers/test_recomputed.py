@@ -6,8 +6,8 @@ from albert_tf.layers.core import LayerNorm
 from albert_tf.layers.recomputed import gelu_tanh, layer_norm
 from albert_tf.layers.shared_stack import FeedForward
 
-# TensorFlow has its cubic coefficient in float32 only, and tanh is 1 from 8 on;
-# half precision is rounded once, to half of its spacing at 1.
+# TensorFlow's cubic coefficient is a float32, and tanh is 1 from 8 on; half
+# precision is rounded once, to half of its spacing at 1.
 TOLERANCES = {"float64": 1e-8, "float32": 3e-5, "bfloat16": 2**-8}
 TOLERANCES["float16"] = 2**-11 + 1e-5
 
@@ -25,7 +25,7 @@ def gradient(function, x):
 
 
 @pytest.mark.parametrize("dtype", TOLERANCES)
-def test_gelu_is_tensorflows(dtype):
+def test_gelu_equals_that_of_tensorflow(dtype):
     x = tf.cast(np.linspace(-6, 6, 1000).reshape(2, 500), dtype)
     found = tf.function(lambda x: gradient(gelu_tanh, x))(x)
     assert all(tensor.dtype == dtype for tensor in found)
@@ -53,7 +53,7 @@ def test_gelu_is_finite_everywhere(dtype):
 
 
 @pytest.mark.parametrize("dtype", TOLERANCES)
-def test_layer_norm_is_that_of_inference(dtype, rng):
+def test_layer_norm_equals_that_of_inference(dtype, rng):
     layer = LayerNorm(1e-12, dtype=dtype)
     layer.build((None, 40))
     layer.gamma.assign(rng.normal(1, 0.1, 40))
@@ -78,6 +78,7 @@ def test_layer_norm_is_that_of_inference(dtype, rng):
         assert difference < 10 * TOLERANCES[dtype] * tf.norm(values)
 
 
+@pytest.mark.long
 def test_second_derivatives(rng):
     x = tf.constant(rng.normal(size=(2, 3)))
     gamma, beta = tf.ones(3, "float64"), tf.zeros(3, "float64")
@@ -92,7 +93,7 @@ def test_second_derivatives(rng):
 
 
 def nodes(graph):
-    """The operations of a graph and of all the functions that it calls."""
+    """The operations of a graph and of its functions."""
     definition = graph.as_graph_def()
     functions = definition.library.function
     return [*definition.node, *(n for f in functions for n in f.node_def)]

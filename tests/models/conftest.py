@@ -31,21 +31,21 @@ _MODELS = {
 }
 
 
-@pytest.fixture(params=_MODELS)
+@pytest.fixture(scope="module", params=_MODELS)
 def name(request):
-    """Every model, by a name for it."""
+    """The name of each model."""
     return request.param
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def make(name):
-    """Returns `make(config, **arguments)`, the model of `name`."""
+    """Returns `make(config, **arguments)`, which creates the model `name`."""
     return _MODELS[name]
 
 
 @pytest.fixture
 def inputs(name, batch):
-    """What the model of `name` takes."""
+    """Inputs of the model `name`."""
     if name in ("pretrainer", "masked language model"):
         return {**batch, "masked_lm_positions": np.array([[1, 5]] * 4, "int32")}
     if name == "multiple choice":
@@ -55,8 +55,8 @@ def inputs(name, batch):
     return batch
 
 
-# Our variable path -> the original's name. Written down here once more, so
-# that the numbers are compared without the code that opens checkpoints.
+# Our variable path -> the original's name. Repeated here, so that parity with
+# the original does not depend on the code that opens checkpoints.
 _GOOGLE_NAMES = (
     (r"^encoder/embeddings/layer_norm/", "bert/embeddings/LayerNorm/"),
     (r"^encoder/embeddings/", "bert/embeddings/"),
@@ -131,7 +131,7 @@ def google_weights():
 
 @dataclasses.dataclass
 class GoogleHead:
-    """A fine-tuned model of the original, and what it computed."""
+    """A fine-tuned model of the original, and its outputs."""
 
     config: AlbertConfig
     checkpoint: pathlib.Path

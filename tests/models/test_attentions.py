@@ -1,4 +1,4 @@
-"""Attention probabilities, which models return if they are asked to."""
+"""`output_attentions`."""
 
 import keras
 import numpy as np
@@ -25,11 +25,11 @@ def twins(make, config, **arguments):
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_are_the_softmax_of_the_scores(config, batch, packed):
+def test_attentions_are_the_softmax_of_the_scores(config, batch, packed):
     encoder = attentive(config, packed=packed, dtype="float32")
     outputs = encoder(batch)
     assert len(outputs["attentions"]) == 2
-    # The second block, computed once more from what the first has returned.
+    # The second block, recomputed from the output of the first.
     layer = encoder.stack.attentions[0]
     states = outputs["encoder_outputs"][0].numpy()
     query, key = (
@@ -52,7 +52,7 @@ def test_are_the_softmax_of_the_scores(config, batch, packed):
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_the_sequences_of_a_row_do_not_see_each_other(config, batch, packed):
+def test_sequences_of_a_row_do_not_attend_to_each_other(config, batch, packed):
     starts = np.array([[0, 4]] * 4, "int32")
     ids = batch["input_mask"] * (1 + (np.arange(12) >= 4))
     found = attentive(config, packed=packed)(
@@ -68,17 +68,17 @@ def test_the_sequences_of_a_row_do_not_see_each_other(config, batch, packed):
 
 
 @pytest.mark.parametrize("dtype", ["mixed_bfloat16", "mixed_float16"])
-def test_are_float32_and_without_dropout(config, batch, dtype):
+def test_attentions_are_float32_and_without_dropout(config, batch, dtype):
     config = config.replace(attention_probs_dropout_prob=0.5)
     encoder = attentive(config, dtype=dtype)
     trained = encoder(batch, training=True)["attentions"][0]
     assert trained.dtype == tf.float32
-    # The first block of both reads the same: there is no dropout before it.
+    # The inputs of the first block are equal: there is no dropout before it.
     np.testing.assert_array_equal(trained, encoder(batch)["attentions"][0])
 
 
-def test_models_return_them_beside_equal_outputs(name, make, config, inputs):
-    """Of all rows, also where the last block otherwise computes a few."""
+def test_attentions_do_not_change_other_outputs(name, make, config, inputs):
+    """Even if the last block computes only a few rows without attentions."""
     plain, model = twins(make, config)
     outputs, expected = dict(model(inputs)), plain(inputs)
     attentions = outputs.pop("attentions")
@@ -100,8 +100,8 @@ def test_models_return_them_beside_equal_outputs(name, make, config, inputs):
     assert copy.get_config()["output_attentions"] is False
 
 
-def test_cost_nothing_where_they_are_off(config):
-    """The graph with them, without what only they need, is the one without."""
+def test_no_cost_without_attentions(config):
+    """Without the nodes of the attentions, the graphs are equal."""
     spec = tf.TensorSpec([None, None], tf.int32)
     names = ("input_word_ids", "input_mask", "input_type_ids")
 
@@ -122,7 +122,7 @@ def test_cost_nothing_where_they_are_off(config):
     assert larger > count
 
 
-def test_fit_and_keras_export_leave_them_out(config, batch, tmp_path):
+def test_fit_ignores_them(config, batch):
     config = config.replace(num_hidden_layers=1)
     labels, losses = np.array([0, 1, 2, 1]), []
     for model in twins(AlbertClassifier, config, num_labels=3, dropout=0.0):
@@ -136,15 +136,21 @@ def test_fit_and_keras_export_leave_them_out(config, batch, tmp_path):
         assert len(history["accuracy"]) == 2
         losses.append(history["loss"])
     np.testing.assert_allclose(*losses, rtol=1e-5)
-    expected = model.predict_on_batch(batch)
-    assert set(expected) == {"logits", "attentions"}
+    assert set(model.predict_on_batch(batch)) == {"logits", "attentions"}
+
+
+@pytest.mark.long
+def test_keras_export_leaves_them_out(config, batch, tmp_path):
+    config = config.replace(num_hidden_layers=1)
+    model = AlbertClassifier(config, num_labels=3, output_attentions=True)
+    expected = model(batch)
     model.export(tmp_path / "export", verbose=False)
     loaded = tf.saved_model.load(tmp_path / "export")
     logits = loaded.serve({x: tf.constant(v) for x, v in batch.items()})
     np.testing.assert_allclose(logits, expected["logits"], atol=1e-5)
 
 
-def test_have_gradients_where_blocks_are_rematerialized(config, batch):
+def test_attentions_of_rematerialized_blocks_have_gradients(config, batch):
     encoder = attentive(config, rematerialize=True)
     kernel = encoder.stack.attentions[0].query.kernel
     with tf.GradientTape() as tape:

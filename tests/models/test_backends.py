@@ -73,7 +73,7 @@ def test_outputs_and_fit_agree(backend, inputs_file, reference):
         pytest.skip(f"{backend} is not installed: run `make test-backends`")
     outputs = run("backend_outputs", backend, inputs_file)
     assert str(outputs.pop("backend")) == backend
-    # Losses after updates with rate 0.1 carry the rounding of three steps.
+    # Losses after updates accumulate the rounding of three steps.
     np.testing.assert_allclose(
         outputs.pop("loss"), reference["loss"], rtol=1e-5
     )
@@ -96,7 +96,7 @@ def test_task_models_fit_alike(backend, inputs_file, fits):
     assert len(losses) == 5
     for name, (first, second) in losses.items():
         assert second < first, name
-    # Losses and weights after two steps: rounding alone is between them.
+    # Losses and weights after two steps differ by rounding only.
     for name, value in found.items():
         np.testing.assert_allclose(
             value, fits[name], rtol=1e-5, atol=1e-5, err_msg=name

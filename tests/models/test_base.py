@@ -1,4 +1,4 @@
-"""What holds for every model, whatever its head."""
+"""Properties of all models."""
 
 import keras
 import numpy as np
@@ -11,12 +11,17 @@ from albert_tf.models.base import ENCODER_INPUTS
 from albert_tf.models.encoder import AlbertEncoder
 
 
+@pytest.fixture(scope="module")
+def model(make, config):
+    """Each model; tests must not change it."""
+    return make(config)
+
+
 def flat(outputs):
     return [np.asarray(tf.cast(x, "float32")) for x in tf.nest.flatten(outputs)]
 
 
-def test_keras_file(make, config, inputs, round_trip):
-    model = make(config)
+def test_keras_file(model, inputs, round_trip):
     loaded = round_trip(model)
     assert type(loaded) is type(model)
     assert loaded.get_config() == model.get_config()
@@ -24,21 +29,22 @@ def test_keras_file(make, config, inputs, round_trip):
         np.testing.assert_array_equal(x, y)
 
 
-def test_paths_are_unique_and_do_not_depend_on_names(name, make, config):
-    paths = [v.path for v in make(config).trainable_variables]
+def test_paths_are_unique_and_do_not_depend_on_names(name, model, make, config):
+    paths = [v.path for v in model.trainable_variables]
     assert len(set(paths)) == len(paths)
     if name.startswith("encoder"):
-        return  # The encoder's own name is the first part of the path.
+        return  # The encoder's name is the first part of the path.
     again = make(config, name="other").trainable_variables
     assert [v.path for v in again] == paths
 
 
-def test_packed_equals_padded_on_real_tokens(make, config, batch, inputs):
-    padded = make(config)
+def test_packed_equals_padded_on_real_tokens(
+    model, make, config, batch, inputs
+):
     packed = make(config, packed=True)
-    packed.set_weights(padded.get_weights())
+    packed.set_weights(model.get_weights())
     real = batch["input_mask"].astype(bool)
-    for x, y in zip(flat(padded(inputs)), flat(packed(inputs)), strict=True):
+    for x, y in zip(flat(model(inputs)), flat(packed(inputs)), strict=True):
         if x.shape[:2] == real.shape:
             x, y = x[real], y[real]
         np.testing.assert_allclose(x, y, atol=1e-5)
@@ -66,7 +72,7 @@ def test_logits_are_float32_in_mixed_precision(make, config, inputs):
 
 
 def exported(model, inputs, folder):
-    """Returns the outputs of what Keras exports."""
+    """Exports a model with Keras and returns the export's outputs."""
     model.export(folder, verbose=False)
     loaded = tf.saved_model.load(folder)
     return loaded.serve({x: tf.constant(v, "int32") for x, v in inputs.items()})
@@ -75,15 +81,17 @@ def exported(model, inputs, folder):
 @pytest.mark.parametrize(
     "name",
     [
-        *("encoder", "pretrainer", "joint spans"),
+        "encoder",
         *(
             pytest.param(x, marks=pytest.mark.long)
-            for x in (
-                *("classifier", "token classifier"),
-                *("multiple choice", "spans"),
-            )
+            for x in ("pretrainer", "multiple choice", "joint spans")
+        ),
+        *(
+            pytest.param(x, marks=pytest.mark.slow)
+            for x in ("classifier", "token classifier", "spans")
         ),
     ],
+    scope="module",
 )
 def test_keras_export(name, make, config, inputs, tmp_path):
     model = make(config.replace(num_hidden_layers=1))
@@ -107,7 +115,7 @@ def test_keras_export_of_a_trained_model(config, batch, tmp_path):
 
 
 class Subclassed(keras.Model):
-    """A user's model: Keras calls it with float32 when it is exported."""
+    """A user's model, which Keras traces with float32 inputs for exports."""
 
     def __init__(self, encoder):
         super().__init__()
@@ -127,7 +135,7 @@ def test_keras_export_of_a_subclassed_model(config, batch, tmp_path):
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_ids_that_are_rounded_are_refused(config, batch, dtype):
+def test_half_precision_ids_are_errors(config, batch, dtype):
     rounded = {x: tf.cast(v, dtype) for x, v in batch.items()}
     with pytest.raises(
         ValueError, match="is float16, which cannot|is bfloat16"
@@ -135,7 +143,7 @@ def test_ids_that_are_rounded_are_refused(config, batch, dtype):
         AlbertEncoder(config, dtype=f"mixed_{dtype}")(rounded)
 
 
-def test_a_name_instead_of_a_config_is_answered(make):
+def test_a_name_instead_of_a_config_is_an_error(make):
     with pytest.raises(
         InputError, match=r"from_official\('albert_base_v2'\).*from_pretrained"
     ):
@@ -148,8 +156,7 @@ def test_a_name_instead_of_a_config_is_answered(make):
         make("https://tfhub.dev/google/albert_base/3")
 
 
-def test_takes_the_input_names_of_hugging_face(make, config, inputs):
-    model = make(config)
+def test_takes_the_input_names_of_hugging_face(model, inputs):
     names = ("input_ids", "attention_mask", "token_type_ids")
     theirs = dict(zip(ENCODER_INPUTS, names, strict=True))
     renamed = {theirs.get(key, key): x for key, x in inputs.items()}

@@ -29,7 +29,7 @@ print(json.dumps(answers))
 
 
 def _cached_snapshot(home, repo, source):
-    """Lays `source` out as huggingface_hub lays a snapshot out."""
+    """Creates a snapshot in huggingface_hub's layout."""
     folder = home / "hub" / f"models--{repo.replace('/', '--')}"
     snapshot = folder / "snapshots" / _COMMIT
     for name in (folder / "blobs", folder / "refs", snapshot):
@@ -42,12 +42,13 @@ def _cached_snapshot(home, repo, source):
 
 
 def _cached_version(home, handle, source):
-    """Lays `source` out as kagglehub lays a version out."""
+    """Creates a version in kagglehub's layout."""
     folder = home / "models" / handle
     shutil.copytree(source, folder / "2")
     (folder / "2.complete").touch()
 
 
+@pytest.mark.long
 def test_caches_are_used_without_a_network(run_albert, tmp_path):
     pytest.importorskip("huggingface_hub")
     pytest.importorskip("kagglehub")

@@ -24,13 +24,13 @@ SMALL = AlbertConfig(
 
 def graph_of(function):
     graph = tf.function(function, autograph=False).get_concrete_function().graph
-    # Neither count below knows it.
+    # Neither count includes it.
     assert "Einsum" not in {o.type for o in graph.get_operations()}
     return graph
 
 
 def profiled_flops(graph):
-    """Returns TensorFlow's own count of the products of a graph."""
+    """Returns TensorFlow's own count of a graph's products."""
     options = tf.compat.v1.profiler.ProfileOptionBuilder(
         tf.compat.v1.profiler.ProfileOptionBuilder.float_operation()
     )
@@ -41,7 +41,7 @@ def profiled_flops(graph):
 
 
 def flops_by_shapes(graph):
-    """Adds up the products of a graph, those of transposed factors, too.
+    """Sums the products of a graph, including those of transposed factors.
 
     TensorFlow's profiler takes the wrong axis of a transposed factor of a
     BatchMatMul, which gradients have.
@@ -86,7 +86,6 @@ def packing(sequences):
     [
         ({}, True),
         ({}, False),
-        ({"num_hidden_layers": 1}, True),
         ({"num_hidden_groups": 2, "inner_group_num": 2}, True),
         ({"embedding_size": 32}, True),
         ({"embedding_size": 32, "project_equal_sizes": True}, True),
@@ -121,5 +120,5 @@ def test_formula_counts_what_the_graph_computes(changes, sentence_order):
     assert flops_by_shapes(forward) == expected
     step = BATCH * pretraining_step_flops(*sizes)
     assert step == 3 * expected
-    if len(changes) != 1 or packed:
+    if packed or not changes:  # Tracing the gradients takes a second.
         assert flops_by_shapes(graph_of(gradients)) == step

@@ -1,4 +1,4 @@
-"""The fine-tuned models against the original's outputs and gradients."""
+"""Task models against the original's outputs and gradients."""
 
 import numpy as np
 import pytest
@@ -25,29 +25,20 @@ def cross_entropy(labels, logits):
 
 
 def run(model, inputs, loss_of):
-    """Returns outputs, loss and gradients of one training step in a graph."""
-
-    @tf.function(autograph=False)
-    def step(inputs):
-        with tf.GradientTape() as tape:
-            # Training mode would switch on the head's dropout.
-            outputs = model(inputs)
-            loss = loss_of(outputs)
-        variables = [v.value for v in model.trainable_variables]
-        return outputs, loss, tape.gradient(loss, variables)
-
-    return step(inputs)
+    """Returns outputs, loss and gradients, without dropout."""
+    with tf.GradientTape() as tape:
+        outputs = model(inputs)
+        loss = loss_of(outputs)
+    variables = [v.value for v in model.trainable_variables]
+    return outputs, loss, tape.gradient(loss, variables)
 
 
-# Packed models compute the same; tests of the layers compare these.
-PACKED = pytest.mark.parametrize(
-    "packed", [False, pytest.param(True, marks=pytest.mark.long)]
-)
+PACKED = pytest.mark.parametrize("packed", [False, True])
 
 
 @pytest.fixture
 def assert_gradients(google_weights):
-    """All of the model's gradients, and no other, are the original's."""
+    """Compares all gradients of a model with the original's."""
 
     def check(head, model, gradients, prefix):
         actual = google_weights.gradients(model, gradients)
@@ -137,7 +128,7 @@ def test_joint_spans_at_prediction(google_head, packed):
     model = AlbertSpanLabeler(head.config, "joint", packed=packed)
     head.load(model)
     inputs = {**head.encoder_inputs(), "p_mask": head.inputs["p_mask"]}
-    outputs = tf.function(model, autograph=False)(inputs)
+    outputs = model(inputs)
     names = [n for n in head.outputs if n.startswith("predict/")]
     assert len(names) == len(outputs)
     for name in names:

@@ -1,4 +1,4 @@
-"""Half precision against float32: gradients, and whole models in it."""
+"""Gradients and training in half precision."""
 
 import keras
 import numpy as np
@@ -47,7 +47,7 @@ def masked(inputs):
 
 
 ROWS, CHOICES = tokens(BATCH, LENGTH), tokens(BATCH // 2, 2, LENGTH)
-# Every row has a loss: heads see 4,096 of them, too.
+# Every token has a loss, so that heads see 4,096 rows as well.
 MODELS = {
     "encoder": (AlbertEncoder, (), ROWS),
     "pretrainer": (AlbertPretrainer, (), masked(ROWS)),
@@ -79,7 +79,7 @@ def gradients(name, dtype, weights=None, **options):
             loss = 0.0
             for output in tf.nest.flatten(model(inputs)):
                 output = tf.cast(output, tf.float32)
-                # A direction of its own for each feature: gradients add up.
+                # The same factors in all rows, so that gradients add up.
                 factors = np.random.default_rng(1).normal(size=output.shape[-1])
                 loss += tf.reduce_sum(output * factors.astype("float32"))
         variables = [v.value for v in model.trainable_variables]
@@ -95,11 +95,24 @@ def gradients(name, dtype, weights=None, **options):
 
 @pytest.fixture(scope="module", params=MODELS)
 def expected(request):
+    """A model's name, and its gradients and weights in float32."""
     keras.utils.set_random_seed(1)
     return request.param, *gradients(request.param, "float32")
 
 
-# The gradients of these are zero: they shift all scores of a softmax alike.
+def models_in(dtype, *others):
+    """Parametrizes by all models in `dtype`, and two of them in `others`."""
+    two = ("pretrainer", "joint spans")
+    return pytest.mark.parametrize(
+        ("expected", "dtype"),
+        [(name, dtype) for name in MODELS]
+        + [(name, other) for name in two for other in others],
+        indirect=["expected"],
+        scope="module",
+    )
+
+
+# Parameters whose gradient is zero, as they shift all inputs of a softmax.
 _SHIFTS = (
     "attention/key/bias",
     "joint_span_head/start/bias",
@@ -124,30 +137,31 @@ def check_gradients(expected, dtype, **options):
     }
 
 
-@pytest.mark.parametrize("dtype", ["mixed_bfloat16", "mixed_float16"])
+@models_in("mixed_bfloat16", "mixed_float16")
 def test_gradients_are_those_of_float32(expected, dtype):
     check_gradients(expected, dtype)
 
 
 def test_gradients_of_float32_are_those_of_float64(expected):
-    """Sums over 4,096 tokens keep what float32 can hold."""
+    """Sums over 4,096 tokens are as accurate as float32 allows."""
     name, found, weights = expected
     wanted, _ = gradients(name, "float64", weights)
     for path, gradient in wanted.items():
         if not path.endswith(_SHIFTS):
             distance = np.linalg.norm(found[path] - gradient)
-            # A sum of n roundings of 6e-8 errs by sqrt(n) of them: 4e-6.
+            # n roundings of 6e-8 add up to sqrt(n) * 6e-8 = 4e-6.
             assert distance < 2e-5 * np.linalg.norm(gradient), path
 
 
-@pytest.mark.parametrize(
-    "dtype",
-    [
-        pytest.param("mixed_bfloat16", marks=pytest.mark.long),
-        pytest.param("mixed_float16", marks=pytest.mark.slow),
-    ],
-)
-def test_gradients_with_xla_are_those_of_float32(expected, dtype):
+@pytest.mark.long
+@pytest.mark.parametrize("expected", ["pretrainer"], indirect=True)
+def test_gradients_with_xla_are_those_of_float32(expected):
+    check_gradients(expected, "mixed_bfloat16", jit_compile=True)
+
+
+@pytest.mark.slow
+@models_in("mixed_bfloat16", "mixed_float16")
+def test_all_gradients_with_xla_are_those_of_float32(expected, dtype):
     check_gradients(expected, dtype, jit_compile=True)
 
 
@@ -165,7 +179,7 @@ def check_fit(name, weights, dtype):
         losses = {name: "mse"}
     else:
         targets, losses = np.ones(outputs.shape), "mse"
-    # Eagerly: each graph would be traced for one step.
+    # Eagerly, as tracing takes longer than a step.
     model.compile(keras.optimizers.SGD(0.01), losses, run_eagerly=True)
     assert np.isfinite(model.train_on_batch(inputs, targets))
     assert np.isfinite(model.train_on_batch(inputs, targets))
@@ -178,7 +192,8 @@ def check_fit(name, weights, dtype):
     assert any(moved)
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+# Only float16 overflows.
+@models_in("float16", "bfloat16")
 def test_predicts_and_fits_in_half_precision(expected, dtype):
     name, _, weights = expected
     check_fit(name, weights, dtype)
@@ -213,12 +228,12 @@ def test_logits_of_words_are_a_product_in_float32():
 
 
 @pytest.mark.parametrize("mode", ["int8", "int4", "float8"])
-def test_quantization_is_refused(mode):
+def test_quantization_is_an_error(mode):
     model = AlbertClassifier(NARROW, 3)
     before = model.get_weights()
     with pytest.raises(InputError, match=f"quantize\\('{mode}'\\).*litert"):
         model.quantize(mode)
-    # Also as a part of another model.
+    # The same as part of another model.
     inputs = {
         name: keras.Input((4,), dtype="int32", name=name)
         for name in ENCODER_INPUTS

@@ -38,7 +38,7 @@ def lora_model(config):
     return model
 
 
-def test_lora_is_merged_wherever_a_model_is_written(
+def test_lora_is_merged_when_a_model_is_saved(
     lora_model, config, batch, round_trip, tmp_path
 ):
     expected = lora_model(batch)
@@ -54,7 +54,7 @@ def test_lora_is_merged_wherever_a_model_is_written(
         np.testing.assert_allclose(loaded(batch), expected, atol=1e-5)
 
 
-def test_a_variable_without_a_place_is_an_error(config, tmp_path):
+def test_an_additional_variable_cannot_be_saved(config, tmp_path):
     class Extended(AlbertClassifier):
         def __init__(self, *args, **kwargs):
             super().__init__(*args, **kwargs)

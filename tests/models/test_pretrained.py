@@ -1,4 +1,4 @@
-"""`from_pretrained` and `save_pretrained`, on checkpoints of all systems."""
+"""`from_pretrained` and `save_pretrained`."""
 
 import json
 import pathlib
@@ -34,6 +34,16 @@ HEADS = {
 JOINT = pytest.param(AlbertSpanLabeler, {"head": "joint"}, id="joint")
 
 
+@pytest.fixture(scope="module")
+def encoder():
+    return AlbertEncoder.from_pretrained(GOOGLE)
+
+
+@pytest.fixture(scope="module")
+def pretrainer():
+    return AlbertPretrainer.from_pretrained(GOOGLE)
+
+
 def weights(model):
     return {v.path: np.asarray(v) for v in model.weights}
 
@@ -46,7 +56,7 @@ def assert_same(actual, expected):
 
 
 @pytest.mark.parametrize(("model", "arguments"), [*HEADS.items(), JOINT])
-def test_every_model_and_back(tmp_path, model, arguments):
+def test_every_model_round_trips(tmp_path, model, arguments):
     new = model.from_pretrained(GOOGLE, new_head=True, **arguments)
     new.save_pretrained(tmp_path)
     back = model.from_pretrained(tmp_path)
@@ -68,7 +78,7 @@ def test_without_pooler_and_back(tmp_path):
     assert "encoder/pooler/kernel" in model.load_report
 
 
-def test_a_sop_head_cannot_vanish_or_appear():
+def test_a_missing_head_must_be_omitted_or_new():
     with pytest.raises(InputError) as error:
         AlbertPretrainer.from_pretrained(MASKED_LM)
     assert str(error.value) == (
@@ -86,16 +96,16 @@ def test_a_sop_head_cannot_vanish_or_appear():
         AlbertPretrainer.from_pretrained(BACKBONE, sop_head=False)
 
 
-def test_what_a_model_does_without_is_reported():
-    report = AlbertEncoder.from_pretrained(GOOGLE).load_report
+def test_tensors_that_a_model_does_not_use_are_reported(encoder, pretrainer):
+    report = encoder.load_report
     assert "(unused by this model): mlm_head, sop_head" in report
     assert "skipped 1 (step counter): global_step" in report
-    report = AlbertPretrainer.from_pretrained(GOOGLE).load_report
+    report = pretrainer.load_report
     assert "unused by" not in report
     assert "newly initialized" not in report
 
 
-def test_heads_that_are_not_there():
+def test_heads_that_the_checkpoint_lacks():
     with pytest.raises(InputError, match="give num_labels=... for a new one"):
         AlbertClassifier.from_pretrained(GOOGLE)
     with pytest.raises(InputError, match="give head=... for a new one"):
@@ -151,13 +161,13 @@ def test_a_new_head_of_the_same_size_is_new():
     assert new.labels is None
 
 
-def test_new_heads_of_a_pretrainer_are_those_that_lack():
+def test_new_head_keeps_the_pretraining_heads_of_the_checkpoint(pretrainer):
     model = AlbertPretrainer.from_pretrained(GOOGLE, new_head=True)
-    assert_same(model, AlbertPretrainer.from_pretrained(GOOGLE))
+    assert_same(model, pretrainer)
 
 
 @pytest.mark.parametrize("model", [AlbertEncoder, AlbertPretrainer])
-def test_whose_head_it_is_does_not_matter_without_one(tmp_path, model):
+def test_an_ambiguous_head_is_ignored_by_models_without_it(tmp_path, model):
     regression = AlbertClassifier.from_pretrained(
         LABELLED, num_labels=1, new_head=True
     )
@@ -175,14 +185,13 @@ def test_whose_head_it_is_does_not_matter_without_one(tmp_path, model):
     AlbertMultipleChoice.from_pretrained(tmp_path)
 
 
-def test_longer_positions_are_copies_until_they_are_trained(tmp_path):
-    short = AlbertPretrainer.from_pretrained(GOOGLE)
+def test_extended_positions_are_copies(tmp_path, pretrainer):
     model = AlbertPretrainer.from_pretrained(
         GOOGLE, config_overrides={"max_position_embeddings": 40}
     )
     assert "max_position_embeddings 16 -> 40" in model.load_report
     rows = np.asarray(model.encoder.embeddings.position_embeddings)
-    before = np.asarray(short.encoder.embeddings.position_embeddings)
+    before = np.asarray(pretrainer.encoder.embeddings.position_embeddings)
     np.testing.assert_array_equal(rows, before[np.arange(40) % 16])
     model.save_pretrained(tmp_path / "folder")
     model.save(tmp_path / "model.keras")
@@ -190,25 +199,24 @@ def test_longer_positions_are_copies_until_they_are_trained(tmp_path):
         AlbertPretrainer.from_pretrained(tmp_path / "folder"),
         keras.saving.load_model(tmp_path / "model.keras"),
     ):
-        assert loaded.config == short.config.replace(
+        assert loaded.config == pretrainer.config.replace(
             max_position_embeddings=40, trained_positions=16
         )
         assert_same(loaded, model)
 
 
-def test_mixed_precision():
-    exact = AlbertPretrainer.from_pretrained(GOOGLE)
+def test_mixed_precision(pretrainer):
     mixed = AlbertPretrainer.from_pretrained(GOOGLE, dtype="mixed_bfloat16")
     assert mixed.encoder.compute_dtype == "bfloat16"
-    assert_same(mixed, exact)
+    assert_same(mixed, pretrainer)
 
 
-def test_under_a_strategy():
+def test_under_a_strategy(pretrainer):
     with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
         model = AlbertPretrainer.from_pretrained(GOOGLE)
     value = model.weights[0].value
     assert isinstance(value, tf.distribute.DistributedValues)
-    assert_same(model, AlbertPretrainer.from_pretrained(GOOGLE))
+    assert_same(model, pretrainer)
 
 
 def test_half_precision_variables(tmp_path):
@@ -220,7 +228,7 @@ def test_half_precision_variables(tmp_path):
         np.testing.assert_array_equal(cast, other)
 
 
-def test_the_tokenizer_travels(tmp_path):
+def test_the_tokenizer_is_saved_with_the_model(tmp_path):
     model = AlbertEncoder.from_pretrained(GOOGLE)
     assert model.tokenizer.vocab_size == 40
     model.save_pretrained(tmp_path / "a")
@@ -235,13 +243,12 @@ def test_the_tokenizer_travels(tmp_path):
     assert back.tokenizer.tokenize("The cat") == other.tokenize("The cat")
 
 
-def test_a_folder_with_other_files_keeps_them(tmp_path):
+def test_a_folder_with_other_files_keeps_them(tmp_path, encoder):
     folder = tmp_path / "mine"
     (folder / "logs").mkdir(parents=True)
     (folder / "thesis.tex").write_text("x")
-    model = AlbertEncoder.from_pretrained(GOOGLE)
-    model.save_pretrained(folder)
-    model.save_pretrained(folder)
+    encoder.save_pretrained(folder)
+    encoder.save_pretrained(folder)
     assert (folder / "thesis.tex").read_text() == "x"
     names = {path.name for path in folder.iterdir()}
     assert {"logs", "config.json", "model.safetensors"} < names
@@ -269,19 +276,17 @@ def test_a_failure_leaves_the_old_files(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
-def test_folders_that_cannot_be(tmp_path):
-    model = AlbertEncoder.from_pretrained(GOOGLE)
+def test_folders_that_cannot_be_written(tmp_path, encoder):
     (tmp_path / "file").write_text("x")
     for path in (tmp_path / "file", tmp_path / "file" / "folder"):
         with pytest.raises(InputError, match="is a file|cannot make a folder"):
-            model.save_pretrained(path)
+            encoder.save_pretrained(path)
     assert (tmp_path / "file").read_text() == "x"
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_new_parents_and_relative_paths(tmp_path, monkeypatch):
+def test_new_parents_and_relative_paths(tmp_path, monkeypatch, encoder):
     monkeypatch.chdir(tmp_path)
-    model = AlbertEncoder.from_pretrained(GOOGLE)
     for path in ("a/b/c", "here"):
-        model.save_pretrained(path)
-        assert_same(AlbertEncoder.from_pretrained(path), model)
+        encoder.save_pretrained(path)
+        assert_same(AlbertEncoder.from_pretrained(path), encoder)

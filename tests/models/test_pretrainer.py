@@ -12,12 +12,12 @@ def inputs(batch):
     return {**batch, "masked_lm_positions": positions}
 
 
-def test_contract_and_tying(config, inputs):
+def test_outputs_and_tied_weights(config, inputs):
     model = AlbertPretrainer(config)
     outputs = model(inputs)
     assert outputs["mlm_logits"].shape == (4, 2, 50)
     assert outputs["sop_logits"].shape == (4, 2)
-    # Only the head's own weights come on top: the output matrix is the table.
+    # The output matrix is the embedding table, not an additional weight.
     extra = {v.path for v in model.trainable_variables} - {
         v.path for v in model.encoder.trainable_variables
     }
@@ -37,7 +37,7 @@ def test_contract_and_tying(config, inputs):
     assert np.abs(np.asarray(model(inputs)["mlm_logits"]) - before).max() > 0
 
 
-def test_wraps_an_encoder(config):
+def test_uses_a_given_encoder(config):
     encoder = AlbertEncoder(config)
     assert AlbertPretrainer(config, encoder=encoder).encoder is encoder
     with pytest.raises(ValueError, match="another config"):
@@ -69,7 +69,7 @@ def test_without_pooler(config, inputs):
     )
 
 
-def test_contradictions_are_refused(config):
+def test_contradicting_arguments_are_errors(config):
     with pytest.raises(InputError, match="pooler=False must go with sop_head"):
         AlbertPretrainer(config, pooler=False)
     encoder = AlbertEncoder(config, pooler=False)

@@ -120,7 +120,7 @@ CASES = {
         AlbertTokenClassifier,
         "AlbertForTokenClassification",
         TokenClassificationLoss(),
-        # Tokens without a label, and a row of them; padding has none.
+        # Some tokens, and a whole row, have no label, like padding.
         {
             "labels": [
                 [-1, 2, 0, -1, 1, 1, 2, -1, 0, 0, 1, -1],
@@ -206,7 +206,7 @@ def batch_of(case, padded=True):
 
 
 def their_batch(batch):
-    """Our batch -> theirs."""
+    """Converts our batch to theirs."""
     import torch
 
     names = {
@@ -219,14 +219,14 @@ def their_batch(batch):
         if x.dtype.kind == "f":
             tensors[name] = torch.tensor(x, dtype=torch.float64)
         else:
-            # The label of what has none.
+            # Their label of unlabeled tokens.
             x = np.where(x < 0, -100, x)
             tensors[names.get(name, name)] = torch.tensor(x, dtype=torch.long)
     return tensors
 
 
 def random_model(case, packed):
-    """Far from zeros and ones, and no two alike: each weight shows."""
+    """Returns distinct weights far from 0 and 1, so that each one matters."""
     model = case.ours(case.config, packed=packed, dropout=0.0, **case.arguments)
     rng = np.random.default_rng(1)
     for variable in model.trainable_variables:
@@ -243,7 +243,7 @@ def our_gradients(model, loss_fn, batch):
     @tf.function(autograph=False)
     def step(batch):
         with tf.GradientTape() as tape:
-            # The seed switches training on; there is no dropout to be seen.
+            # The seed switches training on; the model has no dropout.
             loss, _ = loss_fn(
                 model, batch, loss_fn.normalizers(batch), tf.constant([1, 2])
             )

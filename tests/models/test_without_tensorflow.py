@@ -1,4 +1,4 @@
-"""Models under JAX, on a machine where TensorFlow is not installed."""
+"""Models under JAX without TensorFlow."""
 
 import importlib.util
 import os

@@ -1,4 +1,4 @@
-"""Checkpoints of every format, opened in a process with limits of memory."""
+"""Checkpoints of every format, opened in a process with limited memory."""
 
 import io
 import json
@@ -30,7 +30,7 @@ WRITERS = {
 
 
 class Server:
-    """A process with limits of memory that opens checkpoints."""
+    """A process with limited memory that opens checkpoints."""
 
     def __init__(self):
         self._start()
@@ -73,8 +73,8 @@ def server():
 
 
 @pytest.fixture(scope="module")
-def refused(server):
-    """Returns `refused(path)`: why a limited process does not open it."""
+def open_error(server):
+    """Returns `open_error(path)`: the error message of the limited process."""
 
     def ask(path):
         kind, message = server.open(path)
@@ -87,7 +87,7 @@ def refused(server):
 
 @pytest.fixture(scope="module")
 def checkpoint(config, make_checkpoint, stored):
-    """Words enough that their table is most of the file."""
+    """A checkpoint that consists mostly of word embeddings."""
     spiece = stored / "huggingface" / "spiece.model"
     tokenizer = AlbertTokenizer(spiece.read_bytes())
     config = config.replace(vocab_size=2000)
@@ -165,5 +165,5 @@ def write_torch(path, pickled, data=None):
 
 @pytest.fixture(scope="module")
 def torch():
-    """Files of torch, with tensors that nobody would make."""
+    """Functions that write torch files with arbitrary tensors."""
     return types.SimpleNamespace(Tensor=Tensor, dumps=dumps, write=write_torch)

@@ -1,4 +1,4 @@
-"""Files that were made to harm: one case for each line of docs/security.md."""
+"""Malicious files: a case for each line of docs/security.md."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import h5py
 import pytest
 from tensorflow.core.protobuf import tensor_bundle_pb2
 
-# Format -> the file with the table of words.
+# Format -> the file with the word embeddings.
 FORMS = {
     "huggingface": "model.safetensors",
     "torch": "pytorch_model.bin",
@@ -22,26 +22,26 @@ WORDS = "layers/reversible_embedding/vars/0"
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_what_is_not_hostile(tmp_path, make, server, form):
+def test_valid_checkpoints_open(tmp_path, make, server, form):
     assert server.open(make(form, tmp_path))[0] == "opened"
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_flipped_bits_of_weights(tmp_path, checkpoint, make, refused, form):
+def test_flipped_bits_of_weights(tmp_path, checkpoint, make, open_error, form):
     path = make(form, tmp_path) / FORMS[form]
     content = path.read_bytes()
     words = checkpoint.arrays["encoder/embeddings/word_embeddings"].tobytes()
     start = content.index(words[:1000])
-    for place in range(start, start + 1000, 143):
+    for position in range(start, start + 1000, 143):
         damaged = bytearray(content)
-        damaged[place] ^= 16
+        damaged[position] ^= 16
         path.write_bytes(damaged)
-        message = refused(tmp_path)
+        message = open_error(tmp_path)
         # HDF5 calls its checksum a filter.
         assert re.search("[Cc]hecksum|filter returned failure", message)
 
 
-# Name of a file of Hugging Face's layout -> JSON that it must not hold.
+# File in Hugging Face's layout, invalid content, error message.
 JSON = [
     ("config.json", '{"a":' * 100_000, "deeper than 64 levels"),
     ("config.json", "[" * 100_000, "deeper than 64 levels"),
@@ -84,7 +84,7 @@ JSON = [
 
 
 @pytest.mark.parametrize(("name", "values", "message"), JSON)
-def test_json(tmp_path, make, refused, name, values, message):
+def test_json(tmp_path, make, open_error, name, values, message):
     path = make("huggingface", tmp_path) / name
     if name.startswith("model"):
         (tmp_path / "model.safetensors").unlink()
@@ -93,7 +93,7 @@ def test_json(tmp_path, make, refused, name, values, message):
             values = json.loads(path.read_text()) | values
         values = json.dumps(values)
     path.write_text(values)
-    assert message in refused(tmp_path)
+    assert message in open_error(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -105,21 +105,21 @@ def test_json(tmp_path, make, refused, name, values, message):
         ({"class_name": None}, "must be a string"),
     ],
 )
-def test_tasks_of_keras_hub(tmp_path, make, refused, change, message):
+def test_tasks_of_keras_hub(tmp_path, make, open_error, change, message):
     path = make("keras_hub", tmp_path) / "task.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
-    assert message in refused(tmp_path)
+    assert message in open_error(tmp_path)
 
 
 @pytest.mark.parametrize(
     ("key", "value"), [("dropout", "0.1"), ("dropout", 1.5), ("backbone", "x")]
 )
-def test_arguments_of_a_task(tmp_path, make, refused, key, value):
+def test_arguments_of_a_task(tmp_path, make, open_error, key, value):
     path = make("keras_hub", tmp_path) / "task.json"
     values = json.loads(path.read_text())
     values["config"][key] = value
     path.write_text(json.dumps(values))
-    assert f"{key}={value!r} must be" in refused(tmp_path)
+    assert f"{key}={value!r} must be" in open_error(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -135,14 +135,14 @@ def test_arguments_of_a_task(tmp_path, make, refused, key, value):
         ("google", "model.ckpt-best.data-00000-of-00001"),
     ],
 )
-def test_pipes_and_devices(tmp_path, make, refused, form, name):
+def test_pipes_and_devices(tmp_path, make, open_error, form, name):
     path = make(form, tmp_path) / name
     path.unlink()
     os.mkfifo(path)
-    assert "a pipe, device or socket" in refused(tmp_path)
+    assert "a pipe, device or socket" in open_error(tmp_path)
     path.unlink()
     path.symlink_to("/dev/zero")
-    assert "a pipe, device or socket" in refused(tmp_path)
+    assert "a pipe, device or socket" in open_error(tmp_path)
 
 
 def replace_words(change):
@@ -212,9 +212,9 @@ def text(file, values):
         (text, "expected numbers"),
     ],
 )
-def test_hdf5(tmp_path, make, refused, change, message):
+def test_hdf5(tmp_path, make, open_error, change, message):
     replace_words(change)(make("keras_hub", tmp_path))
-    assert message in refused(tmp_path)
+    assert message in open_error(tmp_path)
 
 
 def int4(number):
@@ -222,7 +222,7 @@ def int4(number):
 
 
 ORDERED = b"ccollections\nOrderedDict\n"
-# Each holds the one before twice: 2^60 parts.
+# Each contains the previous one twice: 2^60 parts.
 TUPLES = b")q\x00" + b"h\x00h\x00\x86q\x00" * 60
 PAIRS = b"]q\x00(" + b"".join(b"](" + int4(i) + b"Ne" for i in range(20_000))
 MANY = b"(" + b"".join(int4(i) + b"N" for i in range(30_000)) + b"u"
@@ -243,25 +243,25 @@ BOMBS = {
 
 
 @pytest.mark.parametrize("name", BOMBS)
-def test_pickles(tmp_path, make, refused, torch, name):
+def test_malicious_pickles(tmp_path, make, open_error, torch, name):
     path = make("torch", tmp_path) / "pytorch_model.bin"
     torch.write(path, b"\x80\x04" + BOMBS[name])
-    assert refused(tmp_path).startswith(f"{path}: ")
+    assert open_error(tmp_path).startswith(f"{path}: ")
 
 
-def test_a_number_that_is_a_large_tensor(tmp_path, make, refused, torch):
+def test_a_huge_expanded_tensor(tmp_path, make, open_error, torch):
     path = make("torch", tmp_path) / "pytorch_model.bin"
     state = {"a": torch.Tensor("0", 1, (1 << 16, 1 << 16), (0, 0))}
     torch.write(path, torch.dumps(state), {"0": bytes(4)})
-    assert "its tensors take 17,179,869,184 bytes" in refused(tmp_path)
+    assert "its tensors take 17,179,869,184 bytes" in open_error(tmp_path)
 
 
-def test_a_zip_archive_of_names(tmp_path, make, refused):
+def test_a_zip_archive_with_a_huge_directory(tmp_path, make, open_error):
     path = make("torch", tmp_path) / "pytorch_model.bin"
     with zipfile.ZipFile(path, "w") as archive:
         for number in range(200):
             archive.writestr(f"{number:<60000}", b"")
-    assert refused(tmp_path).startswith(f"{path}: ")
+    assert open_error(tmp_path).startswith(f"{path}: ")
 
 
 def crc32c(content):
@@ -327,10 +327,10 @@ def entry(shape, size=16, **fields):
         (entry([], dtype=7), "is not a string"),
     ],
 )
-def test_indices_of_tensorflow(tmp_path, make, refused, tensor, message):
+def test_indices_of_tensorflow(tmp_path, make, open_error, tensor, message):
     prefix = make("google", tmp_path) / "model.ckpt-best"
     entries = {"_CHECKPOINTABLE_OBJECT_GRAPH": tensor}
     prefix.with_name("model.ckpt-best.index").write_bytes(index_of(entries))
     data = prefix.with_name("model.ckpt-best.data-00000-of-00001")
     data.write_bytes(varint(1 << 40) + bytes(10))
-    assert message in refused(tmp_path)
+    assert message in open_error(tmp_path)
