@@ -16,7 +16,7 @@ from typing import IO
 from albert_tf.errors import InputError
 from albert_tf.interop.file_types import file_kind
 
-# Weights compress to no less than half; anything that grows more is a bomb.
+# Weights compress to no less than half their size; the rest is a margin.
 _MAX_GROWTH = 4
 _FREE_BYTES = 64 << 20
 _MAX_MEMBERS = 1_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 
@@ -169,19 +169,27 @@ class Checkpoint:
 
 
 class LazyArrays(Mapping[str, np.ndarray]):
-    """Variable path -> array, read anew on each access."""
+    """Variable path -> array, read anew on each access.
 
-    def __init__(self, readers: Mapping[str, Callable[[], np.ndarray]]):
-        self._readers = dict(readers)
+    Args:
+      paths: the keys.
+      read: returns the array of a path.
+    """
+
+    def __init__(self, paths: Iterable[str], read: Callable[[str], np.ndarray]):
+        self._paths = dict.fromkeys(paths)
+        self._read = read
 
     def __getitem__(self, path: str) -> np.ndarray:
-        return self._readers[path]()
+        if path not in self._paths:
+            raise KeyError(path)
+        return self._read(path)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._readers)
+        return iter(self._paths)
 
     def __len__(self) -> int:
-        return len(self._readers)
+        return len(self._paths)
 
 
 def folder_vocabulary(

@@ -122,15 +122,10 @@ def _drop_components(
             "neither"
         )
     arrays = checkpoint.arrays
+    kept = [path for path in arrays if component_of(path) not in drop]
     return dataclasses.replace(
         checkpoint,
         components=checkpoint.components - set(drop),
         vocabulary=vocabulary,
-        arrays=LazyArrays(
-            {
-                path: (lambda path=path: arrays[path])
-                for path in arrays
-                if component_of(path) not in drop
-            }
-        ),
+        arrays=LazyArrays(kept, arrays.__getitem__),
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 
 import numpy as np
 
@@ -94,14 +93,10 @@ def grow(checkpoint: Checkpoint, config: AlbertConfig) -> Checkpoint:
             f"{_layout(old)} cannot shrink to {_layout(config)}"
         )
     arrays = checkpoint.arrays
-    readers = {
-        path: (lambda origin=origin: arrays[origin])
-        for path, origin in origins.items()
-    }
     return dataclasses.replace(
         checkpoint,
         config=config,
-        arrays=LazyArrays(readers),
+        arrays=LazyArrays(origins, lambda path: arrays[origins[path]]),
         notes=(*checkpoint.notes, *_notes(old, config, sources)),
     )
 
@@ -142,11 +137,10 @@ def extend_positions(checkpoint: Checkpoint, length: int) -> Checkpoint:
             return arrays[path]
         return np.resize(arrays[path][:trained], (length, old.embedding_size))
 
-    readers = {path: functools.partial(read, path) for path in arrays}
     return dataclasses.replace(
         checkpoint,
         config=new.replace(trained_positions=trained),
-        arrays=LazyArrays(readers),
+        arrays=LazyArrays(arrays, read),
         notes=(
             *checkpoint.notes,
             f"extended: max_position_embeddings {before} -> {length}; rows "

@@ -6,7 +6,6 @@ weights are skipped, with a reason.
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Mapping
 
@@ -21,7 +20,6 @@ from albert_tf.interop.names import (
     ALWAYS_PROJECTS,
     COMPONENTS,
     Tensor,
-    Transform,
     tensors_of,
 )
 
@@ -102,7 +100,8 @@ def match_tensors(
     tie_problem = _pop_tied_copies(system, names, skipped, file)
     config = _detect_projection(system, names, skipped, file, config)
     components, num_labels = _find_components(system, names, file, config, head)
-    readers, problems = {}, []
+    found: dict[str, tuple[Tensor, str]] = {}  # path -> tensor, name in file
+    problems = []
     for tensor in tensors_of(config, components, num_labels):
         theirs = tensor.names[system]
         original = names.pop(theirs.name, None)
@@ -116,10 +115,7 @@ def match_tensors(
                 f"misshapen tensor {original}: {list(shape)}, expected "
                 f"{list(expected)}"
             )
-        problem = tie_problem if tensor.component == _TIED else ""
-        readers[tensor.path] = functools.partial(
-            _read, file, original, tensor, theirs.transform, problem
-        )
+        found[tensor.path] = tensor, original
     problems += [f"unexpected tensor {name}" for name in names.values()]
     if problems:
         shown = "; ".join(problems[:6])
@@ -128,10 +124,26 @@ def match_tensors(
             f"{file.source} does not fit its config ({_sizes(config)}): "
             f"{shown}{more}"
         )
+
+    def read(path: str) -> np.ndarray:
+        tensor, original = found[path]
+        if tie_problem and tensor.component == _TIED:
+            raise InputError(tie_problem)
+        array = np.asarray(file.read(original))
+        # NumPy does not know that bfloat16 is a floating-point type.
+        is_float = np.issubdtype(array.dtype, np.floating)
+        if not is_float and array.dtype.name != "bfloat16":
+            raise InputError(
+                f"{file.source}: {original} has dtype {array.dtype}, not float"
+            )
+        transform = tensor.names[system].transform
+        array = transform.to_ours(array, tensor.shape)
+        return array.astype(np.float32, copy=False)
+
     return Checkpoint(
         config=config,
         components=components,
-        arrays=LazyArrays(readers),
+        arrays=LazyArrays(found, read),
         head=HeadSettings(num_labels),
         source=file.source,
         skipped=skipped,
@@ -251,26 +263,6 @@ def _choose_head(system, names, file, config, candidates, head) -> str:
         f"{' or a '.join(candidates)}; choose one with head=..., or "
         "--head=... on the command line"
     )
-
-
-def _read(
-    file: TensorFile,
-    original: str,
-    tensor: Tensor,
-    transform: Transform,
-    problem: str,
-) -> np.ndarray:
-    if problem:
-        raise InputError(problem)
-    array = np.asarray(file.read(original))
-    # NumPy does not know that bfloat16 is a floating-point type.
-    is_float = np.issubdtype(array.dtype, np.floating)
-    if not is_float and array.dtype.name != "bfloat16":
-        raise InputError(
-            f"{file.source}: {original} has dtype {array.dtype}, not float"
-        )
-    array = transform.to_ours(array, tensor.shape)
-    return array.astype(np.float32, copy=False)
 
 
 def _sizes(config: AlbertConfig) -> str:

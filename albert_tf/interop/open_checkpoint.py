@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import os
 import pathlib
 from collections.abc import Mapping
@@ -135,18 +134,15 @@ def _open_file(path: pathlib.Path, head, config, overrides) -> Checkpoint:
         archive = UnpackedArchive(path)
         with archive.named():
             checkpoint = _open_folder(archive.folder, head, config, overrides)
-        # The arrays are read on access, while the unpacked files exist.
+
+        def read(name: str) -> np.ndarray:  # Keeps the unpacked files.
+            with archive.named():
+                return checkpoint.arrays[name]
+
         return dataclasses.replace(
             checkpoint,
             source=str(path),
-            arrays=LazyArrays(
-                {
-                    name: functools.partial(
-                        _read_archived, archive, checkpoint.arrays, name
-                    )
-                    for name in checkpoint.arrays
-                }
-            ),
+            arrays=LazyArrays(checkpoint.arrays, read),
         )
     if kind in ("safetensors", "torch_zip", "torch_legacy"):
         return huggingface.open_huggingface(
@@ -189,13 +185,6 @@ def _open_prefix(prefix: pathlib.Path, head, config, overrides) -> Checkpoint:
     return google.open_tensorflow(
         prefix, head=head, config=config, overrides=overrides
     )
-
-
-def _read_archived(
-    archive: UnpackedArchive, arrays: Mapping[str, np.ndarray], name: str
-) -> np.ndarray:
-    with archive.named():
-        return arrays[name]
 
 
 def load_tokenizer(

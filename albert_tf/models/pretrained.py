@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Mapping
 
@@ -118,24 +117,23 @@ def checkpoint_of(model) -> Checkpoint:
 def merged_weights(model) -> LazyArrays:
     """Returns the weights in float32, with LoRA updates merged into kernels."""
     variables = {variable.path: variable for variable in model.weights}
-    readers = {
-        path: functools.partial(_float32, variable)
-        for path, variable in variables.items()
-    }
+    lora = {}  # path of the kernel -> layer
     for layer in model._flatten_layers():
         if getattr(layer, "lora_enabled", False):
             kernel = next(v.path for v in layer.weights if v.name == "kernel")
-            readers[kernel] = functools.partial(
-                _merged, variables[kernel], layer
-            )
-            del readers[layer.lora_kernel_a.path]
-            del readers[layer.lora_kernel_b.path]
-    return LazyArrays(readers)
+            lora[kernel] = layer
+            del variables[layer.lora_kernel_a.path]
+            del variables[layer.lora_kernel_b.path]
 
+    def read(path: str) -> np.ndarray:
+        weight = _float32(variables[path])
+        if path not in lora:
+            return weight
+        layer = lora[path]
+        update = _float32(layer.lora_kernel_a) @ _float32(layer.lora_kernel_b)
+        return weight + layer.lora_alpha / layer.lora_rank * update
 
-def _merged(kernel, layer) -> np.ndarray:
-    update = _float32(layer.lora_kernel_a) @ _float32(layer.lora_kernel_b)
-    return _float32(kernel) + layer.lora_alpha / layer.lora_rank * update
+    return LazyArrays(variables, read)
 
 
 def _float32(variable) -> np.ndarray:

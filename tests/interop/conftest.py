@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from albert_tf.config import AlbertConfig
-from albert_tf.interop.checkpoint import Checkpoint, HeadSettings, LazyArrays
+from albert_tf.interop.checkpoint import Checkpoint, HeadSettings
 from albert_tf.interop.file_types import TensorFile
 from albert_tf.interop.matching import match_tensors
 from albert_tf.interop.names import tensors_of
@@ -55,7 +55,7 @@ def make_checkpoint():
         return Checkpoint(
             config=config,
             components=components,
-            arrays=LazyArrays({k: lambda v=v: v for k, v in arrays.items()}),
+            arrays=arrays,
             head=HeadSettings(num_labels),
             **fields,
         )

@@ -21,20 +21,19 @@ _LIMIT = 2.5e9
 @pytest.fixture(scope="module")
 def xxlarge(tmp_path_factory):
     config = AlbertConfig.from_official("albert_xxlarge_v2")
-    parts = frozenset(
+    components = frozenset(
         ["encoder", "projection", "pooler", "mlm_head", "sop_head"]
     )
 
-    def reader(number, shape):
-        generator = np.random.default_rng(number)
-        return lambda: generator.random(shape, dtype=np.float32)
+    shapes = {t.path: t.shape for t in tensors_of(config, components)}
 
-    arrays = {
-        tensor.path: reader(number, tensor.shape)
-        for number, tensor in enumerate(tensors_of(config, parts))
-    }
+    def read(path):
+        random = np.random.default_rng([*path.encode()])
+        return random.random(shapes[path], dtype=np.float32)
+
     folder = tmp_path_factory.mktemp("xxlarge")
-    write_huggingface(Checkpoint(config, parts, LazyArrays(arrays)), folder)
+    arrays = LazyArrays(shapes, read)
+    write_huggingface(Checkpoint(config, components, arrays), folder)
     return folder
 
 

@@ -216,7 +216,7 @@ def test_readers_of_a_run_get_its_averages(run, records):
     assert len(opened.arrays) > 20
     for name, array in opened.arrays.items():
         np.testing.assert_array_equal(array, values[f"average/{name}"])
-    assert "last weights; their averages are loaded" in (opened.report())
+    assert "weights whose averages are loaded" in (opened.report())
     (last,) = [
         x["values"]
         for x in read_metrics(run)
