@@ -149,8 +149,8 @@ _TRANSPOSED = {"huggingface": ("kernel", "matrix"), "google": ("matrix",)}
 _PER_HEAD = ("keras_hub", "model_garden")
 # fmt: on
 
-# Kind of layer -> the tensors it has, and the first axis of the shape they
-# take.
+# Kind of layer -> its tensors, and the axis at which each one's shape starts in
+# that of the layer.
 _TENSORS = {
     "table": {"table": 0},
     "norm": {"gamma": 0, "beta": 0},

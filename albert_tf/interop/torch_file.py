@@ -139,7 +139,7 @@ def _read_tensor(
         count=span,
         offset=records.storages[tensor.storage.key].offset + tensor.start,
     )
-    # The strides below reach the item `span - 1` and none after it.
+    # The strides below reach item `span - 1` and no further.
     if values.size != span:
         explain_bad_file(path, _KINDS, f"{name} is truncated")
     if is_bfloat16:

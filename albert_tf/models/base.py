@@ -272,13 +272,13 @@ class AlbertModel(keras.Model):
     def save_pretrained(
         self, folder: str | os.PathLike[str], tokenizer: Tokenizer | None = None
     ) -> None:
-        """Saves the model to a folder that transformers opens, too.
+        """Saves the model to a folder that `from_pretrained` opens.
 
         Writes `config.json`, `model.safetensors` and the tokenizer's files with
-        Hugging Face's names and shapes. LoRA updates (`enable_lora` of the
-        layers) are merged into the kernels. A model with `sharing` other than
-        "all", which transformers does not support, is written such that
-        transformers rejects the folder.
+        Hugging Face's names and shapes, so that transformers opens it as well.
+        LoRA updates (`enable_lora` of the layers) are merged into the kernels.
+        A model with `sharing` other than "all", which transformers does not
+        support, is written such that transformers rejects the folder.
 
         Args:
           folder: the folder; it may exist, and its files are replaced at once.

@@ -47,7 +47,6 @@ def origins(checkpoint, grown):
     ("before", "after"),
     [
         ({}, {"num_hidden_groups": 2}),
-        ({"num_hidden_layers": 6}, {"num_hidden_groups": 3}),
         ({"inner_group_num": 2}, {"num_hidden_groups": 2}),
         (
             {"num_hidden_layers": 4, "num_hidden_groups": 2},

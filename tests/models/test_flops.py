@@ -89,7 +89,6 @@ def packing(sequences):
         ({"num_hidden_groups": 2, "inner_group_num": 2}, True),
         ({"embedding_size": 32}, True),
         ({"embedding_size": 32, "project_equal_sizes": True}, True),
-        ({"sharing": "none"}, True),
         ({"num_hidden_layers": 3}, 4),  # sequences a row
     ],
 )

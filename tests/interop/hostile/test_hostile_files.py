@@ -11,6 +11,8 @@ import h5py
 import pytest
 from tensorflow.core.protobuf import tensor_bundle_pb2
 
+pytestmark = pytest.mark.long  # in a process with limited memory
+
 # Format -> the file with the word embeddings.
 FORMS = {
     "huggingface": "model.safetensors",
