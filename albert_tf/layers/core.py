@@ -102,7 +102,7 @@ class Dense(keras.layers.Dense):
         if on_tensorflow and self.activation is _gelu_tanh:
             from albert_tf.layers import recomputed
 
-            if recomputed.is_used(x, training):
+            if recomputed.is_applicable(x, training):
                 return recomputed.gelu_tanh(x)
         return self.activation(x)
 
@@ -187,7 +187,7 @@ class LayerNorm(keras.layers.Layer):
         if keras.backend.backend() == "tensorflow":
             from albert_tf.layers import recomputed
 
-            if recomputed.is_used(inputs, training):
+            if recomputed.is_applicable(inputs, training):
                 # `inputs`, as a float32 `x` would be kept for the gradient.
                 outputs = recomputed.layer_norm(
                     inputs, gamma, beta, self.epsilon

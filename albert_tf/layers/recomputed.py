@@ -20,7 +20,7 @@ _SQRT_2_OVER_PI = math.sqrt(2.0 / math.pi)
 _CUBIC = 0.044715
 
 
-def is_used(x: Any, training: bool | None) -> bool:
+def is_applicable(x: Any, training: bool | None) -> bool:
     """Returns whether a layer should use these functions.
 
     They are used for training in a graph with static shapes, as in pretraining:

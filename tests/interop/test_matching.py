@@ -297,53 +297,39 @@ def equal_sizes(config):
     return config.replace(embedding_size=8)
 
 
-@pytest.mark.parametrize("system", ["huggingface", "keras_hub"])
-class TestEqualSizes:
-    """Hugging Face and KerasHub always have a projection."""
-
-    def test_an_identity_projection_is_skipped(
-        self, equal_sizes, tensors, system
-    ):
-        source = tensors(system, equal_sizes.replace(project_equal_sizes=True))
-        kernel, bias = names_of_projection(system)
-        source[kernel], source[bias] = np.eye(8), np.zeros(8)
-        found = source.match(equal_sizes)
-        assert "projection" not in found.components
-        assert not found.config.project_equal_sizes
-        assert set(found.skipped) == {kernel, bias}
-
-    @pytest.mark.parametrize("changed", [0, 1])
-    def test_other_projections_are_loaded(
-        self, equal_sizes, tensors, system, changed
-    ):
-        source = tensors(system, equal_sizes.replace(project_equal_sizes=True))
-        names = names_of_projection(system)
-        source[names[0]], source[names[1]] = np.eye(8, dtype="f4"), np.zeros(8)
-        source[names[changed]].flat[3] = 1e-30
-        found = source.match(equal_sizes)
-        assert "projection" in found.components
-        assert found.config.project_equal_sizes
-        assert not found.skipped
-
-    def test_a_projection_without_its_bias_is_an_error(
-        self, equal_sizes, tensors, system
-    ):
-        source = tensors(system, equal_sizes.replace(project_equal_sizes=True))
-        kernel, bias = names_of_projection(system)
-        del source[bias]
-        match_error(source, equal_sizes, f"unexpected tensor {kernel}")
+@pytest.fixture(params=["huggingface", "keras_hub"])
+def projected(request, equal_sizes, tensors):
+    """A checkpoint of a system that always projects, and the tensors' names."""
+    config = equal_sizes.replace(project_equal_sizes=True)
+    projection = tensors_of(config, {"projection"})
+    names = [tensor.names[request.param].name for tensor in projection]
+    return tensors(request.param, config), names
 
 
-def names_of_projection(system):
-    layer = {
-        "huggingface": "albert.encoder.embedding_hidden_mapping_in",
-        "keras_hub": "layers/dense",
-    }[system]
-    suffixes = {
-        "huggingface": (".weight", ".bias"),
-        "keras_hub": ("/vars/0", "/vars/1"),
-    }[system]
-    return [layer + suffix for suffix in suffixes]
+def test_an_identity_projection_is_skipped(projected, equal_sizes):
+    source, (kernel, bias) = projected
+    source[kernel], source[bias] = np.eye(8), np.zeros(8)
+    found = source.match(equal_sizes)
+    assert "projection" not in found.components
+    assert not found.config.project_equal_sizes
+    assert set(found.skipped) == {kernel, bias}
+
+
+@pytest.mark.parametrize("changed", [0, 1])
+def test_other_projections_are_loaded(projected, equal_sizes, changed):
+    source, names = projected
+    source[names[0]], source[names[1]] = np.eye(8, dtype="f4"), np.zeros(8)
+    source[names[changed]].flat[3] = 1e-30
+    found = source.match(equal_sizes)
+    assert "projection" in found.components
+    assert found.config.project_equal_sizes
+    assert not found.skipped
+
+
+def test_a_projection_without_its_bias_is_an_error(projected, equal_sizes):
+    source, (kernel, bias) = projected
+    del source[bias]
+    match_error(source, equal_sizes, f"unexpected tensor {kernel}")
 
 
 def test_google_does_not_project_equal_sizes(equal_sizes, tensors):

@@ -17,7 +17,6 @@ from albert_tf.interop.checkpoint import Vocabulary
 from albert_tf.interop.google import write_google
 from albert_tf.interop.huggingface import write_huggingface
 from albert_tf.interop.keras_hub import write_keras_hub
-from albert_tf.interop.names import tensors_of
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 
 SERVER = pathlib.Path(__file__).with_name("open_checkpoints.py")
@@ -142,17 +141,12 @@ def dumps(item):
 
 def save_torch(path, checkpoint):
     state, data = {}, {}
-    for tensor in tensors_of(
-        checkpoint.config, checkpoint.components, checkpoint.head.num_labels
-    ):
-        theirs = tensor.names["huggingface"]
-        array = theirs.transform.to_theirs(checkpoint.arrays[tensor.path])
-        strides = tuple(
-            int(np.prod(array.shape[i + 1 :])) for i in range(array.ndim)
-        )
+    for name, array in checkpoint.tensors_for("huggingface"):
+        array = np.ascontiguousarray(array)
+        strides = tuple(n // array.itemsize for n in array.strides)
         key = str(len(data))
-        state[theirs.name] = Tensor(key, array.size, array.shape, strides)
-        data[key] = np.ascontiguousarray(array).tobytes()
+        state[name] = Tensor(key, array.size, array.shape, strides)
+        data[key] = array.tobytes()
     write_torch(path, dumps(state), data)
 
 
