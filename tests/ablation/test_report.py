@@ -139,7 +139,7 @@ def test_own_studies_stand_beside_the_papers():
     assert find_studies(heads) == [heads]
     assert find_studies(["8", heads]) == [STUDIES["dropout"], heads]
     other = dataclasses.replace(heads, name="dropout")
-    with pytest.raises(InputError, match="two studies are called 'dropout'"):
+    with pytest.raises(InputError, match="two studies are named 'dropout'"):
         find_studies(["8", other])
 
 
@@ -155,12 +155,21 @@ def test_some_rows_of_a_study():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"name": "../x"}, "must be letters, digits and `_`"),
-        ({"rows": ()}, "needs a row"),
-        ({"rows": (StudyRow("a"), StudyRow("a"))}, "two rows are called 'a'"),
-        ({"rows": (StudyRow("a", init_from="b"),)}, "no row 'b' here"),
-        ({"claims": (StudyClaim("", "z", 0.5),)}, "no row 'z' here, only 'a'"),
-        ({"claims": (StudyClaim("", "a", "z"),)}, "no row 'z' here"),
+        ({"name": "../x"}, "must consist of letters, digits and `_`"),
+        ({"rows": ()}, "rows must not be empty"),
+        ({"rows": (StudyRow("a"), StudyRow("a"))}, "two rows are named 'a'"),
+        (
+            {"rows": (StudyRow("a", init_from="b"),)},
+            "unknown row 'b', known rows: none",
+        ),
+        (
+            {"claims": (StudyClaim("", "z", 0.5),)},
+            "unknown row 'z', known rows: 'a'",
+        ),
+        (
+            {"claims": (StudyClaim("", "a", "z"),)},
+            "unknown row 'z', known rows: 'a'",
+        ),
     ],
 )
 def test_impossible_studies(changes, message):
@@ -170,5 +179,7 @@ def test_impossible_studies(changes, message):
 
 
 def test_rows_that_others_begin_with_cannot_be_left_out():
-    with pytest.raises(InputError, match="no row '1 layer' here"):
+    with pytest.raises(
+        InputError, match="unknown row '1 layer', known rows: none"
+    ):
         STUDIES["depth"].with_rows("3 layers")
