@@ -34,6 +34,7 @@ ABLATIONS = (REPOSITORY / "docs" / "ablations.md").read_text("utf-8")
 CODE = re.compile(r"```.*?```", re.DOTALL)
 ANALYSIS = (REPOSITORY / "docs" / "analysis.md").read_text("utf-8")
 EXPORTS = (REPOSITORY / "docs" / "exports.md").read_text("utf-8")
+RUNTIMES = (REPOSITORY / "docs" / "runtimes.md").read_text("utf-8")
 RUN = re.compile(r"<!-- run -->\n```(\w+)\n(.*?)```", re.DOTALL)
 
 
@@ -172,6 +173,7 @@ def test_serving_runs(reader, run_blocks):
 def test_exports_run(reader, run_blocks):
     """Goes on where the README's commands have made exports and a model."""
     output = run_blocks(EXPORTS, reader)
+    run_blocks(RUNTIMES, reader)
     (table,) = re.findall(r"\n\n```\n(check .*?)```", EXPORTS, re.DOTALL)
     for line in table.splitlines():
         # A check and its result; figures are of another model.
