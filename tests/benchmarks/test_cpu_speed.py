@@ -1,4 +1,4 @@
-"""The short form of benchmarks/cpu_speed.py, and what guards its figures."""
+"""The short form of benchmarks/cpu_speed.py, and the checks of its outputs."""
 
 import json
 import pathlib
@@ -89,7 +89,7 @@ def test_absent_packages_are_named(cpu_speed, monkeypatch):
     monkeypatch.setenv("ALBERT_TF_MODEL_GARDEN_PYTHON", "/nowhere/python")
     garden = cpu_systems.SYSTEMS["model_garden_float32"]
     assert (
-        garden.absent() == "/nowhere/python is not there: `make model-garden`"
+        garden.absent() == "/nowhere/python does not exist: `make model-garden`"
     )
     monkeypatch.setattr(
         cpu_systems.importlib.util, "find_spec", lambda name: None
@@ -111,7 +111,7 @@ def test_names_of_work(cpu_speed):
         "rate/4096",
         "forward/base/1x16",
     ]
-    with pytest.raises(SystemExit, match="'forward/base/1x1' is none of"):
+    with pytest.raises(SystemExit, match="'forward/base/1x1' must be one of"):
         cpu_speed.select(work, "forward/base/1x1")
 
 
