@@ -165,6 +165,11 @@ def flops(work: Work) -> float | None:
     batch, length = work.shape
     if work.kind == "step":
         return batch * pretraining_step_flops(config, length, _PREDICTIONS)
+    return forward_flops(config, batch, length)
+
+
+def forward_flops(config: AlbertConfig, batch: int, length: int) -> float:
+    """Counts the FLOPs of matrix products in a forward pass without heads."""
     hidden, wide = config.hidden_size, config.intermediate_size
     blocks = config.num_hidden_layers * config.inner_group_num
     block = 4 * hidden**2 + 2 * hidden * wide + 2 * length * hidden

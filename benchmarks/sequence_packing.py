@@ -1,8 +1,8 @@
-"""Compares training on packed records with one sequence a record, on CPU.
+"""Compares training on packed records with one sequence per record, on CPU.
 
-Makes records of the beginning of a text with and without `pack`, and prints a
-Markdown table: padding, and real tokens per second of a training step. The two
-take turns, batches are read before, and the numbers of rows are the same.
+Creates records from the beginning of a text with and without `pack`, and prints
+a Markdown table of padding and of real tokens per second of a training step.
+Steps alternate, have equal numbers of rows, and batches are read beforehand.
 
 Example:
   python benchmarks/sequence_packing.py --input=novels.txt.gz \
@@ -46,7 +46,7 @@ def beginning(path: str, size: int, folder: str) -> str:
 
 
 def records_of(folder: str, length: int, pack: bool, **settings) -> Records:
-    """Makes and opens the records of one length."""
+    """Creates and opens records of a length."""
     output = os.path.join(folder, f"{length}-{pack}")
     create_pretraining_data(
         PretrainingDataConfig(
@@ -61,13 +61,13 @@ def records_of(folder: str, length: int, pack: bool, **settings) -> Records:
 
 
 def padding(records: Records) -> float:
-    """Returns the share of padding that the manifest says."""
+    """Returns the share of padding in the manifest."""
     assert records.manifest is not None
     return records.manifest["splits"]["train"]["padding_fraction"]
 
 
 def training_step(config: AlbertConfig):
-    """Returns a compiled update of a new model on one batch."""
+    """Returns a compiled training step of a new model."""
     model, loss = AlbertPretrainer(config), PretrainingLoss()
     optimizer = keras.optimizers.AdamW(1e-4, global_clipnorm=1.0)
     optimizer.build(model.trainable_variables)
@@ -85,7 +85,7 @@ def training_step(config: AlbertConfig):
 
 
 def measure(records: dict, config: AlbertConfig, rows: int, steps: int) -> dict:
-    """Returns for packed and other records the real tokens/s of each step."""
+    """Returns real tokens/s of each step, by whether records are packed."""
     batches = {
         pack: list(each.dataset(rows).take(steps + 1))
         for pack, each in records.items()
@@ -97,14 +97,14 @@ def measure(records: dict, config: AlbertConfig, rows: int, steps: int) -> dict:
             tokens = float(tf.reduce_sum(each[number]["input_mask"]))
             start = time.perf_counter()
             step(each[number]).numpy()
-            # The first one traces.
+            # The first step traces.
             if number:
                 rates[pack].append(tokens / (time.perf_counter() - start))
     return rates
 
 
 def main() -> None:
-    """Measures, and prints the table."""
+    """Measures and prints the table."""
     parser = argparse.ArgumentParser(
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -115,7 +115,9 @@ def main() -> None:
     parser.add_argument("--sentence_order", default="sop")
     parser.add_argument("--config", default="albert_tiny")
     parser.add_argument("--lengths", type=int, nargs="+", default=[128, 512])
-    parser.add_argument("--tokens", type=int, default=4096, help="of a batch")
+    parser.add_argument(
+        "--tokens", type=int, default=4096, help="tokens per batch"
+    )
     parser.add_argument("--steps", type=int, default=15)
     parser.add_argument("--megabytes", type=float, default=4)
     args = parser.parse_args()
