@@ -1,4 +1,4 @@
-"""Configuration of the documentation site, which `make docs` builds with Sphinx.
+"""Configuration of the documentation site, built by `make docs` with Sphinx.
 
 The pages are the Markdown files in this folder, as shown by a code host. The
 build adds what only the site needs: the navigation, from the lists in index.md;
