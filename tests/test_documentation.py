@@ -40,7 +40,7 @@ def folder(text_file, tmp_path_factory):
     """A folder with the reader's text in my/*.txt."""
     folder = tmp_path_factory.mktemp("reader")
     (folder / "my").mkdir()
-    documents = text_file.read_text("utf-8").split("\n\n\n")
+    documents = text_file.read_text("utf-8").split("\n\n\n")[:100]
     for number in range(2):
         (folder / "my" / f"{number}.txt").write_text(
             "\n\n\n".join(documents[number::2]), "utf-8"
@@ -192,7 +192,10 @@ def test_quick_start_runs(reader, run_blocks):
 @pytest.mark.long
 def test_studies_run(folder, run_blocks, tmp_path):
     shutil.copytree(folder / "my", tmp_path / "my")
-    output = run_blocks(page("ablations.md"), tmp_path)
+    text = page("ablations.md").replace(
+        "--scale=smoke", "--scale=smoke --seeds=1"
+    )
+    output = run_blocks(text, tmp_path)
     assert "## Table 8: Dropout (`dropout`)" in output
     assert "## Attention heads (`heads`)" in output
     assert (tmp_path / "studies" / "dropout.png").stat().st_size > 5000
