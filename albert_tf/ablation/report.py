@@ -128,16 +128,18 @@ class StudyResult:
         mean, spread = row.mean(score), row.spread(score)
         name = _TITLES[score]
         if isinstance(claim.than, float):
-            evidence = f"{name} {_number(score, mean, spread)}"
             if claim.kind == "near":
                 holds = abs(mean - claim.than) <= NEAR_CHANCE
-                evidence += f", within 5 points of {claim.than:.0%}"
+                rule = f"within 5 points of {claim.than:.0%}"
             else:
                 holds = mean - spread > claim.than
-                evidence += f", less its spread above {claim.than:.0%}"
-            evidence += "" if holds else ": no"
-            outcome = "reproduced" if holds else "not reproduced"
-            return Verdict(claim, outcome, evidence)
+                rule = f"above {claim.than:.0%} by more than the spread"
+            negation = "" if holds else "not "
+            return Verdict(
+                claim,
+                f"{negation}reproduced",
+                f"{name} {_number(score, mean, spread)}, {negation}{rule}",
+            )
         other = rows[claim.than]
         difference = mean - other.mean(score)
         if "loss" in score:
@@ -168,9 +170,10 @@ class StudyResult:
         papers = list(
             dict.fromkeys(x for r in self.study.rows for x in r.paper_scores)
         )
-        head = ["", "parameters", "steps", *(_TITLES[x] for x in names), "s"]
+        titles = [_TITLES[x] for x in names]
+        head = ["", "parameters", "steps", *titles, "seconds"]
         if papers:
-            head += ["paper", *(f"its {_TITLES[x]}" for x in papers)]
+            head += ["in the paper", *(f"{_TITLES[x]} (paper)" for x in papers)]
         lines = []
         for row, described in zip(self.rows, self.study.rows, strict=True):
             cells = [row.name, f"{row.parameters:,}", f"{row.steps:,}"]

@@ -136,7 +136,7 @@ SENTENCE_ORDER = Study(
             SOP,
         ),
         StudyClaim(
-            "It recognizes next sentences, too, which it was not trained on.",
+            "It also recognizes next sentences, which it was not trained on.",
             "SOP",
             CHANCE,
             "above",

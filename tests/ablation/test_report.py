@@ -82,7 +82,7 @@ def test_report(tmp_path):
     Ablation("smoke", "A small model.", (study,)).save(tmp_path)
     text = (tmp_path / "report.md").read_text("utf-8")
     assert "## Table 8: Dropout (`dropout`)" in text
-    assert "xxlarge, without dropout |      90.7 % |" in text
+    assert "xxlarge, without dropout |          90.7 % |" in text
     assert "2.050 ± 0.071" in text
     assert "1 of 1 findings were reproduced" in text
     assert (tmp_path / "dropout.png").stat().st_size > 5000
