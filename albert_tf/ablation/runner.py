@@ -84,7 +84,7 @@ class Runner:
 
     @property
     def scale(self) -> ScaleSettings:
-        """Sizes of the model, the data and the runs."""
+        """The scale of the studies."""
         return self.config.scale_settings
 
     def prepare(self, orders: Collection[SentenceOrder]) -> None:
@@ -130,11 +130,11 @@ class Runner:
 
     def _documents(self) -> Iterator[list[str]]:
         """Yields documents up to the scale's amount of text."""
-        left = self.scale.text_megabytes * 1e6
+        remaining = self.scale.text_megabytes * 1e6
         for document in self._all_documents():
             yield document
-            left -= sum(len(sentence) + 1 for sentence in document)
-            if left <= 0:
+            remaining -= sum(len(sentence) + 1 for sentence in document)
+            if remaining <= 0:
                 return
 
     def _all_documents(self) -> Iterable[list[str]]:
