@@ -1,4 +1,4 @@
-"""Multiple choice by words that options share with their passage."""
+"""A multiple-choice baseline: words that options share with the passage."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n")
 def fit(
     train: Sequence[MultipleChoiceExample],
 ) -> Callable[[Sequence[MultipleChoiceExample]], np.ndarray]:
-    """Trains on the options of questions, each right or wrong by itself.
+    """Trains a classifier of right and wrong options.
 
     Returns:
-      What predicts options, int `[questions]`: the one most likely right.
+      A function that returns the index of the best option, int `[questions]`.
     """
     vectorizer = TfidfVectorizer(
         token_pattern=r"(?u)\b\w+\b", sublinear_tf=True, stop_words=None
@@ -51,12 +51,12 @@ def fit(
 def _features(
     example: MultipleChoiceExample, vectorizer: TfidfVectorizer
 ) -> np.ndarray:
-    """Returns numbers `[options, features]`.
+    """Returns features of the options, float `[options, features]`.
 
-    Of each option: cosine with the passage; highest cosine with a sentence,
-    alone and after the question; cosine with the sentence most like the
-    question; shares of its words and pairs of words that are in the passage;
-    its length. Then the same less the mean of the question's options.
+    For each option: cosine with the passage; highest cosine with a sentence,
+    alone and appended to the question; cosine with the sentence most similar to
+    the question; shares of its words and word pairs that are in the passage;
+    its length. Then the same minus the mean over the question's options.
     """
     analyze = vectorizer.build_analyzer()
     sentences = _SENTENCE_END.split(example.passage)

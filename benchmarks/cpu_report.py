@@ -1,4 +1,4 @@
-"""Tables and plots of what `cpu_speed.py` measured."""
+"""Report of `cpu_speed.py`: tables and a plot."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ _TITLES = {
     "embed": "Reviews to embeddings",
     "start": "From a process's start to its first result",
     "memory": "Peak resident memory of the process",
-    "growth": "Growth of cost",
 }
 
 
 def quantity(part: str, value: float) -> str:
-    """Returns a value with the unit of its table."""
+    """Formats a value with the unit of its table."""
     if part == "rate":
         return f"{value / 1e9:,.0f} GFLOP/s"
     if part == "memory":
@@ -35,7 +34,7 @@ def quantity(part: str, value: float) -> str:
 
 
 def best_rates(results: Mapping) -> dict[str, float]:
-    """Returns precision -> the best library's operations per second."""
+    """Returns the best library's operations per second, by precision."""
     rates: dict[str, float] = {}
     for work in results["work"].values():
         if work["part"] != "rate":
@@ -48,7 +47,7 @@ def best_rates(results: Mapping) -> dict[str, float]:
 
 
 def to_markdown(results: Mapping) -> str:
-    """Returns machine, versions, commands and a table for each work."""
+    """Returns machine, versions, commands and the tables as Markdown."""
     machine = results["machine"]
     versions = ", ".join(f"{k} {v}" for k, v in results["versions"].items())
     lines = [
@@ -81,7 +80,7 @@ def to_markdown(results: Mapping) -> str:
 
 
 def _table(work: Mapping, rates: Mapping[str, float]) -> str:
-    """Returns a row a system; ratios are of the same turn."""
+    """Returns a table with a row per system and ratios within turns."""
     systems, part = work["systems"], work["part"]
     compared = work["kind"] not in UNCOMPARED
     counted = work["flops"] and part not in ("start", "memory")
@@ -130,23 +129,22 @@ def _title(name: str) -> str:
 
 
 def write(results: Mapping, folder: pathlib.Path) -> None:
-    """Writes report.md, speed.png and growth.png (of what was measured)."""
+    """Writes `report.md` and `speed.png`."""
     (folder / "report.md").write_text(to_markdown(results))
     import matplotlib
 
     matplotlib.use("Agg")
     _plot_speed(results, folder / "speed.png")
-    _plot_growth(results, folder / "growth.png")
 
 
 def _plot_speed(results: Mapping, path: pathlib.Path) -> None:
-    """Draws bars of medians, a panel for each piece of work."""
+    """Plots medians as bars, with a panel for each workload."""
     import matplotlib.pyplot as plt
 
     panels = {
         name: work
         for name, work in results["work"].items()
-        if work["part"] not in ("growth", "rate") and work["systems"]
+        if work["part"] != "rate" and work["systems"]
     }
     if not panels:
         return
@@ -185,61 +183,6 @@ def _plot_speed(results: Mapping, path: pathlib.Path) -> None:
     figure.tight_layout()
     figure.savefig(path, dpi=100)
     plt.close(figure)
-
-
-def _plot_growth(results: Mapping, path: pathlib.Path) -> None:
-    """Draws time over FLOPs, both relative to the least work of a kind."""
-    import matplotlib.pyplot as plt
-
-    works = [x for x in results["work"].values() if x["part"] == "growth"]
-    panels = {
-        "depth": [x for x in works if "-depth" in x["model"]],
-        "width": [x for x in works if "-width" in x["model"]],
-        "length": [x for x in works if _plain(x) and x["case"][:2] == "4x"],
-        "batch": [x for x in works if _plain(x) and x["case"][-4:] == "x128"],
-    }
-    panels = {name: found for name, found in panels.items() if len(found) > 1}
-    if not panels:
-        return
-    figure, axes = plt.subplots(
-        1, len(panels), figsize=(5 * len(panels), 4.5), squeeze=False
-    )
-    for axis, (panel, found) in zip(axes.flat, panels.items(), strict=True):
-        found = sorted(found, key=lambda work: work["flops"])
-        sizes = [_size(panel, work) for work in found]
-        base = found[0]["flops"]
-        axis.plot(
-            sizes, [x["flops"] / base for x in found], "k--", label="FLOPs"
-        )
-        for name in SYSTEMS:
-            if all(name in work["systems"] for work in found):
-                times = [_middle(work["systems"][name]) for work in found]
-                axis.plot(
-                    sizes,
-                    [x / times[0] for x in times],
-                    marker="o",
-                    label=_title(name),
-                )
-        axis.set_xscale("log", base=2)
-        axis.set_yscale("log", base=2)
-        axis.set_xticks(sizes, [str(x) for x in sizes])
-        axis.set_xlabel(panel)
-        axis.set_ylabel("time, relative to the smallest")
-        axis.legend(fontsize=8)
-    figure.tight_layout()
-    figure.savefig(path, dpi=100)
-    plt.close(figure)
-
-
-def _plain(work) -> bool:
-    return "-" not in work["model"]
-
-
-def _size(panel, work) -> int:
-    if panel in ("depth", "width"):
-        return int(work["model"].partition(panel)[2])
-    batch, length = work["case"].split("x")
-    return int(length if panel == "length" else batch)
 
 
 def _middle(found) -> float:

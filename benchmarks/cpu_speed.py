@@ -1,10 +1,10 @@
-"""Compares the speed of ALBERT implementations on CPUs, in turns.
+"""Compares the speed of ALBERT implementations on CPUs.
 
-Each system has a process and the same cores, weights and inputs; what it
-computes is compared with ours before it is timed. In a turn every system is
-measured once, so that slow spells of the machine hit all of them. Everything is
-written after each piece of work to results.json in --output, and what is there
-already is not measured again; report.md and plots are made from it.
+Each system runs in its own process, with the same cores, weights and inputs,
+and its outputs are compared with ours before it is timed. Systems take turns,
+so that slow periods of the machine affect all of them. Results are written to
+results.json in --output after each workload, and are not measured again;
+report.md and speed.png are made from them.
 
 Example:
   python benchmarks/cpu_speed.py --output=build/cpu --work=rate,forward/base
@@ -41,23 +41,23 @@ from cpu_work import (
 from cpu_worker import Worker, WorkerError, make_models, write_work
 
 _RESULTS = "results.json"
-_FRESH = ("start", "memory")  # Parts whose figures need a new process.
+_FRESH = ("start", "memory")  # parts that need a new process
 
 
 @dataclasses.dataclass
 class Session:
-    """What a run of this program measures with.
+    """Settings, results and processes of a run of this program.
 
     Attributes:
-      output: folder of results, models and logs.
-      data: folder of the data sets, see `cpu_work`.
-      vocabulary: SentencePiece model of the models; "" for none.
-      threads: of each system.
-      turns: measurements of a system.
-      at_least: seconds of a measurement, if calls are shorter.
-      results: what results.json holds.
-      workers: processes that run, by system, all with `model`.
-      model: the model of the work before.
+      output: Folder of results, models and logs.
+      data: Folder of the data sets, see `cpu_work`.
+      vocabulary: Path of the models' SentencePiece model, or "".
+      threads: Threads of each system.
+      turns: Measurements of each system.
+      at_least: Minimum seconds of a measurement; short calls are repeated.
+      results: Content of results.json.
+      workers: Running processes by system, all with `model`.
+      model: Model of the previous workload.
     """
 
     output: pathlib.Path
@@ -71,11 +71,11 @@ class Session:
     model: str = ""
 
     def log(self, name: str) -> pathlib.Path:
-        """Returns the file for what a system prints."""
+        """Returns the path of a system's log."""
         return self.output / "logs" / f"{name}.log"
 
     def model_folder(self, model: str) -> pathlib.Path:
-        """Returns the folder of a model's formats; describes the model."""
+        """Returns the folder of a model, and writes its description there."""
         folder = self.output / "models" / (model or "none")
         folder.mkdir(parents=True, exist_ok=True)
         if model:
@@ -87,27 +87,27 @@ class Session:
         return folder
 
     def worker(self, system: str, work: Work) -> Worker:
-        """Returns a system's process, a new one where that is measured."""
+        """Returns a system's process, a new one if its start is measured."""
         if system not in self.workers or work.part in _FRESH:
             self.stop(system)
             self.workers[system] = self._start(system, work)
         return self.workers[system]
 
     def stop(self, *systems: str) -> None:
-        """Ends processes, if they run."""
+        """Ends the processes of systems, if they run."""
         for system in systems:
             if system in self.workers:
                 self.workers.pop(system).stop()
 
     def stop_others(self, model: str, systems: list[str]) -> None:
-        """Ends processes with another model, or of other systems."""
+        """Ends processes of other systems or with another model."""
         for system in list(self.workers):
             if model != self.model or system not in systems:
                 self.stop(system)
         self.model = model
 
     def _start(self, system: str, work: Work) -> Worker:
-        """Starts a system on a model, whose formats it makes."""
+        """Starts a system, after writing the model in its formats."""
         folder = self.model_folder(work.model)
         log = self.log(system)
         make_models(SYSTEMS[system], folder, self.threads, log)
@@ -116,19 +116,19 @@ class Session:
         return worker
 
     def write(self) -> None:
-        """Writes results, report and plots."""
+        """Writes the results and the report."""
         path = self.output / _RESULTS
         path.write_text(json.dumps(self.results, indent=1) + "\n")
         cpu_report.write(self.results, self.output)
 
 
 def measure(session: Session, work: Work, systems: list[str]) -> dict:
-    """Measures a piece of work.
+    """Measures a workload.
 
     Returns:
-      `systems`: name -> `values`, one a turn (seconds; of rates operations per
-      second; of memory one, bytes), and `error`, the relative difference from
-      our float32 outputs; and `failures`: name -> why.
+      The workload, with `systems` and `failures` by name. Each system has
+      `values`, one per turn (seconds, operations per second, or bytes), and
+      `error`, the relative difference from our float32 outputs.
     """
     inputs = session.output / "inputs.npz"
     write_work(inputs, inputs_of(work, session.data, session.vocabulary))
@@ -184,14 +184,14 @@ def measure(session: Session, work: Work, systems: list[str]) -> dict:
 
 
 class WrongOutputError(Exception):
-    """A system computes something else than ours."""
+    """The outputs of a system differ from ours."""
 
 
 def _error(outputs: dict[str, dict], name: str) -> float:
-    """Returns the relative difference of the outputs that both have.
+    """Returns the relative difference between a system's outputs and ours.
 
     Raises:
-      WrongOutputError: it is too large, or there is nothing to compare.
+      WrongOutputError: If it is too large, or there is nothing to compare.
     """
     if REFERENCE not in outputs:
         raise WrongOutputError(f"no outputs of {REFERENCE} to compare with")
@@ -208,9 +208,9 @@ def _error(outputs: dict[str, dict], name: str) -> float:
             )
         difference = np.linalg.norm(np.ravel(actual - expected))
         errors.append(difference / np.linalg.norm(np.ravel(expected)))
-    worst = float(np.max(errors))  # NaN, if there is one.
+    worst = float(np.max(errors))  # NaN if any is NaN
     bound = TOLERANCES[SYSTEMS[name].precision]
-    if not worst <= bound:  # NaN fails, too.
+    if not worst <= bound:  # also for NaN
         raise WrongOutputError(
             f"outputs differ from ours by {worst:.1e}, more than {bound}"
         )
@@ -229,15 +229,10 @@ def _first_outputs(session, work, name, inputs) -> list[float]:
 
 
 def run(session: Session, selected: list[Work], systems: list[str]) -> None:
-    """Measures what is not in the results yet; prints as it goes."""
+    """Measures the workloads that have no results yet."""
     for number, work in enumerate(selected, 1):
         head = f"[{number}/{len(selected)}] {work.name}"
-        able = [
-            name
-            for name in systems
-            if work.kind in SYSTEMS[name].kinds
-            and (not work.systems or name in work.systems)
-        ]
+        able = [name for name in systems if work.kind in SYSTEMS[name].kinds]
         absent = {name: SYSTEMS[name].absent() for name in able}
         skipped = {name: why for name, why in absent.items() if why}
         able = [name for name in able if name not in skipped]
@@ -305,13 +300,13 @@ def _flags() -> argparse.Namespace:
     parser.add_argument(
         "--short",
         action="store_true",
-        help="a tiny model and one turn, to see that everything works",
+        help="a tiny model and one turn, to check that everything works",
     )
     return parser.parse_args()
 
 
 def main() -> int:
-    """Reads the flags and measures; 1 if a system failed."""
+    """Runs the benchmark and returns the exit status."""
     flags = _flags()
     work = (
         short_work()
@@ -328,7 +323,7 @@ def main() -> int:
     for name in systems:
         if name not in SYSTEMS:
             raise SystemExit(
-                f"--systems: {name!r} is none of {', '.join(SYSTEMS)}"
+                f"--systems: {name!r} must be one of {', '.join(SYSTEMS)}"
             )
     if REFERENCE not in systems:
         systems = [REFERENCE, *systems]
@@ -369,7 +364,7 @@ def main() -> int:
 
 
 def _vocabulary(flags) -> str:
-    """Returns the path of the models' vocabulary; "" where there is none."""
+    """Returns the path of the models' vocabulary, or "" if it is missing."""
     if not flags.short:
         file = flags.data / "sentencepiece-30k-clean" / "30k-clean.model"
         return str(file.resolve()) if file.exists() else ""

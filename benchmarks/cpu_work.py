@@ -1,4 +1,4 @@
-"""The work that `cpu_speed.py` measures, with its inputs."""
+"""Workloads of `cpu_speed.py` and their inputs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from albert_tf.text.tokenizer_files import tokenizer_files
 from albert_tf.text.tokenizer_json import TOKENIZER_JSON, tokenizer_json
 
 KINDS = ("rate", "imports", "forward", "step", "text", "finetune")
-# Kinds whose result depends on no model and is not compared.
+# Kinds without a model, whose outputs are not compared.
 UNCOMPARED = ("rate", "imports")
 PARTS = (
     "rate",
@@ -31,14 +31,6 @@ PARTS = (
     "embed",
     "start",
     "memory",
-    "growth",
-)
-# Of growth, and of start and memory, whose every figure takes a new process.
-_GROWTH_SYSTEMS = (
-    "albert_tf_float32",
-    "albert_tf_bfloat16",
-    "huggingface_float32",
-    "huggingface_bfloat16",
 )
 _OFFICIAL = {"base": "albert_base_v2", "tiny": "albert_tiny"}
 _PREDICTIONS = 20
@@ -47,15 +39,14 @@ _LONGEST_TEXT = 512
 
 @dataclasses.dataclass(frozen=True)
 class Work:
-    """Work whose figures make a row of a table.
+    """A workload, which has its own table in the report.
 
     Attributes:
-      part: of `PARTS`: which table.
-      kind: of `KINDS`: what a system does.
-      model: name of a config, see `config_of`.
+      part: Section of the report, from `PARTS`.
+      kind: What a system does, from `KINDS`.
+      model: Name of the architecture, see `config_of`.
       case: "BATCHxLENGTH", or the name of a data set.
-      texts: how many, of a data set.
-      systems: the only ones that do it; () for all that can.
+      texts: Number of texts of the data set.
     """
 
     part: str
@@ -63,11 +54,10 @@ class Work:
     model: str = "base"
     case: str = ""
     texts: int = 0
-    systems: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
-        """What `--work` selects it by."""
+        """Name for `--work`."""
         kind = self.kind if self.part in ("start", "memory") else ""
         return "/".join(
             x for x in (self.part, kind, self.model, self.case) if x
@@ -75,7 +65,7 @@ class Work:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Batch and length."""
+        """Batch size and sequence length."""
         batch, length = self.case.split("x")
         return int(batch), int(length)
 
@@ -84,8 +74,7 @@ def config_of(model: str) -> AlbertConfig:
     """Returns an architecture without dropout.
 
     Args:
-      model: "base", "tiny", "micro" (for tests), or "base" with a depth or a
-        width, such as "base-depth48" and "base-width4096".
+      model: "base", "tiny" or "micro" (for tests).
     """
     no_dropout = {
         "hidden_dropout_prob": 0.0,
@@ -102,27 +91,16 @@ def config_of(model: str) -> AlbertConfig:
             max_position_embeddings=64,
             **no_dropout,
         )
-    name, _, change = model.partition("-")
-    config = AlbertConfig.from_official(_OFFICIAL[name], **no_dropout)
-    if change.startswith("depth"):
-        return config.replace(num_hidden_layers=int(change[5:]))
-    if change.startswith("width"):
-        width = int(change[5:])
-        return config.replace(
-            hidden_size=width,
-            intermediate_size=4 * width,
-            num_attention_heads=width // 64,
-        )
-    return config
+    return AlbertConfig.from_official(_OFFICIAL[model], **no_dropout)
 
 
 def all_work(texts: int, reviews: int, examples: int) -> list[Work]:
-    """Returns everything, in the order in which it is measured.
+    """Returns all workloads, in the order in which they are measured.
 
     Args:
-      texts: sentences, or pairs, of a data set; of long texts a quarter.
-      reviews: of IMDb, text to embedding.
-      examples: of SST-2 to fine-tune on.
+      texts: Number of texts or pairs of a data set; a quarter of it for IMDb.
+      reviews: Number of IMDb's reviews to embed.
+      examples: Number of SST-2's examples to fine-tune on.
     """
     forward = [
         *(("base", x) for x in ("1x16", "1x128", "1x512", "8x128", "8x512")),
@@ -130,12 +108,6 @@ def all_work(texts: int, reviews: int, examples: int) -> list[Work]:
     ]
     start = [("forward", "base", "1x128"), ("step", "base", "8x128")]
     memory = [("forward", "base", "8x512"), ("step", "base", "8x128")]
-    growth = [
-        *((f"base-depth{x}", "1x128") for x in (6, 12, 24, 48)),
-        *(("base", f"4x{x}") for x in (64, 128, 256, 512)),
-        *(("base", f"{x}x128") for x in (1, 2, 8, 16, 32, 64)),
-        *((f"base-width{x}", "1x128") for x in (768, 1024, 2048, 4096)),
-    ]
     return [
         Work("rate", "rate", "", "2048"),
         Work("rate", "rate", "", "4096"),
@@ -151,15 +123,11 @@ def all_work(texts: int, reviews: int, examples: int) -> list[Work]:
         Work("start", "imports", ""),
         *(Work("start", *x) for x in start),
         *(Work("memory", *x) for x in memory),
-        *(
-            Work("growth", "forward", *x, systems=_GROWTH_SYSTEMS)
-            for x in growth
-        ),
     ]
 
 
 def short_work() -> list[Work]:
-    """Returns a little of every kind, for a model that knows nothing."""
+    """Returns a small workload of every kind."""
     return [
         Work("rate", "rate", "", "64"),
         Work("forward", "forward", "micro", "2x16"),
@@ -168,17 +136,16 @@ def short_work() -> list[Work]:
         Work("finetune", "finetune", "micro", "sentences", 64),
         Work("start", "forward", "micro", "2x16"),
         Work("memory", "forward", "micro", "2x16"),
-        Work("growth", "forward", "micro", "4x16"),
     ]
 
 
 def select(work: list[Work], patterns: str) -> list[Work]:
-    """Returns the work whose name is, or is below, one of the patterns."""
+    """Selects workloads by names, or by their beginnings up to a slash."""
     wanted = [x for x in patterns.split(",") if x]
     for pattern in wanted:
         if not any(_below(w.name, pattern) for w in work):
             raise SystemExit(
-                f"--work: {pattern!r} is none of\n  "
+                f"--work: {pattern!r} must be one of\n  "
                 + "\n  ".join(w.name for w in work)
             )
     return [
@@ -191,13 +158,18 @@ def _below(name: str, pattern: str) -> bool:
 
 
 def flops(work: Work) -> float | None:
-    """Counts the operations of matrix products, None of texts."""
+    """Counts the FLOPs of matrix products; None for texts."""
     if work.kind not in ("forward", "step"):
         return None
     config = config_of(work.model)
     batch, length = work.shape
     if work.kind == "step":
         return batch * pretraining_step_flops(config, length, _PREDICTIONS)
+    return forward_flops(config, batch, length)
+
+
+def forward_flops(config: AlbertConfig, batch: int, length: int) -> float:
+    """Counts the FLOPs of matrix products in a forward pass without heads."""
     hidden, wide = config.hidden_size, config.intermediate_size
     blocks = config.num_hidden_layers * config.inner_group_num
     block = 4 * hidden**2 + 2 * hidden * wide + 2 * length * hidden
@@ -214,15 +186,15 @@ def text_tokenizer(vocabulary: str) -> AlbertTokenizer:
 def inputs_of(
     work: Work, data: pathlib.Path, vocabulary: str
 ) -> dict[str, Any]:
-    """Returns what the systems are given: arrays and values by name.
+    """Returns the inputs of a workload: arrays and other values by name.
 
     Args:
-      work: the work.
-      data: folder of the data sets.
-      vocabulary: SentencePiece model; "" for none.
+      work: The workload.
+      data: Folder of the data sets.
+      vocabulary: Path of the SentencePiece model, or "".
 
     Raises:
-      FileNotFoundError: a data set is not there.
+      FileNotFoundError: If the data set does not exist.
     """
     if work.kind == "rate":
         return {"size": int(work.case)}
@@ -279,7 +251,7 @@ def _texts(work, data, vocabulary) -> dict[str, Any]:
 
 
 def _rows(work, data) -> Iterator[tuple[str, ...]]:
-    """Yields texts, or pairs of texts, and their class."""
+    """Yields texts or pairs of texts, with their class."""
     case = work.case
     if case == "sentences":
         for number, words in enumerate(itertools.cycle(SENTENCES)):
@@ -297,10 +269,11 @@ def _rows(work, data) -> Iterator[tuple[str, ...]]:
 
 
 def _of_equal_ids(rows, vocabulary) -> Iterator[tuple[str, ...]]:
-    """Yields the rows that Hugging Face's tokenizer splits as ours does.
+    """Yields the rows for which Hugging Face's tokenizer returns our ids.
 
-    Of two splits with one score, such as "22 2" and "2 22", the `tokenizers`
-    library may take the other one: in 36 of 39,421 texts of the data sets.
+    Of two segmentations with equal scores, such as "22 2" and "2 22", the
+    `tokenizers` library may choose the other one: in 36 of 39,421 texts of the
+    data sets.
     """
     import transformers
 

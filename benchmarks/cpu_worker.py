@@ -1,8 +1,8 @@
-"""A system in a process of its own; and the side that asks it.
+"""Processes of the systems that `cpu_speed.py` compares: client and server.
 
-Requests and answers are lines of JSON, arrays are files: the other process may
-be another Python's, without albert_tf. While it is not asked it is stopped, so
-that threads which wait in loops take nothing from the others.
+Requests and answers are lines of JSON, and arrays are files, so that a system
+can run in another Python without albert_tf. A process is stopped (SIGSTOP)
+while others are measured, so that its spinning threads do not disturb them.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from cpu_systems import SYSTEMS, System
 
 
 class WorkerError(Exception):
-    """A process failed; its log's last line."""
+    """A process failed; the message has the last line of its log."""
 
 
 class Worker:
-    """Starts a system's process.
+    """The process of a system.
 
     Args:
-      name: of the system.
-      folder: of the model, see `cpu_systems.models`.
-      threads: that it may use.
-      log: file for what it prints.
+      name: Name of the system.
+      folder: Folder of the model, see `cpu_systems.models`.
+      threads: Number of threads that it may use.
+      log: Path of its log.
 
     Attributes:
-      versions: library -> version.
+      versions: Versions of its libraries.
     """
 
     def __init__(
@@ -61,21 +61,21 @@ class Worker:
     def prepare(
         self, kind: str, inputs: pathlib.Path, outputs: pathlib.Path
     ) -> dict[str, np.ndarray]:
-        """Prepares work and runs it once; returns what is compared."""
+        """Prepares a workload, runs it once and returns the outputs."""
         self._ask(prepare=kind, inputs=str(inputs), outputs=str(outputs))
         with np.load(outputs) as arrays:
             return dict(arrays)
 
     def seconds(self, at_least: float) -> float:
-        """Returns the median time of calls that take `at_least` in all."""
+        """Returns the median time of calls, repeated for `at_least` s."""
         return statistics.median(self._ask(run=at_least)["seconds"])
 
     def rate(self) -> float:
-        """Returns operations per second, of work of kind "rate"."""
+        """Returns operations per second, for work of kind "rate"."""
         return self._ask(run=0.0)["rate"]
 
     def peak_memory(self) -> int:
-        """Returns the most resident memory of the process yet, in bytes."""
+        """Returns the peak resident memory of the process in bytes."""
         return self._ask(memory=True)["bytes"]
 
     def stop(self) -> None:
@@ -84,7 +84,7 @@ class Worker:
         self._process.wait()
 
     def pause(self) -> None:
-        """Stops the process until it is asked again."""
+        """Suspends the process until the next request."""
         if not self._stopped and self._process.poll() is None:
             self._process.send_signal(signal.SIGSTOP)
             self._stopped = True
@@ -97,7 +97,7 @@ class Worker:
             self._requests.write(json.dumps(request) + "\n")
             self._requests.flush()
         except BrokenPipeError:
-            pass  # The answer is missing, too.
+            pass  # _receive reports the failure.
         return self._receive()
 
     def _receive(self):
@@ -111,7 +111,7 @@ class Worker:
 def start(
     system: System, arguments: list, log: pathlib.Path
 ) -> subprocess.Popen:
-    """Starts this file with a system's Python; prints go to the log."""
+    """Runs this file with a system's Python; its output goes to the log."""
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("a") as file:
         return subprocess.Popen(
@@ -126,17 +126,17 @@ def start(
 def make_models(
     system: System, folder: pathlib.Path, threads: int, log: pathlib.Path
 ) -> None:
-    """Makes the formats of the model that a system needs and are not there.
+    """Writes the model in the formats that a system needs, if missing.
 
     Raises:
-      WorkerError: a maker failed.
+      WorkerError: If writing a format fails.
     """
     for name in system.models:
         done = folder / name / "done"
         if done.exists():
             continue
-        # Only Model Garden's last step needs its Python.
-        python = system if name == system.models[-1] else SYSTEMS_HERE
+        # Only the last format of Model Garden needs its Python.
+        python = system if name == system.models[-1] else _LOCAL_SYSTEM
         process = start(python, ["make", name, folder, threads], log)
         process.communicate()
         if process.returncode:
@@ -144,11 +144,11 @@ def make_models(
         done.touch()
 
 
-SYSTEMS_HERE = next(x for x in SYSTEMS.values() if not x.python)
+_LOCAL_SYSTEM = next(x for x in SYSTEMS.values() if not x.python)
 
 
 def last_line(log: pathlib.Path, status: int) -> str:
-    """Returns what a process that ended said last."""
+    """Describes a process that ended, with the last line of its log."""
     lines = [x for x in log.read_text().splitlines() if x.strip()]
     said = lines[-1].strip()[:300] if lines else "nothing was printed"
     return f"exit status {status}: {said} (all of it: {log})"
@@ -188,10 +188,10 @@ def _serve(name: str, folder: str, threads: str, answers) -> None:
 
 
 def _run(task, at_least: float) -> dict:
-    """Times calls; short ones after one that is not timed.
+    """Times calls; short ones after a warm-up call.
 
-    That one brings back caches and threads after another process has had the
-    processor, which takes no part of a long call.
+    The warm-up restores caches and threads after other processes have run; for
+    long calls that does not matter.
     """
     seconds: list[float] = []
     outputs: Mapping[str, np.ndarray] = {}
@@ -207,7 +207,7 @@ def _run(task, at_least: float) -> dict:
 
 
 def write_work(path: pathlib.Path, work: Mapping[str, Any]) -> None:
-    """Writes arrays and other values of a piece of work."""
+    """Writes the inputs of a workload: arrays and other values."""
     arrays: dict[str, Any] = {
         k: v for k, v in work.items() if isinstance(v, np.ndarray)
     }
@@ -230,9 +230,9 @@ def _peak_memory() -> int:
 
 
 def main() -> None:
-    """Serves a system, or makes a format of a model."""
+    """Serves a system, or writes a model in a format."""
     command, name, folder, threads = sys.argv[1:]
-    # Whatever libraries print goes to the log.
+    # Redirects what libraries print to the log.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     if hasattr(os, "sched_setaffinity"):
@@ -244,7 +244,7 @@ def main() -> None:
         from cpu_systems.models import MAKERS
 
         output = pathlib.Path(folder) / name
-        shutil.rmtree(output, ignore_errors=True)  # Of a run that was killed.
+        shutil.rmtree(output, ignore_errors=True)  # left by a killed run
         MAKERS[name](pathlib.Path(folder), output, int(threads))
 
 

@@ -1,9 +1,9 @@
-"""Measures `albert create-data` beside TF Model Garden's program for the same.
+"""Compares `albert create-data` with Model Garden's program.
 
-Prints a Markdown table: seconds of the whole command, megabytes of text that a
-core turns into records in a second, as a multiple of Model Garden's (start-up
-is measured with a hundredth of the text and subtracted), and the peak memory
-of all processes. A pass goes over the text once; records of text need one.
+Prints a Markdown table: seconds of the command, megabytes of text per second
+and core without start-up (which is measured with a hundredth of the text), the
+same relative to Model Garden, and the peak memory of all processes. Static
+masks need several passes over the text, dynamic masks one.
 
 Example:
   python benchmarks/create_data.py --input=text.txt \
@@ -29,12 +29,12 @@ GARDEN = ".venv-model-garden/bin/python"
 
 @dataclasses.dataclass(frozen=True)
 class Cost:
-    """What a command took.
+    """Cost of a command.
 
     Attributes:
-      seconds: from start to end.
-      cpu_seconds: of all its processes.
-      megabytes: the most memory of all of them at once, shared pages divided.
+      seconds: Wall time.
+      cpu_seconds: CPU time of all its processes.
+      megabytes: Peak memory of all its processes (proportional set size).
     """
 
     seconds: float
@@ -123,7 +123,7 @@ def ours(
 
 
 def main() -> None:
-    """Measures, and prints the table."""
+    """Measures and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--input", required=True, help="a sentence a line")
     parser.add_argument("--spm_model_file", required=True)
@@ -183,7 +183,7 @@ def main() -> None:
 
 
 def _documents(content: bytes, size: int) -> bytes:
-    """Returns whole documents of about as many bytes."""
+    """Returns whole documents of about `size` bytes."""
     end = content.find(b"\n\n", size)
     return content if end < 0 else content[: end + 1]
 

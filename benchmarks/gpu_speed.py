@@ -1,7 +1,7 @@
-"""Parity and speed of the models on a GPU under JAX, beside PyTorch.
+"""Compares the models on a GPU with JAX to Hugging Face's with PyTorch.
 
-TensorFlow is not needed. Keras runs on JAX, Hugging Face's ALBERT on PyTorch in
-the same process, and systems are timed in turns. Prints Markdown tables.
+Measures agreement and speed, without TensorFlow. Both libraries run in the same
+process, and systems take turns. Prints Markdown tables.
 
 Example:
   python benchmarks/gpu_speed.py --cases albert_base_v2:8x128 --parts speed
@@ -26,7 +26,7 @@ import numpy as np  # noqa: E402
 import report  # noqa: E402
 import torch  # noqa: E402
 import transformers  # noqa: E402
-from cpu_work import random_batch  # noqa: E402
+from cpu_work import forward_flops, random_batch  # noqa: E402
 from gpu_systems import (  # noqa: E402
     BF16,
     DEVICE,
@@ -55,7 +55,7 @@ PARTS = ["parity", "attention", "speed", "fit"]
 
 
 def matmul_rate(size=8192):
-    """Returns the machine's bfloat16 operations a second."""
+    """Returns the rate of a bfloat16 product in operations per second."""
     a, b = jax.random.normal(jax.random.key(0), (2, size, size), "bfloat16")
     product = jax.jit(jax.numpy.matmul)
     times = [once(lambda: product(a, b), 10) for _ in range(5)]
@@ -63,7 +63,7 @@ def matmul_rate(size=8192):
 
 
 def measure_case(config, batch, length, repeats) -> dict[str, Any]:
-    """Returns task -> system -> seconds a turn, for one case."""
+    """Returns the seconds of each turn, by task and system."""
     examples = random_batch(config, batch, length)
     systems = {
         "albert_tf": our_tasks(config, examples),
@@ -88,7 +88,7 @@ def measure_case(config, batch, length, repeats) -> dict[str, Any]:
 
 
 def speed(cases, repeats, results):
-    """Measures all cases; returns a table."""
+    """Measures all cases and returns a table."""
     results["matmul"] = rate = matmul_rate()
     results["seconds"], rows = {}, []
     for case in cases:
@@ -97,15 +97,8 @@ def speed(cases, repeats, results):
         config = without_dropout(name)
         seconds = measure_case(config, batch, length, repeats)
         results["seconds"][case] = seconds
-        h, i, e = (
-            config.hidden_size,
-            config.intermediate_size,
-            config.embedding_size,
-        )
-        block = 4 * h * h + 2 * h * i + 2 * length * h
-        products = config.num_hidden_layers * block + e * h
         flops = {
-            "forward": 2 * batch * length * products,
+            "forward": forward_flops(config, batch, length),
             "step": batch * pretraining_step_flops(config, length, 20),
         }
         for task, systems in seconds.items():
@@ -138,14 +131,14 @@ def speed(cases, repeats, results):
 
 
 def without_dropout(name):
-    """Returns an official architecture with dropout off."""
+    """Returns an official architecture without dropout."""
     return AlbertConfig.from_official(
         name, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
     )
 
 
 def parity(config, results, batch=8, length=128):
-    """Compares numbers and gradients with PyTorch's in float32."""
+    """Compares outputs and gradients with PyTorch's in float32."""
     examples = random_batch(config, batch, length)
     lengths = np.random.default_rng(1).integers(length // 2, length, batch)
     real = np.arange(length) < lengths[:, None]
@@ -239,7 +232,7 @@ def cosine(a, b):
 
 
 def attention(results, repeats, heads=12, size=64):
-    """Times attention alone: ours, Keras's op and its fused kernel."""
+    """Times attention alone: ours, Keras's operation and its fused kernel."""
     rows = []
     for batch, length in ((8, 128), (32, 512)):
         shape = (3, batch, length, heads, size)
@@ -288,7 +281,7 @@ def attention(results, repeats, heads=12, size=64):
 
 
 def fit(results, rows, length=128, batch=64, epochs=4):
-    """Trains a small classifier to tell two ranges of word ids apart."""
+    """Trains a small classifier of two ranges of word ids."""
     rng = np.random.default_rng(3)
     labels = rng.integers(0, 2, rows).astype("int32")
     ids = rng.integers(5, 1000, (rows, length)) + 1000 * labels[:, None]
@@ -323,7 +316,7 @@ def fit(results, rows, length=128, batch=64, epochs=4):
 
 
 def main():
-    """Reads the flags, measures and prints."""
+    """Measures and prints the parts that the flags select."""
     parser = argparse.ArgumentParser(
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -1,4 +1,4 @@
-"""Systems of gpu_speed.py: ours under JAX, Hugging Face's under PyTorch."""
+"""Systems of gpu_speed.py: ours with JAX, Hugging Face's with PyTorch."""
 
 import contextlib
 import functools
@@ -27,14 +27,14 @@ OWN_ATTEND = SelfAttention._attend
 
 
 def wait(result=None):
-    """Waits for the GPU, whichever library gave it work."""
+    """Waits until the GPU has finished the work of both libraries."""
     jax.block_until_ready(result)
     if DEVICE == "cuda":
         torch.cuda.synchronize()
 
 
 def once(task, calls=1):
-    """Returns the seconds of a call; the first call is not timed."""
+    """Returns the seconds per call, after an untimed call."""
     wait(task())
     start = time.perf_counter()
     result = None
@@ -45,7 +45,7 @@ def once(task, calls=1):
 
 
 def in_turns(tasks, repeats):
-    """Times every task in each turn; one that fails is a message instead."""
+    """Times every task in each turn; failing tasks have a message instead."""
     calls, seconds = {}, {}
     for name, task in tasks.items():
         try:
@@ -53,7 +53,7 @@ def in_turns(tasks, repeats):
             calls[name] = int(np.clip(0.2 / once(task), 1, 50))
             seconds[name] = []
             print(name, once(task), file=sys.stderr, flush=True)
-        except Exception as error:  # Out of memory has many names.
+        except Exception as error:  # such as any kind of out of memory
             seconds[name] = f"{type(error).__name__}: {error}"[:160]
             print(f"{name}: {seconds[name]}", file=sys.stderr)
     for _ in range(repeats):
@@ -63,7 +63,7 @@ def in_turns(tasks, repeats):
 
 
 def flash_attend(self, query, key, value, bias, training):
-    """`SelfAttention._attend` through Keras's op, where it may be fused."""
+    """`SelfAttention._attend` with Keras's operation, which may be fused."""
     batch, _, length, _ = query.shape
     if length != key.shape[2]:  # the last block: masked tokens only
         return OWN_ATTEND(self, query, key, value, bias, training)
@@ -75,7 +75,7 @@ def flash_attend(self, query, key, value, bias, training):
 
 @contextlib.contextmanager
 def switched(flash):
-    """Makes attention Keras's op while a model is traced."""
+    """Replaces attention by Keras's operation while a model is traced."""
     SelfAttention._attend = flash_attend if flash else OWN_ATTEND
     try:
         yield
@@ -84,7 +84,7 @@ def switched(flash):
 
 
 def loss_of(outputs, examples):
-    """Returns the loss of masked tokens plus that of sentence order."""
+    """Returns the sum of MLM and sentence-order losses."""
     loss = keras.losses.sparse_categorical_crossentropy
     mlm, sop = examples["masked_lm_ids"], examples["sentence_order_labels"]
     return ops.mean(
@@ -106,7 +106,7 @@ def gradient_of(model, inputs):
 
 
 def weights_of(model):
-    """Returns copies of the weights, for functions without state."""
+    """Returns copies of the weights for stateless calls."""
     return [
         [jax.numpy.copy(v.value) for v in group]
         for group in (model.trainable_variables, model.non_trainable_variables)
@@ -114,7 +114,7 @@ def weights_of(model):
 
 
 def our_tasks(config, examples, flash=False):
-    """Returns `forward` and `step` jitted, and `step` by Keras's trainer."""
+    """Returns jitted `forward` and `step`."""
     inputs = {k: jax.numpy.asarray(v) for k, v in examples.items()}
     model = AlbertPretrainer(config, dtype=BF16)
     encoder_inputs = {k: inputs[k] for k in ENCODER_INPUTS}
@@ -153,7 +153,7 @@ def our_tasks(config, examples, flash=False):
 
 
 def keras_tasks(config, examples):
-    """Returns a step as `train_on_batch`, and several as `fit`."""
+    """Returns a step by `train_on_batch`, and several by `fit`."""
     model = AlbertPretrainer(config, dtype=BF16)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(
@@ -177,7 +177,7 @@ def keras_tasks(config, examples):
 
 
 def huggingface_config(config, attention):
-    """Returns the architecture for transformers; GELU must be the tanh one."""
+    """Returns the config for transformers, with the tanh GELU."""
     values = config.to_dict()
     del values["sharing"]
     values |= {"hidden_act": "gelu_new", "classifier_dropout_prob": 0.0}
@@ -185,7 +185,7 @@ def huggingface_config(config, attention):
 
 
 def torch_inputs(examples):
-    """Returns examples as tensors, and the encoder's arguments."""
+    """Returns the examples as tensors, and the encoder's arguments."""
     tensors = {
         name: torch.from_numpy(value).long().to(DEVICE)
         for name, value in examples.items()

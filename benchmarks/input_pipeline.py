@@ -1,8 +1,8 @@
-"""Measures the batches of pretraining records, without a model.
+"""Measures how fast training can read pretraining records.
 
-Prints a Markdown table: examples and tokens per second that training can read,
-from records of text that are masked on the way (`--masking=dynamic`), and from
-Google's records (`--masking=static`).
+Prints a Markdown table of examples and tokens per second, without a model, for
+records that are masked while they are read (`--masking=dynamic`), and for
+Google's masked records (`--masking=static`).
 
 Example:
   python benchmarks/input_pipeline.py --input='text/*.txt' \
@@ -44,7 +44,7 @@ def examples_per_second(
 
 
 def main() -> None:
-    """Measures, and prints the table."""
+    """Measures and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--input", required=True)
     parser.add_argument("--spm_model_file", required=True)
@@ -72,7 +72,7 @@ def main() -> None:
                         max_seq_length=length,
                         max_predictions_per_seq=length * 5 // 32,
                         num_workers=os.cpu_count() or 1,
-                        # 10, the default, is not read if masking is dynamic.
+                        # Dynamic masking requires the default.
                         dupe_factor=1 if masking == "static" else 10,
                     )
                 )

@@ -1,14 +1,14 @@
-"""Measures LiteRT models: size, speed, accuracy, and error at each depth.
+"""Measures size, speed, accuracy and error of LiteRT models.
 
-Prints three Markdown tables, of each quantization:
+Prints three Markdown tables with a row for each quantization:
 
-- size and latency of one row of `--seq_length` tokens, with 1 and 2 threads, of
-  an encoder with random weights: `--config`;
-- accuracy of a fine-tuned model on a development set: `--model`, `--dev`;
-- difference from float32 after each block of that model's encoder, over the
-  real tokens of `--examples` rows: its norm over that of the float32 states.
+- size and latency for one row of `--seq_length` tokens, with 1 and 2 threads,
+  of an encoder with random weights (`--config`);
+- accuracy of a fine-tuned model on a development set (`--model`, `--dev`);
+- relative error of the hidden states after each block of that model, on
+  `--examples` rows without padding, compared with float32.
 
-Full int8 is calibrated with the texts of `--calibration_input`, a text a line.
+`int8` is calibrated with the lines of `--calibration_input`.
 
 Example:
   cut -f 1 SST-2/train.tsv | tail -n +2 > texts.txt
@@ -42,7 +42,7 @@ from albert_tf.pretraining.documents import read_documents
 
 
 def speed_table(config: str, length: int, turns: int) -> str:
-    """Returns the table of sizes and latencies."""
+    """Returns a table of sizes and latencies."""
     model = AlbertEncoder(AlbertConfig.from_official(config))
     rng = np.random.default_rng(0)
     shape = [1, length]
@@ -82,7 +82,7 @@ def _seconds(run, row) -> tuple[float, float]:
 
 
 def accuracy_tables(flags: argparse.Namespace) -> str:
-    """Returns the tables of scores and of errors at each depth."""
+    """Returns tables of scores and of errors after each block."""
     changes = {"max_seq_length": flags.seq_length}
     loaded = load_model(flags.model, changes, packed=False)
     kind, length = loaded.task_type, flags.seq_length
@@ -104,7 +104,7 @@ def accuracy_tables(flags: argparse.Namespace) -> str:
     examples = labelled_examples(kind, [flags.dev])
     rows = rows_of(examples)
     labels = kind.task_config.labels
-    assert labels is not None  # of classification
+    assert labels is not None  # classification only
     graph = ConstantGraph(task_program(loaded))
     scores, exact = [], None
     for quantization in QUANTIZATIONS:
@@ -113,8 +113,8 @@ def accuracy_tables(flags: argparse.Namespace) -> str:
         found = np.array([run(**row)["probabilities"][0] for row in rows])
         exact = found if exact is None else exact
         right = [
-            labels[place] == example.label
-            for place, example in zip(found.argmax(1), examples, strict=True)
+            labels[index] == example.label
+            for index, example in zip(found.argmax(1), examples, strict=True)
         ]
         other = np.sum(found.argmax(1) != exact.argmax(1))
         scores.append(
@@ -135,7 +135,7 @@ def accuracy_tables(flags: argparse.Namespace) -> str:
 
 
 def _error_table(encoder, rows, calibration) -> str:
-    """Shared layers round alike at every depth: differences may add up."""
+    """Returns a table of errors, which may add up over shared layers."""
 
     def forward(encoder, inputs):
         states = encoder(inputs)["encoder_outputs"]
@@ -147,7 +147,7 @@ def _error_table(encoder, rows, calibration) -> str:
     )
 
     def states_of(quantization):
-        """Returns for each block the states of real tokens."""
+        """Returns the states of tokens after each block, without padding."""
         calibrating = calibration if quantization == "int8" else None
         run = signature_runner(convert(graph, quantization, calibrating))
         outputs = [(row["input_mask"] == 1, run(**row)) for row in rows]
@@ -178,8 +178,10 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=50)
     parser.add_argument("--no_speed", action="store_true")
     parser.add_argument("--model", help="folder of a fine-tuned model")
-    parser.add_argument("--dev", help="its development set")
-    parser.add_argument("--calibration_input", help="a text a line")
+    parser.add_argument("--dev", help="development set of the model")
+    parser.add_argument(
+        "--calibration_input", help="texts to calibrate int8, one per line"
+    )
     parser.add_argument("--examples", type=int, default=100)
     flags = parser.parse_args()
     if flags.model and not (flags.dev and flags.calibration_input):

@@ -1,4 +1,4 @@
-"""Measurements and the machine they were made on, for people."""
+"""Formatting of measurements and of the machine that they were made on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import statistics
 import sys
 from collections.abc import Mapping, Sequence
 
-# Linux's flags of what decides how fast matrix products are.
+# CPU flags of Linux that determine the speed of matrix products.
 _FEATURES = {
     "avx2": "AVX2",
     "avx512f": "AVX-512",
@@ -22,7 +22,7 @@ _FEATURES = {
 
 
 def available_cores() -> int:
-    """Returns how many cores this process may use."""
+    """Returns the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -35,10 +35,10 @@ def command() -> str:
 
 
 def machine() -> dict[str, str | int | float]:
-    """Returns processor, cores, system, Python version and present load.
+    """Returns processor, cores, system, Python version and current load.
 
-    `load` is the average number of busy processes in the last minute: a number
-    far above 0, before the measurement, says that it is worth little.
+    `load` is the average number of busy processes in the last minute. If it is
+    far above 0 before a measurement, do not trust the measurement.
     """
     return {
         "cpu": _cpu_field("model name") or platform.processor() or "unknown",
@@ -59,12 +59,12 @@ def description(
     versions: Mapping[str, str],
     threads: int | None = None,
 ) -> str:
-    """Returns the machine (of `machine()`), versions and command as a list.
+    """Formats the machine, versions and command as a Markdown list.
 
     Args:
-      here: the machine.
-      versions: library -> version.
-      threads: of what was measured; None for all cores.
+      here: The machine, from `machine()`.
+      versions: Versions of libraries.
+      threads: Number of threads used; default: the number of cores.
     """
     threads = threads or int(here["cores"])
     libraries = {"python": here["python"], **versions}
@@ -79,13 +79,13 @@ def description(
 
 
 def milliseconds(seconds: Sequence[float]) -> str:
-    """Returns "median (min)" in milliseconds."""
+    """Formats times as "median (min)" in milliseconds."""
     middle, best = statistics.median(seconds), min(seconds)
     return f"{1e3 * middle:.0f} ({1e3 * best:.0f})"
 
 
 def ratios(numerators: Sequence[float], denominators: Sequence[float]) -> str:
-    """Returns the median and the range of the ratios, pair by pair."""
+    """Formats the median and the range of pairwise ratios."""
     values = [
         over / under
         for over, under in zip(numerators, denominators, strict=True)
@@ -95,14 +95,14 @@ def ratios(numerators: Sequence[float], denominators: Sequence[float]) -> str:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Returns a Markdown table; all columns but the first are numbers."""
+    """Returns a Markdown table; all columns but the first are right-aligned."""
     rule = ["---", *["--:"] * (len(header) - 1)]
     lines = [header, rule, *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _cpu_field(name):
-    """Returns a field of Linux's description of the first core, or ""."""
+    """Returns a field of /proc/cpuinfo for the first core, or ""."""
     try:
         for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith(name):

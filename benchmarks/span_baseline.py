@@ -1,4 +1,4 @@
-"""Answers in a context by words, without a neural network."""
+"""A question-answering baseline: classifies runs of words as answers."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from albert_tf.finetuning.question_answering.examples import (
     QuestionAnsweringExample,
 )
 
-# Ideographs are words each.
+# Each ideograph is a word.
 _WORD = re.compile(r"[\u4e00-\u9fff]|[^\W\u4e00-\u9fff]+|[^\w\s]")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"])|(?<=[。！？；])")
 
-_SENTENCES = 3  # of a context are looked at: those most like the question
+_SENTENCES = 3  # most similar to the question, which have candidates
 _WINDOW = 6  # words on each side of a candidate
 _KEPT_NEGATIVES = 0.2  # of the candidates of a training question
 
 
 @dataclasses.dataclass(frozen=True)
 class Language:
-    """What candidates are, and what questions ask for.
+    """Settings of a language.
 
     Attributes:
-      max_words: longest run of any words that is a candidate; runs between
-        punctuation, and between words of the question, always are.
-      question_words: the first that is in a question is what it asks for.
+      max_words: Maximum length of candidates in words, except for runs between
+        punctuation marks or words of the question, which may be longer.
+      question_words: Words that tell what a question asks for, by priority.
     """
 
     max_words: int
@@ -78,10 +78,10 @@ CHINESE = Language(
 def fit(
     train: Sequence[QuestionAnsweringExample], language: Language
 ) -> Callable[[Sequence[QuestionAnsweringExample]], dict[str, str]]:
-    """Trains to tell answers from other candidates.
+    """Trains a classifier of answers and other candidates.
 
     Returns:
-      What answers questions: id -> the candidate most likely right.
+      A function that returns the best candidate of each question, by id.
     """
     rarity = _rarity(train)
     hasher = FeatureHasher(2**20, input_type="pair")
@@ -114,7 +114,7 @@ def fit(
 def _rarity(
     examples: Sequence[QuestionAnsweringExample],
 ) -> Mapping[str, float]:
-    """Returns word -> inverse document frequency in the contexts."""
+    """Returns the inverse document frequencies of words in contexts."""
     contexts = dict.fromkeys(example.context for example in examples)
     counts = Counter()
     for context in contexts:
@@ -200,7 +200,7 @@ def _sentences(context: str) -> Iterator[tuple[int, int]]:
 def _runs(
     words: Sequence[str], wanted: Mapping[str, float], max_words: int
 ) -> list[tuple[int, int]]:
-    """Returns the runs of words that are candidates."""
+    """Returns the (begin, end) of runs of words that are candidates."""
     punctuation = {word for word in words if not word.isalnum()}
     runs = set()
     for stops in (punctuation, punctuation | wanted.keys()):

@@ -1,10 +1,10 @@
-"""What bags of words score in the tasks: what fine-tuned models have to beat.
+"""Bag-of-words baselines that fine-tuned models should beat.
 
-TF-IDF and logistic regression by scikit-learn, read and scored by albert_tf's
-own readers and metrics; no neural network, no pretraining. The strength of the
-regularization is chosen on a tenth of the training data; no weight is fitted to
-what is scored. How long CMRC's and SQuAD's candidates are, and of how many
-sentences, was set by how many answers of dev are among them. Tasks:
+TF-IDF and logistic regression by scikit-learn, with albert_tf's readers and
+metrics; no neural network and no pretraining. The strength of regularization is
+chosen on a tenth of the training data. The length of CMRC's and SQuAD's
+candidates, and the number of sentences with candidates, were chosen so that
+most answers of dev are candidates. Tasks:
 
 - one text (SST-2, CoLA, IMDb): TF-IDF of words and pairs of words.
 - two texts (MRPC, RTE): the absolute difference and the product of their
@@ -12,10 +12,10 @@ sentences, was set by how many answers of dev are among them. Tasks:
   shared words over those of the first, of the second and of both, difference of
   the lengths.
 - STS-B: ridge regression on these similarities and their squares.
-- options (DREAM, RACE): logistic regression that tells right options from wrong
-  ones by how far their words are in the passage (`choice_baseline.py`).
-- spans (SQuAD, CMRC): logistic regression that tells answers from other runs of
-  words in the three sentences most like the question (`span_baseline.py`).
+- options (DREAM, RACE): logistic regression on the words that options share
+  with the passage (`choice_baseline.py`).
+- spans (SQuAD, CMRC): logistic regression on runs of words in the three
+  sentences most similar to the question (`span_baseline.py`).
 
 Example:
   python benchmarks/task_baselines.py --data=data --tasks=sst2,mrpc
@@ -60,7 +60,7 @@ from albert_tf.finetuning.text_classification.task import text_task_config
 # Some files lack a text, or repeat an id; such rows are listed at the end.
 BAD = BadExamples("skip")
 
-# Trained on, scored on, representation, scores (0 to 1, or percent as text).
+# Training set, scored set, features, scores (0 to 1).
 Result = tuple[str, str, str, dict[str, float]]
 
 
@@ -75,7 +75,7 @@ def glue(name: str, data: pathlib.Path) -> Iterator[Result]:
 
 
 def imdb(data: pathlib.Path) -> Iterator[Result]:
-    """Trains on the 25,000 labelled reviews, scores the 25,000 others."""
+    """Trains on the 25,000 reviews of train, scores the 25,000 of test."""
     folder = data / "imdb"
     paths = [folder / "train.tsv.gz", folder / "test.tsv.gz"]
     task = text_task_from_columns(paths[:1], {"text": "text", "label": "label"})
@@ -85,7 +85,7 @@ def imdb(data: pathlib.Path) -> Iterator[Result]:
 def texts(
     task: TextTask, paths: Sequence[pathlib.Path], split: str
 ) -> Iterator[Result]:
-    """Trains on the first file and scores the second, the split named."""
+    """Trains on the first file and scores the second."""
     train, scored = (
         list(read_texts(task, path, bad=BAD, labelled=True)) for path in paths
     )
@@ -112,7 +112,7 @@ def dream(data: pathlib.Path) -> Iterator[Result]:
 
 
 def race(data: pathlib.Path) -> Iterator[Result]:
-    """Trains on DREAM, then on four fifths of the sample for each fifth."""
+    """Trains on DREAM, then cross-validates on five folds of the sample."""
     sample = list(read_race(data / "race-sample/race.jsonl", bad=BAD))
     training = list(read_dream(data / "dream/train.json", bad=BAD))
     how = "shares and similarities of words"
@@ -139,7 +139,7 @@ def race(data: pathlib.Path) -> Iterator[Result]:
 def choice_scores(
     examples: Sequence[MultipleChoiceExample], predictions: np.ndarray
 ) -> dict[str, float]:
-    """Returns the accuracy, and that of each group."""
+    """Returns the accuracy, in all and in each group."""
     labels = np.array([example.label for example in examples])
     groups = [example.group for example in examples]
     scores = classification_metrics(["accuracy"], predictions, labels)
@@ -162,7 +162,7 @@ def squad(data: pathlib.Path) -> Iterator[Result]:
 
 
 def cmrc2018(data: pathlib.Path) -> Iterator[Result]:
-    """Trains on dev and scores trial, and the other way: there is no train."""
+    """Trains on trial and scores dev, and vice versa, as there is no train."""
     trial, dev = (
         list(
             read_squad(
@@ -181,7 +181,7 @@ def cmrc2018(data: pathlib.Path) -> Iterator[Result]:
 
 
 def spans(train, scored, split, language, metric: Callable) -> Result:
-    """Trains on some questions and scores others."""
+    """Trains on questions and scores others."""
     predictions = span_baseline.fit(train, language)(scored)
     answers = {x.id: [y.text for y in x.answers] for x in scored}
     scores = metric(answers, predictions)

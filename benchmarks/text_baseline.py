@@ -1,4 +1,4 @@
-"""Texts and pairs of texts by TF-IDF and a linear model."""
+"""A baseline for texts and pairs of texts: TF-IDF and a linear model."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def scores(
     train: Sequence[TextExample],
     scored: Sequence[TextExample],
 ) -> tuple[str, dict[str, float]]:
-    """Trains on some examples and scores others.
+    """Trains on examples and scores others.
 
     Returns:
-      What the texts were turned into, and the task's scores.
+      A description of the features, and the task's scores.
     """
     if task.pair is None:
         features, how = single_features, "words and pairs of words"
@@ -44,14 +44,14 @@ def scores(
 
 
 def labels_of(task: TextTask, examples: Sequence[TextExample]) -> np.ndarray:
-    """Returns class numbers, or numbers, `[examples]`."""
+    """Returns class indices or values, `[examples]`."""
     if task.labels is None:
         return np.array([example.label for example in examples])
     return np.array([task.labels.index(example.label) for example in examples])
 
 
 def single_features(train, scored) -> list[sparse.csr_matrix]:
-    """Returns TF-IDF of words and pairs of words for both."""
+    """Returns TF-IDF of words and word pairs for both sets."""
     vectorizer = TfidfVectorizer(
         token_pattern=WORD, ngram_range=(1, 2), min_df=2, sublinear_tf=True
     )
@@ -60,7 +60,7 @@ def single_features(train, scored) -> list[sparse.csr_matrix]:
 
 
 def pair_features(train, scored) -> list[sparse.csr_matrix]:
-    """Returns difference and product of the texts' vectors, similarities."""
+    """Returns difference, product and similarities of the texts."""
     vectorizer = TfidfVectorizer(token_pattern=WORD, sublinear_tf=True)
     vectorizer.fit([x.text for x in train] + [x.pair for x in train])
     found = []

@@ -1,12 +1,11 @@
-"""Measures the memory of a pretraining step on CPU, beside the formula's.
+"""Measures the memory of a pretraining step on CPU, compared with the formula.
 
-Prints a Markdown table with a line a case. A case is
-`config:batch x length[:remat][:precision][:accumulation=N]`, and runs in a
-process of its own, which takes two steps of LAMB. The table has the highest
-resident memory of the process, TensorFlow and compilation included; of the
-second step, by how much the peak of TensorFlow's allocator is above the weights
-and moments (gradients, activations and what the kernels need), the same by
-`albert_tf.analysis.activation_memory`, and the time.
+A case is `config:BATCHxLENGTH[:remat][:precision][:accumulation=N]`, and runs
+two steps of LAMB in its own process. Prints a Markdown table with a row per
+case: the peak resident memory of the process (including TensorFlow and
+compilation); the peak of TensorFlow's allocator in the second step, above
+weights and moments (gradients, activations and working memory); the same by
+the formula of `albert_tf.analysis.activation_memory`; and the time of the step.
 
 Example:
   python benchmarks/training_memory.py albert_tiny:32x128:remat
@@ -52,19 +51,19 @@ def case_of(text: str) -> dict:
         elif option in ("mixed_bfloat16", "mixed_float16"):
             case["precision"] = option
         else:
-            raise SystemExit(f"{text}: what is {option!r}?")
+            raise SystemExit(f"{text}: unknown option {option!r}")
     return case
 
 
 def highest_resident() -> int:
-    """Returns the most memory that this process has had, in bytes."""
+    """Returns the peak resident memory of this process in bytes."""
     status = pathlib.Path("/proc/self/status").read_text()
     line = next(x for x in status.splitlines() if x.startswith("VmHWM"))
     return int(line.split()[1]) * 1024
 
 
 def measure(case: dict) -> dict:
-    """Takes two steps in this process and returns what the second one took."""
+    """Runs two steps in this process and returns the cost of the second."""
     import keras
     import numpy as np
     import tensorflow as tf
@@ -130,10 +129,10 @@ def measure(case: dict) -> dict:
 
 
 def in_fresh_process(case: dict) -> dict:
-    """Runs `measure` in a new Python."""
+    """Runs `measure` in a new process."""
     done = subprocess.run(
         [sys.executable, __file__, "--worker", json.dumps(case)],
-        # As `albert` has it; without oneDNN there are no statistics.
+        # As in `albert`; without oneDNN there are no statistics.
         env={
             **os.environ,
             "TF_CPP_MIN_LOG_LEVEL": "3",
@@ -148,7 +147,7 @@ def in_fresh_process(case: dict) -> dict:
 
 
 def row_of(case: dict, found: dict) -> list[str]:
-    """Returns a row of the table; dashes for a process that died."""
+    """Returns a row of the table, with dashes if the process died."""
     names = {k: v for k, v in case.items() if k != "config"}
     config = AlbertConfig.from_official(case["config"])
     expected = training_memory(config, **names).step
@@ -172,12 +171,14 @@ def row_of(case: dict, found: dict) -> list[str]:
 
 
 def main():
-    """Reads the cases, measures each and prints the table."""
+    """Measures the cases and prints the table."""
     parser = argparse.ArgumentParser(
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("cases", nargs="*", help="see above")
+    parser.add_argument(
+        "cases", nargs="*", help="config:BATCHxLENGTH[:OPTION...], see above"
+    )
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     flags = parser.parse_args()
     if flags.worker:

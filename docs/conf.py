@@ -1,8 +1,8 @@
-"""Settings of the documentation site, which `make docs` builds with Sphinx.
+"""Configuration of the documentation site, built by `make docs` with Sphinx.
 
-Pages are the Markdown files beside this one, as a code host shows them. What
-only the site needs is added while it is built: its navigation, from the lists
-of index.md; the notebooks; and the addresses of files that are not pages.
+The pages are the Markdown files in this folder, as shown by a code host. The
+build adds what only the site needs: the navigation, from the lists in index.md;
+the notebooks; and the addresses of files that are not pages.
 """
 
 import dataclasses
@@ -36,7 +36,7 @@ URLS = dict(
 
 
 def _git(*arguments):
-    """Returns the lines that a git command prints; none without git."""
+    """Returns the output lines of a git command, or [] if it fails."""
     try:
         result = subprocess.run(
             ["git", *arguments], cwd=DOCS, capture_output=True, text=True
@@ -46,7 +46,7 @@ def _git(*arguments):
     return result.stdout.splitlines() if result.returncode == 0 else []
 
 
-# The site of a tag v1.2.3 is in the folder of that name, beside `main`.
+# The site of a tag v1.2.3 is in the folder v1.2.3, next to `main`.
 _tag = _git("describe", "--tags", "--exact-match", "--match=v[0-9]*")
 reference = _tag[0] if _tag else "main"
 
@@ -63,11 +63,11 @@ extensions = [
 ]
 exclude_patterns = ["templates", "static"]
 templates_path = ["templates"]
-# Blocks without a language are what programs print.
+# Blocks without a language are output of programs.
 highlight_language = "none"
-# Quotes and double hyphens are those of flags and code.
+# Keeps quotes and double hyphens of flags and code.
 smartquotes = False
-# Docstrings have Markdown's `code`.
+# Docstrings use Markdown's `code`.
 default_role = "literal"
 
 myst_heading_anchors = 3
@@ -80,11 +80,11 @@ autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
 autodoc_inherit_docstrings = False
-# Members of our own base classes, but not those of Python's and Keras's.
+# Shows members inherited from our base classes, not from Python's and Keras's.
 autodoc_default_options = {
     "members": True,
     "inherited-members": "Model,Layer,BaseException,dict,object",
-    # For other modules of this library, and for Keras.
+    # Used by other modules and by Keras only.
     "exclude-members": "from_checkpoint,load_assets,save_assets,unknown_key",
 }
 toc_object_entries_show_parents = "hide"
@@ -116,7 +116,7 @@ html_sidebars = {
 }
 html_context = {
     "reference": reference,
-    # Tags from before the site have no pages.
+    # Older tags have no pages.
     "references": [
         "main",
         *(
@@ -129,7 +129,7 @@ html_context = {
 
 
 def copy_notebooks(app, config):
-    """Puts the repository's notebooks beside the pages, with their outputs."""
+    """Copies the notebooks, with their stored outputs, to the pages."""
     folder = DOCS / "notebooks"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
@@ -138,13 +138,13 @@ def copy_notebooks(app, config):
 
 
 def add_navigation(text):
-    """Adds a table of contents for each list of links in index.md."""
+    """Adds a toctree for each list of links in index.md."""
     sections = re.split(r"^## (.*)\n", text, flags=re.MULTILINE)
     trees = []
     for caption, body in zip(sections[1::2], sections[2::2], strict=True):
         links = re.findall(r"^- \[.*?\]\((.*?)\)", body, re.MULTILINE)
         pages = [link.removeprefix("../").partition(".")[0] for link in links]
-        if caption == "Notebooks":  # The listed ones come first.
+        if caption == "Notebooks":  # also those that are not listed
             found = (DOCS / "notebooks").glob("*.ipynb")
             pages += sorted({f"notebooks/{x.stem}" for x in found} - {*pages})
         trees += ["```{toctree}", ":hidden:", f":caption: {caption}", ""]
@@ -153,7 +153,7 @@ def add_navigation(text):
 
 
 def prepare_source(app, docname, source):
-    """Turns links out of docs/ into links to notebooks and the code host."""
+    """Rewrites links that leave docs/ to notebooks or the code host."""
     inside, home = r"\]\(\.\./", "](../"
     if docname.startswith("notebooks/"):
         source[0] = re.sub(inside + "docs/", lambda _: home, source[0])
@@ -167,33 +167,33 @@ def prepare_source(app, docname, source):
 
 
 def keep_figures(row):
-    """Keeps `0.5 ± 0.1 %`, `E = 64` and `1.2-1.4` of a row on one line."""
+    """Prevents line breaks in `0.5 ± 0.1 %`, `E = 64` and `1.2-1.4`."""
     row = row[0]
-    if row.count("|") < 11:  # Wider tables need every place to break at.
+    if row.count("|") < 11:  # Wider tables need every possible break.
         parts = "(?<=[0-9]) (?=[±%M]|ms)|(?<=±) |(?<=[EH]) (?==)|(?<=[EH] =) "
         row = re.sub(parts, "\u00a0", row)
     return re.sub("(?<=[0-9])-(?=[0-9])", "-\u2060", row)
 
 
 def mark_wide(app, doctree):
-    """Marks code that may be broken at a line's end, and images to enlarge."""
+    """Lets long code break across lines, and links images to their files."""
     for node in doctree.findall(nodes.literal):
         if any(len(word) > 36 for word in node.astext().split()):
             node["classes"].append("long")
     for node in doctree.findall(nodes.image):
         if "://" not in node["uri"]:
-            node["width"] = "100%"  # Sphinx links such images to their files.
+            node["width"] = "100%"  # Sphinx links images with a width.
 
 
 def document_callable(app, what, name, obj, options, lines):
-    """Documents `albert_tf.export`, a module, as the function that it calls."""
+    """Documents the callable module `albert_tf.export` as a function."""
     if name == "albert_tf.export":
         lines[:] = _export_function().__doc__.splitlines()
         lines[1:] = [line.removeprefix("    ") for line in lines[1:]]
 
 
 def signature_of(app, what, name, obj, options, signature, returns):
-    """Returns the signature of Keras's classes, and of `albert_tf.export`."""
+    """Returns the signature of Keras classes and of `albert_tf.export`."""
     if name == "albert_tf.export":
         found = inspect_signature(_export_function())
     elif what == "class" and signature == "(*args, **kwargs)":
@@ -212,10 +212,7 @@ def _export_function():
 
 
 def complete_docstring(app, what, name, obj, options, lines):
-    """Marks examples as code, and adds the parameters of a config.
-
-    They are its settings, which are declared with their help.
-    """
+    """Marks examples as code, and documents settings as parameters."""
     for number, line in enumerate(lines[:-2]):
         following = lines[number + 2]
         if line.endswith(":") and not lines[number + 1] and following:
@@ -230,11 +227,7 @@ def complete_docstring(app, what, name, obj, options, lines):
 
 
 def is_foreign(app, what, name, obj, skip, options):
-    """Leaves out what Keras puts into classes or calls, such as `compile`.
-
-    Our classes override `build`, `get_config` and others to do what Keras
-    says that they do.
-    """
+    """Skips members that Keras defines or documents, such as `compile`."""
     function = getattr(obj, "fget", None) or obj
     module = getattr(function, "__module__", None) or ""
     owner, _, method = getattr(function, "__qualname__", "").rpartition(".")
@@ -246,17 +239,17 @@ def is_foreign(app, what, name, obj, skip, options):
 
 
 def link_notebook(app, page, template, context, doctree):
-    """Leads from a notebook's page to its source, which is not in docs/."""
+    """Links a notebook's page to its source, which is not in docs/."""
     if page.startswith("notebooks/"):
         context["theme_source_directory"] = ""
 
 
 def setup(app):
-    """Connects the functions above to the steps of a build."""
+    """Connects the functions above to Sphinx's events."""
     app.connect("config-inited", copy_notebooks)
     app.connect("source-read", prepare_source)
     app.connect("doctree-read", mark_wide)
-    # Before and after napoleon, which has the priority 500.
+    # Before and after napoleon, which has priority 500.
     app.connect("autodoc-process-docstring", document_callable, priority=400)
     app.connect("autodoc-process-docstring", complete_docstring, priority=600)
     app.connect("autodoc-process-signature", signature_of)

@@ -1,11 +1,11 @@
 """Runs the notebooks of this folder and stores their outputs: `make notebooks`.
 
-The badge and the install cell come from `[project.urls]` of pyproject.toml: a
-fork changes the address there and runs `make notebooks ARGS=--address`.
+Badges and install cells have the address in `[project.urls]` of pyproject.toml:
+in a fork, change it there and run `make notebooks ARGS=--address`.
 
 Usage: build.py [--address] [NAME.ipynb ...]
 
-With --address, the badge and the install cell are written, and nothing is run.
+With --address, only badges and install cells are updated, and nothing is run.
 """
 
 import argparse
@@ -30,8 +30,8 @@ else:
 FOLDER = pathlib.Path(__file__).resolve().parent
 REPOSITORY = FOLDER.parent
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
-TIMEOUT = 1800  # seconds of a cell, on a busy machine
-# The kernel may be any that runs Python 3.
+TIMEOUT = 1800  # seconds per cell, for a busy machine
+# Any Python 3 kernel can run the notebooks.
 _METADATA = {
     "accelerator": "GPU",
     "colab": {"provenance": []},
@@ -51,25 +51,25 @@ if importlib.util.find_spec("albert_tf") is None:
 """
 
 
-# Redrawn lines, and one that LiteRT's C++ always writes.
+# Progress lines that were redrawn, and a line that LiteRT always prints.
 _NOISE = re.compile(r"[^\n]*\r(?!\n)|INFO: Created TensorFlow Lite [^\n]*\n")
 
 
 def address() -> str:
-    """Returns the repository's address, as pyproject.toml has it."""
+    """Returns the address of the repository in pyproject.toml."""
     text = (REPOSITORY / "pyproject.toml").read_text("utf-8")
     return tomllib.loads(text)["project"]["urls"]["Repository"].rstrip("/")
 
 
 def badge(name: str, address: str) -> str:
-    """Returns the Markdown of the button that opens a notebook.
+    """Returns the Markdown of the badge that opens a notebook.
 
-    Colab opens notebooks of GitHub only. Those of other hosts open in Binder,
-    which clones any repository.
+    It opens Colab for repositories on GitHub, else Binder, which clones any
+    repository.
 
     Args:
-      name: the notebook's file name.
-      address: the repository's.
+      name: File name of the notebook.
+      address: Address of the repository.
     """
     url = urllib.parse.urlsplit(address)
     path = url.path.removesuffix(".git")
@@ -85,13 +85,13 @@ def badge(name: str, address: str) -> str:
 
 
 def with_address(notebook, name: str, address: str):
-    """Returns a notebook whose badge and install cell have the address.
+    """Returns a notebook with an address in its badge and install cell.
 
     Args:
-      notebook: begins with a title, and with the install cell as its first
-        code cell.
-      name: its file name.
-      address: the repository's.
+      notebook: Notebook that begins with a title, and whose first code cell
+        installs albert_tf.
+      name: File name of the notebook.
+      address: Address of the repository.
     """
     notebook = nbformat.from_dict(notebook)
     title, *rest = notebook.cells[0].source.split("\n")
@@ -103,10 +103,10 @@ def with_address(notebook, name: str, address: str):
 
 
 def execute(notebook, folder):
-    """Returns a notebook with its outputs, run in a folder.
+    """Runs a notebook in a folder and returns it with its outputs.
 
     Raises:
-      nbclient.exceptions.CellExecutionError: a cell raised an exception.
+      nbclient.exceptions.CellExecutionError: If a cell raises an exception.
     """
     notebook = nbformat.from_dict(notebook)
     for number, cell in enumerate(notebook.cells):
@@ -124,15 +124,15 @@ def execute(notebook, folder):
     notebook.metadata = nbformat.from_dict(_METADATA)
     for cell in notebook.cells:
         if cell.cell_type == "code":
-            cell.outputs = _merged(cell.outputs)
+            cell.outputs = _merge(cell.outputs)
             for output in cell.outputs:
                 if "image/png" in output.get("data", {}):
-                    output.data["image/png"] = _small(output.data["image/png"])
+                    output.data["image/png"] = _shrink(output.data["image/png"])
     return notebook
 
 
-def _small(picture: str) -> str:
-    """Returns a PNG, in base64, with 128 colours: plots have no more."""
+def _shrink(picture: str) -> str:
+    """Reduces a PNG in base64 to 128 colours, which suffice for plots."""
     image = Image.open(io.BytesIO(base64.b64decode(picture))).convert("RGB")
     file = io.BytesIO()
     image.quantize(128, dither=Image.Dither.NONE).save(
@@ -141,8 +141,8 @@ def _small(picture: str) -> str:
     return base64.b64encode(file.getvalue()).decode()
 
 
-def _merged(outputs):
-    """Joins neighbouring pieces of one stream, without noise."""
+def _merge(outputs):
+    """Joins consecutive outputs of the same stream, and removes noise."""
     merged = []
     for output in outputs:
         last = merged[-1] if merged else {}
@@ -158,7 +158,7 @@ def _merged(outputs):
 
 
 def main() -> None:
-    """Writes the notebooks."""
+    """Updates the notebooks."""
     parser = argparse.ArgumentParser(description="Run and store notebooks.")
     parser.add_argument("--address", action="store_true")
     parser.add_argument("notebooks", nargs="*", type=pathlib.Path)

@@ -1,1 +1,1 @@
-"""The studies of the paper, repeated at a size that one machine can do."""
+"""The paper's ablation studies, at a size that one machine can train."""

@@ -1,11 +1,11 @@
-"""Chronicles: made text whose topic and order are known.
+"""Chronicles: synthetic text in which topic and order are separate signals.
 
-A document tells year by year what one person did, such as "In 1971 the baker
-sold the oven and the bread." Each sentence names things of the person's trade,
-so whether two passages are of one document shows in their words. Their order
-shows only in the years: each document begins in another one, so a year says
-little by itself, and a model has to compare two. These are the topic and the
-coherence that Lan et al. 2020 tell apart in section 3.1.
+A document tells what one person did in consecutive years, such as "In 1971 the
+baker sold the oven and the bread." All sentences name things of the person's
+trade, so the words tell whether two passages are from the same document. Only
+the years tell their order, and since documents begin in different years, a
+model has to compare two of them. These are the topic prediction and coherence
+prediction of Lan et al. 2020, section 3.1.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-_SENTENCES = 4  # of a document
+_SENTENCES_PER_DOCUMENT = 4
 _YEARS = range(1960, 1972)
 _TRADES = (
     ("violinist", "piano", "drum", "flute"),
@@ -37,13 +37,13 @@ _DEEDS = (
 
 
 def chronicles(seed: int = 0) -> Iterator[list[str]]:
-    """Yields documents without end, each a list of sentences."""
+    """Yields an endless sequence of documents, each a list of sentences."""
     rng = np.random.default_rng(seed)
     while True:
         person, *things = _TRADES[rng.integers(len(_TRADES))]
-        first = rng.integers(len(_YEARS) - _SENTENCES + 1)
+        first = rng.integers(len(_YEARS) - _SENTENCES_PER_DOCUMENT + 1)
         sentences = []
-        for year in _YEARS[first : first + _SENTENCES]:
+        for year in _YEARS[first : first + _SENTENCES_PER_DOCUMENT]:
             deed = _DEEDS[rng.integers(len(_DEEDS))]
             one, other = rng.choice(things, 2, replace=False)
             sentences.append(

@@ -1,4 +1,4 @@
-"""Settings of the studies."""
+"""Settings and scales of ablation studies."""
 
 from __future__ import annotations
 
@@ -20,23 +20,24 @@ Scale = Literal["smoke", "minutes", "hours", "days"]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ScaleSettings:
-    """The size of all runs.
+    """Sizes of the model, the data and the runs.
 
     Attributes:
-      hidden_size: of the base model, which has 4 layers, an embedding size of
-        half of this, heads of 32 and everything shared.
-      vocab_size: pieces.
-      max_seq_length: tokens of an example.
-      train_batch_size: examples of a step.
-      num_train_steps: of a run of the base model.
-      learning_rate: of AdamW, after a tenth of the steps, then falling to 0.
-        Wider models have a smaller one, see `Row.learning_rate`.
-      seeds: runs of each row.
-      text_megabytes: most text that is used.
-      default_text: the text that is used if none is given: "chronicles"
-        (`albert_tf.ablation.chronicles`) or "packages", the English text of
+      hidden_size: Hidden size of the base model. It has 4 layers that share
+        all weights, half this embedding size, and attention heads of size 32.
+      vocab_size: Size of the vocabulary.
+      max_seq_length: Sequence length in tokens.
+      train_batch_size: Sequences per step.
+      num_train_steps: Steps of each run of the base model.
+      learning_rate: Peak learning rate of AdamW, reached after a tenth of the
+        steps and decayed linearly to 0. It is lower for wider models, see
+        `StudyRow.learning_rate`.
+      seeds: Runs of each row.
+      text_megabytes: Maximum size of the training text in MB.
+      default_text: Text to use if none is given: "chronicles", synthetic text
+        (`albert_tf.ablation.chronicles`), or "packages", the English text in
         installed packages.
-      model_type: kind of the vocabulary.
+      model_type: Type of the vocabulary.
     """
 
     hidden_size: int
@@ -61,8 +62,8 @@ class ScaleSettings:
             num_attention_heads=self.hidden_size // 32,
             intermediate_size=4 * self.hidden_size,
             max_position_embeddings=self.max_seq_length,
-            # Activations of equal size whatever the width; BERT's 0.02 is for
-            # 768 and more, and leaves small models on a plateau.
+            # Keeps activations equally large at every width. BERT's 0.02 is
+            # for widths from 768, and keeps small models on a plateau.
             initializer_range=round(0.8 / self.hidden_size**0.5, 3),
         )
 
@@ -80,7 +81,7 @@ SCALES: Mapping[Scale, ScaleSettings] = {
         default_text="chronicles",
         model_type="bpe",
     ),
-    # A document of the chronicles is an example, and a word a piece.
+    # Each document of the chronicles is one sequence, each word one piece.
     "minutes": ScaleSettings(
         hidden_size=64,
         vocab_size=440,
@@ -118,51 +119,46 @@ SCALES: Mapping[Scale, ScaleSettings] = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AblationConfig(ReadingConfig):
-    """Settings of the studies: the flags of `albert ablate`."""
+    """Settings of ablation studies: the flags of `albert ablate`."""
 
     output: str | os.PathLike[str] = dataclasses.field(
-        metadata=described("Folder to make, or to go on in.")
+        metadata=described("Folder to make or to resume.")
     )
     input: str | None = setting(
         None,
-        "Text files: glob patterns separated by commas; default: made text "
-        "for smoke and minutes, for the others the English text of installed "
-        "packages, as in `albert demo`.",
+        "Text files: glob patterns separated by commas; default: synthetic "
+        "text for smoke and minutes, else the English text in the docstrings "
+        "of installed packages.",
     )
     text_format: TextFormat = "prose"
-    scale: Scale = setting(
-        "minutes", "Size of models, text and runs; how long they take."
-    )
+    scale: Scale = setting("minutes", "Size of models, text and runs.")
     seeds: int | None = setting(
         None,
-        "Runs of each row; default: those of the scale.",
+        "Runs of each row; default: from the scale.",
         bounds="[1, 100]",
     )
     vocab_size: int | None = setting(
         None,
-        "Pieces of the vocabulary, fewer for little or simple text; default: "
-        "those of the scale.",
+        "Size of the vocabulary, smaller for little or simple text; default: "
+        "from the scale.",
         bounds="[1, 1000000]",
     )
     num_train_steps: int | None = setting(
         None,
-        "Steps of a run of the base model; default: those of the scale.",
+        "Steps of each run of the base model; default: from the scale.",
         bounds="[1, 100000000]",
     )
     train: str | None = setting(
         None,
-        "Tables (CSV, TSV or JSON lines) with the columns text and label, that "
-        "each pretrained model is fine-tuned on; default: models are compared "
-        "by their loss on masked words.",
+        "Tables (CSV, TSV or JSON lines) with the columns text and label to "
+        "fine-tune each pretrained model on; default: models are compared by "
+        "their loss on masked words.",
     )
-    dev: str | None = setting(
-        None, "Such tables, that the fine-tuned models are scored on."
-    )
-    # With more than one, a script must guard its start with
-    # `if __name__ == "__main__":`.
+    dev: str | None = setting(None, "Tables to score the fine-tuned models on.")
+    # Scripts that set more than one need `if __name__ == "__main__":`.
     num_workers: int = setting(
         1,
-        "Runs at a time, each in a process with its share of the processor "
+        "Number of parallel runs, each in a process with its share of the "
         "cores.",
         bounds="[1, 1024]",
     )
@@ -174,12 +170,12 @@ class AblationConfig(ReadingConfig):
                 self,
                 name,
                 (getattr(self, name) is None) == (getattr(self, other) is None),
-                f"left out without {other}, or given with it",
+                f"given together with {other}, or not at all",
             )
 
     @property
     def scale_settings(self) -> ScaleSettings:
-        """The settings of the scale, with those that were given instead."""
+        """The scale, with the settings that replace parts of it."""
         scale = SCALES[self.scale]
         return dataclasses.replace(
             scale,
@@ -189,18 +185,18 @@ class AblationConfig(ReadingConfig):
 
     @property
     def num_seeds(self) -> int:
-        """Runs of each row."""
+        """Number of runs of each row."""
         return self.seeds or self.scale_settings.seeds
 
     def text_files(self) -> list[TextPath]:
-        """Returns the text files; none for the default text."""
+        """Returns the text files, an empty list for the default text."""
         return [] if self.input is None else find_text_files(self.input)
 
-    def given_files(self) -> list[TextPath]:
+    def input_files(self) -> list[TextPath]:
         """Returns all files that are read.
 
         Raises:
-          InputError: one of them does not exist.
+          InputError: If a text file does not exist.
         """
         tables = [
             *split_patterns(self.train or ()),
@@ -209,13 +205,13 @@ class AblationConfig(ReadingConfig):
         return [*self.text_files(), *map(pathlib.Path, tables)]
 
     def settings(self) -> dict[str, Any]:
-        """Returns what decides the results, as JSON values."""
+        """Returns the settings that determine the results, as JSON values."""
         return {
             "scale": self.scale,
             "scale_settings": dataclasses.asdict(self.scale_settings),
             "seeds": self.num_seeds,
             "files": [
-                [os.fspath(file), size_of(file)] for file in self.given_files()
+                [os.fspath(file), size_of(file)] for file in self.input_files()
             ],
             "text_format": self.text_format,
             "text_field": self.text_field,
@@ -224,11 +220,11 @@ class AblationConfig(ReadingConfig):
         }
 
     def describe(self) -> str:
-        """Returns what was run, in a few lines of Markdown."""
+        """Returns a paragraph about the base model and its training."""
         scale, base = self.scale_settings, self.scale_settings.base
         default = {
-            "chronicles": "the made chronicles",
-            "packages": "the English text of installed packages",
+            "chronicles": "the synthetic chronicles",
+            "packages": "the English text in installed packages",
         }
         text = self.input or default[scale.default_text]
         return (

@@ -1,4 +1,4 @@
-"""Tables, pictures and verdicts of studies."""
+"""Report of ablation studies: tables, plots and verdicts on claims."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ _TITLES = {
 
 @dataclasses.dataclass(frozen=True)
 class RowResult:
-    """What the runs of a row scored.
+    """Scores of the runs of a row.
 
     Attributes:
-      name: of the row.
-      parameters: of the encoder.
-      steps: of each run.
-      scores: of each seed, by name; `seconds` is the time of training and
-        evaluations.
-      curves: of each seed, (seconds, MLM accuracy) of each evaluation.
+      name: Name of the row.
+      parameters: Number of parameters of the encoder.
+      steps: Steps of each run.
+      scores: Scores by name, for each seed; `seconds` is the time of training
+        and evaluations.
+      curves: (seconds, MLM accuracy) of each evaluation, for each seed.
     """
 
     name: str
@@ -60,27 +60,27 @@ class RowResult:
     curves: tuple[Sequence[Sequence[float]], ...] = ()
 
     def values(self, score: str) -> list[float]:
-        """Returns a score of all seeds."""
+        """Returns the values of a score over seeds."""
         return [scores[score] for scores in self.scores]
 
     def mean(self, score: str) -> float:
-        """Returns the mean over seeds."""
+        """Returns the mean of a score over seeds."""
         return statistics.fmean(self.values(score))
 
     def spread(self, score: str) -> float:
-        """Returns the standard deviation over seeds; 0 of one seed."""
+        """Returns the standard deviation over seeds, 0 for one seed."""
         values = self.values(score)
         return statistics.stdev(values) if len(values) > 1 else 0.0
 
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """Whether a claim of the paper holds for our runs.
+    """Whether a claim holds for the runs of a study.
 
     Attributes:
-      claim: the claim.
-      outcome: "reproduced", "not reproduced" or "reversed".
-      evidence: the numbers.
+      claim: The claim.
+      outcome: "reproduced", "not reproduced", "reversed" or "not judged".
+      evidence: The scores that were compared, in words.
     """
 
     claim: StudyClaim
@@ -90,11 +90,11 @@ class Verdict:
 
 @dataclasses.dataclass(frozen=True)
 class StudyResult:
-    """The runs of a study.
+    """Results of a study.
 
     Attributes:
-      study: the study.
-      rows: its rows, in their order.
+      study: The study.
+      rows: Results of its rows, in order.
     """
 
     study: Study
@@ -102,23 +102,23 @@ class StudyResult:
 
     @property
     def heading(self) -> str:
-        """Title, with the number of the paper's table."""
+        """Heading of the study, with the number of the paper's table."""
         table = f"Table {self.study.table}: " if self.study.table else ""
         return f"{table}{self.study.title} (`{self.study.name}`)"
 
     @property
     def score(self) -> str:
-        """The score that models are compared by."""
+        """Name of the score that models are compared by."""
         return DOWNSTREAM if self._has(DOWNSTREAM) else MLM_LOSS
 
     def _has(self, score: str) -> bool:
         return score in self.rows[0].scores[0]
 
     def verdicts(self) -> list[Verdict]:
-        """Judges the claims of the study.
+        """Tests the claims of the study.
 
-        A difference counts if it is larger than the sum of the standard
-        deviations over seeds of the two rows, so one seed cannot decide.
+        A difference counts if it exceeds the sum of the standard deviations of
+        the two rows over seeds, so at least two seeds are needed.
         """
         return [self._verdict(claim) for claim in self.study.claims]
 
@@ -128,16 +128,18 @@ class StudyResult:
         mean, spread = row.mean(score), row.spread(score)
         name = _TITLES[score]
         if isinstance(claim.than, float):
-            evidence = f"{name} {_number(score, mean, spread)}"
             if claim.kind == "near":
                 holds = abs(mean - claim.than) <= NEAR_CHANCE
-                evidence += f", within 5 points of {claim.than:.0%}"
+                rule = f"within 5 points of {claim.than:.0%}"
             else:
                 holds = mean - spread > claim.than
-                evidence += f", less its spread above {claim.than:.0%}"
-            evidence += "" if holds else ": no"
-            outcome = "reproduced" if holds else "not reproduced"
-            return Verdict(claim, outcome, evidence)
+                rule = f"above {claim.than:.0%} by more than the spread"
+            negation = "" if holds else "not "
+            return Verdict(
+                claim,
+                f"{negation}reproduced",
+                f"{name} {_number(score, mean, spread)}, {negation}{rule}",
+            )
         other = rows[claim.than]
         difference = mean - other.mean(score)
         if "loss" in score:
@@ -163,14 +165,15 @@ class StudyResult:
         return Verdict(claim, outcome, evidence)
 
     def table(self) -> str:
-        """Returns a Markdown table of the rows, the paper's numbers beside."""
+        """Returns a Markdown table of the scores, beside the paper's."""
         names = [x for x in _TITLES if self._has(x)]
         papers = list(
             dict.fromkeys(x for r in self.study.rows for x in r.paper_scores)
         )
-        head = ["", "parameters", "steps", *(_TITLES[x] for x in names), "s"]
+        titles = [_TITLES[x] for x in names]
+        head = ["", "parameters", "steps", *titles, "seconds"]
         if papers:
-            head += ["paper", *(f"its {_TITLES[x]}" for x in papers)]
+            head += ["in the paper", *(f"{_TITLES[x]} (paper)" for x in papers)]
         lines = []
         for row, described in zip(self.rows, self.study.rows, strict=True):
             cells = [row.name, f"{row.parameters:,}", f"{row.steps:,}"]
@@ -184,7 +187,7 @@ class StudyResult:
         return markdown_table(head, lines)
 
     def markdown(self) -> str:
-        """Returns the section of the report."""
+        """Returns the study's section of the report."""
         lines = [f"## {self.heading}", "", self.table(), ""]
         for verdict in self.verdicts():
             lines.append(
@@ -195,11 +198,11 @@ class StudyResult:
 
     @property
     def picture(self) -> str:
-        """Name of the picture in the folder of the report."""
+        """File name of the plot."""
         return f"{self.study.name}.png"
 
     def to_json(self) -> dict[str, Any]:
-        """Returns everything as JSON values."""
+        """Returns the results as JSON values."""
         return {
             "study": self.study.name,
             "table": self.study.table,
@@ -224,12 +227,12 @@ class StudyResult:
         }
 
     def plot(self, output: str | os.PathLike[str]) -> None:
-        """Draws the scores of all seeds, their means, and the paper's numbers.
+        """Plots the scores of all seeds, their means, and the paper's scores.
 
-        With equal computation, the accuracy over wall time as well.
+        With equal computation, also plots the accuracy over wall time.
 
         Args:
-          output: the picture to write; its ending says the format.
+          output: Path of the plot; the suffix selects the format.
         """
         pyplot = import_pyplot()
         scores = [x for x in (MLM, SOP, NSP) if self._has(x)]
@@ -272,8 +275,8 @@ class StudyResult:
         self._label_rows(axis, f"{_TITLES[score]}, %")
 
     def _draw_paper(self, axis: Any) -> None:
-        marks = {"average": "D", MLM: "o", NSP: "s", SOP: "^"}
-        for score, mark in marks.items():
+        markers = {"average": "D", MLM: "o", NSP: "s", SOP: "^"}
+        for score, marker in markers.items():
             points = [
                 (row.paper_scores[score], number)
                 for number, row in enumerate(self.study.rows)
@@ -282,7 +285,7 @@ class StudyResult:
             if points:
                 axis.plot(
                     *zip(*points, strict=True),
-                    mark,
+                    marker,
                     color=COLOURS[1],
                     mfc="none",
                     label=_TITLES[score].removesuffix(" accuracy"),
@@ -315,12 +318,12 @@ class StudyResult:
 
 @dataclasses.dataclass(frozen=True)
 class Ablation:
-    """The results of studies.
+    """Results of ablation studies.
 
     Attributes:
-      scale: name of the scale.
-      setup: lines that describe it.
-      studies: the results.
+      scale: Name of the scale.
+      setup: Description of the base model and its training.
+      studies: Results of each study.
     """
 
     scale: str
@@ -328,7 +331,7 @@ class Ablation:
     studies: tuple[StudyResult, ...]
 
     def table(self) -> str:
-        """Returns the whole report, as Markdown."""
+        """Returns the report as Markdown."""
         sections = [study.markdown() for study in self.studies]
         verdicts = [x for study in self.studies for x in study.verdicts()]
         held = sum(x.outcome == "reproduced" for x in verdicts)
@@ -345,7 +348,7 @@ class Ablation:
         return "\n\n".join([*head, *sections]) + "\n"
 
     def to_json(self) -> dict[str, Any]:
-        """Returns everything as JSON values."""
+        """Returns the results as JSON values."""
         return {
             "scale": self.scale,
             "setup": self.setup,
@@ -353,7 +356,7 @@ class Ablation:
         }
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Writes `report.md`, `report.json` and the pictures."""
+        """Writes `report.md`, `report.json` and the plots."""
         folder = pathlib.Path(folder)
         for study in self.studies:
             study.plot(folder / study.picture)

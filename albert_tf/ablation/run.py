@@ -1,4 +1,4 @@
-"""Studies of the paper and others, from their names to the report."""
+"""`ablate`: runs ablation studies and reports their results."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ ALL = "all"
 
 
 def find_studies(studies: str | Study | Sequence[str | Study]) -> list[Study]:
-    """Returns studies, of which the paper's may be given by name or table.
+    """Looks up studies by name or by the number of the paper's table.
 
     Args:
-      studies: such as "sharing", "4", "all" or a `Study`; one or several.
+      studies: "sharing", "4", "all", a `Study`, or a sequence of these.
 
     Raises:
-      InputError: there is no such study, or two have one name.
+      InputError: If there is no such study, or two share a name.
     """
     by_number = {study.table: study for study in STUDIES.values()}
     by_number |= {"13": by_number["12"]}
@@ -54,7 +54,7 @@ def find_studies(studies: str | Study | Sequence[str | Study]) -> list[Study]:
             )
         for study in named:
             if found.setdefault(study.name, study) != study:
-                raise InputError(f"two studies are called {study.name!r}")
+                raise InputError(f"two studies are named {study.name!r}")
     if not found:
         raise InputError("name at least one study, or all")
     return list(found.values())
@@ -63,32 +63,33 @@ def find_studies(studies: str | Study | Sequence[str | Study]) -> list[Study]:
 def ablate(
     studies: str | Study | Sequence[str | Study], config: AblationConfig
 ) -> Ablation:
-    """Repeats studies of the paper, makes others, or goes on with them.
+    """Runs ablation studies, the paper's or your own.
 
-    Everything is in the folder `config.output`: text, vocabulary, records, the
-    runs, `scores/` of each finished run, and the report of these studies:
-    `report.md`, `report.json` and a picture for each. A run that two studies
-    have in common is made once. Killed, and started again with the same
-    settings, it goes on with the run it was at, to the same scores; another
-    `num_workers` has other threads, which round otherwise.
+    The folder `config.output` holds text, vocabulary, records, runs, `scores/`
+    of each finished run, and the report: `report.md`, `report.json` and a plot
+    for each study. Runs that several studies have in common are trained once.
+    An interrupted call resumes where it stopped, with the same scores. (With
+    another `num_workers`, operations have other numbers of threads and round
+    differently.)
 
     Args:
-      studies: names of the paper's studies (`sharing`), numbers of its tables
-        (`4`), `all`, or studies of your own; one or several.
-      config: the settings.
+      studies: Names of the paper's studies (`"sharing"`), numbers of its tables
+        (`"4"`), `"all"`, a `Study` of your own, or a sequence of these.
+      config: Settings of all studies.
+
+    Returns:
+      The results, with `table()`, `save(folder)` and `studies`.
 
     Raises:
-      InputError: text or tables cannot be used, a study or one of its models
-        is not possible, or the folder holds studies with other settings.
-        Nothing was trained then.
+      InputError: If a study, a model or an input file is invalid, or the folder
+        holds studies with other settings. Nothing has been trained then.
     """
     found = find_studies(studies)
     for study in found:
         for row in study.rows:
             row.architecture(config.scale_settings.base)
     folder = local_path(config.output)
-    sources = config.given_files()
-    check_not_input(folder, sources)
+    check_not_input(folder, config.input_files())
     task = _downstream_task(config)
     with open_run_folder(folder, config.settings()) as record:
         record.claim()

@@ -1,4 +1,4 @@
-"""The runs of studies: text, vocabulary, records, training and scores."""
+"""Runs of ablation studies: text, vocabulary, records, training and scores."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ from albert_tf.text.vocabulary import VocabularyConfig, train_vocabulary
 from albert_tf.training.checkpoint_files import find_checkpoint
 from albert_tf.worker_pool import worker_pool
 
-_CHECKPOINTS = 8  # of a run
+_CHECKPOINTS_PER_RUN = 8
 _MAX_EVAL_STEPS = 100
-_MASKED = 0.15
+_MASKED_LM_PROB = 0.15
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Run:
-    """A row of a study, trained with a seed."""
+    """A row of a study, trained with one seed."""
 
     study: Study
     row: StudyRow
@@ -70,12 +70,12 @@ class Run:
 
 @dataclasses.dataclass(frozen=True)
 class Runner:
-    """The runs in one folder.
+    """Prepares, trains and scores the runs in one folder.
 
     Attributes:
-      config: the settings.
-      folder: of everything.
-      task: what each run is fine-tuned to; None: nothing.
+      config: Settings of the studies.
+      folder: Folder for all data, runs and scores.
+      task: Task to fine-tune each pretrained model on, if any.
     """
 
     config: AblationConfig
@@ -84,14 +84,14 @@ class Runner:
 
     @property
     def scale(self) -> ScaleSettings:
-        """The size of all runs."""
+        """The scale of the studies."""
         return self.config.scale_settings
 
     def prepare(self, orders: Collection[SentenceOrder]) -> None:
-        """Makes the text, the vocabulary and the records that are missing.
+        """Creates the text, vocabulary and records that do not exist yet.
 
         Args:
-          orders: what records are needed for.
+          orders: Sentence orders to create records for.
         """
         text = self.folder / "text.txt"
         if not text.exists():
@@ -120,19 +120,21 @@ class Runner:
                     output=self._data(order),
                     tokenizer=tokenizer,
                     max_seq_length=length,
-                    max_predictions_per_seq=max(1, round(_MASKED * length)),
+                    max_predictions_per_seq=max(
+                        1, round(_MASKED_LM_PROB * length)
+                    ),
                     sentence_order=order,
                     heldout_fraction=0.05,
                 )
             )
 
     def _documents(self) -> Iterator[list[str]]:
-        """Yields documents up to the amount of text of the scale."""
-        left = self.scale.text_megabytes * 1e6
+        """Yields documents up to the scale's amount of text."""
+        remaining = self.scale.text_megabytes * 1e6
         for document in self._all_documents():
             yield document
-            left -= sum(len(sentence) + 1 for sentence in document)
-            if left <= 0:
+            remaining -= sum(len(sentence) + 1 for sentence in document)
+            if remaining <= 0:
                 return
 
     def _all_documents(self) -> Iterable[list[str]]:
@@ -146,9 +148,9 @@ class Runner:
         return (document for file in files for document in read_documents(file))
 
     def train(self, studies: Iterable[Study]) -> None:
-        """Makes the runs that have no scores, `num_workers` at a time.
+        """Trains the runs without scores, `num_workers` in parallel.
 
-        A run that others begin with comes before those.
+        Runs that start from another run's weights wait for it.
         """
         missing = {
             self._name(run): run
@@ -160,25 +162,25 @@ class Runner:
         if num_workers < 2:
             for run in missing.values():
                 print(f"== {run}", flush=True)
-                self.make(run)
+                self.train_run(run)
             return
         cores = max(1, (os.cpu_count() or 1) // num_workers)
         log = os.fspath(self.folder / "workers.log")
-        with worker_pool(num_workers, _start_worker, cores, log=log) as pool:
+        with worker_pool(num_workers, _limit_threads, cores, log=log) as pool:
             running: dict[futures.Future, str] = {}
             while missing or running:
-                unmade = {*missing, *running.values()}
+                unfinished = {*missing, *running.values()}
                 ready = [
                     name
                     for name, run in missing.items()
-                    if self._name_before(run) not in unmade
+                    if self._parent_name(run) not in unfinished
                 ]
-                # No more than begin at once: the pool makes what it has
-                # queued even after an interrupt.
+                # Submits only what starts immediately: the pool finishes its
+                # queue even after an interrupt.
                 for name in ready[: num_workers - len(running)]:
                     run = missing.pop(name)
                     print(f"== {run}", flush=True)
-                    running[pool.submit(_make, self, run)] = name
+                    running[pool.submit(_train_in_worker, self, run)] = name
                 done, _ = futures.wait(
                     running, return_when=futures.FIRST_COMPLETED
                 )
@@ -187,7 +189,7 @@ class Runner:
                     future.result()
 
     def result(self, study: Study) -> StudyResult:
-        """Returns the scores of a study, whose runs are made."""
+        """Returns the scores of a study whose runs are finished."""
         scores = {
             run: read_json(self._score_file(run)) for run in self._runs(study)
         }
@@ -215,10 +217,9 @@ class Runner:
         ]
 
     def _cross_evaluate(self, scores: Mapping[Run, dict[str, Any]]) -> None:
-        """Adds how well each model does on the pairs of both tasks.
+        """Adds the accuracy of each model on both SOP and NSP pairs.
 
-        Runs without SOP were not scored on any pairs. All models are scored in
-        one go, which traces their graph once.
+        All models are scored in one call, which traces their graph once.
         """
         file = self.folder / "scores" / "sentence_pairs.json"
         known = read_json(file) if file.exists() else {}
@@ -239,7 +240,7 @@ class Runner:
             scores[run]["scores"] |= known[name]
 
     def _data(self, order: str) -> pathlib.Path:
-        """Returns the records whose pairs are made for a sentence order."""
+        """Returns the folder of the records of a sentence order."""
         return self.folder / f"data-{order}"
 
     def _folder(self, name: str) -> str:
@@ -257,7 +258,7 @@ class Runner:
             length = self.scale.max_seq_length
             first, own = (
                 pretraining_step_flops(
-                    self._model(each), length, round(_MASKED * length)
+                    self._model(each), length, round(_MASKED_LM_PROB * length)
                 )
                 for each in (study.rows[0], row)
             )
@@ -265,12 +266,12 @@ class Runner:
         return max(1, round(steps))
 
     def _name(self, run: Run) -> str:
-        """Returns the name of a run's folder: equal runs have equal names."""
+        """Returns the name of a run's folder, equal for equal runs."""
         base = self.scale.base.to_dict()
         model = self._model(run.row).to_dict()
         changes = [f"{x}={y}" for x, y in model.items() if y != base[x]]
-        if before := self._name_before(run):
-            changes.append(f"from-{zlib.crc32(before.encode()):08x}")
+        if parent := self._parent_name(run):
+            changes.append(f"from-{zlib.crc32(parent.encode()):08x}")
         return "-".join(
             [
                 *(changes or ["base"]),
@@ -280,17 +281,16 @@ class Runner:
             ]
         )
 
-    def _name_before(self, run: Run) -> str | None:
-        """Returns the name of the run whose weights a run begins with."""
+    def _parent_name(self, run: Run) -> str | None:
+        """Returns the name of the run whose weights a run starts from."""
         if run.row.init_from is None:
             return None
         rows = {row.name: row for row in run.study.rows}
         return self._name(dataclasses.replace(run, row=rows[run.row.init_from]))
 
-    def make(self, run: Run) -> None:
-        """Makes or resumes a run, and writes its scores and its curve."""
-        # Graphs of earlier runs are not needed any more.
-        keras.utils.clear_session()
+    def train_run(self, run: Run) -> None:
+        """Trains or resumes a run, and writes its scores and its curve."""
+        keras.utils.clear_session()  # Frees the graphs of earlier runs.
         name = self._name(run)
         scores = self._pretrain(run, self._folder(name))
         if self.task:
@@ -306,17 +306,17 @@ class Runner:
         write_atomically(file, json.dumps(result, indent=2) + "\n")
 
     def _pretrain(self, run: Run, output: str) -> dict[str, float]:
-        """Returns the last scores of a run on held-out text."""
+        """Pretrains a model and returns its final scores on held-out text."""
         row = run.row
         steps = self._steps(run.study, row)
-        before = self._name_before(run)
-        period = max(1, steps // _CHECKPOINTS)
+        parent = self._parent_name(run)
+        period = max(1, steps // _CHECKPOINTS_PER_RUN)
         result = pretrain(
             PretrainConfig(
                 input=os.fspath(self._data(row.sentence_order)),
                 output=output,
                 model=self._model(row),
-                init_from=before and self._folder(before),
+                init_from=parent and self._folder(parent),
                 num_train_steps=steps,
                 train_batch_size=self.scale.train_batch_size,
                 optimizer="adamw",
@@ -326,7 +326,7 @@ class Runner:
                 num_warmup_steps=steps // 10,
                 schedule="linear",
                 seed=run.seed,
-                # Only the picture of equal computation has curves.
+                # Only plots of studies with equal computation have curves.
                 eval_steps=period if run.study.equal_compute else steps,
                 log_steps=period,
                 save_checkpoints_steps=period,
@@ -343,7 +343,7 @@ class Runner:
         }
 
     def _finetune(self, name: str, seed: int) -> float:
-        """Returns the accuracy of a classifier that begins with a run."""
+        """Fine-tunes a classifier from a run and returns its accuracy."""
         assert self.task is not None
         result = finetune(
             FinetuneConfig(
@@ -363,14 +363,14 @@ class Runner:
         return result.scores["accuracy"]
 
 
-def _start_worker(cores: int) -> None:
+def _limit_threads(cores: int) -> None:
     tf.config.threading.set_intra_op_parallelism_threads(cores)
 
 
-def _make(runner: Runner, run: Run) -> None:
-    """Makes a run in a process of `worker_pool`; Ctrl-C stops it, saved."""
+def _train_in_worker(runner: Runner, run: Run) -> None:
+    """Trains a run in a process of the pool; Ctrl-C saves and stops it."""
     ignored = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        runner.make(run)
+        runner.train_run(run)
     finally:
         signal.signal(signal.SIGINT, ignored)

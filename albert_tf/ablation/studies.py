@@ -1,4 +1,4 @@
-"""The paper's studies, with its numbers (arXiv:1909.11942v6)."""
+"""The studies of the paper, with its scores (arXiv:1909.11942v6)."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ SENTENCE_ORDER = Study(
             SOP,
         ),
         StudyClaim(
-            "It recognizes next sentences, too, which it was not trained on.",
+            "It also recognizes next sentences, which it was not trained on.",
             "SOP",
             CHANCE,
             "above",

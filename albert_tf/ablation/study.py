@@ -1,4 +1,4 @@
-"""Studies as data: models to compare, and what their comparison should show."""
+"""Definition of studies: the models to compare, and claims about them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.pretraining.data_config import SentenceOrder
 
-# Scores of a pretrained model. "nsp_accuracy" is that of its sentence-order
-# head on pairs made for NSP, whatever the head was trained on.
+# Scores of a pretrained model. "nsp_accuracy" is the accuracy of its
+# sentence-order head on NSP pairs, whatever the head was trained on.
 MLM_LOSS, MLM = "mlm_loss", "mlm_accuracy"
 SOP, NSP = "sop_accuracy", "nsp_accuracy"
 DOWNSTREAM = "downstream_accuracy"
@@ -27,14 +27,14 @@ class StudyRow:
     """A row of a study's table: a model, and its counterpart in the paper.
 
     Attributes:
-      name: of the row.
-      paper: what the paper calls its row.
-      paper_scores: column -> the paper's number, in percent.
-      values: fields of the architecture, in place of the base model's.
-      factors: fields to multiply. "hidden_size" also multiplies the heads and
-        the feed-forward network, and scales initial weights.
-      sentence_order: what the pairs of the training data are made for.
-      init_from: name of the row whose weights the run begins with.
+      name: Name of the row.
+      paper: Name of the row in the paper.
+      paper_scores: The paper's scores in percent, by column.
+      values: Fields of `AlbertConfig` that replace the base model's.
+      factors: Fields to multiply. "hidden_size" also multiplies the number of
+        heads and the feed-forward size, and scales the initial weights.
+      sentence_order: Second objective of the training data.
+      init_from: Name of the row whose trained weights the run starts from.
     """
 
     name: str
@@ -46,17 +46,17 @@ class StudyRow:
     init_from: str | None = None
 
     def architecture(self, base: AlbertConfig) -> AlbertConfig:
-        """Returns the row's model.
+        """Returns the row's architecture.
 
         Raises:
-          InputError: a field is unknown, or its value does not fit.
+          InputError: If a field is unknown or its value is invalid.
         """
         changes = dict(self.values)
         for field, factor in self.factors.items():
             fields = [field]
             if field == "hidden_size":
                 fields += ["num_attention_heads", "intermediate_size"]
-                # So that activations keep their size.
+                # Keeps activations equally large.
                 deviation = base.initializer_range / factor**0.5
                 changes["initializer_range"] = round(deviation, 3)
             for name in fields:
@@ -64,13 +64,13 @@ class StudyRow:
         return base.replace(**changes)
 
     def learning_rate(self, rate: float, base: AlbertConfig) -> float:
-        """Returns the row's rate: lower for wide models (arXiv:2203.03466).
+        """Returns the learning rate, lower for wide models (arXiv:2203.03466).
 
-        At the base model's, one twice as wide stays on the plateau.
+        At the base model's rate, a model twice as wide stays on the plateau.
 
         Args:
-          rate: the base model's.
-          base: the base model.
+          rate: Learning rate of the base model.
+          base: The base model.
         """
         width = self.architecture(base).hidden_size
         return rate * min(1.0, base.hidden_size / width)
@@ -78,16 +78,17 @@ class StudyRow:
 
 @dataclasses.dataclass(frozen=True)
 class StudyClaim:
-    """Something that a study should show, to be judged on its scores.
+    """A claim about the rows of a study, to be tested on their scores.
 
     Attributes:
-      text: the claim, such as what the paper found.
-      row: name of the row that it is about.
-      than: name of the row that it is compared with, or an accuracy.
-      kind: "better": `row` scores higher. "no_better": it does not. "above":
-        it scores above the accuracy `than`. "near": it scores within
-        `NEAR_CHANCE` of that.
-      score: the score to compare; "": `DOWNSTREAM`, or without it `MLM_LOSS`.
+      text: The claim in words, such as a finding of the paper.
+      row: Name of the row that the claim is about.
+      than: Name of the row to compare with, or an accuracy as a `float`.
+      kind: "better" (`row` is better than `than`), "no_better" (it is not),
+        "above" (it scores above the accuracy `than`) or "near" (within
+        `NEAR_CHANCE` of it).
+      score: Name of the score to compare; "" for the downstream accuracy, or
+        the MLM loss if models are not fine-tuned.
     """
 
     text: str
@@ -99,21 +100,21 @@ class StudyClaim:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Study:
-    """Models to compare, such as those of a table of the paper.
+    """A comparison of models, such as a table of the paper.
 
     Attributes:
-      name: of the study, letters, digits and `_`; its picture is `<name>.png`.
-      title: heading of the report.
-      rows: the models.
-      claims: what the comparison should show.
-      table: number of the paper's table; "": it has none.
-      length: steps of its runs, as a multiple of the scale's.
-      equal_compute: whether all rows compute as much as the first.
-      cross_evaluated: whether models are scored on the pairs of NSP and of SOP,
+      name: Letters, digits and `_`; the plot is written to `<name>.png`.
+      title: Heading in the report.
+      rows: The models to compare.
+      claims: Claims to test on the scores.
+      table: Number of the paper's table, or "".
+      length: Number of steps, as a multiple of the scale's.
+      equal_compute: Whether to give all rows as many FLOPs as the first.
+      cross_evaluated: Whether to score all models on both NSP and SOP pairs,
         whatever they were trained on.
 
     Raises:
-      InputError: a name is used twice or missing, or is no name for a file.
+      InputError: If a name is invalid, used twice, or refers to no row.
     """
 
     name: str
@@ -128,17 +129,19 @@ class Study:
     def __post_init__(self) -> None:
         if not re.fullmatch(r"\w+", self.name):
             raise InputError(
-                f"name={self.name!r} must be letters, digits and `_`"
+                f"name={self.name!r} must consist of letters, digits and `_`"
             )
         names: list[str] = []
         for row in self.rows:
             if row.name in names:
-                raise InputError(f"two rows are called {row.name!r}")
+                raise InputError(
+                    f"study {self.name}: two rows are named {row.name!r}"
+                )
             if row.init_from is not None:
                 self._check_row(row.init_from, names)
             names.append(row.name)
         if not names:
-            raise InputError(f"study {self.name}: it needs a row")
+            raise InputError(f"study {self.name}: rows must not be empty")
         for claim in self.claims:
             self._check_row(claim.row, names)
             if isinstance(claim.than, str):
@@ -146,7 +149,7 @@ class Study:
 
     @property
     def sentence_orders(self) -> tuple[SentenceOrder, ...]:
-        """What the pairs of its records are made for."""
+        """Sentence orders of the records that the study needs."""
         both: list[SentenceOrder] = ["nsp", "sop"]
         orders = [row.sentence_order for row in self.rows]
         orders += both if self.cross_evaluated else []
@@ -156,15 +159,15 @@ class Study:
         if name not in names:
             rows = ", ".join(map(repr, names)) or "none"
             raise InputError(
-                f"study {self.name}: no row {name!r} here, only {rows}"
+                f"study {self.name}: unknown row {name!r}, known rows: {rows}"
             )
 
     def with_rows(self, *names: str) -> Study:
-        """Returns the study with some rows, and the claims about them.
+        """Returns the study with some of its rows and the claims about them.
 
         Raises:
-          InputError: there is no such row, or a row begins with the weights
-            of one that is left out.
+          InputError: If there is no such row, or a row starts from the weights
+            of a row that is left out.
         """
         for name in names:
             self._check_row(name, [row.name for row in self.rows])

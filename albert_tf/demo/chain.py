@@ -1,4 +1,4 @@
-"""Text -> vocabulary -> records -> pretraining -> SavedModels -> classifier."""
+"""The demo: from text to a pretrained model, its exports and a classifier."""
 
 from __future__ import annotations
 
@@ -47,15 +47,16 @@ def run_demo(config: DemoConfig) -> dict[str, Any]:
     """Runs the whole chain and prints a summary.
 
     Returns:
-      What the summary shows; also written as `summary.json`.
+      The summary as a dictionary, which is also written to `summary.json`.
 
     Raises:
-      InputError: the output folder is taken or the text cannot be used.
+      InputError: If the output folder is not empty, or the text files do not
+        exist or cannot be read.
     """
     if config.input is not None:
-        find_text_files(config.input)  # Raises before anything is made.
-    output = _free_folder() if config.output is None else config.output
-    folder = _new_folder(output)
+        find_text_files(config.input)  # Raises before anything is written.
+    output = _unused_folder() if config.output is None else config.output
+    folder = _make_folder(output)
     stages: dict[str, float] = {}
     with _stage(stages, "1 text", "collect documents"):
         files = _write_text(config, folder / "text")
@@ -90,24 +91,24 @@ def run_demo(config: DemoConfig) -> dict[str, Any]:
         "seconds": stages,
     }
     (folder / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
-    text = _table(summary)
+    text = _format_summary(summary)
     (folder / "summary.txt").write_text(text + "\n", "utf-8")
     print(f"\n{text}\n\nEverything is in {folder}/")
     return summary
 
 
-def _free_folder() -> str:
-    """Returns the default folder, with a number if it is taken."""
+def _unused_folder() -> str:
+    """Returns the default folder, with a number appended if it exists."""
     numbered = (f"{_DEFAULT_OUTPUT}-{number}" for number in itertools.count(2))
     names = itertools.chain([_DEFAULT_OUTPUT], numbered)
     return next(name for name in names if not os.path.exists(name))
 
 
-def _new_folder(output: str | os.PathLike[str]) -> pathlib.Path:
+def _make_folder(output: str | os.PathLike[str]) -> pathlib.Path:
     folder = pathlib.Path(output)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(
-            f"output {folder}: is not empty; choose another folder or remove it"
+            f"output {folder} is not empty: choose another folder or remove it"
         )
     for name in ("text", "vocab", "hub"):
         (folder / name).mkdir(parents=True, exist_ok=True)
@@ -115,8 +116,11 @@ def _new_folder(output: str | os.PathLike[str]) -> pathlib.Path:
 
 
 @contextlib.contextmanager
-def _stage(stages: dict[str, float], name: str, what: str) -> Iterator[None]:
-    print(f"== {name}: {what}", flush=True)
+def _stage(
+    stages: dict[str, float], name: str, description: str
+) -> Iterator[None]:
+    """Announces a stage and records its wall time."""
+    print(f"== {name}: {description}", flush=True)
     started = time.monotonic()
     yield
     stages[name] = time.monotonic() - started
@@ -152,7 +156,7 @@ def _create_data(config, files, tokenizer, folder) -> dict[str, Any]:
             output=folder,
             tokenizer=tokenizer,
             max_seq_length=_MAX_SEQ_LENGTH,
-            max_predictions_per_seq=10,  # 15 % of them
+            max_predictions_per_seq=10,  # 15 % of the tokens
             heldout_fraction=0.05,
             seed=config.seed,
             num_workers=min(2, os.cpu_count() or 1),
@@ -175,8 +179,8 @@ def _pretrain(config, model, folder) -> None:
             eval_steps=max(1, steps // 12),
             train_batch_size=32,
             optimizer="adamw",
-            # AdamW without bias correction takes larger steps at first, so it
-            # wants a lower rate than one with: 1e-3 stays on the plateau.
+            # AdamW without bias correction takes larger steps at first and
+            # needs a lower learning rate: at 1e-3 the loss stays on a plateau.
             learning_rate=5e-4,
             num_warmup_steps=steps // 10,
             max_eval_steps=10,
@@ -209,7 +213,7 @@ def _train_classifier(config, files, folder) -> dict[str, Any]:
     )
     if process.returncode:
         raise RuntimeError(
-            f"the classifier's process failed: {process.stdout[-2000:]}"
+            f"training the classifier failed: {process.stdout[-2000:]}"
         )
     labels = [label for label, _ in passages.test]
     majority = max(labels.count(0), labels.count(1)) / len(labels)
@@ -220,7 +224,7 @@ def _train_classifier(config, files, folder) -> dict[str, Any]:
     }
 
 
-def _table(summary: dict[str, Any]) -> str:
+def _format_summary(summary: dict[str, Any]) -> str:
     scores, corpus = summary["scores"], summary["corpus"]
     unigram = scores["mlm_unigram_accuracy"]
     classifier = summary["classifier"]

@@ -16,20 +16,22 @@ class DemoConfig(ReadingConfig):
 
     input: str | None = setting(
         None,
-        "Your text files: glob patterns separated by commas; default: text of "
-        "installed packages.",
+        "Text files: glob patterns separated by commas; default: English text "
+        "from the docstrings of installed packages.",
     )
     text_format: TextFormat = "prose"
     output: str | os.PathLike[str] | None = setting(
         None,
-        "Folder to make; default: runs/demo, or with a number after it.",
+        "Folder to make; default: runs/demo, with a number if that exists.",
     )
-    vocab_size: int = setting(4000, "Number of pieces.", bounds="[13, inf)")
-    model_type: ModelType = setting("unigram", "Kind of the vocabulary.")
+    vocab_size: int = setting(
+        4000, "Size of the vocabulary.", bounds="[13, inf)"
+    )
+    model_type: ModelType = setting("unigram", "Type of the vocabulary.")
     num_train_steps: int = setting(
-        3000, "Steps of the pretraining.", bounds="[1, inf)"
+        3000, "Number of pretraining steps.", bounds="[1, inf)"
     )
     classifier_examples: int = setting(
-        1200, "Passages that the classifier trains on.", bounds="[1, inf)"
+        1200, "Passages to train the classifier on.", bounds="[1, inf)"
     )
-    seed: int = setting(1, "Seed of everything random.", bounds=f"[0, {2**31})")
+    seed: int = setting(1, "Random seed.", bounds=f"[0, {2**31})")

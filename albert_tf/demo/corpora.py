@@ -1,4 +1,4 @@
-"""Labelled examples out of any text: which source is a passage from?"""
+"""Text for the demo, and passages labelled with their source."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from albert_tf.pretraining.data_config import ReadingConfig
 from albert_tf.pretraining.documents import read_corpus, read_documents
 from albert_tf.pretraining.text_files import find_text_files
 
-# Some books are one document. Cut into pieces, some of them can be held out.
+# Long documents, such as books, are split so that some parts can be held out.
 _MAX_SENTENCES = 60
 
 
 def write_default_text(folder: pathlib.Path) -> list[pathlib.Path]:
-    """Writes the English text that the installed packages contain.
+    """Writes the English prose in the docstrings of installed packages.
 
     Returns:
-      One file for each source, in the format "lines".
+      The files, one for each source, with `text_format="lines"`.
     """
-    # A file as "prose", for the library that splits sentences to read.
+    # Written as "prose" first, so that reading it splits the sentences.
     prose: dict[str, list[str]] = collections.defaultdict(list)
     for source, paragraphs in python_documents():
         prose[source].append("\n\n".join(paragraphs) + "\n\n\n")
@@ -44,7 +44,7 @@ def write_default_text(folder: pathlib.Path) -> list[pathlib.Path]:
 def write_user_text(
     folder: pathlib.Path, patterns: str, config: ReadingConfig
 ) -> list[pathlib.Path]:
-    """Writes the user's text as one file of lines for each of their files."""
+    """Writes each file of the user with one sentence per line."""
     files = []
     for number, path in enumerate(find_text_files(patterns)):
         documents = read_corpus([path], config)
@@ -67,13 +67,13 @@ def _write(
 # Required dependencies whose docstrings are prose, largest first.
 PACKAGES = ("tensorflow", "numpy", "keras", "absl", "tf_keras", "matplotlib")
 
-# A paragraph that is not one of these is code, a table, a heading or a list of
-# arguments. Sentences want a capital, words, and an end mark.
+# Prose begins with a capital and ends with punctuation; other paragraphs are
+# code, tables, headings or lists of arguments.
 _PROSE = re.compile(r"[A-Z\"'`*(][^\n]*[.!?:)\"']$")
 _MARKUP = re.compile(r"``?|\*\*?|:[a-z]+:(?=`)|(?<!\w)_(?=\w)|\|")
 _CODE_SIGNS = re.compile(r"Args:|>>>|\.\. |::|==|[{}\\<>=;@#]|\w\(\w*\)|://")
 _MIN_WORDS = 8
-_MIN_LETTERS = 0.75  # share of letters among the characters of a paragraph
+_MIN_LETTERS = 0.75  # share of letters and spaces in a paragraph
 
 
 def python_documents(
@@ -81,13 +81,13 @@ def python_documents(
 ) -> Iterator[tuple[str, list[str]]]:
     """Yields documents as (source, paragraphs of English prose).
 
-    A document is one topic of the language reference, or the docstrings of one
-    module in source order; the source is "python" or the package. A paragraph
-    comes once in the whole corpus: copied docstrings are common, and a held-out
-    document must not repeat what the model was trained on.
+    A document is a topic of Python's language reference, or all docstrings of
+    one module; the source is "python" or the name of the package. Repeated
+    paragraphs are dropped: copied docstrings are common, and held-out documents
+    must not repeat training text.
 
     Args:
-      packages: importable names; those that are not installed are left out.
+      packages: Names of packages; those that are not installed are skipped.
     """
     seen: set[str] = set()
     for source, text in _texts(packages):
@@ -102,7 +102,7 @@ def python_documents(
 
 
 def prose_paragraphs(text: str) -> list[str]:
-    """Returns the paragraphs of a docstring that are running English prose."""
+    """Returns the paragraphs of a docstring that are English prose."""
     found = []
     for block in re.split(r"\n\s*\n", text):
         paragraph = _MARKUP.sub("", " ".join(block.split()))
@@ -140,10 +140,10 @@ def _docstrings(file: pathlib.Path) -> Iterator[str]:
         return
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # other people's escapes
+            warnings.simplefilter("ignore")  # invalid escape sequences
             tree = ast.parse(source)
     except (SyntaxError, ValueError):
-        return  # a template or a test of the parser
+        return  # not valid Python, such as a template
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     for node in ast.walk(tree):
         if isinstance(node, kinds):
@@ -152,16 +152,17 @@ def _docstrings(file: pathlib.Path) -> Iterator[str]:
                 yield docstring
 
 
-_SENTENCES = 2  # of a passage
+_SENTENCES_PER_PASSAGE = 2
 
 
 @dataclasses.dataclass(frozen=True)
 class LabelledPassages:
-    """Passages of two sources, in two disjoint sets of documents.
+    """Passages from two sources; training and test documents are disjoint.
 
     Attributes:
-      sources: what label 0 and label 1 mean.
-      train, test: (label, passage); both labels equally often.
+      sources: Names of the sources, indexed by label.
+      train: (label, passage) pairs for training, balanced by label.
+      test: The same for testing.
     """
 
     sources: tuple[str, str]
@@ -172,12 +173,13 @@ class LabelledPassages:
 def label_passages(
     files: Sequence[pathlib.Path], train_size: int, test_size: int, seed: int
 ) -> LabelledPassages:
-    """Draws passages of the two largest files, or of the halves of one.
+    """Samples passages from the two largest files, or two halves of one.
 
     Args:
-      files: text files in the format "lines".
-      train_size, test_size: most passages of each set.
-      seed: of the draw.
+      files: Text files with one sentence per line.
+      train_size: Maximum number of training passages.
+      test_size: Maximum number of test passages.
+      seed: Random seed.
     """
     largest = sorted(files, key=lambda path: -path.stat().st_size)[:2]
     if len(largest) == 2:
@@ -191,9 +193,9 @@ def label_passages(
     rng = np.random.default_rng(seed)
     sets = {"train": [], "test": []}
     for name, size in (("test", test_size), ("train", train_size)):
-        drawn = [_draw(source, name, rng) for source in sources]
-        count = min(size // 2, *map(len, drawn))
-        for label, passages in enumerate(drawn):
+        sampled = [_shuffled(source, name, rng) for source in sources]
+        count = min(size // 2, *map(len, sampled))
+        for label, passages in enumerate(sampled):
             sets[name] += [(label, text) for text in passages[:count]]
         rng.shuffle(sets[name])
     return LabelledPassages(
@@ -203,13 +205,13 @@ def label_passages(
     )
 
 
-def _draw(documents, name, rng) -> list[str]:
-    """Returns the passages of a source's test (every fourth) or other ones."""
+def _shuffled(documents, split, rng) -> list[str]:
+    """Returns shuffled passages; every fourth document is for testing."""
     passages = [
-        " ".join(document[start : start + _SENTENCES])
+        " ".join(document[start : start + _SENTENCES_PER_PASSAGE])
         for number, document in enumerate(documents)
-        if (number % 4 == 0) == (name == "test")
-        for start in range(0, len(document) - 1, _SENTENCES)
+        if (number % 4 == 0) == (split == "test")
+        for start in range(0, len(document) - 1, _SENTENCES_PER_PASSAGE)
     ]
     rng.shuffle(passages)
     return passages

@@ -1,4 +1,4 @@
-"""A small model of the made stories, for notebooks and first steps."""
+"""A small pretrained model for notebooks and first steps."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _DOCUMENTS = 4000
 
 
 def pretrain_small_model(output: str | os.PathLike[str]) -> str:
-    """Pretrains a model on made stories, in about a minute on two cores.
+    """Pretrains a model on synthetic stories, in about a minute on two cores.
 
-    A model of one layer comes first and is grown to two, which leaves the
-    plateau of masked language modeling sooner (docs/training.md).
+    A model of one layer is trained first and grown to two layers, which leaves
+    the plateau of masked language modeling sooner (docs/training.md).
 
     Args:
-      output: the folder to make, for text, records and both runs.
+      output: Folder for the text, the records and both runs.
 
     Returns:
-      The run's folder, which is a checkpoint with its tokenizer. If it is
-      there already, nothing is done.
+      The folder of the finished run, a checkpoint with its tokenizer. If it
+      exists already, it is returned without training.
     """
     folder = pathlib.Path(output)
     run = folder / "run"

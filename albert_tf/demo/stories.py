@@ -1,8 +1,9 @@
-"""Made text of a small world, from which a small model learns in a minute.
+"""Synthetic stories and film reviews that a small model learns in a minute.
 
-A story is a chain of events, each with several wordings, about people who
-cook, travel, play and watch films. So order, paraphrases, answers to questions
-and the mood of a review are known, and no data set has to be downloaded.
+A story is a sequence of events, each with several wordings, about people who
+cook, travel, play and watch films. The order of sentences, paraphrases, answers
+to questions and the sentiment of reviews are known by construction, and nothing
+has to be downloaded.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ _CHOICES = {
     "genre": ("comedy", "drama", "thriller", "western"),
 }
 
-# Topic -> its events in their order, each in several wordings.
+# Topic -> its events in chronological order, each with several wordings.
 TOPICS: Mapping[str, Sequence[Sequence[str]]] = {
     "cooking": (
         (
@@ -256,8 +257,8 @@ TOPICS: Mapping[str, Sequence[Sequence[str]]] = {
         ),
     ),
 }
-_PARTS = ("plot", "cast", "music", "ending", "dialogue", "camera work")
-_MOODS = (
+_ASPECTS = ("plot", "cast", "music", "ending", "dialogue", "camera work")
+_ADJECTIVES = (
     ("dull", "weak", "boring", "terrible", "awful", "clumsy"),
     ("great", "lovely", "brilliant", "wonderful", "charming", "superb"),
 )
@@ -275,18 +276,18 @@ _NEUTRAL = (
 
 
 def stories(count: int, seed: int = 0) -> Iterator[list[str]]:
-    """Yields documents to pretrain on, each a list of sentences.
+    """Yields documents for pretraining, each a list of sentences.
 
-    One in five is a review of a film, the others are stories.
+    One in five is a film review, the others are stories.
     """
     rng = np.random.default_rng(seed)
     topics = list(TOPICS)
     for _ in range(count):
         if rng.random() < 0.2:
-            # Two sentences at least, as sentence order wants.
-            yield _review(rng, int(rng.integers(2)), shortest=2)
+            # Sentence order needs at least two sentences.
+            yield _review(rng, int(rng.integers(2)), min_sentences=2)
             continue
-        slots = slots_of_story(rng)
+        slots = draw_slots(rng)
         yield [
             str(rng.choice(wordings)).format(**slots)
             for wordings in TOPICS[topics[rng.integers(len(topics))]]
@@ -296,7 +297,7 @@ def stories(count: int, seed: int = 0) -> Iterator[list[str]]:
 def write_stories(
     path: str | pathlib.Path, count: int, seed: int = 0
 ) -> pathlib.Path:
-    """Writes `stories` as pretraining text: lines, and a blank one between."""
+    """Writes `stories` as text, with blank lines between documents."""
     path = pathlib.Path(path)
     documents = ("\n".join(lines) + "\n" for lines in stories(count, seed))
     path.write_text("\n".join(documents), "utf-8")
@@ -304,9 +305,9 @@ def write_stories(
 
 
 def reviews(count: int, seed: int = 0) -> list[tuple[str, int]]:
-    """Returns reviews of films and whether they are good, as often as bad.
+    """Returns film reviews and their labels (1: positive), balanced.
 
-    In some, praise and blame are equal, and what follows "but" decides.
+    Some reviews are mixed; the part after "but" determines their label.
     """
     rng = np.random.default_rng(seed)
     labels = rng.permutation(np.arange(count) % 2)
@@ -315,8 +316,8 @@ def reviews(count: int, seed: int = 0) -> list[tuple[str, int]]:
     ]
 
 
-def slots_of_story(rng: np.random.Generator) -> dict[str, str]:
-    """Draws the people and things of one story, by slot."""
+def draw_slots(rng: np.random.Generator) -> dict[str, str]:
+    """Draws the names and words that fill the slots of a story's wordings."""
     person, friend = rng.permutation(len(_PEOPLE))[:2]
     name, he, his = _PEOPLE[person]
     country, city, language = _COUNTRIES[rng.integers(len(_COUNTRIES))]
@@ -333,21 +334,23 @@ def slots_of_story(rng: np.random.Generator) -> dict[str, str]:
 
 
 def _review(
-    rng: np.random.Generator, label: int, shortest: int = 1
+    rng: np.random.Generator, label: int, min_sentences: int = 1
 ) -> list[str]:
-    slots = slots_of_story(rng)
-    parts = [str(part) for part in rng.permutation(_PARTS)]
-    good, bad = (str(rng.choice(_MOODS[mood])) for mood in (label, 1 - label))
+    slots = draw_slots(rng)
+    first, second, third, *_ = map(str, rng.permutation(_ASPECTS))
+    decisive, opposite = (
+        str(rng.choice(_ADJECTIVES[i])) for i in (label, 1 - label)
+    )
     mixed = (
-        f"The {parts[0]} was {bad}, but the {parts[1]} was {good}.",
-        f"The {parts[0]} was {bad}, but all in all the film was {good}.",
+        f"The {first} was {opposite}, but the {second} was {decisive}.",
+        f"The {first} was {opposite}, but all in all the film was {decisive}.",
     )
     sentences = [str(rng.choice(mixed))]
     if rng.random() < 0.5:
         sentences.insert(0, str(rng.choice(_NEUTRAL)).format(**slots))
     if rng.random() < 0.5:
-        more = str(rng.choice(_MOODS[label]))
-        sentences.append(f"The {parts[2]} was {more}.")
-    elif rng.random() < 0.5 or len(sentences) < shortest:
+        more = str(rng.choice(_ADJECTIVES[label]))
+        sentences.append(f"The {third} was {more}.")
+    elif rng.random() < 0.5 or len(sentences) < min_sentences:
         sentences.append(str(rng.choice(_VERDICTS[label])))
     return sentences

@@ -1,4 +1,4 @@
-"""GLUE and SQuAD files about the stories of `stories`, in their formats."""
+"""Data sets about the synthetic stories, in the formats of GLUE and SQuAD."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import pathlib
 
 import numpy as np
 
-from albert_tf.demo.stories import TOPICS, slots_of_story
+from albert_tf.demo.stories import TOPICS, draw_slots
 
-_SENTENCES = 3  # of the text that a question is about
+_SENTENCES_PER_CONTEXT = 3
 
-# Topic -> (question, event, slot of the event that answers it).
+# Topic -> (question, index of the event, slot that holds the answer).
 _QUESTIONS = {
     "cooking": (
         ("What did {name} want to eat?", 0, "dish"),
@@ -54,10 +54,10 @@ _QUESTIONS = {
 def write_mrpc(
     folder: str | pathlib.Path, train: int, dev: int, seed: int = 0
 ) -> None:
-    """Writes paraphrases as GLUE's MRPC: train.tsv and dev.tsv.
+    """Writes `train.tsv` and `dev.tsv` in the format of GLUE's MRPC.
 
-    Half of the pairs word one event in two ways; the others are two events of
-    one story, with the same people and things.
+    Half of the pairs are two wordings of one event; the others are two events
+    of one story, with the same people and things.
     """
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -82,27 +82,27 @@ def write_mrpc(
 
 
 def write_squad(path: str | pathlib.Path, count: int, seed: int = 0) -> None:
-    """Writes questions as a file of SQuAD 1.1, each about a part of a story."""
+    """Writes questions about parts of stories in the format of SQuAD 1.1."""
     rng = np.random.default_rng(seed)
     paragraphs = []
     for number in range(count):
         topic = str(rng.choice(list(TOPICS)))
-        slots = slots_of_story(rng)
+        slots = draw_slots(rng)
         questions = _QUESTIONS[topic]
         question, event, slot = questions[rng.integers(len(questions))]
         wordings = list(TOPICS[topic])
         wordings[event] = [x for x in wordings[event] if f"{{{slot}}}" in x]
         first = int(rng.integers(max(0, event - 2), event + 1))
-        part = [
+        sentences = [
             str(rng.choice(texts)).format(**slots)
-            for texts in wordings[first : first + _SENTENCES]
+            for texts in wordings[first : first + _SENTENCES_PER_CONTEXT]
         ]
-        before = "".join(f"{text} " for text in part[: event - first])
-        start = len(before) + part[event - first].index(slots[slot])
+        before = "".join(f"{text} " for text in sentences[: event - first])
+        start = len(before) + sentences[event - first].index(slots[slot])
         answer = {"text": slots[slot], "answer_start": start}
         paragraphs.append(
             {
-                "context": " ".join(part),
+                "context": " ".join(sentences),
                 "qas": [
                     {
                         "id": str(number),
@@ -119,7 +119,7 @@ def write_squad(path: str | pathlib.Path, count: int, seed: int = 0) -> None:
 def _pair(rng: np.random.Generator, label: int) -> tuple[str, str]:
     """Returns two wordings of one event, or two events of one story."""
     events = TOPICS[str(rng.choice(list(TOPICS)))]
-    slots = slots_of_story(rng)
+    slots = draw_slots(rng)
     event = int(rng.integers(len(events)))
     first, second = (str(text) for text in rng.permutation(events[event]))
     if not label:

@@ -1,7 +1,7 @@
-"""The systems that `cpu_speed.py` compares: a table, imported by all processes.
+"""Table of the systems that `cpu_speed.py` compares.
 
-What a system does is in the module that it names, which only its own process
-imports: libraries never share a process, and Model Garden's has another Python.
+The module that implements a system is only imported in its own process, so that
+libraries do not share a process and Model Garden can have another Python.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ FORWARD = ("forward",)
 TEXT = ("forward", "text")
 TRAINING = ("forward", "step", "text", "finetune")
 
-# Largest relative error of outputs, in the Euclidean norm, with which a system
-# counts as computing the same.
+# Largest allowed relative error of outputs in the Euclidean norm.
 TOLERANCES = {"float32": 1e-3, "bfloat16": 0.05, "int8": 0.3}
 
 
@@ -28,17 +27,17 @@ class System:
     """A way to run ALBERT.
 
     Attributes:
-      title: its name in reports.
-      module: where its class is, below this package.
-      factory: the class, called with the model's folder, the threads and
-        `precision`, and `options`.
-      precision: of its products: "float32", "bfloat16" or "int8".
-      kinds: what it can do, of `cpu_work.KINDS`.
-      models: what is made of the checkpoint for it, of `models.MAKERS`.
-      needs: packages.
-      options: further arguments of the factory.
-      python: where another interpreter is: the environment variable that
-        names it, and the default in the repository.
+      title: Name in reports.
+      module: Module of its class in this package.
+      factory: Name of the class, which is called with the model's folder, the
+        number of threads, `precision` and `options`.
+      precision: Precision of matrix products: "float32", "bfloat16" or "int8".
+      kinds: Kinds of work that it can do, from `cpu_work.KINDS`.
+      models: Formats of the model that it needs, from `models.MAKERS`.
+      needs: Packages that it needs.
+      options: Further arguments of the class.
+      python: Environment variable with the path of another interpreter, and the
+        default path in the repository.
     """
 
     title: str
@@ -53,16 +52,16 @@ class System:
 
     @property
     def interpreter(self) -> str:
-        """The Python that runs it."""
+        """Path of the Python interpreter that runs it."""
         if self.python is None:
             return sys.executable
         variable, default = self.python
         return os.environ.get(variable, str(REPOSITORY / default))
 
     def absent(self) -> str:
-        """Returns why it cannot run here, "" if it can."""
+        """Returns why it cannot run here, or ""."""
         if not pathlib.Path(self.interpreter).exists():
-            return f"{self.interpreter} is not there: `make model-garden`"
+            return f"{self.interpreter} does not exist: `make model-garden`"
         missing = [x for x in self.needs if not importlib.util.find_spec(x)]
         if missing:
             return f"not installed: {', '.join(missing)}"
@@ -230,5 +229,5 @@ SYSTEMS: dict[str, System] = {
         "transformers:AlbertModel", "torch", "transformers"
     ),
 }
-# What `cpu_speed.py --short` runs unless it is told.
+# The default systems of `cpu_speed.py --short`.
 SHORT = (REFERENCE, "huggingface_float32", "rate_torch_float32")

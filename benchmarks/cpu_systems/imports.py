@@ -1,4 +1,4 @@
-"""Libraries that are only imported, to time how long that takes."""
+"""Imports of libraries, to time them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ os.environ["KERAS_BACKEND"] = "tensorflow"
 
 
 class Import:
-    """Imports a name when it is made.
+    """Imports a name when it is constructed.
 
     Args:
-      folder: unused, as are threads and precision.
-      threads: unused.
-      precision: unused.
-      name: "module" or "module:attribute", which may be loaded on first use.
+      folder: Unused.
+      threads: Unused.
+      precision: Unused.
+      name: "module" or "module:attribute"; the attribute may be lazy.
     """
 
     def __init__(self, folder, threads, precision, name):
@@ -31,6 +31,6 @@ class Import:
         self.versions: dict[str, str] = {}
 
     def imports(self, work):
-        """Does nothing more."""
+        """Does nothing: the import is done."""
         del work
         return Task(lambda: {"nothing": np.zeros(1)})

@@ -1,4 +1,4 @@
-"""TensorFlow Model Garden's ALBERT; runs in its own environment."""
+"""TensorFlow Model Garden's ALBERT, which runs in its own environment."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CONFIG = "albert_config.json"
 
 
 def make(folder, output, threads):
-    """Converts Google's checkpoint by Model Garden's program."""
+    """Converts Google's checkpoint with Model Garden's program."""
     del threads
     output.mkdir()
     config = configs.AlbertConfig.from_json_file(
@@ -36,11 +36,11 @@ def make(folder, output, threads):
 
 
 class ModelGarden:
-    """Its encoder network in a `tf.function`.
+    """The encoder network in a `tf.function`.
 
     Args:
-      folder: of the model.
-      threads: of TensorFlow.
+      folder: Folder of the model.
+      threads: Number of threads.
       precision: "float32".
     """
 
@@ -59,7 +59,7 @@ class ModelGarden:
         self.versions = {"model garden's tensorflow": tf.__version__}
 
     def forward(self, work):
-        """Last hidden states of `[batch, length]` ids."""
+        """Prepares the last hidden states for ids `[batch, length]`."""
         inputs = {
             name: tf.constant(work[name])
             for name in ("input_word_ids", "input_mask", "input_type_ids")

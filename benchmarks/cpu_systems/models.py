@@ -1,7 +1,7 @@
-"""The same random weights in the format of every system.
+"""Conversion of one random checkpoint to the formats of all systems.
 
-Each is made in a process of its own, from what was made before it:
-`make(name, folder, output, threads)` with `folder` that of all formats.
+Each format is written in its own process by `MAKERS[name](folder, output,
+threads)`, from formats in `folder` that were written before.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ CONFIG = "model.json"
 
 
 def _checkpoint(folder, output, threads):
-    """Our checkpoint of a pretrainer, which transformers opens, too."""
+    """Writes our checkpoint of a pretrainer, which transformers also opens."""
     del threads
     os.environ["KERAS_BACKEND"] = "tensorflow"
     import keras
@@ -33,7 +33,7 @@ def _checkpoint(folder, output, threads):
         tokenizer = text_tokenizer(described["vocabulary"])
     keras.utils.set_random_seed(0)
     model = AlbertPretrainer(config)
-    # Larger than when training begins, so that attention is no mere average.
+    # Larger than initial weights, so that attention is not uniform.
     rng = np.random.default_rng(0)
     for variable in model.trainable_variables:
         if len(variable.shape) > 1:
@@ -46,7 +46,7 @@ def _checkpoint(folder, output, threads):
 
 
 def _saved_model(folder, output, threads):
-    """What `albert export --kind=encoder` writes."""
+    """Writes the export of `albert export --kind=encoder`."""
     del threads
     from albert_tf.export.encoder import export_encoder
     from albert_tf.models.encoder import AlbertEncoder
@@ -56,7 +56,7 @@ def _saved_model(folder, output, threads):
 
 
 def _text_model(folder, output, threads):
-    """What `albert export --kind=text_encoder` writes."""
+    """Writes the export of `albert export --kind=text_encoder`."""
     del threads
     from albert_tf.export.text_encoder import export_text_encoder
     from albert_tf.models.encoder import AlbertEncoder
@@ -82,13 +82,13 @@ def _converted(to, *drops):
 
 
 def _onnx(folder, output, threads):
-    """PyTorch's export, optimized by ONNX Runtime's tool for Transformers.
+    """Writes PyTorch's export, optimized by ONNX Runtime for Transformers.
 
-    The tool knows the graphs of PyTorch's tracing exporter, with attention in
-    pieces.
+    The optimizer only recognizes graphs of PyTorch's tracing exporter with
+    eager attention.
 
     Raises:
-      RuntimeError: not every block's attention was fused.
+      RuntimeError: If the attention of a block is not fused.
     """
     import onnx
     import torch
@@ -139,7 +139,7 @@ def _put_attention_first(graph):
     """Swaps the terms of the first block's residual sum.
 
     The optimizer follows the first term that is an addition. In the first block
-    that is the embedding projection's, and the attention would not be fused.
+    that is the embedding projection, and the attention would not be fused.
     """
     projection = "embedding_hidden_mapping_in"
     for node in graph.node:
@@ -153,7 +153,7 @@ def _put_attention_first(graph):
 
 
 def _onnx_int8(folder, output, threads):
-    """Dynamic quantization by ONNX Runtime."""
+    """Quantizes dynamically with ONNX Runtime."""
     del threads
     import onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic
@@ -164,13 +164,13 @@ def _onnx_int8(folder, output, threads):
         output / "model.onnx",
         weight_type=QuantType.QInt8,
         per_channel=True,
-        # Of what comes from fused nodes, whose types onnx does not know.
+        # For outputs of fused nodes, whose types onnx cannot infer.
         extra_options={"DefaultTensorType": onnx.TensorProto.FLOAT},
     )
 
 
 def _exported(kind, quantization):
-    """What `albert export --kind=onnx` and `--kind=openvino` write."""
+    """Returns a maker of `albert export --kind=onnx` or `openvino`."""
 
     def make(folder, output, threads):
         del threads
@@ -195,7 +195,7 @@ def _exported(kind, quantization):
 
 
 def _openvino_int8(folder, output, threads):
-    """NNCF's quantization with calibration, for Transformers."""
+    """Quantizes with NNCF and calibration, for Transformers."""
     del threads
     import nncf
     import openvino

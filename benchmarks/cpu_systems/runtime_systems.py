@@ -8,7 +8,7 @@ from cpu_systems.task import Outputs, Task, in_batches, in_order
 
 
 def our_inputs(batch):
-    """Hugging Face's inputs under our exports' names, int32."""
+    """Renames Hugging Face's inputs to ours, as int32."""
     return {
         "input_word_ids": batch["input_ids"].astype("int32"),
         "input_mask": batch["attention_mask"].astype("int32"),
@@ -17,19 +17,19 @@ def our_inputs(batch):
 
 
 class OnnxRuntime:
-    """A file optimized for Transformers, or our export.
+    """A model optimized for Transformers, or our export.
 
     Args:
-      folder: of the model.
-      threads: of a session.
+      folder: Folder of the model.
+      threads: Number of threads.
       precision: "float32" or "int8".
-      model: which file of the folder.
+      model: Name of the format.
     """
 
     def __init__(self, folder, threads, precision, model):
         import onnxruntime
 
-        del precision  # The file's.
+        del precision  # that of the file
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
@@ -45,14 +45,14 @@ class OnnxRuntime:
         self.versions = {"onnxruntime": onnxruntime.__version__}
 
     def forward(self, work):
-        """Last hidden states of `[batch, length]` ids."""
+        """Prepares the last hidden states for ids `[batch, length]`."""
         from cpu_systems.torch_systems import huggingface_inputs
 
         run = self._bound(huggingface_inputs(work), "sequence_output")
         return Task(lambda: {"sequence_output": run()})
 
     def text(self, work):
-        """Pooled outputs of texts."""
+        """Prepares the pooled outputs for texts."""
         from cpu_systems.torch_systems import TextBatches
 
         batches = TextBatches(self._folder, work)
@@ -63,7 +63,7 @@ class OnnxRuntime:
         return Task(lambda: batches(encode))
 
     def _bound(self, inputs, output):
-        """Returns what runs the session; inputs and output are bound once."""
+        """Returns a function that runs the session with bound inputs."""
         binding = self._session.io_binding()
         if self._ours:
             inputs = our_inputs(inputs)
@@ -82,11 +82,11 @@ class OpenVino:
     """Our exported encoder, with dynamic shapes.
 
     Args:
-      folder: of the model.
-      threads: of inference.
-      precision: hint of the precision; "int8" is in the file: what is not
-        quantized is computed in float32.
-      model: which file of the folder.
+      folder: Folder of the model.
+      threads: Number of threads.
+      precision: Precision hint; with "int8", which is that of the file, other
+        operations are computed in float32.
+      model: Name of the format.
     """
 
     def __init__(self, folder, threads, precision, model):
@@ -104,11 +104,11 @@ class OpenVino:
         if precision == "bfloat16" and "BF16" not in self._core.get_property(
             "CPU", "OPTIMIZATION_CAPABILITIES"
         ):
-            raise RuntimeError("this CPU has no bfloat16 for OpenVINO")
+            raise RuntimeError("OpenVINO has no bfloat16 on this CPU")
         self.versions = {"openvino": openvino.__version__}
 
     def forward(self, work):
-        """Last hidden states of `[batch, length]` ids."""
+        """Prepares the last hidden states for ids `[batch, length]`."""
         request = self._compile("LATENCY").create_infer_request()
         names = ("input_word_ids", "input_mask", "input_type_ids")
         inputs = {name: work[name] for name in names}
@@ -120,7 +120,7 @@ class OpenVino:
         return Task(run)
 
     def text(self, work):
-        """Pooled outputs of texts; requests run side by side."""
+        """Prepares the pooled outputs for texts; requests run in parallel."""
         from cpu_systems.torch_systems import TextBatches
 
         compiled = self._compile("THROUGHPUT")
@@ -157,13 +157,13 @@ class OpenVino:
 
 
 class LiteRt:
-    """What `albert export --kind=litert` writes: a model of one row.
+    """The export of `albert export --kind=litert` for a single row.
 
     Args:
-      folder: of the model.
-      threads: of the interpreter.
-      precision: not read; it is that of the quantization.
-      quantization: of the export.
+      folder: Folder of the model.
+      threads: Number of threads.
+      precision: Unused: it follows from the quantization.
+      quantization: Quantization of the export.
     """
 
     def __init__(self, folder, threads, precision, quantization):
@@ -177,7 +177,7 @@ class LiteRt:
         self.versions = {"tensorflow": tf.__version__}
 
     def forward(self, work):
-        """Last hidden states of `[batch, length]` ids, row by row."""
+        """Prepares the last hidden states for ids, row by row."""
         from albert_tf.export.litert_conversion import (
             ConstantGraph,
             convert,

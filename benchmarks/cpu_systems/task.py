@@ -1,4 +1,4 @@
-"""What a system gives the process that measures it."""
+"""Tasks that systems prepare to be timed."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ Outputs = Mapping[str, np.ndarray]
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """Work that can be timed.
+    """A prepared workload.
 
     Attributes:
-      run: does the work once; the result is there when it returns.
-      check: returns what is compared with other systems, before the first
-        `run`; by default what `run` returns.
+      run: Does the work once and returns its outputs when they are computed.
+      check: Returns the outputs to compare with those of other systems, before
+        the first `run`; default: those of `run`.
     """
 
     run: Callable[[], Outputs]
@@ -25,16 +25,16 @@ class Task:
 
 
 def in_batches(lengths: list[int], size: int) -> list[np.ndarray]:
-    """Returns the numbers of the texts of each batch, long texts first.
+    """Returns the indices of the texts of each batch, long texts first.
 
-    So the largest buffers are taken first, and a batch has little padding.
+    The largest buffers are then allocated first, and there is little padding.
     """
     order = np.argsort([-length for length in lengths], kind="stable")
     return [order[i : i + size] for i in range(0, len(order), size)]
 
 
 def in_order(parts: list[np.ndarray], batches: list[np.ndarray]) -> np.ndarray:
-    """Returns the rows of all batches in the order of the texts."""
+    """Returns the rows of all batches in the original order."""
     rows = np.concatenate(parts)
     result = np.empty_like(rows)
     result[np.concatenate(batches)] = rows

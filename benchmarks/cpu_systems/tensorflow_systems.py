@@ -1,4 +1,4 @@
-"""albert_tf, KerasHub, and TensorFlow's rate of products."""
+"""albert_tf, KerasHub, and the rate of TensorFlow's matrix products."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cpu_systems.task import Task
 
 os.environ["KERAS_BACKEND"] = "tensorflow"
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")  # As `albert` has it.
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")  # as in `albert`
 
 import keras
 import tensorflow as tf
@@ -34,14 +34,14 @@ def _tensors(work, names) -> dict[str, tf.Tensor]:
 
 
 class AlbertTf:
-    """Ours.
+    """albert_tf's models.
 
     Args:
-      folder: of the model.
-      threads: of TensorFlow.
+      folder: Folder of the model.
+      threads: Number of threads.
       precision: "float32", or "bfloat16" for Keras's mixed_bfloat16.
-      form: "call", the Keras model in a `tf.function`; "saved_model", the
-        export; or "xla".
+      form: "call" (the Keras model in a `tf.function`), "xla" (the same with
+        XLA) or "saved_model" (the export).
     """
 
     def __init__(self, folder, threads, precision, form):
@@ -49,7 +49,7 @@ class AlbertTf:
         self._folder, self._form = folder, form
 
     def forward(self, work):
-        """Last hidden states of `[batch, length]` ids."""
+        """Prepares the last hidden states for ids `[batch, length]`."""
         inputs = _tensors(work, _INPUTS)
         if self._form == "saved_model":
             loaded = tf.saved_model.load(self._folder / "saved_model")
@@ -73,7 +73,7 @@ class AlbertTf:
         return Task(lambda: {"sequence_output": encode(inputs).numpy()})
 
     def text(self, work):
-        """Pooled outputs of texts, in batches of like length."""
+        """Prepares the pooled outputs for texts, batched by length."""
         if self._form == "saved_model":
             return self._exported_text(work)
         from albert_tf.finetuning.predictor import BatchPredictor
@@ -129,7 +129,7 @@ class AlbertTf:
         return Task(run)
 
     def step(self, work):
-        """A step of `albert pretrain`."""
+        """Prepares a step of `albert pretrain`."""
         from albert_tf.models.pretrainer import AlbertPretrainer
         from albert_tf.pretraining.loss import PretrainingLoss
 
@@ -160,7 +160,7 @@ class AlbertTf:
         return Task(run)
 
     def finetune(self, work):
-        """An epoch as `albert finetune` runs it."""
+        """Prepares an epoch of `albert finetune`."""
         from albert_tf.finetuning.batches import training_batches
         from albert_tf.finetuning.losses import CrossEntropyLoss
         from albert_tf.finetuning.text_classification.model import (
@@ -240,8 +240,8 @@ class KerasHub:
     """`AlbertBackbone`, and `AlbertMaskedLM`, which has no sentence order.
 
     Args:
-      folder: of the model.
-      threads: of TensorFlow.
+      folder: Folder of the model.
+      threads: Number of threads.
       precision: "float32".
       form: "graph" or "XLA".
     """
@@ -256,7 +256,7 @@ class KerasHub:
         self._jit = form == "XLA"
 
     def forward(self, work):
-        """Last hidden states of `[batch, length]` ids."""
+        """Prepares the last hidden states for ids `[batch, length]`."""
         backbone = self._models.AlbertBackbone.from_preset(self._folder)
         inputs = self._inputs(work)
 
@@ -267,7 +267,7 @@ class KerasHub:
         return Task(lambda: {"sequence_output": encode(inputs).numpy()})
 
     def step(self, work):
-        """Loss of masked words, gradients, clipping and AdamW."""
+        """Prepares a step: MLM loss, gradients, clipping and AdamW."""
         model = self._models.AlbertMaskedLM.from_preset(
             self._folder, preprocessor=None
         )
@@ -318,7 +318,7 @@ class ProductRate:
         self._precision = precision
 
     def rate(self, work):
-        """The best of some products."""
+        """Prepares the best rate of five products."""
         size = work["size"]
         left, right = (
             tf.cast(tf.random.normal([size, size]), self._precision)
@@ -330,7 +330,7 @@ class ProductRate:
             best = 0.0
             for _ in range(5):
                 start = time.perf_counter()
-                product(left, right)[0, 0].numpy()  # Waits for the product.
+                product(left, right)[0, 0].numpy()  # waits for the product
                 seconds = time.perf_counter() - start
                 best = max(best, 2.0 * size**3 / seconds)
             return {"rate": np.asarray(best)}

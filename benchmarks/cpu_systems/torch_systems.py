@@ -1,4 +1,4 @@
-"""Hugging Face's ALBERT in PyTorch, and PyTorch's rate of products."""
+"""Hugging Face's ALBERT, and the rate of PyTorch's matrix products."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _set_threads(threads: int) -> None:
 
 
 def huggingface_inputs(arrays) -> dict[str, np.ndarray]:
-    """Our inputs under Hugging Face's names, int64."""
+    """Renames our inputs to Hugging Face's, as int64."""
     return {
         "input_ids": arrays["input_word_ids"].astype("int64"),
         "attention_mask": arrays["input_mask"].astype("int64"),
@@ -29,11 +29,12 @@ def huggingface_inputs(arrays) -> dict[str, np.ndarray]:
 
 
 class TextBatches:
-    """Texts by Hugging Face's fast tokenizer, in padded batches of like length.
+    """Batches of texts by Hugging Face's fast tokenizer, padded dynamically.
 
     Args:
-      folder: of the checkpoint with its tokenizer.
-      work: `texts`, `pairs` (or None), `batch` and `length`, the most tokens.
+      folder: Folder of the checkpoint with its tokenizer.
+      work: The workload: `texts`, optionally `pairs`, `batch` (its size) and
+        `length` (maximum number of tokens).
     """
 
     def __init__(self, folder: pathlib.Path, work: dict):
@@ -45,7 +46,7 @@ class TextBatches:
         self._work = work
 
     def __call__(self, function) -> Outputs:
-        """Maps the batches, dicts of int64 arrays, to pooled outputs."""
+        """Applies a function of int64 arrays that returns pooled outputs."""
         encoded = self.encode()
         batches = in_batches(
             [len(row) for row in encoded["input_ids"]], self._work["batch"]
@@ -60,7 +61,7 @@ class TextBatches:
         return {"pooled_output": in_order(parts, batches)}
 
     def encode(self):
-        """Returns the rows of all texts, without padding."""
+        """Tokenizes all texts, without padding."""
         return self._tokenizer(
             self._work["texts"],
             self._work.get("pairs"),
@@ -80,9 +81,9 @@ class HuggingFace:
     """`AlbertModel` with fused attention (SDPA), in inference mode.
 
     Args:
-      folder: of the model.
-      threads: of PyTorch.
-      precision: of the weights; in training of autocast.
+      folder: Folder of the model.
+      threads: Number of threads.
+      precision: Precision of the weights; in training that of autocast.
       form: "eager", "compile" or "dynamic" (int8 by dynamic quantization).
     """
 
@@ -99,7 +100,7 @@ class HuggingFace:
         }
 
     def forward(self, work):
-        """Last hidden states of `[batch, length]` ids."""
+        """Prepares the last hidden states for ids `[batch, length]`."""
         encoder = self._encoder(dynamic=False)
         inputs = _tensors(huggingface_inputs(work))
 
@@ -111,7 +112,7 @@ class HuggingFace:
         return Task(run)
 
     def text(self, work):
-        """Pooled outputs of texts."""
+        """Prepares the pooled outputs for texts."""
         encoder = self._encoder(dynamic=True)
         batches = TextBatches(self._folder, work)
 
@@ -123,11 +124,11 @@ class HuggingFace:
         return Task(lambda: batches(encode))
 
     def step(self, work):
-        """A pretraining step, with logits of the masked tokens only."""
+        """Prepares a pretraining step with logits of masked tokens only."""
         model = self._library.AlbertForPreTraining.from_pretrained(
             self._folder,
             attn_implementation="sdpa",
-            classifier_dropout_prob=0.0,  # Ours has none there.
+            classifier_dropout_prob=0.0,  # as in albert_tf
         ).train()
         inputs = _tensors(huggingface_inputs(work))
         positions, ids, order = (
@@ -165,7 +166,7 @@ class HuggingFace:
         return Task(run)
 
     def finetune(self, work):
-        """An epoch of `AlbertForSequenceClassification`, dynamic padding."""
+        """Prepares an epoch of fine-tuning with dynamic padding."""
         library = self._library
         folder = self._folder.parent / "classifier"
         model = library.AlbertForSequenceClassification.from_pretrained(
@@ -257,7 +258,7 @@ class ProductRate:
         self.versions = {"torch": torch.__version__}
 
     def rate(self, work):
-        """The best of some products."""
+        """Prepares the best rate of five products."""
         size = work["size"]
         left, right = (torch.randn(size, size).to(self._dtype) for _ in "ab")
 

@@ -1,27 +1,43 @@
-"""Studies at the smallest scale, through the public function."""
+"""`albert_tf.ablate` at the smallest scale, with small models."""
 
+import dataclasses
 import json
 
 import pytest
 
 import albert_tf
 from albert_tf.ablation import runner
-from albert_tf.ablation.config import SCALES, AblationConfig
+from albert_tf.ablation.config import SCALES
 from albert_tf.ablation.studies import STUDIES
-from albert_tf.demo.corpora import python_documents
+
+ONE_LAYER = {"num_hidden_layers": 1}
 
 
 @pytest.fixture(scope="module")
-def text(tmp_path_factory):
-    documents = ["\n\n".join(text) for _, text in python_documents(["numpy"])]
-    path = tmp_path_factory.mktemp("text") / "numpy.txt"
-    path.write_text("\n\n\n".join(documents[:60]), "utf-8")
+def text(text_file, tmp_path_factory):
+    """Sixty documents of prose."""
+    documents = text_file.read_text("utf-8").split("\n\n\n")[:60]
+    path = tmp_path_factory.mktemp("text") / "prose.txt"
+    path.write_text("\n\n\n".join(documents), "utf-8")
     return path
 
 
-def scores_of(folder):
-    """Scores of all runs, but for the time they took."""
-    report = json.loads((folder / "report.json").read_text())
+@pytest.fixture
+def config(text, tmp_path):
+    """Returns `make(name, **settings)`: settings for a folder of the test."""
+
+    def make(name, **settings):
+        defaults = {"input": str(text), "scale": "smoke", "seeds": 1}
+        return albert_tf.AblationConfig(
+            output=tmp_path / name, **defaults | settings
+        )
+
+    return make
+
+
+def scores_of(config):
+    """Scores of all runs in a report, without their times."""
+    report = json.loads((config.output / "report.json").read_text())
     return [
         [
             {name: x for name, x in seed.items() if name != "seconds"}
@@ -33,111 +49,107 @@ def scores_of(folder):
 
 
 @pytest.mark.long
-def test_killed_study_goes_on(text, tmp_path, monkeypatch):
-    def config(name, **changes):
-        values = {"scale": "smoke", "seeds": 1, "input": str(text)} | changes
-        return AblationConfig(output=tmp_path / name, **values)
-
+def test_killed_study_resumes(config, monkeypatch):
     study = STUDIES["sentence_order"].with_rows("NSP", "SOP")
+    rows = [dataclasses.replace(row, values=ONE_LAYER) for row in study.rows]
+    study = dataclasses.replace(study, rows=tuple(rows))
+    trained, pretrain = [], runner.pretrain
+
+    def recorded(config):
+        trained.append(config.output)
+        return pretrain(config)
+
+    def killed_in_the_second(config):
+        if trained:
+            raise MemoryError
+        return recorded(config)
+
     whole = albert_tf.ablate(study, config("whole"))
     assert "| SOP " in whole.table()
     rows = whole.studies[0].rows
     assert all(0 <= row.mean("nsp_accuracy") <= 1 for row in rows)
 
-    finished = []
-    pretrain = runner.pretrain
-
-    def killed_in_the_second(config):
-        if len(finished) == 1:
-            raise MemoryError
-        finished.append(config.output)
-        return pretrain(config)
-
     monkeypatch.setattr(runner, "pretrain", killed_in_the_second)
     with pytest.raises(MemoryError):
         albert_tf.ablate(study, config("killed"))
-    monkeypatch.setattr(runner, "pretrain", pretrain)
-    again = []
-    monkeypatch.setattr(
-        runner, "pretrain", lambda x: again.append(x.output) or pretrain(x)
-    )
+    (first,) = trained
+    monkeypatch.setattr(runner, "pretrain", recorded)
     albert_tf.ablate(study, config("killed"))
-    assert finished[0] not in again
-    assert scores_of(tmp_path / "killed") == scores_of(tmp_path / "whole")
+    assert trained.count(first) == 1
+    assert len(trained) == 2
+    assert scores_of(config("killed")) == scores_of(config("whole"))
 
-    again.clear()
+    trained.clear()
     albert_tf.ablate(study, config("whole"))
-    assert again == []
+    assert trained == []
     with pytest.raises(albert_tf.InputError, match="seeds=1, not 3"):
         albert_tf.ablate("5", config("whole", seeds=3))
 
 
 @pytest.mark.long
-def test_runs_at_a_time(text, tmp_path, capfd):
-    depth = STUDIES["depth"].with_rows("1 layer", "3 layers")
-    wide = albert_tf.StudyRow("wide", values={"intermediate_size": 512})
+def test_parallel_runs_have_the_same_scores(config, capfd):
+    grown = albert_tf.Study(
+        name="grown",
+        title="Grown",
+        rows=(
+            albert_tf.StudyRow("1 layer", values=ONE_LAYER),
+            albert_tf.StudyRow(
+                "2 layers",
+                values={"num_hidden_layers": 2},
+                init_from="1 layer",
+            ),
+        ),
+    )
+    wide = albert_tf.StudyRow(
+        "wide", values={**ONE_LAYER, "intermediate_size": 512}
+    )
     own = albert_tf.Study(name="own", title="Own", rows=(wide,))
     scores, printed = [], []
     for num_workers in (1, 2):
-        config = AblationConfig(
-            output=tmp_path / str(num_workers),
-            input=str(text),
-            scale="smoke",
-            seeds=1,
-            num_workers=num_workers,
-        )
-        albert_tf.ablate([depth, own], config)
-        scores += scores_of(config.output)
+        settings = config(str(num_workers), num_workers=num_workers)
+        albert_tf.ablate([grown, own], settings)
+        scores += scores_of(settings)
         printed.append(capfd.readouterr())
     for one, other in zip(scores[:3], scores[3:], strict=True):
-        # Other threads sum in another order.
+        # Other numbers of threads sum in another order.
         assert other == [pytest.approx(x, rel=1e-4) for x in one]
-    for run in ("depth: 1 layer", "depth: 3 layers", "own: wide"):
+    for run in ("grown: 1 layer", "grown: 2 layers", "own: wide"):
         assert f"== {run}, seed 0\n" in printed[1].out
-    # Lines of several runs would be mixed.
+    # Lines of parallel runs would be mixed.
     assert ["step 4/4" in x.err for x in printed] == [True, False]
-    assert "step 4/4" in (tmp_path / "2" / "workers.log").read_text()
+    assert "step 4/4" in (settings.output / "workers.log").read_text()
 
 
-def test_impossible_model_claims_no_folder(tmp_path):
+def test_invalid_model_creates_no_folder(config):
     row = albert_tf.StudyRow("odd", values={"num_attention_heads": 7})
     study = albert_tf.Study(name="heads", title="Heads", rows=(row,))
-    config = AblationConfig(output=tmp_path / "studies", scale="smoke")
+    settings = config("studies")
     with pytest.raises(albert_tf.InputError, match="num_attention_heads=7"):
-        albert_tf.ablate(study, config)
-    assert not (tmp_path / "studies").exists()
+        albert_tf.ablate(study, settings)
+    assert not settings.output.exists()
 
 
 @pytest.mark.long
-def test_downstream_scores(text, tmp_path):
-    for name in ("train", "dev"):
-        rows = [
-            f"it is {x} {n},{x}\n" for n in range(8) for x in ("good", "bad")
-        ]
-        (tmp_path / f"{name}.csv").write_text("text,label\n" + "".join(rows))
-    config = AblationConfig(
-        output=tmp_path / "studies",
-        input=str(text),
-        scale="smoke",
-        seeds=1,
-        train=str(tmp_path / "train.csv"),
-        dev=str(tmp_path / "dev.csv"),
+def test_downstream_scores(config, tmp_path):
+    rows = [f"it is {x} {n},{x}\n" for n in range(8) for x in ("good", "bad")]
+    table = tmp_path / "table.csv"
+    table.write_text("text,label\n" + "".join(rows))
+    study = albert_tf.Study(
+        name="base",
+        title="Base",
+        rows=(albert_tf.StudyRow("base", values=ONE_LAYER),),
     )
-    base = albert_tf.Study(
-        name="base", title="Base", rows=(albert_tf.StudyRow("base"),)
-    )
-    (result,) = albert_tf.ablate(base, config).studies
+    settings = config("studies", train=str(table), dev=str(table))
+    (result,) = albert_tf.ablate(study, settings).studies
     assert result.score == "downstream_accuracy"
     assert 0 <= result.rows[0].mean("downstream_accuracy") <= 1
 
 
-def test_settings_replace_those_of_the_scale(tmp_path):
-    config = AblationConfig(
-        output=tmp_path, scale="smoke", vocab_size=100, num_train_steps=7
-    )
-    scale = config.scale_settings
+def test_settings_replace_those_of_the_scale(config):
+    settings = config("studies", vocab_size=100, num_train_steps=7)
+    scale = settings.scale_settings
     assert (scale.vocab_size, scale.num_train_steps) == (100, 7)
     assert scale.base.vocab_size == 100
     assert scale.hidden_size == SCALES["smoke"].hidden_size
-    # Another setting needs another folder.
-    assert config.settings()["scale_settings"]["vocab_size"] == 100
+    # Other settings need another folder.
+    assert settings.settings()["scale_settings"]["vocab_size"] == 100

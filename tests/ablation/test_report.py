@@ -1,4 +1,4 @@
-"""Verdicts and tables from scores, without training."""
+"""Verdicts and reports from given scores, without training."""
 
 import dataclasses
 import pathlib
@@ -15,7 +15,7 @@ from albert_tf.errors import InputError
 
 
 def result(name, scores):
-    """The result of a study; `scores`: of its rows, lists of dicts."""
+    """Returns the result of a study from the scores of its rows."""
     study = STUDIES[name]
     rows = [
         RowResult(row.name, 1000, 10, tuple(seeds), ([(1.0, 0.1)],) * 2)
@@ -44,7 +44,7 @@ def test_difference_must_exceed_the_spread(with_dropout, without, outcome):
     assert verdict.outcome == outcome
 
 
-def test_downstream_score_decides_if_there_is_one():
+def test_downstream_score_takes_precedence():
     better, worse = losses(3.0, 3.1), losses(2.0, 2.1)
     for scores, accuracy in ((better, 0.9), (worse, 0.5)):
         for seed in scores:
@@ -71,7 +71,7 @@ def crossed(sop, nsp):
         ),
     ],
 )
-def test_cross_evaluation_is_judged(nsp_model, sop_model, outcomes):
+def test_claims_on_cross_evaluation(nsp_model, sop_model, outcomes):
     scores = [crossed(0.5, 0.5), crossed(*nsp_model), crossed(*sop_model)]
     study = result("sentence_order", scores)
     assert [x.outcome for x in study.verdicts()] == outcomes
@@ -82,21 +82,21 @@ def test_report(tmp_path):
     Ablation("smoke", "A small model.", (study,)).save(tmp_path)
     text = (tmp_path / "report.md").read_text("utf-8")
     assert "## Table 8: Dropout (`dropout`)" in text
-    assert "xxlarge, without dropout |      90.7 % |" in text
+    assert "xxlarge, without dropout |          90.7 % |" in text
     assert "2.050 ± 0.071" in text
     assert "1 of 1 findings were reproduced" in text
     assert (tmp_path / "dropout.png").stat().st_size > 5000
 
 
 @pytest.mark.parametrize("name", STUDIES)
-def test_models_are_possible_at_every_scale(name):
+def test_models_are_valid_at_every_scale(name):
     for row in STUDIES[name].rows:
         for scale in SCALES.values():
             assert row.architecture(scale.base).vocab_size == scale.vocab_size
 
 
 @pytest.mark.parametrize("name", SCALES)
-def test_documented_sizes(name):
+def test_documented_scales(name):
     text = pathlib.Path(__file__).parents[2] / "docs" / "ablations.md"
     scale = SCALES[name]
     row = (
@@ -108,7 +108,7 @@ def test_documented_sizes(name):
     assert f" {scale.text_megabytes:g} MB | {scale.seeds} |" in found
 
 
-def test_initial_weights_fit_the_width():
+def test_initial_weights_depend_on_the_width():
     base = SCALES["minutes"].base
     wide = STUDIES["width"].rows[2].architecture(base)
     assert wide.hidden_size == 2 * base.hidden_size
@@ -134,12 +134,12 @@ def test_studies_by_name_and_number():
         find_studies("7")
 
 
-def test_own_studies_stand_beside_the_papers():
+def test_own_studies_and_the_papers():
     heads = Study(name="heads", title="Heads", rows=(StudyRow("one"),))
     assert find_studies(heads) == [heads]
     assert find_studies(["8", heads]) == [STUDIES["dropout"], heads]
     other = dataclasses.replace(heads, name="dropout")
-    with pytest.raises(InputError, match="two studies are called 'dropout'"):
+    with pytest.raises(InputError, match="two studies are named 'dropout'"):
         find_studies(["8", other])
 
 
@@ -155,20 +155,31 @@ def test_some_rows_of_a_study():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"name": "../x"}, "must be letters, digits and `_`"),
-        ({"rows": ()}, "needs a row"),
-        ({"rows": (StudyRow("a"), StudyRow("a"))}, "two rows are called 'a'"),
-        ({"rows": (StudyRow("a", init_from="b"),)}, "no row 'b' here"),
-        ({"claims": (StudyClaim("", "z", 0.5),)}, "no row 'z' here, only 'a'"),
-        ({"claims": (StudyClaim("", "a", "z"),)}, "no row 'z' here"),
+        ({"name": "../x"}, "must consist of letters, digits and `_`"),
+        ({"rows": ()}, "rows must not be empty"),
+        ({"rows": (StudyRow("a"), StudyRow("a"))}, "two rows are named 'a'"),
+        (
+            {"rows": (StudyRow("a", init_from="b"),)},
+            "unknown row 'b', known rows: none",
+        ),
+        (
+            {"claims": (StudyClaim("", "z", 0.5),)},
+            "unknown row 'z', known rows: 'a'",
+        ),
+        (
+            {"claims": (StudyClaim("", "a", "z"),)},
+            "unknown row 'z', known rows: 'a'",
+        ),
     ],
 )
-def test_impossible_studies(changes, message):
+def test_invalid_studies(changes, message):
     values = {"name": "own", "title": "Own", "rows": (StudyRow("a"),)}
     with pytest.raises(InputError, match=re.escape(message)):
         Study(**values | changes)
 
 
-def test_rows_that_others_begin_with_cannot_be_left_out():
-    with pytest.raises(InputError, match="no row '1 layer' here"):
+def test_rows_that_others_start_from_are_required():
+    with pytest.raises(
+        InputError, match="unknown row '1 layer', known rows: none"
+    ):
         STUDIES["depth"].with_rows("3 layers")

@@ -1,4 +1,4 @@
-"""The short form of benchmarks/cpu_speed.py, and what guards its figures."""
+"""The short form of benchmarks/cpu_speed.py, and the checks of its outputs."""
 
 import json
 import pathlib
@@ -51,7 +51,7 @@ def test_short_form(tmp_path):
         }
         errors.append(work["systems"]["huggingface_float32"]["error"])
         assert all(x["values"] for x in work["systems"].values())
-    # Compared: rounding differs, but no more. One loss may be equal.
+    # Outputs were compared: only rounding differs.
     assert 0 < max(errors) < 1e-3
     report = (tmp_path / "report.md").read_text()
     assert "Hugging Face, eager | float32" in report
@@ -60,7 +60,7 @@ def test_short_form(tmp_path):
     assert again.stdout.count("measured before") == 5
 
 
-def test_other_outputs_are_errors(cpu_speed):
+def test_different_outputs_are_errors(cpu_speed):
     ours = {"states": np.ones([2, 3], "float32")}
     outputs = {
         "albert_tf_float32": ours,
@@ -83,13 +83,13 @@ def test_other_outputs_are_errors(cpu_speed):
             cpu_speed._error(outputs, name)
 
 
-def test_absent_packages_are_named(cpu_speed, monkeypatch):
+def test_missing_packages_are_reported(cpu_speed, monkeypatch):
     import cpu_systems
 
     monkeypatch.setenv("ALBERT_TF_MODEL_GARDEN_PYTHON", "/nowhere/python")
     garden = cpu_systems.SYSTEMS["model_garden_float32"]
     assert (
-        garden.absent() == "/nowhere/python is not there: `make model-garden`"
+        garden.absent() == "/nowhere/python does not exist: `make model-garden`"
     )
     monkeypatch.setattr(
         cpu_systems.importlib.util, "find_spec", lambda name: None
@@ -101,7 +101,7 @@ def test_absent_packages_are_named(cpu_speed, monkeypatch):
     )
 
 
-def test_names_of_work(cpu_speed):
+def test_selection_of_workloads(cpu_speed):
     work = cpu_speed.all_work(8, 8, 8)
     names = [x.name for x in work]
     assert len(set(names)) == len(names)
@@ -111,11 +111,11 @@ def test_names_of_work(cpu_speed):
         "rate/4096",
         "forward/base/1x16",
     ]
-    with pytest.raises(SystemExit, match="'forward/base/1x1' is none of"):
+    with pytest.raises(SystemExit, match="'forward/base/1x1' must be one of"):
         cpu_speed.select(work, "forward/base/1x1")
 
 
-def test_flops_are_those_of_the_products(cpu_speed):
+def test_flops_of_matrix_products(cpu_speed):
     (work,) = cpu_speed.select(
         cpu_speed.all_work(8, 8, 8), "forward/base/1x128"
     )

@@ -310,7 +310,7 @@ BAD_INPUT = {
         ("3 --output=x --scale=weeks", "must be one of smoke, minutes"),
         ("3 --output=x --seeds=0", "seeds=0 must be in [1, 100]"),
         ("3 --output=x --input=absent.txt", "absent.txt"),
-        ("3 --output=x --train=train.csv", "left out without dev"),
+        ("3 --output=x --train=train.csv", "given together with dev"),
         ("3 --output=x --train=absent.csv --dev=train.csv", "absent.csv"),
         ("3 --output=text.txt", "text.txt"),
     ],

@@ -1,4 +1,4 @@
-"""The whole chain on the user's own text, through the command line."""
+"""`albert demo` on the user's own text."""
 
 import functools
 import importlib.util
@@ -6,12 +6,10 @@ import json
 
 import pytest
 
-from albert_tf.demo.corpora import python_documents
-
 
 @pytest.fixture
-def text_files(tmp_path):
-    documents = ["\n\n".join(text) for _, text in python_documents(["numpy"])]
+def text_files(text_file, tmp_path):
+    documents = text_file.read_text("utf-8").split("\n\n\n")
     for number in range(2):
         path = tmp_path / f"my{number}.txt"
         path.write_text("\n\n\n".join(documents[number::2]), "utf-8")
@@ -20,7 +18,7 @@ def text_files(tmp_path):
 
 @pytest.fixture
 def demo(run_albert):
-    """Returns `run(*flags)`: what `albert demo` does."""
+    """Returns `run(*flags)`, which runs `albert demo`."""
     return functools.partial(run_albert, "demo")
 
 

@@ -22,7 +22,7 @@ def documents_of(passages):
     return {(label, text.split(".")[0][-1:]) for label, text in passages}
 
 
-def test_labels_are_the_two_largest_files(write):
+def test_passages_are_from_the_two_largest_files(write):
     files = [write("x.txt", "x", 9), write("y.txt", "y", 12)]
     files.append(write("small.txt", "z", 2))
     passages = label_passages(files, 12, 6, seed=3)
@@ -38,7 +38,7 @@ def test_labels_are_the_two_largest_files(write):
     assert passages != label_passages(files, 12, 6, seed=4)
 
 
-def test_one_file_is_halved(write):
+def test_one_file_is_split_in_halves(write):
     passages = label_passages([write("x.txt", "x", 8)], 100, 100, seed=0)
     assert passages.sources == ("first half", "second half")
     assert {label for label, _ in passages.train} == {0, 1}

@@ -3,7 +3,7 @@ import pytest
 from albert_tf.demo.corpora import prose_paragraphs, python_documents
 
 
-def test_keeps_prose_and_drops_the_rest():
+def test_only_prose_is_kept():
     docstring = """Return the first element of the list that is given.
 
     The elements are compared one after the other, and
@@ -25,11 +25,11 @@ def test_keeps_prose_and_drops_the_rest():
 
 
 @pytest.mark.long
-def test_every_machine_has_much_text_and_no_paragraph_twice():
+def test_much_text_and_no_repeated_paragraph():
     documents = list(python_documents(["numpy", "no_such_package"]))
     assert {source for source, _ in documents} == {"python", "numpy"}
     paragraphs = [p.lower() for _, texts in documents for p in texts]
     assert len(set(paragraphs)) == len(paragraphs)
-    # 960,000 to 1.2 million characters with NumPy 2.2 to 2.5; the demo wants
+    # 960,000 to 1.2 million characters with NumPy 2.2 to 2.5; the demo needs
     # enough for a vocabulary of 4000 and some held-out documents.
     assert sum(map(len, paragraphs)) > 500_000

@@ -1,4 +1,4 @@
-"""The made world: its labels, pairs and answers are what they say."""
+"""Labels, pairs and answers of the synthetic stories."""
 
 import csv
 import json
@@ -8,14 +8,14 @@ from albert_tf.demo.story_tasks import write_mrpc, write_squad
 from albert_tf.pretraining.documents import read_documents
 
 
-def test_stories_are_reproducible_and_whole(tmp_path):
-    made = list(stories(200, seed=3))
-    assert made == list(stories(200, seed=3)) != list(stories(200, seed=4))
-    assert all("{" not in line for story in made for line in story)
+def test_stories_are_reproducible_and_complete(tmp_path):
+    found = list(stories(200, seed=3))
+    assert found == list(stories(200, seed=3)) != list(stories(200, seed=4))
+    assert all("{" not in line for story in found for line in story)
     lengths = {len(events) for events in TOPICS.values()}
-    assert lengths <= {len(story) for story in made}
+    assert lengths <= {len(story) for story in found}
     path = write_stories(tmp_path / "stories.txt", 200, seed=3)
-    assert list(read_documents(path)) == made
+    assert list(read_documents(path)) == found
 
 
 def test_reviews_are_balanced():
@@ -24,7 +24,7 @@ def test_reviews_are_balanced():
     assert found != reviews(100, seed=6)
 
 
-def test_pairs_and_answers_have_their_formats(tmp_path):
+def test_formats_of_mrpc_and_squad(tmp_path):
     write_mrpc(tmp_path / "MRPC", train=200, dev=50)
     with open(tmp_path / "MRPC" / "train.tsv", encoding="utf-8") as file:
         rows = list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))

@@ -1,4 +1,4 @@
-"""Checks the stored notebooks, and runs them as their readers do."""
+"""Checks the stored notebooks, and runs them."""
 
 import base64
 import importlib.util
@@ -11,14 +11,14 @@ import pytest
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 PATHS = sorted((REPOSITORY / "notebooks").glob("*.ipynb"))
-# What no output should have: paths of a machine, warnings, TensorFlow's lines.
+# Not allowed in outputs: paths of a machine, warnings, log lines of TensorFlow.
 CHATTER = re.compile(
     r"/(?:home|root|tmp|work|usr|var|Users)/|Warning|WARNING|Traceback"
     r"|[IWE]\d{4} \d\d:|\x1b\["
 )
 REGISTRIES = re.compile(r"pypi|pythonhosted|anaconda\.org|conda-forge")
-# A line of each notebook's output -> the least value that its reader is shown,
-# below what was measured and above guessing.
+# Lower bounds of the scores in outputs, below what was measured and above
+# guessing.
 SCORES = {
     "albert_in_ten_minutes": {r"reviews right: ([\d.]+)": 0.8},
     "fine_tune_glue_and_squad": {
@@ -55,7 +55,7 @@ def code_cells(notebook):
 
 
 def texts(notebook):
-    """Yields all text of the outputs."""
+    """Yields the text of all outputs."""
     for cell in code_cells(notebook):
         for output in cell.outputs:
             yield output.get("text", "")
@@ -78,7 +78,7 @@ def path(request):
     return request.param
 
 
-def test_address_is_pyprojects(path):
+def test_address_is_that_of_pyproject(path):
     notebook = read(path)
     address = build.address()
     expected = build.with_address(notebook, path.name, address)
@@ -94,7 +94,7 @@ def test_first_code_cell_installs(path):
 
 
 def test_outputs_are_stored(path):
-    """All cells were run, in order, by `make notebooks`."""
+    """All cells were run in order."""
     notebook = read(path)
     nbformat.validate(notebook)
     counts = [cell.execution_count for cell in code_cells(notebook)]
@@ -135,11 +135,11 @@ def test_notebook_is_small(path):
         ),
     ],
 )
-def test_badge_opens_the_notebook_of_any_host(address, expected):
+def test_badge_depends_on_the_host(address, expected):
     assert build.badge("a.ipynb", address).endswith(f"]({expected})")
 
 
-def test_fork_changes_one_line():
+def test_address_can_be_changed():
     notebook = read(PATHS[0])
     fork = "https://github.com/them/fork"
     changed = build.with_address(notebook, PATHS[0].name, fork)
@@ -150,7 +150,7 @@ def test_fork_changes_one_line():
 
 @pytest.mark.notebook
 def test_notebook_runs(path, tmp_path):
-    """Its cells run from start to end, and show what they say."""
+    """All cells run, and scores are at least the lower bounds."""
     executed = build.execute(read(path), tmp_path)
     assert len(figures(executed)) == len(figures(read(path)))
     output = "\n".join(texts(executed))
