@@ -120,5 +120,5 @@ def test_what_cannot_be_drawn(tmp_path):
             plot_runs(read_runs([run]), tmp_path / output)
     line = {"step": 1, "time": 5.0, "split": "train", "values": {"f1": 2.0}}
     (run / "metrics.jsonl").write_text(json.dumps(line) + "\n")
-    with pytest.raises(InputError, match="run: its metrics are no losses"):
+    with pytest.raises(InputError, match="run: none of its metrics is a loss"):
         plot_runs(read_runs([run]), tmp_path / "c.png")

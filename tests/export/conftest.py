@@ -19,10 +19,10 @@ from albert_tf.export.check_program import (
 )
 from albert_tf.export.config import KINDS, ExportConfig
 from albert_tf.export.encoder import export_encoder
-from albert_tf.export.export import export, source_cases
+from albert_tf.export.export import export
 from albert_tf.export.manifest import read_export
 from albert_tf.export.preprocessor import export_preprocessor
-from albert_tf.export.reference import write_cases
+from albert_tf.export.reference import source_cases, write_cases
 from albert_tf.finetuning.model_folder import save_model
 from albert_tf.finetuning.registry import (
     known_task,
@@ -71,7 +71,7 @@ def run_in_tensorflow(run_program, tmp_path):
     def run(pairs, **options):
         arguments = []
         for number, (source, folder) in enumerate(pairs):
-            cases = tmp_path / f"{number}.npz"
+            cases = tmp_path / f"cases-{number}"
             write_cases(cases, source_cases(source, read_export(folder)))
             arguments += [folder, cases]
         run_program(
@@ -281,17 +281,15 @@ def assert_same_as_source():
 
     def check(source, folder):
         model = load_export(folder)
-        for case in source_cases(source, read_export(folder)):
-            case = dataclasses.asdict(case)
-            assert case["outputs"]
-            figure = same_as_source(model, case)
-            for name, values in case["outputs"].items():
+        for _, *call, expected in source_cases(source, read_export(folder)):
+            assert expected
+            figure = same_as_source(model, *call, expected)
+            for name, values in expected.items():
                 assert name in figure
                 other = values.copy()
                 other[0] = b"other" if values.dtype.kind == "S" else 1e3
-                outputs = {**case["outputs"], name: other}
                 with pytest.raises(Failed, match=name):
-                    same_as_source(model, {**case, "outputs": outputs})
+                    same_as_source(model, *call, {**expected, name: other})
 
     return check
 

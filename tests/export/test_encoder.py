@@ -9,7 +9,7 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
 from albert_tf.errors import InputError
-from albert_tf.export import encoder as encoder_module
+from albert_tf.export import saved_model
 from albert_tf.export.check_program import compare, difference
 from albert_tf.export.encoder import export_encoder
 from albert_tf.models.encoder import AlbertEncoder
@@ -177,7 +177,7 @@ def test_failure_leaves_nothing(pretrainer, tmp_path, monkeypatch):
     def fail(*args):
         raise OSError("disk full")
 
-    monkeypatch.setattr(encoder_module, "describe_export", fail)
+    monkeypatch.setattr(saved_model, "describe_export", fail)
     with pytest.raises(OSError, match="disk full"):
         export_encoder(pretrainer, tmp_path / "e", tokenizer=None)
     assert list(tmp_path.iterdir()) == []
