@@ -92,14 +92,14 @@ class HubLayer(keras.layers.Layer):
             )
         trained = list(getattr(self._target, "trainable_variables", ()))
         seen = {id(variable) for variable in trained}
-        others = [
+        untrained = [
             variable
             for variable in getattr(self._target, "variables", ())
             if id(variable) not in seen
         ]
         # Keras tracks the variables in these attributes.
         self._trained_weights = _keras_variables(trained, trainable=True)
-        self._other_weights = _keras_variables(others, trainable=False)
+        self._other_weights = _keras_variables(untrained, trainable=False)
         self.trainable = trainable  # Sets it for each weight, too.
         self.built = True
 

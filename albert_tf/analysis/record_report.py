@@ -49,21 +49,21 @@ def record_table(statistics: RecordStatistics) -> str:
 def _rows(found: RecordStatistics) -> Iterator[tuple[str, str]]:
     measured = f"{found.num_records:,}"
     if found.num_measured < found.num_records:
-        measured += f", of which the first {found.num_measured:,} were measured"
+        measured += f"; statistics of the first {found.num_measured:,}"
     yield "records", measured
     yield (
-        "tokens a record",
+        "tokens per record",
         f"mean {_mean(found.lengths):.1f} of {found.max_seq_length:,}; "
         + _quantiles_text(found.lengths),
     )
     if found.sequences[2:].any():
         yield (
             "sequences",
-            f"mean {_mean(found.sequences):.2f} a record; "
+            f"mean {_mean(found.sequences):.2f} per record; "
             + _quantiles_text(found.sequences),
         )
         yield (
-            "tokens of one",
+            "sequence length",
             f"mean {_mean(found.sequence_lengths):.1f}; "
             + _quantiles_text(found.sequence_lengths),
         )
@@ -73,7 +73,7 @@ def _rows(found: RecordStatistics) -> Iterator[tuple[str, str]]:
     yield (
         "masking rate",
         f"{found.masking_rate:.1%} of the tokens, "
-        f"{_mean(found.predictions):.1f} predictions a record",
+        f"{_mean(found.predictions):.1f} predictions per record",
     )
     for unit, spans in (
         ("tokens", found.span_tokens),
@@ -84,7 +84,7 @@ def _rows(found: RecordStatistics) -> Iterator[tuple[str, str]]:
     shares = found.replacement_shares.items()
     text = ", ".join(f"{name} {share:.1%}" for name, share in shares)
     if found.tokenizer is None and text:
-        text += f" ([MASK] is taken to be id {found.mask_id}, the commonest)"
+        text += f" ([MASK] is taken to be id {found.mask_id}, the most common)"
     yield "replaced by", text or "nothing is masked"
     if found.swapped_fraction is None:
         yield "sentence order", "no pairs"
@@ -245,12 +245,12 @@ def plot_records(
     _draw_histogram(
         lengths,
         statistics.lengths,
-        f"tokens a record ({statistics.padding_fraction:.1%} padding)",
+        f"tokens per record ({statistics.padding_fraction:.1%} padding)",
     )
     _draw_histogram(
         predictions,
         statistics.predictions,
-        f"predictions a record ({statistics.masking_rate:.1%} of the tokens)",
+        f"predictions per record ({statistics.masking_rate:.1%} of the tokens)",
     )
     _draw_spans(spans, statistics)
     _draw_shares(

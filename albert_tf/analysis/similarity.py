@@ -180,9 +180,9 @@ class SimilarityReport:
         )
         if "C" in axes:
             for key, field, label in (
-                ("C", "distance", "L2 distance to the state before"),
+                ("C", "distance", "L2 distance to the previous state"),
                 ("D", "to_last", "L2 distance to the last state"),
-                ("E", "turn", "cosine of a step with the one before"),
+                ("E", "turn", "cosine of a step and the previous one"),
             ):
                 self._draw(axes[key], field, label, "iterations", whole=True)
                 for layers in {x.num_layers for x in self.models}:

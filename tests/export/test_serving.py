@@ -30,6 +30,7 @@ TEXTS = ["a good movie", "", "I have seen it 12,000 times; the plot was bad"]
 
 @pytest.fixture(scope="module")
 def task_path(config, tokenizer, perturb, tmp_path_factory):
+    config = config.replace(num_hidden_layers=1)
     model = perturb(AlbertClassifier(config, num_labels=2), 3)
     bias = model.classifier_head.bias
     # Around the mean of the texts, so that they get both labels.
