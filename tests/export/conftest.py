@@ -52,7 +52,7 @@ def run_program():
         result = subprocess.run(
             [python, PROGRAMS / name, *map(str, arguments)],
             env={**os.environ, **environment},
-            # Outside of the repository: nothing in it can be imported.
+            # Outside the repository, so that nothing in it can be imported.
             cwd=pathlib.Path(sys.executable).anchor,
             capture_output=True,
             text=True,
@@ -145,7 +145,7 @@ def pretrainer(config):
 
 @pytest.fixture(scope="session")
 def changed():
-    """Returns `changed(layer, function)`: for each weight, if it changes."""
+    """Returns `changed(layer, function)`: whether it changes each weight."""
 
     def changed(layer, function):
         before = [weight.numpy() for weight in layer.weights]
@@ -191,7 +191,7 @@ def encoder_path(pretrainer, tokenizer, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def model_garden():
-    """Folder with an export of Model Garden, and what it computes."""
+    """Folder with an export of Model Garden, and its outputs."""
     return pathlib.Path(__file__).parents[1] / "interop" / "data" / "stored"
 
 

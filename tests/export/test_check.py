@@ -247,14 +247,14 @@ def test_a_flipped_bit_of_a_litert_model(exports, tmp_path):
         ([1, 2], "x: values differ"),
     ],
 )
-def test_numbers_differ(found, message):
+def test_differences_beyond_the_tolerance(found, message):
     with pytest.raises(Failed, match=message):
         difference(found, [1.0, 1.0], "x")
 
 
-def test_numbers_that_are_close():
+def test_differences_within_the_tolerance():
     assert difference([1.0, 9.0], [1.0, 3.0], "x", mask=[1, 0]) == 0.0
-    # Of large numbers, the relative difference counts.
+    # Differences of large numbers are relative.
     assert difference([1000.05], [1000.0], "x") == pytest.approx(5e-5)
     assert relative_error([3.0, 0.0], [3.0, 4.0]) == pytest.approx(0.8)
     assert compare({"a": [1.0], "b": [2.0]}, {"a": [1.0]}) == 0.0

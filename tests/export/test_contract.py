@@ -191,7 +191,7 @@ def test_int64_inputs(published, ours):
     assert ours.call_training(inputs)["pooled_output"].shape[0] == 2
 
 
-def test_sentence_order_beside_masked_words(published, ours):
+def test_the_sentence_order_head(published, ours):
     assert not hasattr(published, "sop")
     outputs = ours.sop(batch())
     assert set(outputs) == {*OUTPUTS, "sop_logits"}

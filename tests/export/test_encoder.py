@@ -30,7 +30,7 @@ def test_all_outputs_are_those_of_the_model(
     request, path, pretrainer, inputs, heads
 ):
     loaded = tf.saved_model.load(request.getfixturevalue(path))
-    # Padding is zero where it was removed inside.
+    # Packed models return zeros for padding.
     real = inputs["input_mask"][:, :, None] if "packed" in path else 1.0
     with_positions, expected_heads = heads
     found, expected = loaded(inputs), pretrainer.encoder(inputs)
@@ -102,7 +102,7 @@ def test_other_sharing_and_precision(config, inputs, tmp_path):
     model.trainable = False
     export_encoder(model, tmp_path / "e", tokenizer=None)
     loaded = tf.saved_model.load(tmp_path / "e")
-    # float32 and trainable, whatever the model was.
+    # float32 and trainable, unlike the model.
     outputs = loaded(inputs, training=True)
     assert outputs["sequence_output"].dtype == tf.float32
     assert len(outputs["encoder_outputs"]) == 4

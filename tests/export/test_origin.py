@@ -23,7 +23,7 @@ def test_fine_tuned(fine_tuned_run, part):
     assert origin.source == "model of albert_tf, fine-tuned for mrpc"
     assert origin.scores == {"f1": 0.75, "accuracy": 0.5}
     assert origin.scored_on == "the development set, by the run"
-    # Without those of libraries, empty ones, and where things were.
+    # Without flags of libraries, empty flags and folders.
     assert origin.training_flags == {
         "task": "mrpc",
         "rematerialize": "false",

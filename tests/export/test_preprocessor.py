@@ -109,7 +109,7 @@ def test_rows_of_texts_and_pairs(pair):
         pack = preprocessor.bert_pack_inputs
         same(pack(segments[:1], **arguments), single)
         same(pack(segments, **arguments), double)
-        # Words of several pieces, as a WordPiece tokenizer gives them.
+        # Words of several pieces, as WordPiece tokenizers return them.
         words = [tf.expand_dims(segment, 1) for segment in segments]
         same(pack(words, **arguments), double)
 

@@ -111,7 +111,7 @@ def test_offsets_with_accents_stripped(published, ours):
     text = "a caf\u00e9"
     ids, starts, limits = ours.tokenize_with_offsets(tf.constant([text]))
     assert ids.to_list() == ours.tokenize(tf.constant([text])).to_list()
-    # In bytes: the last piece ends where the two bytes of the accent end.
+    # In bytes: the last piece includes both bytes of the accented letter.
     assert limits.to_list()[0][-1] == len(text.encode())
     assert starts.to_list()[0][0] == 0
 
@@ -140,7 +140,7 @@ def test_published_ones_in_our_layer(published_path, model_garden_path):
     ]
     assert all(moved)
 
-    # Between layers, Keras 3 loses that tokens are ragged.
+    # Keras 3 does not pass ragged tensors between layers.
     tokens = HubLayer(published_path, endpoint="tokenize")(strings)
     pack = HubLayer(published_path, endpoint="bert_pack_inputs")
     with pytest.raises(ValueError, match="Could not find matching"):

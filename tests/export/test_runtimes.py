@@ -1,4 +1,4 @@
-"""Exports for ONNX Runtime and OpenVINO, run by these."""
+"""Exports for ONNX Runtime and OpenVINO, run by these runtimes."""
 
 import io
 
@@ -31,12 +31,12 @@ openvino = pytest.importorskip("openvino", reason="openvino is not installed")
 RUNTIMES = ("onnx", "openvino")
 # tf2onnx takes several seconds for each model.
 LONG = pytest.mark.long
-# Sums in another order; what was measured is 2e-6.
+# Sums in another order; the measured difference is 2e-6.
 TOLERANCE = 1e-5
 
 
 def rows(batch, length, vocab_size, names=()):
-    """Returns ids of rows that are padded from the second on."""
+    """Returns random ids; all rows but the first are padded."""
     rng = np.random.default_rng(length)
     lengths = np.append(length, rng.integers(1, length + 1, batch - 1))
     mask = (np.arange(length) < lengths[:, None]).astype("int32")
@@ -331,7 +331,7 @@ def test_onnx_runtime_fuses(quantized, wide, tmp_path):
         == 1 + 2 * layers
     )
     assert counts["BiasGelu"] + counts["FastGelu"] == layers
-    # And the session by itself, GELU.
+    # The session fuses GELU without the optimizer.
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
@@ -375,7 +375,7 @@ def test_openvino_fuses(quantized, wide, quantization):
     assert "Math" not in types
     # ... and products are in 8 bits if the weights are.
     products = [p for t, _, p in nodes if t == "FullyConnected"]
-    # Query, key, value, output and two of the feed-forward; and once, the
+    # Query, key, value, output and two of the feed-forward in each layer; the
     # projection and the pooler.
     assert len(products) == 6 * layers + 2
     expected = "i8" if quantization == "dynamic" else "f32"
@@ -383,7 +383,7 @@ def test_openvino_fuses(quantized, wide, quantization):
         assert products.count(expected) >= 6 * layers
 
 
-def test_what_onnx_cannot_compute(wide):
+def test_operations_that_onnx_does_not_have(wide):
     def forward(model, inputs):
         pooled = model.pooled_output(inputs)
         return {"pooled": tf.math.igamma(pooled, pooled)}

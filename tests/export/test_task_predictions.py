@@ -59,7 +59,7 @@ def check_most_likely(task, outputs):
 
 
 def check_forms(task, inputs, outputs):
-    """Inputs by name, in order, or the only one; and an empty batch."""
+    """Inputs as a dict, a list or a single tensor; and an empty batch."""
     in_order = list(inputs.values())
     (given,) = in_order if len(in_order) == 1 else [in_order]
     for other in (

@@ -53,9 +53,9 @@ def relative_error(ours, theirs):
         # Weights have 11 bits, so each is off by 2**-12 at most.
         ("float16", 1e-3),
         # Weights and rows have 8 bits, so values are off by 2**-8 of the
-        # largest of their row; two blocks, each with a dozen roundings.
+        # largest in their row; two blocks with a dozen roundings each.
         ("dynamic", 0.05),
-        # ... of the largest of the calibration, wherever that was.
+        # ... of the largest value in the calibration data.
         ("int8", 0.15),
     ],
 )
@@ -76,7 +76,7 @@ def test_numbers_are_those_of_the_encoder(
             errors[name].append(relative_error(mine, exact))
     worst = {name: max(values) for name, values in errors.items()}
     assert max(worst.values()) < limit, worst
-    # Each is what its name says, and no finer one.
+    # It is quantized as its name says, not more finely.
     assert quantization == "none" or max(worst.values()) > limit / 100, worst
 
 
@@ -84,8 +84,8 @@ def test_numbers_are_those_of_the_encoder(
 def test_operations_are_built_in(models, quantization):
     found = operations(models[quantization])
     assert {"FULLY_CONNECTED", "SOFTMAX", "GELU"} <= found
-    # What needs TensorFlow is called Flex..., and what a program has to bring
-    # along has a name in small letters.
+    # Names of TensorFlow operations begin with Flex, and those of custom ones
+    # are in lower case.
     assert not [name for name in found if name != name.upper()]
 
 
@@ -214,7 +214,7 @@ def test_calibration_is_deterministic(models, encoder, length, make_rows):
         ("dynamic", 1, "dynamic does not support calibration_input"),
     ],
 )
-def test_quantizations_that_cannot_be(
+def test_invalid_quantizations(
     encoder, length, make_rows, quantization, rows, message
 ):
     graph = ConstantGraph(encoder_program(encoder, seq_length=length))
@@ -223,7 +223,7 @@ def test_quantizations_that_cannot_be(
 
 
 @pytest.mark.parametrize("length", [1, 41])
-def test_lengths_that_cannot_be(encoder, length):
+def test_invalid_lengths(encoder, length):
     with pytest.raises(InputError, match=f"seq_length={length} must be"):
         encoder_program(encoder, seq_length=length)
 
