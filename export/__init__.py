@@ -1,12 +1,11 @@
-"""Exported models: SavedModels, models for other runtimes, and `HubLayer`.
+"""Exports to SavedModels and other runtimes, and `HubLayer` to load them.
 
 Encoders and preprocessors follow TF-Hub's text contract,
 https://www.tensorflow.org/hub/common_saved_model_apis/text, on top of
 https://www.tensorflow.org/hub/reusable_saved_models.
 
-`albert_tf.export` is this package and also the function that exports: the
-module is callable, so that `albert_tf.export(model, output)` works beside
-`from albert_tf.export.encoder import export_encoder`.
+This package is callable: `albert_tf.export(model, output)` calls the function
+`albert_tf.export.export.export`.
 """
 
 import importlib

@@ -13,10 +13,9 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from albert_tf.export.export import source_cases
 from albert_tf.export.manifest import MANIFEST, read_export
 from albert_tf.export.model_card import CARD
-from albert_tf.export.reference import write_cases
+from albert_tf.export.reference import source_cases, write_cases
 
 _PROGRAM = pathlib.Path(__file__).with_name("check_program.py")
 _START = """\
@@ -29,11 +28,11 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-    """One check of an export, and its result.
+    """The result of one check of an export.
 
     Attributes:
-      name: of the check.
-      result: "pass", "FAIL", or "skip" where there is nothing to judge.
+      name: name of the check.
+      result: "pass", "FAIL", or "skip" if the check does not apply.
       figure: what was measured, or what is wrong.
     """
 
@@ -49,17 +48,16 @@ def check_export(
     """Verifies an export in a fresh process that cannot import albert_tf.
 
     Args:
-      folder: the export.
-      model: the checkpoint it was made from, to compare outputs with; None
-        leaves the comparison out.
+      folder: folder of the export.
+      model: the checkpoint that it was made from, to compare outputs with; None
+        to skip the comparison.
 
     Returns:
-      The checks, in order. Where the process crashed, the last one
-      says so.
+      The checks in order. If the process crashed, the last one says so.
 
     Raises:
-      InputError: there is no export, or `model` cannot be opened or has another
-        architecture or task.
+      InputError: If `folder` is not an export, or `model` cannot be opened or
+        has another architecture, vocabulary or task.
     """
     manifest = read_export(folder)
     cases = [] if model is None else source_cases(model, manifest)
@@ -69,8 +67,8 @@ def check_export(
     with tempfile.TemporaryDirectory() as scratch:
         report = pathlib.Path(scratch, "checks")
         report.touch()
-        write_cases(pathlib.Path(scratch, "cases.npz"), cases)
-        files = [os.path.abspath(folder), "checks", "cases.npz"]
+        write_cases(pathlib.Path(scratch, "cases"), cases)
+        files = [os.path.abspath(folder), "checks", "cases"]
         ended = subprocess.run(
             [sys.executable, "-c", _START, os.fspath(_PROGRAM), *files],
             cwd=scratch,
@@ -89,29 +87,30 @@ def check_export(
 
 
 def check_files(folder: pathlib.Path, manifest: Mapping[str, Any]) -> Check:
-    """Checks that all files are there, with the sha256 that is listed."""
+    """Checks that all files exist, and the sha256 of those that have one."""
+    files = manifest.get("files", {})
+    if "sha256" in manifest:
+        files = {manifest["file"]: manifest}
     saved_model = ("saved_model.pb", "variables/variables.index")
-    names = (manifest["file"],) if "file" in manifest else saved_model
-    names = manifest.get("files", names)
-    for name in (MANIFEST, CARD, *names):
+    for name in (MANIFEST, CARD, *(files or saved_model)):
         path = folder / name
         if not path.is_file() or not path.stat().st_size:
             return Check("files", "FAIL", f"{name} is missing or empty")
-    sums = {x: file["sha256"] for x, file in manifest.get("files", {}).items()}
-    if sums:
-        tokenizer = manifest["tokenizer"]
-        # The vocabulary that the weights belong to.
-        sums[tokenizer["file"]] = tokenizer["fingerprint"]
-    for name, expected in sums.items():
-        digest = hashlib.sha256((folder / name).read_bytes()).hexdigest()
-        if digest != expected:
-            figure = f"{name}: sha256 {digest}, expected {expected}"
+    expected = {name: values["sha256"] for name, values in files.items()}
+    tokenizer = manifest["tokenizer"] or {}
+    if tokenizer.get("file") in files:
+        # The vocabulary that the weights were trained with.
+        expected[tokenizer["file"]] = tokenizer["fingerprint"]
+    for name, sha256 in expected.items():
+        found = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+        if found != sha256:
+            figure = f"{name}: sha256 {found}, expected {sha256}"
             return Check("files", "FAIL", figure)
     return Check("files", "pass")
 
 
 def checks_table(checks: Sequence[Check]) -> str:
-    """Returns a line per check: check, result, figure."""
+    """Formats checks as a table with the columns check, result and figure."""
     rows = [("check", "result", "figure")]
     rows += [(x.name, x.result, x.figure) for x in checks]
     width = max(len(name) for name, _, _ in rows)

@@ -20,9 +20,9 @@ Kind = Literal[
 ]
 Quantization = Literal["none", "float16", "dynamic", "int8"]
 KINDS = get_args(Kind)
-# Of ids, for other runtimes than TensorFlow.
+# Kinds that take token ids, for other runtimes than TensorFlow.
 IDS_KINDS = ("litert", "onnx", "openvino")
-# Setting -> the kinds that support it; all kinds support the others.
+# Setting -> the kinds that support it. All kinds support the other settings.
 _SUPPORTED_BY = {
     "seq_length": ("preprocessor", "text_encoder", "task", *IDS_KINDS),
     "packed": ("encoder", "text_encoder", "task"),
@@ -39,37 +39,38 @@ class ExportConfig:
 
     seq_length: int | None = setting(
         None,
-        "Tokens per row: a preprocessor's default, the maximum of exports that "
-        "take strings, and of the tokenizer of ONNX and OpenVINO models. "
-        "Defaults: 128 for a preprocessor and a LiteRT encoder; the model's "
-        "maximum for other encoders; what a task was trained with.",
+        "Tokens per row: the default of a preprocessor, and the maximum of "
+        "exports that take strings and of the tokenizer of ONNX and OpenVINO "
+        "models. Defaults: 128 for a preprocessor and a LiteRT encoder; the "
+        "model's maximum for other encoders; for a task, that of its training.",
         bounds="[1, inf)",
     )
     packed: bool | None = setting(
         None,
-        "Remove padding inside: for CPUs and GPUs, not for XLA. Defaults: no "
-        "for an encoder, yes for exports that take strings.",
+        "Remove padding inside the model: for CPUs and GPUs, not for XLA. "
+        "Defaults: no for an encoder, yes for exports that take strings.",
     )
     quantization: Quantization = setting(
         "none",
         "Quantization of a LiteRT, ONNX or OpenVINO model. float16: weights in "
-        "float16. dynamic: matrices in int8, and what is multiplied with them "
-        "when it is there. int8, of LiteRT: activations as well, with ranges "
-        "found by --calibration_input.",
+        "float16. dynamic: weight matrices in int8, activations quantized at "
+        "run time. int8, for LiteRT only: activations too, with ranges "
+        "calibrated on --calibration_input.",
     )
     calibration_input: PathPatterns | None = setting(
         None,
-        "Text for --quantization=int8, like that of the application: files or "
-        "patterns separated by commas. A text per line, two with a tab between "
-        "them for tasks of pairs; for questions the task's own files.",
+        "Text for --quantization=int8, similar to that of the application: "
+        "files or patterns separated by commas. One text per line, or two "
+        "separated by a tab for tasks of pairs; question answering takes its "
+        "own file format.",
     )
     calibration_examples: int = setting(
         100,
-        "Number of examples of --calibration_input to use, the first ones.",
+        "Number of examples to read from --calibration_input.",
         bounds="[1, inf)",
     )
     resizable: bool = setting(
-        False, "Let a LiteRT model take batches of any size and length."
+        False, "Let a LiteRT model accept batches of any size and length."
     )
     licence: str = setting(
         "", "Licence of the weights, for the model card: Apache-2.0, ..."
@@ -85,7 +86,7 @@ class ExportConfig:
         """Checks that a kind of export supports the settings.
 
         Raises:
-          InputError: there is no such kind, or it does not support a setting.
+          InputError: If the kind does not exist or does not support a setting.
         """
         if kind not in KINDS:
             raise InputError(f"kind={kind!r} must be one of {', '.join(KINDS)}")

@@ -3,33 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable
 
-import numpy as np
 import tensorflow as tf
 
-from albert_tf.export.manifest import (
-    UNKNOWN,
-    Origin,
-    describe_tokenizer,
-    describe_weights,
-)
-from albert_tf.export.model_card import describe_export
-from albert_tf.export.reference import Case, as_arrays, random_ids
+from albert_tf.export.manifest import UNKNOWN, Origin, describe_weights
 from albert_tf.export.saved_model import (
     Endpoint,
-    Tensors,
-    add_lower_case,
+    Export,
     model_endpoint,
     write_saved_model,
 )
-from albert_tf.folders import new_folder
 from albert_tf.interop.checkpoint import Checkpoint
 from albert_tf.layers.dropout import dropout_seeds
 from albert_tf.models.base import ENCODER_INPUTS, MASKED_LM_POSITIONS
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.model_graph import (
     ModelGraph,
+    Tensors,
     check_encoder,
     check_vocabulary,
     draw_dropout_seed,
@@ -43,8 +34,8 @@ class EncoderGraph(ModelGraph):
 
     Attributes:
       encoder_variables: `tf.Variable`s of the encoder.
-      head_variables: "mlm" and "sop" -> the variables of that head, for the
-        heads that the model has.
+      head_variables: for each head that the model has, "mlm" or "sop" -> its
+        `tf.Variable`s.
     """
 
     def __init__(self, model: AlbertEncoder | AlbertPretrainer, packed: bool):
@@ -63,16 +54,16 @@ class EncoderGraph(ModelGraph):
         self.sop = tf.function(self._sop, autograph=False)
 
     def _encode(self, inputs: Tensors, training: bool) -> Tensors:
-        """The encoder's inputs -> the outputs that the contract requires."""
+        """Maps the encoder's inputs to the outputs of the contract."""
         inputs = self._with_length_check(inputs)
         with dropout_seeds(draw_dropout_seed() if training else None):
             outputs = self._encoder(inputs, training=training)
         return {**outputs, "default": outputs["pooled_output"]}
 
     def _mlm(self, inputs: Tensors, training: bool) -> Tensors:
-        """... and `masked_lm_positions` -> ... and `mlm_logits`."""
-        # Not the pretrainer's shortcut through the last block, as the contract
-        # also requires the whole sequence.
+        """Also takes `masked_lm_positions`, and returns `mlm_logits`."""
+        # The pretrainer computes the last block at the masked positions only,
+        # but the contract also requires the whole sequence.
         outputs = self._encode_for_head(inputs, training)
         positions = inputs[MASKED_LM_POSITIONS]
         states = tf.gather(outputs["sequence_output"], positions, batch_dims=1)
@@ -84,7 +75,7 @@ class EncoderGraph(ModelGraph):
         return {**outputs, "mlm_logits": tf.reshape(logits, shape)}
 
     def _sop(self, inputs: Tensors, training: bool) -> Tensors:
-        """... -> ... and `sop_logits` `[batch, 2]`, class 1 is swapped."""
+        """Also returns `sop_logits` `[batch, 2]`; class 1 means swapped."""
         outputs = self._encode_for_head(inputs, training)
         logits = self._copy.sop_head(outputs["pooled_output"])
         return {**outputs, "sop_logits": logits}
@@ -92,15 +83,15 @@ class EncoderGraph(ModelGraph):
     def _encode_for_head(self, inputs: Tensors, training: bool) -> Tensors:
         inputs = {name: inputs[name] for name in ENCODER_INPUTS}
         outputs = self.encode(inputs, training)
-        del outputs["default"]  # A sub-object has its own main output.
+        del outputs["default"]  # Only the loaded object has a default output.
         return outputs
 
     def _with_length_check(self, inputs: Tensors) -> Tensors:
         """Makes inputs that are too long fail with a clear message.
 
-        Where the length is unknown when a graph is built, the assertion fails.
-        Where it is known (eager calls, Keras models, XLA, which drops
-        assertions) an operation fails whose name is the message.
+        If the length is unknown when a graph is built, the assertion fails.
+        If it is known (eager calls, Keras models, and XLA, which drops
+        assertions), an operation fails whose name is the message.
         """
         longest = self.config.max_position_embeddings
         word_ids = inputs["input_word_ids"]
@@ -136,70 +127,70 @@ def export_encoder(
 ) -> None:
     """Writes an encoder for `hub.KerasLayer`, `HubLayer`, or plain TensorFlow.
 
-    `tf.saved_model.load(path)` returns, with B the batch, S the length, H
-    the hidden size, P the number of masked positions and V the vocabulary:
+    `tf.saved_model.load(path)` returns an object with the following interface.
+    B is the batch size, S the sequence length, H the hidden size, P the number
+    of masked positions and V the vocabulary size:
 
-    - The object itself: a dict of int32 (or int64) `[B, S]` named
-      `input_word_ids`, `input_mask` and `input_type_ids` -> a dict of float32
+    - The object itself maps a dict of `input_word_ids`, `input_mask` and
+      `input_type_ids`, int32 or int64 `[B, S]`, to a dict of float32
       `sequence_output` `[B, S, H]`, `pooled_output` `[B, H]`, `default` (the
-      same) and `encoder_outputs`, a list of `[B, S, H]`, one a block.
-      `training=True` switches dropout on.
-    - `.mlm`, of a pretrainer: also `masked_lm_positions` `[B, P]`; the outputs
-      but `default`, and `mlm_logits` `[B, P, V]`.
-    - `.sop`, of a pretrainer with this head: the outputs but `default`, and
-      `sop_logits` `[B, 2]`; class 1 means that the segments are swapped.
-    - All of them: `variables`, `trainable_variables`, `regularization_losses`.
-      The object's own leave out the heads.
-    - `.call_training`: the object with dropout on, for
+      same tensor) and `encoder_outputs`, a list with the states `[B, S, H]`
+      after each block.
+      `training=True` applies dropout.
+    - `.mlm`, for a pretrainer, also takes `masked_lm_positions` `[B, P]`, and
+      returns `mlm_logits` `[B, P, V]` in place of `default`.
+    - `.sop`, for a pretrainer with this head, returns `sop_logits` `[B, 2]` in
+      place of `default`; class 1 means that the segments are swapped.
+    - Each of them has `variables`, `trainable_variables` and
+      `regularization_losses`. Those of the object itself exclude the heads.
+    - `.call_training`: the object with dropout, for
       `TFSMLayer(path, "__call__", call_training_endpoint="call_training")`.
-    - `.signatures["serving_default"]`: three named int32 inputs ->
+    - `.signatures["serving_default"]` maps the three named int32 inputs to
       `sequence_output` and `pooled_output`.
-    - `.sp_model_file.asset_path` (of a `vocab.txt`, `.vocab_file.asset_path`)
-      and `.do_lower_case`, if there is a tokenizer.
+    - `.sp_model_file.asset_path` (`.vocab_file.asset_path` for a WordPiece
+      tokenizer) and `.do_lower_case`, if there is a tokenizer.
 
     `export.json` in the folder has versions, config, names and sha256 of the
     weights (`weights_fingerprint`), and the tokenizer.
 
     Args:
-      model: the source of the weights. The export is float32, and trainable as
-        a whole, whatever the model is.
-      path: the folder to make. It appears only when it is complete.
-      tokenizer: the one that goes with the weights, whose file is put in as an
-        asset for the user; None for none.
-      packed: remove padding before the blocks and put zeros there at the end.
-        Faster on CPUs and GPUs where lengths vary, but not for XLA or TPUs.
-      overwrite: replace a SavedModel at `path`.
-      origin: of the weights, for the model card.
+      model: the source of the weights. The export computes in float32, and all
+        of its weights are trainable, whatever the model's precision and frozen
+        layers.
+      path: folder to create. It appears only when it is complete.
+      tokenizer: tokenizer of the model, whose file is added as an asset; None
+        to export without one.
+      packed: whether to remove padding before the blocks, and fill it with
+        zeros at the end. Faster on CPUs and GPUs if lengths vary, but not
+        supported by XLA and TPUs.
+      overwrite: whether to replace a SavedModel at `path`.
+      origin: origin of the weights, for the model card.
 
     Raises:
-      InputError: `path` is taken or cannot be made; the tokenizer has more
-        pieces than the model has embeddings; the model has no pooler.
-      TypeError: `model` is neither an encoder nor a pretrainer.
+      InputError: If `path` exists or cannot be created, the tokenizer has more
+        pieces than the model has embeddings, or the model has no pooler.
+      TypeError: If `model` is neither an encoder nor a pretrainer.
     """
     check_encoder(model)
     if tokenizer is not None:
         check_vocabulary(tokenizer, model.config)
-    with new_folder(path, overwrite) as folder:
+
+    def build() -> Export:
         graph = EncoderGraph(model, packed)
-
-        def make():
-            root = _root(graph)
-            if tokenizer is not None:
-                add_lower_case(root, tokenizer)
-            return root, {"serving_default": _signature(graph)}
-
-        write_saved_model(make, folder, tokenizer)
-        describe_export(
-            folder,
-            {
+        return Export(
+            root=_root(graph),
+            signatures={"serving_default": _signature(graph)},
+            manifest={
                 "kind": "encoder",
                 "config": model.config.to_dict(),
                 "packed": packed,
                 **describe_weights(graph.weights()),
-                "tokenizer": tokenizer and describe_tokenizer(tokenizer),
             },
-            origin,
         )
+
+    write_saved_model(
+        build, path, tokenizer=tokenizer, overwrite=overwrite, origin=origin
+    )
 
 
 def _root(graph: EncoderGraph) -> Endpoint:
@@ -211,7 +202,7 @@ def _root(graph: EncoderGraph) -> Endpoint:
             ),
             [
                 {x: tf.TensorSpec([None, None], dtype, x) for x in names}
-                # NumPy, JSON and tf.data make int64; the contract has int32.
+                # The contract has int32, but NumPy and JSON default to int64.
                 for dtype in (tf.int32, tf.int64)
             ],
             graph.encoder_variables + graph.head_variables.get(head, []),
@@ -227,7 +218,7 @@ def _root(graph: EncoderGraph) -> Endpoint:
     return root
 
 
-def _signature(graph: EncoderGraph):
+def _signature(graph: EncoderGraph) -> Callable[..., Tensors]:
     @tf.function(
         autograph=False,
         input_signature=[
@@ -245,27 +236,12 @@ def _signature(graph: EncoderGraph):
     return serve
 
 
-def encoder_cases(
-    model: AlbertPretrainer | AlbertEncoder, checkpoint: Checkpoint
-) -> Iterator[Case]:
-    """Yields what an export of a model has to return.
-
-    Args:
-      model: the model.
-      checkpoint: what it was loaded from.
-    """
-    heads = isinstance(model, AlbertPretrainer)
-    encoder = model.encoder if isinstance(model, AlbertPretrainer) else model
-    ids = random_ids(checkpoint, model.config.max_position_embeddings)
-    outputs = as_arrays(encoder(ids), "sequence_output", "pooled_output")
-    yield Case("random ids", "", ids, outputs)
-    if not heads:
-        return
-    # The first and the last real token, and one in the middle.
-    last = np.sum(ids["input_mask"], axis=1) - 1
-    positions = np.stack([0 * last, last, last // 2], 1).astype("int32")
-    inputs = {**ids, MASKED_LM_POSITIONS: positions}
-    outputs = model(inputs)
-    yield Case("random ids", "mlm", inputs, as_arrays(outputs, "mlm_logits"))
-    if "sop_logits" in outputs:
-        yield Case("random ids", "sop", ids, as_arrays(outputs, "sop_logits"))
+def load_with_heads(
+    checkpoint: Checkpoint,
+) -> AlbertEncoder | AlbertPretrainer:
+    """Loads an encoder, with the pretraining heads that the checkpoint has."""
+    if "mlm_head" not in checkpoint.components:
+        return AlbertEncoder.from_checkpoint(checkpoint)
+    return AlbertPretrainer.from_checkpoint(
+        checkpoint, sop_head="sop_head" in checkpoint.components
+    )

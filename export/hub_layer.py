@@ -8,7 +8,7 @@ from typing import Any
 
 import keras
 import tensorflow as tf
-import tensorflow_text  # noqa: F401  Registers what preprocessors are made of.
+import tensorflow_text  # noqa: F401  Registers the ops of tokenizers.
 
 from albert_tf.errors import InputError
 from albert_tf.input_files import check_not_web_address
@@ -19,33 +19,32 @@ class HubLayer(keras.layers.Layer):
     """Calls a SavedModel and trains its weights, as `hub.KerasLayer` does.
 
     `hub.KerasLayer` is a layer of tf_keras. In a Keras 3 functional model it
-    fails, and in a subclassed one its weights are silently not trained. This
+    fails, and in a subclassed model its weights are silently not trained. This
     layer follows the same contract
-    (https://www.tensorflow.org/hub/reusable_saved_models):
-    `trainable_variables` are trained, the other `variables` are not,
-    `regularization_losses` are added while the layer is trainable, and the
-    SavedModel is called with `training=True` (dropout) if the layer is
-    trainable and its model trains.
+    (https://www.tensorflow.org/hub/reusable_saved_models): it trains
+    `trainable_variables` and no other `variables`, adds
+    `regularization_losses` while it is trainable, and calls the SavedModel with
+    `training=True` (dropout) if it is trainable and its model is training.
 
-    Inputs and outputs are those of the SavedModel. For an encoder: a dict of
+    Inputs and outputs are those of the SavedModel. An encoder maps a dict of
     integer `[batch, seq]` named `input_word_ids`, `input_mask` and
-    `input_type_ids` -> a dict with `pooled_output` `[batch, hidden]` and
-    `sequence_output` `[batch, seq, hidden]`. For a preprocessor: strings
-    `[batch]` -> the encoder's inputs.
+    `input_type_ids` to a dict with `pooled_output` `[batch, hidden]` and
+    `sequence_output` `[batch, seq, hidden]`. A preprocessor maps strings
+    `[batch]` to the encoder's inputs.
 
     Args:
-      path: the folder of the SavedModel, local or on a file system that
-        TensorFlow reads (`gs://...`). Web addresses are not downloaded.
-      trainable: whether its weights are trained.
-      endpoint: None to call the loaded object, or the name of a sub-object,
-        such as "mlm" of an encoder.
-      arguments: passed by keyword in every call, such as
-        `{"seq_length": 64}` for a preprocessor.
+      path: folder of the SavedModel, local or on a file system that TensorFlow
+        reads (`gs://...`). Web addresses are not downloaded.
+      trainable: whether the weights are trained.
+      endpoint: name of an attribute of the loaded object to call, such as "mlm"
+        of an encoder; None to call the object itself.
+      arguments: keyword arguments of every call, such as `{"seq_length": 64}`
+        for a preprocessor.
       **kwargs: `name` and `dtype` of `keras.layers.Layer`. The SavedModel
         computes in its own precision, whatever `dtype` is.
 
     Raises:
-      InputError: there is no SavedModel at `path`, or it lacks the endpoint.
+      InputError: If `path` is not a SavedModel, or it lacks the endpoint.
 
     Example:
       >>> strings = keras.Input((), dtype="string")
@@ -77,7 +76,7 @@ class HubLayer(keras.layers.Layer):
         self.endpoint = endpoint
         self.arguments = dict(arguments or {})
         try:
-            # Kept: a variable or resource lives as long as the loaded object.
+            # Kept, as variables and resources live as long as this object.
             self._loaded = tf.saved_model.load(self.saved_model_path)
         except (OSError, tf.errors.OpError) as error:
             raise InputError(
@@ -93,20 +92,20 @@ class HubLayer(keras.layers.Layer):
             )
         trained = list(getattr(self._target, "trainable_variables", ()))
         seen = {id(variable) for variable in trained}
-        others = [
+        untrained = [
             variable
             for variable in getattr(self._target, "variables", ())
             if id(variable) not in seen
         ]
-        # Keras tracks the variables in attributes.
+        # Keras tracks the variables in these attributes.
         self._trained_weights = _keras_variables(trained, trainable=True)
-        self._other_weights = _keras_variables(others, trainable=False)
-        self.trainable = trainable  # Also says so to each weight.
+        self._other_weights = _keras_variables(untrained, trainable=False)
+        self.trainable = trainable  # Sets it for each weight, too.
         self.built = True
 
     @property
     def resolved_object(self):
-        """What `tf.saved_model.load` returned, for its other attributes."""
+        """The loaded SavedModel, for its other attributes."""
         return self._loaded
 
     def call(self, inputs, training=False):
@@ -120,7 +119,7 @@ class HubLayer(keras.layers.Layer):
         return self._target(inputs, **arguments)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns what `from_config` needs: the path, not the SavedModel."""
+        """Returns the arguments of the layer: the path, not the SavedModel."""
         return {
             **super().get_config(),
             "path": self.saved_model_path,
@@ -130,13 +129,13 @@ class HubLayer(keras.layers.Layer):
 
     @classmethod
     def from_config(cls, config, custom_objects=None, safe_mode=None):
-        """Makes the layer that `get_config` described.
+        """Creates the layer from `get_config()`.
 
         Raises:
-          ValueError: Keras is in safe mode. Like `TFSMLayer`, this layer loads
-            a graph from a path, and a graph can do what a program can.
+          ValueError: If Keras is in safe mode. Like `TFSMLayer`, this layer
+            loads a graph from a path, and a graph can run arbitrary code.
         """
-        # There is no public way to ask; TFSMLayer and Lambda ask here too.
+        # There is no public API; TFSMLayer and Lambda use this as well.
         from keras.src.saving.serialization_lib import in_safe_mode
 
         if (in_safe_mode() if safe_mode is None else safe_mode) is not False:
@@ -152,15 +151,15 @@ class HubLayer(keras.layers.Layer):
 def _keras_variables(
     variables: Iterable[tf.Variable], trainable: bool
 ) -> list[keras.Variable]:
-    """Wraps variables: the Keras ones hold them, not copies."""
+    """Wraps variables without copying them."""
     return [
         keras.Variable(
             variable,
             dtype=variable.dtype.name,
             trainable=trainable,
             autocast=False,
-            # No slashes in Keras's names. The whole path stays readable, since
-            # optimizers exclude variables from decay by name.
+            # Names of Keras variables have no slashes. The whole path is kept,
+            # as optimizers exclude variables from weight decay by name.
             name=variable.name.removesuffix(":0").replace("/", "_"),
         )
         for variable in variables

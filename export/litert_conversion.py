@@ -22,21 +22,21 @@ Tensors = Mapping[str, Any]
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class IdsProgram:
-    """A function of rows of ids, and the model whose weights it reads.
+    """A function of token ids, and the model whose weights it reads.
 
     Attributes:
       model: the model with the weights.
-      forward: maps such a model and its inputs by name to outputs by name; runs
-        in a graph, without dropout.
+      forward: maps a model and named inputs to named outputs; runs in a graph,
+        without dropout.
       inputs: names of the inputs, each int32 `[batch, seq]`.
-      seq_length: the length of a row; of a resizable program, the length of
-        the calibration's rows.
-      resizable: whether batches of any size and length are taken. Both are then
-        unknowns of the graph, -1 in `shape_signature`, and interpreters compute
-        the shapes when one is first seen. Otherwise a batch is one row.
+      seq_length: number of tokens in a row; of a resizable program, in a row of
+        the calibration data.
+      resizable: whether the batch size and the length may vary. The graph then
+        has unknown dimensions, -1 in `shape_signature`, and interpreters
+        compute shapes when they first see them. Otherwise a batch is one row.
 
     Raises:
-      InputError: the model does not support `seq_length`.
+      InputError: If the model does not support `seq_length`.
     """
 
     model: AlbertModel
@@ -58,10 +58,10 @@ class IdsProgram:
 def encoder_program(
     model: AlbertEncoder, *, seq_length: int = 128, resizable: bool = False
 ) -> IdsProgram:
-    """Returns the encoder: ids -> `sequence_output` and `pooled_output`.
+    """Returns a program that computes `sequence_output` and `pooled_output`.
 
     Args:
-      model: the encoder; without a pooler there is no `pooled_output`.
+      model: the encoder. Without a pooler, there is no `pooled_output`.
       seq_length, resizable: see `IdsProgram`.
     """
 
@@ -81,16 +81,16 @@ def encoder_program(
 class ConstantGraph(ModelGraph):
     """A program as a `tf.function` whose weights are constants.
 
-    The converter folds what depends on constants only (the joint kernel of
-    query, key and value), lays matrices out for `FULLY_CONNECTED`, and keeps
-    one buffer of equal constants: so shared layers are stored once. Variables
-    would stay variables, and their products would be `BATCH_MATMUL`s.
+    So the converter can fold what depends on constants only (the joint kernel
+    of query, key and value), lay out matrices for `FULLY_CONNECTED`, and store
+    equal constants once, such as the weights of shared layers. Products with
+    variables would be `BATCH_MATMUL` operations.
 
     Attributes:
       serve: the function, of keyword arguments; its only signature.
 
     Args:
-      program: the program.
+      program: the program to trace.
     """
 
     def __init__(self, program: IdsProgram):
@@ -121,9 +121,9 @@ Runner = Callable[..., dict[str, np.ndarray]]
 
 @contextlib.contextmanager
 def without_deprecation() -> Iterator[None]:
-    """Suppresses the deprecation warning of TensorFlow's interpreter.
+    """Suppresses the deprecation warning of `tf.lite.Interpreter`.
 
-    It moves to the package ai-edge-litert, which runs the same models.
+    Its successor, the package ai-edge-litert, runs the same models.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings(
@@ -133,11 +133,11 @@ def without_deprecation() -> Iterator[None]:
 
 
 def signature_runner(model: bytes, *, num_threads: int = 1) -> Runner:
-    """Returns the function of a model's only signature.
+    """Returns a function that runs the only signature of a model.
 
     Args:
-      model: the bytes of the model.
-      num_threads: of the interpreter.
+      model: the serialized model.
+      num_threads: number of threads of the interpreter.
     """
     with without_deprecation():
         interpreter = tf.lite.Interpreter(
@@ -146,7 +146,7 @@ def signature_runner(model: bytes, *, num_threads: int = 1) -> Runner:
     runner = interpreter.get_signature_runner()
 
     def run(**inputs):
-        # A copy: results are views into memory that the next call writes.
+        # Copies, as the results are views of memory that the next call writes.
         return {name: np.array(x) for name, x in runner(**inputs).items()}
 
     return run
@@ -154,14 +154,14 @@ def signature_runner(model: bytes, *, num_threads: int = 1) -> Runner:
 
 QUANTIZATIONS = ("none", "float16", "dynamic", "int8")
 
-# A row of the inputs by name, each int32 [1, seq].
+# A row of named inputs, each int32 [1, seq].
 Example = Mapping[str, np.ndarray]
 
-# Operations that stay float32 in "int8" models: with one scale for a whole
-# tensor they do more harm than all matrix products. docs/exports.md has the
-# measurements. ADD: the mask's -10000 in the scores takes the whole range;
-# SOFTMAX: 1/256 is coarse for the attention to a hundred tokens, and so is the
-# product with it, BATCH_MATMUL; the others but GELU and TANH: LayerNorm.
+# Operations that stay float32 in "int8" models, as a single scale per tensor
+# costs more accuracy there than in all matrix products (see docs/exports.md).
+# ADD: the mask's -10000 takes the whole range of the attention scores. SOFTMAX
+# and BATCH_MATMUL: steps of 1/256 are too coarse for attention to a hundred
+# tokens. The others, except GELU and TANH, are LayerNorm.
 _FLOAT_OPERATIONS = (
     "ADD",
     "SOFTMAX",
@@ -181,12 +181,11 @@ def check_quantization(quantization: str, calibration: object) -> None:
 
     Args:
       quantization: one of `QUANTIZATIONS`.
-      calibration: rows, or the files to read them from; None or empty for
-        none.
+      calibration: calibration rows or files; None or empty without calibration.
 
     Raises:
-      InputError: there is no such quantization, or it requires calibration,
-        or does not support it.
+      InputError: If the quantization does not exist, or calibration is missing
+        or not supported.
     """
     if quantization not in QUANTIZATIONS:
         raise InputError(
@@ -210,28 +209,28 @@ def convert(
     quantization: str = "none",
     calibration: Sequence[Example] | None = None,
 ) -> bytes:
-    """Returns a LiteRT model with the signature `serving_default`.
+    """Converts a graph to a LiteRT model with the signature `serving_default`.
 
-    It has built-in operations only. Inputs are int32 and outputs float32,
-    whatever the quantization:
+    It uses built-in operations only. Inputs are int32 and outputs float32 for
+    any quantization:
 
     - "none": float32.
-    - "float16": weights are float16, and computed with as float32.
-    - "dynamic": matrices are int8 with a scale for each output; the rows that
-      are multiplied with them are quantized when they are there.
-    - "int8": those rows, and what comes out of the products, are quantized with
-      scales found by calibration. All between the products is float32.
+    - "float16": float16 weights, and float32 computation.
+    - "dynamic": int8 matrices with a scale for each output; the rows that they
+      are multiplied with are quantized at run time.
+    - "int8": inputs and outputs of matrix products are quantized with scales
+      found by calibration. The operations between them are float32.
 
     Args:
-      graph: what to convert.
+      graph: the graph to convert.
       quantization: one of `QUANTIZATIONS`.
-      calibration: rows for "int8", all of one length, read in their order.
+      calibration: rows of equal length for "int8", read in order.
 
     Raises:
-      InputError: see `check_quantization`.
+      InputError: If `check_quantization` fails.
     """
     check_quantization(quantization, calibration)
-    # The converter follows an object, and saves what the function needs.
+    # The converter tracks what the function needs through an object.
     root = tf.Module()
     root.serve = graph.serve
     converter = tf.lite.TFLiteConverter.from_concrete_functions(
@@ -254,7 +253,7 @@ def _int8(
         return map(dict, calibration)
 
     converter.representative_dataset = dataset
-    # The converter's one way to leave operations out of full quantization.
+    # The only way to exclude operations from full integer quantization.
     options = tf.lite.experimental.QuantizationDebugOptions(
         denylisted_ops=list(_FLOAT_OPERATIONS)
     )

@@ -24,11 +24,12 @@ MANIFEST = "export.json"
 
 
 def describe_weights(weights: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """Returns the values of `export.json` that describe weights.
+    """Describes weights for `export.json`.
 
     Returns:
-      "weights", their names; "weights_sha256", see `weights_fingerprint`; and
-      "parameters", their number by component (encoder, mlm_head).
+      A dict of "weights", their names; "weights_sha256", see
+      `weights_fingerprint`; and "parameters", the number of parameters of each
+      component (encoder, mlm_head).
     """
     parameters: dict[str, int] = {}
     for name, value in weights.items():
@@ -42,7 +43,7 @@ def describe_weights(weights: Mapping[str, np.ndarray]) -> dict[str, Any]:
 
 
 def describe_tokenizer(tokenizer: Tokenizer) -> dict[str, Any]:
-    """Returns the values of `export.json` that describe a tokenizer."""
+    """Describes a tokenizer for `export.json`."""
     return {
         "file": tokenizer.file_name,
         **tokenizer.settings,
@@ -50,12 +51,12 @@ def describe_tokenizer(tokenizer: Tokenizer) -> dict[str, Any]:
     }
 
 
-# Libraries that write an export, beside Keras and TensorFlow.
+# Libraries that write an export, in addition to Keras and TensorFlow.
 _WRITERS = {"onnx": ("onnx",), "openvino": ("onnx", "openvino")}
 
 
 def versions(kind: str) -> dict[str, str]:
-    """Returns the versions of the libraries that write a kind of export."""
+    """Returns the versions of the libraries that write this kind of export."""
     return {
         "albert_tf": importlib.metadata.version("albert-tf"),
         "keras": keras.__version__,
@@ -71,10 +72,11 @@ def write_manifest(folder: pathlib.Path, values: Mapping[str, Any]) -> None:
 
 
 def read_export(folder: str | os.PathLike[str]) -> dict[str, Any]:
-    """Returns the values of an export's `export.json`.
+    """Reads the `export.json` of an export.
 
     Raises:
-      InputError: there is no export, or its `export.json` cannot be read.
+      InputError: If `folder` is not an export, or its `export.json` cannot be
+        read.
     """
     check_not_web_address(folder, "the folder of a finished `albert export`")
     path = pathlib.Path(folder) / MANIFEST
@@ -97,20 +99,20 @@ def read_export(folder: str | os.PathLike[str]) -> dict[str, Any]:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Origin:
-    """How a model was trained, as far as that is known.
+    """How a model was trained, as far as it is known.
 
     No field may contain a path of the exporting machine.
 
     Attributes:
-      name: the model's name, such as "albert_tiny".
-      source: the format of the checkpoint, such as "training run of albert_tf,
-        step 3200".
-      data_manifest: of the pretraining records, as `create-data` wrote it.
-      training_flags: resolved flags of the run, name -> value.
-      scores: metric -> score, of held-out or development data.
-      scored_on: the data and the program of the scores, such as "the
-        development set, by albert finetune".
-      licence: an SPDX name, or a sentence; empty if it is not stated.
+      name: name of the model, such as "albert_tiny".
+      source: kind of checkpoint, such as "training run of albert_tf, step 9".
+      data_manifest: manifest of the pretraining records, as `create-data` wrote
+        it.
+      training_flags: flags of the training run, name -> value.
+      scores: metric -> score on held-out or development data.
+      scored_on: data and program of the scores, such as "the development set,
+        by albert finetune".
+      licence: an SPDX identifier, or a sentence; empty if unknown.
     """
 
     name: str = "albert"
@@ -122,11 +124,11 @@ class Origin:
     licence: str = ""
 
     def with_licence(self, licence: str) -> Origin:
-        """Returns the origin with another licence; "" keeps it."""
+        """Returns a copy with another licence, unless it is empty."""
         return dataclasses.replace(self, licence=licence or self.licence)
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns JSON values, without the manifest's long lists of files."""
+        """Returns JSON values, without the lists of files in the manifest."""
         manifest = dict(self.data_manifest)
         manifest.pop("inputs", None)
         if "splits" in manifest:
@@ -138,7 +140,7 @@ class Origin:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Origin:
-        """Makes an origin from `to_dict()`; unknown fields are ignored."""
+        """Creates an origin from `to_dict()`. Unknown fields are ignored."""
         names = {field.name for field in dataclasses.fields(cls)}
         return cls(**{k: v for k, v in values.items() if k in names})
 

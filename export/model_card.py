@@ -93,7 +93,7 @@ model = openvino.Core().compile_model("{file}", "CPU", precision)
 for output, values in model(inputs).items():
     print(output.get_any_name(), values.shape)"""
 
-# As `albert_tf.load_tokenizer(".")` returns them: [CLS], a piece, [SEP].
+# [CLS], a piece and [SEP], as `albert_tf.load_tokenizer(".")` returns them.
 _ROW = {
     "input_word_ids": "[[2, 5, 3]]",
     "input_mask": "[[1, 1, 1]]",
@@ -116,12 +116,12 @@ _EXAMPLES = {
 
 
 def usage(values: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Returns (library, Python code) of programs that load the export.
+    """Returns (library, Python code) pairs that show how to load an export.
 
     The code runs in the folder of the export.
 
     Args:
-      values: the values of `export.json`.
+      values: the contents of `export.json`.
     """
     kind = values["kind"]
     if kind == "litert":
@@ -207,22 +207,22 @@ _PIPELINES = {
     "question_answering": "question-answering",
     "token_classification": "token-classification",
 }
-# Values of export.json that have sections of their own.
+# Values of export.json that have their own sections.
 _NOT_IN_TABLE = (
     *("kind", "config", "tokenizer", "weights", "weights_sha256", "origin"),
     *("parameters", "versions", "task", "signatures", "files"),
 )
 _UNKNOWN = "Not recorded."
-# An SPDX name, as Hugging Face's front matter has it, in lower case.
+# An SPDX identifier. Hugging Face's front matter has it in lower case.
 _SPDX = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+-]*")
 
 
 def model_card(values: Mapping[str, Any], origin: Origin) -> str:
-    """Returns the text of the card.
+    """Returns the text of a model card.
 
     Args:
-      values: the values of `export.json`.
-      origin: of the weights.
+      values: the contents of `export.json`.
+      origin: origin of the weights.
     """
     training = [
         _section("Training data", _data(origin.data_manifest) or _UNKNOWN),
@@ -247,13 +247,13 @@ def model_card(values: Mapping[str, Any], origin: Origin) -> str:
 
 
 def _front_matter(values: Mapping[str, Any], origin: Origin) -> str:
-    """Returns the metadata that Hugging Face's hub reads."""
+    """Returns the metadata for the Hugging Face hub."""
     lines = ["---"]
     if origin.licence:
         known = _SPDX.fullmatch(origin.licence)
         lines.append(f"license: {origin.licence.lower() if known else 'other'}")
     settings = origin.data_manifest.get("settings", {})
-    # Other text formats do not depend on the language.
+    # Records of other text formats have no language.
     if settings.get("text_format") == "prose":
         lines.append(f"language: {settings['language']}")
     own = values["kind"] in IDS_KINDS
@@ -277,12 +277,12 @@ def _table(values: Mapping[str, Any], titles: Sequence[str] = ()) -> str:
     first, second = titles or ("setting", "value")
     rows = [f"| {first} | {second} |", "|---|---|"]
     for name, value in values.items():
-        text = _words(value).replace("|", r"\|").replace("\n", " ")
+        text = _format(value).replace("|", r"\|").replace("\n", " ")
         rows.append(f"| {name} | {text} |")
     return "\n".join(rows)
 
 
-def _words(value: Any) -> str:
+def _format(value: Any) -> str:
     if value is None:
         return "none"
     if isinstance(value, bool):
@@ -292,9 +292,9 @@ def _words(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     if isinstance(value, Mapping):
-        return ", ".join(f"{k}: {_words(v)}" for k, v in value.items())
+        return ", ".join(f"{k}: {_format(v)}" for k, v in value.items())
     if isinstance(value, (list, tuple)):
-        return ", ".join(map(_words, value))
+        return ", ".join(map(_format, value))
     return str(value)
 
 
@@ -308,7 +308,7 @@ def _model(values: Mapping[str, Any]) -> str:
 
 
 def _task(task: Mapping[str, Any] | None) -> str:
-    """Returns a table of the task, without its scores and files."""
+    """Formats the task as a table, without its scores and files."""
     return _table(
         {
             k: v
@@ -381,13 +381,13 @@ CARD = "README.md"
 def describe_export(
     folder: pathlib.Path, values: Mapping[str, Any], origin: Origin
 ) -> None:
-    """Writes the model card and `export.json`, as the last step of an export.
+    """Writes the model card and `export.json`, the last step of an export.
 
     Args:
-      folder: of the export, with its other files.
-      values: the values of `export.json` without versions and origin: "kind",
+      folder: folder of the export, with all other files.
+      values: the contents of `export.json`, without versions or origin: "kind",
         those of `describe_weights`, and others.
-      origin: of the weights.
+      origin: origin of the weights.
     """
     values = {
         **values,

@@ -1,8 +1,8 @@
 """Embeddings and blocks as ONNX nodes.
 
-In the form in which ONNX Runtime and OpenVINO recognize LayerNorm, GELU and
-attention: states are `[batch, seq, hidden]`, and query, key and value separate
-products.
+They are written in a form in which ONNX Runtime and OpenVINO recognize
+LayerNorm, GELU and attention: states are `[batch, seq, hidden]`, and query, key
+and value are separate products.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _MASKED_SCORE = -10000.0
 
 
 def write_blocks(graph: Any, encoder: AlbertEncoder, node) -> None:
-    """Writes embeddings and blocks in place of the one operation.
+    """Writes embeddings and blocks in place of their placeholder.
 
     Args:
-      graph: an `onnx_graph.Graph`.
-      encoder: the encoder whose blocks they are.
-      node: the operation, see `onnx_graph`.
+      graph: an `onnx_graph.GraphBuilder`.
+      encoder: the encoder to write.
+      node: the placeholder node, see `onnx_graph`.
     """
     config = encoder.config
     ids, mask, types, *positions = node.input
@@ -47,7 +47,7 @@ def write_blocks(graph: Any, encoder: AlbertEncoder, node) -> None:
         last = output == node.output[-1]
         queries = states
         if last and picks is not None:
-            # All that the head reads.
+            # The head reads no other positions.
             queries = graph.add("GatherND", states, picks, batch_dims=1)
         context = _attention(graph, attention, config, queries, states, bias)
         context = _dense(graph, f"{attention}/output", context)
@@ -63,7 +63,7 @@ def write_blocks(graph: Any, encoder: AlbertEncoder, node) -> None:
 
 
 def _embeddings(graph, path: str, config: AlbertConfig, ids, types):
-    """Ids and types `[batch, seq]` -> `[batch, seq, embedding_size]`."""
+    """Maps ids and types `[batch, seq]` to `[batch, seq, embedding_size]`."""
     words = graph.add("Gather", graph.weight(f"{path}/word_embeddings"), ids)
     segments = graph.add(
         "Gather", graph.weight(f"{path}/token_type_embeddings"), types
@@ -73,7 +73,7 @@ def _embeddings(graph, path: str, config: AlbertConfig, ids, types):
     table = graph.weight(f"{path}/position_embeddings")
     positions = graph.add("Slice", table, zero, length, zero)
     longest = config.max_position_embeddings
-    # Runtimes name the node that cannot add what is too long.
+    # If inputs are too long, the runtime's error has the name of this node.
     name = f"input_word_ids_is_longer_than_max_position_embeddings_{longest}"
     words = graph.add("Add", words, positions, name=name)
     total = graph.add("Add", words, segments)
@@ -81,7 +81,7 @@ def _embeddings(graph, path: str, config: AlbertConfig, ids, types):
 
 
 def _attention_bias(graph, mask):
-    """Mask `[batch, seq]` -> what is added to scores, `[batch, 1, 1, seq]`."""
+    """Maps a mask `[batch, seq]` to a bias of scores, `[batch, 1, 1, seq]`."""
     visible = graph.add(
         "Unsqueeze",
         graph.add("Unsqueeze", mask, graph.integers(1)),
@@ -93,7 +93,7 @@ def _attention_bias(graph, mask):
 
 
 def _attention(graph, path: str, config: AlbertConfig, queries, states, bias):
-    """Returns the context of queries, `[batch, queries, hidden]`."""
+    """Returns the attention's output, `[batch, queries, hidden]`."""
     heads = config.num_attention_heads
     size = config.hidden_size // heads
     by_head = graph.integers(0, 0, heads, size)
@@ -135,7 +135,7 @@ def _layer_norm(graph, path: str, config: AlbertConfig, inputs, output=""):
 
 
 def _gelu_tanh(graph, x):
-    # The order of factors is the one that both runtimes recognize.
+    # Both runtimes recognize this order of the factors.
     cube = graph.add("Pow", x, graph.scalar(3.0))
     inner = graph.add("Mul", graph.scalar(0.044715), cube)
     inner = graph.add("Add", x, inner)
@@ -151,7 +151,7 @@ def _gelu_erf(graph, x):
     return graph.add("Mul", graph.add("Mul", x, erf), graph.scalar(0.5))
 
 
-# Keys are `albert_tf.config.ACTIVATIONS`.
+# The keys are `albert_tf.config.ACTIVATIONS`.
 _ACTIVATIONS = {
     "gelu_tanh": _gelu_tanh,
     "gelu_erf": _gelu_erf,

@@ -1,9 +1,9 @@
-"""ONNX graphs of programs of ids.
+"""Conversion of models to ONNX.
 
 Embeddings and blocks are written node by node (`onnx_blocks`), as runtimes do
 not recognize LayerNorm and attention in a translation of the TensorFlow graph,
-whose projections are products of rows. All the rest, such as the head of a
-task, is translated by tf2onnx.
+whose projections multiply rows of tokens. tf2onnx translates everything else,
+such as the head of a task.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from albert_tf.models.base import ENCODER_INPUTS
 from albert_tf.models.encoder import PACKING_INPUTS, AlbertEncoder
 from albert_tf.models.model_graph import check_backend, float32_copy
 
-# The latest that tf2onnx writes. LayerNormalization is of 17.
+# The latest that tf2onnx supports. LayerNormalization requires 17.
 OPSET = 18
-# The first that allows it.
+# The first IR version with this opset.
 _IR_VERSION = 8
-# Smaller weights stay float32 in float16 models: they are few.
-_MATRIX_SIZE = 1024
-# TensorFlow's operation that stands for embeddings and blocks until they are
-# written, and its name.
-_OPERATION = "PyFunc"
-_BLOCKS = "albert_blocks"
+# Smaller weights are not quantized, as they have little effect on the size.
+_MIN_QUANTIZED_SIZE = 1024
+# Type and name of the TensorFlow operation that is the placeholder of
+# embeddings and blocks.
+_PLACEHOLDER_TYPE = "PyFunc"
+_PLACEHOLDER = "albert_blocks"
 
 
 def require(kind: str, *names: str) -> list[Any]:
-    """Returns modules of packages that a kind of export needs.
+    """Imports optional packages that a kind of export requires.
 
     Raises:
-      InputError: one cannot be imported.
+      InputError: If a package cannot be imported.
     """
     try:
         return [importlib.import_module(name) for name in names]
@@ -55,21 +55,21 @@ def require(kind: str, *names: str) -> list[Any]:
 def onnx_model(
     program: IdsProgram, storage: str = "float32", *, kind: str = "onnx"
 ) -> Any:
-    """Returns the `onnx.ModelProto` of a program.
+    """Converts a program to an `onnx.ModelProto`.
 
-    Inputs are int32 `[batch, seq]`, both of any size. Each weight is stored
-    once, under its public path, however many blocks read it.
+    Inputs are int32 `[batch, seq]` of any size. Each weight is stored once,
+    under its public path, however many blocks read it.
 
     Args:
-      program: the program; `resizable` is not read.
-      storage: of matrices: "float32"; "float16", for computing in float32; or
-        "int8" with a scale for each output or row, which OpenVINO computes
-        with, and ONNX Runtime unpacks.
-      kind: of the export, for errors.
+      program: the program to convert; `resizable` is ignored.
+      storage: type of stored matrices: "float32"; "float16", for computation in
+        float32; or "int8" with a scale for each output or row, which OpenVINO
+        computes with, and ONNX Runtime dequantizes.
+      kind: kind of export, for error messages.
 
     Raises:
-      InputError: a package is not installed, or ONNX has no operation for
-        something that the program computes.
+      InputError: If a package is not installed, or the program uses an
+        operation that ONNX does not support.
     """
     check_backend()
     onnx, tf2onnx = require(kind, "onnx", "tf2onnx")
@@ -77,11 +77,13 @@ def onnx_model(
     model = float32_copy(program.model, packed=False)
     encoders = [x for x in model._flatten_layers() if type(x) is AlbertEncoder]
     for number, encoder in enumerate(encoders):
-        # An attribute of this copy, which hides the method.
-        encoder.blocks = _one_operation(encoder, f"{_BLOCKS}_{number}")
+        # Overrides the method in this copy.
+        encoder.blocks = _placeholder_blocks(
+            encoder, f"{_PLACEHOLDER}_{number}"
+        )
     values = {weight.path: weight.numpy() for weight in model.weights}
-    # Weights are inputs while tf2onnx translates: it would fold constants, and
-    # drop those that are all zeros or ones.
+    # Weights are inputs during the translation, as tf2onnx folds constants, and
+    # drops those that are all zeros or ones.
     names = {f"weight_{i}": path for i, path in enumerate(values)}
 
     def serve(*arguments):
@@ -102,19 +104,21 @@ def onnx_model(
             ),
         ],
         opset=OPSET,
-        custom_op_handlers={_OPERATION: (lambda _, node, *__: node, [])},
+        custom_op_handlers={_PLACEHOLDER_TYPE: (lambda _, node, *__: node, [])},
     )
-    graph = _Graph(onnx, values, storage)
-    plain = _plain_names(translated.graph)
+    graph = GraphBuilder(onnx, values, storage)
+    renamed = _deterministic_names(translated.graph)
     for tensor in translated.graph.initializer:
-        tensor.name = plain[tensor.name]
+        tensor.name = renamed[tensor.name]
         graph.tensors[tensor.name] = tensor
     for number, node in enumerate(translated.graph.node):
-        blocks = re.fullmatch(rf"(?:.*/)?{_BLOCKS}_(\d+)(?:_\d+)?", node.name)
-        _rename(
-            node, lambda x: graph.weight(names[x]) if x in names else plain[x]
+        blocks = re.fullmatch(
+            rf"(?:.*/)?{_PLACEHOLDER}_(\d+)(?:_\d+)?", node.name
         )
-        if node.op_type == _OPERATION and blocks:
+        _rename(
+            node, lambda x: graph.weight(names[x]) if x in names else renamed[x]
+        )
+        if node.op_type == _PLACEHOLDER_TYPE and blocks:
             write_blocks(graph, encoders[int(blocks[1])], node)
         else:
             node.name = f"head/{node.op_type}_{number}"
@@ -122,11 +126,11 @@ def onnx_model(
     return graph.model(program.inputs, translated.graph.output)
 
 
-def _plain_names(translated) -> dict[str, str]:
-    """Returns names of tensors that do not depend on what ran before.
+def _deterministic_names(translated) -> dict[str, str]:
+    """Returns new names of tensors that are equal in every process.
 
-    tf2onnx and Keras count what they name, as long as a process runs, and
-    tf2onnx's constants are in any order.
+    tf2onnx and Keras number names by counters of the process, and the order of
+    tf2onnx's constants is arbitrary.
     """
     names = {"": ""}
     constants = {tensor.name for tensor in translated.initializer}
@@ -135,29 +139,29 @@ def _plain_names(translated) -> dict[str, str]:
     for number, name in enumerate([*used, *sorted(constants - set(used))]):
         names[name] = f"head/constant_{number}"
     for number, node in enumerate(translated.node):
-        for place, name in enumerate(node.output):
-            names[name] = f"head/{node.op_type}_{number}:{place}"
+        for index, name in enumerate(node.output):
+            names[name] = f"head/{node.op_type}_{number}:{index}"
     kept = [*translated.input, *translated.output]
     return names | {tensor.name: tensor.name for tensor in kept}
 
 
 def _rename(node, name_of: Callable[[str], str]) -> None:
-    """Renames what a node reads and writes, in place."""
+    """Renames the inputs and outputs of a node in place."""
     node.input[:] = map(name_of, node.input)
     node.output[:] = map(name_of, node.output)
 
 
-def _one_operation(encoder: AlbertEncoder, name: str) -> Callable:
-    """Returns `AlbertEncoder.blocks` as one operation of TensorFlow.
+def _placeholder_blocks(encoder: AlbertEncoder, name: str) -> Callable:
+    """Returns a replacement of `AlbertEncoder.blocks` that is one operation.
 
-    It takes ids, mask, types and, if given, positions, and returns the states
-    after each block, `[batch, seq, hidden]`.
+    The operation takes ids, mask, types and, if given, positions, and returns
+    the states after each block, `[batch, seq, hidden]`.
     """
     config = encoder.config
     count = config.num_hidden_layers * config.inner_group_num
 
     def blocks(inputs, positions=None, training=False, output_attentions=False):
-        del training, output_attentions  # Both are off.
+        del training, output_attentions  # Both are False.
         if any(name in inputs for name in PACKING_INPUTS):
             raise InputError(
                 "the model packs several sequences into a row, which exports "
@@ -176,11 +180,11 @@ def _one_operation(encoder: AlbertEncoder, name: str) -> Callable:
 
 
 def _never_run(*_):
-    raise AssertionError("it is replaced before anything runs")
+    raise AssertionError("placeholders must be replaced before they run")
 
 
 class _Layout:
-    """What models ask of `PaddedRows`, of states that are not rows."""
+    """The interface of `PaddedRows` for states `[batch, seq, hidden]`."""
 
     def __init__(self, ids):
         self.batch = tf.shape(ids)[0]
@@ -193,12 +197,17 @@ class _Layout:
         return tf.reshape(picks, [-1, states.shape[-1]])
 
 
-class _Graph:
-    """A graph that grows.
+class GraphBuilder:
+    """Builds an ONNX graph.
 
     Attributes:
       tensors: name -> constant or weight.
-      FLOAT, INT64: ONNX's numbers of these types.
+      FLOAT, INT64: ONNX data types.
+
+    Args:
+      onnx: the module.
+      weights: path -> value.
+      storage: see `onnx_model`.
     """
 
     def __init__(self, onnx, weights: Mapping[str, np.ndarray], storage: str):
@@ -233,11 +242,11 @@ class _Graph:
         return output
 
     def scalar(self, value: float) -> str:
-        """Returns the name of a float32 scalar."""
+        """Adds a float32 scalar; returns its name."""
         return self._constant(np.array(value, "float32"))
 
     def integers(self, *values: int) -> str:
-        """Returns the name of int64 `[values]`."""
+        """Adds an int64 vector; returns its name."""
         return self._constant(np.array(values, "int64"))
 
     def _constant(self, value) -> str:
@@ -247,9 +256,9 @@ class _Graph:
         return name
 
     def weight(self, path: str) -> str:
-        """Returns the name of a weight as float32."""
+        """Adds a weight; returns the name of its float32 value."""
         value = self._weights[path]
-        few = value.size < _MATRIX_SIZE or value.ndim != 2
+        few = value.size < _MIN_QUANTIZED_SIZE or value.ndim != 2
         if few or self._storage == "float32":
             self._store(path, value)
             return path
@@ -260,7 +269,7 @@ class _Graph:
             self._store(path, value.astype("float16"))
             self.add("Cast", path, name=output, output=output, to=self.FLOAT)
             return output
-        # Products have a scale for each output, tables one for each row.
+        # Kernels have a scale for each output, embedding tables for each row.
         axis = 1 if path.endswith("kernel") else 0
         scales = np.abs(value).max(axis=1 - axis, keepdims=True) / 127
         scales = np.where(scales == 0, 1, scales).astype("float32")
@@ -278,11 +287,11 @@ class _Graph:
             self.tensors[name] = tensor
 
     def copy(self, node) -> None:
-        """Adds a node of a translated graph.
+        """Adds a node of the translated graph.
 
         Raises:
-          InputError: ONNX does not have its operation, or it is a loop or a
-            branch, which read weights by names of their own.
+          InputError: If ONNX does not have its operation, or it is a loop or a
+            branch, whose subgraphs cannot be renamed.
         """
         known = self._onnx.defs.has(node.op_type, OPSET, "")
         if (
@@ -297,11 +306,11 @@ class _Graph:
         self._nodes.append(node)
 
     def model(self, inputs: Sequence[str], outputs: Sequence[Any]) -> Any:
-        """Returns the model, without constants that nothing reads.
+        """Returns the model, without unused constants.
 
         Args:
-          inputs: their names.
-          outputs: `ValueInfoProto`s.
+          inputs: names of the inputs.
+          outputs: `ValueInfoProto`s of the outputs.
         """
         helper = self._onnx.helper
         read = [name for node in self._nodes for name in node.input]

@@ -1,4 +1,4 @@
-"""Origins of checkpoints, for the model card."""
+"""Origins of checkpoints for model cards."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from albert_tf.training.logging import read_metrics
 FLAGS_FILE = "flags.txt"
 
 _STEP = re.compile(r"checkpoints/step-(\d+)$")
-# Flags that have no influence on the weights.
+# Flags without influence on the weights.
 _NOT_TRAINING = ("debug", "tpu", "tpu_zone", "gcp_project")
 
 
@@ -32,8 +32,8 @@ def origin_of_checkpoint(
     """Returns the origin of a checkpoint that is not a fine-tuned model.
 
     Args:
-      checkpoint: the checkpoint: of a run, an export of ours, or any other.
-      source: the path or name it was opened by.
+      checkpoint: the checkpoint of a training run, an export, or any other.
+      source: the path or name that it was opened with.
     """
     path = pathlib.Path(checkpoint.source)
     if _STEP.search(checkpoint.source):
@@ -48,8 +48,8 @@ def origin_of_task(folder: ModelFolder) -> Origin:
     """Returns the origin of a fine-tuned model.
 
     Args:
-      folder: its folder. The run's folder is the one above, unless the model
-        was moved.
+      folder: folder of the model. Its parent is the folder of the run, unless
+        the model was moved.
     """
     model, task = folder.path, folder.task_config
     run = model.parent
@@ -64,11 +64,11 @@ def origin_of_task(folder: ModelFolder) -> Origin:
 
 
 def _origin_of_run(prefix: pathlib.Path) -> Origin:
-    """Returns the origin of the checkpoint with a prefix, in its run."""
+    """Returns the origin of a checkpoint `prefix` of a training run."""
     run = prefix.parent.parent
     step = int(prefix.name.removeprefix("step-"))
     data = run / DATA_FILE
-    # Later evaluations are of other weights.
+    # Later evaluations scored other weights.
     evaluations = [
         line
         for line in read_metrics(run)
@@ -99,7 +99,7 @@ def _origin_of_export(folder: pathlib.Path) -> Origin | None:
 
 
 def _finite(scores) -> dict[str, float]:
-    # In a log, what is not finite is null.
+    # Logs have null for values that are not finite.
     return {name: x for name, x in scores.items() if x is not None}
 
 
@@ -111,7 +111,7 @@ def _name_of(source: str | os.PathLike[str]) -> str:
 
 
 def _flags(run: pathlib.Path) -> dict[str, str]:
-    """Returns the flags that a run has set, without those of libraries."""
+    """Returns the non-empty flags of a run, without those of libraries."""
     path = run / FLAGS_FILE
     if not path.exists():
         return {}
@@ -124,7 +124,7 @@ def _flags(run: pathlib.Path) -> dict[str, str]:
     found = {}
     for line in read_text(path).splitlines():
         name, equals, value = line.removeprefix("--").partition("=")
-        if not equals:  # absl writes booleans so.
+        if not equals:  # A boolean: --name or --noname.
             value = "false" if name.startswith("no") else "true"
             name = name.removeprefix("no")
         if value and name not in others and name not in _NOT_TRAINING:
@@ -133,9 +133,9 @@ def _flags(run: pathlib.Path) -> dict[str, str]:
 
 
 def _without_folders(value: str) -> str:
-    """Returns a value; of an absolute or long path, the last part only.
+    """Returns a value, but only the last part of an absolute or long path.
 
-    Short relative paths are kept, as names on a hub look like them.
+    Short relative paths are kept, as names on the hub look alike.
     """
     parts = re.split(r"[/\\]", value)
     if len(parts) <= 2 and parts[0] not in ("", "~", ".."):

@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
-import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.export.manifest import (
-    UNKNOWN,
-    Origin,
-    describe_tokenizer,
-)
-from albert_tf.export.model_card import describe_export
-from albert_tf.export.reference import TEXTS, Case, strings, text_ids
+from albert_tf.export.manifest import UNKNOWN, Origin
 from albert_tf.export.saved_model import (
+    MIN_LENGTH,
+    TEXTS,
     Endpoint,
+    Export,
     tokenize_endpoint,
     write_saved_model,
 )
-from albert_tf.folders import new_folder
+from albert_tf.models.model_graph import Tensors
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.preprocessor import GraphPreprocessor
-
-_SHORTEST = 3
 
 
 def export_preprocessor(
@@ -36,66 +30,64 @@ def export_preprocessor(
     overwrite: bool = False,
     origin: Origin = UNKNOWN,
 ) -> None:
-    """Writes text -> encoder inputs, for `hub.KerasLayer` and plain TensorFlow.
+    """Writes a model from texts to the inputs of an encoder.
 
-    `tf.saved_model.load(path)` returns, after `import tensorflow_text`, with
-    B the batch and S the length of the rows:
+    `tf.saved_model.load(path)`, after `import tensorflow_text`, returns an
+    object with the following interface. B is the batch size and S the sequence
+    length:
 
-    - The object itself: strings `[B]`, or a list of two such tensors for pairs,
-      and optionally `seq_length=S` -> the encoder's dict of int32 `[B, S]`:
-      `input_word_ids`, `input_mask` and `input_type_ids`.
-    - `.tokenize`: strings `[B]` -> ragged int32 ids `[B, (tokens)]`.
-    - `.tokenize.get_special_tokens_dict()`: int32 scalars `padding_id`,
-      `start_of_sequence_id`, `end_of_segment_id`, `mask_id`, `vocab_size`.
-    - `.tokenize_with_offsets`: strings `[B]` -> a list of ids, and where their
-      text starts and ends, int64 in bytes, all ragged `[B, (tokens)]`.
-    - `.bert_pack_inputs`: a list of one or two ragged int32 `[B, (tokens)]` or
-      `[B, (words), (pieces)]`, and optionally `seq_length=S` -> the dict.
-    - `.signatures["serving_default"]`: `text`, strings `[B]` -> the dict.
+    - The object itself maps strings `[B]`, or a list of two such tensors for
+      pairs, and optionally `seq_length=S`, to the encoder's dict of int32
+      `[B, S]`: `input_word_ids`, `input_mask` and `input_type_ids`.
+    - `.tokenize` maps strings `[B]` to ragged int32 ids `[B, (tokens)]`.
+    - `.tokenize.get_special_tokens_dict()` returns int32 scalars `padding_id`,
+      `start_of_sequence_id`, `end_of_segment_id`, `mask_id` and `vocab_size`.
+    - `.tokenize_with_offsets` maps strings `[B]` to a list of ids, starts and
+      limits, all ragged `[B, (tokens)]`. Starts and limits are int64 positions
+      in the text in bytes.
+    - `.bert_pack_inputs` maps a list of one or two ragged int32 `[B, (tokens)]`
+      or `[B, (words), (pieces)]`, and optionally `seq_length=S`, to the
+      encoder's dict.
+    - `.signatures["serving_default"]` maps strings `text` `[B]` to the
+      encoder's dict.
     - `.sp_model_file.asset_path`: the SentencePiece model; of a WordPiece
-      tokenizer it is `.vocab_file.asset_path`, the `vocab.txt`.
+      tokenizer, `.vocab_file.asset_path`: its `vocab.txt`.
 
-    `seq_length` is an int or an int32 scalar; where it is a constant, S is
-    known when a graph is built.
+    `seq_length` is an int or an int32 scalar. If it is a constant, S is known
+    when a graph is built.
 
     Args:
-      tokenizer: the one that goes with the encoder.
-      path: the folder to make. It appears only when it is complete.
-      seq_length: the default of S.
-      overwrite: replace a SavedModel at `path`.
-      origin: of the tokenizer, for the model card.
+      tokenizer: tokenizer of the encoder.
+      path: folder to create. It appears only when it is complete.
+      seq_length: default of S.
+      overwrite: whether to replace a SavedModel at `path`.
+      origin: origin of the tokenizer, for the model card.
 
     Raises:
-      InputError: `path` is taken or cannot be made, the tokenizer cannot be put
-        into a graph (see `GraphWordSplitter`), or `seq_length` is too small for
-        a pair.
+      InputError: If `path` exists or cannot be created, the tokenizer is not
+        supported in a graph (see `GraphWordSplitter`), or `seq_length` is too
+        small for a pair.
     """
-    if seq_length < _SHORTEST:
+    if seq_length < MIN_LENGTH:
         raise InputError(
-            f"seq_length={seq_length} must be at least {_SHORTEST}, to hold "
+            f"seq_length={seq_length} must be at least {MIN_LENGTH}, to hold "
             "[CLS] and the two [SEP] of a pair"
         )
-    with new_folder(path, overwrite) as folder:
-        preprocessor = GraphPreprocessor(tokenizer, seq_length)
 
-        def make():
-            root = _root(preprocessor)
-            return root, {"serving_default": _signature(root)}
-
-        write_saved_model(make, folder, tokenizer)
-        describe_export(
-            folder,
-            {
-                "kind": "preprocessor",
-                "seq_length": seq_length,
-                "tokenizer": describe_tokenizer(tokenizer),
-            },
-            origin,
+    def build() -> Export:
+        root = _root(GraphPreprocessor(tokenizer, seq_length))
+        return Export(
+            root=root,
+            signatures={"serving_default": _signature(root)},
+            manifest={"kind": "preprocessor", "seq_length": seq_length},
         )
+
+    write_saved_model(
+        build, path, tokenizer=tokenizer, overwrite=overwrite, origin=origin
+    )
 
 
 def _root(preprocessor: GraphPreprocessor) -> Endpoint:
-    texts = tf.TensorSpec([None], tf.string, "text")
     tokenize = tokenize_endpoint(preprocessor)
 
     def preprocess(inputs, seq_length):
@@ -105,12 +97,12 @@ def _root(preprocessor: GraphPreprocessor) -> Endpoint:
         )
 
     default = preprocessor.seq_length
-    root = Endpoint(_packing(preprocess, [texts, [texts, texts]], default))
+    root = Endpoint(_packing(preprocess, [TEXTS, [TEXTS, TEXTS]], default))
     root.tokenize = tokenize
     root.tokenize_with_offsets = Endpoint(
         tf.function(
             lambda inputs: list(preprocessor.tokenize_with_offsets(inputs)),
-            input_signature=[texts],
+            input_signature=[TEXTS],
             autograph=False,
         )
     )
@@ -125,26 +117,26 @@ def _root(preprocessor: GraphPreprocessor) -> Endpoint:
             default,
         )
     )
-    # The functions need the tables and the vocabulary in it.
+    # Holds the lookup tables and the vocabulary of the functions.
     root._preprocessor = preprocessor
     return root
 
 
 def _packing(body: Callable, specs: list, default: int) -> Callable:
-    """Makes a function of `(inputs, seq_length=default)`.
+    """Traces a function of `(inputs, seq_length=default)`.
 
     Args:
       body: a function of the inputs and an int or int32 scalar.
-      specs: the inputs it is traced for, each with the default and with a
+      specs: input specs. Each is traced with the default length, and with a
         scalar tensor, to which a loaded function converts other ints.
-      default: of `seq_length`.
+      default: default of `seq_length`.
     """
 
     @tf.function(autograph=False)
     def call(inputs, seq_length=default):
         return body(inputs, seq_length)
 
-    # Under the argument's name: one without is traced again by saving.
+    # Saving would trace a function with an unnamed argument again.
     scalar = tf.TensorSpec([], tf.int32, "seq_length")
     for spec in specs:
         call.get_concrete_function(spec)
@@ -152,24 +144,9 @@ def _packing(body: Callable, specs: list, default: int) -> Callable:
     return call
 
 
-def _signature(root: Endpoint) -> Callable:
-    @tf.function(
-        input_signature=[tf.TensorSpec([None], tf.string, "text")],
-        autograph=False,
-    )
+def _signature(root: Endpoint) -> Callable[[tf.Tensor], Tensors]:
+    @tf.function(input_signature=[TEXTS], autograph=False)
     def serve(text):
         return root.__call__(text)
 
     return serve
-
-
-def preprocessor_cases(tokenizer: Tokenizer, seq_length: int) -> Iterator[Case]:
-    """Yields what an export of a tokenizer has to return."""
-    ids = tokenizer.encode(list(TEXTS))
-    tokens = {
-        "values": np.array([x for row in ids for x in row], "int32"),
-        "row_splits": np.cumsum([0, *map(len, ids)]),
-    }
-    rows = text_ids(tokenizer, seq_length, "max_length")
-    yield Case("text", "tokenize", strings(text=TEXTS), tokens)
-    yield Case("text", "serving_default", strings(text=TEXTS), rows)

@@ -1,21 +1,34 @@
-"""Inputs of exports, and what their source models return for them."""
+"""Expected outputs of exports, computed by their source models."""
 
 from __future__ import annotations
 
-import dataclasses
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+import pathlib
+import pickle
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from albert_tf.interop.checkpoint import Checkpoint
-from albert_tf.models.base import ENCODER_INPUTS
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.export.encoder import load_with_heads
+from albert_tf.export.litert_conversion import IdsProgram, encoder_program
+from albert_tf.export.runtimes import task_program
+from albert_tf.finetuning.model_folder import load_model, open_model_folder
+from albert_tf.finetuning.predictor import Predictor
+from albert_tf.finetuning.task_config import TaskConfig
+from albert_tf.interop.open_checkpoint import open_checkpoint
+from albert_tf.models.base import ENCODER_INPUTS, MASKED_LM_POSITIONS
+from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.pretrained import tokenizer_of
+from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.text.base_tokenizer import Tokenizer
 
+Path = str | os.PathLike[str]
 Arrays = Mapping[str, np.ndarray]
 
-TEXTS = (
+_TEXTS = [
     "The quick brown fox jumps over the lazy dog.",
     "A good film: 12, 1,000 and 99,999, seen 7 times, twice.",
     "Étude naïve, ﬁlm, İstanbul, Straße, ΟΔΟΣ ΣΑΣ",
@@ -24,18 +37,18 @@ TEXTS = (
     "😀 中文 हिन्दी 한국 \u200b\u00a0 tab\tend",
     "",
     "It was the best of times, it was the worst of times. " * 9,
-)
+]
 
 
-@dataclasses.dataclass(frozen=True)
-class Case:
-    """Inputs of an export, and the outputs of its source model.
+class Case(NamedTuple):
+    """Inputs of an export, and what its source model returns for them.
 
     Attributes:
-      name: of the inputs, such as "random ids".
-      endpoint: a signature, the loaded object (""), or a part of it ("mlm").
+      name: describes the inputs, such as "random ids".
+      endpoint: a signature, "" for the loaded object, or one of its attributes,
+        such as "mlm".
       inputs: name -> array; strings are UTF-8 bytes.
-      outputs: name -> array, for some of the outputs.
+      outputs: name -> array, for some or all of the outputs.
     """
 
     name: str
@@ -44,13 +57,140 @@ class Case:
     outputs: Arrays
 
 
-def random_ids(checkpoint: Checkpoint, longest: int) -> dict[str, np.ndarray]:
-    """Returns rows of random ids: a full one, half a one, and one token."""
+def write_cases(path: Path, cases: Iterable[Case]) -> None:
+    """Writes cases for `check_program`, which does not know the class."""
+    pathlib.Path(path).write_bytes(pickle.dumps([tuple(x) for x in cases]))
+
+
+def source_cases(model: Path, manifest: Mapping[str, Any]) -> list[Case]:
+    """Computes the outputs that an export must return for some inputs.
+
+    Args:
+      model: the checkpoint that the export was made from.
+      manifest: the contents of `export.json`.
+
+    Raises:
+      InputError: If `model` cannot be opened, or has another architecture,
+        vocabulary or task than the export.
+    """
+    checkpoint = open_checkpoint(model, head="classifier_head")
+    tokenizer = tokenizer_of(checkpoint, model)
+    config = checkpoint.config.to_dict()
+    _check_same(model, config, manifest.get("config", {}))
+    if manifest.get("tokenizer"):
+        fingerprint = manifest["tokenizer"]["fingerprint"]
+        _check_same(
+            model,
+            {"vocabulary_sha256": tokenizer.fingerprint},
+            {"vocabulary_sha256": fingerprint},
+        )
+    settings: Mapping[str, Any] = {}
+    if "task" in manifest:
+        settings = manifest["task"]["settings"]
+        config = TaskConfig.from_dict(manifest["task"]).to_dict()
+        expected = {name: config[name] for name in ("task_type", "labels")}
+        found = open_model_folder(model).task_config.to_dict()
+        _check_same(model, found, expected)
+    length = manifest.get("seq_length", 0)
+    match manifest["kind"]:
+        case "encoder":
+            cases = _encoder_cases(load_with_heads(checkpoint))
+        case "preprocessor":
+            cases = _preprocessor_cases(tokenizer, length)
+        case "text_encoder":
+            encoder = AlbertEncoder.from_checkpoint(checkpoint)
+            cases = _text_encoder_cases(encoder, tokenizer, length)
+        case "task":
+            cases = _task_cases(model, settings)
+        case _ if "task" in manifest:
+            loaded = load_model(model, settings, packed=False)
+            cases = _runtime_cases(task_program(loaded))
+        case _:
+            encoder = AlbertEncoder.from_checkpoint(checkpoint)
+            cases = _runtime_cases(encoder_program(encoder, seq_length=length))
+    return list(cases)
+
+
+def _check_same(
+    model: Path, found: Mapping[str, Any], expected: Mapping[str, Any]
+) -> None:
+    for name, value in expected.items():
+        if found[name] != value:
+            raise InputError(
+                f"model={os.fspath(model)} has {name}={found[name]}, but the "
+                f"export has {value}; give the checkpoint that it was made from"
+            )
+
+
+def _encoder_cases(model: AlbertPretrainer | AlbertEncoder) -> Iterator[Case]:
+    encoder = model.encoder if isinstance(model, AlbertPretrainer) else model
+    ids = _random_ids(model.config, model.config.max_position_embeddings)
+    outputs = _arrays(encoder(ids), "sequence_output", "pooled_output")
+    yield Case("random ids", "", ids, outputs)
+    if model is encoder:
+        return
+    # The first and the last token of each row, and one in the middle.
+    last = np.sum(ids["input_mask"], axis=1) - 1
+    positions = np.stack([0 * last, last, last // 2], 1).astype("int32")
+    inputs = {**ids, MASKED_LM_POSITIONS: positions}
+    outputs = model(inputs)
+    yield Case("random ids", "mlm", inputs, _arrays(outputs, "mlm_logits"))
+    if "sop_logits" in outputs:
+        yield Case("random ids", "sop", ids, _arrays(outputs, "sop_logits"))
+
+
+def _preprocessor_cases(tokenizer: Tokenizer, length: int) -> Iterator[Case]:
+    ids = tokenizer.encode(_TEXTS)
+    tokens = {
+        "values": np.array([x for row in ids for x in row], "int32"),
+        "row_splits": np.cumsum([0, *map(len, ids)]),
+    }
+    rows = tokenizer(_TEXTS, max_length=length, padding="max_length")
+    yield Case("text", "tokenize", _strings(text=_TEXTS), tokens)
+    yield Case("text", "serving_default", _strings(text=_TEXTS), rows)
+
+
+def _text_encoder_cases(
+    encoder: AlbertEncoder, tokenizer: Tokenizer, length: int
+) -> Iterator[Case]:
+    rows = tokenizer(_TEXTS, max_length=length, padding="longest")
+    outputs = _arrays(encoder(rows), "pooled_output", "sequence_output")
+    states, mask = outputs.pop("sequence_output"), rows["input_mask"]
+    sums = np.einsum("bsh,bs->bh", states, mask)
+    outputs["mean_output"] = sums / mask.sum(1)[:, None]
+    texts = _strings(text=_TEXTS)
+    yield Case("text", "serving_default", texts, outputs)
+    yield Case("text", "sequence", texts, {"sequence_output": states, **rows})
+
+
+def _task_cases(model: Path, settings: Mapping[str, Any]) -> Iterator[Case]:
+    predictor = Predictor(model, settings)
+    examples = predictor.task_type.sample_examples(_TEXTS)
+    inputs, outputs = predictor.task_type.serving_arrays(
+        examples, predictor(examples).predictions
+    )
+    yield Case("text", "serving_default", _strings(**inputs), outputs)
+
+
+def _runtime_cases(program: IdsProgram) -> Iterator[Case]:
+    ids = _random_ids(program.model.config, program.seq_length)
+    # Other masks are zero, as the scores of masked positions are arbitrary.
+    zeros = np.zeros_like(ids["input_mask"])
+    inputs = dict.fromkeys(program.inputs, zeros) | ids
+    outputs = program.forward(program.model, inputs)
+    # Which of two similar scores is higher depends on rounding.
+    floats = [name for name, x in outputs.items() if x.dtype.is_floating]
+    outputs = _arrays(outputs, *floats)
+    yield Case("random ids", "serving_default", inputs, outputs)
+
+
+def _random_ids(config: AlbertConfig, longest: int) -> dict[str, np.ndarray]:
+    """Returns a full row, one half as long, and one of a single token."""
     rng = np.random.default_rng(0)
     lengths = np.array([longest, longest // 2, 1])
     mask = np.arange(longest) < lengths[:, None]
-    ids = rng.integers(0, checkpoint.config.vocab_size, mask.shape)
-    types = rng.integers(0, checkpoint.config.type_vocab_size, mask.shape)
+    ids = rng.integers(0, config.vocab_size, mask.shape)
+    types = rng.integers(0, config.type_vocab_size, mask.shape)
     rows = (ids * mask, mask, types * mask)
     return {
         name: row.astype("int32")
@@ -58,34 +198,12 @@ def random_ids(checkpoint: Checkpoint, longest: int) -> dict[str, np.ndarray]:
     }
 
 
-def text_ids(
-    tokenizer: Tokenizer,
-    length: int,
-    padding: Literal["longest", "max_length"],
-) -> dict[str, np.ndarray]:
-    """Returns the texts as inputs of a model."""
-    return tokenizer(list(TEXTS), max_length=length, padding=padding)
-
-
-def strings(**texts: Sequence[Any]) -> dict[str, np.ndarray]:
-    """Returns lists of texts as arrays of UTF-8."""
+def _strings(**texts: Sequence[Any]) -> dict[str, np.ndarray]:
     return {
         name: np.char.encode(np.array(values, str), "utf-8")
         for name, values in texts.items()
     }
 
 
-def as_arrays(outputs: Mapping[str, Any], *names: str) -> dict[str, np.ndarray]:
-    """Returns some outputs as arrays."""
+def _arrays(outputs: Mapping[str, Any], *names: str) -> dict[str, np.ndarray]:
     return {name: np.asarray(outputs[name]) for name in names}
-
-
-def write_cases(path: str | os.PathLike[str], cases: Iterable[Case]) -> None:
-    """Writes cases for `check_program.read_cases`."""
-    arrays = {
-        f"{number}/{case.name}/{case.endpoint}/{part}/{name}": array
-        for number, case in enumerate(cases)
-        for part in ("inputs", "outputs")
-        for name, array in getattr(case, part).items()
-    }
-    np.savez(path, **arrays)

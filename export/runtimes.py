@@ -1,4 +1,4 @@
-"""Exports of programs of ids, for LiteRT, ONNX Runtime and OpenVINO."""
+"""Exports from token ids to outputs, for LiteRT, ONNX Runtime and OpenVINO."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
-
-import numpy as np
 
 from albert_tf.export.config import ExportConfig
 from albert_tf.export.litert_conversion import (
@@ -30,14 +28,12 @@ from albert_tf.export.manifest import (
 )
 from albert_tf.export.model_card import describe_export
 from albert_tf.export.onnx_graph import onnx_model, require
-from albert_tf.export.reference import Case, as_arrays, random_ids
 from albert_tf.files import PathPatterns
 from albert_tf.finetuning.data import examples_from_lines, read_examples
 from albert_tf.finetuning.examples import BadExamples
 from albert_tf.finetuning.model_folder import FinetunedModel
 from albert_tf.finetuning.task_type import TaskType
 from albert_tf.folders import new_folder
-from albert_tf.interop.checkpoint import Checkpoint
 from albert_tf.models.pretrained import merged_weights
 from albert_tf.pretraining.documents import read_documents
 from albert_tf.pretraining.text_files import find_text_files
@@ -50,10 +46,9 @@ MODEL_FILES = {
     "onnx": "model.onnx",
     "openvino": "model.xml",
 }
-# A protocol buffer has less than 2 GiB; weights of more go into a second file.
+# A protocol buffer is smaller than 2 GiB; larger weights need a second file.
 _LARGEST_FILE = 2**31 - 2**20
-# The oldest date of the ZIP format for all files, so that equal exports have
-# equal bytes.
+# The oldest date of the ZIP format, so that equal exports have equal bytes.
 _DATE = (1980, 1, 1, 0, 0, 0)
 
 
@@ -70,29 +65,29 @@ def export_for_runtime(
 ) -> None:
     """Writes a model with its tokenizer, `export.json` and a model card.
 
-    It takes the program's inputs by name, int32 `[batch, seq]`, and returns its
-    outputs by name. With it are the tokenizer's files and, if there are labels,
-    `labels.txt` with one a line, in the order of the outputs. They lie beside
-    an ONNX or OpenVINO model, whose inputs may be of any size. A LiteRT model,
-    with the signature `serving_default`, holds them as a ZIP archive at its
-    end, as TensorFlow Lite's metadata does.
+    The model takes the program's inputs by name, int32 `[batch, seq]`, and
+    returns its outputs by name. The tokenizer's files and, for a task with
+    labels, `labels.txt` (a label per line, in the order of the outputs) are
+    written beside an ONNX or OpenVINO model, whose inputs may have any shape. A
+    LiteRT model, which has the signature `serving_default`, contains them as a
+    ZIP archive at its end, as TensorFlow Lite's metadata does.
 
     Args:
-      program: the program to write.
-      path: the folder to make. It appears only when it is complete.
+      program: the program to export.
+      path: folder to create. It appears only when it is complete.
       kind: "litert" for `model.tflite`, "onnx" for `model.onnx`, "openvino" for
         `model.xml` and `model.bin`.
-      tokenizer: of the model.
+      tokenizer: tokenizer of the model.
       config: the quantization, and whether to replace an export at `path`; None
         for the defaults.
-      calibration: rows for a LiteRT model in "int8".
-      task: the task for `export.json`, as JSON values; its `labels`, if it
-        has any, are stored with the model.
-      origin: of the weights, for the model card.
+      calibration: rows to calibrate a LiteRT model in "int8" with.
+      task: the task for `export.json`, as JSON values; its `labels`, if any,
+        are stored with the model.
+      origin: origin of the weights, for the model card.
 
     Raises:
-      InputError: `path` is taken or cannot be made; see `check_quantization`
-        and `onnx_model`.
+      InputError: If `path` exists or cannot be created; see also
+        `check_quantization` and `onnx_model`.
     """
     config = config or ExportConfig()
     check_quantization(config.quantization, calibration)
@@ -111,7 +106,7 @@ def export_for_runtime(
             outputs = _write_litert(
                 program, file, config.quantization, calibration
             )
-            # Not compressed, so that they can be mapped into memory.
+            # Uncompressed, so that the files can be mapped into memory.
             with zipfile.ZipFile(file, "a", zipfile.ZIP_STORED) as archive:
                 for name, content in files.items():
                     archive.writestr(zipfile.ZipInfo(name, _DATE), content)
@@ -166,7 +161,7 @@ def _write_litert(
     quantization: str,
     calibration: Sequence[Example] | None,
 ) -> list[str]:
-    """Writes `model.tflite`; returns the names of its outputs."""
+    """Writes `model.tflite`; returns its output names."""
     graph = ConstantGraph(program)
     path.write_bytes(convert(graph, quantization, calibration))
     return list(graph.serve.get_concrete_function().structured_outputs)
@@ -175,7 +170,7 @@ def _write_litert(
 def _write_onnx(
     program: IdsProgram, path: pathlib.Path, quantization: str
 ) -> list[str]:
-    """Writes `model.onnx`; returns the names of its outputs."""
+    """Writes `model.onnx`; returns its output names."""
     (onnx,) = require("onnx", "onnx")
     model = onnx_model(
         program, "float16" if quantization == "float16" else "float32"
@@ -185,17 +180,17 @@ def _write_onnx(
         _save(onnx, model, path)
         return outputs
     (quantizer,) = require("onnx", "onnxruntime.quantization")
-    # Its preprocessing would store shared weights once a layer, and without
-    # this mark it recommends that.
+    # Marks the model as preprocessed, which silences a recommendation: the
+    # preprocessing would store shared weights once per layer.
     quantizer.quant_utils.add_pre_process_metadata(model)
     quantizer.quantize_dynamic(
         model,
         path,
         per_channel=True,
         weight_type=quantizer.QuantType.QInt8,
-        # 7 bits: where an x86 CPU has no VNNI, sums of two products of 8 bits
-        # do not fit into 16 and saturate, at up to four times the error. Its
-        # session option against that fails where layers share weights.
+        # 7 bits: without VNNI, x86 CPUs add two products of 8-bit numbers in
+        # 16 bits, which saturates and makes errors up to four times larger. The
+        # session option against it fails for layers that share weights.
         reduce_range=True,
         use_external_data_format=_is_large(model),
     )
@@ -205,7 +200,7 @@ def _write_onnx(
 def _write_openvino(
     program: IdsProgram, path: pathlib.Path, quantization: str
 ) -> list[str]:
-    """Writes `model.xml` and `model.bin`; returns the names of the outputs."""
+    """Writes `model.xml` and `model.bin`; returns the output names."""
     onnx, openvino = require("openvino", "onnx", "openvino")
     model = onnx_model(
         program,
@@ -216,7 +211,7 @@ def _write_openvino(
         translated = pathlib.Path(scratch, MODEL_FILES["onnx"])
         _save(onnx, model, translated)
         openvino.save_model(
-            # Not convert_model, which also reports its use over the network.
+            # Unlike convert_model, this does not send telemetry.
             openvino.Core().read_model(translated),
             path,
             compress_to_fp16=quantization == "float16",
@@ -243,9 +238,9 @@ def task_program(
 ) -> IdsProgram:
     """Returns the program of a fine-tuned model.
 
-    Its outputs are `probabilities` `[1, labels]` for a text classifier, `value`
-    `[1]` for a regression, and for the others the scores that predictions are
-    decoded from; see `TaskType.forward`.
+    It computes `probabilities` `[batch, labels]` for a text classifier, `value`
+    `[batch]` for a regression, and otherwise the scores that predictions are
+    decoded from, see `TaskType.forward`.
 
     Args:
       loaded: the model; a row has the task's `max_seq_length`.
@@ -266,15 +261,15 @@ def task_program(
 def text_calibration(
     config: ExportConfig, tokenizer: Tokenizer, seq_length: int
 ) -> list[Example] | None:
-    """Returns the first lines of the calibration files as rows.
+    """Tokenizes the first lines of the calibration files.
 
     Args:
-      config: names the files; None is returned without any.
-      tokenizer: the model's tokenizer.
-      seq_length: tokens of a row.
+      config: settings with the files; if there are none, None is returned.
+      tokenizer: tokenizer of the model.
+      seq_length: number of tokens in a row.
 
     Raises:
-      InputError: a file cannot be read.
+      InputError: If a file cannot be read.
     """
     if config.calibration_input is None:
         return None
@@ -288,14 +283,14 @@ def text_calibration(
 def task_calibration(
     config: ExportConfig, task_type: TaskType
 ) -> list[Example] | None:
-    """Returns the features of the first calibration examples as rows.
+    """Returns the features of the first examples of the calibration files.
 
     Args:
-      config: names the files; None is returned without any.
+      config: settings with the files; if there are none, None is returned.
       task_type: the task.
 
     Raises:
-      InputError: a file cannot be read, or is not in the task's format.
+      InputError: If a file cannot be read, or is not in the task's format.
     """
     if config.calibration_input is None:
         return None
@@ -314,7 +309,7 @@ def task_calibration(
 def _calibration_examples(
     task_type: TaskType, patterns: PathPatterns
 ) -> Iterator[Any]:
-    """Yields examples without labels from text files or a task's own."""
+    """Yields unlabelled examples from text files or files of the task."""
     if task_type.reads_lines:
         yield from examples_from_lines(
             task_type, _text_lines(patterns), "calibration_input"
@@ -327,25 +322,7 @@ def _calibration_examples(
 
 
 def _text_lines(patterns: PathPatterns) -> Iterator[str]:
-    """Yields the lines of text files that are not blank."""
+    """Yields the non-blank lines of text files."""
     for path in find_text_files(patterns):
         for document in read_documents(path):
             yield from document
-
-
-def litert_cases(program: IdsProgram, checkpoint: Checkpoint) -> Iterator[Case]:
-    """Yields what a LiteRT model of a program has to return.
-
-    Args:
-      program: the program.
-      checkpoint: what its model was loaded from.
-    """
-    ids = random_ids(checkpoint, program.seq_length)
-    # Nothing is masked: scores of masked positions are arbitrary.
-    zeros = np.zeros_like(ids["input_mask"])
-    inputs = dict.fromkeys(program.inputs, zeros) | ids
-    outputs = program.forward(program.model, inputs)
-    # Positions depend on rounding where scores are alike.
-    floats = [name for name, x in outputs.items() if x.dtype.is_floating]
-    outputs = as_arrays(outputs, *floats)
-    yield Case("random ids", "serving_default", inputs, outputs)

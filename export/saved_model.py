@@ -6,30 +6,35 @@ import os
 import pathlib
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 from tensorflow.python.saved_model import save_context
 
+from albert_tf.export.manifest import Origin, describe_tokenizer
+from albert_tf.export.model_card import describe_export
+from albert_tf.folders import new_folder
 from albert_tf.models.model_graph import Tensors
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.preprocessor import GraphPreprocessor
 from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
 
-# Name -> function, concrete or of one input signature.
-Signatures = TypeVar("Signatures", bound=Mapping[str, Callable])
+# The shortest row that holds [CLS] and the two [SEP] of a pair.
+MIN_LENGTH = 3
+
+TEXTS = tf.TensorSpec([None], tf.string, "text")
 
 
 class Endpoint(tf.train.Checkpoint):
     """A callable object with the attributes that the contract requires.
 
     Not a `tf.Module`, whose `variables` property looks for `tf.Variable`
-    attributes, and not a Keras object, which would need Keras to load.
+    attributes, and not a Keras object, which cannot be loaded without Keras.
 
     Attributes:
       variables: all variables that a call may read.
-      trainable_variables: the same, as all of them can be fine-tuned.
-      regularization_losses: empty; ALBERT has no such loss.
+      trainable_variables: the same variables, as all of them can be fine-tuned.
+      regularization_losses: empty, as ALBERT has no such losses.
 
     Args:
       function: `__call__`, a traced `tf.function`.
@@ -46,6 +51,21 @@ class Endpoint(tf.train.Checkpoint):
         self.regularization_losses = []
 
 
+class Export(NamedTuple):
+    """What to write as a SavedModel.
+
+    Attributes:
+      root: the object to save.
+      signatures: name -> function, concrete or with an input signature.
+      manifest: contents of `export.json`, without the tokenizer, the origin and
+        the versions.
+    """
+
+    root: Endpoint
+    signatures: Mapping[str, Callable]
+    manifest: Mapping[str, Any]
+
+
 def model_endpoint(
     body: Callable[[Any, bool], Tensors],
     specs: Sequence[Any],
@@ -56,14 +76,14 @@ def model_endpoint(
     """Makes the endpoint of a model: `(inputs, training=False)`.
 
     Args:
-      body: a function of inputs and a Python bool `training` that calls one
-        `tf.function`, so that all functions made here share its graphs, and add
+      body: a function of the inputs and a Python bool `training`. It should
+        call a single `tf.function`, so that all traces share one graph and add
         little to the file.
-      specs: the inputs it is traced for, with both values of `training`.
+      specs: input specs to trace, each with both values of `training`.
       variables: all variables that a call may read.
-      call_training: whether it has a function of that name, with
-        `training=True`: `keras.layers.TFSMLayer` passes no `training`, but has
-        a second endpoint.
+      call_training: whether to add `call_training`, the endpoint with
+        `training=True`. `keras.layers.TFSMLayer` does not pass `training`, but
+        calls a second endpoint in training.
     """
 
     @tf.function(autograph=False)
@@ -86,16 +106,14 @@ def model_endpoint(
 
 
 def tokenize_endpoint(preprocessor: GraphPreprocessor) -> Endpoint:
-    """Makes the endpoint of strings `[B]` -> ragged int32 ids `[B, (tokens)]`.
+    """Makes the endpoint that maps strings `[B]` to ragged ids `[B, (tokens)]`.
 
-    Its `get_special_tokens_dict` takes nothing and gives int32 scalars. Other
-    functions that call its `__call__` share its one graph.
+    Its `get_special_tokens_dict` takes no arguments and returns int32 scalars.
+    Functions that call its `__call__` share its graph.
     """
     endpoint = Endpoint(
         tf.function(
-            preprocessor.tokenize,
-            input_signature=[tf.TensorSpec([None], tf.string, "text")],
-            autograph=False,
+            preprocessor.tokenize, input_signature=[TEXTS], autograph=False
         )
     )
     endpoint.get_special_tokens_dict = tf.function(
@@ -107,38 +125,44 @@ def tokenize_endpoint(preprocessor: GraphPreprocessor) -> Endpoint:
 
 
 def write_saved_model(
-    make: Callable[[], tuple[Endpoint, Signatures]],
-    folder: pathlib.Path,
+    build: Callable[[], Export],
+    path: str | os.PathLike[str],
+    *,
     tokenizer: Tokenizer | None,
-) -> Signatures:
-    """Writes an object, with its tokenizer's file under the contract's name.
+    overwrite: bool,
+    origin: Origin,
+) -> None:
+    """Writes a SavedModel with the tokenizer's file, a card and `export.json`.
 
     Args:
-      make: returns the object and its signatures. It is called here because
-        functions that were traced elsewhere are traced again while they are
-        saved.
-      folder: to write to.
-      tokenizer: whose file is written; None: it has none.
+      build: traces the functions to save. Functions that were traced outside of
+        this call would be traced again by saving.
+      path: folder to create. It appears only when it is complete.
+      tokenizer: tokenizer whose file is added as an asset; None for none.
+      overwrite: whether to replace a SavedModel at `path`.
+      origin: origin of the weights, for the model card.
 
-    Returns:
-      The signatures.
+    Raises:
+      InputError: If `path` exists or cannot be created.
     """
-    with save_context.save_context(tf.saved_model.SaveOptions()):
-        root, signatures = make()
-    with tempfile.TemporaryDirectory() as assets:
+    with (
+        new_folder(path, overwrite) as folder,
+        tempfile.TemporaryDirectory() as assets,
+    ):
+        with save_context.save_context(tf.saved_model.SaveOptions()):
+            root, signatures, manifest = build()
         if tokenizer is not None:
             file = pathlib.Path(assets, tokenizer.file_name)
             file.write_bytes(tokenizer.model_bytes)
             is_wordpiece = isinstance(tokenizer, WordPieceTokenizer)
             name = "vocab_file" if is_wordpiece else "sp_model_file"
             setattr(root, name, tf.saved_model.Asset(os.fspath(file)))
+            if manifest["kind"] != "preprocessor":
+                # A variable, as the contract has it, but not in `variables`, as
+                # no computation depends on it.
+                root.do_lower_case = tf.Variable(
+                    tokenizer.settings["do_lower_case"], trainable=False
+                )
         tf.saved_model.save(root, os.fspath(folder), signatures=signatures)
-    return signatures
-
-
-def add_lower_case(root: Endpoint, tokenizer: Tokenizer) -> None:
-    """Adds `do_lower_case`, as encoders of the contract have it."""
-    # A variable, but not in `variables`, as no computation depends on it.
-    root.do_lower_case = tf.Variable(
-        tokenizer.settings["do_lower_case"], trainable=False
-    )
+        described = tokenizer and describe_tokenizer(tokenizer)
+        describe_export(folder, {**manifest, "tokenizer": described}, origin)

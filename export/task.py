@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import tensorflow as tf
 
-from albert_tf.export.manifest import (
-    UNKNOWN,
-    Origin,
-    describe_tokenizer,
-    describe_weights,
-)
-from albert_tf.export.model_card import describe_export
-from albert_tf.export.reference import TEXTS, Case, strings
+from albert_tf.export.manifest import UNKNOWN, Origin, describe_weights
 from albert_tf.export.saved_model import (
     Endpoint,
-    add_lower_case,
+    Export,
     model_endpoint,
     write_saved_model,
 )
-from albert_tf.finetuning.predictor import Predictor
 from albert_tf.finetuning.serving import Inputs, ServingGraph
-from albert_tf.folders import new_folder
 
 
 def export_task(
@@ -35,72 +26,72 @@ def export_task(
     overwrite: bool = False,
     origin: Origin = UNKNOWN,
 ) -> None:
-    """Writes strings -> answers, for servers, `hub.KerasLayer`, `HubLayer`.
+    """Writes a model from strings to predictions, for servers and `HubLayer`.
 
-    `tf.saved_model.load(path)` returns, after `import tensorflow_text`:
+    `tf.saved_model.load(path)`, after `import tensorflow_text`, returns an
+    object with the following interface:
 
-    - The object itself: a dict of the graph's inputs by name, a list of them in
-      their order, or the only one -> the dict of outputs. `training=True`
-      switches dropout on.
+    - The object itself maps the inputs of the graph to a dict of its outputs.
+      It takes a dict of inputs by name, a list of them in order, or a single
+      input alone. `training=True` applies dropout.
     - `variables`, `trainable_variables`, `regularization_losses`.
-    - `.call_training`: the object with dropout on, for
+    - `.call_training`: the object with dropout, for
       `TFSMLayer(path, "__call__", call_training_endpoint="call_training")`.
-    - `.signatures["serving_default"]`: the named inputs -> the named outputs;
-      a further signature for each other form of the inputs.
-    - `.labels()`, where the task has labels: strings `[labels]`.
-    - `.sp_model_file.asset_path` (of a `vocab.txt`, `.vocab_file.asset_path`)
-      and `.do_lower_case`.
+    - `.signatures["serving_default"]` maps the named inputs to the named
+      outputs; there is a signature for each further form of the inputs.
+    - `.labels()`, if the task has labels, returns strings `[labels]`.
+    - `.sp_model_file.asset_path` (`.vocab_file.asset_path` for a WordPiece
+      tokenizer) and `.do_lower_case`.
 
     `export.json` in the folder has versions, config, weights and the task.
 
     Args:
-      graph: of the task; see `TaskType.serving_graph`.
-      path: the folder to make. It appears only when it is complete.
+      graph: graph of the task, see `TaskType.serving_graph`.
+      path: folder to create. It appears only when it is complete.
       task: the task for `export.json`, as JSON values.
-      overwrite: replace a SavedModel at `path`.
-      origin: of the weights, for the model card.
+      overwrite: whether to replace a SavedModel at `path`.
+      origin: origin of the weights, for the model card.
 
     Raises:
-      InputError: `path` is taken or cannot be made.
+      InputError: If `path` exists or cannot be created.
     """
-    tokenizer = graph.preprocessor.tokenizer
-    with new_folder(path, overwrite) as folder:
 
-        def make():
-            body = tf.function(graph.call, autograph=False)
-            root = _root(graph, body)
-            add_lower_case(root, tokenizer)
-            return root, {
-                name: _signature(body, inputs)
-                for name, inputs in _forms(graph).items()
-            }
-
-        signatures = write_saved_model(make, folder, tokenizer)
-        describe_export(
-            folder,
-            {
-                "kind": "task",
-                "task": dict(task),
-                "signatures": {
-                    name: {
-                        "inputs": list(inputs),
-                        "outputs": sorted(signatures[name].structured_outputs),
-                    }
-                    for name, inputs in _forms(graph).items()
-                },
-                "config": graph.model.config.to_dict(),
-                "packed": graph.model.packed,
-                **describe_weights(graph.model.weights()),
-                "tokenizer": describe_tokenizer(tokenizer),
+    def build() -> Export:
+        body = tf.function(graph.call, autograph=False)
+        root = _root(graph, body)
+        forms = _forms(graph)
+        signatures = {
+            name: _signature(body, inputs) for name, inputs in forms.items()
+        }
+        manifest = {
+            "kind": "task",
+            "task": dict(task),
+            "signatures": {
+                name: {
+                    "inputs": list(inputs),
+                    "outputs": sorted(signatures[name].structured_outputs),
+                }
+                for name, inputs in forms.items()
             },
-            origin,
-        )
+            "config": graph.model.config.to_dict(),
+            "packed": graph.model.packed,
+            **describe_weights(graph.model.weights()),
+        }
+        return Export(root, signatures, manifest)
+
+    write_saved_model(
+        build,
+        path,
+        tokenizer=graph.preprocessor.tokenizer,
+        overwrite=overwrite,
+        origin=origin,
+    )
 
 
 def _forms(graph: ServingGraph) -> dict[str, Inputs]:
-    """Returns signature -> its inputs.
+    """Returns the inputs of each signature.
 
-    They are named: saving traces functions of unnamed inputs again.
+    They are named, as saving would trace functions of unnamed inputs again.
     """
     forms = {"serving_default": graph.inputs, **graph.other_inputs}
     return {
@@ -133,11 +124,11 @@ def _root(graph: ServingGraph, body: Callable) -> Endpoint:
         graph.model.variables,
     )
     if graph.labels is not None:
-        # Not a variable, as accelerators have no strings.
+        # Not a variable, as accelerators do not support strings.
         root.labels = tf.function(
             lambda: tf.constant(graph.labels), input_signature=[]
         )
-    # The functions need the tables and the vocabulary in it.
+    # Holds the lookup tables and the vocabulary of the functions.
     root._preprocessor = graph.preprocessor
     return root
 
@@ -150,20 +141,3 @@ def _signature(
         return body(inputs, False)
 
     return serve.get_concrete_function(**inputs)
-
-
-def task_cases(
-    model: str | os.PathLike[str], settings: Mapping[str, Any]
-) -> Iterator[Case]:
-    """Yields what an export of a fine-tuned model has to return.
-
-    Args:
-      model: the fine-tuned model.
-      settings: those of the task in the export, which may be others.
-    """
-    predictor = Predictor(model, settings)
-    examples = predictor.task_type.sample_examples(TEXTS)
-    inputs, outputs = predictor.task_type.serving_arrays(
-        examples, predictor(examples).predictions
-    )
-    yield Case("text", "serving_default", strings(**inputs), outputs)

@@ -1,4 +1,4 @@
-"""Maps of what each head of each layer attends to, and numbers about them."""
+"""Attention maps of each head of each layer, and statistics of them."""
 
 from __future__ import annotations
 
@@ -20,31 +20,30 @@ from albert_tf.analysis.figures import (
 from albert_tf.errors import InputError
 from albert_tf.text.base_tokenizer import Tokenizer
 
-# A picture has at most so many maps, and names the tokens of so many.
-_MAX_MAPS = 400
-_MAX_NAMED = 40
+_MAX_MAPS = 400  # in a figure
+_MAX_LABELLED_TOKENS = 40
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AttentionReport:
-    """The attention of one text, or pair of texts.
+    """The attention of a model to one text, or pair of texts.
 
-    Layers and heads count from 1. With inner groups, each block is a layer.
+    Layers and heads are numbered from 1. With inner groups, each block counts
+    as a layer. Statistics, `[layers, heads]`, are means over the tokens that
+    attend.
 
     Attributes:
-      name: of the model.
-      tokens: pieces, with `[CLS]` and `[SEP]`.
-      cut: how many tokens of the text were left out.
-      layers: the layers that were asked for.
-      heads: the heads that were asked for.
-      probabilities: float32 `[layers, heads, from, to]`; a row, what one token
-        attends to, sums to 1.
-      entropy: of a row, in bits, `[layers, heads]`, as are all that follow;
-        means over the rows. 0: one token has all of the attention.
-      distance: to the tokens attended to, in tokens.
-      to_cls: share of the attention that `[CLS]` gets.
-      to_sep: share that the separators get.
-      to_itself: share that tokens give to themselves.
+      name: name of the model.
+      tokens: pieces, including `[CLS]` and `[SEP]`.
+      cut: number of tokens that were truncated.
+      layers: numbers of the layers.
+      heads: numbers of the heads.
+      probabilities: float32 `[layers, heads, from, to]`; a row sums to 1.
+      entropy: entropy of the attention in bits; 0 if it all goes to one token.
+      distance: mean distance to the tokens attended to, in tokens.
+      to_cls: share of the attention to `[CLS]`.
+      to_sep: share of the attention to the separators.
+      to_itself: share of the attention of tokens to themselves.
     """
 
     name: str
@@ -60,7 +59,7 @@ class AttentionReport:
     to_itself: np.ndarray
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the numbers as JSON has them, with 5 digits."""
+        """Returns the fields as JSON values, rounded to 5 decimals."""
         return {
             field.name: value.astype(np.float64).round(5).tolist()
             if isinstance(value := getattr(self, field.name), np.ndarray)
@@ -69,7 +68,7 @@ class AttentionReport:
         }
 
     def table(self) -> str:
-        """Returns a Markdown table with a line for each head."""
+        """Formats the statistics as a Markdown table with a row per head."""
         header = ["layer", "head", "entropy, bits", "distance, tokens"]
         header += ["to [CLS]", "to [SEP]", "to itself"]
         rows = [
@@ -88,24 +87,24 @@ class AttentionReport:
         return markdown_table(header, rows)
 
     def plot(self, output: str | os.PathLike[str]) -> None:
-        """Draws a map for each head, layers from top to bottom.
+        """Draws a map for each head, with layers from top to bottom.
 
         Args:
-          output: the picture to write; its ending says the format.
+          output: image file to write; its suffix selects the format.
 
         Raises:
-          InputError: there are too many maps, the picture cannot be written
-            there, or matplotlib is not installed.
+          InputError: If there are too many maps, the file cannot be written, or
+            matplotlib is not installed.
         """
         count = len(self.layers) * len(self.heads)
         if count > _MAX_MAPS:
             raise InputError(
-                f"{count} maps do not fit in a picture, which has at most "
+                f"{count} maps do not fit in a figure, which has at most "
                 f"{_MAX_MAPS}; choose layers= or heads="
             )
         pyplot = import_pyplot()
-        named = len(self.tokens) <= _MAX_NAMED
-        # Inches of a map: enough for its tokens where there are few maps.
+        labelled = len(self.tokens) <= _MAX_LABELLED_TOKENS
+        # Size of a map in inches, large enough for its labels if there are few.
         size = 1.1 if count > 16 else min(3.2, max(1.6, len(self.tokens) / 9))
         figure, axes = pyplot.subplots(
             len(self.layers),
@@ -136,16 +135,16 @@ class AttentionReport:
                 if j == len(self.heads) - 1:
                     axis.yaxis.set_label_position("right")
                     axis.set_ylabel(f"layer {layer}", size=9)
-        if named:
-            places = range(len(self.tokens))
+        if labelled:
+            ticks = range(len(self.tokens))
             labels = [escaped(token) for token in self.tokens]
-            # Points of a token, as far as it can be read.
+            # The largest font size in points at which labels do not overlap.
             points = min(8.0, 72 * size * 0.9 / len(self.tokens))
             text = {"fontsize": points, "parse_math": False}
             for axis in axes[:, 0]:
-                axis.set_yticks(places, labels, **text)
+                axis.set_yticks(ticks, labels, **text)
             for axis in axes[-1]:
-                axis.set_xticks(places, labels, rotation=90, **text)
+                axis.set_xticks(ticks, labels, rotation=90, **text)
         figure.supylabel("from", size=10)
         figure.supxlabel("to", size=10)
         figure.colorbar(
@@ -169,7 +168,7 @@ def analyze_attention(
     max_seq_length: int = 128,
     tokenizer: Tokenizer | None = None,
 ) -> AttentionReport:
-    """Returns what each head of each layer attends to in a text.
+    """Returns the attention of each head of each layer to a text.
 
     For example:
 
@@ -179,18 +178,18 @@ def analyze_attention(
         report.plot("attention.png")
 
     Args:
-      model: a checkpoint of any system, or a model.
-      text: the text, in which `[MASK]` stands for itself.
-      pair: a second text, for a pair.
-      layers: those to show, from 1; all by default.
-      heads: those to show, from 1; all by default.
-      max_seq_length: tokens that are read; what the text has beyond is cut, as
-        is what the model has not seen in training.
-      tokenizer: of a model that has none.
+      model: a checkpoint of any supported format, or a model.
+      text: the text. `[MASK]` in it is the mask token.
+      pair: second text of a pair.
+      layers: layers to return, from 1; None for all.
+      heads: heads to return, from 1; None for all.
+      max_seq_length: maximum number of tokens; longer texts are truncated, also
+        to the length that the model was trained with.
+      tokenizer: tokenizer of a model that has none.
 
     Raises:
-      InputError: the checkpoint cannot be opened, a text is empty, or a layer
-        or head does not exist.
+      InputError: If the checkpoint cannot be opened, a text is empty, or a
+        layer or head does not exist.
     """
     (found,) = open_encoders([model], tokenizer)
     matching = found.tokenizer.with_settings(match_special_tokens=True)
@@ -216,7 +215,7 @@ def analyze_attention(
     )[:, [x - 1 for x in heads]].astype(np.float32)
     if not np.isfinite(probs).all():
         raise InputError(f"the attention of {found.name} is not finite")
-    places = np.arange(len(ids))
+    positions = np.arange(len(ids))
     is_sep = np.array(ids) == found.tokenizer.sep_id
     bits = np.where(probs > 0, -np.log2(np.where(probs > 0, probs, 1)), 0)
     return AttentionReport(
@@ -227,7 +226,7 @@ def analyze_attention(
         heads=heads,
         probabilities=probs,
         entropy=(probs * bits).sum(-1).mean(-1),
-        distance=(probs * abs(places - places[:, None])).sum(-1).mean(-1),
+        distance=(probs * abs(positions - positions[:, None])).sum(-1).mean(-1),
         to_cls=probs[..., 0].mean(-1),
         to_sep=probs[..., is_sep].sum(-1).mean(-1),
         to_itself=np.diagonal(probs, axis1=-2, axis2=-1).mean(-1),
@@ -237,7 +236,7 @@ def analyze_attention(
 def _numbers(
     name: str, chosen: Sequence[int] | None, count: int
 ) -> tuple[int, ...]:
-    """Returns the chosen layers or heads in order, or all of them."""
+    """Returns the chosen layers or heads in ascending order, or all."""
     if chosen is None:
         return tuple(range(1, count + 1))
     numbers = tuple(sorted(set(chosen)))
@@ -246,6 +245,6 @@ def _numbers(
     ):
         raise InputError(
             f"{name}={','.join(map(str, chosen))} must be numbers from 1 to "
-            f"{count}, those of the model"
+            f"{count}, the number that the model has"
         )
     return numbers

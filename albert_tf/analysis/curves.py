@@ -1,4 +1,4 @@
-"""Curves of training runs as a picture."""
+"""Plots of training runs."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ def plot_runs(
 ) -> None:
     """Draws losses and accuracies of runs over steps, wall time and tokens.
 
-    Thin lines are training means, thick lines with dots held-out scores. Time
-    in which a run was stopped is cut out. With one run there is a panel for
-    losses and one for accuracies, and each metric has a colour; with several,
-    each metric has a panel, and each run a colour.
+    Thin lines are training means, thick lines with dots held-out scores. Pauses
+    of a run are left out. A single run has a panel for losses and one for
+    accuracies, and a colour for each metric; several runs have a panel for each
+    metric, and a colour for each run.
 
     Args:
-      runs: what `read_runs` returned.
-      output: the picture to write; its ending says the format.
-      baselines: label -> accuracy, drawn as dotted lines, such as what
-        `Records.baselines` returns.
+      runs: result of `read_runs`.
+      output: image file to write; its suffix selects the format.
+      baselines: label -> accuracy, drawn as dotted lines, such as the result of
+        `Records.baselines`.
 
     Raises:
-      InputError: there is nothing to draw, the picture cannot be written
-        there, or matplotlib is not installed.
+      InputError: If there is nothing to draw, the file cannot be written, or
+        matplotlib is not installed.
     """
     pyplot = import_pyplot()
     panels, units = _panels(runs), _units(runs)
@@ -57,36 +57,36 @@ def plot_runs(
         ):
             _draw(axis, runs, metrics, unit, scale)
             axis.grid(alpha=0.3)
-            # Only that of the lowest row is shown.
+            # Shown in the lowest row only.
             axis.set_xlabel(label)
             axis.label_outer()
         _draw_baselines(row, metrics, baselines or {})
         row[0].set_ylabel(title)
         if len(runs) == 1:
             row[0].legend(
-                handles=[_handle(_metric_look(runs, x), x) for x in metrics],
+                handles=[_handle(_metric_style(runs, x), x) for x in metrics],
                 fontsize=8,
             )
-    _draw_key(figure, runs)
+    _draw_legend(figure, runs)
     save_figure(figure, output)
 
 
 def _panels(runs: Sequence[RunLog]) -> dict[str, list[str]]:
-    """Returns the metrics of each row of panels, by its title."""
+    """Returns the title and the metrics of each row of panels."""
     names = score_names(runs)
     if not names:
         raise InputError(
-            f"{runs[0].name}: its metrics are no losses and no accuracies, so "
+            f"{runs[0].name}: none of its metrics is a loss or an accuracy, so "
             "there is nothing to draw"
         )
     if len(runs) > 1:
-        # The losses that `loss` is the sum of say what their accuracies say.
-        parts = {
+        # The summands of `loss` would repeat what their accuracies show.
+        summands = {
             f"{name.removesuffix('accuracy')}loss"
             for name in names
             if name.endswith("_accuracy")
         }
-        return {name: [name] for name in names if name not in parts}
+        return {name: [name] for name in names if name not in summands}
     kinds = {"loss": [], "accuracy": []}
     for name in names:
         kinds[name.split("_")[-1]].append(name)
@@ -94,7 +94,7 @@ def _panels(runs: Sequence[RunLog]) -> dict[str, list[str]]:
 
 
 def _units(runs: Sequence[RunLog]) -> dict[str, tuple[str, float]]:
-    """Returns field of a line -> label and scale of its axis."""
+    """Returns the label and the scale of each x axis by `LogLine` field."""
     hours = max(run.lines[-1].seconds for run in runs) > 3 * _HOUR
     units = {
         "step": ("steps", 1.0),
@@ -105,27 +105,29 @@ def _units(runs: Sequence[RunLog]) -> dict[str, tuple[str, float]]:
     return units
 
 
-def _look(number: int) -> dict[str, str]:
+def _run_style(number: int) -> dict[str, str]:
     line = _LINES[number // len(COLOURS) % len(_LINES)]
     return {"color": COLOURS[number % len(COLOURS)], "ls": line}
 
 
-def _metric_look(runs, metric: str) -> dict[str, str]:
-    """Returns one look for `mlm_loss` and `mlm_accuracy`."""
+def _metric_style(runs, metric: str) -> dict[str, str]:
+    """Returns the same style for `mlm_loss` and `mlm_accuracy`."""
     subjects = [name.rsplit("_", 1)[0] for name in score_names(runs)]
     subject = metric.rsplit("_", 1)[0]
-    return _look(list(dict.fromkeys(subjects)).index(subject))
+    return _run_style(list(dict.fromkeys(subjects)).index(subject))
 
 
 def _draw(axis, runs, metrics, unit, scale) -> None:
     for number, run in enumerate(runs):
         for metric in metrics:
-            one = len(runs) == 1
-            look = _metric_look(runs, metric) if one else _look(number)
+            if len(runs) == 1:
+                colour = _metric_style(runs, metric)
+            else:
+                colour = _run_style(number)
             for split, (_, style) in _STYLES.items():
                 points = run.points(split, metric, unit)
                 if len(points) == 1:
-                    # A line of one point would not be seen.
+                    # A line with a single point is invisible.
                     style = {"marker": "o", "ms": 3, **style}
                 if points:
                     x, y = zip(*points, strict=True)
@@ -133,7 +135,7 @@ def _draw(axis, runs, metrics, unit, scale) -> None:
                         [value / scale for value in x],
                         y,
                         label=f"{run.name}: {metric}, {split}",
-                        **look,
+                        **colour,
                         **style,
                     )
 
@@ -154,14 +156,14 @@ def _draw_baselines(row, metrics, baselines) -> None:
         )
 
 
-def _draw_key(figure, runs) -> None:
-    """Says above the panels what thin and thick lines and colours are."""
+def _draw_legend(figure, runs) -> None:
+    """Explains lines and colours above the panels."""
     handles = [
         _handle({"color": "black", **style}, label)
         for label, style in _STYLES.values()
     ]
     if len(runs) > 1:
-        named = [_handle(_look(i), run.name) for i, run in enumerate(runs)]
+        named = [_handle(_run_style(i), run.name) for i, run in enumerate(runs)]
         handles = [*named, *handles]
     figure.legend(
         handles=handles,
@@ -172,7 +174,7 @@ def _draw_key(figure, runs) -> None:
     )
 
 
-def _handle(look: Mapping[str, Any], label: str):
+def _handle(style: Mapping[str, Any], label: str):
     from matplotlib.lines import Line2D
 
-    return Line2D([], [], **{"lw": 2, **look}, label=label)
+    return Line2D([], [], **{"lw": 2, **style}, label=label)

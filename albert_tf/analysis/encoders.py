@@ -1,4 +1,4 @@
-"""Encoders to analyze, with their tokenizer and what they are called."""
+"""Encoders to analyze, with their names and tokenizers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrained import tokenizer_of
 from albert_tf.text.base_tokenizer import Tokenizer
 
-# A checkpoint, as `AlbertEncoder.from_pretrained` takes it, or a model.
+# A checkpoint for `AlbertEncoder.from_pretrained`, or a model.
 Model = str | os.PathLike[str] | AlbertModel
 
 
@@ -24,12 +24,13 @@ class NamedEncoder:
     """An encoder to analyze.
 
     Attributes:
-      name: what tables and plots call it.
+      name: name in tables and plots.
       encoder: the encoder.
-      tokenizer: makes ids of texts.
+      tokenizer: tokenizer of the encoder.
 
     Raises:
-      InputError: the tokenizer has more pieces than the encoder has embeddings.
+      InputError: If the tokenizer has more pieces than the encoder has
+        embeddings.
     """
 
     name: str
@@ -52,10 +53,10 @@ class NamedEncoder:
         *,
         max_seq_length: int,
     ) -> dict[str, np.ndarray]:
-        """Returns the input dict of texts, or of pairs.
+        """Tokenizes texts, or pairs of texts, to the encoder's input dict.
 
-        They are cut to `max_seq_length` tokens, and to those that the model has
-        seen in training.
+        They are truncated to `max_seq_length` tokens, or fewer if the model was
+        trained with shorter sequences.
         """
         if max_seq_length < 3:
             raise InputError(
@@ -71,16 +72,16 @@ def open_encoders(
     models: Model | Sequence[Model] | Mapping[str, Model],
     tokenizer: Tokenizer | None = None,
 ) -> list[NamedEncoder]:
-    """Returns the encoders of models.
+    """Opens models to analyze.
 
     Args:
-      models: one, several, or name -> model. Without names, those of folders,
-        as shortly as tells them apart.
-      tokenizer: of models that have none.
+      models: a model, several, or name -> model. The default name is that of
+        the folder, or its path if names are not unique.
+      tokenizer: tokenizer of models that have none.
 
     Raises:
-      InputError: a checkpoint cannot be opened, a model has no tokenizer, or
-        one with more pieces than the model has embeddings.
+      InputError: If a checkpoint cannot be opened, a model has no tokenizer, or
+        its tokenizer has more pieces than it has embeddings.
     """
     if isinstance(models, (str, os.PathLike, AlbertModel)):
         models = [models]

@@ -1,4 +1,4 @@
-"""Figures, as matplotlib draws them without a screen, and Markdown tables."""
+"""Figures drawn by matplotlib, and Markdown tables."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import Any
 
 from albert_tf.errors import InputError, import_package
 
-# Okabe and Ito's colours, which colour-blind readers can tell apart.
+# Okabe and Ito's palette for colour-blind readers.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 
 
 def import_pyplot() -> Any:
-    """Returns pyplot, which draws without a screen.
+    """Imports pyplot with a backend that needs no display.
 
     Raises:
-      InputError: matplotlib is not installed.
+      InputError: If matplotlib is not installed.
     """
     matplotlib = import_package("matplotlib", "pictures")
-    # A notebook keeps the backend that shows its figures.
+    # A notebook keeps its own backend, which shows figures.
     if "matplotlib.pyplot" not in sys.modules:
         matplotlib.use("Agg")
     from matplotlib import pyplot
@@ -31,14 +31,14 @@ def import_pyplot() -> Any:
 
 
 def save_figure(figure: Any, output: str | os.PathLike[str]) -> None:
-    """Writes a figure of pyplot, and closes it.
+    """Writes a pyplot figure to a file, and closes it.
 
     Args:
       figure: the figure.
-      output: the picture to write; its ending says the format.
+      output: image file to write; its suffix selects the format.
 
     Raises:
-      InputError: the picture cannot be written there.
+      InputError: If the file cannot be written.
     """
     from matplotlib import pyplot
 
@@ -53,8 +53,8 @@ def save_figure(figure: Any, output: str | os.PathLike[str]) -> None:
 def label_lines(axis: Any) -> None:
     """Writes the label of each line of an axis at its right end.
 
-    Call it last: labels that would overlap are moved apart within the limits
-    that the axis has then.
+    Labels that would overlap are moved apart. Call it after the limits of the
+    axis are set.
     """
     to_axes = axis.transData + axis.transAxes.inverted()
     ends = []
@@ -82,9 +82,9 @@ def label_lines(axis: Any) -> None:
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Returns a Markdown table whose columns are aligned in a terminal, too.
+    """Formats a Markdown table whose columns are also aligned in a terminal.
 
-    All columns but the first are flush right.
+    All columns but the first are right-aligned.
     """
     cells = [
         [escaped(x).replace("|", "\\|") for x in row] for row in (header, *rows)
@@ -104,10 +104,10 @@ def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def escaped(text: str) -> str:
-    """Returns text with codes for all that is not to be seen as it stands.
+    """Escapes characters that are invisible or not printable.
 
-    Pieces of a vocabulary may be any character: here even spaces of other
-    scripts get codes, which `errors.printable` leaves as they are.
+    Pieces of a vocabulary may be any character. Unlike `errors.printable`, this
+    also escapes all spaces but the ASCII one.
     """
     return "".join(
         x if x.isprintable() else x.encode("unicode_escape").decode()

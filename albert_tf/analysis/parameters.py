@@ -1,4 +1,4 @@
-"""Parameter counts of architectures, without making a model."""
+"""Parameter counts of architectures, computed without building a model."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from albert_tf.analysis.figures import COLOURS, import_pyplot, save_figure
 from albert_tf.config import AlbertConfig
 
-# Devlin et al., 2018: no factorized embeddings, and no shared layers.
+# Devlin et al., 2018: neither factorized embeddings nor shared layers.
 BERT = {
     "bert_base": AlbertConfig(
         vocab_size=30522, embedding_size=768, sharing="none"
@@ -37,16 +37,16 @@ PAPER = {
 
 @dataclasses.dataclass(frozen=True)
 class ParameterCounts:
-    """Trainable parameters of a pretraining model, by component.
+    """Numbers of trainable parameters of a pretraining model, by component.
 
     Attributes:
-      embeddings: tables of words, positions and token types, and the LayerNorm.
-      projection: E -> H (paper, section 3.1), zero where there is none.
+      embeddings: word, position and token type tables, and LayerNorm.
+      projection: E -> H (paper, section 3.1); 0 without a projection.
       attention: query, key, value, output and LayerNorm of all layers.
       feed_forward: both dense layers and LayerNorm of all layers.
-      pooler: dense layer over `[CLS]`.
-      mlm_head: without its output matrix, which is the table of words.
-      sop_head: sentence order.
+      pooler: dense layer of `[CLS]`.
+      mlm_head: without its output matrix, which is the word table.
+      sop_head: sentence-order head.
     """
 
     embeddings: int
@@ -59,7 +59,7 @@ class ParameterCounts:
 
     @property
     def encoder(self) -> int:
-        """Embeddings, projection, blocks and pooler."""
+        """Parameters of embeddings, projection, blocks and pooler."""
         return (
             self.embeddings
             + self.projection
@@ -70,15 +70,15 @@ class ParameterCounts:
 
     @property
     def total(self) -> int:
-        """Encoder and both heads."""
+        """Parameters of the encoder and both heads."""
         return self.encoder + self.mlm_head + self.sop_head
 
 
 def count_parameters(config: AlbertConfig) -> ParameterCounts:
-    """Counts the parameters of `AlbertPretrainer(config)` to the unit.
+    """Counts the parameters of `AlbertPretrainer(config)` exactly.
 
-    Paper, tables 1, 3 and 4; the paper rounds, and reports the widest models
-    up to 6 % high (235 M for xxlarge, whose encoder has 222,595,584).
+    See tables 1, 3 and 4 of the paper, which rounds, and reports up to 6 % more
+    for the widest models (235 M for xxlarge, whose encoder has 222,595,584).
     """
     v, e = config.vocab_size, config.embedding_size
     h, i = config.hidden_size, config.intermediate_size
@@ -86,7 +86,7 @@ def count_parameters(config: AlbertConfig) -> ParameterCounts:
     attention = 4 * (h * h + h) + 2 * h  # q, k, v, output, LayerNorm
     ffn = (h * i + i) + (i * h + h) + 2 * h
 
-    def sets(shared: bool) -> int:
+    def copies(shared: bool) -> int:
         groups = config.num_hidden_groups
         layers = groups if shared else config.num_hidden_layers
         return layers * config.inner_group_num
@@ -94,8 +94,8 @@ def count_parameters(config: AlbertConfig) -> ParameterCounts:
     return ParameterCounts(
         embeddings=tables + 2 * e,
         projection=e * h + h if config.has_embedding_projection else 0,
-        attention=sets(config.sharing in ("all", "attention")) * attention,
-        feed_forward=sets(config.sharing in ("all", "ffn")) * ffn,
+        attention=copies(config.sharing in ("all", "attention")) * attention,
+        feed_forward=copies(config.sharing in ("all", "ffn")) * ffn,
         pooler=h * h + h,
         mlm_head=h * e + e + 2 * e + v,
         sop_head=2 * h + 2,
@@ -103,10 +103,10 @@ def count_parameters(config: AlbertConfig) -> ParameterCounts:
 
 
 def parameter_table(configs: Mapping[str, AlbertConfig]) -> str:
-    """Returns a table of parameters by component, with the paper's totals.
+    """Formats parameters by component as a table, with the paper's totals.
 
     Args:
-      configs: name -> architecture, a line each.
+      configs: name -> architecture of each row.
     """
     names = [field.name for field in dataclasses.fields(ParameterCounts)]
     columns = [*names[:5], "encoder", *names[5:]]
@@ -115,12 +115,12 @@ def parameter_table(configs: Mapping[str, AlbertConfig]) -> str:
     for name, config in configs.items():
         counts = count_parameters(config)
         cells = _cells([f"{getattr(counts, x):,}" for x in columns])
-        paper = f"{PAPER[name]} M" if _is_of_paper(name, config) else ""
+        paper = f"{PAPER[name]} M" if _is_in_paper(name, config) else ""
         lines.append(f"{name:{width}} {cells} {paper:>6}".rstrip())
     return "\n".join(lines)
 
 
-def _is_of_paper(name: str, config: AlbertConfig) -> bool:
+def _is_in_paper(name: str, config: AlbertConfig) -> bool:
     return name in PAPER and config == (
         BERT.get(name) or AlbertConfig.from_official(name)
     )
@@ -136,12 +136,11 @@ def plot_parameters(
     """Draws the components of encoders as stacked bars.
 
     Args:
-      configs: name -> architecture, a bar each.
-      output: the picture to write; its ending says the format.
+      configs: name -> architecture of each bar.
+      output: image file to write; its suffix selects the format.
 
     Raises:
-      InputError: the picture cannot be written there, or matplotlib is not
-        installed.
+      InputError: If the file cannot be written, or matplotlib is not installed.
     """
     pyplot = import_pyplot()
     figure, axis = pyplot.subplots(

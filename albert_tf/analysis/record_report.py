@@ -1,4 +1,4 @@
-"""Statistics of pretraining records as text and as a picture."""
+"""Statistics of pretraining records as text and as a figure."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _WIDTH = 80
 _NAME_WIDTH = 17
 _QUANTILES = {"min": 0.0, "5 %": 0.05, "median": 0.5, "95 %": 0.95, "max": 1.0}
 _FREQUENT_LABELS = 10
-_LONGEST_SPAN = 10  # of the picture
+_LONGEST_SPAN = 10  # in the figure
 _LABELS = {"sop": ("in order", "swapped"), "nsp": ("next", "random")}
 
 
 def record_table(statistics: RecordStatistics) -> str:
-    """Returns lines of a name and its numbers, for people."""
+    """Formats statistics as lines of a name and its values."""
     return "\n".join(
         textwrap.fill(
             f"{name:{_NAME_WIDTH}} {text}",
@@ -49,21 +49,21 @@ def record_table(statistics: RecordStatistics) -> str:
 def _rows(found: RecordStatistics) -> Iterator[tuple[str, str]]:
     measured = f"{found.num_records:,}"
     if found.num_measured < found.num_records:
-        measured += f", of which the first {found.num_measured:,} were measured"
+        measured += f"; statistics of the first {found.num_measured:,}"
     yield "records", measured
     yield (
-        "tokens a record",
+        "tokens per record",
         f"mean {_mean(found.lengths):.1f} of {found.max_seq_length:,}; "
         + _quantiles_text(found.lengths),
     )
     if found.sequences[2:].any():
         yield (
             "sequences",
-            f"mean {_mean(found.sequences):.2f} a record; "
+            f"mean {_mean(found.sequences):.2f} per record; "
             + _quantiles_text(found.sequences),
         )
         yield (
-            "tokens of one",
+            "sequence length",
             f"mean {_mean(found.sequence_lengths):.1f}; "
             + _quantiles_text(found.sequence_lengths),
         )
@@ -73,7 +73,7 @@ def _rows(found: RecordStatistics) -> Iterator[tuple[str, str]]:
     yield (
         "masking rate",
         f"{found.masking_rate:.1%} of the tokens, "
-        f"{_mean(found.predictions):.1f} predictions a record",
+        f"{_mean(found.predictions):.1f} predictions per record",
     )
     for unit, spans in (
         ("tokens", found.span_tokens),
@@ -84,7 +84,7 @@ def _rows(found: RecordStatistics) -> Iterator[tuple[str, str]]:
     shares = found.replacement_shares.items()
     text = ", ".join(f"{name} {share:.1%}" for name, share in shares)
     if found.tokenizer is None and text:
-        text += f" ([MASK] is taken to be id {found.mask_id}, the commonest)"
+        text += f" ([MASK] is taken to be id {found.mask_id}, the most common)"
     yield "replaced by", text or "nothing is masked"
     if found.swapped_fraction is None:
         yield "sentence order", "no pairs"
@@ -103,7 +103,7 @@ def _mean(histogram: np.ndarray) -> float:
 
 
 def _quantiles_text(histogram: np.ndarray) -> str:
-    """Returns the least lengths that at least those shares do not exceed."""
+    """Formats the quantiles of a histogram."""
     below = np.cumsum(histogram)
     ranks = [max(1, int(np.ceil(q * below[-1]))) for q in _QUANTILES.values()]
     lengths = np.searchsorted(below, ranks).tolist()
@@ -114,7 +114,7 @@ def _quantiles_text(histogram: np.ndarray) -> str:
 
 
 def _shares_of_lengths(histogram: np.ndarray) -> str:
-    """Returns the mean, and the shares of lengths 1, 2, ... up to 5."""
+    """Formats the mean, and the shares of lengths 1 to 5 and above."""
     shares = histogram / histogram.sum()
     parts = [f"{n}: {share:.1%}" for n, share in enumerate(shares[:6]) if n]
     parts.append(f"more: {shares[6:].sum():.1%}")
@@ -139,7 +139,7 @@ def _vocabulary_rows(found: RecordStatistics) -> Iterator[tuple[str, str]]:
     if ranked:
         yield (
             "frequent labels",
-            # Two blanks: a comma is a piece, too.
+            # Separated by spaces, as a comma may be a piece.
             "  ".join(
                 f"{_name(piece_id, tokenizer)} {count / total:.1%}"
                 for piece_id, count in ranked
@@ -148,7 +148,7 @@ def _vocabulary_rows(found: RecordStatistics) -> Iterator[tuple[str, str]]:
 
 
 def _name(piece_id: int, tokenizer: Tokenizer | None) -> str:
-    """Returns the piece, or without a tokenizer its id."""
+    """Returns a piece, or its id if there is no tokenizer."""
     if tokenizer is None:
         return str(piece_id)
     return escaped(tokenizer.id_to_piece(piece_id))
@@ -157,21 +157,21 @@ def _name(piece_id: int, tokenizer: Tokenizer | None) -> str:
 def example_text(
     example: MaskedExample, tokenizer: Tokenizer | None, mask_id: int | None
 ) -> str:
-    """Returns the text of an example with marks around each prediction.
+    """Formats an example with marks around each prediction.
 
-    `{word}` became `[MASK]`, `{word=}` was kept, and `{word>other}` became
-    another piece. Padding is left out.
+    `{word}` was replaced by `[MASK]`, `{word=}` was kept, `{word>other}` was
+    replaced by another piece. Padding is left out.
 
     Args:
       example: the example.
-      tokenizer: makes text of ids; without one, ids are shown.
-      mask_id: the id of `[MASK]`.
+      tokenizer: converts ids to text; without one, ids are shown.
+      mask_id: id of `[MASK]`.
     """
     specials = set()
     if tokenizer is not None:
         specials = {tokenizer.cls_id, tokenizer.sep_id}
     parts: list[str] = []
-    begins = True  # A blank comes before it.
+    begins = True  # Whether a space precedes the token.
     for token, label, masked in zip(
         example.ids.tolist(),
         example.original.tolist(),
@@ -180,7 +180,7 @@ def example_text(
     ):
         starts, text = _surface(label, tokenizer)
         if masked and not text:
-            text = "▁"  # The blank alone is a piece: its mask has to be seen.
+            text = "▁"  # A masked space must be visible.
         if masked and token == mask_id:
             text = f"{{{text}}}"
         elif masked and token == label:
@@ -194,7 +194,7 @@ def example_text(
 
 
 def _surface(piece_id: int, tokenizer: Tokenizer | None) -> tuple[bool, str]:
-    """Returns whether a blank comes before a piece, and its text."""
+    """Returns whether a space precedes a piece, and its text."""
     piece = _name(piece_id, tokenizer)
     if tokenizer is None:
         return True, piece
@@ -206,7 +206,7 @@ def _surface(piece_id: int, tokenizer: Tokenizer | None) -> tuple[bool, str]:
 
 
 def examples_text(statistics: RecordStatistics) -> str:
-    """Returns the examples of `statistics`, wrapped to 80 columns."""
+    """Formats the examples of `statistics`, wrapped to 80 columns."""
     lines = ["{word} is [MASK], {word=} is kept, {word>other} is replaced"]
     for number, example in enumerate(statistics.examples, start=1):
         heading = f"example {number}"
@@ -228,15 +228,14 @@ def examples_text(statistics: RecordStatistics) -> str:
 def plot_records(
     statistics: RecordStatistics, output: str | os.PathLike[str]
 ) -> None:
-    """Draws lengths, spans, replacements, orders and use of the vocabulary.
+    """Draws lengths, spans, replacements, sentence order and piece frequencies.
 
     Args:
-      statistics: what `analyze_records` returned.
-      output: the picture to write; its ending says the format.
+      statistics: result of `analyze_records`.
+      output: image file to write; its suffix selects the format.
 
     Raises:
-      InputError: the picture cannot be written there, or matplotlib is not
-        installed.
+      InputError: If the file cannot be written, or matplotlib is not installed.
     """
     pyplot = import_pyplot()
     figure, axes = pyplot.subplots(
@@ -246,12 +245,12 @@ def plot_records(
     _draw_histogram(
         lengths,
         statistics.lengths,
-        f"tokens a record ({statistics.padding_fraction:.1%} padding)",
+        f"tokens per record ({statistics.padding_fraction:.1%} padding)",
     )
     _draw_histogram(
         predictions,
         statistics.predictions,
-        f"predictions a record ({statistics.masking_rate:.1%} of the tokens)",
+        f"predictions per record ({statistics.masking_rate:.1%} of the tokens)",
     )
     _draw_spans(spans, statistics)
     _draw_shares(
@@ -270,7 +269,7 @@ def plot_records(
 
 
 def _draw_histogram(axis, histogram: np.ndarray, label: str) -> None:
-    """Draws how often lengths occur, in at most a hundred bars."""
+    """Draws a histogram of lengths with at most a hundred bars."""
     found = np.flatnonzero(histogram)
     first, last = int(found[0]), int(found[-1])
     width = -(-(last - first + 1) // 100)
@@ -294,7 +293,7 @@ def _draw_spans(axis, statistics: RecordStatistics) -> None:
     width = 0.8 / len(histograms)
     for number, (unit, histogram) in enumerate(histograms.items()):
         total = max(1, int(histogram.sum()))
-        # The last bar is all of the longer ones.
+        # The last bar is the sum of all longer spans.
         shares = histogram[1:_LONGEST_SPAN] / total
         shares = np.append(shares, histogram[_LONGEST_SPAN:].sum() / total)
         axis.bar(
@@ -330,9 +329,9 @@ def _draw_shares(
     expected: tuple[float, ...],
     label: str,
 ) -> None:
-    """Draws shares as bars, and dotted lines where they are drawn from."""
+    """Draws shares as bars, and expected shares as dotted lines."""
     bars = axis.bar(list(shares), list(shares.values()), 0.6, color=COLOURS[0])
-    # Above the dotted lines.
+    # Padded, so that labels are above the dotted lines.
     texts = [f"{share:.1%}" for share in shares.values()]
     axis.bar_label(bars, texts, padding=6)
     for bar, share in zip(bars, expected, strict=False):
@@ -350,7 +349,7 @@ def _draw_shares(
 
 
 def _draw_ranks(axis, statistics: RecordStatistics) -> None:
-    """Draws how frequent the pieces are, from the commonest on."""
+    """Draws the frequencies of pieces by rank."""
     counters: dict[str, Mapping[int, int]] = {
         "text": statistics.text_counts,
         "labels": statistics.label_counts,

@@ -15,19 +15,19 @@ from albert_tf.pretraining.records import Records
 from albert_tf.pretraining.tokenized_documents import VocabularyTable
 from albert_tf.text.base_tokenizer import Tokenizer
 
-# Records and tokens that are counted side by side.
+# Maximum size of a batch.
 _BATCH_RECORDS = 1024
 _BATCH_TOKENS = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True)
 class MaskedExample:
-    """One sequence of a record as a model gets it, without padding.
+    """One sequence of a record as input of a model, without padding.
 
     Attributes:
       ids: int32 `[tokens]`, after masking.
-      original: int32 `[tokens]`, before.
-      is_masked: bool `[tokens]`, whether a token is predicted.
+      original: int32 `[tokens]`, before masking.
+      is_masked: bool `[tokens]`, whether the token is predicted.
       label: 1 if the second segment is swapped or random, else 0.
     """
 
@@ -39,32 +39,32 @@ class MaskedExample:
 
 @dataclasses.dataclass(frozen=True)
 class RecordStatistics:
-    """Counts over records.
+    """Statistics of pretraining records.
 
-    A span is a run of neighbouring predictions, so two n-grams that touch are
-    one span. Histograms are int64 arrays: how often each length occurs.
+    A span is a sequence of consecutive predictions, so two adjacent n-grams are
+    one span. Histograms are int64 arrays with the count of each length.
 
     Attributes:
-      num_records: records in the files.
-      num_measured: records that were counted, the first of them.
-      max_seq_length: tokens of a record, padding included.
-      pair_task: what the order of segments is for: "sop", "nsp" or "none".
-      kept_fraction: share of the text's tokens that the records hold, by the
-        manifests; None if these do not say it.
-      lengths: histogram of tokens a record, special tokens included.
-      sequences: histogram of sequences a record.
-      sequence_lengths: histogram of tokens a sequence.
-      predictions: histogram of predictions a record.
-      span_tokens: histogram of spans by tokens.
-      span_words: histogram of spans by words; None without a tokenizer.
-      labels: sequences with sentence-order label 0, and with 1.
-      kept: predictions whose token was left as it is.
-      replaced: id -> predictions whose token it replaced.
+      num_records: number of records in the files.
+      num_measured: number of records that were counted, from the first.
+      max_seq_length: tokens per record, including padding.
+      pair_task: task of segment pairs: "sop", "nsp" or "none".
+      kept_fraction: share of the text's tokens that the records contain,
+        according to the manifests; None if unknown.
+      lengths: histogram of tokens per record, including special tokens.
+      sequences: histogram of sequences per record.
+      sequence_lengths: histogram of tokens per sequence.
+      predictions: histogram of predictions per record.
+      span_tokens: histogram of tokens per span.
+      span_words: histogram of words per span; None without a tokenizer.
+      labels: numbers of sequences with sentence-order label 0 and 1.
+      kept: number of predictions whose token was not replaced.
+      replaced: id -> number of predictions whose token it replaced.
       text_counts: id -> occurrences before masking, without padding, `[CLS]`
         and `[SEP]` (which are included without a tokenizer).
       label_counts: id -> occurrences as the label of a prediction.
       examples: the first sequences.
-      tokenizer: the tokenizer of the records; None if it is not known.
+      tokenizer: tokenizer of the records; None if unknown.
     """
 
     num_records: int
@@ -88,7 +88,7 @@ class RecordStatistics:
 
     @property
     def padding_fraction(self) -> float:
-        """Share of all positions that are padding."""
+        """Share of positions that are padding."""
         return 1 - total_length(self.lengths) / (
             self.num_measured * self.max_seq_length
         )
@@ -100,7 +100,7 @@ class RecordStatistics:
 
     @property
     def mask_id(self) -> int | None:
-        """Id of `[MASK]`; without a tokenizer what replaces most tokens."""
+        """Id of `[MASK]`; without a tokenizer, the most common replacement."""
         if self.tokenizer is not None:
             return self.tokenizer.mask_id
         counts = collections.Counter(self.replaced)
@@ -108,9 +108,9 @@ class RecordStatistics:
 
     @property
     def replacement_shares(self) -> dict[str, float]:
-        """Shares of predictions that are `[MASK]`, kept and another token.
+        """Shares of predictions that are `[MASK]`, kept, and a random token.
 
-        The empty dict if there are no predictions.
+        Empty if there are no predictions.
         """
         total = self.kept + sum(self.replaced.values())
         if not total:
@@ -133,10 +133,10 @@ class RecordStatistics:
 
     @property
     def used_pieces(self) -> float | None:
-        """Share of the pieces of text that occur; None without a tokenizer."""
+        """Share of the vocabulary that occurs; None without a tokenizer."""
         if self.tokenizer is None:
             return None
-        # Padding, [CLS], [SEP] and [MASK] are never pieces of text.
+        # Padding, [CLS], [SEP] and [MASK] do not occur in text.
         found = self.text_counts.keys() - {self.tokenizer.mask_id}
         return len(found) / (self.tokenizer.vocab_size - 4)
 
@@ -148,21 +148,22 @@ def analyze_records(
     num_examples: int = 10,
     tokenizer: Tokenizer | None = None,
 ) -> RecordStatistics:
-    """Counts what is in pretraining records.
+    """Computes statistics of pretraining records.
 
-    Records of text are masked as in training, in one pass over them. Memory
-    does not grow with the number of records.
+    The records are read and masked once, as in training. Memory use does not
+    depend on their number.
 
     Args:
       records: result of `open_records`; its split is read.
-      max_records: only the first so many are read; 0 for all.
-      num_examples: sequences to return as `examples`.
-      tokenizer: tokenizer of records without a manifest. Without one there are
-        no spans in words, and no pieces.
+      max_records: number of records to read, from the first; 0 for all.
+      num_examples: number of sequences to return as `examples`.
+      tokenizer: tokenizer of records without a manifest. Without one, there are
+        no spans in words and no names of pieces.
 
     Raises:
-      InputError: a record has values that cannot be trained on, or ids that the
-        tokenizer does not have; or a tokenizer is given for records with one.
+      InputError: If a record has values that cannot be trained on or ids that
+        the tokenizer does not have, or a tokenizer is given for records with a
+        manifest.
     """
     if tokenizer is not None and records.manifest is not None:
         raise InputError(
@@ -194,7 +195,7 @@ def analyze_records(
 
 
 class _Counter:
-    """Counts batches."""
+    """Sums statistics over batches."""
 
     def __init__(
         self, seq_length: int, tokenizer: Tokenizer | None, num_examples: int
@@ -220,7 +221,7 @@ class _Counter:
         self._examples: list[MaskedExample] = []
 
     def add(self, batch: Mapping[str, np.ndarray]) -> None:
-        """Adds a batch of `pretraining_dataset`."""
+        """Adds a batch of a `Records.dataset`."""
         ids, mask = batch["input_word_ids"], batch["input_mask"] != 0
         rows, slots = np.nonzero(batch["masked_lm_weights"])
         columns = batch["masked_lm_positions"][rows, slots]
@@ -232,12 +233,11 @@ class _Counter:
         self._count_lengths("lengths", mask.sum(1))
         self._count_lengths("predictions", is_masked.sum(1))
         self._count_spans(original, is_masked)
-        # Which sequence of its row each token belongs to, from 1 on.
+        # The sequence of its row that each token belongs to, from 1.
         numbers = batch.get("sequence_ids", mask.astype(np.int32))
         self._count_lengths("sequences", numbers.max(1))
-        most = numbers.max() + 1
-        cells = numbers + most * np.arange(len(numbers))[:, None]
-        tokens = np.bincount(cells[mask])
+        row_starts = (numbers.max() + 1) * np.arange(len(numbers))[:, None]
+        tokens = np.bincount((row_starts + numbers)[mask])
         self._count_lengths("sequence_lengths", tokens[tokens > 0])
         labels = batch["sentence_order_labels"].reshape(len(ids), -1)
         present = batch.get("sentence_order_weights", np.ones_like(labels)) > 0
@@ -260,8 +260,8 @@ class _Counter:
                 )
             )
 
-    def statistics(self, **others: Any) -> RecordStatistics:
-        """Returns the counts, and what else is known of the records."""
+    def statistics(self, **fields: Any) -> RecordStatistics:
+        """Returns the statistics, with the given fields."""
         histograms: dict[str, Any] = dict(self._histograms)
         text = self._counters["text_counts"]
         if self._table is None:
@@ -273,7 +273,7 @@ class _Counter:
                 self._table.sep_id,
             ):
                 text.pop(special, None)
-        values: dict[str, Any] = {**histograms, **self._counters, **others}
+        values: dict[str, Any] = {**histograms, **self._counters, **fields}
         return RecordStatistics(
             num_measured=int(histograms["lengths"].sum()),
             labels=(int(self._labels[0]), int(self._labels[1])),
@@ -310,15 +310,15 @@ class _Counter:
         span = np.cumsum(begins)[is_masked.ravel()] - 1
         self._count_lengths("span_tokens", np.bincount(span))
         if self._table is not None:
-            # A span that begins inside of a word, which a cut allows, has that
-            # word, too.
+            # A span that begins inside a word (as truncation permits) counts
+            # that word.
             words = begins | self._table.word_starts[original]
             counts = np.bincount(span, weights=words[is_masked])
             self._count_lengths("span_words", counts.astype(np.int64))
 
 
 def _kept_fraction(records: Records) -> float | None:
-    """Returns the share of text in records, over the manifests of all files."""
+    """Returns the share of text in records according to their manifests."""
     kept, tokens = 0.0, 0
     seen: list[dict[str, Any]] = []
     for file in records.files[records.split]:
@@ -329,7 +329,7 @@ def _kept_fraction(records: Records) -> float | None:
             {},
         )
         if "kept_fraction" not in split:
-            return None  # The manifests of version 0.1.0 do not say it.
+            return None  # Manifests of version 0.1.0 do not have it.
         if split not in seen:
             seen.append(split)
             num_tokens = split["counts"].get("tokens", 0)
@@ -339,5 +339,5 @@ def _kept_fraction(records: Records) -> float | None:
 
 
 def total_length(histogram: np.ndarray) -> int:
-    """Returns the sum of all lengths."""
+    """Returns the sum of the lengths in a histogram."""
     return int(np.arange(len(histogram)) @ histogram)

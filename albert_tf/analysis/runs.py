@@ -1,4 +1,4 @@
-"""The scores of runs as a table of text."""
+"""Logs of training runs, and their scores as a table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from albert_tf.training.best_checkpoint import lower_is_better
 from albert_tf.training.logging import read_metrics
 from albert_tf.training.run_folder import FILE, read_settings
 
-# A pause between two lines of the log is longer than so many usual ones.
+# A run was paused between two lines of its log if the interval is longer than
+# this many usual ones.
 _PAUSE = 10
 
 
@@ -25,12 +26,11 @@ class LogLine:
     """One line of the log.
 
     Attributes:
-      step: updates done.
-      split: "train", "eval" or another.
-      values: metrics by name; without those that were not finite.
-      seconds: running time of the run until here, without the time in which it
-        was stopped.
-      tokens: real tokens trained on until here; None where that is not known.
+      step: number of updates.
+      split: "train", "eval" or another split.
+      values: finite metrics by name.
+      seconds: running time of the run, without pauses.
+      tokens: number of real tokens trained on; None if unknown.
     """
 
     step: int
@@ -42,12 +42,12 @@ class LogLine:
 
 @dataclasses.dataclass(frozen=True)
 class RunLog:
-    """The log of a run, which may still be going on.
+    """The log of a run, which may be in progress.
 
     Attributes:
-      name: what tells the run from others.
-      lines: in the order of writing; at least one.
-      num_train_steps: the steps it is to have; None where that is not known.
+      name: name of the run, unique among those that were read together.
+      lines: lines in the order of writing; at least one.
+      num_train_steps: total number of steps of the run; None if unknown.
     """
 
     name: str
@@ -57,13 +57,13 @@ class RunLog:
     def points(
         self, split: str, metric: str, unit: str
     ) -> list[tuple[float, float]]:
-        """Returns the points of a curve, in order.
+        """Returns the points (x, y) of a curve in order.
 
         Args:
-          split: of the log.
-          metric: the y of a point.
-          unit: its x: "step", "seconds" or "tokens". A line for which that is
-            not known gives no point.
+          split: split of the log.
+          metric: metric on the y axis.
+          unit: x axis: "step", "seconds" or "tokens". Lines without a value for
+            it are left out.
         """
         points = [
             (getattr(line, unit), line.values[metric])
@@ -74,10 +74,12 @@ class RunLog:
 
 
 def read_runs(run_dirs: Sequence[str | os.PathLike[str]]) -> list[RunLog]:
-    """Reads the logs of runs, named as shortly as tells them apart.
+    """Reads the logs of runs.
+
+    A run's name is that of its folder, or its path if names are not unique.
 
     Raises:
-      InputError: a folder holds no metrics.
+      InputError: If a folder has no metrics.
     """
     paths = [os.fspath(path).rstrip("/") for path in run_dirs]
     names = [os.path.basename(path) for path in paths]
@@ -93,7 +95,7 @@ def _read_run(path: str, name: str) -> RunLog:
     if not lines:
         raise InputError(f"{path}: no metrics there to draw")
     settings: dict[str, Any] = {}
-    # Logs of other loops have no record of their settings.
+    # Not every training loop records its settings.
     if tf.io.gfile.exists(os.path.join(path, FILE)):
         settings = read_settings(path)
     usual = settings.get("train_batch_size")
@@ -101,103 +103,91 @@ def _read_run(path: str, name: str) -> RunLog:
         phase.get("train_batch_size", usual)
         for phase in settings.get("phases") or [{}]
     ]
-    phases = _phases_of(lines)
-    clock = _Clock(lines, phases, batch_sizes[0])
-    tokens = _Tokens(batch_sizes)
+    phases = _phases(lines)
+    times = _running_times(lines, phases, batch_sizes[0])
+    tokens = _token_counts(lines, phases, batch_sizes)
     return RunLog(
         name,
         tuple(
             LogLine(
-                line["step"],
-                line["split"],
-                {k: v for k, v in line["values"].items() if v is not None},
-                clock.advance(line, phase),
-                tokens.advance(line, phase),
+                step=line["step"],
+                split=line["split"],
+                values={
+                    k: v for k, v in line["values"].items() if v is not None
+                },
+                seconds=seconds,
+                tokens=count,
             )
-            for line, phase in zip(lines, phases, strict=True)
+            for line, seconds, count in zip(lines, times, tokens, strict=True)
         ),
         settings.get("num_train_steps"),
     )
 
 
-def _phases_of(lines) -> list[int]:
-    """Returns the number of each line's phase, from 0.
+def _phases(lines) -> list[int]:
+    """Returns the phase of each line, from 0.
 
-    Evaluations have that of the training before them.
+    Evaluations belong to the phase of the training before them.
     """
-    number, numbers = 0, []
+    phase, phases = 0, []
     for line in lines:
-        number = int(line["values"].get("phase") or number + 1) - 1
-        numbers.append(number)
-    return numbers
+        phase = int(line["values"].get("phase") or phase + 1) - 1
+        phases.append(phase)
+    return phases
 
 
-class _Clock:
-    """Running time at each line: without the pauses between resumes."""
-
-    def __init__(self, lines, phases, batch_size):
-        self._seconds = 0.0
-        self._last = None
-        self._batch_size = batch_size
-        train, evaluation = defaultdict(list), []
-        for last, line, phase in zip(
-            lines, lines[1:], phases[1:], strict=False
-        ):
-            passed = line["time"] - last["time"]
-            steps = line["step"] - last["step"]
-            if steps > 0:
-                train[phase].append(passed / steps)
-            else:
-                evaluation.append(passed)
-        self._step = {n: statistics.median(x) for n, x in train.items()}
-        self._evaluation = statistics.median(evaluation) if evaluation else None
-
-    def advance(self, line, phase: int) -> float:
-        if self._last is None:
-            # The log begins with the end of its first interval.
-            rate = line["values"].get("examples_per_second")
-            if rate and self._batch_size:
-                self._seconds = line["step"] * self._batch_size / rate
+def _running_times(lines, phases, batch_size) -> list[float]:
+    """Returns the running time at each line in seconds, without pauses."""
+    intervals = [
+        (line["step"] - last["step"], line["time"] - last["time"], phase)
+        for last, line, phase in zip(lines, lines[1:], phases[1:], strict=False)
+    ]
+    # None is the phase of evaluations.
+    usual = defaultdict(list)
+    for steps, seconds, phase in intervals:
+        if steps > 0:
+            usual[phase].append(seconds / steps)
         else:
-            passed = max(line["time"] - self._last["time"], 0.0)
-            steps = line["step"] - self._last["step"]
-            usual = self._evaluation
-            if steps > 0:
-                usual = steps * self._step[phase]
-            paused = usual is not None and passed > _PAUSE * usual
-            self._seconds += usual if paused else passed
-        self._last = line
-        return self._seconds
+            usual[None].append(seconds)
+    usual = {phase: statistics.median(x) for phase, x in usual.items()}
+    # The first line ends the first interval, whose beginning is not logged.
+    rate = lines[0]["values"].get("examples_per_second")
+    known = rate and batch_size
+    times = [lines[0]["step"] * batch_size / rate if known else 0.0]
+    for steps, seconds, phase in intervals:
+        expected = steps * usual[phase] if steps > 0 else usual[None]
+        seconds = max(seconds, 0.0)
+        paused = seconds > _PAUSE * expected
+        times.append(times[-1] + (expected if paused else seconds))
+    return times
 
 
-class _Tokens:
-    """Real tokens trained on at each line, from the rates of the log."""
-
-    def __init__(self, batch_sizes):
-        self._batch_sizes = batch_sizes
-        self._step, self._tokens, self._a_step = 0, 0.0, None
-
-    def advance(self, line, phase: int) -> float | None:
+def _token_counts(lines, phases, batch_sizes) -> list[float | None]:
+    """Returns the number of real tokens at each line, from logged rates."""
+    counts: list[float | None] = []
+    last_step, total, tokens_per_step = 0, 0.0, None
+    for line, phase in zip(lines, phases, strict=True):
         tokens = line["values"].get("tokens_per_second")
         examples = line["values"].get("examples_per_second")
-        # A log may be of more phases than a record that was edited.
-        batch_size = self._batch_sizes[min(phase, len(self._batch_sizes) - 1)]
-        counts = batch_size and tokens and examples
-        if counts:
-            self._a_step = batch_size * tokens / examples
-        if self._a_step is None:
-            return None
-        found = self._tokens + (line["step"] - self._step) * self._a_step
-        if counts:
-            self._step, self._tokens = line["step"], found
-        return found
+        # An edited record may have fewer phases than the log.
+        batch_size = batch_sizes[min(phase, len(batch_sizes) - 1)]
+        has_rates = batch_size and tokens and examples
+        if has_rates:
+            tokens_per_step = batch_size * tokens / examples
+        if tokens_per_step is None:
+            counts.append(None)
+            continue
+        counts.append(total + (line["step"] - last_step) * tokens_per_step)
+        if has_rates:
+            last_step, total = line["step"], counts[-1]
+    return counts
 
 
 _SCORES = ("loss", "accuracy")
 
 
 def score_names(runs: Sequence[RunLog]) -> list[str]:
-    """Returns the names of losses and accuracies, in the order of the logs."""
+    """Returns the names of losses and accuracies in the order of the logs."""
     names = [name for run in runs for line in run.lines for name in line.values]
     return [
         name for name in dict.fromkeys(names) if name.split("_")[-1] in _SCORES
@@ -207,10 +197,10 @@ def score_names(runs: Sequence[RunLog]) -> list[str]:
 def baseline_of(
     metric: str, baselines: Mapping[str, float]
 ) -> tuple[str, float] | None:
-    """Returns label and value of the baseline of an accuracy, if there is one.
+    """Returns the label and value of an accuracy's baseline, or None.
 
-    `mlm_unigram_accuracy` is the one of `mlm_accuracy`, `sop_chance` of
-    `sop_accuracy`, `nsp_chance` of `nsp_accuracy`.
+    Baselines are `mlm_unigram_accuracy` for `mlm_accuracy`, `sop_chance` for
+    `sop_accuracy` and `nsp_chance` for `nsp_accuracy`.
     """
     if not metric.endswith("accuracy"):
         return None
@@ -223,15 +213,15 @@ def baseline_of(
 def run_table(
     runs: Sequence[RunLog], baselines: Mapping[str, float] | None = None
 ) -> str:
-    """Returns lines with the newest and the best scores of runs.
+    """Formats the latest and the best scores of runs as a table.
 
     Args:
-      runs: what `read_runs` returned.
-      baselines: label -> accuracy of what has learned nothing.
+      runs: result of `read_runs`.
+      baselines: label -> accuracy of guessing.
 
     Returns:
-      A row for the newest held-out scores of each run, for the best of each
-      metric, wherever in the run it was, and for the newest training means.
+      A table with rows for each run: the latest held-out scores, the best score
+      of each metric at any step, and the latest training means.
     """
     metrics = score_names(runs)
     rows = [
@@ -287,7 +277,7 @@ def _score(value: float | None) -> str:
 
 
 def _aligned(rows: Sequence[Sequence[str]], left: int) -> str:
-    """Returns the rows with columns of one width, the first ones flush left."""
+    """Aligns the first `left` columns to the left, others to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(

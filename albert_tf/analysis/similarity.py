@@ -1,10 +1,10 @@
-"""States from layer to layer, and when the last layer is iterated further.
+"""Changes of hidden states from layer to layer, and under further iterations.
 
-Figure 1 of the paper: how far each layer moves its input. Layers that share
-their weights are one map that is applied again and again, as in Universal
+Figure 1 of the paper shows how far each layer moves its input. Layers that
+share their weights are one map that is applied repeatedly, as in Universal
 Transformers (arXiv:1807.03819). Deep Equilibrium Models (arXiv:1909.01377) find
-that such a map comes to rest at a fixed point; the paper's authors saw ALBERT's
-states oscillate instead.
+that such a map converges to a fixed point; the paper's authors observed that
+ALBERT's states oscillate instead.
 """
 
 from __future__ import annotations
@@ -30,39 +30,39 @@ from albert_tf.errors import InputError
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.text.base_tokenizer import Tokenizer
 
-# A token that moves by less than this share of its norm has settled.
+# A token has settled if it moves by less than this share of its norm.
 SETTLED = 0.01
 
-# Numbers of the states that are held at once: 64 MiB, a few times over.
+# Floats of the states of a batch: 64 MiB, and a few times that in temporaries.
 _MAX_NUMBERS = 2**24
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class StateChanges:
-    """How the states of one model change from layer to layer.
+    """How the hidden states of a model change from layer to layer.
 
-    State 0 is what the first layer takes, state n the output of layer n; beyond
-    the last layer, of that layer applied once more. Numbers are means over real
-    tokens. Tuples have an entry for each state or, where they compare a state
-    with the one before, for each but state 0.
+    State 0 is the input of the first layer, state n the output of layer n or,
+    beyond the last layer, of applying that layer once more. Numbers are means
+    over real tokens. Tuples have a value for each state or, if they compare it
+    with the previous state, for each but state 0.
 
     Attributes:
-      name: of the model.
-      sharing: the config's.
-      num_layers: of the model.
-      tokens: real tokens that were measured.
+      name: name of the model.
+      sharing: `sharing` of its config.
+      num_layers: its number of layers.
+      tokens: number of real tokens.
       norm: L2 norm of each state.
-      distance: L2 distance of a state to the one before.
-      cosine: of the two.
-      angle: between the two, in degrees.
+      distance: L2 distance to the previous state.
+      cosine: cosine similarity to the previous state.
+      angle: angle to the previous state in degrees.
       to_last: L2 distance of each state to the last one.
-      turn: cosine of a step with the step before it, from the second step on:
-        near 1 where states go on straight, below 0 where they go back.
-      settled: share of the tokens whose last step is shorter than `SETTLED` of
+      turn: cosine of each step and the previous step, from the second step on:
+        near 1 if states move straight on, below 0 if they turn back.
+      settled: share of tokens whose last step is shorter than `SETTLED` times
         their norm.
-      oscillating: share of the tokens that have not settled, but come back: of
-        their states in the second half of the iterations, one is less than half
-        as far from the last one as another between the two.
+      oscillating: share of tokens that have not settled, but return: in the
+        second half of the iterations, a state is less than half as far from the
+        last state as a later one.
     """
 
     name: str
@@ -80,7 +80,7 @@ class StateChanges:
 
     @property
     def moving(self) -> float:
-        """The share of the tokens that neither settle nor come back."""
+        """Share of tokens that neither settle nor return."""
         return 1.0 - self.settled - self.oscillating
 
     @property
@@ -91,20 +91,20 @@ class StateChanges:
 
 @dataclasses.dataclass(frozen=True)
 class SimilarityReport:
-    """What `analyze_similarity` has measured.
+    """The result of `analyze_similarity`.
 
     Attributes:
-      models: what was measured of each model.
+      models: the changes of states of each model.
     """
 
     models: tuple[StateChanges, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the numbers as JSON has them."""
+        """Returns the numbers as JSON values."""
         return dataclasses.asdict(self)
 
     def table(self) -> str:
-        """Returns figure 1 and what iterations lead to, as Markdown tables."""
+        """Formats figure 1 and the effect of iterations as Markdown tables."""
         header, rows = ["layer"], []
         for each in self.models:
             header += [f"{each.name}: L2", "cosine", "degrees"]
@@ -150,13 +150,13 @@ class SimilarityReport:
         return markdown_table(header, rows)
 
     def plot(self, output: str | os.PathLike[str]) -> None:
-        """Draws figure 1 of the paper, and what iterations lead to.
+        """Draws figure 1 of the paper, and the effect of iterations.
 
         Args:
-          output: the picture to write; its ending says the format.
+          output: image file to write; its suffix selects the format.
 
         Raises:
-          InputError: the picture cannot be written there, or matplotlib is not
+          InputError: If the file cannot be written, or matplotlib is not
             installed.
         """
         pyplot = import_pyplot()
@@ -180,9 +180,9 @@ class SimilarityReport:
         )
         if "C" in axes:
             for key, field, label in (
-                ("C", "distance", "L2 distance to the state before"),
+                ("C", "distance", "L2 distance to the previous state"),
                 ("D", "to_last", "L2 distance to the last state"),
-                ("E", "turn", "cosine of a step with the one before"),
+                ("E", "turn", "cosine of a step and the previous one"),
             ):
                 self._draw(axes[key], field, label, "iterations", whole=True)
                 for layers in {x.num_layers for x in self.models}:
@@ -201,10 +201,10 @@ class SimilarityReport:
     def _draw(
         self, axis: Any, field: str, label: str, unit: str, *, whole: bool
     ) -> None:
-        """Draws a field of all models over layers, or all their iterations."""
+        """Draws a field of all models over layers, or over all iterations."""
         for number, each in enumerate(self.models):
             values = getattr(each, field)
-            # The number of the state that the first value belongs to.
+            # Number of the first state that has a value.
             first = len(each.norm) - len(values)
             last = len(values) if whole else each.num_layers
             axis.plot(
@@ -234,7 +234,7 @@ def analyze_similarity(
 ) -> SimilarityReport:
     """Measures how far each layer moves its input (paper, figure 1).
 
-    For example, with shared layers beside layers of their own:
+    For example, to compare shared with unshared layers:
 
         report = albert_tf.analyze_similarity(
             {"shared": "run", "unshared": "unshared_run"}, texts
@@ -243,35 +243,38 @@ def analyze_similarity(
         report.plot("similarity.png")
 
     Args:
-      models: checkpoints of any system or models: one, several, or by name.
-      texts: one text, or several; those without a token are left out.
-      iterations: how often a layer is applied in all. A model with fewer layers
-        applies its last one again; where all layers share their weights, that
-        is the one map that they are. Models with more apply them all.
-      max_seq_length: tokens that are read of each text.
-      config_overrides: adds a model with random weights: the first one's
-        architecture with these changes, such as `{"sharing": "none"}`.
-      tokenizer: of models that have none.
+      models: a checkpoint of any supported format or a model, several, or
+        name -> model.
+      texts: one text or several. Those without tokens are left out.
+      iterations: total number of times that a layer is applied. A model with
+        fewer layers applies its last layer again, which is the same map for all
+        layers if they share their weights. Deeper models apply all layers.
+      max_seq_length: maximum number of tokens per text.
+      config_overrides: adds a model with random weights and the architecture of
+        the first model with these changes, such as `{"sharing": "none"}`.
+      tokenizer: tokenizer of models that have none.
 
     Raises:
-      InputError: a checkpoint cannot be opened, there is no text, or the states
-        of a model are not finite.
+      InputError: If a checkpoint cannot be opened, there is no text, or the
+        states of a model are not finite.
     """
     if iterations < 0:
         raise InputError(f"iterations={iterations} must be at least 0")
     encoders = open_encoders(models, tokenizer)
     if config_overrides is not None:
-        encoders.append(_random(encoders[0], config_overrides))
+        encoders.append(_random_encoder(encoders[0], config_overrides))
     texts = [texts] if isinstance(texts, str) else list(texts)
     return SimilarityReport(
         tuple(_changes(x, texts, iterations, max_seq_length) for x in encoders)
     )
 
 
-def _random(like: NamedEncoder, overrides: Mapping[str, Any]) -> NamedEncoder:
+def _random_encoder(
+    like: NamedEncoder, overrides: Mapping[str, Any]
+) -> NamedEncoder:
     config = like.encoder.config.replace(**overrides)
     changes = [f"{name}={value}" for name, value in overrides.items()]
-    # What Keras draws the seeds of new weights from.
+    # Keras draws the seeds of new weights from this generator.
     state = random.getstate()
     random.seed(0)
     try:
@@ -290,17 +293,17 @@ def _changes(
 ) -> StateChanges:
     config = model.encoder.config
     states = 1 + max(config.num_hidden_layers, iterations)
-    of_text = states * max_seq_length * config.hidden_size
-    batch_size = max(1, _MAX_NUMBERS // of_text)
+    numbers_per_text = states * max_seq_length * config.hidden_size
+    batch_size = max(1, _MAX_NUMBERS // numbers_per_text)
     sums: dict[str, np.ndarray] = {}
     tokens = 0
     for start in range(0, len(texts), batch_size):
         batch = texts[start : start + batch_size]
         inputs = model.encode(batch, max_seq_length=max_seq_length)
-        # [CLS] and [SEP] alone are no text.
-        some = inputs["input_mask"].sum(1) > 2
-        inputs = {name: array[some] for name, array in inputs.items()}
-        if not some.any():
+        # Leave out texts with no token but [CLS] and [SEP].
+        nonempty = inputs["input_mask"].sum(1) > 2
+        inputs = {name: array[nonempty] for name, array in inputs.items()}
+        if not nonempty.any():
             continue
         found = _measures(_states(model.encoder, inputs, iterations))
         tokens += len(found["settled"])
@@ -344,18 +347,18 @@ def _states(
 
 
 def _measures(states: np.ndarray) -> dict[str, np.ndarray]:
-    """Returns what `StateChanges` has, for each token: `[..., tokens]`."""
+    """Computes the numbers of `StateChanges` per token, `[..., tokens]`."""
     norms = np.linalg.norm(states, axis=-1)
     steps = np.diff(states, axis=0)
     lengths = np.linalg.norm(steps, axis=-1)
-    # More exact for small angles than the arc cosine of the product.
+    # More accurate for small angles than the arc cosine of the dot product.
     directions = states / np.maximum(norms, 1e-12)[..., None]
     chords = np.linalg.norm(np.diff(directions, axis=0), axis=-1)
     angles = 2 * np.arcsin(np.minimum(chords / 2, 1.0))
     products = np.sum(steps[1:] * steps[:-1], axis=-1)
     to_last = np.linalg.norm(states - states[-1], axis=-1)
     settled = lengths[-1] < SETTLED * norms[-1]
-    # Backwards from the last state, which is at distance 0.
+    # In reverse order, from the last state, whose distance is 0.
     back = to_last[len(states) // 2 :][::-1]
     farthest = np.maximum.accumulate(back, axis=0)
     returns = (back[2:] < farthest[2:] / 2).any(0) & (farthest[-1] > 0)

@@ -47,7 +47,7 @@ def test_logits():
     assert 0 < head - 4 * 8 * 77 * 30000 < 0.1 * head
 
 
-def test_what_saves_memory():
+def test_options_that_save_memory():
     plain = memory()
     assert memory(rematerialize=True).activations < 0.3 * plain.activations
     assert memory(accumulation=8).activations == pytest.approx(
@@ -64,13 +64,13 @@ def test_what_saves_memory():
     assert memory(relu).blocks < plain.blocks
 
 
-def test_sharing_changes_the_weights_only():
+def test_sharing_affects_weights_only():
     own = memory(BASE.replace(sharing="none"))
     assert own.activations == memory().activations
     assert own.weights > 5 * memory().weights
 
 
-def test_numbers_of_the_documentation():
+def test_documented_numbers():
     rows = re.findall(
         r"^\| (albert_\w+) \| (\d+) x (\d+) \| (no|yes) \| .* \| ([\d,]+) \| "
         r"([\d,]+) \| ([\d.]+) \|",
@@ -89,8 +89,8 @@ def test_numbers_of_the_documentation():
         assert formula == f"{found.step / 2**20:,.0f}"
         quotient = number(measured) / number(formula)
         assert float(ratio) == pytest.approx(quotient, abs=0.01)
-        # How close the formula is, where the documentation does not say that
-        # and why it is too low.
+        # The accuracy of the formula, except where the documentation explains
+        # why it is too low.
         if remat == "no" and name != "albert_xxlarge_v2":
             assert 0.8 < float(ratio) < 1.3
 

@@ -27,8 +27,8 @@ def test_maps_are_those_of_the_model(make_encoder):
     )
 
 
-def test_numbers_of_known_maps(make_encoder):
-    """Equal scores everywhere: the attention is the same to all tokens."""
+def test_statistics_of_uniform_attention(make_encoder):
+    """With equal scores, the attention to all tokens is equal."""
     encoder = make_encoder(num_hidden_layers=1)
     for part in ("query", "key"):
         layer = getattr(encoder.stack.attentions[0], part)
@@ -44,7 +44,7 @@ def test_numbers_of_known_maps(make_encoder):
     np.testing.assert_allclose(report.distance, expected, rtol=1e-5)
 
 
-def test_masks_are_tokens_and_long_texts_are_cut(make_encoder):
+def test_mask_tokens_and_truncation(make_encoder):
     encoder = make_encoder()
     assert "[MASK]" in analyze_attention(encoder, "A [MASK] story.").tokens
     whole = analyze_attention(encoder, TEXT)
@@ -55,7 +55,7 @@ def test_masks_are_tokens_and_long_texts_are_cut(make_encoder):
     assert len(analyze_attention(encoder, TEXT * 9).tokens) == 40
 
 
-def test_table_json_and_picture(make_encoder, tmp_path):
+def test_table_json_and_plot(make_encoder, tmp_path):
     pytest.importorskip("matplotlib", reason="pip install .[plots]")
     report = analyze_attention(
         make_encoder(), "Price: $5 or $x^2 | \u202e \x07"
@@ -81,6 +81,6 @@ def test_table_json_and_picture(make_encoder, tmp_path):
         ({"text": TEXT, "max_seq_length": 2}, "must be at least 3"),
     ],
 )
-def test_what_cannot_be_shown_is_said(make_encoder, arguments, problem):
+def test_errors(make_encoder, arguments, problem):
     with pytest.raises(InputError, match=problem):
         analyze_attention(make_encoder(), **arguments)

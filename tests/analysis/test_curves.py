@@ -41,7 +41,7 @@ def labels(legend):
     return [text.get_text() for text in legend.get_texts()]
 
 
-def test_draws_steps_minutes_and_baselines(tmp_path, monkeypatch):
+def test_steps_minutes_and_baselines(tmp_path, monkeypatch):
     run = write_run(tmp_path / "run")
     figure = figure_of(
         monkeypatch,
@@ -65,7 +65,7 @@ def test_draws_steps_minutes_and_baselines(tmp_path, monkeypatch):
     assert axes[3].lines[0].get_xdata()[-1] == pytest.approx(90 / 60)
 
 
-def test_several_runs_are_told_apart(tmp_path, monkeypatch):
+def test_several_runs_have_different_colours(tmp_path, monkeypatch):
     runs = [write_run(tmp_path / name) for name in ("one", "two")]
     figure = figure_of(monkeypatch, runs, tmp_path / "c.png")
     first, second = labels(figure.legends[0])[:2]
@@ -79,7 +79,7 @@ def test_several_runs_are_told_apart(tmp_path, monkeypatch):
         assert len(set(colours)) == 2
 
 
-def test_tokens_are_an_axis_where_they_are_known(tmp_path, monkeypatch):
+def test_tokens_are_an_axis_if_they_are_known(tmp_path, monkeypatch):
     run = write_run(
         tmp_path / "run", examples_per_second=2.0, tokens_per_second=100.0
     )
@@ -92,9 +92,7 @@ def test_tokens_are_an_axis_where_they_are_known(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("runs", [1, 2])
-def test_beginnings_of_runs_and_numbers_that_are_missing(
-    tmp_path, monkeypatch, runs
-):
+def test_single_points_and_missing_values(tmp_path, monkeypatch, runs):
     first = {"step": 1, "time": 5.0, "split": "train", "values": {"loss": 2.0}}
     later = first | {"step": 2, "values": {"loss": None, "f1": 0.5}}
     folders = []
@@ -107,11 +105,11 @@ def test_beginnings_of_runs_and_numbers_that_are_missing(
     axes = figure_of(monkeypatch, folders, tmp_path / "c.png").axes
     for axis in axes:
         assert [list(line.get_ydata()) for line in axis.lines] == [[2.0]] * runs
-        # A line of one point would not be seen.
+        # A line with a single point is invisible.
         assert {line.get_marker() for line in axis.lines} == {"o"}
 
 
-def test_what_cannot_be_drawn(tmp_path):
+def test_errors(tmp_path):
     with pytest.raises(InputError, match="no metrics"):
         plot_runs(read_runs([tmp_path]), tmp_path / "c.png")
     run = write_run(tmp_path / "run")
@@ -120,5 +118,5 @@ def test_what_cannot_be_drawn(tmp_path):
             plot_runs(read_runs([run]), tmp_path / output)
     line = {"step": 1, "time": 5.0, "split": "train", "values": {"f1": 2.0}}
     (run / "metrics.jsonl").write_text(json.dumps(line) + "\n")
-    with pytest.raises(InputError, match="run: its metrics are no losses"):
+    with pytest.raises(InputError, match="run: none of its metrics is a loss"):
         plot_runs(read_runs([run]), tmp_path / "c.png")

@@ -39,7 +39,7 @@ def test_bert(name, expected):
     assert count_parameters(BERT[name]).encoder == expected
 
 
-def test_table_has_the_papers_totals_of_its_own_models_only():
+def test_the_table_has_totals_of_the_papers_models_only():
     base = AlbertConfig.from_official("albert_base_v2")
     table = parameter_table({"albert_base_v2": base, "mine": base, **BERT})
     header, official, mine, bert, _ = table.splitlines()

@@ -13,20 +13,23 @@ from albert_tf.analysis.record_report import (
 from albert_tf.analysis.records import MaskedExample, analyze_records
 from albert_tf.errors import InputError
 from albert_tf.pretraining.records import open_records
+from albert_tf.pretraining.tokenized_documents import VocabularyTable
 
 
-@pytest.fixture(scope="module", params=["static", "dynamic"])
+@pytest.fixture(scope="module")
 def opened(request, records, make_records):
-    if request.param == "static":
+    """Records; those that are masked while they are read unless "static"."""
+    kind = getattr(request, "param", "static")
+    if kind == "static":
         return open_records(records)
-    pack = request.param == "packed"
+    pack = kind == "packed"
     return open_records(
         make_records(masking="dynamic", dupe_factor=10, pack=pack)
     )
 
 
 def spans_of(row):
-    """Yields (tokens, words) of each span of a row of (masked, begins)."""
+    """Yields (tokens, words) of each span in a row of (masked, begins)."""
     for masked, group in itertools.groupby(row, key=lambda cell: cell[0]):
         if masked:
             begins = [begin for _, begin in group]
@@ -40,7 +43,8 @@ def spans_of(row):
 )
 def test_counts_are_those_of_the_batches(opened):
     found = analyze_records(opened, num_examples=3)
-    begins = analyze_table(opened.tokenizer)
+    table = VocabularyTable.from_tokenizer(opened.tokenizer)
+    begins = table.word_starts.tolist()
     lengths, spans, kept, masked = [], [], 0, 0
     labels = np.zeros(2, int)
     sequences, sequence_lengths = [], []
@@ -86,12 +90,7 @@ def test_counts_are_those_of_the_batches(opened):
     assert len(found.examples) == 3
 
 
-def analyze_table(tokenizer):
-    from albert_tf.pretraining.tokenized_documents import VocabularyTable
-
-    return VocabularyTable.from_tokenizer(tokenizer).word_starts.tolist()
-
-
+@pytest.mark.parametrize("opened", ["static", "dynamic"], indirect=True)
 def test_shares(opened):
     found = analyze_records(opened)
     split = opened.manifest["splits"]["train"]
@@ -111,10 +110,10 @@ def test_the_first_records_without_examples(opened):
     assert found.num_measured == found.lengths.sum() == 7
     assert found.num_records > 7
     assert found.examples == ()
-    assert "the first 7 were measured" in record_table(found)
+    assert "statistics of the first 7" in record_table(found)
 
 
-def test_a_picture(opened, tmp_path):
+def test_plot(opened, tmp_path):
     pytest.importorskip("matplotlib", reason="pip install .[plots]")
     found = analyze_records(opened, max_records=100)
     plot_records(found, tmp_path / "data.png")

@@ -31,7 +31,7 @@ RATES = {"examples_per_second": 16.0, "tokens_per_second": 1600.0}
 SETTINGS = {"train_batch_size": 32, "num_train_steps": 100}
 
 
-def test_time_and_tokens_begin_with_the_first_step(tmp_path):
+def test_time_and_tokens_start_at_the_first_step(tmp_path):
     # 2 s a step of 32 examples and 3,200 tokens.
     lines = [
         (10, 1000.0, "train", RATES),
@@ -48,7 +48,7 @@ def test_time_and_tokens_begin_with_the_first_step(tmp_path):
     assert run.points("eval", "loss", "tokens") == [(64e3, 1.0), (80e3, 1.0)]
 
 
-def test_pauses_are_cut_out_wherever_they_are(tmp_path):
+def test_pauses_are_left_out(tmp_path):
     lines, time = [], 0.0
     for step in range(10, 101, 10):
         time += 10 + (3600 if step == 50 else 0)
@@ -61,7 +61,7 @@ def test_pauses_are_cut_out_wherever_they_are(tmp_path):
     assert run.lines[-1].seconds == pytest.approx(9 * 10 + 10 * 2, abs=0.1)
 
 
-def test_phases_have_steps_and_batches_of_their_own(tmp_path):
+def test_phases_with_different_batch_sizes(tmp_path):
     later = {"examples_per_second": 0.1, "tokens_per_second": 40.0}
     lines = [
         (10, 1000.0, "train", RATES | {"phase": 1, "loss": 2.0}),
@@ -80,7 +80,7 @@ def test_phases_have_steps_and_batches_of_their_own(tmp_path):
     assert "train, phase 2" in run_table([run])
 
 
-def test_a_log_alone_is_enough(tmp_path):
+def test_a_log_without_settings(tmp_path):
     lines = [(10, 5.0, "train", {"loss": 1.0, "accuracy": None})]
     run = read(write(tmp_path / "run", lines))
     assert run.points("train", "loss", "step") == [(10, 1.0)]
@@ -90,14 +90,14 @@ def test_a_log_alone_is_enough(tmp_path):
     assert run.num_train_steps is None
 
 
-def test_line_that_is_still_being_written(tmp_path):
+def test_an_incomplete_last_line(tmp_path):
     folder = write(tmp_path / "run", [(10, 5.0, "train", {"loss": 1.0})])
     with open(folder / "metrics.jsonl", "a") as file:
         file.write('{"step": 20, "ti')
     assert [line.step for line in read(folder).lines] == [10]
 
 
-def test_names_tell_runs_apart(tmp_path):
+def test_names_are_unique(tmp_path):
     lines = [(10, 5.0, "train", {"loss": 1.0})]
     folders = [
         write(tmp_path / path, lines) for path in ("a/run", "b/run", "b/other")

@@ -18,7 +18,7 @@ def rows(*runs, baselines=None):
     return [[cell.strip() for cell in row.split("  ") if cell] for row in table]
 
 
-def test_newest_and_best_held_out_scores_and_training_means():
+def test_latest_and_best_scores():
     assert rows(RUN) == [
         "run,scores,step,minutes,tokens,tokens/s,loss,mlm_accuracy".split(","),
         ["first", "held out", "20/1,000", "2.5", "2.0 M", "1,500"]
@@ -29,12 +29,12 @@ def test_newest_and_best_held_out_scores_and_training_means():
     ]
 
 
-def test_run_without_evaluation_or_tokens_beside_another():
+def test_a_run_without_evaluation_and_tokens():
     other = RunLog("other", (LogLine(7, "train", {"loss": 4.0}, 6.0, None),), 9)
     assert rows(RUN, other)[-1] == ["other", "train", "7/9", "0.1", "4.0000"]
 
 
-def test_baselines_stand_under_their_metrics():
+def test_baselines():
     table = run_table([RUN], {"mlm_unigram_accuracy": 0.05, "sop_chance": 0.5})
     header, *_, last = table.splitlines()
     assert last.split() == ["guessing", "0.0500"]

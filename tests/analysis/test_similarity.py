@@ -74,7 +74,7 @@ def test_the_last_layer_is_iterated_with_all_its_blocks(make_encoder):
 
 
 def orbit(step, start=(1.0, 0.0), count=40):
-    """States of one token that a function of two numbers leads through."""
+    """States of one token under repeated application of a function."""
     states = [np.array(start)]
     for _ in range(count):
         states.append(np.array(step(*states[-1])))
@@ -100,10 +100,8 @@ def orbit(step, start=(1.0, 0.0), count=40):
     ],
     ids=["converges", "spirals", "period 2", "period 4", "circle", "moves"],
 )
-def test_fixed_points_and_oscillations_are_told_apart(
-    step, settled, oscillating, turn
-):
-    # Far from exact: differences of the last digits are no direction.
+def test_fixed_points_and_oscillations(step, settled, oscillating, turn):
+    # Fewer steps for convergence, as rounding errors have no direction.
     count = 12 if settled else 40
     found = _measures(orbit(step, count=count))
     assert found["settled"][0] == settled
@@ -112,7 +110,7 @@ def test_fixed_points_and_oscillations_are_told_apart(
     assert (found["distance"][-1] < SETTLED * found["norm"][-1]) == settled
 
 
-def test_random_weights_beside(make_encoder):
+def test_a_model_with_random_weights(make_encoder):
     def run():
         return analyze_similarity(
             make_encoder(),
@@ -125,7 +123,7 @@ def test_random_weights_beside(make_encoder):
     trained, fresh = first.models
     assert (trained.sharing, fresh.sharing) == ("all", "none")
     assert fresh.name == "random, sharing=none"
-    assert first == second  # And equal in every run.
+    assert first == second  # Equal in every run.
     assert json.loads(json.dumps(first.to_dict()))["models"][1]["tokens"] > 0
 
 
@@ -148,7 +146,7 @@ def test_batches_and_empty_texts_do_not_change_the_means(
         )
 
 
-def test_table_and_picture(make_encoder, tmp_path):
+def test_table_and_plot(make_encoder, tmp_path):
     pytest.importorskip("matplotlib", reason="pip install .[plots]")
     report = analyze_similarity(
         {"a|b": make_encoder(), "$x$": make_encoder(num_hidden_layers=2)},
@@ -159,13 +157,13 @@ def test_table_and_picture(make_encoder, tmp_path):
     assert len(layers.splitlines()) == 2 + 3
     assert "a\\|b: L2" in layers
     rows = [row.split("|") for row in iterations.splitlines()[2:]]
-    # From the right, as a name has a bar.
+    # From the right, as a name contains a bar.
     assert [row[-7].strip() for row in rows] == ["3", "6", "2", "6"]
     report.plot(tmp_path / "figure.svg")
     assert "a|b" in (tmp_path / "figure.svg").read_text()
 
 
-def test_what_cannot_be_analyzed_is_said(make_encoder):
+def test_errors(make_encoder):
     encoder = make_encoder()
     with pytest.raises(InputError, match="no text to analyze"):
         analyze_similarity(encoder, ["", " "])

@@ -163,7 +163,13 @@ def test_a_pretraining_run_scores_the_same(albert):
         assert each == pytest.approx(stored_scores(name), **CLOSE)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        x if x != "spans" else pytest.param(x, marks=pytest.mark.long)
+        for x in KINDS
+    ],
+)
 def test_a_finetuned_model_predicts_the_same(albert, kind):
     predictions = albert(
         f"predict --model=finetuned/{kind} --input=tasks/{KINDS[kind][0]} "
@@ -172,7 +178,15 @@ def test_a_finetuned_model_predicts_the_same(albert, kind):
     assert_same_predictions(predictions, kind)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        x
+        if x in ("classes", "joint_spans")
+        else pytest.param(x, marks=pytest.mark.slow)
+        for x in KINDS
+    ],
+)
 def test_a_finished_finetuning_run_is_known(albert, folder, kind):
     run = folder / "finished" / kind
     shutil.copytree(folder / "finetuned" / kind, run)
@@ -217,7 +231,8 @@ def test_the_flags_of_a_run_are_those_of_its_command(albert, folder):
     assert log.read_text() == before
 
 
-@pytest.mark.long
+# A run that is made longer reads old records, too.
+@pytest.mark.slow
 def test_old_records_train_a_new_run(albert, folder):
     albert(
         "pretrain --input=records --init_from=run --output=new "
@@ -243,8 +258,14 @@ def test_a_pretraining_run_is_made_longer(albert, folder):
 @pytest.mark.parametrize(
     "name",
     [
-        x if x == "encoder" else pytest.param(x, marks=pytest.mark.long)
-        for x in EXPORTS
+        "encoder",
+        # Much the same as joint_spans.
+        pytest.param("task_spans", marks=pytest.mark.slow),
+        *(
+            pytest.param(x, marks=pytest.mark.long)
+            for x in EXPORTS
+            if x not in ("encoder", "task_spans")
+        ),
     ],
 )
 def test_an_export_computes_the_same(folder, name):

@@ -1,14 +1,18 @@
 import dataclasses
+import functools
 import json
 import os
 import pathlib
 import shutil
 import subprocess
 import sys
+import unittest.mock
 
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
+from tensorflow.python.eager.polymorphic_function import polymorphic_function
 
 from albert_tf.config import AlbertConfig
 from albert_tf.export import check_program
@@ -19,10 +23,11 @@ from albert_tf.export.check_program import (
 )
 from albert_tf.export.config import KINDS, ExportConfig
 from albert_tf.export.encoder import export_encoder
-from albert_tf.export.export import export, source_cases
+from albert_tf.export.export import export
 from albert_tf.export.manifest import read_export
 from albert_tf.export.preprocessor import export_preprocessor
-from albert_tf.export.reference import write_cases
+from albert_tf.export.reference import source_cases, write_cases
+from albert_tf.export.saved_model import Endpoint
 from albert_tf.finetuning.model_folder import save_model
 from albert_tf.finetuning.registry import (
     known_task,
@@ -47,7 +52,7 @@ def run_program():
         result = subprocess.run(
             [python, PROGRAMS / name, *map(str, arguments)],
             env={**os.environ, **environment},
-            # Outside of the repository: nothing in it can be imported.
+            # Outside the repository, so that nothing in it can be imported.
             cwd=pathlib.Path(sys.executable).anchor,
             capture_output=True,
             text=True,
@@ -71,7 +76,7 @@ def run_in_tensorflow(run_program, tmp_path):
     def run(pairs, **options):
         arguments = []
         for number, (source, folder) in enumerate(pairs):
-            cases = tmp_path / f"{number}.npz"
+            cases = tmp_path / f"cases-{number}"
             write_cases(cases, source_cases(source, read_export(folder)))
             arguments += [folder, cases]
         run_program(
@@ -121,7 +126,7 @@ def config():
 
 
 def perturbed(model, seed):
-    """Moves weights far from zeros and ones, so that each shows in outputs."""
+    """Moves weights away from 0 and 1, so that each changes the outputs."""
     rng = np.random.default_rng(seed)
     for weight in model.weights:
         weight.assign(weight + rng.normal(0, 0.2, weight.shape))
@@ -140,7 +145,7 @@ def pretrainer(config):
 
 @pytest.fixture(scope="session")
 def changed():
-    """Returns `changed(layer, function)`: for each weight, if it changes."""
+    """Returns `changed(layer, function)`: whether it changes each weight."""
 
     def changed(layer, function):
         before = [weight.numpy() for weight in layer.weights]
@@ -186,7 +191,7 @@ def encoder_path(pretrainer, tokenizer, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def model_garden():
-    """Folder with an export of Model Garden, and what it computes."""
+    """Folder with an export of Model Garden, and its outputs."""
     return pathlib.Path(__file__).parents[1] / "interop" / "data" / "stored"
 
 
@@ -219,12 +224,12 @@ def _fixed_seed():
 
 @pytest.fixture(scope="session")
 def make_pretrained(config, tokenizer, tmp_path_factory):
-    """Returns `make(seed, **config)`: a folder of `save_pretrained`."""
+    """Returns `make(seed)`: a folder of `save_pretrained`, with one layer."""
 
-    def make(seed, **changes):
+    def make(seed):
         keras.utils.set_random_seed(seed)
         folder = tmp_path_factory.mktemp("a-private-place") / f"seed-{seed}"
-        model = AlbertPretrainer(config.replace(**changes))
+        model = AlbertPretrainer(config.replace(num_hidden_layers=1))
         model.save_pretrained(folder, tokenizer)
         return folder
 
@@ -238,13 +243,13 @@ def pretrained(make_pretrained):
 
 @pytest.fixture(scope="session")
 def make_finetuned(config, tokenizer, tmp_path_factory):
-    """Returns `make(task, **settings)`: a folder, as fine-tuning leaves it.
+    """Returns `make(task, **settings)`: the folder of a fine-tuned model.
 
-    Settings that the task does not have are left out. It has one layer, if no
-    other number is given: each makes every graph of it slower.
+    Settings that the task does not have are left out. The model has one layer,
+    as each layer slows down the tracing of every graph.
     """
 
-    def make(name, num_hidden_layers=1, **settings):
+    def make(name, **settings):
         task_config = known_task(name)
         if name == "ner":
             task_config = dataclasses.replace(
@@ -256,11 +261,10 @@ def make_finetuned(config, tokenizer, tmp_path_factory):
         kind = make_task_type(task_config, tokenizer)
         keras.utils.set_random_seed(4)
         model = kind.model_class(
-            config.replace(num_hidden_layers=num_hidden_layers),
-            **kind.model_arguments(),
+            config.replace(num_hidden_layers=1), **kind.model_arguments()
         )
         for weight in model.weights:
-            # Without zeros: scores that no two answers share.
+            # Without zeros, so that no two answers have the same score.
             weight.assign(
                 weight + keras.random.normal(weight.shape, stddev=0.1)
             )
@@ -273,32 +277,35 @@ def make_finetuned(config, tokenizer, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def assert_same_as_source():
-    """Returns `check(source, folder)`, of the export of a task.
+    """Returns `check(source, folder)` for exports of tasks.
 
-    `albert export --check --model` has to find the outputs equal, and to fail
-    where one of them is another.
+    The comparison of `albert export --check --model` must pass, and fail if any
+    of the outputs is changed.
     """
 
     def check(source, folder):
         model = load_export(folder)
-        for case in source_cases(source, read_export(folder)):
-            case = dataclasses.asdict(case)
-            assert case["outputs"]
-            figure = same_as_source(model, case)
-            for name, values in case["outputs"].items():
-                assert name in figure
-                other = values.copy()
-                other[0] = b"other" if values.dtype.kind == "S" else 1e3
-                outputs = {**case["outputs"], name: other}
-                with pytest.raises(Failed, match=name):
-                    same_as_source(model, {**case, "outputs": outputs})
+        for _, endpoint, inputs, expected in source_cases(
+            source, read_export(folder)
+        ):
+            assert expected
+            found = model.call(endpoint, inputs)
+            with unittest.mock.patch.object(model, "call", return_value=found):
+                figure = same_as_source(model, endpoint, inputs, expected)
+                for name, values in expected.items():
+                    assert name in figure
+                    other = values.copy()
+                    other[0] = b"other" if values.dtype.kind == "S" else 1e3
+                    other = {**expected, name: other}
+                    with pytest.raises(Failed, match=name):
+                        same_as_source(model, endpoint, inputs, other)
 
     return check
 
 
 @pytest.fixture(scope="session")
 def fine_tuned_run(config, tokenizer, tmp_path_factory):
-    """The folder of a run of pairs of texts, as fine-tuning leaves it."""
+    """The folder of a fine-tuning run for pairs of texts."""
     run = tmp_path_factory.mktemp("a-private-place") / "reviews"
     task_config = with_settings(known_task("mrpc"), {"max_seq_length": 24})
     values = json.loads(task_config.to_json())
@@ -306,7 +313,9 @@ def fine_tuned_run(config, tokenizer, tmp_path_factory):
     task_config = type(task_config).from_json(json.dumps(values), "test")
     kind = make_task_type(task_config, tokenizer)
     keras.utils.set_random_seed(2)
-    model = kind.model_class(config, **kind.model_arguments())
+    model = kind.model_class(
+        config.replace(num_hidden_layers=1), **kind.model_arguments()
+    )
     save_model(run / "model", model, kind, task_config)
     (run / "flags.txt").write_text(
         "--alsologtostderr\n--nodebug\n--task=mrpc\n--norematerialize\n"
@@ -317,23 +326,68 @@ def fine_tuned_run(config, tokenizer, tmp_path_factory):
     return run
 
 
+def traces(endpoint, path=""):
+    """Returns attribute path -> number of traces of the function there."""
+    counts = {}
+    for name, value in vars(endpoint).items():
+        if isinstance(value, polymorphic_function.Function):
+            count = value.experimental_get_tracing_count()
+            counts[f"{path}.{name}"] = count
+        elif isinstance(value, Endpoint):
+            counts |= traces(value, f"{path}.{name}")
+    return counts
+
+
+class Exports(dict):
+    """Kind -> (source, export), made when it is first used.
+
+    Attributes:
+      traces: kind -> `traces` before and after the SavedModel was saved.
+    """
+
+    def __init__(self, sources, folder):
+        super().__init__()
+        self._sources, self._folder = sources, folder
+        self.traces = {}
+
+    def __missing__(self, kind):
+        if kind in ("onnx", "openvino"):
+            for package in ("onnx", "tf2onnx", PACKAGES[kind]):
+                pytest.importorskip(
+                    package, reason=f"{package} is not installed"
+                )
+        save, counts = tf.saved_model.save, []
+
+        def counted_save(root, *arguments, **options):
+            counts.append(traces(root))
+            save(root, *arguments, **options)
+            counts.append(traces(root))
+
+        source, folder = self._sources[kind], self._folder / kind
+        with unittest.mock.patch.object(tf.saved_model, "save", counted_save):
+            export(source, folder, kind, ExportConfig(licence="Apache-2.0"))
+        self.traces[kind] = counts
+        self[kind] = source, folder
+        return self[kind]
+
+
 @pytest.fixture(scope="session")
 def exports(pretrained, fine_tuned_run, tmp_path_factory):
-    """Kind -> (what it was made of, the export)."""
-    folder = tmp_path_factory.mktemp("exports")
+    """An `Exports`, shared by all tests."""
     sources = dict.fromkeys(KINDS, pretrained) | {"task": fine_tuned_run}
+    return Exports(sources, tmp_path_factory.mktemp("exports"))
 
-    class Exports(dict):
-        """Makes an export when it is first asked for."""
 
-        def __missing__(self, kind):
-            if kind in ("onnx", "openvino"):
-                for package in ("onnx", "tf2onnx", PACKAGES[kind]):
-                    pytest.importorskip(
-                        package, reason=f"{package} is not installed"
-                    )
-            export(sources[kind], folder / kind, kind, ExportConfig())
-            self[kind] = sources[kind], folder / kind
-            return self[kind]
+@pytest.fixture(scope="session")
+def task_exports(make_finetuned, tmp_path_factory):
+    """Returns `get(task)`: (source, export) of a fine-tuned model."""
 
-    return Exports()
+    @functools.cache
+    def get(name):
+        lengths = {"max_seq_length": 32, "max_qa_length": 12}
+        source = make_finetuned(name, **lengths)
+        folder = tmp_path_factory.mktemp("tasks") / name
+        export(source, folder, "task")
+        return source, folder
+
+    return get

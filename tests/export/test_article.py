@@ -1,6 +1,6 @@
-"""An article's code on published ALBERTs runs with ours: two URLs differ.
+"""The code of an article on published ALBERTs runs with our exports.
 
-In Keras 3, one more line differs, and the import, which it does not show.
+Two URLs differ; in Keras 3, also one line and the import, which is not shown.
 """
 
 import gzip
@@ -20,7 +20,7 @@ from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 pytestmark = pytest.mark.long
 
 URL = r"(['\"])https://tfhub\.dev/[^'\"]*\1"
-# The article fits 10 epochs of these.
+# The article trains on these for 10 epochs.
 REVIEWS = 356
 
 
@@ -31,7 +31,7 @@ def article(shared):
 
 @pytest.fixture(scope="module")
 def reviews(shared, tmp_path_factory):
-    """A file of IMDb's reviews, `label<TAB>text`, both labels all over it."""
+    """A file of IMDb reviews, `label<TAB>text`, with alternating labels."""
     source = shared("data", "imdb", "train.tsv.gz")
     with gzip.open(source, "rt", encoding="utf-8") as file:
         rows = [line.rstrip("\n").split("\t") for line in file][1:]
@@ -66,7 +66,7 @@ def exports(shared, tmp_path_factory):
 
 
 def statements(line):
-    """Several statements, between which the article has lost the line ends."""
+    """Restores the line ends between statements, which the article lacks."""
     code, depth, previous = "", 0, ""
     for token in tokenize.generate_tokens(io.StringIO(line).readline):
         begins = depth == 0 and token.type == tokenize.NAME
@@ -91,7 +91,7 @@ def code_of(article, exports, trainable, keras_3):
             code, "encoder=hub.KerasLayer(albert_url)", statements(line)
         )
     if keras_3:
-        # A Sequential of Keras 3 takes numbers unless it is told.
+        # In Keras 3, the default input of Sequential is float32.
         code = change(
             code,
             "model=tf.keras.Sequential()",

@@ -1,7 +1,7 @@
 """TF-Hub's contract of encoders, on a published kind of export and on ours.
 
-What holds for Model Garden's export must hold for ours, which also fixes what
-users of the former stumble over. Preprocessors: test_preprocessor.py.
+What holds for Model Garden's export must hold for ours, which also solves
+problems of the former. test_preprocessor_contract.py is about preprocessors.
 """
 
 import numpy as np
@@ -23,7 +23,10 @@ def ours(encoder_path):
     return tf.saved_model.load(encoder_path)
 
 
-@pytest.fixture(scope="module", params=["published", "ours"])
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param("published", marks=pytest.mark.long), "ours"],
+)
 def encoder(request):
     return request.getfixturevalue(request.param)
 
@@ -72,7 +75,7 @@ def is_random(has_dropout):
     return is_random
 
 
-def test_training_switches_dropout_on(encoder, is_random):
+def test_training_applies_dropout(encoder, is_random):
     assert not is_random(encoder, batch())
     assert not is_random(encoder, batch(), training=False)
     assert is_random(encoder, batch(), training=True)
@@ -122,18 +125,18 @@ def test_masked_language_model(encoder):
     assert set(outputs) == {*OUTPUTS, "mlm_logits"}
     vocab_size = encoder.variables[0].shape[0]
     assert outputs["mlm_logits"].shape == (2, 3, vocab_size)
-    # Padded positions are of the first token.
+    # Padded positions are 0, the first token.
     np.testing.assert_allclose(
         outputs["mlm_logits"][1, 1], outputs["mlm_logits"][1, 2], atol=1e-6
     )
 
 
-def test_vocabulary_travels_along(encoder):
+def test_the_vocabulary_is_an_asset(encoder):
     path = encoder.sp_model_file.asset_path.numpy()
     assert tf.io.gfile.stat(path).length > 100
 
 
-def test_other_inputs_are_refused(encoder):
+def test_other_inputs_are_rejected(encoder):
     known = batch()
     without_types = {k: v for k, v in known.items() if k != "input_type_ids"}
     another_key = {**known, "something": known["input_mask"]}
@@ -142,7 +145,7 @@ def test_other_inputs_are_refused(encoder):
             encoder(inputs)
 
 
-# From here on: what users of the published encoders stumble over.
+# The rest is about problems of the published encoders that ours solve.
 
 
 def test_signature_names_its_outputs(published, ours):
@@ -153,7 +156,7 @@ def test_signature_names_its_outputs(published, ours):
     assert outputs(ours) == {"sequence_output", "pooled_output"}
 
 
-def test_error_says_the_limit_of_the_length(published, ours):
+def test_the_error_for_long_inputs_names_the_limit(published, ours):
     def error(call, *inputs, **named):
         with pytest.raises(
             (ValueError, tf.errors.InvalidArgumentError)
@@ -174,7 +177,7 @@ def test_error_says_the_limit_of_the_length(published, ours):
     assert "max_position_embeddings=40; shorten the inputs" in message
 
 
-def test_int64_is_taken(published, ours):
+def test_int64_inputs(published, ours):
     inputs = batch(dtype="int64")
     with pytest.raises(ValueError, match="Could not find matching"):
         published(inputs)
@@ -188,7 +191,7 @@ def test_int64_is_taken(published, ours):
     assert ours.call_training(inputs)["pooled_output"].shape[0] == 2
 
 
-def test_sentence_order_beside_masked_words(published, ours):
+def test_the_sentence_order_head(published, ours):
     assert not hasattr(published, "sop")
     outputs = ours.sop(batch())
     assert set(outputs) == {*OUTPUTS, "sop_logits"}

@@ -9,16 +9,17 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
 from albert_tf.errors import InputError
-from albert_tf.export import encoder as encoder_module
+from albert_tf.export import saved_model
 from albert_tf.export.check_program import compare, difference
 from albert_tf.export.encoder import export_encoder
+from albert_tf.export.manifest import UNKNOWN
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrainer import AlbertPretrainer
 
 
 @pytest.fixture(scope="module")
 def heads(pretrainer, inputs):
-    """Inputs with masked positions, and the pretrainer's outputs for them."""
+    """Inputs with masked positions, and the outputs of the pretrainer."""
     positions = np.array([[1, 11, 4], [2, 0, 0], [0, 0, 0], [7, 3, 0]], "int32")
     with_positions = {**inputs, "masked_lm_positions": positions}
     return with_positions, pretrainer(with_positions)
@@ -29,7 +30,7 @@ def test_all_outputs_are_those_of_the_model(
     request, path, pretrainer, inputs, heads
 ):
     loaded = tf.saved_model.load(request.getfixturevalue(path))
-    # Padding is zero where it was removed inside.
+    # Packed models return zeros for padding.
     real = inputs["input_mask"][:, :, None] if "packed" in path else 1.0
     with_positions, expected_heads = heads
     found, expected = loaded(inputs), pretrainer.encoder(inputs)
@@ -80,7 +81,7 @@ def test_a_pretrainer_without_sentence_order(config, inputs, tmp_path):
         lambda config: AlbertPretrainer(config, sop_head=False, pooler=False),
     ],
 )
-def test_without_pooler_is_refused(make, config, tmp_path):
+def test_models_without_a_pooler_are_rejected(make, config, tmp_path):
     with pytest.raises(InputError, match="was created with pooler=False, but"):
         export_encoder(make(config), tmp_path / "e", tokenizer=None)
     assert list(tmp_path.iterdir()) == []
@@ -101,7 +102,7 @@ def test_other_sharing_and_precision(config, inputs, tmp_path):
     model.trainable = False
     export_encoder(model, tmp_path / "e", tokenizer=None)
     loaded = tf.saved_model.load(tmp_path / "e")
-    # float32 and trainable, whatever the model was.
+    # float32 and trainable, unlike the model.
     outputs = loaded(inputs, training=True)
     assert outputs["sequence_output"].dtype == tf.float32
     assert len(outputs["encoder_outputs"]) == 4
@@ -117,7 +118,7 @@ def test_other_sharing_and_precision(config, inputs, tmp_path):
     )
 
 
-def test_source_model_is_left_alone(pretrainer, packed_path, inputs):
+def test_the_source_model_does_not_change(pretrainer, packed_path, inputs):
     before = [weight.numpy() for weight in pretrainer.weights]
     loaded = tf.saved_model.load(packed_path)
     for variable in loaded.variables:
@@ -145,12 +146,11 @@ def test_manifest(encoder_path, packed_path, pretrainer, config, tokenizer):
     assert packed["weights_sha256"] == manifest["weights_sha256"]
 
 
-def test_no_keras_object_and_one_body_for_all(encoder_path):
+def test_endpoints_share_graphs_and_need_no_keras(encoder_path):
     content = (encoder_path / "saved_model.pb").read_bytes()
     assert b"_tf_keras" not in content
-    # Root, heads, signature and endpoint with dropout call the same two
-    # graphs, so there are two lookups in the word table, with and without
-    # dropout; the eighteen functions that call them are small.
+    # The root, heads, signature and `call_training` call the same two graphs,
+    # with and without dropout, which alone look up words.
     saved = saved_model_pb2.SavedModel.FromString(content)
     bodies = [
         function.signature.name
@@ -161,23 +161,31 @@ def test_no_keras_object_and_one_body_for_all(encoder_path):
     assert len(bodies) == 2, bodies
 
 
-def test_vocabulary_that_does_not_fit(config, tokenizer, tmp_path):
+def test_vocabularies_that_are_too_large_are_rejected(
+    config, tokenizer, tmp_path
+):
     model = AlbertEncoder(config.replace(vocab_size=89))
     with pytest.raises(InputError, match="90 pieces.*vocab_size is 89"):
         export_encoder(model, tmp_path / "e", tokenizer=tokenizer)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_other_models_are_refused(tmp_path):
+def test_other_models_are_rejected(tmp_path):
     with pytest.raises(TypeError, match="not Dense"):
         export_encoder(keras.layers.Dense(1), tmp_path / "e", tokenizer=None)
 
 
-def test_failure_leaves_nothing(pretrainer, tmp_path, monkeypatch):
+def test_failure_leaves_nothing(tmp_path, monkeypatch):
     def fail(*args):
         raise OSError("disk full")
 
-    monkeypatch.setattr(encoder_module, "describe_export", fail)
+    monkeypatch.setattr(saved_model, "describe_export", fail)
     with pytest.raises(OSError, match="disk full"):
-        export_encoder(pretrainer, tmp_path / "e", tokenizer=None)
+        saved_model.write_saved_model(
+            lambda: saved_model.Export(tf.train.Checkpoint(), {}, {}),
+            tmp_path / "e",
+            tokenizer=None,
+            overwrite=False,
+            origin=UNKNOWN,
+        )
     assert list(tmp_path.iterdir()) == []

@@ -45,7 +45,7 @@ def test_exports_of_a_saved_model(shared, tmp_path, encoder):
     preprocess = tf.saved_model.load(tmp_path / "preprocessor")
     ids = preprocess.tokenize(tf.constant(TEXTS)).to_list()
     assert ids == tokenizer.encode(TEXTS)
-    # By Google's settings, special tokens do not come out of a text.
+    # With Google's settings, text never becomes special tokens.
     assert {0, 4} <= set(ids[1])
 
     for language in ("en", "zh"):
@@ -82,7 +82,7 @@ def test_a_tokenizer_is_needed(tmp_path, encoder):
         ("text_encoder", {"resizable": True}, "litert"),
     ],
 )
-def test_settings_without_meaning_are_refused(tmp_path, kind, settings, kinds):
+def test_unsupported_settings(tmp_path, kind, settings, kinds):
     (name,) = settings
     message = rf"{name} is not supported by kind={kind} \(only by {kinds}"
     with pytest.raises(InputError, match=message):

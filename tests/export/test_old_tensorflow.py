@@ -1,4 +1,4 @@
-"""Exports of our TensorFlow in the oldest that we support, and the reverse.
+"""Exports of our TensorFlow in the oldest supported one, and vice versa.
 
 The old one has its own environment; see requirements-old-tensorflow.txt.
 """
@@ -29,14 +29,14 @@ PYTHON = pathlib.Path(
 
 @pytest.fixture(scope="module")
 def ours(exports, preprocessor_path, pretrained, tmp_path_factory):
-    """What this process exports."""
+    """Exports of this process."""
     folder = tmp_path_factory.mktemp("exports")
     packed = ExportConfig(packed=True)
     export(pretrained, folder / "packed", "encoder", packed)
     quantized = ExportConfig(quantization="dynamic", seq_length=12)
     export(pretrained, folder / "litert", "litert", quantized)
     return {name: exports[name][1] for name in SHARED} | {
-        # Of as few tokens as the encoder takes.
+        # Its rows are short enough for the encoder.
         "preprocessor": preprocessor_path,
         "packed": folder / "packed",
         "litert": folder / "litert",
@@ -45,7 +45,7 @@ def ours(exports, preprocessor_path, pretrained, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def theirs(pretrained, tokenizer_model, tmp_path_factory):
-    """What the old TensorFlow exports of the same model."""
+    """Exports of the same model by the old TensorFlow."""
     folder = tmp_path_factory.mktemp("old-tensorflow")
     result = subprocess.run(
         [PYTHON, SCRIPT, VERSION, pretrained, tokenizer_model, folder],

@@ -3,12 +3,8 @@ import shutil
 
 import pytest
 
-from albert_tf.export.config import ExportConfig
-from albert_tf.export.export import export
 from albert_tf.export.origin import origin_of_checkpoint, origin_of_task
-from albert_tf.finetuning.model_folder import (
-    open_model_folder,
-)
+from albert_tf.finetuning.model_folder import open_model_folder
 from albert_tf.interop.open_checkpoint import open_checkpoint
 
 
@@ -27,7 +23,7 @@ def test_fine_tuned(fine_tuned_run, part):
     assert origin.source == "model of albert_tf, fine-tuned for mrpc"
     assert origin.scores == {"f1": 0.75, "accuracy": 0.5}
     assert origin.scored_on == "the development set, by the run"
-    # Without those of libraries, empty ones, and where things were.
+    # Without flags of libraries, empty flags and folders.
     assert origin.training_flags == {
         "task": "mrpc",
         "rematerialize": "false",
@@ -55,8 +51,7 @@ def test_save_pretrained(pretrained, monkeypatch):
     assert checkpoint_origin(pathlib.Path()).name == "seed-1"
 
 
-def test_an_export_passes_on_its_origin(fine_tuned_run, tmp_path):
-    config = ExportConfig(licence="Apache-2.0")
-    export(fine_tuned_run, tmp_path / "e", "encoder", config)
-    origin = task_origin(fine_tuned_run).with_licence("Apache-2.0")
-    assert checkpoint_origin(tmp_path / "e") == origin
+def test_an_export_has_the_origin_of_its_source(exports):
+    source, folder = exports["encoder"]
+    origin = checkpoint_origin(source).with_licence("Apache-2.0")
+    assert checkpoint_origin(folder) == origin

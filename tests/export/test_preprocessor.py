@@ -43,9 +43,9 @@ SETTINGS = {
     scope="module",
     params=[
         "default",
-        # tests/text/test_preprocessor.py has them, without an export.
-        pytest.param("hugging_face", marks=pytest.mark.long),
-        pytest.param("cased", marks=pytest.mark.long),
+        # tests/text/test_preprocessor.py tests them without an export.
+        pytest.param("hugging_face", marks=pytest.mark.slow),
+        pytest.param("cased", marks=pytest.mark.slow),
     ],
 )
 def pair(request, tokenizer, preprocessor_path, tmp_path_factory):
@@ -109,7 +109,7 @@ def test_rows_of_texts_and_pairs(pair):
         pack = preprocessor.bert_pack_inputs
         same(pack(segments[:1], **arguments), single)
         same(pack(segments, **arguments), double)
-        # Words of several pieces, as a WordPiece tokenizer gives them.
+        # Words of several pieces, as WordPiece tokenizers return them.
         words = [tf.expand_dims(segment, 1) for segment in segments]
         same(pack(words, **arguments), double)
 
@@ -139,7 +139,7 @@ def test_shapes_are_known_in_a_dataset(pair):
     assert default.shape.as_list() == [None, LENGTH]
 
 
-def test_there_is_nothing_to_train(pair):
+def test_there_are_no_variables(pair):
     for part in (pair[0], pair[0].tokenize):
         assert list(part.variables) == list(part.trainable_variables) == []
 
@@ -163,7 +163,7 @@ def test_wordpiece(tmp_path):
     assert ids == tokenizer.encode(texts)
 
 
-def test_wordpiece_that_no_graph_can_do(tmp_path):
+def test_a_wordpiece_tokenizer_without_a_graph(tmp_path):
     vocabulary = tmp_path / "vocab.txt"
     vocabulary.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n")
     tokenizer = AlbertTokenizer.from_file(
@@ -191,7 +191,7 @@ def test_manifest(preprocessor_path, tokenizer):
     }
 
 
-def test_bad_input_is_refused_and_leaves_nothing(tmp_path, tokenizer):
+def test_bad_input_leaves_nothing(tmp_path, tokenizer):
     with pytest.raises(InputError, match="seq_length=2 must be at least 3"):
         export_preprocessor(tokenizer, tmp_path / "p", seq_length=2)
     assert list(tmp_path.iterdir()) == []

@@ -1,6 +1,7 @@
 """TF-Hub's contract of preprocessors, on a published export and on ours.
 
-As test_contract.py has it for encoders. Both have the same vocabulary.
+test_contract.py does the same for encoders. Both exports have the same
+vocabulary; test_preprocessor.py has quick tests of ours.
 """
 
 import shutil
@@ -14,6 +15,8 @@ import tensorflow_text  # noqa: F401
 from albert_tf.export.hub_layer import HubLayer
 from albert_tf.export.preprocessor import export_preprocessor
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
+
+pytestmark = pytest.mark.long
 
 LENGTH = 12
 INPUTS = {"input_word_ids", "input_mask", "input_type_ids"}
@@ -53,7 +56,6 @@ def same(actual, expected):
         np.testing.assert_array_equal(actual[name], expected[name], name)
 
 
-@pytest.mark.long
 def test_rows_are_the_same(published, ours):
     texts = tf.constant(TEXTS)
     same(ours(texts), published(texts))
@@ -90,7 +92,7 @@ def test_packing_is_the_same(published, ours):
             preprocessor.bert_pack_inputs([first] * 3)
 
 
-# From here on: what users of the published preprocessors stumble over.
+# The rest is about problems of the published preprocessors that ours solve.
 
 
 def test_other_lengths_on_the_root(published, ours):
@@ -109,7 +111,7 @@ def test_offsets_with_accents_stripped(published, ours):
     text = "a caf\u00e9"
     ids, starts, limits = ours.tokenize_with_offsets(tf.constant([text]))
     assert ids.to_list() == ours.tokenize(tf.constant([text])).to_list()
-    # In bytes: the last piece ends where the two bytes of the accent end.
+    # In bytes: the last piece includes both bytes of the accented letter.
     assert limits.to_list()[0][-1] == len(text.encode())
     assert starts.to_list()[0][0] == 0
 
@@ -121,9 +123,8 @@ def test_served_as_trained(published, ours, vocabulary):
     assert published.tokenize(tf.constant([SHARP_S])).to_list() != trained
 
 
-@pytest.mark.long
 def test_published_ones_in_our_layer(published_path, model_garden_path):
-    """Strings to vectors, by nothing but Model Garden's exports."""
+    """Strings to vectors, with the exports of Model Garden only."""
     strings = keras.Input((), dtype="string")
     packed = HubLayer(published_path)(strings)
     encoder = HubLayer(model_garden_path)
@@ -139,7 +140,7 @@ def test_published_ones_in_our_layer(published_path, model_garden_path):
     ]
     assert all(moved)
 
-    # Between layers, Keras 3 loses that tokens are ragged.
+    # Keras 3 does not pass ragged tensors between layers.
     tokens = HubLayer(published_path, endpoint="tokenize")(strings)
     pack = HubLayer(published_path, endpoint="bert_pack_inputs")
     with pytest.raises(ValueError, match="Could not find matching"):

@@ -20,7 +20,7 @@ OTHERS = {
 
 @pytest.fixture(scope="module")
 def encoder_path(config, perturb, tokenizer, tmp_path_factory):
-    """An encoder of one layer: each costs every program half a minute."""
+    """An encoder with one layer, as each layer costs half a minute."""
     model = perturb(AlbertPretrainer(config.replace(num_hidden_layers=1)), 1)
     path = tmp_path_factory.mktemp("exports") / "encoder"
     export_encoder(model, path, tokenizer=tokenizer)
@@ -36,7 +36,10 @@ def tensorflow_hub():
 def test_exports_in_tensorflow(
     exports, run_in_tensorflow, pretrained, tmp_path
 ):
-    """Of all kinds, as they are and saved again, and under XLA."""
+    """All kinds, as exported and saved again, and under XLA.
+
+    test_question_answering.py and test_serving.py run further tasks.
+    """
     pairs = [exports[x] for x in KINDS if x not in ("onnx", "openvino")]
     for kind, settings in OTHERS.items():
         folder = tmp_path / f"other_{kind}"
@@ -45,14 +48,9 @@ def test_exports_in_tensorflow(
     run_in_tensorflow(pairs)
 
 
-def test_tasks_in_tensorflow(make_finetuned, run_in_tensorflow, tmp_path):
-    pairs = []
-    for name in ("dream", "ner", "squad2.0"):
-        settings = {"max_seq_length": 32, "max_qa_length": 12, "doc_stride": 9}
-        source = make_finetuned(name, max_query_length=8, **settings)
-        export(source, tmp_path / name, "task")
-        pairs.append((source, tmp_path / name))
-    run_in_tensorflow(pairs)
+@pytest.mark.slow
+def test_tasks_in_tensorflow(task_exports, run_in_tensorflow):
+    run_in_tensorflow([task_exports(name) for name in ("dream", "ner")])
 
 
 @pytest.mark.usefixtures("tensorflow_hub")

@@ -1,6 +1,5 @@
-"""Folders for ONNX Runtime and OpenVINO: their check, damage and refusals."""
+"""Exports for ONNX Runtime and OpenVINO: checks, damage and bad settings."""
 
-import dataclasses
 import json
 import shutil
 import sys
@@ -16,8 +15,9 @@ from albert_tf.export.check_program import (
     same_as_source,
 )
 from albert_tf.export.config import ExportConfig
-from albert_tf.export.export import export, source_cases
+from albert_tf.export.export import export
 from albert_tf.export.manifest import read_export
+from albert_tf.export.reference import source_cases
 from albert_tf.models.base import ENCODER_INPUTS
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")
@@ -63,20 +63,20 @@ def test_damage(exports, make_pretrained, tokenizer, tmp_path, kind):
     (folder / name).unlink()
     assert f"{name} is missing" in check_files(folder, values).figure
     assert check_files(path, values).result == "pass"
-    # Another vocabulary, of which the manifest knows.
+    # Another vocabulary, with its sha256 in the manifest.
     values["files"]["spiece.model"]["sha256"] = "0"
     values["tokenizer"]["fingerprint"] = "0"
     with pytest.raises(InputError, match="has vocabulary_sha256="):
         source_cases(source, values)
     # Other weights.
     model = load_export(path)
-    (case,) = source_cases(make_pretrained(9), read_export(path))
+    ((_, *case),) = source_cases(make_pretrained(9), read_export(path))
     with pytest.raises(Failed, match="sequence_output: differs by"):
-        same_as_source(model, dataclasses.asdict(case))
+        same_as_source(model, *case)
 
 
 def test_flipped_weights(exports, tmp_path):
-    """Weights that differ from export.json's, in a file whose sha256 fits."""
+    """Weights that differ from export.json, in a valid file."""
     folder = shutil.copytree(exports["onnx"][1], tmp_path / "e")
     model = onnx.load(folder / "model.onnx")
     for tensor in model.graph.initializer:
@@ -111,7 +111,7 @@ def test_rows_that_are_too_long(exports, config, kind):
     ],
 )
 @pytest.mark.parametrize("kind", RUNTIMES)
-def test_settings_that_cannot_be(pretrained, tmp_path, kind, changes, message):
+def test_unsupported_settings(pretrained, tmp_path, kind, changes, message):
     with pytest.raises(InputError, match=message):
         export(pretrained, tmp_path / "e", kind, ExportConfig(**changes))
     assert not list(tmp_path.iterdir())
@@ -121,9 +121,7 @@ def test_settings_that_cannot_be(pretrained, tmp_path, kind, changes, message):
     ("kind", "package"),
     [("onnx", "onnx"), ("onnx", "tf2onnx"), ("openvino", "openvino")],
 )
-def test_package_that_is_absent(
-    pretrained, tmp_path, monkeypatch, kind, package
-):
+def test_missing_packages(pretrained, tmp_path, monkeypatch, kind, package):
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(InputError, match=rf"pip install 'albert-tf\[{kind}\]'"):
         export(pretrained, tmp_path / "e", kind)

@@ -30,9 +30,10 @@ TEXTS = ["a good movie", "", "I have seen it 12,000 times; the plot was bad"]
 
 @pytest.fixture(scope="module")
 def task_path(config, tokenizer, perturb, tmp_path_factory):
+    config = config.replace(num_hidden_layers=1)
     model = perturb(AlbertClassifier(config, num_labels=2), 3)
     bias = model.classifier_head.bias
-    # Around the mean of the texts, so that they get both labels.
+    # Centers the logits of the texts, so that they get both labels.
     rows = tokenizer(TEXTS, max_length=20)
     bias.assign(bias - np.mean(model(rows), axis=0))
     task = TextTask(
@@ -50,7 +51,7 @@ def task_path(config, tokenizer, perturb, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def answers(task_path):
-    """What Python gets for TEXTS: name -> array."""
+    """Outputs for TEXTS in Python: name -> array."""
     serve = tf.saved_model.load(task_path).signatures["serving_default"]
     outputs = {
         name: values.numpy()
@@ -102,7 +103,7 @@ class TestCppRuntime:
 
 @contextlib.contextmanager
 def running(folder, export):
-    """Runs serve.py in a folder; gives the address of the server."""
+    """Runs serve.py in a folder; yields the address of the server."""
     process = subprocess.Popen(
         # Port 0: one that is free.
         [sys.executable, "-m", "uvicorn", "serve:app", "--port", "0"],
@@ -182,5 +183,5 @@ class TestFastApi:
             post(address, body)
         assert error.value.code == 422
         assert "texts" in error.value.read().decode()
-        # The server goes on.
+        # The server still runs.
         assert post(address, {"texts": ["a good movie"]})

@@ -14,7 +14,7 @@ from albert_tf.export.config import ExportConfig
 from albert_tf.export.export import export
 from albert_tf.models.encoder import AlbertEncoder
 
-LENGTHS = {"max_seq_length": 32, "max_qa_length": 12}
+LONG = pytest.mark.long
 TEXTS = [
     "A class of functions",
     "",
@@ -41,7 +41,7 @@ def decoded(values):
 
 
 def check_most_likely(task, outputs):
-    """Labels and options are those of the highest probability."""
+    """Labels and options are those with the highest probability."""
     best = np.argmax(outputs.get("probabilities", [[0]]), -1)
     if "label" in outputs:
         assert outputs["label"].numpy().tolist() == [
@@ -59,7 +59,7 @@ def check_most_likely(task, outputs):
 
 
 def check_forms(task, inputs, outputs):
-    """Inputs by name, in order, or the only one; and an empty batch."""
+    """Inputs as a dict, a list or a single tensor; and an empty batch."""
     in_order = list(inputs.values())
     (given,) = in_order if len(in_order) == 1 else [in_order]
     for other in (
@@ -91,22 +91,27 @@ def check_training(task, inputs, name):
         assert gradient is not None, variable.name
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("name", INPUTS)
-def test_predictions_are_the_predictors(
-    make_finetuned, assert_same_as_source, name, tmp_path
+@pytest.mark.parametrize(
+    "name",
+    [
+        # As stsb and sst2 together: pairs of texts, with labels.
+        pytest.param(x, marks=pytest.mark.slow if x == "mrpc" else LONG)
+        for x in INPUTS
+    ],
+)
+def test_predictions_are_those_of_the_predictor(
+    task_exports, assert_same_as_source, name
 ):
-    source = make_finetuned(name, **LENGTHS)
-    export(source, tmp_path / name, "task")
-    assert_same_as_source(source, tmp_path / name)
-    values = json.loads((tmp_path / name / "export.json").read_text())
+    source, folder = task_exports(name)
+    assert_same_as_source(source, folder)
+    values = json.loads((folder / "export.json").read_text())
     assert values["task"] == json.loads((source / "task.json").read_text())
     assert values["packed"] is True
 
     inputs = {key: tf.constant(x) for key, x in INPUTS[name].items()}
     declared = values["signatures"]["serving_default"]["inputs"]
     assert declared == list(inputs)
-    task = tf.saved_model.load(tmp_path / name)
+    task = tf.saved_model.load(folder)
     assert hasattr(task, "labels") == (values["task"]["labels"] is not None)
     outputs = task(inputs)
     check_most_likely(task, outputs)
@@ -115,9 +120,9 @@ def test_predictions_are_the_predictors(
     check_training(task, inputs, trained)
 
 
-@pytest.mark.long
-def test_another_length(make_finetuned, tmp_path):
-    folder = make_finetuned("sst2", **LENGTHS)
+@LONG
+def test_another_length(fine_tuned_run, tmp_path):
+    folder = fine_tuned_run
     short = ExportConfig(seq_length=8, packed=False)
     export(folder, tmp_path / "short", "task", short)
     values = json.loads((tmp_path / "short" / "export.json").read_text())
@@ -128,8 +133,10 @@ def test_another_length(make_finetuned, tmp_path):
     assert not (tmp_path / "new").exists()
 
 
-def test_sources_that_do_not_fit(make_finetuned, tokenizer, tmp_path):
-    words = make_finetuned("ner", **LENGTHS)
+def test_sources_that_do_not_support_the_kind(
+    make_finetuned, tokenizer, tmp_path
+):
+    words = make_finetuned("ner")
     for kind in ("encoder", "text_encoder"):
         with pytest.raises(InputError, match="ner has no pooler"):
             export(words, tmp_path / "new", kind)

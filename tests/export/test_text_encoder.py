@@ -23,47 +23,40 @@ TEXTS = [
     "\u65e5\u672c\u8a9e \ufb01lm Stra\u00dfe",
     "really the bad plot was 1,000 times bad. " * 5,
 ]
-# Not the defaults, so that it shows where they get lost.
+# Other than the defaults, so that a test fails where they get lost.
 SETTINGS = {"do_lower_case": False, "digit_comma": "off"}
 
 
 @pytest.fixture(scope="module")
-def settled(tokenizer):
+def tokenizer_with_settings(tokenizer):
     return tokenizer.with_settings(**SETTINGS)
 
 
 @pytest.fixture(scope="module")
-def paths(pretrainer, settled, tmp_path_factory):
-    """An export with packed rows, and one with padded ones."""
-    folder = tmp_path_factory.mktemp("text_encoders")
-    for name, packed in (("packed", {}), ("padded", {"packed": False})):
-        export_text_encoder(
-            pretrainer,
-            folder / name,
-            tokenizer=settled,
-            **packed,
-        )
-    return folder / "packed", folder / "padded"
+def model(config, perturb):
+    return perturb(AlbertEncoder(config.replace(num_hidden_layers=1)), 1)
 
 
 @pytest.fixture(scope="module")
-def encoders(paths):
-    return [tf.saved_model.load(path) for path in paths]
+def path(model, tokenizer_with_settings, tmp_path_factory):
+    """An export that packs rows; test_programs.py has one that pads them."""
+    path = tmp_path_factory.mktemp("text_encoders") / "packed"
+    export_text_encoder(model, path, tokenizer=tokenizer_with_settings)
+    return path
 
 
 @pytest.fixture(scope="module")
-def encoder(encoders):
-    """The one with packed rows; what differs is where texts are encoded."""
-    return encoders[0]
+def encoder(path):
+    return tf.saved_model.load(path)
 
 
 @pytest.fixture(scope="module")
-def expected(pretrainer, settled):
+def expected(model, tokenizer_with_settings):
     """Returns `expected(pairs, max_length)`: outputs of tokenizer and model."""
 
     def make(pairs=None, max_length=40):
-        inputs = settled(TEXTS, pairs, max_length=max_length)
-        outputs = pretrainer.encoder(inputs)
+        inputs = tokenizer_with_settings(TEXTS, pairs, max_length=max_length)
+        outputs = model(inputs)
         states = np.asarray(outputs["sequence_output"])
         real = inputs["input_mask"].astype(bool)
         return {
@@ -84,9 +77,7 @@ def same(found, expected):
     compare(found, expected, expected["input_mask"])
 
 
-@pytest.mark.parametrize("number", [0, 1])
-def test_texts_and_pairs_of_any_length(encoders, expected, number):
-    encoder = encoders[number]
+def test_texts_and_pairs_of_any_length(encoder, expected):
     texts = tf.constant(TEXTS)
     pairs = [texts, texts[::-1]]
     same(encoder(texts), expected())
@@ -100,11 +91,10 @@ def test_texts_and_pairs_of_any_length(encoders, expected, number):
     assert np.all(alone["input_mask"] == 1)
 
 
-def test_padding_is_zero_only_if_it_was_removed(encoders, expected):
-    packed, padded = (encoder(tf.constant(TEXTS)) for encoder in encoders)
-    padding = 1 - packed["input_mask"].numpy()[:, :, None]
-    assert not np.any(packed["sequence_output"] * padding)
-    compare(padded, {"sequence_output": expected()["sequence_output"]})
+def test_padding_is_zero(encoder):
+    outputs = encoder(tf.constant(TEXTS))
+    padding = 1 - outputs["input_mask"].numpy()[:, :, None]
+    assert not np.any(outputs["sequence_output"] * padding)
 
 
 def test_empty_batches_and_texts(encoder):
@@ -151,8 +141,8 @@ def test_tokenize(encoder, expected):
 
 
 @pytest.mark.long
-def test_in_keras_3(paths, changed):
-    layer = HubLayer(paths[0], arguments={"seq_length": 9})
+def test_in_keras_3(path, changed):
+    layer = HubLayer(path, arguments={"seq_length": 9})
     strings = keras.Input((), dtype="string")
     model = keras.Model(
         strings, keras.layers.Dense(1)(layer(strings)["mean_output"])
@@ -162,31 +152,27 @@ def test_in_keras_3(paths, changed):
     model.compile("adam", "mse")
     numbers = np.arange(len(TEXTS))
     trained = changed(layer, lambda: model.fit(texts, numbers, verbose=0))
-    # The mean does not look at the pooler.
+    # The mean does not depend on the pooler.
     assert sum(trained) == 23
 
 
-def test_manifest(paths, pretrainer):
-    for path, packed in zip(paths, (True, False), strict=True):
-        values = json.loads((path / "export.json").read_text())
-        assert values["kind"] == "text_encoder"
-        assert values["packed"] is packed
-        assert values["seq_length"] == 40
-        assert values["tokenizer"]["digit_comma"] == "off"
-        assert values["tokenizer"]["file"] == "spiece.model"
-        assert values["weights_sha256"] == weights_fingerprint(
-            {w.path: w.numpy() for w in pretrainer.encoder.weights}
-        )
+def test_manifest(path, model):
+    values = json.loads((path / "export.json").read_text())
+    assert values["kind"] == "text_encoder"
+    assert values["packed"] is True
+    assert values["seq_length"] == 40
+    assert values["tokenizer"]["digit_comma"] == "off"
+    assert values["tokenizer"]["file"] == "spiece.model"
+    assert values["weights_sha256"] == weights_fingerprint(
+        {w.path: w.numpy() for w in model.weights}
+    )
 
 
 @pytest.mark.parametrize("length", [2, 41])
-def test_lengths_that_do_not_fit(pretrainer, tokenizer, tmp_path, length):
+def test_lengths_that_do_not_fit(model, tokenizer, tmp_path, length):
     with pytest.raises(InputError, match=f"seq_length={length} must be from 3"):
         export_text_encoder(
-            pretrainer,
-            tmp_path / "new",
-            tokenizer=tokenizer,
-            seq_length=length,
+            model, tmp_path / "new", tokenizer=tokenizer, seq_length=length
         )
     assert not (tmp_path / "new").exists()
 

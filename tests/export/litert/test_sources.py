@@ -38,10 +38,14 @@ def run_model(folder):
 @pytest.mark.parametrize(
     "name",
     [
-        *("mrpc", "squad2.0"),
+        "mrpc",
         *(
             pytest.param(x, marks=pytest.mark.long)
-            for x in ("stsb", "dream", "ner", "squad1.1")
+            for x in ("squad2.0", "dream", "ner")
+        ),
+        *(
+            pytest.param(x, marks=pytest.mark.slow)
+            for x in ("stsb", "squad1.1")
         ),
     ],
 )
@@ -107,6 +111,7 @@ def test_questions_are_calibrated_with_files(make_finetuned, tmp_path):
     assert outputs == ["end_logits", "start_logits"]
 
 
+@pytest.mark.long
 def test_encoder_of_a_pretrained_model(pretrained, tmp_path):
     export(pretrained, tmp_path / "out", "litert", ExportConfig(seq_length=16))
     with zipfile.ZipFile(tmp_path / "out" / "model.tflite") as archive:

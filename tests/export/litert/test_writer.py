@@ -101,7 +101,7 @@ def test_equal_exports_have_equal_bytes(folder, write, tmp_path):
         assert again == (folder / name).read_bytes(), name
 
 
-def test_what_is_there_stays(folder, write, tmp_path):
+def test_existing_folders_are_kept(folder, write, tmp_path):
     with pytest.raises(InputError, match="exists"):
         write(folder)
     with pytest.raises(InputError, match="holds no export.json"):

@@ -1,6 +1,6 @@
-"""Uses an exported task of answers with nothing but TensorFlow.
+"""Answers questions by exported models, with nothing but TensorFlow.
 
-Usage: answers.py TASK EXPECTED.json
+Usage: answers.py [EXPORT EXPECTED.json]...
 """
 
 import json
@@ -31,7 +31,7 @@ def check(outputs, expected):
         np.testing.assert_allclose(outputs[name], wanted, rtol=1e-5, atol=1e-4)
 
 
-def main(path, expected_path):
+def check_export(path, expected_path):
     expected = json.loads(pathlib.Path(expected_path).read_text())
     question = tf.constant(expected["question"])
     context = tf.constant(expected["context"])
@@ -40,7 +40,7 @@ def main(path, expected_path):
     check(task([question, context], training=False), expected)
     serve = task.signatures["serving_default"]
     check(serve(question=question, context=context), expected)
-    # What servers know of the outputs.
+    # Servers read the shapes of outputs.
     assert {x.shape.rank for x in serve.structured_outputs.values()} == {1}
     assert (
         serve(question=question[:0], context=context[:0])["answer"].shape == 0
@@ -52,8 +52,9 @@ def main(path, expected_path):
     ]
     assert np.abs(drawn[0] - drawn[1]).max() > 1e-3
     assert len(task.trainable_variables) > 10
-    assert "albert_tf" not in sys.modules
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    for paths in zip(sys.argv[1::2], sys.argv[2::2], strict=True):
+        check_export(*paths)
+    assert "albert_tf" not in sys.modules

@@ -97,8 +97,8 @@ STYLES = {
 def compile_and_fit(model, inputs, labels):
     model.compile(keras.optimizers.Adam(0.01), "mse")
     model(inputs)
-    # TFSMLayer puts a colon into the names of weights, which an optimizer built
-    # inside a graph cannot bear.
+    # TFSMLayer puts a colon into the names of weights, which is an error in an
+    # optimizer that is built in a graph.
     model.optimizer.build(model.trainable_variables)
     return model.fit(inputs, labels, verbose=0)
 
@@ -131,21 +131,21 @@ def check_styles(make, preprocessor_path, encoder_path):
 
         encoder.trainable = False
         assert len(model.trainable_weights) == HEAD_WEIGHTS, style
-        # TFSMLayer does not ask whether it is frozen.
-        check_dropout(model, style, training_spreads=make is tfsm_layer)
+        # TFSMLayer applies dropout even if it is frozen.
+        check_dropout(model, style)
     before = values(encoder)
     compile_and_fit(model, TEXTS, LABELS)
     assert not any(moved(encoder, before))
 
 
-def check_dropout(model, style, training_spreads=True):
+def check_dropout(model, style):
     def spread(**arguments):
         draws = [model(TEXTS, **arguments) for _ in range(3)]
         return float(np.max(np.std(draws, axis=0)))
 
     assert spread() < 1e-6, style
     assert spread(training=False) < 1e-6, style
-    assert (spread(training=True) > 1e-3) == training_spreads, style
+    assert spread(training=True) > 1e-3, style
 
 
 def check_dataset_map(make, preprocessor_path, encoder_path):
@@ -168,7 +168,7 @@ def check_dataset_map(make, preprocessor_path, encoder_path):
 
 def check_mirrored(make, preprocessor_path, encoder_path):
     """Two replicas; the preprocessor is in the input pipeline."""
-    # Outside the scope: it is not part of what is trained.
+    # Outside the scope, as it is not trained.
     preprocessor = tf.saved_model.load(preprocessor_path)
     batch = preprocessor(TEXTS)
     data = tf.data.Dataset.from_tensors((batch, LABELS)).repeat(2)
@@ -195,8 +195,9 @@ def check_mirrored(make, preprocessor_path, encoder_path):
 
 
 def save(make, preprocessor_path, encoder_path, folder):
-    check_styles(make, preprocessor_path, encoder_path)
-    check_dataset_map(make, preprocessor_path, encoder_path)
+    if make is tfsm_layer:  # test_hub_layer.py has them for the other.
+        check_styles(make, preprocessor_path, encoder_path)
+        check_dataset_map(make, preprocessor_path, encoder_path)
     check_mirrored(make, preprocessor_path, encoder_path)
     model = functional(make(preprocessor_path), make(encoder_path, trains=True))
     compile_and_fit(model, TEXTS, LABELS)
