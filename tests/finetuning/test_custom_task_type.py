@@ -144,7 +144,9 @@ def test_a_link_to_itself_is_no_module(own_registry, tmp_path):
 def test_names_are_taken_once(own_registry):
     known = registry._TASK_TYPES["regression"]
     assert register_task_type(known) is known
-    with pytest.raises(InputError, match="'regression' is defined by .*task"):
+    with pytest.raises(
+        InputError, match="'regression' is already defined by .*task"
+    ):
         register_task_type(type("Other", (known,), {}))
     with pytest.raises(InputError, match="task='absent' must be one of cola"):
         known_task("absent")

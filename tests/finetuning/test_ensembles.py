@@ -70,7 +70,7 @@ def test_heads_and_windows_that_do_not_fit():
 
 
 def test_gains_are_over_the_best_and_the_mean():
-    gain = evaluate._gain("accuracy", 1.0, [0.75, 0.75, 0.5])
+    gain = evaluate._ensemble_gain("accuracy", 1.0, [0.75, 0.75, 0.5])
     assert gain == (
         "accuracy 1.0000: +0.2500 against the best and +0.3333 against the "
         "mean of its 3 members (0.7500, 0.7500, 0.5000)"

@@ -5,9 +5,9 @@ import pytest
 from albert_tf.errors import InputError
 from albert_tf.finetuning.examples import (
     BadExamples,
+    file_extension,
     load_json,
     read_lines,
-    split_name,
 )
 
 
@@ -65,10 +65,10 @@ def test_json(tmp_path):
         load_json(path)
 
 
-def test_split_name():
-    assert split_name("x/a.b.TSV") == ".tsv"
-    assert split_name("x/a.csv.gz") == ".csv"
-    assert split_name("a") == ""
+def test_file_extension():
+    assert file_extension("x/a.b.TSV") == ".tsv"
+    assert file_extension("x/a.csv.gz") == ".csv"
+    assert file_extension("a") == ""
 
 
 def test_stop_raises_one_line():

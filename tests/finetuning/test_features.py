@@ -97,7 +97,7 @@ def test_what_does_not_fit_is_refused():
     builder.append([1], [0], p_mask=[0])
     with pytest.raises(ValueError, match="column labels must have a value"):
         builder.build(labels=[1, 2])
-    with pytest.raises(ValueError, match="names of their own"):
+    with pytest.raises(ValueError, match="names must be unique"):
         builder.build(input_mask=[1])
     with pytest.raises(ValueError, match="must not hold objects"):
         builder.build(labels=np.array([None]))
@@ -122,7 +122,7 @@ def test_a_file_gives_the_rows_back(rows, tmp_path):
     read, remarks = read_features(path, key)
     assert_equal(read, rows)
     assert remarks == "ä"
-    with pytest.raises(InputError, match="features of something else"):
+    with pytest.raises(InputError, match="features of another key"):
         read_features(path, {"task": "y"})
 
 

@@ -85,7 +85,7 @@ def test_splits_that_hugging_faces_library_saved(datasets, tmp_path):
         assert "split validation, row 0" in found[0].location
         [hidden] = read("huggingface", split="test", labelled=False, **named)
         assert hidden.label is None
-        with pytest.raises(InputError, match="split test: its labels are hid"):
+        with pytest.raises(InputError, match="split test: its labels are not"):
             read("huggingface", split="test", **named)
         with pytest.raises(InputError, match="has only train, validation, te"):
             read("huggingface", split="dev_matched", **named)
@@ -186,7 +186,9 @@ def test_glue_of_tensorflow_datasets(tfds, tmp_path):
     [example] = read("tfds", split="dev", **named)
     assert (example.text, example.pair) == ("one", "zwö")
     assert read("tfds", split="test", labelled=False, **named)
-    with pytest.raises(InputError, match="test_matched: its labels are hidden"):
+    with pytest.raises(
+        InputError, match="test_matched: its labels are not pub"
+    ):
         read("tfds", split="test", **named)
     with pytest.raises(
         InputError, match="split none_matched: could not be loaded"

@@ -153,7 +153,7 @@ def test_only_labelled_tokens_count():
         "labels": tf.constant(labels, tf.int32),
     }
     normalizers = loss_fn.normalizers(batch)
-    assert float(normalizers["weights"]) == 2
+    assert float(normalizers["weight"]) == 2
     loss, metrics = loss_fn(model, batch, normalizers, None)
     inputs = {n: batch[n] for n in batch if n != "labels"}
     log_probs = tf.nn.log_softmax(model(inputs))[0].numpy()

@@ -80,10 +80,12 @@ def test_a_table_of_one_column_has_blank_rows(tmp_path):
 def test_columns_that_are_not_there(tmp_path):
     path = write(tmp_path / "a.csv", "x,y,x\n1,2,3\n")
     with pytest.raises(
-        InputError, match="a.csv:1: column 'z' is not in the header, .*'x', 'y'"
+        InputError, match="a.csv:1: column 'z' is not in the header, 'x', 'y'"
     ):
         cells(path, ["z"])
-    with pytest.raises(InputError, match="column 'x' is there 2 times"):
+    with pytest.raises(
+        InputError, match="column 'x' occurs 2 times in the header"
+    ):
         cells(path, ["x"])
 
 
@@ -93,7 +95,11 @@ def test_columns_that_are_not_there(tmp_path):
         ("a.tsv", "a\tb\n1\t2\n3\n4\t5\n", "a.tsv:3: 1 columns, not 2 as in"),
         ("a.tsv", "a\tb\n1\t2\n3\t3\t3\n4\t5\n", "a.tsv:3: 3 columns, not 2"),
         ("a.csv", "a,b\n1,2\n3,3,3\n4,5\n", "a.csv:3: 3 columns, not 2"),
-        ("a.csv", 'a,b\n1,2\n3,"3\n4,5\n', "a.csv:3: a quote opens a cell"),
+        (
+            "a.csv",
+            'a,b\n1,2\n3,"3\n4,5\n',
+            "a.csv:3: a quoted cell is not closed",
+        ),
         (
             "a.jsonl",
             '{"a": 1, "b": 2}\n{"a":\n{"a": 4, "b": 5}\n',
@@ -118,7 +124,7 @@ def test_columns_that_are_not_there(tmp_path):
         (
             "a.jsonl",
             '{"a": 1, "b": 2}\n{"a": 3, "b": {}}\n{"a": 4, "b": 5}\n',
-            "a.jsonl:2: 'b' is not a text or a number",
+            "a.jsonl:2: 'b' is neither a string nor a",
         ),
     ],
 )
@@ -162,7 +168,7 @@ def test_json_values_are_spelt_as_in_json(tmp_path):
     path.write_text("".join(json.dumps({"a": x}) + "\n" for x in values))
     assert [a for (a,) in cells(path, ["a"])] == ["é", "1", "1.5", "true", ""]
     with pytest.raises(
-        InputError, match="column 0 of JSON lines must be named"
+        InputError, match="column 0 of JSON lines must be given"
     ):
         cells(path, [0])
 
@@ -184,7 +190,7 @@ def test_other_names_and_empty_tables(tmp_path):
     with pytest.raises(InputError, match="a.xlsx: the name must end in .csv,"):
         cells(write(tmp_path / "a.xlsx", "x"), [0])
     for text in ("", "a\tb\n"):
-        with pytest.raises(InputError, match="a.tsv: the table has no row"):
+        with pytest.raises(InputError, match="a.tsv: the table has no rows"):
             cells(write(tmp_path / "a.tsv", text), ["a"])
 
 
@@ -244,7 +250,9 @@ def test_rows_are_those_of_the_csv_module():
 )
 def test_an_unbalanced_quote_costs_its_line_alone(line, after):
     text = f"a,b\n{line}\n{after}\nlast,row"
-    with pytest.raises(InputError, match="^a.csv:2: a quote opens a cell"):
+    with pytest.raises(
+        InputError, match="^a.csv:2: a quoted cell is not closed"
+    ):
         rows_of(text)
     bad = BadExamples("skip")
     got = rows_of(text, bad)

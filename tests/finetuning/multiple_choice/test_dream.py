@@ -82,7 +82,7 @@ def test_dialogues_that_occur_twice(tmp_path):
 def test_other_layouts(tmp_path, content):
     path = tmp_path / "dev.json"
     path.write_text(content)
-    with pytest.raises(InputError, match="layout of DREAM|no questions"):
+    with pytest.raises(InputError, match="in DREAM's layout|no questions"):
         read(path)
 
 

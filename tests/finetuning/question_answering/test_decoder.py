@@ -479,7 +479,7 @@ def test_spans_are_stripped_as_python_strips_them(google_tokenizer):
     )
     found = [
         x.numpy().tolist()
-        for x in (contexts.spell(starts, ends), starts, positions)
+        for x in (contexts.substrings(starts, ends), starts, positions)
     ]
     assert list(zip(*found, strict=True)) == expected
     # White space alone, and marks that go backwards.

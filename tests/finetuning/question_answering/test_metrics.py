@@ -119,7 +119,7 @@ def test_questions_without_an_answer():
     assert (scores["NoAns_exact"], scores["HasAns_f1"]) == (50, 0)
     with pytest.raises(InputError, match="question 1: .* no questions without"):
         squad_v1(answers, predictions)
-    with pytest.raises(InputError, match="no question to score"):
+    with pytest.raises(InputError, match="no questions to score"):
         squad_v2({}, {})
 
 
@@ -192,7 +192,7 @@ def test_right_answers_of_cmrc_score_100(shared):
 def test_cmrc_refuses_questions_without_an_answer():
     with pytest.raises(InputError, match="question q: .* no questions without"):
         cmrc({"q": []}, {})
-    with pytest.raises(InputError, match="no question to score"):
+    with pytest.raises(InputError, match="no questions to score"):
         cmrc({}, {})
 
 

@@ -154,7 +154,9 @@ def test_bad_inputs(config, batch, joint_batch):
     with pytest.raises(ValueError, match="unknown: p_mask"):
         AlbertSpanLabeler(config, "v1")(joint_batch)
     model = AlbertSpanLabeler(config, "joint", end_n_top=13)
-    with pytest.raises(ValueError, match="has length 12, but end_n_top=13"):
+    with pytest.raises(
+        ValueError, match="has length 12, but must have at least end_n_top=13"
+    ):
         model(joint_batch)
 
 

@@ -91,7 +91,7 @@ def test_numbers(tmp_path):
         ("z\tyes\tA\t", "a.tsv:3: the second text is empty"),
         ("z\tYES\tA\tB", "a.tsv:3: label 'YES' is not one of no, yes"),
         ("z\t\tA\tB", "a.tsv:3: label '' is not one of"),
-        ("x\tyes\tA\tB", "a.tsv:3: id 'x' is that of .*a.tsv:2, too"),
+        ("x\tyes\tA\tB", "a.tsv:3: id 'x' is also used by .*a.tsv:2"),
         ("z\tyes\tA", "a.tsv:3: 3 columns, not 4"),
     ],
 )
@@ -117,7 +117,7 @@ def test_half_characters(tmp_path):
     bad = BadExamples("skip")
     [example] = read(PAIRS, path, bad, labelled=False)
     assert example.text == "\U0001f600"
-    assert "a.jsonl:2: the text has half a character" in bad.lines[0]
+    assert "a.jsonl:2: the text has a lone surrogate" in bad.lines[0]
 
 
 @pytest.mark.parametrize("cell", ["", "nan", "inf", "1,5", "high"])
@@ -151,5 +151,5 @@ def test_files_of_splits(tmp_path):
     assert split_path(task, tmp_path, "train") == first
     with pytest.raises(InputError, match="split='test' of pairs must be one"):
         split_path(task, tmp_path, "test")
-    with pytest.raises(InputError, match="pairs lacks train.tsv or all.tsv"):
+    with pytest.raises(InputError, match="pairs has no train.tsv or all.tsv"):
         split_path(task, tmp_path / "none", "train")

@@ -101,8 +101,8 @@ def test_numbers_as_labels(tokenizer):
         ("maybe", ("no", "yes"), "'maybe' is not one of no, yes"),
         (None, ("no", "yes"), "no label"),
         (None, None, "no label"),
-        ("much", None, "'much' is no number"),
-        ("nan", None, "'nan' is no number"),
+        ("much", None, "'much' is not a number"),
+        ("nan", None, "'nan' is not a number"),
     ],
 )
 def test_bad_labels_are_named_with_their_place(

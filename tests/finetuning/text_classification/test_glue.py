@@ -127,7 +127,7 @@ def test_mrpc_as_microsoft_distributes_it(tmp_path):
             GLUE["mrpc"], path, bad=BadExamples(), labelled=labelled
         )
         assert (example.text, example.pair) == (TEXTS["text"], "two")
-    with pytest.raises(InputError, match="mrpc lacks dev.tsv"):
+    with pytest.raises(InputError, match="mrpc has no dev.tsv"):
         split_path(text_task_config(GLUE["mrpc"]), tmp_path, "dev")
 
 

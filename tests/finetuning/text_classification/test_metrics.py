@@ -106,9 +106,9 @@ def test_there_is_no_correlation_with_what_is_constant(predictions, labels):
         (["accuracy"], [1, 0], [1], r"predictions \[2\] and labels \[1\]"),
         (["accuracy"], [[1, 0]], [[1, 0]], "must be two lists"),
         (["accuracy"], [], [], "there are none"),
-        (["accuracy"], [0.4], [1], r"0\.4\W* is no class number"),
-        (["f1"], ["1"], ["0"], "is no class number"),
-        (["pearson"], ["a", "b"], [1, 2], "is no number"),
+        (["accuracy"], [0.4], [1], r"0\.4\W* is not a class index"),
+        (["f1"], ["1"], ["0"], "is not a class index"),
+        (["pearson"], ["a", "b"], [1, 2], "is not a number"),
         (
             ["spearman"],
             [0.0, math.nan, 1.0],

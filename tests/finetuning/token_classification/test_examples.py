@@ -72,8 +72,14 @@ def test_words_keep_other_blanks(tmp_path):
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("a O\n\nb O\nc\nd O\n\ne O\n", "train.txt:4: 1 columns, not 2"),
-        ("a O\n\nb O\nc X O\n\ne O\n", "train.txt:4: 3 columns, not 2"),
+        (
+            "a O\n\nb O\nc\nd O\n\ne O\n",
+            "train.txt:4: 1 columns, but expected 2",
+        ),
+        (
+            "a O\n\nb O\nc X O\n\ne O\n",
+            "train.txt:4: 3 columns, but expected 2",
+        ),
         ("a\tO\n\nb\tO\nc\t\n\ne\tO\n", "train.txt:4: the label is empty"),
         ("a\tO\n\nb\tO\n\tO\n\ne\tO\n", "train.txt:4: the word is empty"),
         (b"a O\n\nb O\n\xff O\n\ne O\n", "train.txt:4: byte 1 of the line"),
@@ -93,10 +99,10 @@ def test_bad_lines_cost_their_sentence(tmp_path, text, problem):
 
 def test_unusable_files(tmp_path):
     path = write(tmp_path / "train.txt", "\n-DOCSTART- O\n\n")
-    with pytest.raises(InputError, match="train.txt: the file has no sentence"):
+    with pytest.raises(InputError, match="train.txt: no sentences"):
         read(path)
     write(path, "a\nb\n")
-    with pytest.raises(InputError, match="train.txt:1: one column only"):
+    with pytest.raises(InputError, match="train.txt:1: only one column"):
         read(path)
 
 

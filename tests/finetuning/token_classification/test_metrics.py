@@ -70,7 +70,7 @@ def test_other_labels_have_an_accuracy_only():
     labels, predictions = [["DT", "NN", "VBZ"]], [["DT", "NN", "NN"]]
     scores = sequence_metrics(["accuracy"], predictions, labels)
     assert scores["accuracy"] == pytest.approx(2 / 3)
-    with pytest.raises(InputError, match="is no label of entities"):
+    with pytest.raises(InputError, match="is not an entity label"):
         sequence_metrics(["f1"], predictions, labels)
 
 
@@ -86,7 +86,7 @@ def test_other_labels_have_an_accuracy_only():
             "sentence 1: 1 predictions and 2 labels",
         ),
         (["accuracy"], [[]], [[]], "there are none"),
-        (["f1"], [["B"]], [["O"]], "predictions: 'B' is no label of entit"),
+        (["f1"], [["B"]], [["O"]], "predictions: 'B' is not an entity label"),
     ],
 )
 def test_what_cannot_be_scored(names, predictions, labels, message):
