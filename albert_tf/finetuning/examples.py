@@ -96,7 +96,7 @@ def read_lines(
       InputError: if the file cannot be read.
     """
     encoding = "utf-8-sig"
-    with _opened(path) as file, _read_errors(path):
+    with _opened(path) as file:
         for number, line in enumerate(file, 1):
             try:
                 text = line.decode(encoding)
@@ -119,7 +119,7 @@ def load_json(path: str | os.PathLike[str]) -> Any:
       InputError: if the file cannot be read or is not JSON in UTF-8; the
         message names the line.
     """
-    with _opened(path) as file, _read_errors(path):
+    with _opened(path) as file:
         content = file.read()
     try:
         return json.loads(content.decode("utf-8-sig"))
@@ -172,17 +172,15 @@ def file_extension(path: str | os.PathLike[str]) -> str:
     return path.suffix.lower()
 
 
-def _opened(path: str | os.PathLike[str]) -> BinaryIO | gzip.GzipFile:
-    with _read_errors(path):
-        if os.fspath(path).lower().endswith(".gz"):
-            return gzip.open(path, "rb")
-        return open(path, "rb")
-
-
 @contextlib.contextmanager
-def _read_errors(path: str | os.PathLike[str]) -> Iterator[None]:
+def _opened(
+    path: str | os.PathLike[str],
+) -> Iterator[BinaryIO | gzip.GzipFile]:
+    """Opens a file, perhaps compressed; turns errors into `InputError`s."""
+    is_gzip = os.fspath(path).lower().endswith(".gz")
     try:
-        yield
+        with (gzip.open if is_gzip else open)(path, "rb") as file:
+            yield file
     except OSError as error:
         reason = error.strerror or error
         raise InputError(f"{path}: cannot be read: {reason}") from None

@@ -29,7 +29,7 @@ def test_only_line_feeds_end_lines(tmp_path):
     assert line == "one\u2028still\x85one\x0c"
 
 
-def test_bad_utf8_is_reported_with_its_line(tmp_path):
+def test_invalid_utf8_is_reported_with_its_line(tmp_path):
     path = tmp_path / "a.tsv"
     path.write_bytes(b"good\nbad\xff\ngood\n")
     with pytest.raises(InputError, match=r"a.tsv:2: byte 4 of the line is not"):
@@ -97,6 +97,6 @@ def test_skip_counts_all_and_keeps_the_first():
     ]
 
 
-def test_other_policies_are_refused():
+def test_unknown_policies_are_refused():
     with pytest.raises(InputError, match="on_bad_example='warn' must be one"):
         BadExamples("warn")

@@ -10,8 +10,8 @@ from albert_tf.finetuning.train import finetune
 @pytest.mark.parametrize(
     ("kind", "metric", "perfect"),
     [
-        pytest.param("classes", "accuracy", 1.0, marks=pytest.mark.long),
-        # The losses are also compared with the original's, in test_losses.py.
+        # tests/cli overfits two classes, too; test_losses.py compares losses.
+        pytest.param("classes", "accuracy", 1.0, marks=pytest.mark.slow),
         pytest.param("number", "pearson", 1.0, marks=pytest.mark.slow),
         pytest.param("choices", "accuracy", 1.0, marks=pytest.mark.long),
         pytest.param("spans", "f1", 100.0, marks=pytest.mark.slow),

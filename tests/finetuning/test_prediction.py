@@ -31,12 +31,6 @@ from albert_tf.finetuning.text_classification.model import AlbertClassifier
 LENGTHS = {"max_seq_length": 32, "max_query_length": 12, "max_qa_length": 12}
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _eagerly(eagerly):
-    with eagerly():
-        yield
-
-
 @pytest.fixture(scope="module")
 def describe(task_of):
     """Returns `describe(kind)`: a task, for texts one of GLUE."""
@@ -96,17 +90,15 @@ def make_model(checkpoint, describe, tmp_path_factory):
 
 @pytest.mark.parametrize("kind", ["choices", "spans", "joint spans", "words"])
 def test_predictions_do_not_depend_on_batches(kind, make_model, read):
-    folder = make_model(kind)
     examples = read(kind)
-    whole = Predictor([folder], batch_size=7)
-    expected = whole(examples)
-    small = Predictor([folder], batch_size=1)
-    parts = list(small.chunks(iter(examples), 5))
-    assert [len(part.examples) for part in parts] == [5] * 6 + [2]
-    found = [p for part in parts for p in part.predictions]
+    predictor = Predictor([make_model(kind)], batch_size=7)
+    expected = predictor(examples)
+    chunks = list(predictor.chunks(iter(examples), 5))
+    assert [len(chunk.examples) for chunk in chunks] == [5] * 6 + [2]
+    found = [p for chunk in chunks for p in chunk.predictions]
     records = [
         [
-            _without_floats(whole.task_type.record(example, prediction))
+            _without_floats(predictor.task_type.record(example, prediction))
             for example, prediction in zip(examples, predictions, strict=True)
         ]
         for predictions in (expected.predictions, found)
@@ -115,8 +107,8 @@ def test_predictions_do_not_depend_on_batches(kind, make_model, read):
         assert ours == theirs
         np.testing.assert_allclose(floats, others, atol=1e-3)
     assert len({ours for ours, _ in records[0]}) > 16
-    scores, gain = score_predictions(whole.task_type, [expected])
-    again, _ = score_predictions(whole.task_type, parts)
+    scores, gain = score_predictions(predictor.task_type, [expected])
+    again, _ = score_predictions(predictor.task_type, chunks)
     assert not gain
     for name, score in scores.items():
         assert again[name] == pytest.approx(score, abs=1e-4)
@@ -124,7 +116,7 @@ def test_predictions_do_not_depend_on_batches(kind, make_model, read):
 
 def _without_floats(record):
     """Returns a record's text without numbers, and the numbers."""
-    # How likely the worst answers are hangs on bits.
+    # The order of the worst answers depends on rounding.
     record = {name: value for name, value in record.items() if name != "best"}
     floats = []
 

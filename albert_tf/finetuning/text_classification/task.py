@@ -213,20 +213,21 @@ class TextTaskType(TaskType):
 
     def training_features(self, examples):
         """Returns features with labels; see `text_features`."""
+        return self._features(examples, labelled=True)
+
+    def prediction_features(self, examples):
+        """Returns features without labels; see `text_features`."""
+        return self._features(examples, labelled=False)
+
+    def _features(
+        self, examples: Iterable[TextExample], labelled: bool
+    ) -> Features:
         return text_features(
             examples,
             self.tokenizer,
             max_seq_length=self.max_seq_length,
             labels=self.task_config.labels,
-        )
-
-    def prediction_features(self, examples):
-        """Returns features without labels; see `text_features`."""
-        return text_features(
-            examples,
-            self.tokenizer,
-            max_seq_length=self.max_seq_length,
-            labelled=False,
+            labelled=labelled,
         )
 
     @property

@@ -150,13 +150,14 @@ def _sequences(
 def _labels(
     example: TokenClassificationExample, label_ids: dict[str, int]
 ) -> list[int]:
+    """Returns the ids of an example's labels, or raises an `InputError`."""
     if example.labels is None:
         raise InputError(f"{example.location}: no labels")
     for label in example.labels:
         if label not in label_ids:
             raise InputError(
                 f"{example.location}: label {label!r} is not one of "
-                f"{', '.join(label_ids)}"
+                f"{', '.join(label_ids)}, the labels of the training files"
             )
     return [label_ids[label] for label in example.labels]
 
@@ -274,9 +275,9 @@ class TokenClassification(TaskType):
         """Returns the task's metrics, and the mean cross-entropy of words."""
         label_ids = {label: i for i, label in enumerate(self.labels)}
         losses = [
-            -np.log(p[label_ids[label]])
+            -np.log(p[label])
             for example, words in zip(examples, predictions, strict=True)
-            for label, p in zip(example.labels, words, strict=True)
+            for label, p in zip(_labels(example, label_ids), words, strict=True)
         ]
         scores = sequence_metrics(
             self.task_config.metrics,
@@ -292,14 +293,9 @@ class TokenClassification(TaskType):
           InputError: if a label does not occur in the training files, or does
             not fit the metrics.
         """
+        label_ids = {label: i for i, label in enumerate(self.labels)}
         for example in examples:
-            for label in example.labels:
-                if label not in self.labels:
-                    raise InputError(
-                        f"{example.location}: label {label!r} is not one of "
-                        f"{', '.join(self.labels)}, the labels of the training "
-                        "files"
-                    )
+            _labels(example, label_ids)
         labels = [list(example.labels) for example in examples]
         sequence_metrics(self.task_config.metrics, labels, labels)
 

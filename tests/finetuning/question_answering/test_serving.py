@@ -114,19 +114,16 @@ def function_of(graph, trace=False):
     return answers
 
 
-def predict(predictor, examples):
+def predict(predictor, examples, task_type=None):
     """Yields the records of `albert predict`, with positions of answers."""
-    tf.config.run_functions_eagerly(True)
-    try:
-        predictions = predictor(examples).predictions
-    finally:
-        tf.config.run_functions_eagerly(False)
+    task_type = task_type or predictor.task_type
+    predictions = predictor(examples).predictions
     for example, prediction in zip(examples, predictions, strict=True):
-        record = predictor.task_type.record(example, prediction)
+        record = task_type.record(example, prediction)
         best = prediction.answers.best[0]
         is_null = best.start is None or (
-            predictor.task_type.null_threshold is not None
-            and record["null_score"] > predictor.task_type.null_threshold
+            task_type.null_threshold is not None
+            and record["null_score"] > task_type.null_threshold
         )
         yield {
             "answer": record["answer"],
@@ -235,14 +232,14 @@ def test_few_beams_of_padded_rows_in_small_groups(folders, head, monkeypatch):
     check_empty(answers([]))
 
 
-def test_null_threshold(folders):
+def test_null_threshold(folders, predictors):
     examples = questions_about(CONTEXTS)
     without = function_of(graph_of(folders["joint"]))(examples)
     scores = without["null_odds"]
     # One question is at the threshold: it still has its answer.
     threshold = float(np.sort(scores)[len(scores) // 2])
-    changes = {"null_threshold": threshold}
-    graph = graph_of(folders["joint"], changes)
+    loaded = load_model(folders["joint"], {"null_threshold": threshold})
+    graph = loaded.task_type.serving_graph(loaded.model)
     found = function_of(graph)(examples)
     np.testing.assert_array_equal(found["null_odds"], scores)
     is_null = scores > threshold
@@ -252,7 +249,7 @@ def test_null_threshold(folders):
 
     # Sums in another order may put the question at the threshold above it.
     clear = np.abs(scores - threshold) > 1e-3
-    expected = predict(Predictor([folders["joint"]], changes), examples)
+    expected = predict(predictors["joint"], examples, loaded.task_type)
     check(
         {name: values[clear] for name, values in found.items()},
         [x for x, keep in zip(examples, clear, strict=True) if keep],

@@ -108,7 +108,7 @@ def test_bad_rows(tmp_path, row, problem):
     assert bad.counted == 1
 
 
-def test_half_characters(tmp_path):
+def test_lone_surrogates(tmp_path):
     path = write(
         tmp_path / "a.jsonl",
         '{"id": 1, "first": "\\ud83d\\ude00", "second": "B"}\n'
@@ -121,7 +121,7 @@ def test_half_characters(tmp_path):
 
 
 @pytest.mark.parametrize("cell", ["", "nan", "inf", "1,5", "high"])
-def test_labels_that_are_no_numbers(tmp_path, cell):
+def test_labels_that_are_not_numbers(tmp_path, cell):
     path = write(tmp_path / "a.tsv", f"one\t1\ntwo\t{cell}\n")
     with pytest.raises(InputError, match="a.tsv:2: label .* is not a number"):
         read(NUMBERS, path)
@@ -133,7 +133,7 @@ def test_reading_is_lazy(tmp_path):
     assert next(reader).text == "one"
 
 
-def test_a_text_of_a_megabyte_is_read_whole(tmp_path):
+def test_long_texts_are_not_truncated(tmp_path):
     text = "word " * 250_000
     path = write(tmp_path / "a.tsv", f"{text}\t1\n")
     [example] = read(NUMBERS, path)
