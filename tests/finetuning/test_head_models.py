@@ -95,7 +95,9 @@ def test_choices_are_scored_independently(make):
         (AlbertClassifier, {"num_labels": 1}, [0.0, 2.0, 5.0, 3.0]),
         (AlbertTokenClassifier, {"packed": True}, None),
         # Always the one that was rolled from the same row.
-        (AlbertMultipleChoice, {}, [0, 1, 2, 2]),
+        pytest.param(
+            *(AlbertMultipleChoice, {}, [0, 1, 2, 2]), marks=pytest.mark.slow
+        ),
     ],
 )
 def test_fits(make, config, model_class, arguments, labels):

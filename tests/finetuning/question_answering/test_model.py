@@ -111,6 +111,7 @@ def test_fits_joint(config, joint_batch):
                 from_logits=True
             ),
         },
+        run_eagerly=True,
     )
     starts, ends = np.array([3, 4, 5, 0]), np.array([4, 4, 7, 0])
     labels = {

@@ -178,8 +178,11 @@ def predictors(folders):
 
 @pytest.fixture(scope="module")
 def functions(folders):
-    """The traced graphs of the models."""
-    return {head: function_of(graph_of(folders[head]), True) for head in TASKS}
+    """Functions of the models' graphs, one of them traced."""
+    return {
+        head: function_of(graph_of(folders[head]), trace=head == "joint")
+        for head in TASKS
+    }
 
 
 def check_empty(outputs):
@@ -227,7 +230,8 @@ def test_few_beams_of_padded_rows_in_small_groups(folders, head, monkeypatch):
     # Not only of the contexts without pieces.
     assert 4 * len(QUESTIONS) < sum(missing) < len(examples)
     monkeypatch.setattr(serving, "_WINDOWS_PER_CALL", 3)
-    answers = function_of(graph_of(folders[head], changes, packed=False))
+    graph = graph_of(folders[head], changes, packed=False)
+    answers = function_of(graph, trace=True)
     check(answers(examples), examples, expected, least=3)
     check_empty(answers([]))
 
