@@ -5,14 +5,17 @@ from __future__ import annotations
 import array
 import dataclasses
 import functools
+import itertools
 import types
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 if TYPE_CHECKING:
     from albert_tf.text.base_tokenizer import Tokenizer
+
+_Item = TypeVar("_Item")
 
 INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
 # The column of labels.
@@ -159,6 +162,13 @@ class Features:
         for name, values in self.columns.items():
             batch[name] = _as_batch_values(values[examples])
         return batch
+
+
+def batched(iterable: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
+    """Yields lists of up to `size` items, like Python 3.12's `batched`."""
+    iterator = iter(iterable)
+    while batch := list(itertools.islice(iterator, size)):
+        yield batch
 
 
 def _as_batch_values(values: np.ndarray) -> np.ndarray:

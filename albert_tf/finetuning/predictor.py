@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,7 +13,7 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.batches import prediction_batches
-from albert_tf.finetuning.features import Features
+from albert_tf.finetuning.features import Features, batched
 from albert_tf.finetuning.model_folder import (
     ModelFolder,
     Path,
@@ -303,9 +302,7 @@ class Predictor:
         Yields:
           The predictions of each chunk.
         """
-        examples = iter(examples)
-        while chunk := list(itertools.islice(examples, size)):
-            yield self(chunk)
+        yield from map(self, batched(examples, size))
 
 
 def predict(

@@ -62,8 +62,9 @@ def test_an_epoch_has_every_example_once(examples):
         assert epochs[0] != epochs[1]
 
 
-@pytest.mark.parametrize("sequences_per_example", [1, 4])
-@pytest.mark.parametrize("fixed_length", [None, 48])
+@pytest.mark.parametrize(
+    ("sequences_per_example", "fixed_length"), [(1, 48), (4, None)]
+)
 def test_batches_are_padded_like_features(sequences_per_example, fixed_length):
     features = make_features(29, sequences_per_example)
     for batch in read(features, 9, fixed_length=fixed_length):

@@ -3,15 +3,11 @@ import sys
 
 import pytest
 
-from albert_tf.errors import InputError, import_package
+from albert_tf.errors import InputError
 from albert_tf.finetuning.text_classification.metrics import (
     classification_metrics,
 )
 from albert_tf.finetuning.token_classification.metrics import sequence_metrics
-
-
-def test_modules_are_imported():
-    assert import_package("json").loads("[1]") == [1]
 
 
 def test_missing_packages_are_named_with_the_install_command(monkeypatch):

@@ -127,13 +127,14 @@ def _without_floats(record):
     return json.dumps(json.loads(json.dumps(record), parse_float=take)), floats
 
 
-def test_probabilities_equal_those_of_the_model(make_model):
+def test_probabilities_equal_those_of_the_model(make_model, eagerly):
     folder = make_model("classes")
     lines = ["a short text", "", "a somewhat longer text of more words\n"]
     predictor = Predictor([folder])
     examples = list(examples_from_lines(predictor.task_type, lines, "stdin"))
     assert [x.id for x in examples] == ["0", "2"]
-    found = predictor(examples).predictions
+    with eagerly():
+        found = predictor(examples).predictions
     model = AlbertClassifier.from_pretrained(folder)
     for example, probabilities in zip(examples, found, strict=True):
         ids = [2, *model.tokenizer.encode(example.text), 3]
@@ -149,11 +150,12 @@ def test_probabilities_equal_those_of_the_model(make_model):
         np.testing.assert_allclose(probabilities, expected, atol=1e-5)
 
 
-def test_ensemble_averages_and_reports_its_gain(make_model, read):
+def test_ensemble_averages_and_reports_its_gain(make_model, read, eagerly):
     folders = [make_model("choices", number) for number in (1, 2)]
     examples = read("choices")
     predictor = Predictor(folders)
-    found = predictor(examples)
+    with eagerly():
+        found = predictor(examples)
     ours, theirs = found.members.values()
     for mean, a, b in zip(found.predictions, ours, theirs, strict=True):
         np.testing.assert_allclose(mean, (a + b) / 2)
@@ -162,10 +164,11 @@ def test_ensemble_averages_and_reports_its_gain(make_model, read):
     assert "of its 2 members" in gain
 
 
-def test_ensemble_answers_with_averaged_scores(make_model, read):
+def test_ensemble_answers_with_averaged_scores(make_model, read, eagerly):
     folders = [make_model("spans", number) for number in (3, 4)]
     examples = read("spans", labelled=False)[:3]
-    found = Predictor(folders)(examples)
+    with eagerly():
+        found = Predictor(folders)(examples)
     for together in found.predictions:
         assert len(together.scores.members) == 2
         assert together.answers.best[0].text in together.scores.context

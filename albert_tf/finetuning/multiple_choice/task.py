@@ -13,6 +13,7 @@ from albert_tf.errors import InputError
 from albert_tf.finetuning.features import (
     LABELS,
     FeaturesBuilder,
+    batched,
     with_special_tokens,
 )
 from albert_tf.finetuning.library_datasets import (
@@ -71,8 +72,7 @@ def choice_features(
     Yields:
       For each example, the ids and types of each option.
     """
-    examples = iter(examples)
-    while chunk := list(itertools.islice(examples, _CHUNK)):
+    for chunk in batched(examples, _CHUNK):
         questions = [
             [_fill_in(example.question, option) for option in example.options]
             for example in chunk

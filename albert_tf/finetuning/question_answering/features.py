@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.features import Features, FeaturesBuilder
+from albert_tf.finetuning.features import Features, FeaturesBuilder, batched
 
 if TYPE_CHECKING:
     from albert_tf.finetuning.question_answering.examples import (
@@ -183,9 +182,8 @@ def question_windows(
       InputError: If `labelled` is set and an answerable question has no answer
         in its context.
     """
-    examples = iter(examples)
     contexts: dict[str, TokenizedContext] = {}
-    while batch := list(itertools.islice(examples, _BATCH)):
+    for batch in batched(examples, _BATCH):
         questions = tokenizer.encode(
             [example.question for example in batch],
             num_threads=1,

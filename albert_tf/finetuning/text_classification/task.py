@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -15,6 +14,7 @@ from albert_tf.finetuning.features import (
     LABELS,
     Features,
     FeaturesBuilder,
+    batched,
     with_special_tokens,
 )
 from albert_tf.finetuning.task_config import TaskConfig
@@ -70,8 +70,7 @@ def text_features(
     builder = FeaturesBuilder(pad_id=tokenizer.pad_id)
     label_ids = None if labels is None else {x: i for i, x in enumerate(labels)}
     values = []
-    examples = iter(examples)
-    while chunk := list(itertools.islice(examples, _CHUNK)):
+    for chunk in batched(examples, _CHUNK):
         texts = [example.text for example in chunk]
         pairs = [x.pair for x in chunk if x.pair is not None]
         firsts = tokenizer.encode(texts, max_length=max_seq_length)

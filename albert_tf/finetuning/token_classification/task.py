@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.features import LABELS, FeaturesBuilder
+from albert_tf.finetuning.features import LABELS, FeaturesBuilder, batched
 from albert_tf.finetuning.task_config import TaskConfig
 from albert_tf.finetuning.task_type import TaskType
 from albert_tf.finetuning.text_classification.metrics import softmax
@@ -72,8 +72,7 @@ def word_features(
     """
     label_ids = None if labels is None else {x: i for i, x in enumerate(labels)}
     room = max_seq_length - 2
-    examples = iter(examples)
-    while chunk := list(itertools.islice(examples, _CHUNK)):
+    for chunk in batched(examples, _CHUNK):
         words = dict.fromkeys(
             itertools.chain.from_iterable(example.words for example in chunk)
         )

@@ -133,13 +133,6 @@ def test_reading_is_lazy(tmp_path):
     assert next(reader).text == "one"
 
 
-def test_long_texts_are_not_truncated(tmp_path):
-    text = "word " * 250_000
-    path = write(tmp_path / "a.tsv", f"{text}\t1\n")
-    [example] = read(NUMBERS, path)
-    assert example.text == text
-
-
 def test_files_of_splits(tmp_path):
     task = text_task_config(PAIRS)
     own = write(tmp_path / "Pairs" / "dev.tsv", "x")
