@@ -1,4 +1,4 @@
-"""Batches of features; a training batch depends on (seed, step) alone."""
+"""Training and prediction batches of features."""
 
 from __future__ import annotations
 
@@ -25,32 +25,33 @@ def training_batches(
     fixed_length: int | None = None,
     window_batches: int = 50,
 ) -> tf.data.Dataset:
-    """Returns endless batches of like length.
+    """Returns an endless dataset of batches of sequences of similar length.
 
-    Each epoch has every example once, in an order made from (seed, epoch): all
-    are shuffled; within windows of `window_batches` batches they are sorted by
-    length, and the batches of a window shuffled. Epochs follow each other
-    without a gap: the batch at the border has examples of both. Batch k is thus
-    the same whether a run began at step 0 or resumed at k, and whether batches
-    have a fixed length or not. It does not depend on the global random seed.
+    Each epoch has every example once, in an order that depends on (seed, epoch)
+    only: examples are shuffled, sorted by length within windows of
+    `window_batches` batches, and the batches of each window are shuffled. A
+    batch may contain the last examples of an epoch and the first of the next.
+    So batch k is the same whether a run starts at step 0 or resumes at k, and
+    whether or not batches have a fixed length.
 
-    All is done by TensorFlow's operations, so that other hosts of a cluster can
-    read it.
+    The pipeline consists of TensorFlow operations only, so that other hosts of
+    a cluster can run it.
 
     Args:
-      data: what to train on; without columns of strings.
-      batch_size: examples of a batch, over all replicas.
-      seed: order of the examples.
-      start_step: number of batches to skip; they are not made.
-      fixed_length: tokens that all sequences are padded to, for static shapes
-        (TPU, XLA); None: the longest sequence of the batch.
-      window_batches: batches that are sorted by length at a time; 1 for none.
+      data: training features; without columns of strings.
+      batch_size: number of examples per batch, over all replicas.
+      seed: seed of the order of the examples.
+      start_step: number of batches to skip, at no cost.
+      fixed_length: length to pad all sequences to, for static shapes (TPU,
+        XLA); None for the longest sequence of each batch.
+      window_batches: number of batches per window; 1 disables sorting.
 
     Returns:
-      Dataset of dicts; see `Features.pad`. The batch size is static.
+      A dataset of dicts, see `Features.pad`, with a static batch size.
 
     Raises:
-      InputError: there is no example, or one is longer than `fixed_length`.
+      InputError: if there are no examples, or a sequence is longer than
+        `fixed_length`.
     """
     for name, value, least in (
         ("batch_size", batch_size, 1),
@@ -60,7 +61,7 @@ def training_batches(
         if value < least:
             raise InputError(f"{name}={value} must be at least {least}")
     if not data.num_examples:
-        raise InputError("training data: no example; give some")
+        raise InputError("training data: no examples")
     _check_length(data, fixed_length)
     first_epoch, offset = divmod(start_step * batch_size, data.num_examples)
     order = _epoch_order(data.example_lengths, batch_size, seed, window_batches)
@@ -82,22 +83,20 @@ def training_batches(
 def prediction_batches(
     data: Features, *, batch_size: int, fixed_length: int | None = None
 ) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
-    """Yields every example once, in batches of like length, the longest first.
-
-    Files of any size are read in parts, each of which is sorted here.
+    """Yields batches of sequences of similar length, the longest first.
 
     Args:
-      data: what to predict.
-      batch_size: examples of a batch; the last may have fewer.
-      fixed_length: tokens that all sequences are padded to; None: the longest
-        sequence of the batch.
+      data: features of the examples to predict.
+      batch_size: number of examples per batch; the last one may have fewer.
+      fixed_length: length to pad all sequences to; None for the longest
+        sequence of each batch.
 
     Yields:
-      The numbers of the examples, int64 `[batch]`, which restore the order:
+      The indices of the examples, int64 `[batch]`, which restore the order with
       `outputs[indices] = model(batch)`; and the batch, see `Features.pad`.
 
     Raises:
-      InputError: a sequence is longer than `fixed_length`.
+      InputError: if a sequence is longer than `fixed_length`.
     """
     if batch_size < 1:
         raise InputError(f"batch_size={batch_size} must be at least 1")
@@ -120,7 +119,7 @@ def _check_length(data: Features, fixed_length: int | None) -> None:
 def _epoch_order(
     lengths: np.ndarray, batch_size: int, seed: int, window_batches: int
 ) -> Callable[[tf.Tensor], tf.Tensor]:
-    """Returns a function: epoch -> the numbers of all examples, in order."""
+    """Returns a function from an epoch to the order of its examples."""
     count, longest = len(lengths), int(lengths.max())
     lengths = _constant(lengths)
     seed = tf.constant([seed, 0], tf.int64)
@@ -128,8 +127,8 @@ def _epoch_order(
     def order(epoch: tf.Tensor) -> tf.Tensor:
         epoch_seed = tf.random.experimental.stateless_fold_in(seed, epoch)
         examples = shuffle(tf.range(count, dtype=tf.int64), epoch_seed, 0)
-        # The first examples complete the last batch of the epoch before, and
-        # what is left at the end begins a batch that the next one completes.
+        # The first examples complete the last batch of the previous epoch, and
+        # the last ones begin a batch that the next epoch completes.
         begin = tf.minimum(-epoch * count % batch_size, count)
         batches = (count - begin) // batch_size
         end = begin + batches * batch_size
@@ -137,7 +136,7 @@ def _epoch_order(
         window = tf.range(end - begin) // (batch_size * window_batches)
         keys = window * (longest + 1) + tf.gather(lengths, whole)
         whole = tf.gather(whole, tf.argsort(keys, stable=True))
-        # Batches in random order, then by window: so at random in each.
+        # Shuffled, then sorted stably by window: shuffled within windows.
         numbers = shuffle(tf.range(batches), epoch_seed, 1)
         by_window = tf.argsort(numbers // window_batches, stable=True)
         whole = tf.reshape(whole, [-1, batch_size])
@@ -151,7 +150,7 @@ def _epoch_order(
 def _padding(
     data: Features, fixed_length: int | None
 ) -> Callable[[tf.Tensor], Batch]:
-    """Returns `Features.pad` as a function in a graph."""
+    """Returns `Features.pad` as TensorFlow operations."""
     starts, ids, types = map(_constant, (data.starts, data.ids, data.types))
     columns = {name: _constant(x) for name, x in data.columns.items()}
     token_columns = {
@@ -174,7 +173,7 @@ def _padding(
             length = tf.reduce_max(lengths)
         offsets = tf.range(length, dtype=tf.int64)
         mask = offsets < lengths[..., None]
-        # Positions behind a sequence are looked up too, and then overwritten.
+        # Positions beyond a sequence are gathered, too, then overwritten.
         tokens = tf.minimum(begins[..., None] + offsets, last_token)
 
         def padded(values, padding):
@@ -196,7 +195,7 @@ def _padding(
 
 
 def _constant(values: np.ndarray) -> tf.Tensor:
-    with tf.device("CPU:0"):  # Where pipelines run, whatever trains.
+    with tf.device("CPU:0"):  # Input pipelines always run on the host.
         return tf.constant(values)
 
 

@@ -20,7 +20,7 @@ from albert_tf.settings import (
 )
 from albert_tf.training.config import RunConfig
 
-# Pretraining has more, which have settings of their own.
+# Pretraining has more schedules, with settings of their own.
 Schedule = Literal["polynomial", "linear", "cosine"]
 
 
@@ -28,13 +28,13 @@ Schedule = Literal["polynomial", "linear", "cosine"]
 class FinetuneConfig(RunConfig):
     """Settings of a fine-tuning run.
 
-    What to train on belongs to the task, see `TaskFiles`. Every field is a
-    flag of `albert finetune`, whose help describes it.
+    The data belong to the task, see `TaskFiles`. Every field is a flag of
+    `albert finetune`; its help describes it.
     """
 
     init_from: str | os.PathLike[str] = dataclasses.field(
         metadata=described(
-            "Checkpoint of any kind to start from, or the folder of another "
+            "Checkpoint of any format to start from, or the folder of another "
             "fine-tuning run, such as one on mnli for rte; required.",
             group=MODEL,
         )
@@ -44,52 +44,53 @@ class FinetuneConfig(RunConfig):
     )
     cache_dir: str | os.PathLike[str] | None = setting(
         None,
-        "Folder where tokenized examples are kept for other runs.",
+        "Folder of tokenized examples, shared by runs.",
         group=EXAMPLES,
         on_resume="may_change",
     )
     num_train_epochs: float | None = setting(
         None,
-        "Passes over the examples (default: 3, unless --num_train_steps is "
-        "given).",
+        "Number of epochs (default: 3, unless --num_train_steps is given).",
         group=LENGTH,
         bounds="(0, 1000000]",
     )
     num_train_steps: int = setting(
         0,
-        "Steps of the whole run, instead of epochs; 0: as --num_train_epochs "
-        "says.",
+        "Number of training steps, instead of epochs; 0: see "
+        "--num_train_epochs.",
         group=LENGTH,
         bounds="[0, inf)",
     )
     num_warmup_steps: int | None = setting(
         None,
-        "First steps, in which the rate grows.",
+        "Number of warm-up steps.",
         group=LEARNING_RATE,
         bounds="[0, inf)",
     )
     warmup_proportion: float = setting(
         0.1,
-        "The same, as a share of all steps.",
+        "Warm-up as a fraction of all steps.",
         group=LEARNING_RATE,
         bounds="[0, 1)",
     )
     schedule: Schedule = setting(
         "polynomial",
-        "Learning rate after the warm-up. polynomial: the original's, whose "
-        "decay begins at step 0, so that the rate drops where the warm-up "
-        "ends. linear, cosine: a decay that begins there.",
+        "Learning rate decay after the warm-up. polynomial: the original's, "
+        "whose decay begins at step 0, so that the rate drops at the end of "
+        "the warm-up. linear, cosine: a decay that begins at that step.",
         group=LEARNING_RATE,
     )
-    # These two decide which weights are the result.
+    # These two determine which weights the model gets.
     eval_steps: int = setting(
         0,
-        "Steps between two evaluations; 0: an epoch.",
+        "Steps between evaluations; 0: an epoch.",
         group=EVALUATION,
         bounds="[0, inf)",
     )
     best_metric: str = setting(
-        "", "Metric of the best checkpoint: the task's first.", flag=None
+        "",
+        "Metric that selects the best checkpoint: the task's first.",
+        flag=None,
     )
     keep_checkpoint_max: int = 1
     log_update_norms: bool = False
@@ -102,30 +103,30 @@ class FinetuneConfig(RunConfig):
             )
 
     def _check_early_stopping(self) -> None:
-        """Does nothing: `resolved` knows what a task is scored on."""
+        """Does nothing: `resolved` checks it, when the metric is known."""
 
     @property
     def fixed_length(self) -> bool:
-        """Whether all batches have one shape, which XLA requires."""
+        """Whether all batches have the same shape, as XLA requires."""
         return self.tpu is not None or self.jit_compile
 
     @property
     def warmup_steps(self) -> int:
-        """The steps of warm-up."""
+        """Number of warm-up steps."""
         if self.num_warmup_steps is not None:
             return self.num_warmup_steps
         return int(self.num_train_steps * self.warmup_proportion)
 
     def resolved(self, examples: int, best_metric: str) -> FinetuneConfig:
-        """Returns the settings with those that depend on the data.
+        """Fills in the settings that depend on the data.
 
         Args:
           examples: number of training examples.
-          best_metric: metric that decides which checkpoint is the best; "" if
-            there is nothing to evaluate on.
+          best_metric: metric that selects the best checkpoint; "" without a
+            development set.
 
         Raises:
-          InputError: early stopping without an evaluation.
+          InputError: if early stopping is set without a development set.
         """
         require(
             self,
@@ -133,15 +134,15 @@ class FinetuneConfig(RunConfig):
             not self.early_stopping_patience or best_metric,
             "0 without best_metric and eval_steps",
         )
-        an_epoch = examples / self.train_batch_size
+        steps_per_epoch = examples / self.train_batch_size
         num_train_steps = self.num_train_steps
         if not num_train_steps:
             epochs = self.num_train_epochs or 3.0
-            num_train_steps = max(1, round(epochs * an_epoch))
+            num_train_steps = max(1, round(epochs * steps_per_epoch))
         return dataclasses.replace(
             self,
             num_train_epochs=None,
             num_train_steps=num_train_steps,
-            eval_steps=self.eval_steps or math.ceil(an_epoch),
+            eval_steps=self.eval_steps or math.ceil(steps_per_epoch),
             best_metric=best_metric,
         )

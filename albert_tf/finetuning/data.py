@@ -16,10 +16,10 @@ from albert_tf.finetuning.features import Features
 from albert_tf.finetuning.library_datasets import NamedSplit
 from albert_tf.finetuning.task_type import TaskType
 
-# Where examples come from: files as distributed, or a library of data sets.
+# The source of examples that are read from files, not from a dataset library.
 FILES = "files"
 
-# A file, a folder if the task has such, or a split of a library's data set.
+# A file, a folder, or a split of a dataset from a library.
 Source = str | os.PathLike[str] | NamedSplit
 
 
@@ -30,23 +30,23 @@ def find_split(
     source: str = FILES,
     data: str | os.PathLike[str] | None = None,
 ) -> Source:
-    """Returns what the examples of a split are read from.
+    """Finds a split of a task.
 
     Args:
       task_type: the task.
       split: "train", "dev", "test" or another split of the task.
-      source: `FILES`, or one of `library_datasets.SOURCES`.
-      data: with `FILES` the task's folder as distributed, or its parent folder;
-        otherwise see `NamedSplit`.
+      source: `FILES`, or a library in `library_datasets.SOURCES`.
+      data: with `FILES`, the task's folder as distributed, or its parent
+        folder; otherwise see `NamedSplit`.
 
     Raises:
-      InputError: the task has no such split, or it does not exist.
+      InputError: if the task has no such split, or it does not exist.
     """
     name = task_type.task_config.name
     if source != FILES:
         return NamedSplit(source=source, task=name, split=split, data=data)
     if data is None:
-        raise InputError(f"data: name the folder of {name}'s files")
+        raise InputError(f"data: give the folder with the files of {name}")
     return task_type.find_split(data, split)
 
 
@@ -58,15 +58,15 @@ def read_examples(
     labelled: bool,
     training: bool = False,
 ) -> Iterator[Any]:
-    """Reads the examples of a file, a folder or a library's data set.
+    """Reads the examples of a file, a folder or a dataset from a library.
 
     Args:
       task_type: the task.
-      source: what to read.
+      source: the file, folder or split.
       bad, labelled, training: see `TaskType.read_examples`.
 
     Raises:
-      InputError: the source cannot be read.
+      InputError: if the source cannot be read.
     """
     if isinstance(source, NamedSplit):
         return task_type.read_dataset(
@@ -80,15 +80,15 @@ def read_examples(
 def examples_from_lines(
     task_type: TaskType, lines: Iterable[str], name: str
 ) -> Iterator[Any]:
-    """Makes an example of each line that is not blank.
+    """Yields an example for each line that is not blank.
 
     Args:
       task_type: the task; see `TaskType.example_from_line`.
-      lines: the lines, read one by one.
-      name: the stream's name, for errors.
+      lines: the lines; may be an endless iterator.
+      name: name of the stream, for error messages.
 
     Raises:
-      InputError: a line is not an example of the task.
+      InputError: if a line is not an example of the task.
     """
     for number, line in enumerate(lines):
         if line.strip():
@@ -98,10 +98,10 @@ def examples_from_lines(
 
 
 def files_below(sources: Sequence[Source]) -> list[pathlib.Path]:
-    """Returns the files of sources, those in folders included, in order.
+    """Lists the files of sources, including all files in folders.
 
     Raises:
-      InputError: one is not there.
+      InputError: if a source does not exist.
     """
     files: list[pathlib.Path] = []
     for source in sources:
@@ -120,13 +120,13 @@ def files_below(sources: Sequence[Source]) -> list[pathlib.Path]:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TaskFiles:
-    """The files, or the splits of a library's data sets, of a run.
+    """Training and development data of a run.
 
     Attributes:
-      train: what to train on.
-      dev: those that decide which checkpoint is the best; none: the last one
-        is taken.
-      on_bad_example: see `BadExamples`.
+      train: files, folders or splits of datasets to train on.
+      dev: those to evaluate on, which selects the best checkpoint; if empty,
+        the last checkpoint is used.
+      on_bad_example: "stop" or "skip", see `BadExamples`.
     """
 
     train: Sequence[Source]
@@ -136,13 +136,13 @@ class TaskFiles:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TaskData:
-    """The data of a run.
+    """Tokenized data of a run.
 
     Attributes:
-      train: features with labels.
-      dev: examples with labels to be scored on; empty: there are none.
-      dev_features: their features, without labels.
-      identity: what a resume must agree on, as JSON values.
+      train: training features with labels.
+      dev: development examples with labels; may be empty.
+      dev_features: features of `dev` without labels; None if it is empty.
+      identity: JSON values that must be equal when a run is resumed.
     """
 
     train: Features
@@ -156,21 +156,21 @@ def load_data(
     files: TaskFiles,
     cache_dir: str | os.PathLike[str] | None = None,
 ) -> TaskData:
-    """Reads and tokenizes the examples.
+    """Reads and tokenizes the examples of a run.
 
-    Skipped examples are counted and listed on stderr, those of cached features
-    with the names that their files had when they were read.
+    Skipped examples are counted and listed on stderr. Those of cached features
+    are listed with the file names at the time they were read.
 
     Args:
       task_type: the task.
-      files: what to read.
-      cache_dir: folder of cached training features; None: no cache.
+      files: the training and development data.
+      cache_dir: folder of cached training features; None for no cache.
 
     Raises:
-      InputError: a file cannot be read, an example cannot be used, or there is
-        none left.
+      InputError: if a file cannot be read, an example cannot be used, or no
+        example is left.
     """
-    key = _key(task_type, files.train, files.on_bad_example)
+    key = _cache_key(task_type, files.train, files.on_bad_example)
 
     def make() -> tuple[Features, str]:
         bad = BadExamples(files.on_bad_example)
@@ -184,18 +184,18 @@ def load_data(
         return features, bad.summary()
 
     train, skipped = cached(cache_dir, key, make)
-    _tell(skipped, files.train)
+    _print_skipped(skipped, files.train)
     if not train.num_examples:
         raise InputError(
-            f"{', '.join(map(str, files.train))}: no example to train on"
+            f"{', '.join(map(str, files.train))}: no examples to train on"
         )
     dev, dev_features = [], None
     if files.dev:
         dev = labelled_examples(task_type, files.dev, files.on_bad_example)
         task_type.check_scores(dev)
         dev_features = task_type.prediction_features(dev)
-    # The development set decides which weights are the best.
-    dev_key = _key(task_type, files.dev, files.on_bad_example)
+    # The development set selects the weights that are kept.
+    dev_key = _cache_key(task_type, files.dev, files.on_bad_example)
     identity = {**key, "dev_files": dev_key["files"]}
     identity |= {f"dev_{name}": x for name, x in _splits(files.dev).items()}
     return TaskData(
@@ -208,33 +208,35 @@ def labelled_examples(
     sources: Sequence[Source],
     on_bad_example: str = "stop",
 ) -> list[Any]:
-    """Returns the examples of some sources, with labels, to be scored on.
+    """Reads labelled examples to score predictions with.
 
     Skipped examples are counted and listed on stderr.
 
     Args:
       task_type: the task.
-      sources: what to read.
-      on_bad_example: see `BadExamples`.
+      sources: files, folders or splits of datasets.
+      on_bad_example: "stop" or "skip", see `BadExamples`.
 
     Raises:
-      InputError: a file cannot be read, an example cannot be used, or there is
-        none left.
+      InputError: if a file cannot be read, an example cannot be used, or no
+        example is left.
     """
     bad = BadExamples(on_bad_example)
-    files_below(sources)  # Says so where one is not there.
+    files_below(sources)  # Raises an error if one does not exist.
     examples = [
         example
         for source in sources
         for example in read_examples(task_type, source, bad=bad, labelled=True)
     ]
-    _tell(bad.summary(), sources)
+    _print_skipped(bad.summary(), sources)
     if not examples:
-        raise InputError(f"{', '.join(map(str, sources))}: no example to score")
+        raise InputError(
+            f"{', '.join(map(str, sources))}: no examples to score"
+        )
     return examples
 
 
-def _key(
+def _cache_key(
     task_type: TaskType, sources: Sequence[Source], on_bad_example: str
 ) -> dict[str, Any]:
     task_config = task_type.task_config
@@ -251,12 +253,12 @@ def _key(
 
 
 def _splits(sources: Sequence[Source]) -> dict[str, Any]:
-    """Returns the splits of libraries: their files may have others, too."""
-    named = [each for each in sources if isinstance(each, NamedSplit)]
-    return {"splits": [each.their_split for each in named]} if named else {}
+    """Returns the splits of datasets, whose files may hold several splits."""
+    named = [x for x in sources if isinstance(x, NamedSplit)]
+    return {"splits": [x.library_split for x in named]} if named else {}
 
 
-def _tell(skipped: str, sources: Sequence[Source]) -> None:
+def _print_skipped(skipped: str, sources: Sequence[Source]) -> None:
     if skipped:
         names = ", ".join(map(str, sources))
         print(f"{names}: {skipped}", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""Scores of fine-tuned models on examples with labels."""
+"""Evaluation of fine-tuned models on labelled examples."""
 
 from __future__ import annotations
 
@@ -21,19 +21,20 @@ def evaluate(
     *,
     batch_size: int = 64,
 ) -> dict[str, float]:
-    """Scores a fine-tuned model, or the newest checkpoint of a pretraining run.
+    """Evaluates a fine-tuned model, or the latest pretraining checkpoint.
 
     Args:
       model: folder of a fine-tuning run, of its model, or of a pretraining run.
-      input: a file of the model's task, with labels; or a folder of pretraining
+      input: a labelled file of the model's task; or a folder of pretraining
         records, whose held-out split is used.
-      batch_size: examples of a batch.
+      batch_size: number of examples per batch.
 
     Returns:
-      The scores by metric, the key metric of a task first.
+      Scores by metric, the key metric of the task first.
 
     Raises:
-      InputError: the model or the input cannot be read, or do not fit together.
+      InputError: if the model or the input cannot be read, or the input does
+        not match the model's task.
     """
     if fine_tuned_model(model) is None:
         return evaluate_pretraining(
@@ -50,25 +51,25 @@ def evaluate(
 def score_predictions(
     task_type: TaskType, chunks: Sequence[Predictions]
 ) -> tuple[dict[str, float], str]:
-    """Scores predictions of examples with labels.
+    """Scores predictions of labelled examples.
 
     Args:
       task_type: the task.
       chunks: all predictions, in chunks.
 
     Returns:
-      The scores of the model, or of the ensemble, the key metric first; and of
-      an ensemble, a line on what it gains in the key metric, else "".
+      The scores of the model or ensemble, the key metric first; and for an
+      ensemble a line that compares its key metric with its members', else "".
 
     Raises:
-      InputError: an example has no label, or there is no example.
+      InputError: if an example has no label, or there are no examples.
     """
     examples = [x for chunk in chunks for x in chunk.examples]
     if not examples:
-        raise InputError("there is no example to score")
+        raise InputError("there are no examples to score")
     for example in examples:
         if not task_type.has_label(example):
-            raise InputError(f"{example.location}: no label, so no score")
+            raise InputError(f"{example.location}: no label to score with")
     scores = task_type.scores(
         examples, [p for chunk in chunks for p in chunk.predictions]
     )
@@ -82,10 +83,10 @@ def score_predictions(
         )[key]
         for name in names
     ]
-    return scores, _gain(key, scores[key], members)
+    return scores, _ensemble_gain(key, scores[key], members)
 
 
-def _gain(metric: str, score: float, members: Sequence[float]) -> str:
+def _ensemble_gain(metric: str, score: float, members: Sequence[float]) -> str:
     """Compares the score of an ensemble with those of its members."""
     over_best = score - max(members)
     over_mean = score - float(np.mean(members))

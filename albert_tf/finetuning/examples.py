@@ -1,4 +1,4 @@
-"""Files of examples, and reports of examples that cannot be used."""
+"""Reading of example files, and reports of bad examples."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class BadExamples:
     """
 
     def __init__(self, policy: str = "stop", *, max_lines: int = 20) -> None:
-        """Makes one that has seen nothing.
+        """Creates a collector without reports.
 
         Args:
-          policy: "stop": the first bad example is an error; "skip": bad
-            examples are left out, counted and listed.
-          max_lines: reports that are kept.
+          policy: "stop" raises an error at the first bad example; "skip" leaves
+            bad examples out, and counts and lists them.
+          max_lines: maximum number of reports to keep.
 
         Raises:
-          InputError: another policy.
+          InputError: if `policy` is neither.
         """
         if policy not in POLICIES:
             raise InputError(
@@ -47,14 +47,14 @@ class BadExamples:
         self._max_lines = max_lines
 
     def report(self, location: str, problem: str) -> None:
-        """Takes note of an example, which the caller then leaves out.
+        """Reports a bad example, which the caller then leaves out.
 
         Args:
-          location: "file:line" or the like.
-          problem: what is wrong, and what to do about it, in one line.
+          location: location of the example, such as "file:line".
+          problem: what is wrong and how to fix it, in one line.
 
         Raises:
-          InputError: the policy is "stop".
+          InputError: if the policy is "stop".
         """
         line = " ".join(f"{location}: {problem}".split())
         self.counted += 1
@@ -62,11 +62,11 @@ class BadExamples:
             self.lines.append(line)
         if self.policy == "stop":
             raise InputError(
-                f"{line} (or leave such examples out: --on_bad_example=skip)"
+                f"{line} (or skip such examples with --on_bad_example=skip)"
             )
 
     def summary(self) -> str:
-        """Returns the count and the kept reports, a line each; "" for none."""
+        """Returns the number of reports and the first of them; "" if none."""
         if not self.counted:
             return ""
         total = counted(self.counted, "bad example")
@@ -79,24 +79,24 @@ class BadExamples:
 def read_lines(
     path: str | os.PathLike[str], bad: BadExamples
 ) -> Iterator[tuple[int, str | None]]:
-    """Reads a file line by line; a name in `.gz` is unpacked.
+    """Reads a text file line by line; `.gz` files are decompressed.
 
-    Only line feeds end lines, for texts may hold the other characters that
-    `str.splitlines` cuts at.
+    Lines end at line feeds only, because texts may contain the other characters
+    that `str.splitlines` splits at.
 
     Args:
       path: the file. A byte-order mark and CRLF line ends are removed.
       bad: collects lines that are not UTF-8.
 
     Yields:
-      The number of a line, from 1, and the line without its end; None for one
-      that is not UTF-8.
+      The number of each line, from 1, and the line without its end, or None if
+      it is not UTF-8.
 
     Raises:
-      InputError: the file cannot be read.
+      InputError: if the file cannot be read.
     """
     encoding = "utf-8-sig"
-    with _opened(path) as file, _read_errors(path):
+    with _opened(path) as file:
         for number, line in enumerate(file, 1):
             try:
                 text = line.decode(encoding)
@@ -113,13 +113,13 @@ def read_lines(
 
 
 def load_json(path: str | os.PathLike[str]) -> Any:
-    """Returns the value in a JSON file; a name in `.gz` is unpacked.
+    """Loads a JSON file; `.gz` files are decompressed.
 
     Raises:
-      InputError: the file cannot be read or is not JSON in UTF-8; the message
-        names the line.
+      InputError: if the file cannot be read or is not JSON in UTF-8; the
+        message names the line.
     """
-    with _opened(path) as file, _read_errors(path):
+    with _opened(path) as file:
         content = file.read()
     try:
         return json.loads(content.decode("utf-8-sig"))
@@ -132,14 +132,14 @@ def load_json(path: str | os.PathLike[str]) -> Any:
     except json.JSONDecodeError as error:
         raise InputError(
             f"{path}:{error.lineno}: not JSON ({error.msg} at column "
-            f"{error.colno}); get the file again"
+            f"{error.colno}); download the file again"
         ) from None
     except (ValueError, RecursionError) as error:  # too long or too deep
         raise InputError(f"{path}: not usable as JSON ({error})") from None
 
 
 def parse_json(line: str) -> tuple[Any, str]:
-    """Returns the JSON value of a line and "", or None and the problem."""
+    """Parses a line of JSON; returns the value and "", or None and an error."""
     try:
         return json.loads(line), ""
     except json.JSONDecodeError as error:
@@ -149,9 +149,9 @@ def parse_json(line: str) -> tuple[Any, str]:
 
 
 def text_problem(text: Any) -> str:
-    """Says why a value cannot be a text of an example; "": it can."""
+    """Returns why a value is not usable as a text; "" if it is."""
     if not isinstance(text, str):
-        return "is no text"
+        return "is not a string"
     if not text.strip():
         return "is empty"
     if text.isascii():
@@ -159,34 +159,33 @@ def text_problem(text: Any) -> str:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        # JSON can spell half of a character.
-        return f"has half a character (a lone surrogate) at {error.start}"
+        # JSON can encode half of a surrogate pair.
+        return f"has a lone surrogate at character {error.start}"
     return ""
 
 
-def split_name(path: str | os.PathLike[str]) -> str:
-    """Returns the ending of a file's name in lower case, but for `.gz`."""
+def file_extension(path: str | os.PathLike[str]) -> str:
+    """Returns the extension of a file in lower case, ignoring `.gz`."""
     path = pathlib.Path(path)
     if path.suffix.lower() == ".gz":
         path = path.with_suffix("")
     return path.suffix.lower()
 
 
-def _opened(path: str | os.PathLike[str]) -> BinaryIO | gzip.GzipFile:
-    with _read_errors(path):
-        if os.fspath(path).lower().endswith(".gz"):
-            return gzip.open(path, "rb")
-        return open(path, "rb")
-
-
 @contextlib.contextmanager
-def _read_errors(path: str | os.PathLike[str]) -> Iterator[None]:
+def _opened(
+    path: str | os.PathLike[str],
+) -> Iterator[BinaryIO | gzip.GzipFile]:
+    """Opens a file, perhaps compressed; turns errors into `InputError`s."""
+    is_gzip = os.fspath(path).lower().endswith(".gz")
     try:
-        yield
+        with (gzip.open if is_gzip else open)(path, "rb") as file:
+            yield file
     except OSError as error:
         reason = error.strerror or error
         raise InputError(f"{path}: cannot be read: {reason}") from None
     except (EOFError, zlib.error) as error:
         raise InputError(
-            f"{path}: the gzip stream is damaged ({error}); get the file again"
+            f"{path}: the gzip stream is damaged ({error}); download the file "
+            "again"
         ) from None

@@ -1,4 +1,4 @@
-"""Cache of features on disk, keyed by everything that they depend on."""
+"""On-disk cache of features, keyed by everything they depend on."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from albert_tf.finetuning.features import Features
 from albert_tf.folders import temporary_folder
 from albert_tf.text.base_tokenizer import Tokenizer
 
-# Version of the features: one more when the same examples give others.
+# Version of the features, incremented when the same examples give other ones.
 VERSION = 1
 
 _HEADER = "header"
@@ -38,14 +38,14 @@ def cache_key(
 
     Args:
       task: name of the task.
-      tokenizer: its vocabulary and its settings count.
-      settings: all others that decide the features: lengths, labels, columns,
-        what is done with bad examples.
-      files: what the examples are read from, in this order; their content
-        counts and not their names.
+      tokenizer: tokenizer of the model; its vocabulary and settings are used.
+      settings: all other settings that affect the features: lengths, labels,
+        columns, the policy for bad examples.
+      files: files of the examples, in order; their contents are used, not their
+        names.
 
     Raises:
-      InputError: a file cannot be read.
+      InputError: if a file cannot be read.
     """
     digests = []
     for path in files:
@@ -73,25 +73,24 @@ def cached(
     key: Mapping[str, Any],
     make: Callable[[], tuple[Features, str]],
 ) -> tuple[Features, str]:
-    """Reads features that were made before, or makes and stores them.
+    """Loads features from the cache, or makes and stores them.
 
-    Each key has a file of its own, named after its sha256, that appears when it
-    is complete: processes may share a folder. A file that is damaged, or is of
-    another key, is made again, which stderr is told, as it is if the features
-    cannot be stored.
+    Each key has its own file, named after the SHA-256 of the key. Files appear
+    when they are complete, so that processes can share a folder. A file that is
+    damaged or has another key is replaced. This, and a failure to store the
+    features, is reported on stderr.
 
     Args:
-      folder: where the files are, made if there is none; None: nothing is read
-        or stored.
-      key: JSON values; see `cache_key`.
-      make: makes the features, and what is to be said whenever they are used,
-        such as which examples were left out; "": nothing.
+      folder: folder of the cache, created if necessary; None for no cache.
+      key: JSON values, see `cache_key`.
+      make: makes the features and remarks to print whenever they are used, such
+        as the list of skipped examples; "" for none.
 
     Returns:
-      What `make` returns.
+      The features and the remarks.
 
     Raises:
-      InputError: the folder is not local or cannot be made.
+      InputError: if the folder is not local or cannot be made.
     """
     if folder is None:
         return make()
@@ -104,7 +103,7 @@ def cached(
         raise InputError(
             f"cache {folder}: the folder cannot be made: {error.strerror}"
         ) from None
-    # As it is read back: a tuple is a list, say.
+    # As it will be read back: tuples become lists.
     key = json.loads(json.dumps(key))
     canonical = json.dumps(key, sort_keys=True).encode()
     path = folder / f"{hashlib.sha256(canonical).hexdigest()}.npz"
@@ -112,7 +111,7 @@ def cached(
         try:
             return read_features(path, key)
         except InputError as error:
-            _say(f"{error} (replaced now)")
+            _warn(f"{error} (replaced now)")
     features, remarks = make()
     try:
         with temporary_folder(path) as new:
@@ -120,11 +119,11 @@ def cached(
             os.replace(new / path.name, path)
     except (OSError, InputError) as error:
         reason = getattr(error, "strerror", None) or error
-        _say(f"cache {folder}: features are not stored: {reason}")
+        _warn(f"cache {folder}: features are not stored: {reason}")
     return features, remarks
 
 
-def _say(line: str) -> None:
+def _warn(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
@@ -134,19 +133,19 @@ def write_features(
     key: Mapping[str, Any],
     path: str | os.PathLike[str],
 ) -> None:
-    """Writes one file: an uncompressed `.npz`, without pickles.
+    """Writes features to an uncompressed `.npz` file without pickles.
 
     Args:
-      features: any.
-      remarks: what is to be said whenever they are used.
+      features: the features.
+      remarks: remarks to print whenever they are used.
       key: what they were made from, as JSON values.
-      path: the file, whose name stays as it is.
+      path: the file; no extension is appended.
     """
     header = {
         "pad_id": features.pad_id,
         "sequences_per_example": features.sequences_per_example,
         "token_padding": dict(features.token_padding),
-        # Named here, for damage to a ZIP's directory may hide an entry.
+        # Named here, because damage to the ZIP directory may hide an entry.
         **{kind: list(getattr(features, kind)) for kind in _COLUMNS},
         "key": dict(key),
         "remarks": remarks,
@@ -163,30 +162,30 @@ def write_features(
 def read_features(
     path: str | os.PathLike[str], key: Mapping[str, Any]
 ) -> tuple[Features, str]:
-    """Reads what `write_features` has written: the features and the remarks.
+    """Reads the features and the remarks that `write_features` wrote.
 
     Raises:
-      InputError: the file cannot be read, is damaged, has another key or is
-        something else.
+      InputError: if the file cannot be read, is damaged, has another key or
+        another format.
     """
     try:
-        # NumPy checks no sum of an array that a damaged header makes shorter.
+        # NumPy verifies no checksum if a damaged header makes an array shorter.
         with zipfile.ZipFile(path) as file:
             damaged = file.testzip()
         if damaged:
             raise zipfile.BadZipFile(f"wrong checksum of {damaged}")
         with np.load(path, allow_pickle=False) as file:
             header = json.loads(str(file[_HEADER]))
-            its_key, remarks = header.pop("key"), header.pop("remarks")
+            stored_key, remarks = header.pop("key"), header.pop("remarks")
             arrays: dict[str, Any] = {name: file[name] for name in _ARRAYS}
             for kind in _COLUMNS:
                 names = header.pop(kind)
                 arrays[kind] = {x: file[f"{kind}/{x}"] for x in names}
         features = Features(**arrays, **header)
-    except Exception as error:  # NumPy and zipfile raise a dozen kinds.
+    except Exception as error:  # NumPy and zipfile raise a dozen types.
         raise InputError(
-            f"{path}: damaged, or no file of features ({error}); remove it"
+            f"{path}: damaged, or not a file of features ({error}); remove it"
         ) from None
-    if its_key != key:
-        raise InputError(f"{path}: features of something else; remove it")
+    if stored_key != key:
+        raise InputError(f"{path}: features of another key; remove it")
     return features, remarks

@@ -5,42 +5,45 @@ from __future__ import annotations
 import array
 import dataclasses
 import functools
+import itertools
 import types
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 if TYPE_CHECKING:
     from albert_tf.text.base_tokenizer import Tokenizer
 
+_Item = TypeVar("_Item")
+
 INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
 # The column of labels.
 LABELS = "labels"
 
-_none = functools.partial(dataclasses.field, default_factory=dict)
+_empty = functools.partial(dataclasses.field, default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Features:
-    """Token sequences without padding, and columns of further values.
+    """Token sequences without padding, with columns of labels and masks.
 
     Sequence i is `ids[starts[i] : starts[i + 1]]`. An example is one sequence,
     or `sequences_per_example` consecutive ones, such as the options of a
-    question. `FeaturesBuilder` makes them from lists.
+    question. `FeaturesBuilder` creates features from lists.
 
     Attributes:
-      ids: int32 `[tokens]`.
-      types: uint8 `[tokens]`: 0 or 1.
-      starts: int64 `[sequences + 1]`: 0, the end of each sequence.
-      pad_id: what follows the ids of a sequence in a batch.
-      sequences_per_example: sequences of each example.
-      columns: arrays `[examples, ...]` by name: labels, positions, numbers.
-      token_columns: arrays `[tokens]` by name: masks, labels of tokens.
-      token_padding: padding of each token column.
-      metadata: what a task type needs besides the model's outputs to make
-        predictions, an item for each example that was read; kept in memory and
-        not part of batches.
+      ids: token ids, int32 `[tokens]`.
+      types: segment ids, 0 or 1, uint8 `[tokens]`.
+      starts: 0 and the end of each sequence, int64 `[sequences + 1]`.
+      pad_id: id of padding in batches.
+      sequences_per_example: number of sequences per example.
+      columns: values per example, such as labels: name -> `[examples, ...]`.
+      token_columns: values per token, such as masks: name -> `[tokens]`.
+      token_padding: padding value of each token column.
+      metadata: values that a task type needs to make predictions, besides the
+        model's outputs, one for each example that was read; not part of
+        batches, and not cached.
     """
 
     ids: np.ndarray
@@ -48,9 +51,9 @@ class Features:
     starts: np.ndarray
     pad_id: int = 0
     sequences_per_example: int = 1
-    columns: Mapping[str, np.ndarray] = _none()
-    token_columns: Mapping[str, np.ndarray] = _none()
-    token_padding: Mapping[str, int] = _none()
+    columns: Mapping[str, np.ndarray] = _empty()
+    token_columns: Mapping[str, np.ndarray] = _empty()
+    token_padding: Mapping[str, int] = _empty()
     metadata: Sequence[Any] = ()
 
     def __post_init__(self):
@@ -68,14 +71,14 @@ class Features:
             )
         starts, tokens = self.starts, len(self.ids)
         if starts[0] or starts[-1] != tokens or (np.diff(starts) < 0).any():
-            raise ValueError(f"starts must rise from 0 to {tokens}")
+            raise ValueError(f"starts must increase from 0 to {tokens}")
         if len(self) % self.sequences_per_example:
             raise ValueError(
-                f"{len(self)} sequences are no whole number of examples of "
-                f"{self.sequences_per_example}"
+                f"{len(self)} sequences must be a multiple of "
+                f"sequences_per_example={self.sequences_per_example}"
             )
         for name, values in self.columns.items():
-            if values.dtype == object:  # It would be stored as a pickle.
+            if values.dtype == object:  # NumPy would pickle it.
                 raise ValueError(f"column {name} must not hold objects")
             if len(values) != self.num_examples:
                 raise ValueError(
@@ -84,7 +87,7 @@ class Features:
                 )
         names = [*INPUTS, *self.columns, *self.token_columns]
         if len(set(names)) != len(names):
-            raise ValueError(f"columns need names of their own, not {names}")
+            raise ValueError(f"column names must be unique, not {names}")
 
     def __len__(self) -> int:
         """Returns the number of sequences."""
@@ -97,12 +100,12 @@ class Features:
 
     @property
     def lengths(self) -> np.ndarray:
-        """Tokens of each sequence, int64 `[sequences]`."""
+        """Length of each sequence in tokens, int64 `[sequences]`."""
         return np.diff(self.starts)
 
     @property
     def example_lengths(self) -> np.ndarray:
-        """Tokens of each example's longest sequence, int64 `[examples]`."""
+        """Length of each example's longest sequence, int64 `[examples]`."""
         lengths = self.lengths.reshape(-1, self.sequences_per_example)
         return lengths.max(axis=1, initial=0)
 
@@ -112,20 +115,20 @@ class Features:
         *,
         length: int | None = None,
     ) -> dict[str, np.ndarray]:
-        """Returns a batch of some examples, with all columns.
+        """Returns a padded batch of some examples, with all columns.
 
         Args:
-          examples: their numbers, int `[batch]`.
-          length: length of the batch in tokens; None: that of the longest.
+          examples: indices of the examples, int `[batch]`.
+          length: length to pad to in tokens; None for the longest sequence.
 
         Returns:
-          int32 `input_word_ids`, `input_mask`, `input_type_ids` and the token
-          columns `[batch, seq]`, or `[batch, sequences_per_example, seq]` if
-          that is not 1; columns `[batch, ...]`. Integers are int32 and other
-          numbers float32.
+          A dict of int32 `input_word_ids`, `input_mask`, `input_type_ids` and
+          the token columns, `[batch, seq]`, or
+          `[batch, sequences_per_example, seq]` if that is above 1; and of the
+          columns `[batch, ...]`, integers as int32 and floats as float32.
 
         Raises:
-          ValueError: a sequence is longer than `length`.
+          ValueError: if a sequence is longer than `length`.
         """
         examples = np.asarray(examples, np.int64)
         sequences, count = examples, self.sequences_per_example
@@ -161,8 +164,15 @@ class Features:
         return batch
 
 
+def batched(iterable: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
+    """Yields lists of up to `size` items, like Python 3.12's `batched`."""
+    iterator = iter(iterable)
+    while batch := list(itertools.islice(iterator, size)):
+        yield batch
+
+
 def _as_batch_values(values: np.ndarray) -> np.ndarray:
-    """Returns integers as int32 and other numbers as float32."""
+    """Casts integers to int32 and floats to float32."""
     kind = values.dtype.kind
     if kind in "iub":
         return values.astype(np.int32)
@@ -185,12 +195,14 @@ _NO_COLUMNS: Mapping[str, int] = types.MappingProxyType({})
 
 
 class FeaturesBuilder:
-    """Collects sequences one by one; 5 bytes a token, and 4 a token column.
+    """Builds `Features` from sequences that are appended one by one.
+
+    It takes 5 bytes per token, and 4 for each token column.
 
     Args:
       pad_id: see `Features`.
       sequences_per_example: see `Features`.
-      token_padding: names of the token columns, and what pads each.
+      token_padding: padding value of each token column, by name.
     """
 
     def __init__(
@@ -214,15 +226,15 @@ class FeaturesBuilder:
         types: Sequence[int] | np.ndarray,
         **token_values: Sequence[int] | np.ndarray,
     ) -> None:
-        """Adds a sequence.
+        """Appends a sequence.
 
         Args:
-          ids: of its tokens, `[CLS]` and `[SEP]` included.
-          types: 0 or 1 for each.
-          **token_values: an integer for each, for every token column.
+          ids: token ids, including `[CLS]` and `[SEP]`.
+          types: segment id of each token, 0 or 1.
+          **token_values: an integer per token, for every token column.
 
         Raises:
-          ValueError: the lengths or the names do not fit.
+          ValueError: if lengths differ, or names are not the token columns'.
         """
         if token_values.keys() != self._token_columns.keys():
             raise ValueError(
@@ -232,7 +244,7 @@ class FeaturesBuilder:
         for name, values in {"types": types, **token_values}.items():
             if len(values) != len(ids):
                 raise ValueError(
-                    f"{name} must have {len(ids)} values as ids has, not "
+                    f"{name} must have {len(ids)} values, like ids, not "
                     f"{len(values)}"
                 )
         _extend(self._ids, ids, np.int32)
@@ -244,7 +256,7 @@ class FeaturesBuilder:
     def build(
         self, metadata: Sequence[Any] = (), /, **columns: Any
     ) -> Features:
-        """Returns the sequences.
+        """Returns the features.
 
         Args:
           metadata: see `Features`.
@@ -267,5 +279,5 @@ class FeaturesBuilder:
 
 
 def _extend(target: array.array, values: Any, dtype: type) -> None:
-    # Bytes are faster than one number after the other, above all from arrays.
+    # Much faster than `extend`, which converts numbers one by one.
     target.frombytes(np.asarray(values, dtype).tobytes())

@@ -1,4 +1,4 @@
-"""Base classes of models with one dense layer behind the encoder."""
+"""Base classes of models with a dense head on the encoder."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from albert_tf.models.encoder import AlbertEncoder
 
 
 class HeadModel(AlbertModel):
-    """The encoder, dropout and a dense layer, which is the attribute `HEAD`.
+    """Encoder, dropout and a dense layer, whose name is `HEAD`.
 
     Args:
       config: the architecture.
-      num_outputs: size of the dense layer.
-      pooler: whether the encoder has one.
-      dropout: before the dense layer.
+      num_outputs: number of outputs of the dense layer.
+      pooler: whether the encoder has a pooler.
+      dropout: dropout rate before the dense layer.
       packed: see `AlbertEncoder`.
       rematerialize: see `AlbertEncoder`.
       output_attentions: see `AlbertEncoder`. The output is then a dict of
@@ -28,7 +28,7 @@ class HeadModel(AlbertModel):
       **kwargs: `name`, `dtype` and `trainable` of `keras.Model`.
 
     Raises:
-      InputError: a bad `dropout`.
+      InputError: if `dropout` is not valid.
     """
 
     HEAD: ClassVar[str]
@@ -69,7 +69,7 @@ class HeadModel(AlbertModel):
         return {"dropout": checkpoint.head.dropout}
 
     def get_config(self) -> dict[str, Any]:
-        """Returns what `from_config` needs."""
+        """Returns the arguments of `from_config`."""
         return {
             **super().get_config(),
             "dropout": self.dropout.rate,
@@ -87,9 +87,10 @@ class HeadModel(AlbertModel):
 
 
 class LabelHeadModel(HeadModel):
-    """A `HeadModel` whose outputs are the logits of labels.
+    """A `HeadModel` whose outputs are logits of labels.
 
-    Subclasses define `NAME`, the default name, and whether they have a pooler.
+    Subclasses define their default name, `NAME`, and whether the encoder has a
+    pooler, `POOLER`.
     """
 
     HEAD_ARGUMENTS = ("num_labels",)
@@ -133,7 +134,7 @@ class LabelHeadModel(HeadModel):
         return decided
 
     def get_config(self) -> dict[str, Any]:
-        """Returns what `from_config` needs."""
+        """Returns the arguments of `from_config`."""
         return {
             **super().get_config(),
             "num_labels": self.num_labels,
@@ -144,7 +145,7 @@ class LabelHeadModel(HeadModel):
 def _check_labels(
     model: str, num_labels: int, labels: Sequence[str] | None
 ) -> tuple[str, ...] | None:
-    """Returns the names of the labels, or raises an `InputError`."""
+    """Returns the labels as a tuple, or raises an `InputError`."""
     check_positive(model, "num_labels", num_labels)
     if labels is None:
         return None

@@ -1,4 +1,4 @@
-"""Data sets by name, through TensorFlow Datasets or Hugging Face's library."""
+"""Datasets from TensorFlow Datasets and Hugging Face Datasets."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from albert_tf.errors import InputError
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DatasetRows:
-    """The rows of a data set.
+    """Rows of a dataset.
 
     Attributes:
-      name: where they are from, for messages.
-      rows: their values are Python's or NumPy's.
-      classes: what the numbers of labels mean; None: it does not say.
+      name: name of the dataset, for error messages.
+      rows: the rows; their values are Python's or NumPy's.
+      classes: names of the label's classes; None if it has none.
     """
 
     name: str
@@ -30,44 +30,46 @@ class DatasetRows:
     classes: Sequence[str] | None = None
 
 
-def numbered_rows(part: DatasetRows) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields locations and rows, whose values are Python's."""
-    for number, row in enumerate(part.rows):
-        yield f"{part.name}, row {number}", _plain(row)
+def numbered_rows(
+    dataset: DatasetRows,
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields the location and the values of each row, as Python values."""
+    for number, row in enumerate(dataset.rows):
+        yield f"{dataset.name}, row {number}", _to_python(row)
 
 
-def _plain(value: Any) -> Any:
-    """Returns NumPy's values, ragged tensors and bytes as Python's."""
+def _to_python(value: Any) -> Any:
+    """Converts NumPy values, ragged tensors and bytes."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if isinstance(value, Mapping):
-        return {key: _plain(each) for key, each in value.items()}
-    for to_lists in ("tolist", "to_list"):
-        if hasattr(value, to_lists):
-            return _plain(getattr(value, to_lists)())
+        return {key: _to_python(x) for key, x in value.items()}
+    for method in ("tolist", "to_list"):
+        if hasattr(value, method):
+            return _to_python(getattr(value, method)())
     if isinstance(value, (list, tuple)):
-        return [_plain(each) for each in value]
+        return [_to_python(x) for x in value]
     return value
 
 
-def field(part: DatasetRows, row: Mapping[str, Any], name: str) -> Any:
+def field(dataset: DatasetRows, row: Mapping[str, Any], name: str) -> Any:
     """Returns a field of a row.
 
     Raises:
-      InputError: the row has no such field.
+      InputError: if the row has no such field.
     """
     if name not in row:
         raise InputError(
-            f"{part.name}: has no field {name!r}, but {', '.join(row)}; name "
-            "another data set, or the task's files"
+            f"{dataset.name}: no field {name!r} among {', '.join(row)}; give "
+            "another dataset, or the task's files"
         )
     return row[name]
 
 
 SOURCES = ("tfds", "huggingface")
 
-# Task -> names in TensorFlow Datasets; and paths and configurations in Hugging
-# Face's hub. RACE's groups are data sets of their own.
+# Task -> names in TensorFlow Datasets; paths and configurations on the Hugging
+# Face Hub. The groups of RACE are separate datasets.
 _GLUE = ("cola", "sst2", "mrpc", "stsb", "qqp", "mnli", "qnli", "rte", "wnli")
 _TFDS = {name: (f"glue/{name}",) for name in (*_GLUE, "ax")} | {
     "squad1.1": ("squad/v1.1",),
@@ -87,13 +89,13 @@ _INSTALL = {
     ),
     "huggingface": ("datasets", "pip install datasets"),
 }
-# What `save_to_disk` of Hugging Face's library leaves in a folder of splits.
+# Marks a folder of splits that `DatasetDict.save_to_disk` wrote.
 _SAVED = "dataset_dict.json"
 
 
 @dataclasses.dataclass(frozen=True)
-class _Opened:
-    """A data set of a library: its rows, and the files they are in."""
+class _LoadedDataset:
+    """Rows of a dataset, and the files that contain them."""
 
     rows: DatasetRows
     files: tuple[pathlib.Path, ...]
@@ -101,26 +103,26 @@ class _Opened:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NamedSplit:
-    """A split of a task's data set, by its name in a library.
+    """A split of a task's dataset in a library.
 
-    It is opened, and downloaded if need be, when its files or its examples are
-    first asked for; the order of these is the library's. Ids of GLUE's examples
-    are their numbers in the files as distributed.
+    It is loaded, and downloaded if necessary, when its files or rows are first
+    used. Rows have the library's order. Ids of GLUE examples are their indices
+    in the files as distributed.
 
     Attributes:
       source: the library, one of `SOURCES`.
-      task: of GLUE, "squad1.1", "squad2.0" or "race".
-      split: "train", "dev", "test", or with MNLI "dev_mismatched" or
-        "test_mismatched"; or as the library has it, such as "validation", and
-        parts of either, such as "train[:90%]".
-      data: a local folder. With "tfds" where its prepared data sets are, or are
-        put, without it the library's own; with "huggingface" the data set, or
-        the folder that has each of its configurations by name, instead of the
-        one on the hub: as `save_to_disk` of its splits, or the hub, has it.
+      task: a GLUE task, "squad1.1", "squad2.0" or "race".
+      split: "train", "dev", "test", for MNLI "dev_mismatched" or
+        "test_mismatched"; or a name of the library, such as "validation". Both
+        can be sliced, as in "train[:90%]".
+      data: a local folder, instead of the library's default. For "tfds", the
+        folder of prepared datasets, which are downloaded to it. For
+        "huggingface", the dataset, or a folder with its configurations by name,
+        as written by `save_to_disk` or downloaded from the Hub.
 
     Raises:
-      InputError: another task or source, the folder is not there, or the
-        library is not installed.
+      InputError: if there is no such source, task or folder, or the library is
+        not installed.
     """
 
     source: str
@@ -136,7 +138,7 @@ class NamedSplit:
         if self.task not in _TFDS:
             raise InputError(
                 f"from={self.source!r} does not have task={self.task!r}, only "
-                f"{', '.join(_TFDS)}; name its files"
+                f"{', '.join(_TFDS)}; give its files"
             )
         if self.data is not None and not os.path.isdir(self.data):
             raise InputError(f"data={os.fspath(self.data)}: no such folder")
@@ -147,12 +149,12 @@ class NamedSplit:
             )
 
     def __str__(self) -> str:
-        names = ", ".join(name for name, _ in self._data_sets())
-        return f"{self.source} {names}, split {self.their_split}"
+        names = ", ".join(name for name, _ in self._datasets())
+        return f"{self.source} {names}, split {self.library_split}"
 
     @property
-    def their_split(self) -> str:
-        """The name that the library has for the split."""
+    def library_split(self) -> str:
+        """Name of the split in the library."""
         name, bracket, part = self.split.partition("[")
         kind, _, rest = name.partition("_")
         if self.task == "mnli" and kind != "train":
@@ -163,24 +165,24 @@ class NamedSplit:
 
     @property
     def files(self) -> list[pathlib.Path]:
-        """The library's files, which have this split and perhaps others.
+        """Files of the datasets; they may contain other splits, too.
 
         Raises:
-          InputError: the library cannot get the data set, or has none such.
+          InputError: if a dataset cannot be loaded.
         """
-        return [file for opened in self._opened for file in opened.files]
+        return [file for loaded in self._loaded for file in loaded.files]
 
     @property
     def rows(self) -> list[DatasetRows]:
-        """The rows of each of the task's data sets.
+        """Rows of each of the task's datasets.
 
         Raises:
-          InputError: see `files`.
+          InputError: if a dataset cannot be loaded.
         """
-        return [opened.rows for opened in self._opened]
+        return [loaded.rows for loaded in self._loaded]
 
-    def _data_sets(self) -> Sequence[tuple[str, Any]]:
-        """Returns what messages call the data sets, and what libraries do."""
+    def _datasets(self) -> Sequence[tuple[str, Any]]:
+        """Returns names of the datasets for messages and for the library."""
         if self.source == "tfds":
             return [(name, name) for name in _TFDS[self.task]]
         root = os.fspath(self.data or "")
@@ -193,36 +195,38 @@ class NamedSplit:
         ]
 
     @functools.cached_property
-    def _opened(self) -> list[_Opened]:
+    def _loaded(self) -> list[_LoadedDataset]:
         library = importlib.import_module(_INSTALL[self.source][0])
         load = self._load_tfds if self.source == "tfds" else self._load_hub
-        found = []
-        for shown, name in self._data_sets():
-            where = f"{self.source} {shown}, split {self.their_split}"
+        loaded = []
+        for display_name, name in self._datasets():
+            location = f"{self.source} {display_name}, split "
+            location += self.library_split
             try:
-                found.append(load(library, name, where))
+                loaded.append(load(library, name, location))
             except Exception as error:  # of the network, disk or library
                 reason = (str(error).strip().splitlines() or [repr(error)])[0]
                 raise InputError(
-                    f"{where}: could not be loaded ({type(error).__name__}: "
-                    f"{reason[:200]}); name the task's files"
+                    f"{location}: could not be loaded ({type(error).__name__}: "
+                    f"{reason[:200]}); give the task's files"
                 ) from error
-        return found
+        return loaded
 
-    def _load_tfds(self, tfds: ModuleType, name: str, where: str) -> _Opened:
+    def _load_tfds(
+        self, tfds: ModuleType, name: str, location: str
+    ) -> _LoadedDataset:
         data, info = tfds.load(
             name,
-            split=self.their_split,
+            split=self.library_split,
             data_dir=self.data,
             with_info=True,
-            # The order of the examples is that of the files.
             shuffle_files=False,
         )
         label = dict(info.features.items()).get("label")
-        files = info.splits[self.their_split].filepaths
-        return _Opened(
+        files = info.splits[self.library_split].filepaths
+        return _LoadedDataset(
             DatasetRows(
-                name=where,
+                name=location,
                 rows=tfds.as_numpy(data),
                 classes=getattr(label, "names", None),
             ),
@@ -230,18 +234,18 @@ class NamedSplit:
         )
 
     def _load_hub(
-        self, datasets: ModuleType, name: tuple[str, str | None], where: str
-    ) -> _Opened:
-        path, configuration = name
+        self, datasets: ModuleType, name: tuple[str, str | None], location: str
+    ) -> _LoadedDataset:
+        _, configuration = name
         if self.data is None:
-            data = datasets.load_dataset(*name, split=self.their_split)
+            data = datasets.load_dataset(*name, split=self.library_split)
         else:
             data = self._load_folder(datasets, configuration)
         label = data.features.get("label")
         files = sorted({file["filename"] for file in data.cache_files})
-        return _Opened(
+        return _LoadedDataset(
             DatasetRows(
-                name=where, rows=data, classes=getattr(label, "names", None)
+                name=location, rows=data, classes=getattr(label, "names", None)
             ),
             tuple(map(pathlib.Path, files)),
         )
@@ -249,20 +253,20 @@ class NamedSplit:
     def _load_folder(
         self, datasets: ModuleType, configuration: str | None
     ) -> Any:
-        """Loads a split from a folder, whose files have known endings."""
+        """Loads a split from a local folder."""
         assert self.data is not None
         root = pathlib.Path(self.data)
-        own = root / configuration if configuration else root
-        for folder in (own, root):
+        subfolder = root / configuration if configuration else root
+        for folder in (subfolder, root):
             if (folder / _SAVED).exists():
                 splits = datasets.load_from_disk(str(folder))
-                if self.their_split not in splits:
+                if self.library_split not in splits:
                     raise LookupError(f"it has only {', '.join(splits)}")
-                return splits[self.their_split]
-        # The hub's folders say in README.md which files a configuration has.
+                return splits[self.library_split]
+        # README.md of a Hub dataset maps configurations to files.
         if configuration and (root / "README.md").exists():
             return datasets.load_dataset(
-                str(root), configuration, split=self.their_split
+                str(root), configuration, split=self.library_split
             )
-        folder = own if own.is_dir() else root
-        return datasets.load_dataset(str(folder), split=self.their_split)
+        folder = subfolder if subfolder.is_dir() else root
+        return datasets.load_dataset(str(folder), split=self.library_split)

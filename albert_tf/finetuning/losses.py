@@ -1,9 +1,10 @@
-"""Base classes of the losses of fine-tuning."""
+"""Base classes of fine-tuning losses."""
 
 from __future__ import annotations
 
 import abc
 from collections.abc import Mapping
+from typing import Any
 
 import tensorflow as tf
 
@@ -16,35 +17,30 @@ Batch = Mapping[str, tf.Tensor]
 Sums = dict[str, tf.Tensor]
 
 
-class MeanLoss(abc.ABC):
-    """A weighted mean of losses and metrics of the labels of a batch.
+class BatchLoss(abc.ABC):
+    """A sum over a batch, divided by the weight of the whole global batch.
 
-    The batch has the encoder's inputs and `labels`. Subclasses compute the
-    losses; see `training.loss.Loss` for the interface of the trainer.
+    See `training.loss.Loss` for the interface of the trainer.
     """
 
+    INPUTS: tuple[str, ...] = INPUTS
+
     @abc.abstractmethod
-    def losses(
-        self, labels: tf.Tensor, outputs: tf.Tensor
-    ) -> tuple[tf.Tensor, Sums]:
-        """Returns the losses of labels, and metrics by name.
+    def weight(self, batch: Batch) -> tf.Tensor:
+        """Returns the batch's share of the denominator, a float32 scalar."""
+
+    @abc.abstractmethod
+    def sums(self, batch: Batch, outputs: Any) -> tuple[tf.Tensor, Sums]:
+        """Returns the sum of the losses, and sums of metrics by name.
 
         Args:
-          labels: the labels, `[batch]` or `[batch, seq]`.
-          outputs: the model's outputs, shaped like the labels but for their
-            last axis.
-
-        Returns:
-          The losses and each metric, float32 with the shape of `labels`.
+          batch: a batch of features with labels.
+          outputs: the model's outputs.
         """
 
-    def weights(self, labels: tf.Tensor) -> tf.Tensor:
-        """Returns the weight of each label, float32; 1 by default."""
-        return tf.ones(tf.shape(labels), tf.float32)
-
     def normalizers(self, batch: Batch) -> Sums:
-        """Returns the sum of the weights; see `training.loss.Loss`."""
-        return {"weights": tf.reduce_sum(self.weights(batch[LABELS]))}
+        """Returns the weight of the batch; see `training.loss.Loss`."""
+        return {"weight": self.weight(batch)}
 
     def __call__(
         self,
@@ -54,59 +50,65 @@ class MeanLoss(abc.ABC):
         seed: tf.Tensor | None,
     ) -> tuple[tf.Tensor, Sums]:
         """Returns the batch's share of the loss, and the metrics."""
+        inputs = {name: batch[name] for name in self.INPUTS}
+        with dropout_seeds(seed):
+            outputs = model(inputs, training=seed is not None)
+        total, sums = self.sums(batch, outputs)
+        weight = self.weight(batch)
+        metrics = {name: tf.stack([x, weight]) for name, x in sums.items()}
+        mask = tf.cast(batch["input_mask"], tf.float32)
+        metrics[TOKENS] = tf.stack([tf.reduce_sum(mask), 1.0])
+        # A batch without labels has a loss of 0.
+        return tf.math.divide_no_nan(total, normalizers["weight"]), metrics
+
+
+class MeanLoss(BatchLoss):
+    """A weighted mean of the losses of labels, and metrics.
+
+    The batch has the encoder's inputs and `labels`. Subclasses compute the
+    losses.
+    """
+
+    @abc.abstractmethod
+    def losses(
+        self, labels: tf.Tensor, outputs: tf.Tensor
+    ) -> tuple[tf.Tensor, Sums]:
+        """Returns the losses of labels, and metrics by name.
+
+        Args:
+          labels: labels, `[batch]` or `[batch, seq]`.
+          outputs: the model's outputs, with the shape of the labels and one
+            more axis.
+
+        Returns:
+          The losses and each metric, float32 with the shape of `labels`.
+        """
+
+    def weights(self, labels: tf.Tensor) -> tf.Tensor:
+        """Returns the weight of each label, float32; 1 by default."""
+        return tf.ones(tf.shape(labels), tf.float32)
+
+    def weight(self, batch):
+        """Returns the sum of the weights."""
+        return tf.reduce_sum(self.weights(batch[LABELS]))
+
+    def sums(self, batch, outputs):
+        """Returns weighted sums of the losses and metrics."""
         labels = batch[LABELS]
         weights = self.weights(labels)
-        losses, values = self.losses(
-            labels, call_model(model, batch, INPUTS, seed)
-        )
-        total, weight = tf.reduce_sum(weights * losses), tf.reduce_sum(weights)
-        metrics = {
-            name: tf.stack([tf.reduce_sum(weights * x), weight])
-            for name, x in values.items()
+        losses, metrics = self.losses(labels, outputs)
+        return tf.reduce_sum(weights * losses), {
+            name: tf.reduce_sum(weights * x) for name, x in metrics.items()
         }
-        # A batch without any label has the loss 0.
-        loss = tf.math.divide_no_nan(total, normalizers["weights"])
-        return loss, {**metrics, TOKENS: token_count(batch)}
 
 
 class CrossEntropyLoss(MeanLoss):
-    """Cross-entropy of class numbers, and their accuracy.
+    """Cross-entropy of class indices, and accuracy.
 
     Labels are int32; the model's outputs are logits `[..., classes]`.
     """
 
     def losses(self, labels, outputs):
-        """Returns cross-entropies and hits; see the base class."""
+        """Returns cross-entropies, and 1 where the prediction is right."""
         losses, hits = sparse_cross_entropy(labels, outputs)
         return losses, {"accuracy": hits}
-
-
-def call_model(
-    model: AlbertModel,
-    batch: Batch,
-    names: tuple[str, ...],
-    seed: tf.Tensor | None,
-):
-    """Calls a model on some tensors of a batch.
-
-    Args:
-      model: any model.
-      batch: a batch; its labels are not passed on.
-      names: the model's inputs.
-      seed: int32 `[2]` for dropout; None: without dropout.
-    """
-    with dropout_seeds(seed):
-        return model(
-            {name: batch[name] for name in names}, training=seed is not None
-        )
-
-
-def example_count(batch: Batch) -> tf.Tensor:
-    """Returns the examples of a batch, a float32 scalar."""
-    return tf.cast(tf.shape(batch["input_mask"])[0], tf.float32)
-
-
-def token_count(batch: Batch) -> tf.Tensor:
-    """Returns the metric that counts real tokens; see `TOKENS`."""
-    mask = tf.cast(batch["input_mask"], tf.float32)
-    return tf.stack([tf.reduce_sum(mask), 1.0])

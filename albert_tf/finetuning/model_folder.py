@@ -30,7 +30,7 @@ Path = str | os.PathLike[str]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ModelFolder:
-    """The folder of a fine-tuned model, whose weights are not loaded yet.
+    """The folder of a fine-tuned model whose weights are not loaded yet.
 
     Attributes:
       path: the folder.
@@ -59,30 +59,30 @@ class FinetunedModel:
 def save_model(
     folder: Path, model: AlbertModel, task_type: TaskType, task: TaskConfig
 ) -> None:
-    """Writes what `load_model`, `from_pretrained` and `albert export` take.
+    """Saves a model for `load_model`, `from_pretrained` and `albert export`.
 
     Args:
       folder: the folder; may exist.
       model: the model.
-      task_type: its task, with its tokenizer.
-      task: the task with the scores.
+      task_type: the task, with the tokenizer.
+      task: the task, with the model's scores.
 
     Raises:
-      InputError: the folder cannot be written to.
+      InputError: if the folder cannot be written to.
     """
     model.vocabulary = Vocabulary(task_type.tokenizer)
     write_pretrained(checkpoint_of(model), folder, {TASK_FILE: task.to_json()})
 
 
 def open_model_folder(path: Path | ModelFolder) -> ModelFolder:
-    """Finds a fine-tuned model and reads its task, unless that was done before.
+    """Finds a fine-tuned model and reads its task.
 
     Args:
-      path: the model's folder, or its run's; of several runs, the best one is
-        taken. A `ModelFolder` is returned as it is.
+      path: folder of the model or of its run; for several runs, the best run is
+        used. A `ModelFolder` is returned unchanged.
 
     Raises:
-      InputError: there is no fine-tuned model, or its task cannot be read.
+      InputError: if there is no fine-tuned model, or its task cannot be read.
     """
     if isinstance(path, ModelFolder):
         return path
@@ -95,7 +95,7 @@ def open_model_folder(path: Path | ModelFolder) -> ModelFolder:
         )
         raise InputError(
             f"{os.fspath(path)}: no fine-tuned model (no {TASK_FILE}); give "
-            "the folder of a finished `albert finetune`"
+            "the folder of a finished `albert finetune` run"
         )
     file = folder / TASK_FILE
     task_config = TaskConfig.from_json(read_text(file), os.fspath(file))
@@ -108,15 +108,15 @@ def load_model(
     *,
     packed: bool = True,
 ) -> FinetunedModel:
-    """Loads a fine-tuned model; call it under the strategy's scope.
+    """Loads a fine-tuned model; call it in the strategy's scope.
 
     Args:
       path: see `open_model_folder`.
-      changes: settings of the task to change, see `with_settings`.
+      changes: settings of the task to override, see `with_settings`.
       packed: see `AlbertEncoder`.
 
     Raises:
-      InputError: there is no fine-tuned model, or it has no tokenizer.
+      InputError: if there is no fine-tuned model, or it has no tokenizer.
     """
     folder = open_model_folder(path)
     task_config = with_settings(folder.task_config, changes or {})

@@ -1,19 +1,11 @@
-"""Predictions of a fine-tuned model, or of an ensemble."""
+"""Prediction with a fine-tuned model or an ensemble."""
 
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import json
 import os
-from collections.abc import (
-    Callable,
-    Collection,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
 import numpy as np
@@ -21,7 +13,7 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.batches import prediction_batches
-from albert_tf.finetuning.features import Features
+from albert_tf.finetuning.features import Features, batched
 from albert_tf.finetuning.model_folder import (
     ModelFolder,
     Path,
@@ -38,21 +30,20 @@ Outputs = dict[str, np.ndarray]
 
 
 class BatchPredictor:
-    """Runs a model on features, in batches of like length; traced once.
+    """Runs a model on features in batches of similar length; traced once.
 
-    On several replicas, each computes its share of every batch. Of several
-    workers, all get all outputs.
+    Each replica computes a part of every batch. All workers get all outputs.
 
     Args:
-      strategy: the strategy of the model.
-      model: any model.
+      strategy: the strategy that the model was created with.
+      model: the model.
       forward: maps the model and a batch, see `Features.pad`, to outputs by
         name, each `[batch, ...]`; runs in a graph.
-      token_outputs: the outputs that are `[batch, seq, ...]`.
-      batch_size: examples of a batch.
-      fixed_length: what all batches are padded to, the last one to
-        `batch_size`, too, as XLA wants it; None: each to its longest
-        sequence.
+      token_outputs: names of the outputs with the shape `[batch, seq, ...]`.
+      batch_size: number of examples per batch.
+      fixed_length: length to pad all batches to, for static shapes (XLA); the
+        last batch is then filled up to `batch_size`. None for the longest
+        sequence of each batch.
     """
 
     def __init__(
@@ -61,7 +52,7 @@ class BatchPredictor:
         model: AlbertModel,
         forward: Callable[[AlbertModel, Tensors], Tensors],
         *,
-        token_outputs: Collection[str] = (),
+        token_outputs: Sequence[str] = (),
         batch_size: int = 32,
         fixed_length: int | None = None,
     ):
@@ -77,11 +68,11 @@ class BatchPredictor:
         """Returns the outputs of each example, in order.
 
         Args:
-          features: without columns, except for the model's inputs.
+          features: features without columns, except for the model's inputs.
 
         Returns:
-          The outputs of each example by name; those of tokens end with the
-          example's longest sequence.
+          For each example, the outputs by name. Outputs per token are cut to
+          the example's longest sequence.
         """
         results: list[Outputs] = [{}] * features.num_examples
         lengths = features.example_lengths
@@ -101,14 +92,14 @@ class BatchPredictor:
         return results
 
     def _fill_up(self, batch: Outputs) -> Outputs:
-        """Repeats the first example until the replicas have equal shares."""
+        """Repeats the first example until the batch divides evenly."""
         multiple = self._strategy.num_replicas_in_sync
         if self._fixed_length is not None:
             multiple *= -(-self._batch_size // multiple)
         size = len(batch["input_mask"])
-        places = np.zeros(size + -size % multiple, np.int64)
-        places[:size] = np.arange(size)
-        return {name: values[places] for name, values in batch.items()}
+        indices = np.zeros(size + -size % multiple, np.int64)
+        indices[:size] = np.arange(size)
+        return {name: values[indices] for name, values in batch.items()}
 
     def _outputs(self, batch: Outputs) -> Outputs:
         if self._step is None:
@@ -117,7 +108,7 @@ class BatchPredictor:
         return {name: x.numpy() for name, x in self._step(tensors).items()}
 
     def _make_step(self, batch: Outputs) -> Callable[[Tensors], Tensors]:
-        """Returns a function of batches like one, of any size and length."""
+        """Traces a function for batches with the names and types of `batch`."""
         fixed = self._fixed_length is not None
         signature = {
             name: tf.TensorSpec(x.shape if fixed else [None] * x.ndim, x.dtype)
@@ -159,14 +150,14 @@ def make_batch_predictor(
     batch_size: int,
     fixed_length: bool = False,
 ) -> BatchPredictor:
-    """Returns a function that runs a model on features of a task.
+    """Creates a `BatchPredictor` for a task.
 
     Args:
-      strategy: the strategy of the model.
+      strategy: the strategy that the model was created with.
       model: the model.
       task_type: the task.
-      batch_size: sequences of a batch.
-      fixed_length: whether all batches have one shape, as XLA wants it.
+      batch_size: number of sequences per batch.
+      fixed_length: whether all batches have the same shape, as XLA requires.
     """
     return BatchPredictor(
         strategy,
@@ -178,18 +169,18 @@ def make_batch_predictor(
     )
 
 
-# Examples that are held, sorted by length and predicted at a time.
+# Number of examples that are sorted by length and predicted at a time.
 CHUNK = 2048
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Predictions:
-    """Predictions of some examples, in their order.
+    """Examples and their predictions.
 
     Attributes:
       examples: the examples.
-      predictions: of the model, or of the ensemble.
-      members: the predictions of each model, by its path.
+      predictions: predictions of the model or ensemble.
+      members: predictions of each model, by its path.
     """
 
     examples: Sequence[Any]
@@ -198,24 +189,24 @@ class Predictions:
 
 
 class Predictor:
-    """Predictions of a fine-tuned model, or of several as an ensemble.
+    """Predicts with a fine-tuned model, or with several as an ensemble.
 
-    For example, with a model of one text:
+    Example:
 
         predictor = Predictor("runs/sst2")
         predictor.predict(["A good film."])[0]["label"]
 
     Args:
-      paths: the folder of a run or of its model; several are an ensemble.
-      changes: settings of the task to change, such as `max_seq_length`.
-      batch_size: sequences of a batch.
+      paths: folder of a run or of its model; several form an ensemble.
+      changes: settings of the task to override, such as `max_seq_length`.
+      batch_size: number of sequences per batch.
 
     Attributes:
-      task_type: the task, with the settings of the first model; of several, see
+      task_type: the task of the model; for ensembles, see
         `TaskType.ensemble_config`.
 
     Raises:
-      InputError: there is no model, or the models are of different tasks.
+      InputError: if there is no model, or the models have different tasks.
     """
 
     def __init__(
@@ -253,7 +244,7 @@ class Predictor:
             )
 
     def __call__(self, examples: Sequence[Any]) -> Predictions:
-        """Predicts some examples of the task type at once."""
+        """Predicts examples of the task type, all at once."""
         members = {}
         for name, (task_type, predict) in self._members.items():
             features = task_type.prediction_features(examples)
@@ -270,16 +261,20 @@ class Predictor:
     def predict(
         self, inputs: Sequence[str | Mapping[str, str]]
     ) -> list[dict[str, Any]]:
-        """Returns predictions as JSON values, as `albert predict` writes them.
+        """Predicts texts.
 
         Args:
-          inputs: a text each, or texts by name, such as `{"text": ...,
-            "pair": ...}` or `{"question": ..., "context": ...}`.
+          inputs: texts, or dicts of texts by name, such as
+            `{"text": ..., "pair": ...}` or `{"question": ..., "context": ...}`.
+
+        Returns:
+          A prediction for each input as a dict of JSON values, as
+          `albert predict` writes them.
 
         Raises:
-          InputError: an input is not an example of the task.
+          InputError: if an input is not an example of the task.
         """
-        found = self(
+        predictions = self(
             [
                 self.task_type.example_from_fields(
                     {"text": x} if isinstance(x, str) else x, str(number)
@@ -290,25 +285,24 @@ class Predictor:
         return [
             self.task_type.record(example, prediction)
             for example, prediction in zip(
-                found.examples, found.predictions, strict=True
+                predictions.examples, predictions.predictions, strict=True
             )
         ]
 
     def chunks(
         self, examples: Iterable[Any], size: int = CHUNK
     ) -> Iterator[Predictions]:
-        """Predicts any number of examples, in constant memory.
+        """Predicts any number of examples in constant memory.
 
         Args:
-          examples: the examples; read a chunk at a time.
-          size: examples that are sorted by length and predicted at a time.
+          examples: the examples; may be an iterator.
+          size: number of examples that are sorted by length and predicted at a
+            time.
 
         Yields:
           The predictions of each chunk.
         """
-        examples = iter(examples)
-        while chunk := list(itertools.islice(examples, size)):
-            yield self(chunk)
+        yield from map(self, batched(examples, size))
 
 
 def predict(
@@ -319,18 +313,18 @@ def predict(
 ) -> list[dict[str, Any]]:
     """Predicts texts with a fine-tuned model, or with several as an ensemble.
 
-    To predict several times, keep a `Predictor`: this function loads the model.
+    Each call loads the model; use a `Predictor` to predict several times.
 
     Args:
-      model: folder of a fine-tuning run, or of its model; or several.
+      model: folder of a fine-tuning run or of its model; or several.
       inputs: see `Predictor.predict`.
-      batch_size: examples of a batch.
+      batch_size: number of examples per batch.
 
     Returns:
-      A prediction for each input as JSON values.
+      A prediction for each input as a dict of JSON values.
 
     Raises:
-      InputError: there is no fine-tuned model, or an input is not an example
+      InputError: if there is no fine-tuned model, or an input is not an example
         of its task.
     """
     return Predictor(model, batch_size=batch_size).predict(inputs)
@@ -342,17 +336,17 @@ def open_model_folders(
     """Opens the folders of an ensemble, without loading the models.
 
     Returns:
-      The folders by the paths that were given.
+      The folders by path.
 
     Raises:
-      InputError: there is no model, one is named twice, or they are of
-        different tasks.
+      InputError: if there is no model, a model is given twice, or the models
+        have different tasks.
     """
     names = [
         os.fspath(x.path if isinstance(x, ModelFolder) else x) for x in paths
     ]
     if len(set(names)) != len(names):
-        raise InputError(f"model={','.join(names)}: a model is named twice")
+        raise InputError(f"model={','.join(names)}: a model is given twice")
     folders = dict(zip(names, map(open_model_folder, paths), strict=True))
     first, *others = folders.items()
     for name, folder in others:
@@ -361,20 +355,21 @@ def open_model_folders(
             theirs = getattr(folder.task_config, field)
             if ours != theirs:
                 raise InputError(
-                    f"model={name}: its task has {field}={theirs}, that of "
-                    f"{first[0]} {field}={ours}; only models of one task can "
-                    "predict together"
+                    f"model={name}: its task has {field}={theirs}, but "
+                    f"{first[0]} has {field}={ours}; the models of an ensemble "
+                    "must have the same task"
                 )
     return folders
 
 
 class PredictionWriter:
-    """Writes predictions one by one.
+    """Writes predictions to a file.
 
     Args:
       file: the file to write to.
       task_type: the task.
-      format: "jsonl": a JSON object a line; "tsv": see `TaskType.tsv_lines`.
+      format: "jsonl" for a JSON object per line; or "tsv", see
+        `TaskType.tsv_lines`.
     """
 
     def __init__(self, file: TextIO, task_type: TaskType, format: str):

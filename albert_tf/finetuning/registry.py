@@ -1,4 +1,4 @@
-"""Registry of task types and of the tasks that are known by name."""
+"""Registry of task types and named tasks."""
 
 from __future__ import annotations
 
@@ -36,36 +36,36 @@ _TASK_TYPES: dict[str, type[TaskType]] = {
         TokenClassification,
     )
 }
-# Task type -> absolute path of the module that has registered it.
+# Task type -> absolute path of the module that registered it.
 _TASK_MODULES: dict[str, str] = {}
 
 
 def register_task_type(cls: _TaskTypeClass) -> _TaskTypeClass:
-    """Registers a task type under its name; also usable as a decorator.
+    """Class decorator that registers a task type under its name.
 
     Raises:
-      InputError: another class of this name is registered.
+      InputError: if another class with this name is registered.
     """
     known = _TASK_TYPES.setdefault(cls.name, cls)
     if known is not cls:
         raise InputError(
-            f"task type {cls.name!r} is defined by {known.__module__} already; "
+            f"task type {cls.name!r} is already defined by {known.__module__}; "
             "give the new one another name"
         )
     return cls
 
 
 def load_task_module(path: str | os.PathLike[str]) -> str:
-    """Runs a Python file that registers task types, unless it was run before.
+    """Imports a Python file that registers task types, once.
 
     Args:
       path: the file.
 
     Returns:
-      Its absolute path.
+      The absolute path of the file.
 
     Raises:
-      InputError: the file does not exist, cannot be imported or registers no
+      InputError: if the file does not exist, cannot be imported or registers no
         task type.
     """
     file = real_path(path)
@@ -77,7 +77,7 @@ def load_task_module(path: str | os.PathLike[str]) -> str:
     spec = importlib.util.spec_from_file_location(file.stem, file)
     if spec is None or spec.loader is None:
         raise InputError(
-            f"task_module={os.fspath(path)}: name a Python file (.py)"
+            f"task_module={os.fspath(path)}: must be a Python file (.py)"
         )
     module = importlib.util.module_from_spec(spec)
     # Keras and pickle find classes by the names of their modules.
@@ -102,10 +102,10 @@ def load_task_module(path: str | os.PathLike[str]) -> str:
 
 
 def task_type_class(task_config: TaskConfig) -> type[TaskType]:
-    """Returns the class of a task's type; runs its module if need be.
+    """Returns the class of a task's type, importing its module if necessary.
 
     Raises:
-      InputError: the task type is unknown, or its module is missing.
+      InputError: if the task type is unknown, or its module is missing.
     """
     name, module = task_config.task_type, task_config.task_module
     if name not in _TASK_TYPES and module is not None:
@@ -133,7 +133,7 @@ def make_task_type(
       tokenizer: the model's tokenizer; needed for features.
 
     Raises:
-      InputError: the task type is unknown, or the settings are not valid.
+      InputError: if the task type is unknown, or the settings are not valid.
     """
     cls = task_type_class(task_config)
     check_task_settings(task_config.settings, cls.default_settings)
@@ -155,7 +155,7 @@ def known_task(name: str) -> TaskConfig:
     """Returns the task with a name.
 
     Raises:
-      InputError: no task has this name.
+      InputError: if no task has this name.
     """
     tasks = known_tasks()
     if name not in tasks:
@@ -167,7 +167,7 @@ def with_metrics(task_config: TaskConfig, metrics: Sequence[str]) -> TaskConfig:
     """Returns a task with other metrics, the key metric first.
 
     Raises:
-      InputError: the metrics of the task type are fixed.
+      InputError: if the metrics of the task type are fixed.
     """
     if not task_type_class(task_config).custom_metrics:
         raise InputError(
@@ -187,8 +187,8 @@ def with_settings(
       changes: values by name; None keeps the setting.
 
     Raises:
-      InputError: the task has no such setting, or the settings contradict each
-        other.
+      InputError: if the task has no such setting, or the settings contradict
+        each other.
     """
     changes = {name: x for name, x in changes.items() if x is not None}
     for name, value in changes.items():
@@ -200,5 +200,5 @@ def with_settings(
     changed = dataclasses.replace(
         task_config, settings={**task_config.settings, **changes}
     )
-    make_task_type(changed)  # Checks the settings.
+    make_task_type(changed)  # Raises an error if they are not valid.
     return changed

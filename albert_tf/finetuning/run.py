@@ -1,4 +1,4 @@
-"""A fine-tuning run: what it needs and what comes of it."""
+"""Set-up and results of fine-tuning runs."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ from albert_tf.training.trainer import TrainingResult
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FinetuneRun:
-    """A run: its settings, its task with the data, and what it starts from.
+    """A run that is ready to start: settings, task, data and initial weights.
 
     Attributes:
-      config: the settings, those that depend on the data resolved.
+      config: the settings, with those that depend on the data filled in.
       strategy: the distribution strategy.
       task_type: the task, with the tokenizer.
-      data: what to train on and to be scored on.
-      architecture: the model's.
-      checkpoint: the weights to start from; None: the run resumes from a
-        checkpoint of its own.
+      data: training and development data.
+      architecture: the model's architecture.
+      checkpoint: the initial weights; None if the run resumes from a checkpoint
+        of its own.
     """
 
     config: FinetuneConfig
@@ -61,10 +61,10 @@ class FinetuneRun:
     checkpoint: Checkpoint | None
 
     def make_model(self) -> AlbertModel:
-        """Makes the model, with a new head; call it under the scope.
+        """Creates the model with a new head; call it in the strategy's scope.
 
         Raises:
-          InputError: the checkpoint lacks a part of the encoder.
+          InputError: if the checkpoint lacks a part of the encoder.
         """
         arguments = {
             **self.task_type.model_arguments(),
@@ -82,7 +82,7 @@ class FinetuneRun:
     def open_folder(
         self, command_files: Mapping[str, str] | None
     ) -> contextlib.AbstractContextManager[RunFolder]:
-        """Locks and checks the folder; see `open_run_folder`."""
+        """Locks and checks the run's folder; see `open_run_folder`."""
         return open_run_folder(
             self.config.output,
             self.config.settings()
@@ -101,31 +101,31 @@ class FinetuneRun:
 def open_runs(
     configs: Sequence[FinetuneConfig], task_config: TaskConfig, files: TaskFiles
 ) -> list[FinetuneRun]:
-    """Opens and reads all that runs need; writes only to the cache.
+    """Prepares runs that share a task and its data; writes only to the cache.
 
     Args:
-      configs: settings that differ in output and seed.
+      configs: settings of the runs, which differ in output and seed.
       task_config: the task.
-      files: what to train on and to be scored on.
+      files: training and development data.
     """
     config = configs[0]
     _check_machine(config)
-    # Several workers must find each other before anything else of TensorFlow.
+    # Workers must connect before TensorFlow runs anything else.
     strategy = make_strategy(
         config.distribution,
         tpu=config.tpu,
         tpu_zone=config.tpu_zone,
         gcp_project=config.gcp_project,
     )
-    starts = _open_starts(configs)
-    longest = min(
+    starts = _open_starting_points(configs)
+    max_positions = min(
         start.architecture.max_position_embeddings for start in starts
     )
     length = task_config.settings["max_seq_length"]
-    if length > longest:
+    if length > max_positions:
         raise InputError(
             f"max_seq_length={length}: the model of {config.init_from} takes "
-            f"{longest} tokens at most; lower it"
+            f"at most {max_positions} tokens; lower it"
         )
     warn_of_untrained_positions(
         starts[0].architecture, length, "max_seq_length"
@@ -146,19 +146,20 @@ def open_runs(
     ]
 
 
-class _Start(NamedTuple):
-    """What a run starts from."""
+class _StartingPoint(NamedTuple):
+    """Architecture, tokenizer and initial weights of a run."""
 
     architecture: AlbertConfig
     tokenizer: Tokenizer
-    # None for a run that has a checkpoint of its own: it goes on from that, and
-    # does not need what it once started from.
+    # None for a run that resumes from a checkpoint of its own: `init_from` is
+    # then no longer needed.
     checkpoint: Checkpoint | None
 
 
-def _open_starts(configs: Sequence[FinetuneConfig]) -> list[_Start]:
-    """Returns what each of several runs starts from."""
-    new: _Start | None = None
+def _open_starting_points(
+    configs: Sequence[FinetuneConfig],
+) -> list[_StartingPoint]:
+    new: _StartingPoint | None = None
     starts = []
     for config in configs:
         run_dir = os.fspath(config.output)
@@ -166,10 +167,10 @@ def _open_starts(configs: Sequence[FinetuneConfig]) -> list[_Start]:
             architecture = load_run_config(run_dir).replace(
                 **config.config_overrides
             )
-            start = _Start(architecture, load_tokenizer(run_dir), None)
+            start = _StartingPoint(architecture, load_tokenizer(run_dir), None)
         else:
             if new is None:  # Opened once: it may be large.
-                # The head's type does not matter: it is not used.
+                # Any head will do: a new one replaces it.
                 checkpoint = open_checkpoint(
                     config.init_from,
                     head="classifier_head",
@@ -177,32 +178,32 @@ def _open_starts(configs: Sequence[FinetuneConfig]) -> list[_Start]:
                 )
                 name = f"init_from={config.init_from}"
                 tokenizer = tokenizer_of(checkpoint, name)
-                new = _Start(checkpoint.config, tokenizer, checkpoint)
+                new = _StartingPoint(checkpoint.config, tokenizer, checkpoint)
             start = new
         starts.append(start)
     return starts
 
 
 def run_summary(run: FinetuneRun, model: AlbertModel, resumes: bool) -> str:
-    """Returns lines on what is trained on what, and how."""
+    """Describes model, data and training in a few lines."""
     config, task_config = run.config, run.task_type.task_config
     features = run.data.train
     lengths, dev = features.lengths, run.data.dev
     scored = f"{len(dev):,} to score on" if dev else "none to score on"
-    what = task_config.task_type
+    task = f"{task_config.name}: {task_config.task_type}"
     if task_config.labels:
-        what += f" {', '.join(task_config.labels[:8])}"
-        what += ", ..." if task_config.labels[8:] else ""
+        task += f" {', '.join(task_config.labels[:8])}"
+        task += ", ..." if task_config.labels[8:] else ""
     epochs = (
         config.num_train_steps * config.train_batch_size / features.num_examples
     )
     lines = {
-        "task": f"{task_config.name}: {what}",
+        "task": task,
         "model": f"{model.count_params():,} parameters, from "
         f"{os.fspath(config.init_from)}",
         "examples": f"{features.num_examples:,} to train on, {scored}; "
-        f"{lengths.mean():.0f} tokens a sequence, at most {lengths.max()} of "
-        f"{run.task_type.max_seq_length}",
+        f"{lengths.mean():.0f} tokens per sequence, {lengths.max()} at most "
+        f"(limit {run.task_type.max_seq_length})",
         "training": f"{counted(config.num_train_steps, 'step')} of "
         f"{config.train_batch_size} ({epochs:.1f} epochs) with "
         f"{config.optimizer}, highest rate {config.learning_rate:.3g} after "
@@ -215,14 +216,11 @@ def run_summary(run: FinetuneRun, model: AlbertModel, resumes: bool) -> str:
 
 def _check_machine(config: FinetuneConfig) -> None:
     if "://" in os.fspath(config.output):
-        raise InputError(
-            f"output={config.output}: the model is written to a local "
-            "folder; name one"
-        )
+        raise InputError(f"output={config.output}: must be a local folder")
     if config.tpu not in (None, LOCAL):
         raise InputError(
             f"tpu={config.tpu!r}: fine-tuning writes to a local folder, which "
-            "other machines do not see; use --tpu=local on a TPU VM"
+            "other machines cannot access; use --tpu=local on a TPU VM"
         )
     check_tpu_run(
         config.tpu,
@@ -234,14 +232,14 @@ def _check_machine(config: FinetuneConfig) -> None:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FinetuneResult:
-    """What a run did.
+    """Result of a run.
 
     Attributes:
-      training: what the loop did.
-      step: the step whose weights the model has; None: the run was interrupted,
-        so there is no model yet.
-      scores: of the model on the development set, the key metric first; empty
-        if there is none.
+      training: result of the training loop.
+      step: the step of the model's weights; None if the run was interrupted
+        before the model was saved.
+      scores: the model's scores on the development set, the key metric first;
+        empty without a development set.
     """
 
     training: TrainingResult
@@ -251,12 +249,12 @@ class FinetuneResult:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunsResult:
-    """What one or several runs did.
+    """Results of one or several runs.
 
     Attributes:
       metric: the key metric of the task.
-      results: folder below the output, "" for one run -> what it did. The last
-        one may have been interrupted, and no other follows then.
+      results: folder below the output ("" for a single run) -> result. If the
+        last run was interrupted, later ones were not started.
     """
 
     metric: str
@@ -277,14 +275,14 @@ class RunsResult:
         }
 
     def summary(self) -> str:
-        """Says in some lines what the runs scored."""
+        """Describes the scores of the runs, one line each."""
         lines = []
         for name, result in self.results.items():
             text = f"{name or 'model'}: the weights of step {result.step:,}"
             for metric, score in result.scores.items():
-                # Such as the number of questions.
-                whole = isinstance(score, int)
-                text += f", {metric} {score if whole else f'{score:.4f}'}"
+                # Counts, such as the number of questions, are integers.
+                count = isinstance(score, int)
+                text += f", {metric} {score if count else f'{score:.4f}'}"
             lines.append(text)
         if len(self.scores) > 1:
             median = statistics.median(self.scores.values())

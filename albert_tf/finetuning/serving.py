@@ -1,4 +1,4 @@
-"""Serving graphs, from strings to predictions, and what they share."""
+"""Serving graphs from strings to predictions, and their string operations."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ TEXTS = tf.TensorSpec([None], tf.string)
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class ServingGraph:
-    """A function from strings to predictions, as `export_task` writes it.
+    """A function from strings to predictions that `export_task` saves.
 
-    Task types make them, see `TaskType.serving_graph`.
+    Created by `TaskType.serving_graph`.
 
     Attributes:
       model: the fine-tuned model, with its variables.
-      preprocessor: of its tokenizer; holds the tables that `call` needs.
-      inputs: name -> strings `[batch, ...]`, in the order in which a list of
-        them is given.
-      call: a function of the inputs by name and a Python bool `training`,
-        which `tf.function` can trace without autograph. Returns outputs by
-        name: dense tensors `[batch, ...]`, so that servers can give each
-        caller its own. It has to take empty strings and an empty batch.
-      max_seq_length: tokens that `call` gives a row at most.
-      labels: names of what the outputs are of, in their order; None for none.
-      other_inputs: other forms of the inputs: name of the signature that takes
-        them -> inputs.
+      preprocessor: the preprocessor, with the lookup tables of the tokenizer.
+      inputs: specs of the string inputs `[batch, ...]` by name, in the order of
+        positional arguments.
+      call: function of the inputs by name and a Python bool `training`, which
+        `tf.function` can trace without AutoGraph. Returns outputs by name,
+        dense tensors `[batch, ...]`, so that servers can split batches. Must
+        support empty strings and empty batches.
+      max_seq_length: maximum sequence length of the model's inputs.
+      labels: names of the labels, in the order of the outputs; None if the task
+        has none.
+      other_inputs: specs of alternative inputs, by name of their signature.
 
     Raises:
-      InputError: the model does not take sequences of `max_seq_length`.
+      InputError: if `max_seq_length` exceeds the model's maximum.
     """
 
     model: ModelGraph
@@ -51,40 +51,40 @@ class ServingGraph:
     other_inputs: Mapping[str, Inputs] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self):
-        longest = self.model.config.max_position_embeddings
-        if self.max_seq_length > longest:
+        max_positions = self.model.config.max_position_embeddings
+        if self.max_seq_length > max_positions:
             raise InputError(
                 f"max_seq_length={self.max_seq_length} must be at most "
-                f"{longest}, the model's max_position_embeddings"
+                f"{max_positions}, the model's max_position_embeddings"
             )
 
 
 def split(texts: tf.Tensor) -> tf.RaggedTensor:
-    """Returns the words of texts as `str.split()` does.
+    """Splits texts at white space, like `str.split()`.
 
     Args:
-      texts: strings `[batch]`, in UTF-8.
+      texts: UTF-8 strings `[batch]`.
 
     Returns:
       Ragged strings `[batch, (words)]`.
     """
-    # Without separators, TensorFlow splits at ASCII's blanks and no others.
-    blanks = tf.strings.regex_replace(texts, f"{_whitespace()}+", " ")
-    return tf.strings.split(blanks)
+    # Without a separator, `tf.strings.split` splits at ASCII white space only.
+    texts = tf.strings.regex_replace(texts, f"{_whitespace()}+", " ")
+    return tf.strings.split(texts)
 
 
 def strip(texts: tf.Tensor) -> tf.Tensor:
-    """Returns strings of any shape as `str.strip()` does."""
+    """Strips white space from strings of any shape, like `str.strip()`."""
     space = _whitespace()
     return tf.strings.regex_replace(texts, f"^{space}+|{space}+$", "")
 
 
 @functools.cache
 def spaces() -> tuple[int, ...]:
-    """Returns the code points of what Python holds for whitespace."""
+    """Returns the code points that `str.isspace` accepts."""
     return tuple(c for c in range(sys.maxunicode + 1) if chr(c).isspace())
 
 
 def _whitespace() -> str:
-    """Returns the same as a class of RE2."""
+    """Returns `spaces` as an RE2 character class."""
     return "[" + "".join(rf"\x{{{code:x}}}" for code in spaces()) + "]"

@@ -1,4 +1,4 @@
-"""Tables: rows of CSV, TSV and JSON lines, with their locations."""
+"""Reading of CSV, TSV and JSON Lines tables, and writing of TSV."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import Any
 from albert_tf.errors import InputError
 from albert_tf.finetuning.examples import (
     BadExamples,
+    file_extension,
     parse_json,
     read_lines,
-    split_name,
 )
 
-# A quote that is never closed must not swallow a file of any size.
+# An unclosed quote must not consume a file of any size.
 MAX_ROW_CHARACTERS = 16_000_000
 
 _TABS_AND_LINE_BREAKS = re.compile(r"[\t\r\n]+")
@@ -27,7 +27,7 @@ _QUOTED = re.compile(r'[^"]*(?:""[^"]*)*')
 
 
 class _UnbalancedQuoteError(Exception):
-    """A quote opens a cell and none closes it where a cell may end."""
+    """A quoted cell has no closing quote before a comma or line end."""
 
 
 def quoted_rows(
@@ -35,20 +35,21 @@ def quoted_rows(
 ) -> Iterator[tuple[int, list[str] | None]]:
     """Splits lines of CSV into rows of cells (RFC 4180).
 
-    A cell is quoted if it begins with a quote; elsewhere quotes are characters
-    like others. A quote that is not closed makes a bad example of the line that
-    it is in alone: reading goes on with the next line. The same goes for a row
-    over several lines whose number of cells is not that of the first row, which
-    is what becomes of a quote that the next quoted cell seems to close.
+    A cell is quoted if it begins with a quote; other quotes are ordinary
+    characters. A line with an unclosed quote is reported as bad, and reading
+    continues with the next line. So is a row of several lines whose number of
+    cells differs from the first row's, because the next quoted cell may seem to
+    close the quote.
 
     Args:
-      lines: their numbers and texts without line ends; None: cannot be read.
-      location: the file, for messages.
-      bad: collects unbalanced quotes.
+      lines: line numbers and lines without line ends, or None for lines that
+        cannot be decoded.
+      location: path of the file, for error messages.
+      bad: collects lines with unbalanced quotes.
 
     Yields:
-      The number of a row's first line and its cells, None for a bad row; blank
-      lines are rows of one empty cell.
+      The number of a row's first line, and its cells, or None for a bad row.
+      Blank lines are rows of one empty cell.
     """
     waiting: collections.deque[tuple[int, str | None]] = collections.deque()
 
@@ -76,9 +77,9 @@ def quoted_rows(
             waiting.extendleft(reversed(more))
             bad.report(
                 f"{location}:{number}",
-                "a quote opens a cell and none closes it (closing quotes stand "
-                'before a comma or a line end, and quotes inside are ""); fix '
-                "the line",
+                "a quoted cell is not closed (a closing quote is followed by a "
+                'comma or the line end, and quotes inside are ""); fix the '
+                "line",
             )
             yield number, None
             continue
@@ -87,7 +88,7 @@ def quoted_rows(
 
 
 def _match(pattern: re.Pattern[str], line: str, at: int = 0) -> re.Match[str]:
-    """Returns the match of a pattern that matches "" and so everywhere."""
+    """Returns the match of a pattern that matches anywhere."""
     match = pattern.match(line, at)
     assert match is not None
     return match
@@ -98,15 +99,15 @@ def _split_quoted(
     next_line: Callable[[], tuple[int, str | None] | None],
     more: list[tuple[int, str | None]],
 ) -> list[str]:
-    """Returns the cells of a row.
+    """Splits a row that may continue on further lines.
 
     Args:
       line: the first line of the row.
-      next_line: gives the following ones, None at the end.
-      more: gets the lines that were taken.
+      next_line: returns the next line, or None at the end.
+      more: the further lines of the row are appended to it.
 
     Raises:
-      _UnbalancedQuoteError: the row has no end.
+      _UnbalancedQuoteError: if a quote is not closed.
     """
     cells = []
     at = size = 0
@@ -138,7 +139,7 @@ def _split_quoted(
         at += 1
 
 
-# Ending of the name -> how a row is written.
+# File extension -> format.
 FORMATS = {
     ".csv": "csv",
     ".tsv": "tsv",
@@ -153,9 +154,9 @@ class Row:
     """A row of a table.
 
     Attributes:
-      number: of the row in the table, bad ones counted, from 0.
-      location: "file:line", of its first line.
-      cells: what the wanted columns hold, in the order asked for.
+      number: index of the row in the table, including bad rows.
+      location: location of its first line, "file:line".
+      cells: values of the requested columns.
     """
 
     number: int
@@ -171,43 +172,43 @@ def read_rows(
     lost_header: Sequence[str] = (),
     bad: BadExamples,
 ) -> Iterator[Row]:
-    """Reads some columns of a table, in constant memory.
+    """Reads columns of a table in constant memory.
 
-    The ending of the name, before `.gz`, says how rows are written: `.csv` with
-    commas and quotes, `.tsv` and `.txt` with tabs and no quoting at all, and
-    `.jsonl` and `.ndjson` with a JSON object a line, whose numbers and truth
-    values are taken as JSON spells them and whose nulls are empty. Blank lines
-    are left out, unless the table has one column.
+    The file extension, before `.gz`, determines the format: `.csv` has commas
+    and quotes, `.tsv` and `.txt` have tabs and no quoting, and `.jsonl` and
+    `.ndjson` have a JSON object per line. Numbers and booleans of JSON are
+    returned as text, nulls as "". Blank lines are skipped, unless the table has
+    a single column.
 
     Args:
       path: the file.
-      columns: names of the header or keys of the objects; or numbers from 0.
-      header: whether the first line has the names; JSON lines have none.
-      lost_header: names of the columns of files that are known to go about
-        without their header; they are used where the first line begins with a
-        whole number, not with a name.
-      bad: collects rows with another number of columns than the first one,
-        with unbalanced quotes, that are not UTF-8, or that are not JSON
-        objects with the columns.
+      columns: names of columns, or their indices.
+      header: whether the first line has the names of the columns; ignored for
+        JSON Lines.
+      lost_header: column names of files that are also distributed without their
+        header; used if the first cell is an integer.
+      bad: collects rows with a different number of columns than the first one,
+        with unbalanced quotes, that are not UTF-8, or that are not JSON objects
+        with the columns.
 
     Yields:
       The rows.
 
     Raises:
-      InputError: the file cannot be read, its name has another ending, it has
-        not got the columns, its header cannot be read, or it has no row.
+      InputError: if the file cannot be read, has another extension, has no such
+        columns, no readable header or no rows.
     """
-    ending = split_name(path)
-    if ending not in FORMATS:
+    extension = file_extension(path)
+    if extension not in FORMATS:
         raise InputError(
-            f"{path}: the name must end in {', '.join(FORMATS)}, perhaps with "
-            ".gz; convert the file"
+            f"{path}: the name must end in {', '.join(FORMATS)}, optionally "
+            "followed by .gz; convert the file"
         )
     lines = read_lines(path, bad)
-    if FORMATS[ending] == "jsonl":
+    if FORMATS[extension] == "jsonl":
         rows = _json_rows(path, lines, columns, bad)
     else:
-        if FORMATS[ending] == "csv":
+        if FORMATS[extension] == "csv":
             split = quoted_rows(lines, os.fspath(path), bad)
         else:
             split = (
@@ -220,7 +221,7 @@ def read_rows(
         if cells is not None:
             yield Row(number=number, location=f"{path}:{line}", cells=cells)
     if number < 0:
-        raise InputError(f"{path}: the table has no row; name another file")
+        raise InputError(f"{path}: the table has no rows; give another file")
 
 
 def _delimited_rows(
@@ -231,8 +232,8 @@ def _delimited_rows(
     lost_header: Sequence[str],
     bad: BadExamples,
 ) -> Iterator[tuple[int, tuple[str, ...] | None]]:
-    """Yields lines and wanted cells; None for cells of a bad row."""
-    numbers: list[int] = []
+    """Yields line numbers and requested cells, None for a bad row."""
+    indices: list[int] = []
     width = first_line = 0
     for line, cells in rows:
         if cells is None:
@@ -248,7 +249,7 @@ def _delimited_rows(
             width, first_line = len(cells), line
             lost = bool(lost_header) and cells[0].isdecimal()
             names = lost_header[:width] if lost else [c.strip() for c in cells]
-            numbers = _column_numbers(
+            indices = _column_indices(
                 f"{path}:{line}", columns, names if header else None, width
             )
             if header and not lost:
@@ -261,24 +262,24 @@ def _delimited_rows(
             )
             yield line, None
         else:
-            yield line, tuple(cells[number] for number in numbers)
+            yield line, tuple(cells[index] for index in indices)
 
 
-def _column_numbers(
+def _column_indices(
     location: str,
     columns: Sequence[str | int],
     names: Sequence[str] | None,
     width: int,
 ) -> list[int]:
-    """Returns the numbers of the wanted columns.
+    """Returns the indices of columns.
 
     Args:
-      location: for messages.
-      columns: their names or numbers.
-      names: of all columns; None: there is no header.
-      width: how many columns there are.
+      location: location of the header, for error messages.
+      columns: names of columns, or their indices.
+      names: names of all columns; None without a header.
+      width: number of all columns.
     """
-    numbers = []
+    indices = []
     for column in columns:
         if isinstance(column, int):
             if not 0 <= column < width:
@@ -286,23 +287,23 @@ def _column_numbers(
                     f"{location}: no column {column} among {width} (the first "
                     "is 0); give another number"
                 )
-            numbers.append(column)
+            indices.append(column)
         elif names is None:
             raise InputError(
                 f"{location}: column {column!r} of a table without header must "
                 "be given by its number"
             )
         elif names.count(column) != 1:
-            times = names.count(column)
-            trouble = f"there {times} times" if times else "not in the header"
-            shown = ", ".join(map(repr, names[:20]))
+            count = names.count(column)
+            problem = f"occurs {count} times" if count else "is not"
+            listed = ", ".join(map(repr, names[:20]))
             raise InputError(
-                f"{location}: column {column!r} is {trouble}, which has "
-                f"{shown[:300]}; give another name"
+                f"{location}: column {column!r} {problem} in the header, "
+                f"{listed[:300]}; give another name"
             )
         else:
-            numbers.append(names.index(column))
-    return numbers
+            indices.append(names.index(column))
+    return indices
 
 
 def _json_rows(
@@ -311,11 +312,11 @@ def _json_rows(
     columns: Sequence[str | int],
     bad: BadExamples,
 ) -> Iterator[tuple[int, tuple[str, ...] | None]]:
-    """Yields lines and wanted cells; None for cells of a bad row."""
+    """Yields line numbers and requested cells, None for a bad row."""
     for column in columns:
         if not isinstance(column, str):
             raise InputError(
-                f"{path}: column {column} of JSON lines must be named by its "
+                f"{path}: column {column} of JSON lines must be given by its "
                 "key"
             )
     for line, text in lines:
@@ -336,7 +337,7 @@ def _json_rows(
 def _json_cells(
     value: Any, columns: Sequence[str | int]
 ) -> tuple[tuple[str, ...] | None, str]:
-    """Returns the wanted cells of an object, or None and what is wrong."""
+    """Returns requested values of an object and "", or None and the problem."""
     if not isinstance(value, dict):
         return None, "not a JSON object"
     cells = []
@@ -345,7 +346,7 @@ def _json_cells(
             return None, f"the object has no key {column!r}"
         cell = value[column]
         if isinstance(cell, (dict, list)):
-            return None, f"{column!r} is not a text or a number"
+            return None, f"{column!r} is neither a string nor a number"
         if cell is None:
             cell = ""
         cells.append(cell if isinstance(cell, str) else json.dumps(cell))
@@ -353,12 +354,11 @@ def _json_cells(
 
 
 def table_lines(record: Mapping[str, Any], *, header: bool) -> list[str]:
-    """Returns the lines of a TSV file that hold a record of JSON values.
+    """Formats a record of JSON values as lines of a TSV file.
 
     Args:
-      record: a column for each value that is not a list; nested values have
-        columns of their own.
-      header: whether the names of the columns come first.
+      record: the record. Nested dicts are flattened, lists are left out.
+      header: whether to begin with the header.
     """
     cells = _cells(record)
     lines = ["\t".join(cells)] if header else []
@@ -366,7 +366,7 @@ def table_lines(record: Mapping[str, Any], *, header: bool) -> list[str]:
 
 
 def _cells(record: Mapping[str, Any]) -> dict[str, str]:
-    """Returns the columns of a record; lists have none."""
+    """Flattens a record; leaves lists out."""
     cells = {}
     for name, value in record.items():
         if isinstance(value, Mapping):

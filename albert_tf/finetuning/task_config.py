@@ -1,4 +1,4 @@
-"""Task configuration, saved as `task.json` beside the weights."""
+"""Configuration of a task, saved as `task.json` next to the weights."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from albert_tf.input_files import parse_object
 from albert_tf.schema import check_type, type_problem
 from albert_tf.settings import FEATURES, check_settings, setting, settings_of
 
-# Names of task types in files written before version 0.2: "kind" -> task type.
+# Names of task types in files of versions before 0.2: "kind" -> task type.
 _OLD_NAMES = {
     "classes": "text_classification",
     "number": "regression",
@@ -29,63 +29,64 @@ _LENGTH = "[1, 1048576]"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TaskSettings:
-    """Settings of the library's task types.
+    """Settings of the library's task types, from which flags are generated.
 
-    Each is None for a task type that does not have it; in the flags, which are
-    made of this class, None keeps the task's value.
+    Settings that a task type does not have are None. A flag that is not given
+    is None, too, and keeps the task's value.
     """
 
     max_seq_length: int | None = setting(
         None,
-        "Most tokens of a sequence; the default is the task's.",
+        "Maximum sequence length in tokens; default: the task's.",
         group=FEATURES,
         bounds=_LENGTH,
     )
     max_qa_length: int | None = setting(
         None,
-        "Multiple choice: most pieces of question and option.",
+        "Multiple choice: maximum length of question and option in pieces.",
         group=FEATURES,
         bounds=_LENGTH,
     )
     doc_stride: int | None = setting(
         None,
-        "Question answering: pieces from one window to the next.",
+        "Question answering: stride of the windows over a context in pieces.",
         group=FEATURES,
         bounds=_LENGTH,
     )
     max_query_length: int | None = setting(
         None,
-        "Question answering: most pieces of a question.",
+        "Question answering: maximum length of a question in pieces.",
         group=FEATURES,
         bounds=_LENGTH,
     )
     head: Literal["v1", "joint"] | None = setting(
         None,
-        "Question answering: start and end by themselves, or the end given the "
-        "start, and whether there is an answer. The default is the task's.",
+        "Question answering: head of the model. v1 predicts start and end "
+        "independently; joint predicts the end given the start, and whether "
+        "there is an answer; default: the task's.",
         group=FEATURES,
     )
     start_n_top: int | None = setting(
         None,
-        "Question answering, joint head: number of starts to follow.",
+        "Question answering, joint head: number of start candidates.",
         group=FEATURES,
         bounds="[1, 1024]",
     )
     end_n_top: int | None = setting(
         None,
-        "Question answering, joint head: number of ends of each start.",
+        "Question answering, joint head: number of end candidates per start.",
         group=FEATURES,
         bounds="[1, 1024]",
     )
     n_best: int | None = setting(
         None,
-        "Question answering: number of the best answers to keep.",
+        "Question answering: number of best answers to keep.",
         group=FEATURES,
         bounds="[1, 10000]",
     )
     max_answer_length: int | None = setting(
         None,
-        "Question answering: most pieces of an answer.",
+        "Question answering: maximum length of an answer in pieces.",
         group=FEATURES,
         bounds=_LENGTH,
     )
@@ -111,12 +112,12 @@ def check_task_settings(
     """Checks the settings of a task.
 
     Args:
-      values: the settings by name.
-      defaults: those of its task type. A setting that `TaskSettings` does not
-        declare must have the type of its default.
+      values: the settings.
+      defaults: the default settings of the task type. A setting that
+        `TaskSettings` does not declare must have the type of its default.
 
     Raises:
-      InputError: a setting is missing, has another type or is out of bounds.
+      InputError: if a setting is missing, has another type or is out of bounds.
     """
     for name in defaults:
         if name not in values:
@@ -139,15 +140,15 @@ class TaskConfig:
     """A task: its type, labels, metrics and settings.
 
     Attributes:
-      name: such as "sst2".
+      name: name of the task, such as "sst2".
       task_type: name of a registered `TaskType`, such as "text_classification".
       labels: names of the classes, or of the labels of words, in the order of
         the model's outputs; None if the task type has no labels.
       metrics: names of the metrics; the first is the key metric.
-      settings: settings of the features and predictions as JSON values, such
-        as `max_seq_length`; see the task type.
+      settings: settings of features and predictions as JSON values, such as
+        `max_seq_length`; see the task type.
       source: how the task's files are read, as JSON values; see the task type.
-      scores: scores on the development set by metric; empty without one.
+      scores: scores on the development set by metric; empty if there is none.
       task_module: absolute path of the Python file that defines the task type;
         None for built-in task types.
     """
@@ -176,10 +177,10 @@ class TaskConfig:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> TaskConfig:
-        """Makes a configuration from `to_dict()`, also of older versions.
+        """Creates a configuration from `to_dict()`, also of older versions.
 
         Raises:
-          InputError: a field is missing, unknown or has the wrong type.
+          InputError: if a field is missing, unknown or has the wrong type.
         """
         values = dict(values)
         if "kind" in values:
@@ -205,11 +206,11 @@ class TaskConfig:
         """Parses the text of `task.json`.
 
         Args:
-          text: the content.
-          path: the file's path, for errors.
+          text: content of the file.
+          path: path of the file, for error messages.
 
         Raises:
-          InputError: the text is not a task configuration.
+          InputError: if the text is not a task configuration.
         """
         try:
             return cls.from_dict(parse_object(text, path))
@@ -217,14 +218,14 @@ class TaskConfig:
             problem = str(error).removeprefix(f"{path}: ")
             raise InputError(
                 f"{path}: not a task configuration ({problem}); use the file "
-                "that `albert finetune` has written"
+                "that `albert finetune` wrote"
             ) from None
 
     def identity(self) -> dict[str, Any]:
-        """Returns what the features depend on, as JSON values.
+        """Returns all that features depend on, as JSON values.
 
-        A run records it and must find it unchanged when it is resumed. Names
-        are those of older versions, so that their runs can be resumed too.
+        A run records it, and compares it when it is resumed. Task types have
+        the names of older versions, so that their runs can be resumed.
         """
         old_names = {new: old for old, new in _OLD_NAMES.items()}
         return {
@@ -241,20 +242,21 @@ def split_path(
     """Returns the file or folder of a split.
 
     Args:
-      task_config: the task, whose `source` has `folder`, the task's folder,
-        `files`, the file name of each split, and perhaps `other_files`.
+      task_config: the task. Its `source` has `folder`, the name of the task's
+        folder, `files`, file names by split, and optionally `other_files`,
+        alternative file names.
       data_dir: the task's folder as distributed, or its parent folder.
       split: "train", "dev", "test" or another split of the task.
 
     Raises:
-      InputError: the task has no such split, or the file does not exist.
+      InputError: if the task has no such split, or the file does not exist.
     """
     source, task = task_config.source, task_config.name
     files = source.get("files", {})
     if split not in files:
         raise InputError(
             f"split={split!r} of {task} must be one of "
-            f"{', '.join(files) or 'none: name the files themselves'}"
+            f"{', '.join(files) or 'none: give the files themselves'}"
         )
     other = source.get("other_files", {}).get(split)
     names = [files[split], *([other] if other else [])]
@@ -265,6 +267,6 @@ def split_path(
                 if path.exists():
                     return path
     raise InputError(
-        f"{root}: {task} lacks {' or '.join(names)} (or .gz); name the "
-        "folder that has it, or the files themselves"
+        f"{root}: {task} has no {' or '.join(names)} (or .gz); give the "
+        "folder that contains it, or the files themselves"
     )

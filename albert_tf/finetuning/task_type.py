@@ -1,4 +1,4 @@
-"""Base class of task types: everything that depends on the type of a task."""
+"""Base class of task types."""
 
 from __future__ import annotations
 
@@ -32,29 +32,30 @@ Arrays = Mapping[str, np.ndarray]
 
 
 class TaskType(abc.ABC):
-    """A type of task, from its files to its exported models.
+    """Base class of task types such as text classification.
 
-    A subclass declares in one place how examples are read and tokenized, which
-    model and loss learn them, what a prediction is and how it is scored,
-    averaged and written, and what an exported model takes and returns.
-    `register_task_type` makes it known to all commands. docs/task_types.md
-    walks through an example.
+    A subclass defines how examples are read and tokenized, the model and its
+    loss, how predictions are made, scored, averaged and written, and the inputs
+    and outputs of exported models. `register_task_type` makes it available to
+    all commands. docs/task_types.md walks through an example.
 
-    Modules of task types are imported to parse flags: TensorFlow, models,
-    losses and serving graphs are imported inside of the methods.
+    Modules of task types are imported to parse flags, so they import
+    TensorFlow, models, losses and serving graphs inside of methods.
 
     Attributes:
-      name: the task type's name in `task.json`.
-      default_settings: settings of the features and predictions, with their
-        defaults, as JSON values; at least `max_seq_length`.
-      custom_metrics: whether `TaskConfig.metrics` may be chosen by the user.
-      reads_lines: whether a line of text is an example.
-      token_outputs: names of outputs of `forward` shaped `[batch, seq, ...]`.
+      name: name of the task type in `task.json`.
+      default_settings: default values of the settings of features and
+        predictions, as JSON values; at least `max_seq_length`.
+      custom_metrics: whether users may choose `TaskConfig.metrics`.
+      reads_lines: whether each line of a text file is an example.
+      token_outputs: names of the outputs of `forward` with the shape
+        `[batch, seq, ...]`.
       task_config: the task.
 
     Args:
       task_config: the task.
-      tokenizer: the model's tokenizer; needed for features and serving graphs.
+      tokenizer: tokenizer of the model; required for features and serving
+        graphs.
     """
 
     name: ClassVar[str]
@@ -78,48 +79,51 @@ class TaskType(abc.ABC):
 
     @property
     def token_outputs(self) -> tuple[str, ...]:
-        """See the class."""
+        """Names of the outputs with the shape `[batch, seq, ...]`."""
         return ()
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The task's labels; empty if the task type has none."""
+        """Labels of the task; empty if the task type has none."""
         return self.task_config.labels or ()
 
     @property
     def max_seq_length(self) -> int:
-        """Maximum number of tokens of a sequence."""
+        """Maximum number of tokens in a sequence."""
         return self.task_config.settings["max_seq_length"]
 
     # Tasks and their settings.
 
     @classmethod
     def known_tasks(cls) -> Sequence[TaskConfig]:
-        """Returns the tasks that `albert finetune --task` knows by name."""
+        """Returns the tasks that `albert finetune --task` takes by name."""
         return ()
 
     def check_settings(self) -> None:
         """Raises an `InputError` if settings contradict each other."""
         return
 
-    def require_length(self, least: int) -> None:
-        """Raises an `InputError` if `max_seq_length` is below `least`."""
-        if self.max_seq_length < least:
+    def require_length(self, minimum: int) -> None:
+        """Raises an `InputError` if `max_seq_length` is below `minimum`."""
+        if self.max_seq_length < minimum:
             raise InputError(
                 f"max_seq_length={self.max_seq_length} must be at least "
-                f"{least}, to hold [CLS], [SEP] and a piece of each text"
+                f"{minimum}, to hold [CLS], [SEP] and one piece of each text"
             )
 
     def learn_labels(self, examples: Iterable[Any]) -> TaskConfig:
-        """Returns the task with what training examples decide, e.g. its labels.
+        """Returns the task, completed from the training examples.
+
+        By default it is returned unchanged. Token classification collects its
+        labels here.
 
         Args:
-          examples: the training examples with labels, read lazily.
+          examples: training examples with labels; an iterator.
         """
         del examples
         return self.task_config
 
-    # Examples. An example has the attributes `id` and `location`, "file:line".
+    # Examples. Each has the attributes `id` and `location` ("file:line").
 
     def find_split(
         self, data_dir: str | os.PathLike[str], split: str
@@ -136,68 +140,69 @@ class TaskType(abc.ABC):
         labelled: bool,
         training: bool = False,
     ) -> Iterator[Any]:
-        """Yields the examples of a file, or of a folder.
+        """Yields the examples in a file or folder.
 
         Args:
           path: the file or folder.
           bad: collects examples that cannot be used.
-          labelled: whether labels are read.
-          training: whether the examples are for training, so that those that
-            can be scored but not learnt are bad.
+          labelled: whether to read labels.
+          training: whether the examples are for training. If so, examples that
+            can be scored but not trained on are bad, too.
 
         Raises:
-          InputError: the file cannot be read.
+          InputError: if the file cannot be read.
         """
 
     def read_dataset(
         self,
-        parts: Sequence[DatasetRows],
+        datasets: Sequence[DatasetRows],
         *,
         bad: BadExamples,
         labelled: bool,
         training: bool = False,
     ) -> Iterator[Any]:
-        """Makes examples of the rows of a library's data sets.
+        """Yields the examples of a dataset from a library.
 
         Args:
-          parts: the data sets of the task, usually one.
+          datasets: the datasets that make up the task, usually one.
           bad, labelled, training: see `read_examples`.
 
         Raises:
-          InputError: a field is missing, or labels are wanted and hidden.
+          InputError: if a field is missing, or `labelled` is set for a split
+            whose labels are not published.
         """
         raise InputError(
-            f"from: no library has the task {self.task_config.name}; name its "
+            f"from: no library has the task {self.task_config.name}; give its "
             "files"
         )
 
     def example_from_line(self, line: str, id: str, location: str) -> Any:
-        """Makes an example without label from a line of standard input.
+        """Makes an unlabelled example from a line of standard input.
 
         Args:
           line: the line, with or without its line feed; not blank.
-          id: the example's ID.
-          location: the line's location, for errors.
+          id: ID of the example.
+          location: location of the line, for error messages.
         """
         raise InputError(
             f"{location}: the task {self.task_config.name} does not read "
-            "examples from lines; name a file in its format"
+            "examples from lines; give a file in its format"
         )
 
     def example_from_fields(self, fields: Mapping[str, str], id: str) -> Any:
-        """Makes an example without label from texts by name.
+        """Makes an unlabelled example from named texts.
 
         Args:
           fields: texts by name, such as those of `--text` and `--pair`.
-          id: the example's ID.
+          id: ID of the example.
         """
         raise InputError(
             f"--{next(iter(fields))}: the task {self.task_config.name} does "
-            "not take an example from flags; name a file with --input"
+            "not take an example from flags; give a file with --input"
         )
 
     def has_label(self, example: Any) -> bool:
-        """Returns whether an example can be scored."""
+        """Returns whether an example has the label that scores need."""
         return example.label is not None
 
     # Features.
@@ -207,15 +212,15 @@ class TaskType(abc.ABC):
         """Returns features with labels.
 
         Args:
-          examples: examples with labels; read once.
+          examples: examples with labels; iterated over once.
 
         Raises:
-          InputError: an example's label is missing or not one of the task's.
+          InputError: if a label is missing or not one of the task's.
         """
 
     @abc.abstractmethod
     def prediction_features(self, examples: Sequence[Any]) -> Features:
-        """Returns features without labels, also of examples without labels."""
+        """Returns features without labels; examples need not have labels."""
 
     # Model and loss.
 
@@ -226,7 +231,7 @@ class TaskType(abc.ABC):
 
     @abc.abstractmethod
     def model_arguments(self) -> dict[str, Any]:
-        """Returns the arguments of `model_class` that the task decides."""
+        """Returns the arguments of `model_class` that depend on the task."""
 
     @abc.abstractmethod
     def make_loss(self) -> Loss:
@@ -238,11 +243,14 @@ class TaskType(abc.ABC):
         return INPUTS
 
     def forward(self, model: AlbertModel, batch: Tensors) -> Tensors:
-        """Returns the outputs that predictions are made from; in a graph.
+        """Returns the model's outputs for a batch; runs in a graph.
 
         Args:
           model: the model.
-          batch: the batch of features, see `Features.pad`.
+          batch: a batch of features, see `Features.pad`.
+
+        Returns:
+          Outputs by name, each `[batch, ...]`, as `predictions` takes them.
         """
         return {"logits": model({x: batch[x] for x in self.model_inputs})}
 
@@ -260,20 +268,20 @@ class TaskType(abc.ABC):
         Args:
           examples: the examples.
           features: their `prediction_features`.
-          outputs: the outputs of `forward` for each example of `features`.
+          outputs: outputs of `forward` for each example of `features`.
         """
 
     def average(self, members: Mapping[str, Sequence[Any]]) -> list[Any]:
-        """Returns the predictions of an ensemble.
+        """Averages the predictions of the models of an ensemble.
 
         By default, predictions are numbers or arrays, such as probabilities,
-        and their mean is taken, as for the paper's ensembles.
+        and their mean is returned, as in the paper's ensembles.
 
         Args:
-          members: the predictions of each model, by its path.
+          members: predictions by path of the model.
 
         Raises:
-          InputError: the predictions of a model are not finite.
+          InputError: if the predictions of a model are not finite.
         """
         for name, predictions in members.items():
             if not all(np.isfinite(x).all() for x in predictions):
@@ -285,27 +293,28 @@ class TaskType(abc.ABC):
         return [np.mean(group, axis=0) for group in groups]
 
     def ensemble_config(self, members: Sequence[TaskConfig]) -> TaskConfig:
-        """Returns the task by which averaged predictions are decoded.
+        """Returns the task of an ensemble.
 
         Args:
-          members: the tasks of the models, this one's first.
+          members: tasks of the models; the first is this one.
         """
         del members
         return self.task_config
 
     @abc.abstractmethod
     def record(self, example: Any, prediction: Any) -> dict[str, Any]:
-        """Returns a prediction as JSON values, `id` first."""
+        """Returns a prediction as a dict of JSON values, `id` first."""
 
     def tsv_lines(self, record: Mapping[str, Any], *, first: bool) -> list[str]:
-        """Returns the lines of a TSV file that hold a record.
+        """Formats a record as lines of a TSV file.
 
-        A line has a column for each value that is not a list; nested values
-        have columns of their own.
+        By default, it is one line with a column for each value that is not a
+        list; nested dicts are flattened.
 
         Args:
           record: see `record`.
-          first: whether the lines begin the file, and thus need a header.
+          first: whether it is the first record of the file, which the header
+            precedes.
         """
         return table_lines(record, header=first)
 
@@ -315,11 +324,11 @@ class TaskType(abc.ABC):
     def scores(
         self, examples: Sequence[Any], predictions: Sequence[Any]
     ) -> dict[str, float]:
-        """Returns the task's scores by metric, the key metric first.
+        """Returns scores by metric, the key metric first.
 
         Args:
           examples: examples with labels.
-          predictions: a prediction for each.
+          predictions: a prediction for each example.
         """
 
     @abc.abstractmethod
@@ -330,15 +339,17 @@ class TaskType(abc.ABC):
           examples: examples with labels.
 
         Raises:
-          InputError: a metric does not fit the labels, or a package that it
-            needs is not installed.
+          InputError: if a metric is not defined for the labels, or a package
+            that it needs is not installed.
         """
 
     def with_scores(self, scores: Mapping[str, float]) -> TaskConfig:
-        """Returns the task with what the scores decide, such as a threshold.
+        """Returns the task, updated from the scores of the final model.
+
+        By default it is returned unchanged. SQuAD 2.0 stores its threshold.
 
         Args:
-          scores: the scores of the final model on the development set.
+          scores: scores on the development set.
         """
         del scores
         return self.task_config
@@ -349,41 +360,41 @@ class TaskType(abc.ABC):
     def serving_graph(
         self, model: AlbertModel, *, packed: bool = True
     ) -> ServingGraph:
-        """Returns the exported function from strings to predictions.
+        """Returns the graph from strings to predictions that is exported.
 
         Args:
           model: the fine-tuned model.
           packed: see `AlbertEncoder`.
 
         Raises:
-          InputError: settings and model do not fit together.
+          InputError: if `max_seq_length` exceeds the model's maximum.
         """
 
     def litert_outputs(self, model: AlbertModel, batch: Tensors) -> Tensors:
-        """Returns the outputs of exports that take ids, as `forward` does."""
+        """Like `forward`, but for exports that take ids (LiteRT, ONNX)."""
         return self.forward(model, batch)
 
     @abc.abstractmethod
     def sample_examples(self, texts: Sequence[str]) -> list[Any]:
-        """Returns examples without labels made from any texts.
+        """Makes unlabelled examples from arbitrary texts.
 
-        `albert export --check` compares an export with its source on them.
+        `albert export --check` compares the export with the model on them.
 
         Args:
-          texts: some texts; one may be empty.
+          texts: the texts; some may be empty.
         """
 
     @abc.abstractmethod
     def serving_arrays(
         self, examples: Sequence[Any], predictions: Sequence[Any]
     ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Returns inputs of the serving graph and the expected outputs.
+        """Returns inputs of the serving graph and their expected outputs.
 
         Args:
           examples: see `sample_examples`.
-          predictions: a prediction for each.
+          predictions: a prediction for each example.
 
         Returns:
-          Lists of strings by input, and arrays by output; outputs that depend
-          on rounding, such as the most likely label, are left out.
+          Lists of strings by input, and arrays by output, without outputs that
+          depend on rounding, such as the most likely label.
         """

@@ -1,4 +1,4 @@
-"""Fine-tuning: one run, or several with different seeds."""
+"""Fine-tuning runs, single or repeated with different seeds."""
 
 from __future__ import annotations
 
@@ -32,14 +32,9 @@ from albert_tf.models.base import AlbertModel
 from albert_tf.training.best_checkpoint import read_best
 from albert_tf.training.checkpoint_files import BEST, FOLDER
 from albert_tf.training.checkpoints import load_model_variables
-from albert_tf.training.distribution import (
-    set_precision,
-)
+from albert_tf.training.distribution import set_precision
 from albert_tf.training.optimizers import make_optimizer
-from albert_tf.training.run_folder import (
-    RunFolder,
-    open_runs_folder,
-)
+from albert_tf.training.run_folder import RunFolder, open_runs_folder
 from albert_tf.training.schedules import SCHEDULES
 from albert_tf.training.trainer import Trainer, TrainingResult
 from albert_tf.training.workers import is_chief
@@ -51,23 +46,22 @@ def finetune(
     files: TaskFiles,
     run_files: Mapping[str, str] | None = None,
 ) -> FinetuneResult:
-    """Runs, or resumes, a fine-tuning run.
+    """Starts or resumes a fine-tuning run.
 
-    The run's folder holds `run.json` and the tokenizer before the first step,
-    then checkpoints and logs as a pretraining run's does, and in the end
-    `model/`: the weights that scored best on the development set, see
-    `model_folder`.
+    The folder of the run contains `run.json` and the tokenizer from the first
+    step on, checkpoints and logs like those of pretraining, and finally
+    `model/` with the weights that scored best on the development set.
 
     Args:
-      config: the settings.
+      config: settings of the run.
       task_config: the task.
-      files: what to train on and to be scored on.
-      run_files: text files that describe the command, such as its flags, for
-        the run's folder: name -> content.
+      files: training and development data.
+      run_files: text files that describe the command, such as its flags, to be
+        written to the run's folder: name -> content.
 
     Raises:
-      InputError: data, checkpoint, settings or folder do not fit together.
-        Nothing was trained or written then.
+      InputError: if the data, the checkpoint, the settings or the folder are
+        not valid. Nothing has been trained or written in this case.
     """
     result = finetune_runs(config, task_config, files, run_files=run_files)
     return result.results[""]
@@ -81,17 +75,17 @@ def finetune_runs(
     runs: int = 1,
     run_files: Mapping[str, str] | None = None,
 ) -> RunsResult:
-    """Runs, or resumes, runs with the seeds `config.seed` and on.
+    """Starts or resumes several runs with the seeds `config.seed`, + 1, ...
 
-    Several runs have the folders `run-0`, `run-1` and so on below the output,
-    where `runs.json` then tells their scores and which is the best. Examples
-    are read once.
+    Several runs have the subfolders `run-0`, `run-1`, ... of the output folder,
+    where `runs.json` records their scores and the best run. Examples are read
+    once.
 
     Args:
-      config: the settings.
+      config: settings of the runs.
       task_config: the task.
-      files: what to train on and to be scored on.
-      runs: how many.
+      files: training and development data.
+      runs: number of runs.
       run_files: see `finetune`.
 
     Raises:
@@ -110,9 +104,9 @@ def finetune_runs(
             )
             for number in range(runs)
         }
-    opened = open_runs(list(configs.values()), task_config, files)
-    by_name = dict(zip(configs, opened, strict=True))
-    strategy = opened[0].strategy
+    prepared = open_runs(list(configs.values()), task_config, files)
+    by_name = dict(zip(configs, prepared, strict=True))
+    strategy = prepared[0].strategy
     results: dict[str, FinetuneResult] = {}
     with contextlib.ExitStack() as locks:
         if runs > 1:
@@ -136,7 +130,7 @@ def finetune_runs(
 
 
 def _finetune(run: FinetuneRun, folder: RunFolder) -> FinetuneResult:
-    """Trains, scores and saves one run."""
+    """Trains, evaluates and saves the model of one run."""
     config, strategy = run.config, run.strategy
     task_type, data = run.task_type, run.data
     task_config = task_type.task_config
@@ -213,16 +207,16 @@ def _finetune(run: FinetuneRun, folder: RunFolder) -> FinetuneResult:
 
 
 def _logged_scores(result: TrainingResult, step: int) -> dict[str, float]:
-    """Returns the scores of a step, {} if the run did not evaluate then.
+    """Returns the scores logged at a step, {} if it was not evaluated.
 
-    To do so again could take minutes.
+    Evaluating again could take minutes.
     """
     logged = result.evaluations.get(step, {})
     return {n: math.nan if x is None else x for n, x in logged.items()}
 
 
 def _load_best(model: AlbertModel, run_dir: str | os.PathLike[str]) -> int:
-    """Gives a model the run's best weights; the newest without a best one."""
+    """Loads the best weights of a run, or else the latest; returns the step."""
     run_dir = os.fspath(run_dir)
     if read_best(os.path.join(run_dir, FOLDER)) is None:
         return load_model_variables(model, run_dir)

@@ -181,7 +181,7 @@ BAD_INPUT = {
         ("--num_train_epochs=3 --num_train_steps=3", "give either --num"),
         ("--task=sst2", "train.csv"),
         ("--task=sst2 --classes=a,b", "--classes requires --task=text"),
-        ("--max_seq_length=64", "takes 32 tokens"),
+        ("--max_seq_length=64", "takes at most 32 tokens"),
         ("--from=tfds", "has known tasks only"),
         (
             "--from=tfds --task=dream --max_qa_length=8",

@@ -108,7 +108,7 @@ def test_a_data_set_of_a_library(albert, folder):
     assert json.loads(result.stdout)["accuracy"] == 1.0
     result = albert(folder, f"evaluate --model=named {named} --split=test")
     assert result.returncode == 2
-    assert "split test: its labels are hidden" in result.stderr
+    assert "split test: its labels are not published" in result.stderr
     result = albert(
         folder, f"predict --model=named {named} --glue_submission=site"
     )

@@ -1,4 +1,4 @@
-"""Small files of each kind of task, and what serving graphs share."""
+"""Small files of each kind of task, and fixtures for serving graphs."""
 
 import dataclasses
 import json
@@ -119,12 +119,12 @@ def task_files(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def serving_config(tokenizer):
-    """A small architecture of at most 40 tokens."""
+    """A small architecture for up to 40 tokens."""
     return AlbertConfig(
         vocab_size=tokenizer.vocab_size,
         embedding_size=8,
         hidden_size=16,
-        num_hidden_layers=2,
+        num_hidden_layers=1,
         num_attention_heads=2,
         intermediate_size=32,
         max_position_embeddings=40,
@@ -136,7 +136,7 @@ def serving_config(tokenizer):
 
 @pytest.fixture(scope="session")
 def noisy():
-    """Returns `noisy(model)`: with weights that all show in the outputs."""
+    """Returns `noisy(model)`, which makes all weights affect the outputs."""
 
     def make(model):
         rng = np.random.default_rng(1)

@@ -1,4 +1,4 @@
-"""Outputs of rows, whatever the batches, replicas and lengths."""
+"""Outputs do not depend on batches, replicas and lengths."""
 
 import keras
 import numpy as np
@@ -14,7 +14,7 @@ from albert_tf.training.distribution import make_strategy
 
 
 @pytest.fixture(scope="module")
-def rows():
+def features():
     rng = np.random.default_rng(0)
     builder = FeaturesBuilder()
     for length in (3, 9, 4, 4, 7, 1, 5):
@@ -22,7 +22,7 @@ def rows():
     return builder.build()
 
 
-def outputs(rows, strategy, packed=True, **settings):
+def outputs(features, strategy, packed=True, **settings):
     config = AlbertConfig(
         vocab_size=30,
         embedding_size=4,
@@ -44,9 +44,14 @@ def outputs(rows, strategy, packed=True, **settings):
     predictor = BatchPredictor(
         strategy, model, forward, token_outputs=["logits"], **settings
     )
-    # Twice: as every evaluation of a run.
-    predictor(rows)
-    return predictor(rows)
+    # Twice, like repeated evaluations in a run.
+    predictor(features)
+    return predictor(features)
+
+
+@pytest.fixture(scope="module")
+def expected(features):
+    return outputs(features, make_strategy("one_device"), batch_size=7)
 
 
 @pytest.mark.parametrize(
@@ -58,14 +63,12 @@ def outputs(rows, strategy, packed=True, **settings):
         {"batch_size": 3, "fixed_length": 12, "packed": False, "replicas": 2},
     ],
 )
-def test_same_as_in_one_batch(settings, rows):
-    one = make_strategy("one_device")
-    expected = outputs(rows, one, batch_size=7)
+def test_outputs_equal_those_of_one_batch(settings, features, expected):
     settings = dict(settings)
-    strategy = one
+    strategy = make_strategy("one_device")
     if settings.pop("replicas", 1) == 2:
         strategy = make_strategy("mirrored", devices=["CPU:0", "CPU:1"])
-    found = outputs(rows, strategy, **settings)
+    found = outputs(features, strategy, **settings)
     assert [len(x["logits"]) for x in found] == [3, 9, 4, 4, 7, 1, 5]
     for ours, theirs in zip(expected, found, strict=True):
         for name in ("logits", "first"):
@@ -73,5 +76,5 @@ def test_same_as_in_one_batch(settings, rows):
         np.testing.assert_allclose(ours["first"], ours["logits"][0], atol=1e-6)
 
 
-def test_no_rows_have_no_outputs():
+def test_no_examples_have_no_outputs():
     assert outputs(FeaturesBuilder().build(), make_strategy("one_device")) == []

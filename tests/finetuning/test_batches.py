@@ -9,7 +9,7 @@ from albert_tf.finetuning.features import FeaturesBuilder
 from albert_tf.training.input import static_batch_size
 
 
-def make_rows(examples, sequences_per_example=1):
+def make_features(examples, sequences_per_example=1):
     """Features of 5 to 39 tokens; label n is example n."""
     rng = np.random.default_rng(0)
     builder = FeaturesBuilder(
@@ -29,9 +29,9 @@ def make_rows(examples, sequences_per_example=1):
     )
 
 
-def read(rows, count, **settings):
+def read(features, count, **settings):
     settings = {"batch_size": 8, "seed": 3, "window_batches": 2} | settings
-    dataset = training_batches(rows, **settings).take(count)
+    dataset = training_batches(features, **settings).take(count)
     return list(dataset.as_numpy_iterator())
 
 
@@ -46,10 +46,10 @@ def assert_same(batch, other):
         assert values.dtype == other[name].dtype
 
 
-# Fewer examples than a batch, a divisor, windows that end in every way.
-@pytest.mark.parametrize("examples", [1, 3, 8, 32, 50, 103])
+# Fewer examples than a batch, one batch, and incomplete batches and windows.
+@pytest.mark.parametrize("examples", [1, 8, 50, 103])
 def test_an_epoch_has_every_example_once(examples):
-    batches = read(make_rows(examples), 30)
+    batches = read(make_features(examples), 30)
     assert {len(batch["labels"]) for batch in batches} == {8}
     seen = labels(batches)
     epochs = [
@@ -62,51 +62,55 @@ def test_an_epoch_has_every_example_once(examples):
         assert epochs[0] != epochs[1]
 
 
-@pytest.mark.parametrize("sequences_per_example", [1, 4])
-@pytest.mark.parametrize("fixed_length", [None, 48])
-def test_batches_are_those_of_the_rows(sequences_per_example, fixed_length):
-    rows = make_rows(29, sequences_per_example)
-    for batch in read(rows, 9, fixed_length=fixed_length):
-        assert_same(batch, rows.pad(batch["labels"], length=fixed_length))
+@pytest.mark.parametrize(
+    ("sequences_per_example", "fixed_length"), [(1, 48), (4, None)]
+)
+def test_batches_are_padded_like_features(sequences_per_example, fixed_length):
+    features = make_features(29, sequences_per_example)
+    for batch in read(features, 9, fixed_length=fixed_length):
+        assert_same(batch, features.pad(batch["labels"], length=fixed_length))
 
 
-@pytest.mark.parametrize("examples", [3, 50])
-@pytest.mark.parametrize("start", [1, 7, 13, 29])
-def test_a_resumed_run_reads_what_it_would_have(examples, start):
-    rows = make_rows(examples)
-    whole = read(rows, 32)
-    for batch, other in zip(
-        read(rows, 3, start_step=start), whole[start : start + 3], strict=True
-    ):
-        assert_same(batch, other)
+@pytest.mark.parametrize(
+    ("examples", "starts"), [(3, [7, 29]), (50, [1, 7, 13, 29])]
+)
+def test_resumed_run_reads_the_same_batches(examples, starts):
+    features = make_features(examples)
+    expected = read(features, 32)
+    for start in starts:
+        resumed = read(features, 3, start_step=start)
+        for batch, other in zip(
+            resumed, expected[start : start + 3], strict=True
+        ):
+            assert_same(batch, other)
 
 
-def test_only_the_seed_decides_the_order():
-    rows = make_rows(50)
-    order = labels(read(rows, 8))
+def test_order_depends_on_the_seed_only():
+    features = make_features(50)
+    order = labels(read(features, 8))
     tf.random.set_seed(5)
-    assert labels(read(rows, 8)) == order
-    assert labels(read(rows, 8, seed=4)) != order
-    # Nor does the length, so that a TPU reads the same batches.
-    assert labels(read(rows, 8, fixed_length=64)) == order
+    assert labels(read(features, 8)) == order
+    assert labels(read(features, 8, seed=4)) != order
+    # The same with a fixed length, so that a TPU reads the same batches.
+    assert labels(read(features, 8, fixed_length=64)) == order
 
 
 def test_shuffling_is_global():
     # A batch of 8 out of 4000 in order would span 8.
-    rows = make_rows(4000)
-    [first] = read(rows, 1, window_batches=1)
+    features = make_features(4000)
+    [first] = read(features, 1, window_batches=1)
     assert np.ptp(first["labels"]) > 1000
 
 
-def test_batches_of_windows_have_like_lengths_in_random_order():
-    rows = make_rows(800)
-    batches = read(rows, 100, window_batches=50)
+def test_windows_have_batches_of_similar_length_in_random_order():
+    features = make_features(800)
+    batches = read(features, 100, window_batches=50)
     lengths = [batch["input_mask"].sum(axis=1) for batch in batches]
     padding = 1 - np.concatenate(lengths).sum() / sum(
         batch["input_mask"].size for batch in batches
     )
     assert padding < 0.03
-    unsorted = read(rows, 100, window_batches=1)
+    unsorted = read(features, 100, window_batches=1)
     assert np.mean([1 - b["input_mask"].mean() for b in unsorted]) > 0.3
     means = [x.mean() for x in lengths[:50]]
     assert abs(np.corrcoef(means, range(50))[0, 1]) < 0.5
@@ -115,14 +119,14 @@ def test_batches_of_windows_have_like_lengths_in_random_order():
     assert max(means) > 35
 
 
-def test_shapes_are_as_static_as_can_be():
+def test_shapes_are_static_where_possible():
     settings = {"batch_size": 4, "seed": 0}
-    dataset = training_batches(make_rows(9, 2), **settings)
+    dataset = training_batches(make_features(9, 2), **settings)
     assert static_batch_size(dataset) == 4
     spec = {name: x.shape for name, x in dataset.element_spec.items()}
     assert spec["scores"] == [4, 2]
     assert spec["token_labels"].as_list() == [4, 2, None]
-    fixed = training_batches(make_rows(9), fixed_length=40, **settings)
+    fixed = training_batches(make_features(9), fixed_length=40, **settings)
     for name in (
         "input_word_ids",
         "input_mask",
@@ -133,8 +137,8 @@ def test_shapes_are_as_static_as_can_be():
     assert fixed.element_spec["scores"].dtype == tf.float32
 
 
-def test_another_host_can_read_them():
-    dataset = training_batches(make_rows(20), batch_size=4, seed=0)
+def test_dataset_can_be_replicated_to_another_host():
+    dataset = training_batches(make_features(20), batch_size=4, seed=0)
     # A shorter name than the dataset's own, so it is made again from its graph.
     [copy] = replicate(dataset, ["/device:CPU:0"]).values()
     for batch, other in zip(dataset.take(6), copy.take(6), strict=True):
@@ -153,32 +157,34 @@ def test_another_host_can_read_them():
         ({"fixed_length": 4}, "fixed_length=4: a sequence has .* tokens"),
     ],
 )
-def test_bad_settings_are_named(settings, message):
+def test_invalid_settings_raise_errors(settings, message):
     with pytest.raises(InputError, match=message):
-        read(make_rows(9), 1, **settings)
+        read(make_features(9), 1, **settings)
 
 
-def test_no_example_is_refused():
-    with pytest.raises(InputError, match="no example"):
-        read(make_rows(0), 1)
+def test_no_examples_raise_an_error():
+    with pytest.raises(InputError, match="no examples"):
+        read(make_features(0), 1)
 
 
 @pytest.mark.parametrize("sequences_per_example", [1, 3])
 @pytest.mark.parametrize("fixed_length", [None, 40])
-def test_predictions_come_back_in_order(sequences_per_example, fixed_length):
-    rows = make_rows(21, sequences_per_example)
+def test_prediction_batches_restore_the_order(
+    sequences_per_example, fixed_length
+):
+    features = make_features(21, sequences_per_example)
     outputs = np.full(21, -1)
     longest, sizes = [], []
     for indices, batch in prediction_batches(
-        rows, batch_size=4, fixed_length=fixed_length
+        features, batch_size=4, fixed_length=fixed_length
     ):
-        assert_same(batch, rows.pad(indices, length=fixed_length))
+        assert_same(batch, features.pad(indices, length=fixed_length))
         outputs[indices] = batch["labels"]
-        longest.append(rows.example_lengths[indices].max())
+        longest.append(features.example_lengths[indices].max())
         sizes.append(len(indices))
     assert outputs.tolist() == list(range(21))
     assert longest == sorted(longest, reverse=True)
     assert sizes == [4] * 5 + [1]
-    assert list(prediction_batches(make_rows(0), batch_size=4)) == []
+    assert list(prediction_batches(make_features(0), batch_size=4)) == []
     with pytest.raises(InputError, match="fixed_length=4: a sequence has"):
-        next(prediction_batches(rows, batch_size=4, fixed_length=4))
+        next(prediction_batches(features, batch_size=4, fixed_length=4))

@@ -44,13 +44,13 @@ def test_labels_of_words_are_averaged():
 @pytest.mark.parametrize(
     ("task", "prediction"), [("sst2", [np.nan, 0.5]), ("stsb", np.inf)]
 )
-def test_a_model_that_has_diverged_is_named(task, prediction):
+def test_diverged_models_are_named(task, prediction):
     members = {"a": [np.ones_like(prediction)], "b": [prediction]}
     with pytest.raises(InputError, match="model b: .* not finite"):
         average(task, members)
 
 
-def test_heads_and_windows_that_do_not_fit():
+def test_ensembles_need_equal_heads_and_windows():
     """Only models of one head can answer questions together."""
 
     def scores(head, windows=()):
@@ -69,8 +69,8 @@ def test_heads_and_windows_that_do_not_fit():
         combine_scores(members)
 
 
-def test_gains_are_over_the_best_and_the_mean():
-    gain = evaluate._gain("accuracy", 1.0, [0.75, 0.75, 0.5])
+def test_gains_over_the_best_and_the_mean():
+    gain = evaluate._ensemble_gain("accuracy", 1.0, [0.75, 0.75, 0.5])
     assert gain == (
         "accuracy 1.0000: +0.2500 against the best and +0.3333 against the "
         "mean of its 3 members (0.7500, 0.7500, 0.5000)"

@@ -5,9 +5,9 @@ import pytest
 from albert_tf.errors import InputError
 from albert_tf.finetuning.examples import (
     BadExamples,
+    file_extension,
     load_json,
     read_lines,
-    split_name,
 )
 
 
@@ -29,7 +29,7 @@ def test_only_line_feeds_end_lines(tmp_path):
     assert line == "one\u2028still\x85one\x0c"
 
 
-def test_bad_utf8_is_reported_with_its_line(tmp_path):
+def test_invalid_utf8_is_reported_with_its_line(tmp_path):
     path = tmp_path / "a.tsv"
     path.write_bytes(b"good\nbad\xff\ngood\n")
     with pytest.raises(InputError, match=r"a.tsv:2: byte 4 of the line is not"):
@@ -65,10 +65,10 @@ def test_json(tmp_path):
         load_json(path)
 
 
-def test_split_name():
-    assert split_name("x/a.b.TSV") == ".tsv"
-    assert split_name("x/a.csv.gz") == ".csv"
-    assert split_name("a") == ""
+def test_file_extension():
+    assert file_extension("x/a.b.TSV") == ".tsv"
+    assert file_extension("x/a.csv.gz") == ".csv"
+    assert file_extension("a") == ""
 
 
 def test_stop_raises_one_line():
@@ -97,6 +97,6 @@ def test_skip_counts_all_and_keeps_the_first():
     ]
 
 
-def test_other_policies_are_refused():
+def test_unknown_policies_are_refused():
     with pytest.raises(InputError, match="on_bad_example='warn' must be one"):
         BadExamples("warn")

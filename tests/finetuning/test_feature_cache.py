@@ -25,7 +25,7 @@ def labels_of(features):
     return found
 
 
-def must_not():
+def fail():
     raise AssertionError("made, though it is there")
 
 
@@ -35,13 +35,13 @@ def test_features_are_made_once(tmp_path, capfd):
     assert labels_of(cached(folder, key, make)) == {1}
     [path] = folder.iterdir()
     assert path.suffix == ".npz"
-    again = cached(folder, {"lengths": [1, 2], "task": "x"}, must_not)
+    again = cached(folder, {"lengths": [1, 2], "task": "x"}, fail)
     assert again[0].ids.tolist() == make()[0].ids.tolist()
     assert labels_of(again) == {1}
     other = cached(folder, {**key, "lengths": (1, 3)}, lambda: make(2))
     assert labels_of(other) == {2}
     assert len(list(folder.iterdir())) == 2
-    assert labels_of(cached(folder, key, must_not)) == {1}
+    assert labels_of(cached(folder, key, fail)) == {1}
     assert capfd.readouterr().err == ""
 
 
@@ -71,7 +71,7 @@ def of_another_key(path):
 
 
 @pytest.mark.parametrize("damage", [cut, flip, empty, of_another_key])
-def test_a_bad_file_is_replaced(damage, tmp_path, capfd):
+def test_invalid_files_are_replaced(damage, tmp_path, capfd):
     key = {"task": "x"}
     cached(tmp_path, key, make)
     [path] = tmp_path.iterdir()
@@ -80,17 +80,17 @@ def test_a_bad_file_is_replaced(damage, tmp_path, capfd):
     [line] = capfd.readouterr().err.splitlines()
     assert str(path) in line
     assert "replaced now" in line
-    assert labels_of(cached(tmp_path, key, must_not)) == {2}
+    assert labels_of(cached(tmp_path, key, fail)) == {2}
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_what_failed_leaves_nothing(tmp_path):
+def test_failures_leave_no_file(tmp_path):
     with pytest.raises(ZeroDivisionError):
         cached(tmp_path, {}, lambda: 1 / 0)
     assert not list(tmp_path.iterdir())
 
 
-def test_features_are_there_even_if_they_cannot_be_stored(tmp_path, capfd):
+def test_features_are_returned_even_if_they_cannot_be_stored(tmp_path, capfd):
     folder = tmp_path / "cache"
 
     def make_and_spoil():
@@ -102,13 +102,13 @@ def test_features_are_there_even_if_they_cannot_be_stored(tmp_path, capfd):
     assert "features are not stored: cannot make a" in capfd.readouterr().err
 
 
-def test_bad_folders_are_refused(tmp_path):
+def test_invalid_folders_are_refused(tmp_path):
     file = tmp_path / "file"
     file.write_text("")
     with pytest.raises(InputError, match="the folder cannot be made"):
-        cached(file, {}, must_not)
+        cached(file, {}, fail)
     with pytest.raises(InputError, match="must be a local folder"):
-        cached("gs://bucket/cache", {}, must_not)
+        cached("gs://bucket/cache", {}, fail)
 
 
 def _write_many(folder):
@@ -130,10 +130,10 @@ def test_processes_share_a_folder(tmp_path, capfd):
         assert worker.exitcode == 0
     assert len(list(tmp_path.iterdir())) == 20
     assert capfd.readouterr().err == ""
-    assert labels_of(cached(tmp_path, {"number": 7}, must_not)) == {1}
+    assert labels_of(cached(tmp_path, {"number": 7}, fail)) == {1}
 
 
-def test_the_key_holds_all_that_features_depend_on(tmp_path):
+def test_key_contains_all_that_features_depend_on(tmp_path):
     data = tmp_path / "data.tsv"
     data.write_text("a\tb\n")
     tokenizer = WordPieceTokenizer(VOCABULARY)

@@ -8,7 +8,7 @@ from albert_tf.finetuning.feature_cache import read_features, write_features
 from albert_tf.finetuning.features import Features, FeaturesBuilder
 
 
-def make_rows():
+def make_features():
     builder = FeaturesBuilder(pad_id=9, token_padding={"p_mask": 1})
     builder.append([2, 7, 3], [0, 0, 0], p_mask=[0, 1, 1])
     builder.append([2, 3], [0, 0], p_mask=[0, 1])
@@ -27,9 +27,9 @@ def make_choices():
     return builder.build(labels=[0, 1, 0])
 
 
-def assert_equal(rows, others):
+def assert_equal(features, others):
     for field in dataclasses.fields(Features):
-        a, b = getattr(rows, field.name), getattr(others, field.name)
+        a, b = getattr(features, field.name), getattr(others, field.name)
         if isinstance(a, dict):
             assert a.keys() == b.keys()
             for name in a:
@@ -40,8 +40,8 @@ def assert_equal(rows, others):
             np.testing.assert_array_equal(a, b)
 
 
-def test_a_batch_is_padded_to_its_longest_row():
-    batch = make_rows().pad([0, 1])
+def test_batches_are_padded_to_the_longest_sequence():
+    batch = make_features().pad([0, 1])
     expected = {
         "input_word_ids": [[2, 7, 3], [2, 3, 9]],
         "input_mask": [[1, 1, 1], [1, 1, 0]],
@@ -59,22 +59,22 @@ def test_a_batch_is_padded_to_its_longest_row():
     }
 
 
-def test_a_batch_is_padded_to_a_fixed_length():
-    batch = make_rows().pad([2], length=6)
+def test_batches_are_padded_to_a_fixed_length():
+    batch = make_features().pad([2], length=6)
     assert batch["input_word_ids"].tolist() == [[2, 5, 3, 6, 3, 9]]
     assert batch["input_type_ids"].tolist() == [[0, 0, 0, 1, 1, 0]]
     assert batch["p_mask"].tolist() == [[0, 0, 0, 0, 0, 1]]
     with pytest.raises(ValueError, match="a sequence has 5 tokens, more than"):
-        make_rows().pad([2], length=4)
+        make_features().pad([2], length=4)
 
 
-def test_examples_of_several_rows():
-    rows = make_choices()
-    assert len(rows) == 6
-    assert rows.num_examples == 3
-    assert rows.lengths.tolist() == [2, 4, 3, 3, 5, 1]
-    assert rows.example_lengths.tolist() == [4, 3, 5]
-    batch = rows.pad([2, 1])
+def test_examples_of_several_sequences():
+    features = make_choices()
+    assert len(features) == 6
+    assert features.num_examples == 3
+    assert features.lengths.tolist() == [2, 4, 3, 3, 5, 1]
+    assert features.example_lengths.tolist() == [4, 3, 5]
+    batch = features.pad([2, 1])
     assert batch["input_mask"].tolist() == [
         [[1, 1, 1, 1, 1], [1, 0, 0, 0, 0]],
         [[1, 1, 1, 0, 0], [1, 1, 1, 0, 0]],
@@ -82,13 +82,13 @@ def test_examples_of_several_rows():
     assert batch["labels"].tolist() == [0, 1]
 
 
-def test_there_may_be_no_rows():
-    rows = FeaturesBuilder().build(labels=[])
-    assert rows.num_examples == 0
-    assert rows.pad([])["input_word_ids"].shape == (0, 0)
+def test_features_may_be_empty():
+    features = FeaturesBuilder().build(labels=[])
+    assert features.num_examples == 0
+    assert features.pad([])["input_word_ids"].shape == (0, 0)
 
 
-def test_what_does_not_fit_is_refused():
+def test_inconsistent_features_are_refused():
     builder = FeaturesBuilder(token_padding={"p_mask": 1})
     with pytest.raises(ValueError, match="token columns are .*p_mask"):
         builder.append([1], [0])
@@ -97,39 +97,39 @@ def test_what_does_not_fit_is_refused():
     builder.append([1], [0], p_mask=[0])
     with pytest.raises(ValueError, match="column labels must have a value"):
         builder.build(labels=[1, 2])
-    with pytest.raises(ValueError, match="names of their own"):
+    with pytest.raises(ValueError, match="names must be unique"):
         builder.build(input_mask=[1])
     with pytest.raises(ValueError, match="must not hold objects"):
         builder.build(labels=np.array([None]))
-    rows = make_rows()
+    features = make_features()
     for change in (
-        {"types": rows.types[1:]},
-        {"starts": rows.starts[:-1]},
-        {"starts": rows.starts[::-1]},
+        {"types": features.types[1:]},
+        {"starts": features.starts[:-1]},
+        {"starts": features.starts[::-1]},
         {"sequences_per_example": 2},
         {"token_padding": {}},
     ):
         with pytest.raises(ValueError, match=next(iter(change))[:4]):
-            dataclasses.replace(rows, **change)
+            dataclasses.replace(features, **change)
 
 
-@pytest.mark.parametrize("rows", [make_rows(), make_choices()])
-def test_a_file_gives_the_rows_back(rows, tmp_path):
-    path = tmp_path / "rows.anything"
+@pytest.mark.parametrize("features", [make_features(), make_choices()])
+def test_files_restore_features(features, tmp_path):
+    path = tmp_path / "features.anything"
     key = {"task": "x", "lengths": [1, 2]}
-    write_features(rows, "ä", key, path)
+    write_features(features, "ä", key, path)
     assert list(tmp_path.iterdir()) == [path]
     read, remarks = read_features(path, key)
-    assert_equal(read, rows)
+    assert_equal(read, features)
     assert remarks == "ä"
-    with pytest.raises(InputError, match="features of something else"):
+    with pytest.raises(InputError, match="features of another key"):
         read_features(path, {"task": "y"})
 
 
-def test_no_damaged_file_is_read(tmp_path):
-    rows = make_rows()
-    path = tmp_path / "rows.npz"
-    write_features(rows, "", {}, path)
+def test_damaged_files_are_refused(tmp_path):
+    features = make_features()
+    path = tmp_path / "features.npz"
+    write_features(features, "", {}, path)
     content = path.read_bytes()
     damaged = [content[:n] for n in range(0, len(content), 97)]
     for place in range(0, len(content), 3):
@@ -144,7 +144,9 @@ def test_no_damaged_file_is_read(tmp_path):
         except InputError as error:
             refusals.append(str(error))
         else:
-            assert_equal(read, rows)  # A time stamp, say, is of no importance.
+            assert_equal(
+                read, features
+            )  # A time stamp, say, is of no importance.
     assert len(refusals) > len(damaged) / 2
     assert all(str(path) in x and "\n" not in x for x in refusals)
     with pytest.raises(InputError, match="nothing.npz"):

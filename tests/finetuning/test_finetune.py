@@ -1,4 +1,4 @@
-"""A run from tables to a model folder: resumed, repeated, refused."""
+"""Runs from tables to model folders: resumed, repeated, refused."""
 
 import dataclasses
 import json
@@ -14,6 +14,7 @@ from albert_tf.finetuning.data import TaskFiles, labelled_examples
 from albert_tf.finetuning.model_folder import open_model_folder
 from albert_tf.finetuning.predictor import Predictor
 from albert_tf.finetuning.registry import make_task_type, with_settings
+from albert_tf.finetuning.run import open_runs
 from albert_tf.finetuning.text_classification.model import AlbertClassifier
 from albert_tf.finetuning.train import finetune, finetune_runs
 from albert_tf.training.logging import read_metrics
@@ -48,6 +49,12 @@ def settings(checkpoint, folder, steps=8, **changes):
     )
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _eagerly(eagerly):
+    with eagerly():
+        yield
+
+
 @pytest.fixture(scope="module")
 def run(checkpoint, files, task_config, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "run"
@@ -66,7 +73,7 @@ def test_the_model_is_the_best_of_the_evaluations(run, files, task_config):
     best = max(scores, key=lambda step: scores[step]["accuracy"])
     assert result.step == best
     assert result.scores == scores[best]
-    # And the model that was kept has them.
+    # The saved model has the same scores.
     examples = labelled_examples(make_task_type(task_config), files.dev)
     predictor = Predictor([folder])
     predictions = predictor(examples).predictions
@@ -77,37 +84,30 @@ def test_the_model_is_the_best_of_the_evaluations(run, files, task_config):
     assert task_config.labels == ("maybe", "no", "yes")
 
 
-def test_the_folder_opens_as_a_model(run):
-    folder, _ = run
-    model = AlbertClassifier.from_pretrained(folder / "model")
-    assert model.labels == ("maybe", "no", "yes")
-    assert model.tokenizer is not None
-
-
-def test_a_run_that_was_stopped_ends_alike(
+def test_resumed_run_ends_with_the_same_model(
     run, checkpoint, files, task_config, tmp_path
 ):
     done, result = run
     folder = tmp_path / "run"
-    # After the first checkpoint; and what it started from is gone since.
+    # As if stopped after the first checkpoint.
     shutil.copytree(done, folder)
     shutil.rmtree(folder / "model")
     for path in (folder / "checkpoints").glob("step-00000008*"):
         path.unlink()
     (folder / "checkpoints" / "best.json").unlink(missing_ok=True)
-    moved = tmp_path / "elsewhere"
-    shutil.copytree(checkpoint, moved)
     again = finetune(settings(checkpoint, folder), task_config, files)
     assert again.scores == result.scores
     ours, theirs = (
-        AlbertClassifier.from_pretrained(path / "model").weights
+        AlbertClassifier.from_pretrained(path / "model")
         for path in (done, folder)
     )
-    for a, b in zip(ours, theirs, strict=True):
+    assert ours.labels == ("maybe", "no", "yes")
+    assert ours.tokenizer is not None
+    for a, b in zip(ours.weights, theirs.weights, strict=True):
         np.testing.assert_array_equal(np.asarray(a), np.asarray(b), a.path)
 
 
-def test_another_run_in_the_folder_is_refused(
+def test_resuming_with_other_settings_is_refused(
     run, checkpoint, files, task_config, tmp_path
 ):
     folder, _ = run
@@ -129,7 +129,9 @@ def test_another_run_in_the_folder_is_refused(
 
 
 @pytest.mark.long
-def test_several_runs_have_a_median(checkpoint, files, task_config, tmp_path):
+def test_several_runs_record_median_and_best(
+    checkpoint, files, task_config, tmp_path
+):
     result = finetune_runs(
         settings(checkpoint, tmp_path, 4), task_config, files, runs=2
     )
@@ -164,7 +166,7 @@ def test_without_a_development_set_the_last_weights_are_kept(
         finetune(config, task_config, files)
 
 
-def test_bad_examples_stop_before_anything_is_written(
+def test_bad_examples_stop_before_anything_is_written_or_are_skipped(
     checkpoint, files, task_config, tmp_path, capsys
 ):
     good = files.train[0].read_text()
@@ -176,12 +178,13 @@ def test_bad_examples_stop_before_anything_is_written(
         finetune(config, task_config, bad)
     assert not (tmp_path / "run").exists()
     skipping = dataclasses.replace(bad, on_bad_example="skip")
-    # The second run finds the rows in the cache.
+    # The second run reads the features from the cache.
     for name in ("run", "again"):
         config = settings(
             checkpoint, tmp_path / name, 1, cache_dir=tmp_path / "cache"
         )
-        finetune(config, task_config, skipping)
+        [opened] = open_runs([config], task_config, skipping)
+        assert opened.data.train.num_examples == len(good.splitlines()) - 1
         said = capsys.readouterr().err
         assert "1 bad example left out\n" in said
         assert "bad.tsv:34: label 'perhaps'" in said
@@ -193,7 +196,7 @@ def test_nothing_is_claimed_before_everything_is_checked(
 ):
     folder = tmp_path / "runs" / "run"
     for changes, length, message in (
-        ({}, 65, "max_seq_length=65: the model of .* takes 64 tokens at most"),
+        ({}, 65, "max_seq_length=65: the model of .* takes at most 64 tokens"),
         ({"output": "gs://bucket/run"}, 32, "output=gs://bucket/run"),
         ({"tpu": "name"}, 32, "tpu='name': fine-tuning writes to a local"),
         ({"init_from": "absent"}, 32, "absent"),

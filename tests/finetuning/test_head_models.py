@@ -1,4 +1,4 @@
-"""The models with one dense layer behind the encoder."""
+"""Models with a dense head on the encoder."""
 
 import keras
 import numpy as np
@@ -42,7 +42,7 @@ def make(config, batch, choices):
 
 
 @CLASSES
-def test_own_weights_output_and_dropout(make, model_class):
+def test_head_weights_output_and_dropout(make, model_class):
     _, head, shape = MODELS[model_class]
     model, inputs = make(model_class, dropout=0.5)
     assert model(inputs).shape == shape
@@ -51,7 +51,7 @@ def test_own_weights_output_and_dropout(make, model_class):
     assert own == {f"{head}/kernel", f"{head}/bias"}
     pooled = any("pooler" in path for path in paths)
     assert pooled == (model_class is not AlbertTokenClassifier)
-    # The config has none, so the head's is what differs.
+    # Only the head has dropout.
     first, second = (np.asarray(model(inputs, training=True)) for _ in "ab")
     assert np.abs(first - second).max() > 1e-3
     model, _ = make(model_class, dropout=0.0)
@@ -73,7 +73,7 @@ def test_equals_the_head_on_the_full_encoder(make, model_class, output):
     np.testing.assert_allclose(model(inputs), expected, atol=1e-5)
 
 
-def test_each_choice_is_scored_by_itself(make):
+def test_choices_are_scored_independently(make):
     model, choices = make(AlbertMultipleChoice)
     logits = np.asarray(model(choices))
     # Column n holds the questions of column 0, n rows further down.
@@ -85,20 +85,18 @@ def test_each_choice_is_scored_by_itself(make):
     np.testing.assert_allclose(model(one)[:, 0], logits[:, 0], atol=1e-5)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("model_class", "arguments", "labels"),
     [
         pytest.param(
-            *(AlbertClassifier, {}, [0, 1, 2, 0]), marks=pytest.mark.long
+            *(AlbertClassifier, {}, [0, 1, 2, 0]), marks=pytest.mark.slow
         ),
         (AlbertClassifier, {"num_labels": 1}, [0.0, 2.0, 5.0, 3.0]),
-        pytest.param(
-            *(AlbertTokenClassifier, {"packed": True}, None),
-            marks=pytest.mark.long,
-        ),
+        (AlbertTokenClassifier, {"packed": True}, None),
         # Always the one that was rolled from the same row.
         pytest.param(
-            *(AlbertMultipleChoice, {}, [0, 1, 2, 2]), marks=pytest.mark.long
+            *(AlbertMultipleChoice, {}, [0, 1, 2, 2]), marks=pytest.mark.slow
         ),
     ],
 )
@@ -127,7 +125,7 @@ def test_fits(make, config, model_class, arguments, labels):
 @pytest.mark.parametrize(
     "model_class", [AlbertClassifier, AlbertTokenClassifier]
 )
-def test_label_names_stay_with_the_model(make, model_class, round_trip):
+def test_labels_are_saved_with_the_model(make, model_class, round_trip):
     arguments = {"num_labels": 2, "labels": ["no", "yes"], "dropout": 0.2}
     model, _ = make(model_class, **arguments)
     loaded = round_trip(model)

@@ -1,4 +1,4 @@
-"""`albert finetune`, stopped at random moments, ends as if nothing had been."""
+"""`albert finetune`, killed at random moments, ends with the same bits."""
 
 import json
 import os
@@ -25,7 +25,7 @@ SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL, signal.SIGKILL)
 
 @pytest.fixture
 def start(checkpoint, task_files, tmp_path):
-    """Returns `begin(run)`, a process and its log, and `end()`, its status."""
+    """Returns `begin(run)` -> process, log, and `end()` -> exit status."""
     server = subprocess.Popen(
         [sys.executable, str(SERVER)],
         stdin=subprocess.PIPE,
@@ -75,14 +75,6 @@ def wait_for_lines(process, log, number):
         time.sleep(0.001)
 
 
-def contents(folder):
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
-
-
 def scores(run):
     return [
         (line["step"], line["values"])
@@ -91,7 +83,7 @@ def scores(run):
     ]
 
 
-def test_stopped_run_ends_bit_equal(start, tmp_path):
+def test_killed_runs_end_with_the_same_bits(start, contents, tmp_path):
     begin, end = start
     expected, run = tmp_path / "expected", tmp_path / "run"
     _, log = begin(expected)

@@ -69,7 +69,7 @@ def labelled_set(datasets, fields, labels, names):
 
 
 @pytest.mark.peer
-def test_splits_that_hugging_faces_library_saved(datasets, tmp_path):
+def test_saved_splits_of_hugging_face(datasets, tmp_path):
     make = {"fields": ["sentence"], "names": ["negative", "positive"]}
     splits = datasets.DatasetDict(
         train=labelled_set(datasets, labels=[0, 1, 1], **make),
@@ -85,14 +85,14 @@ def test_splits_that_hugging_faces_library_saved(datasets, tmp_path):
         assert "split validation, row 0" in found[0].location
         [hidden] = read("huggingface", split="test", labelled=False, **named)
         assert hidden.label is None
-        with pytest.raises(InputError, match="split test: its labels are hid"):
+        with pytest.raises(InputError, match="split test: its labels are not"):
             read("huggingface", split="test", **named)
         with pytest.raises(InputError, match="has only train, validation, te"):
             read("huggingface", split="dev_matched", **named)
 
 
 @pytest.mark.peer
-def test_a_folder_as_hugging_faces_hub_has_it(datasets, tmp_path):
+def test_folder_of_the_hugging_face_hub(datasets, tmp_path):
     make = {"fields": ["premise", "hypothesis"], "names": NLI}
     (tmp_path / "mnli").mkdir()
     (tmp_path / "README.md").write_text(CARD)
@@ -120,7 +120,7 @@ def test_a_folder_as_hugging_faces_hub_has_it(datasets, tmp_path):
 
 
 @pytest.mark.peer
-def test_tables_and_questions_of_hugging_faces_library(datasets, tmp_path):
+def test_tables_and_questions_of_hugging_face(datasets, tmp_path):
     (tmp_path / "rte").mkdir()
     table = "sentence1,sentence2,label,idx\na,b,1,0\nc,d,0,1\n"
     (tmp_path / "rte" / "train.csv").write_text(table)
@@ -186,7 +186,9 @@ def test_glue_of_tensorflow_datasets(tfds, tmp_path):
     [example] = read("tfds", split="dev", **named)
     assert (example.text, example.pair) == ("one", "zwö")
     assert read("tfds", split="test", labelled=False, **named)
-    with pytest.raises(InputError, match="test_matched: its labels are hidden"):
+    with pytest.raises(
+        InputError, match="test_matched: its labels are not pub"
+    ):
         read("tfds", split="test", **named)
     with pytest.raises(
         InputError, match="split none_matched: could not be loaded"
@@ -224,14 +226,14 @@ def test_race_of_tensorflow_datasets(tfds, tmp_path):
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_packages_that_are_not_installed(source):
+def test_missing_packages(source):
     if importlib.util.find_spec(PACKAGES[source]):
         pytest.skip(f"{PACKAGES[source]} is installed")
     with pytest.raises(InputError, match=f"from='{source}' needs .* pip insta"):
         NamedSplit(source=source, **ANY)
 
 
-def test_other_names(tmp_path):
+def test_unknown_names(tmp_path):
     with pytest.raises(InputError, match="from='web' must be one of tfds, hug"):
         NamedSplit(source="web", **ANY)
     with pytest.raises(InputError, match="does not have task='dream'"):

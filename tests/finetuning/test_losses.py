@@ -104,7 +104,7 @@ def test_slices_add_up_to_the_original(case, shared):
     assert compared == sum(n.startswith(f"{prefix}grad/") for n in outputs)
 
 
-def test_padding_is_no_place_for_an_answer(shared):
+def test_padding_cannot_be_an_answer(shared):
     folder = shared("golden", "google", "heads", "squad_v1")
     config = AlbertConfig.from_json(
         shared("golden", "google", "model", "a_base") / "albert_config.json"
@@ -133,7 +133,7 @@ def test_padding_is_no_place_for_an_answer(shared):
         )
 
 
-def test_only_labelled_tokens_count():
+def test_unlabelled_tokens_are_ignored():
     config = AlbertConfig(
         vocab_size=20,
         embedding_size=4,
@@ -153,7 +153,7 @@ def test_only_labelled_tokens_count():
         "labels": tf.constant(labels, tf.int32),
     }
     normalizers = loss_fn.normalizers(batch)
-    assert float(normalizers["weights"]) == 2
+    assert float(normalizers["weight"]) == 2
     loss, metrics = loss_fn(model, batch, normalizers, None)
     inputs = {n: batch[n] for n in batch if n != "labels"}
     log_probs = tf.nn.log_softmax(model(inputs))[0].numpy()

@@ -33,7 +33,7 @@ LENGTHS = {"max_seq_length": 32, "max_query_length": 12, "max_qa_length": 12}
 
 @pytest.fixture(scope="module")
 def describe(task_of):
-    """Returns `describe(kind)`: a task, of texts one of GLUE."""
+    """Returns `describe(kind)`: a task, for texts one of GLUE."""
     glue = {"classes": "sst2", "number": "stsb"}
 
     def describe(kind):
@@ -89,18 +89,16 @@ def make_model(checkpoint, describe, tmp_path_factory):
 
 
 @pytest.mark.parametrize("kind", ["choices", "spans", "joint spans", "words"])
-def test_windows_and_batches_change_no_prediction(kind, make_model, read):
-    folder = make_model(kind)
+def test_predictions_do_not_depend_on_batches(kind, make_model, read):
     examples = read(kind)
-    whole = Predictor([folder], batch_size=7)
-    expected = whole(examples)
-    small = Predictor([folder], batch_size=1)
-    parts = list(small.chunks(iter(examples), 5))
-    assert [len(part.examples) for part in parts] == [5] * 6 + [2]
-    found = [p for part in parts for p in part.predictions]
+    predictor = Predictor([make_model(kind)], batch_size=7)
+    expected = predictor(examples)
+    chunks = list(predictor.chunks(iter(examples), 5))
+    assert [len(chunk.examples) for chunk in chunks] == [5] * 6 + [2]
+    found = [p for chunk in chunks for p in chunk.predictions]
     records = [
         [
-            _without_floats(whole.task_type.record(example, prediction))
+            _without_floats(predictor.task_type.record(example, prediction))
             for example, prediction in zip(examples, predictions, strict=True)
         ]
         for predictions in (expected.predictions, found)
@@ -109,8 +107,8 @@ def test_windows_and_batches_change_no_prediction(kind, make_model, read):
         assert ours == theirs
         np.testing.assert_allclose(floats, others, atol=1e-3)
     assert len({ours for ours, _ in records[0]}) > 16
-    scores, gain = score_predictions(whole.task_type, [expected])
-    again, _ = score_predictions(whole.task_type, parts)
+    scores, gain = score_predictions(predictor.task_type, [expected])
+    again, _ = score_predictions(predictor.task_type, chunks)
     assert not gain
     for name, score in scores.items():
         assert again[name] == pytest.approx(score, abs=1e-4)
@@ -118,7 +116,7 @@ def test_windows_and_batches_change_no_prediction(kind, make_model, read):
 
 def _without_floats(record):
     """Returns a record's text without numbers, and the numbers."""
-    # How likely the worst answers are hangs on bits.
+    # The order of the worst answers depends on rounding.
     record = {name: value for name, value in record.items() if name != "best"}
     floats = []
 
@@ -129,13 +127,14 @@ def _without_floats(record):
     return json.dumps(json.loads(json.dumps(record), parse_float=take)), floats
 
 
-def test_probabilities_are_the_models(make_model):
+def test_probabilities_equal_those_of_the_model(make_model, eagerly):
     folder = make_model("classes")
     lines = ["a short text", "", "a somewhat longer text of more words\n"]
     predictor = Predictor([folder])
     examples = list(examples_from_lines(predictor.task_type, lines, "stdin"))
     assert [x.id for x in examples] == ["0", "2"]
-    found = predictor(examples).predictions
+    with eagerly():
+        found = predictor(examples).predictions
     model = AlbertClassifier.from_pretrained(folder)
     for example, probabilities in zip(examples, found, strict=True):
         ids = [2, *model.tokenizer.encode(example.text), 3]
@@ -151,11 +150,12 @@ def test_probabilities_are_the_models(make_model):
         np.testing.assert_allclose(probabilities, expected, atol=1e-5)
 
 
-def test_an_ensemble_averages_and_says_what_it_gains(make_model, read):
+def test_ensemble_averages_and_reports_its_gain(make_model, read, eagerly):
     folders = [make_model("choices", number) for number in (1, 2)]
     examples = read("choices")
     predictor = Predictor(folders)
-    found = predictor(examples)
+    with eagerly():
+        found = predictor(examples)
     ours, theirs = found.members.values()
     for mean, a, b in zip(found.predictions, ours, theirs, strict=True):
         np.testing.assert_allclose(mean, (a + b) / 2)
@@ -164,17 +164,18 @@ def test_an_ensemble_averages_and_says_what_it_gains(make_model, read):
     assert "of its 2 members" in gain
 
 
-def test_an_ensemble_answers_with_averaged_scores(make_model, read):
+def test_ensemble_answers_with_averaged_scores(make_model, read, eagerly):
     folders = [make_model("spans", number) for number in (3, 4)]
     examples = read("spans", labelled=False)[:3]
-    found = Predictor(folders)(examples)
+    with eagerly():
+        found = Predictor(folders)(examples)
     for together in found.predictions:
         assert len(together.scores.members) == 2
         assert together.answers.best[0].text in together.scores.context
 
 
 @pytest.mark.long
-def test_an_ensemble_has_a_null_threshold_of_its_own(make_model, read):
+def test_ensemble_has_its_own_null_threshold(make_model, read):
     folders = [make_model("joint spans", number) for number in (5, 6)]
     for folder, threshold in zip(folders, (-1.0, 4.0), strict=True):
         task_config = open_model_folder(folder).task_config
@@ -209,13 +210,13 @@ def test_an_ensemble_has_a_null_threshold_of_its_own(make_model, read):
     assert squad_v2(right, answers)["f1"] == pytest.approx(scores["f1"])
 
 
-def test_models_of_other_tasks_do_not_mix(make_model):
+def test_models_of_different_tasks_are_refused(make_model):
     folders = [make_model("classes"), make_model("number")]
     with pytest.raises(
-        InputError, match="task_type=regression, that of .*text_classification"
+        InputError, match="task_type=regression, but .*text_classification"
     ):
         Predictor(folders)
-    with pytest.raises(InputError, match="named twice"):
+    with pytest.raises(InputError, match="given twice"):
         Predictor(folders[:1] * 2)
     with pytest.raises(InputError, match=r"no task.json"):
         Predictor([folders[0].parent])
@@ -230,14 +231,14 @@ def test_models_of_other_tasks_do_not_mix(make_model):
         ("choices", "a", None, "the task dream does not take"),
     ],
 )
-def test_texts_that_do_not_fit(describe, kind, text, pair, message):
+def test_texts_that_do_not_match_the_task(describe, kind, text, pair, message):
     with pytest.raises(InputError, match=message):
         make_task_type(describe(kind)).example_from_fields(
             {"text": text} | ({"pair": pair} if pair else {}), "0"
         )
 
 
-def test_description_survives_its_file():
+def test_task_config_survives_its_file():
     for task_config in known_tasks().values():
         text = task_config.to_json()
         again = TaskConfig.from_json(text, "task.json")
@@ -251,7 +252,7 @@ def test_description_survives_its_file():
         with_settings(known_task("squad2.0"), {"head": "v1"})
 
 
-def test_positions_that_were_not_trained_are_warned_of(
+def test_untrained_positions_raise_a_warning(
     make_model, describe, task_files, tmp_path, caplog
 ):
     """A model's config says how many positions pretraining saw."""

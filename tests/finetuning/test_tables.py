@@ -49,7 +49,7 @@ def test_columns_by_name(tmp_path, name, text):
     assert cells(packed, ["text"]) == [("one",), ("two",)]
 
 
-def test_places_and_numbers(tmp_path):
+def test_locations_and_row_numbers(tmp_path):
     path = write(tmp_path / "a.csv", 'a,b\n"1\n2",3\n\n4,5\n')
     rows = list(read_rows(path, ["b"], bad=BadExamples()))
     assert [row.location for row in rows] == [f"{path}:2", f"{path}:5"]
@@ -72,18 +72,20 @@ def test_tsv_has_no_quoting(tmp_path):
     assert cells(path, ["a", "b"]) == [('"He said', "1"), ('no "quote"', '"2"')]
 
 
-def test_a_table_of_one_column_has_blank_rows(tmp_path):
+def test_blank_lines_of_a_single_column_are_rows(tmp_path):
     path = write(tmp_path / "a.tsv", "one\n\nthree\n")
     assert cells(path, [0], header=False) == [("one",), ("",), ("three",)]
 
 
-def test_columns_that_are_not_there(tmp_path):
+def test_missing_columns(tmp_path):
     path = write(tmp_path / "a.csv", "x,y,x\n1,2,3\n")
     with pytest.raises(
-        InputError, match="a.csv:1: column 'z' is not in the header, .*'x', 'y'"
+        InputError, match="a.csv:1: column 'z' is not in the header, 'x', 'y'"
     ):
         cells(path, ["z"])
-    with pytest.raises(InputError, match="column 'x' is there 2 times"):
+    with pytest.raises(
+        InputError, match="column 'x' occurs 2 times in the header"
+    ):
         cells(path, ["x"])
 
 
@@ -93,7 +95,11 @@ def test_columns_that_are_not_there(tmp_path):
         ("a.tsv", "a\tb\n1\t2\n3\n4\t5\n", "a.tsv:3: 1 columns, not 2 as in"),
         ("a.tsv", "a\tb\n1\t2\n3\t3\t3\n4\t5\n", "a.tsv:3: 3 columns, not 2"),
         ("a.csv", "a,b\n1,2\n3,3,3\n4,5\n", "a.csv:3: 3 columns, not 2"),
-        ("a.csv", 'a,b\n1,2\n3,"3\n4,5\n', "a.csv:3: a quote opens a cell"),
+        (
+            "a.csv",
+            'a,b\n1,2\n3,"3\n4,5\n',
+            "a.csv:3: a quoted cell is not closed",
+        ),
         (
             "a.jsonl",
             '{"a": 1, "b": 2}\n{"a":\n{"a": 4, "b": 5}\n',
@@ -118,7 +124,7 @@ def test_columns_that_are_not_there(tmp_path):
         (
             "a.jsonl",
             '{"a": 1, "b": 2}\n{"a": 3, "b": {}}\n{"a": 4, "b": 5}\n',
-            "a.jsonl:2: 'b' is not a text or a number",
+            "a.jsonl:2: 'b' is neither a string nor a",
         ),
     ],
 )
@@ -151,23 +157,23 @@ def test_bad_headers(tmp_path):
             cells(path, [0], BadExamples("skip"), header=True)
 
 
-def test_a_row_over_lines_below_a_blank_line(tmp_path):
+def test_multiline_row_after_a_blank_line(tmp_path):
     path = write(tmp_path / "a.csv", '\na,b\n"1\n2",3\n')
     assert cells(path, ["a"]) == [("1\n2",)]
 
 
-def test_json_values_are_spelt_as_in_json(tmp_path):
+def test_json_values_are_returned_as_in_json(tmp_path):
     values = ["é", 1, 1.5, True, None]
     path = tmp_path / "a.jsonl"
     path.write_text("".join(json.dumps({"a": x}) + "\n" for x in values))
     assert [a for (a,) in cells(path, ["a"])] == ["é", "1", "1.5", "true", ""]
     with pytest.raises(
-        InputError, match="column 0 of JSON lines must be named"
+        InputError, match="column 0 of JSON lines must be given"
     ):
         cells(path, [0])
 
 
-def test_lost_headers(tmp_path):
+def test_files_without_their_header(tmp_path):
     names = ("index", "text", "label")
     lost = write(tmp_path / "a.tsv", "7\tone\tx\n8\ttwo\ty\n")
     kept = write(tmp_path / "b.tsv", "index\ttext\n7\tone\n")
@@ -180,15 +186,15 @@ def test_lost_headers(tmp_path):
         cells(lost, ["text"])
 
 
-def test_other_names_and_empty_tables(tmp_path):
+def test_unknown_extensions_and_empty_tables(tmp_path):
     with pytest.raises(InputError, match="a.xlsx: the name must end in .csv,"):
         cells(write(tmp_path / "a.xlsx", "x"), [0])
     for text in ("", "a\tb\n"):
-        with pytest.raises(InputError, match="a.tsv: the table has no row"):
+        with pytest.raises(InputError, match="a.tsv: the table has no rows"):
             cells(write(tmp_path / "a.tsv", text), ["a"])
 
 
-def test_a_text_of_a_megabyte(tmp_path):
+def test_long_texts(tmp_path):
     text = 'long ""text"", ' * 70_000
     path = write(tmp_path / "a.csv", f'text,label\n"{text}",x\n')
     assert cells(path, ["text", "label"]) == [(text.replace('""', '"'), "x")]
@@ -218,7 +224,7 @@ def test_quoted_rows(text, rows):
     assert [cells for _, cells in rows_of(text)] == rows
 
 
-def test_rows_are_those_of_the_csv_module():
+def test_rows_equal_those_of_the_csv_module():
     rng = random.Random(5)
     rows = [
         ["".join(rng.choices('ab",\n ', k=rng.randint(0, 12))) for _ in "123"]
@@ -242,9 +248,11 @@ def test_rows_are_those_of_the_csv_module():
 @pytest.mark.parametrize(
     "after", ["c,d", '"c",d', 'c,"d"', 'c,"d, e"\nf,"g\nh"']
 )
-def test_an_unbalanced_quote_costs_its_line_alone(line, after):
+def test_unbalanced_quote_affects_its_line_only(line, after):
     text = f"a,b\n{line}\n{after}\nlast,row"
-    with pytest.raises(InputError, match="^a.csv:2: a quote opens a cell"):
+    with pytest.raises(
+        InputError, match="^a.csv:2: a quoted cell is not closed"
+    ):
         rows_of(text)
     bad = BadExamples("skip")
     got = rows_of(text, bad)
@@ -255,7 +263,7 @@ def test_an_unbalanced_quote_costs_its_line_alone(line, after):
     assert bad.counted == 1
 
 
-def test_lines_that_cannot_be_read():
+def test_lines_that_cannot_be_decoded():
     lines = iter([(1, "a,b"), (2, None), (3, 'c,"d'), (4, None), (5, "e,f")])
     bad = BadExamples("skip")
     assert list(quoted_rows(lines, "a.csv", bad)) == [
@@ -267,7 +275,7 @@ def test_lines_that_cannot_be_read():
     ]
 
 
-def test_an_open_quote_takes_a_bounded_part_of_the_file(monkeypatch):
+def test_open_quote_reads_a_bounded_part_of_the_file(monkeypatch):
     monkeypatch.setattr(module, "MAX_ROW_CHARACTERS", 1000)
     taken = []
 

@@ -113,7 +113,7 @@ def task_type_of(name, path):
     return make_task_type(text_task_config(table))
 
 
-def problem_of(examples):
+def error_of(examples):
     """Returns the message of the `InputError` of reading, "" without one."""
     try:
         list(examples)
@@ -145,7 +145,7 @@ def test_values_of_wrong_types(name, tmp_path):
                     labelled=labelled,
                     training=labelled,
                 )
-                assert "\n" not in problem_of(examples), value
+                assert "\n" not in error_of(examples), value
         for line in (json.dumps(value), str(value)):
             examples = examples_from_lines(task_type, [line], "standard input")
-            assert "\n" not in problem_of(examples), value
+            assert "\n" not in error_of(examples), value

@@ -1,4 +1,4 @@
-"""Examples of multiple choice, read from the files of RACE and DREAM."""
+"""Multiple-choice examples, and readers for RACE and DREAM."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _LETTERS = ("A", "B", "C", "D")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MultipleChoiceExample:
-    """A question about a passage with several possible answers.
+    """A question about a passage, with answer options.
 
     Attributes:
-      id: unique within its source.
-      passage: what the question is about.
+      id: unique id within the source.
+      passage: the passage.
       question: the question, or a sentence with the blank `_`.
-      options: the possible answers, two or more.
-      label: index of the right one in `options`; None: not known.
-      group: a part of the data that is also scored by itself.
-      location: where it was read, for messages.
+      options: two or more possible answers.
+      label: index of the right option; None if unknown.
+      group: subset of the data that is also scored separately, if any.
+      location: location in the source, for error messages.
     """
 
     id: str
@@ -48,7 +48,7 @@ class MultipleChoiceExample:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Question:
-    """A question as it was read; `answer` is to be one of `answers`."""
+    """A question before it is checked; `answers` are the possible labels."""
 
     id: str
     passage: Any
@@ -68,11 +68,11 @@ def _checked(
     bad: BadExamples,
     labelled: bool,
 ) -> Iterator[MultipleChoiceExample]:
-    """Yields the examples of questions, and collects those with a problem."""
+    """Yields examples for valid questions, and reports the others."""
     seen: set[str] = set()
-    found = False
+    is_empty = True
     for question in questions:
-        found = True
+        is_empty = False
         location = f"{question.location}, question {question.id}"
         problem = _problem(question, num_options, labelled)
         if not problem and question.id in seen:
@@ -90,12 +90,12 @@ def _checked(
             group=question.group,
             location=location,
         )
-    if not found:
-        raise InputError(f"{source}: no questions; name another file or folder")
+    if is_empty:
+        raise InputError(f"{source}: no questions; give another file or folder")
 
 
 def _problem(question: _Question, num_options: int, labelled: bool) -> str:
-    """Says what is wrong with a question; "": nothing."""
+    """Returns what is wrong with a question; "" if nothing is."""
     options = question.options
     if not isinstance(options, list) or len(options) != num_options:
         return f"not {num_options} options"
@@ -121,23 +121,23 @@ def read_race(
     """Reads the questions of a split of RACE.
 
     Args:
-      path: a folder with `middle/` and `high/`, each with a file a passage, as
-        distributed, or an `all.txt` with a passage a line, as the original
-        wants; or a file of JSON lines, of passages with `questions`, `options`
-        and `answers` or of single questions with `question`, `options` and
-        `answer`.
-      bad: collects passages that cannot be read, and of questions with an
-        empty text, not four options, an answer that is not one of A to D, or
-        the id of an earlier one.
-      labelled: whether answers are read.
+      path: a folder with the subfolders `middle` and `high`, each with one file
+        per passage, as distributed, or with one passage per line of `all.txt`,
+        as the original expects; or a JSON Lines file of passages with
+        `questions`, `options` and `answers`, or of questions with `question`,
+        `options` and `answer`.
+      bad: collects unreadable passages, and questions with an empty text, a
+        number of options other than four, an answer other than A to D, or a
+        duplicate id.
+      labelled: whether to read answers.
 
     Returns:
-      The questions; the group is the folder, or in a file of JSON lines what
-      the id begins with. Ids are the passage's, a dash, and the number of the
-      question, from 0 where the file does not give it.
+      An iterator of examples. The group is the subfolder, or in JSON Lines the
+      prefix of the id. Ids consist of the passage's id, a dash, and the index
+      of the question.
 
     Raises:
-      InputError: nothing of the kind is there, or it cannot be read.
+      InputError: if the files do not exist or cannot be read.
     """
     passages = _passages(pathlib.Path(path), bad)
     return race_examples(passages, os.fspath(path), bad=bad, labelled=labelled)
@@ -150,16 +150,16 @@ def race_examples(
     bad: BadExamples,
     labelled: bool = True,
 ) -> Iterator[MultipleChoiceExample]:
-    """Makes examples of passages that have been read, and checks them.
+    """Checks parsed passages of RACE and converts them to examples.
 
     Args:
-      passages: locations, groups (None: as the id says) and what RACE says of a
-        passage or a question.
-      source: where they are from, for messages.
+      passages: locations, groups (None: the prefix of the id), and passages or
+        questions with RACE's keys.
+      source: name of the source, for error messages.
       bad, labelled: see `read_race`.
 
     Raises:
-      InputError: there are no questions.
+      InputError: if there are no questions.
     """
     questions = (
         question
@@ -178,14 +178,14 @@ def race_examples(
 def _passages(
     path: pathlib.Path, bad: BadExamples
 ) -> Iterator[tuple[str, str | None, dict[str, Any]]]:
-    """Yields locations, folders (None: it has none) and passages."""
+    """Yields locations, subfolders (None for a file) and passages."""
     if not path.is_dir():
         yield from _lines(path, None, bad)
         return
     folders = [group for group in GROUPS if (path / group).is_dir()]
     if not folders:
         raise InputError(
-            f"{path}: has none of the folders {', '.join(GROUPS)}; name the "
+            f"{path}: has none of the folders {', '.join(GROUPS)}; give the "
             "folder of a split, such as RACE/train"
         )
     for group in folders:
@@ -203,14 +203,14 @@ def _passages(
                 if isinstance(passage, dict):
                     yield str(file), group, passage
                 else:
-                    problem = "not a JSON object; get the file again"
+                    problem = "not a JSON object; download the file again"
                     bad.report(str(file), problem)
 
 
 def _lines(
     path: pathlib.Path, group: str | None, bad: BadExamples
 ) -> Iterator[tuple[str, str | None, dict[str, Any]]]:
-    """Yields locations, the group and values of JSON lines."""
+    """Yields the location, the group and the value of each JSON line."""
     for number, line in read_lines(path, bad):
         location = f"{path}:{number}"
         if line is None or not line.strip():
@@ -226,21 +226,19 @@ def _lines(
 def _questions_of_race(
     location: str, folder: str | None, passage: Mapping[str, Any]
 ) -> Iterator[_Question]:
-    """Yields the questions of a passage, or the question of a line."""
+    """Yields the questions of a passage, or a single question."""
     name = passage.get("id", passage.get("example_id", "without id"))
     if "questions" in passage:
         lists = [passage.get(x) for x in ("questions", "options", "answers")]
-        parts = itertools.zip_longest(
-            range(len(lists[0]) if isinstance(lists[0], list) else 0),
-            *(each if isinstance(each, list) else [] for each in lists),
-        )
+        lists = [x if isinstance(x, list) else [] for x in lists]
+        rows = itertools.zip_longest(range(len(lists[0])), *lists)
     else:
         keys = ("question", "options", "answer")
         number = passage.get("question_id", 0)
-        parts = [(number, *(passage.get(key) for key in keys))]
-    for number, question, options, answer in parts:
-        if number is None:
-            return  # More options or answers than questions.
+        rows = [(number, *(passage.get(key) for key in keys))]
+    for number, question, options, answer in rows:
+        if number is None:  # There are more options or answers than questions.
+            return
         question_id = f"{name}-{number}"
         yield _Question(
             id=question_id,
@@ -266,19 +264,20 @@ def read_dream(
     """Reads the questions of a JSON file of DREAM.
 
     Args:
-      path: a list of dialogues `[turns, questions, id]`, where a question has
-        `question`, `choice` and `answer`, the right choice's text.
-      bad: collects questions with an empty text, not three choices, an answer
-        that is none or several of them, or the id of an earlier one.
-      labelled: whether answers are read.
+      path: a file with a list of dialogues `[turns, questions, id]`. Questions
+        have `question`, `choice` and `answer`, the text of the right choice.
+      bad: collects questions with an empty text, a number of choices other than
+        three, an answer that is not exactly one of them, or a duplicate id.
+      labelled: whether to read answers.
 
     Returns:
-      The questions; the passage is the turns with line feeds between them. Ids
-      are the dialogue's, a dash, and the number of the question from 0.
+      An iterator of examples. The passage consists of the turns, joined by line
+      feeds. Ids consist of the dialogue's id, a dash, and the index of the
+      question.
 
     Raises:
-      InputError: the file cannot be read, is not JSON, has another layout, or
-        has no questions.
+      InputError: if the file cannot be read, is not JSON, has another layout or
+        no questions.
     """
     return _checked(
         _questions_of_dream(path),
@@ -307,5 +306,5 @@ def _questions_of_dream(path: str | os.PathLike[str]) -> Iterator[_Question]:
                 )
     except (TypeError, ValueError, AttributeError) as error:
         raise InputError(
-            f"{path}: not the layout of DREAM ({error}); name another file"
+            f"{path}: not in DREAM's layout ({error}); give another file"
         ) from None

@@ -1,4 +1,4 @@
-"""Model and exported graph of multiple choice."""
+"""Model and serving graph for multiple choice."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ _BLANKS = "[\ufe33\ufe34\ufe4d\ufe4e\ufe4f\uff3f]"
 
 @keras.saving.register_keras_serializable(package="albert_tf")
 class AlbertMultipleChoice(HeadModel):
-    """Pooled output of each choice -> dropout -> one number a choice.
+    """ALBERT with a multiple-choice head: one logit for each choice.
 
-    Inputs are the encoder's dict, but each tensor is `[batch, choices, seq]`.
-    The output is float32 logits `[batch, choices]` whatever the precision, to
-    be compared by a softmax over the choices. The number of choices is the
-    data's: no weight depends on it.
+    The pooled output of each choice goes through dropout and a dense layer.
+    Inputs are the encoder's dict, each with the shape `[batch, choices, seq]`.
+    The output is logits `[batch, choices]`, float32 in any precision, to be
+    normalized by a softmax over the choices. No weight depends on the number of
+    choices.
 
     Args:
       config: the architecture.
-      dropout: of the pooled output.
+      dropout: dropout rate of the pooled output.
       packed: see `AlbertEncoder`.
       rematerialize: see `AlbertEncoder`.
       output_attentions: see `AlbertEncoder`. The output is then a dict of
@@ -38,7 +39,7 @@ class AlbertMultipleChoice(HeadModel):
       **kwargs: `name`, `dtype` and `trainable` of `keras.Model`.
 
     Raises:
-      InputError: a bad `dropout`.
+      InputError: if `dropout` is not valid.
     """
 
     HEAD = "choice_head"
@@ -89,8 +90,8 @@ def _shape_of_choices(word_ids):
     shape = ops.shape(word_ids)
     if len(shape) != 3:
         raise ValueError(
-            f"input_word_ids has {len(shape)} dimensions, but multiple choice "
-            "takes [batch, choices, seq]"
+            f"input_word_ids has {len(shape)} dimensions, but must have the "
+            "shape [batch, choices, seq]"
         )
     return shape
 
@@ -98,13 +99,12 @@ def _shape_of_choices(word_ids):
 def multiple_choice_graph(
     task_type: Any, model: AlbertMultipleChoice, packed: bool
 ) -> ServingGraph:
-    """Returns the exported graph of a task of options.
+    """Returns the serving graph of a multiple-choice task.
 
-    Inputs: `context` and `question` `[batch]`, `options` `[batch, choices]`,
-    where questions of one batch have equally many. Outputs: `logits` and
-    `probabilities` float32 `[batch, choices]`, and `choice`, the place of the
-    most likely option, from 0, int32 `[batch]`. Sequences are those of
-    `choice_features`.
+    Inputs are the strings `context` and `question` `[batch]`, and `options`
+    `[batch, choices]`. Outputs are `logits` and `probabilities`, float32
+    `[batch, choices]`, and `choice`, the index of the most likely option, int32
+    `[batch]`. Sequences equal those of `choice_features`.
 
     Args:
       task_type: the `MultipleChoice`, with its tokenizer.
@@ -112,7 +112,7 @@ def multiple_choice_graph(
       packed: see `AlbertEncoder`.
 
     Raises:
-      InputError: `max_seq_length` is beyond the model's.
+      InputError: if `max_seq_length` exceeds the model's maximum.
     """
     length = task_type.max_seq_length
     preprocessor = GraphPreprocessor(task_type.tokenizer, length)
@@ -120,17 +120,17 @@ def multiple_choice_graph(
 
     def call(inputs: Tensors, training: bool) -> Tensors:
         shape = tf.shape(inputs["options"])  # [batch, choices]
-        # Row r of batch * choices is of this example.
+        # The example of each row `[batch * choices]`.
         example = tf.repeat(tf.range(shape[0]), shape[1])
         texts = _questions_with_options(
             tf.gather(inputs["question"], example),
             tf.reshape(inputs["options"], [shape[0] * shape[1]]),
         )
         second = preprocessor.tokenize(texts)[:, -task_type.max_qa_length :]
-        # A passage is tokenized once for all options.
+        # Each passage is tokenized once for all options.
         context = preprocessor.tokenize(inputs["context"])
         room = length - 3 - second.row_lengths()
-        first = _beginnings(tf.gather(context, example), room)
+        first = _truncate(tf.gather(context, example), room)
         sequences = preprocessor.pack_to_longest([first, second], length)
         sequences_shape = tf.concat(
             [shape, tf.shape(sequences["input_mask"])[1:]], 0
@@ -161,25 +161,25 @@ def multiple_choice_graph(
 def _questions_with_options(
     questions: tf.Tensor, options: tf.Tensor
 ) -> tf.Tensor:
-    """Puts options into the blanks of questions, or behind them."""
+    """Fills options into the blanks of questions, or appends them."""
     questions, options = strip(questions), strip(options)
-    parts = tf.strings.split(
+    segments = tf.strings.split(
         tf.strings.regex_replace(questions, _BLANKS, "_"), "_"
     )
-    option = tf.gather(options, parts.value_rowids())
-    is_first = tf.ragged.range(parts.row_lengths()).values == 0
-    filled = parts.with_values(
-        tf.where(is_first, parts.values, option + parts.values)
+    option = tf.gather(options, segments.value_rowids())
+    is_first = tf.ragged.range(segments.row_lengths()).values == 0
+    filled = segments.with_values(
+        tf.where(is_first, segments.values, option + segments.values)
     )
     return tf.where(
-        parts.row_lengths() > 1,
+        segments.row_lengths() > 1,
         tf.strings.reduce_join(filled, axis=1),
         questions + " " + options,
     )
 
 
-def _beginnings(tokens: tf.RaggedTensor, lengths: tf.Tensor) -> tf.RaggedTensor:
-    """Cuts each sequence `[batch, (tokens)]` to its own length `[batch]`."""
+def _truncate(tokens: tf.RaggedTensor, lengths: tf.Tensor) -> tf.RaggedTensor:
+    """Cuts sequences `[batch, (tokens)]` to lengths `[batch]`."""
     position = tf.ragged.range(tokens.row_lengths())
     limit = tf.gather(lengths, tokens.value_rowids())
     return tf.ragged.boolean_mask(

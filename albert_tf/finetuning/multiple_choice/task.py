@@ -1,4 +1,4 @@
-"""Multiple choice: questions about a passage with several options."""
+"""Task type of multiple choice: questions with answer options."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from albert_tf.errors import InputError
 from albert_tf.finetuning.features import (
     LABELS,
     FeaturesBuilder,
+    batched,
     with_special_tokens,
 )
 from albert_tf.finetuning.library_datasets import (
@@ -36,12 +37,12 @@ from albert_tf.finetuning.text_classification.metrics import (
 )
 from albert_tf.text.base_tokenizer import Tokenizer
 
-# Questions that are tokenized at a time, so that a passage that consecutive
-# ones share is tokenized once.
+# Number of questions that are tokenized at a time. Passages that they share are
+# tokenized once.
 _CHUNK = 256
 
-# What Unicode's compatibility decomposition, part of the tokenizer's
-# normalization, makes a low line: the original looks for that after it.
+# Characters that the tokenizer's normalization (NFKD) turns into low lines. The
+# original looks for blanks after it.
 _BLANKS = {
     code: "_" for code in (0xFE33, 0xFE34, 0xFE4D, 0xFE4E, 0xFE4F, 0xFF3F)
 }
@@ -54,34 +55,28 @@ def choice_features(
     max_seq_length: int = 512,
     max_qa_length: int = 128,
 ) -> Iterator[list[tuple[list[int], list[int]]]]:
-    """Makes the sequences of questions as the original does (race_utils.py).
+    """Tokenizes questions like the original (race_utils.py).
 
-    They are `[CLS] passage [SEP] question and option [SEP]`. If there is a `_`
-    in the question, every one is replaced by the option; otherwise the option
-    follows the question and a blank. Of the pieces of that, the last
-    `max_qa_length` are kept; of the passage, as many from its beginning as then
-    fit.
+    Sequences are `[CLS] passage [SEP] question option [SEP]`. The option
+    replaces each `_` of the question, or else is appended to it. Question and
+    option are truncated to their last `max_qa_length` pieces, the passage to
+    the first pieces that fit.
 
     Args:
-      examples: read a chunk at a time.
-      tokenizer: of the model.
-      max_seq_length: most tokens of a sequence.
-      max_qa_length: most pieces of question and option, at most
+      examples: the examples; may be an iterator.
+      tokenizer: tokenizer of the model.
+      max_seq_length: maximum length of a sequence.
+      max_qa_length: maximum number of pieces of question and option, at most
         `max_seq_length - 3`.
 
     Yields:
-      Of each example, in order: ids and types for each option.
+      For each example, the ids and types of each option.
     """
-    examples = iter(examples)
-    while chunk := list(itertools.islice(examples, _CHUNK)):
+    for chunk in batched(examples, _CHUNK):
         questions = [
-            [
-                _question_with(example.question, option)
-                for option in example.options
-            ]
+            [_fill_in(example.question, option) for option in example.options]
             for example in chunk
         ]
-        # Questions of an example share its passage, and often examples do.
         passages = list(dict.fromkeys(example.passage for example in chunk))
         passage_ids = tokenizer.encode(passages, max_length=max_seq_length)
         ids_of_passage = dict(zip(passages, passage_ids, strict=True))
@@ -98,7 +93,7 @@ def choice_features(
             yield sequences
 
 
-def _question_with(question: str, option: str) -> str:
+def _fill_in(question: str, option: str) -> str:
     question, option = question.strip(), option.strip()
     filled = question.translate(_BLANKS)
     if "_" in filled:
@@ -107,8 +102,9 @@ def _question_with(question: str, option: str) -> str:
 
 
 class MultipleChoice(TaskType):
-    """Questions with options; a prediction is float64 probabilities of them.
+    """Questions with options.
 
+    A prediction is the probabilities of the options, float64 `[options]`.
     Settings: `max_seq_length` and `max_qa_length`, see `choice_features`.
     """
 
@@ -122,7 +118,7 @@ class MultipleChoice(TaskType):
         return self.task_config.settings["max_qa_length"]
 
     def check_settings(self):
-        """Checks that the two lengths fit together."""
+        """Checks that question and option fit into a sequence."""
         if not 1 <= self.max_qa_length <= self.max_seq_length - 3:
             raise InputError(
                 f"max_qa_length={self.max_qa_length} must be at least 1, and "
@@ -163,18 +159,18 @@ class MultipleChoice(TaskType):
             )
         return readers[reader](path, bad=bad, labelled=labelled)
 
-    def read_dataset(self, parts, *, bad, labelled, training=False):
-        """Reads the rows of RACE's data sets, one for each group."""
+    def read_dataset(self, datasets, *, bad, labelled, training=False):
+        """Reads RACE, which has one dataset for each group."""
         passages = (
             (location, group, row)
-            for group, part in zip(GROUPS, parts, strict=True)
-            for location, row in _race_rows(part)
+            for group, dataset in zip(GROUPS, datasets, strict=True)
+            for location, row in _race_rows(dataset)
         )
         return race_examples(passages, "race", bad=bad, labelled=labelled)
 
     @property
     def model_class(self):
-        """Class of the models."""
+        """`AlbertMultipleChoice`."""
         from albert_tf.finetuning.multiple_choice.model import (
             AlbertMultipleChoice,
         )
@@ -182,7 +178,7 @@ class MultipleChoice(TaskType):
         return AlbertMultipleChoice
 
     def model_arguments(self):
-        """Returns nothing: no weight depends on the number of options."""
+        """Returns {}: no weight depends on the number of options."""
         return {}
 
     def make_loss(self):
@@ -192,10 +188,11 @@ class MultipleChoice(TaskType):
         return CrossEntropyLoss()
 
     def training_features(self, examples):
-        """Returns a sequence for each option; see the base class.
+        """Returns a sequence for each option, and labels.
 
         Raises:
-          InputError: questions have different numbers of options, too.
+          InputError: if a label is missing, or questions have different numbers
+            of options.
         """
         examples = list(examples)
         count = len(examples[0].options) if examples else 1
@@ -203,8 +200,8 @@ class MultipleChoice(TaskType):
             if len(example.options) != count:
                 raise InputError(
                     f"{example.location}: {len(example.options)} options, but "
-                    f"the questions before have {count}; train on one number "
-                    "only"
+                    f"previous questions have {count}; the number must be the "
+                    "same for training"
                 )
             if example.label is None:
                 raise InputError(f"{example.location}: no label")
@@ -217,8 +214,8 @@ class MultipleChoice(TaskType):
     def prediction_features(self, examples):
         """Returns a sequence for each option.
 
-        Questions may differ in their number of options: each sequence is an
-        example of the features, and can be sorted by length.
+        Each sequence is a separate example of the features, so that questions
+        may have different numbers of options.
         """
         return self._build(
             FeaturesBuilder(pad_id=self.tokenizer.pad_id), examples
@@ -236,7 +233,7 @@ class MultipleChoice(TaskType):
         return builder.build(**columns)
 
     def forward(self, model, batch):
-        """Returns `logits` `[batch]` of options, each by itself."""
+        """Returns the `logits` `[batch]` of options."""
         inputs = {name: batch[name][:, None] for name in self.model_inputs}
         return {"logits": model(inputs)[:, 0]}
 
@@ -249,29 +246,29 @@ class MultipleChoice(TaskType):
         ]
 
     def scores(self, examples, predictions):
-        """Returns the accuracy, of each group too, and the cross-entropy."""
+        """Returns the accuracy, overall and by group, and the cross-entropy."""
         labels = [example.label for example in examples]
         scores = label_scores(self.task_config.metrics, predictions, labels)
         groups = defaultdict(list)
-        for place, example in enumerate(examples):
+        for index, example in enumerate(examples):
             if example.group is not None:
-                groups[example.group].append(place)
-        for group, places in sorted(groups.items()):
-            part = label_scores(
+                groups[example.group].append(index)
+        for group, indices in sorted(groups.items()):
+            group_scores = label_scores(
                 ("accuracy",),
-                [predictions[place] for place in places],
-                [labels[place] for place in places],
+                [predictions[i] for i in indices],
+                [labels[i] for i in indices],
             )
-            scores[f"accuracy_{group}"] = part["accuracy"]
+            scores[f"accuracy_{group}"] = group_scores["accuracy"]
         return scores
 
     def check_scores(self, examples):
-        """Scores the labels themselves; see the base class."""
+        """Checks the metrics by scoring the labels themselves."""
         labels = [example.label for example in examples]
         classification_metrics(self.task_config.metrics, labels, labels)
 
     def record(self, example, prediction):
-        """Returns the best option, from 0, its text, and all probabilities."""
+        """Returns index and text of the best option, and all probabilities."""
         best = int(np.argmax(prediction))
         return {
             "id": example.id,
@@ -311,10 +308,10 @@ class MultipleChoice(TaskType):
         return inputs, {"probabilities": np.array(predictions)}
 
 
-def _race_rows(part: DatasetRows) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields locations and rows, with the numbers of single questions."""
+def _race_rows(dataset: DatasetRows) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields locations and rows, and numbers the questions of each passage."""
     questions: Counter[str] = Counter()
-    for location, row in numbered_rows(part):
-        name = field(part, row, "example_id")
+    for location, row in numbered_rows(dataset):
+        name = field(dataset, row, "example_id")
         yield location, {"question_id": questions[name], **row}
         questions[name] += 1

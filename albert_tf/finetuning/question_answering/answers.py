@@ -1,4 +1,4 @@
-"""Answers to questions, decoded from scores, and the original's files."""
+"""Decoding of answers from the model's scores, and the original's files."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from albert_tf.finetuning.question_answering.decoder import (
 if TYPE_CHECKING:
     from albert_tf.finetuning.question_answering.features import SpanWindow
 
-# The outputs of the model for one window, see `AlbertSpanLabeler`.
+# Outputs of the model for a window, see `AlbertSpanLabeler`.
 Outputs = Mapping[str, np.ndarray]
 
-# The original's text, and its scores of start and end, if no span is allowed,
+# The original's answer, and its start and end scores, if no span is valid, such
 # as in a context without pieces.
 NO_SPAN = {"v1": ("empty", 0.0), "joint": ("", -1e6)}
 
@@ -36,11 +36,11 @@ class AnswerText:
     """One of the best answers to a question.
 
     Attributes:
-      text: Text of the context, without surrounding white space.
-      start: Where it begins in the context, in characters; None, like `end`,
-        if it is not part of the context.
-      end: Where it ends.
-      probability: Softmax over the best answers to the question.
+      text: Text of the answer, without surrounding white space.
+      start: Start in the context, in characters; None, like `end`, if the text
+        is not part of the context.
+      end: End in the context.
+      probability: Softmax of the scores of the best answers.
       start_score: Score of the first piece: a logit of the v1 head, a
         log-probability of the joint head.
       end_score: Score of the last piece.
@@ -56,13 +56,13 @@ class AnswerText:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class QuestionAnswers:
-    """The answers of one or several models to a question.
+    """Best answers of a model or ensemble to a question.
 
     Attributes:
       id: Question ID.
-      best: At least one answer, best first; their texts are different.
-      null_score: The higher, the less likely the context has the answer; None
-        without a joint head.
+      best: At least one answer, best first, with different texts.
+      null_score: Logit of the question being unanswerable; None for the v1
+        head.
     """
 
     id: str
@@ -73,8 +73,8 @@ class QuestionAnswers:
         """Returns the best answer, or "" if the null score is too high.
 
         Args:
-          threshold: Highest null score of a question that is answered; None to
-            answer always, as the v1 head has no null scores.
+          threshold: Maximum null score of an answered question; None to always
+            answer. Ignored for the v1 head, which has no null scores.
         """
         score = self.null_score
         if threshold is not None and score is not None and score > threshold:
@@ -96,13 +96,13 @@ class QuestionAnswers:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class QuestionScores:
-    """The outputs of one or several models for the windows of a question.
+    """Outputs of one or several models for the windows of a question.
 
     Attributes:
       id: Question ID.
-      context: Text that answers are taken from.
+      context: Text that contains the answer.
       windows: All windows of the question.
-      members: For each model, its outputs for each window; they may be padded.
+      members: Outputs for each window, for each model; they may be padded.
     """
 
     id: str
@@ -112,7 +112,7 @@ class QuestionScores:
 
 
 class AnswerPrediction(NamedTuple):
-    """Scores of the windows of a question, and the answers decoded from them.
+    """Scores of a question's windows, and the answers decoded from them.
 
     Attributes:
       scores: Scores of one or several models.
@@ -123,7 +123,7 @@ class AnswerPrediction(NamedTuple):
     answers: QuestionAnswers
 
 
-# Questions that are decoded together.
+# Number of questions that are decoded at a time.
 _BATCH = 256
 
 
@@ -135,18 +135,18 @@ def answer_questions(
 ) -> list[QuestionAnswers]:
     """Decodes the scores of questions.
 
-    Scores of several models are averaged, see `best_answers`. Without an
-    allowed span, the answer is the original's: "empty" from the v1 head, ""
-    from the joint head.
+    Scores of several models are averaged, see `best_answers`. If no span is
+    valid, the answer is "empty" for the v1 head and "" for the joint head, like
+    in the original.
 
     Args:
-      questions: Scores of the same models, which have the same head.
+      questions: Scores of the same models, all with the same head.
       n_best: Maximum number of answers to a question; for the v1 head also the
-        number of starts and of ends considered in each window.
-      max_answer_length: Length of the longest answer, in pieces.
+        number of start and end candidates in each window.
+      max_answer_length: Maximum length of an answer in pieces.
     """
     answers = []
-    # Not on an accelerator: the decoder handles strings and small integers.
+    # The decoder processes strings and small integers, not for accelerators.
     with tf.device("CPU:0"):
         for start in range(0, len(questions), _BATCH):
             answers += _answer_batch(
@@ -235,7 +235,7 @@ def _answer_batch(
 def _best_positions(
     rows: Sequence[Outputs], lengths: Sequence[int], n_best: int
 ) -> dict[str, tf.Tensor]:
-    """Returns the best positions of rows, which need not be equally long."""
+    """Pads the outputs of windows and returns their best positions."""
     longest = max(lengths)
     outputs = {}
     for name in rows[0]:
@@ -253,10 +253,10 @@ def _best_positions(
 def combine_scores(
     members: Mapping[str, Sequence[QuestionScores]],
 ) -> list[QuestionScores]:
-    """Returns the scores of an ensemble: those of all members, side by side.
+    """Combines the scores of the models of an ensemble.
 
     Args:
-      members: Scores of each model for the same questions, by its path.
+      members: Scores of the same questions, by path of the model.
 
     Raises:
       InputError: If the models have different heads, tokenizers or lengths.
@@ -269,13 +269,13 @@ def combine_scores(
             if not _same_windows(first.windows, other.windows):
                 raise InputError(
                     f"{models} cut question {first.id} into different windows; "
-                    "models that answer together need the same vocabulary, "
-                    "max_seq_length, doc_stride and max_query_length"
+                    "use models with the same vocabulary, max_seq_length, "
+                    "doc_stride and max_query_length"
                 )
             if first.members[0][0].keys() != other.members[0][0].keys():
                 raise InputError(
-                    f"{models} have different heads; models that answer "
-                    "together need the same"
+                    f"{models} have different heads; use models with the same "
+                    "head"
                 )
         outputs = [rows for each in (first, *others) for rows in each.members]
         combined.append(dataclasses.replace(first, members=outputs))
@@ -283,10 +283,11 @@ def combine_scores(
 
 
 def _same_windows(
-    ours: Sequence[SpanWindow], theirs: Sequence[SpanWindow]
+    windows: Sequence[SpanWindow], others: Sequence[SpanWindow]
 ) -> bool:
-    return len(ours) == len(theirs) and all(
-        np.array_equal(a.ids, b.ids) for a, b in zip(ours, theirs, strict=True)
+    return len(windows) == len(others) and all(
+        np.array_equal(a.ids, b.ids)
+        for a, b in zip(windows, others, strict=True)
     )
 
 
@@ -301,7 +302,7 @@ def write_answers(
     """Writes the original's files, one question at a time.
 
     Args:
-      answers: Any number.
+      answers: The answers; may be an iterator.
       predictions: File of the answers (`predictions.json`).
       nbest: File of the best answers (`nbest_predictions.json`).
       null_odds: File of the null scores (`null_odds.json`); joint head only.
@@ -316,7 +317,7 @@ def write_answers(
         contents = [each.text(threshold), each.n_best(), each.null_score]
         for file, content in zip(files, contents, strict=False):
             file.write(",\n" if count else "{\n")
-            # The members of an object, without its braces.
+            # An item of the object, without braces.
             text = json.dumps({each.id: content}, indent=4)
             file.write(text[len("{\n") : -len("\n}")])
         count += 1

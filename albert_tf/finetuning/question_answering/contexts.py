@@ -1,4 +1,4 @@
-"""Contexts as tensors: their windows and their characters."""
+"""Windows and characters of contexts, as tensors."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ class Windows(NamedTuple):
     """Windows of a batch of questions, ordered by question.
 
     Attributes:
-      question_of: int64 `[windows]`, the question each window belongs to.
-      starts: int64 `[windows]`, the first piece of the context in each window.
-      ends: int64 `[windows]`, the piece after the last one.
+      question_of: int64 `[windows]`, the question of each window.
+      starts: int64 `[windows]`, first piece of the context in each window.
+      ends: int64 `[windows]`, end of the context's pieces in each window.
       max_context: ragged bool `[windows, (pieces)]`, whether no other window
-        has more context around the piece. Answers start only at such pieces,
-        so that no span is scored twice.
+        has more context around the piece. Answers start at such pieces only, so
+        that no span is scored twice.
     """
 
     question_of: tf.Tensor
@@ -34,7 +34,7 @@ def cut_windows(
     max_seq_length: int,
     doc_stride: int,
 ) -> Windows:
-    """Cuts contexts into the original's windows; works in graphs, too.
+    """Cuts contexts into the original's windows, eagerly or in a graph.
 
     Every question has at least one window, even if its context is empty.
 
@@ -42,7 +42,7 @@ def cut_windows(
       question_lengths: int64 `[questions]`, in pieces.
       context_lengths: int64 `[questions]`, in pieces.
       max_seq_length: See `WindowSettings`.
-      doc_stride: Likewise.
+      doc_stride: See `WindowSettings`.
     """
     room = max_seq_length - 3 - question_lengths
     stride = tf.minimum(room, doc_stride)
@@ -68,10 +68,10 @@ def _max_context(
     question_of: tf.Tensor,
     context_lengths: tf.Tensor,
 ) -> tf.RaggedTensor:
-    """Returns whether a window is the first with most context of a piece.
+    """Returns whether a window is the first with the most context of a piece.
 
-    The context of a piece is the smaller of what is before and after it, plus
-    a little for the length of the window.
+    The context is the minimum of the number of pieces before and after it, plus
+    a bonus for the length of the window.
     """
     pieces = tf.ragged.range(starts, ends)
     window_of = pieces.value_rowids()
@@ -82,30 +82,30 @@ def _max_context(
     sides = tf.minimum(
         pieces.values - of_piece(starts), of_piece(ends) - 1 - pieces.values
     )
-    # In float64, as in the original, so that ties are broken as there.
+    # In float64 like the original, which breaks ties in the same way.
     bonus = 0.01 * tf.cast(ends - starts, tf.float64)
     context = tf.cast(sides, tf.float64) + of_piece(bonus)
 
     offsets = tf.cumsum(context_lengths, exclusive=True)
     piece_of = of_piece(tf.gather(offsets, question_of)) + pieces.values
     count = tf.reduce_sum(context_lengths)
-    most = tf.math.unsorted_segment_max(context, piece_of, count)
-    has_most = context == tf.gather(most, piece_of)
-    none = tf.size(question_of, tf.int64)
+    maximum = tf.math.unsorted_segment_max(context, piece_of, count)
+    is_maximum = context == tf.gather(maximum, piece_of)
+    no_window = tf.size(question_of, tf.int64)
     first = tf.math.unsorted_segment_min(
-        tf.where(has_most, window_of, none), piece_of, count
+        tf.where(is_maximum, window_of, no_window), piece_of, count
     )
     return pieces.with_values(window_of == tf.gather(first, piece_of))
 
 
 class Contexts:
-    """Characters of contexts, laid end to end.
+    """Concatenated characters of contexts.
 
     Attributes:
-      offsets: int64 `[contexts]`, number of characters before each context.
+      offsets: int64 `[contexts]`, position of each context's first character.
 
     Args:
-      texts: Strings `[contexts]`, in UTF-8.
+      texts: UTF-8 strings `[contexts]`.
     """
 
     def __init__(self, texts: tf.Tensor):
@@ -128,11 +128,11 @@ class Contexts:
     def to_characters(
         self, contexts: tf.Tensor, byte_positions: tf.Tensor
     ) -> tf.Tensor:
-        """Returns positions in characters of positions in bytes.
+        """Converts positions from bytes to characters.
 
         Args:
-          contexts: int64 `[positions]`, the context of each.
-          byte_positions: int64 `[positions]`, counted from its start.
+          contexts: int64 `[positions]`, the context of each position.
+          byte_positions: int64 `[positions]`, relative to the context.
         """
         found = tf.searchsorted(
             self._bytes,
@@ -142,7 +142,7 @@ class Contexts:
         return found - tf.gather(self.offsets, contexts)
 
     def to_bytes(self, contexts: tf.Tensor, characters: tf.Tensor) -> tf.Tensor:
-        """Returns positions in bytes; the inverse of `to_characters`."""
+        """Converts positions from characters to bytes."""
         found = tf.gather(
             self._bytes, tf.gather(self.offsets, contexts) + characters
         )
@@ -151,20 +151,20 @@ class Contexts:
     def strip(
         self, starts: tf.Tensor, ends: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Removes white space around spans, as `str.strip` does.
+        """Strips white space from spans, like `str.strip`.
 
         Args:
-          starts: int64 `[spans]`, characters of all contexts.
+          starts: int64 `[spans]`, in the characters of all contexts.
           ends: int64 `[spans]`, likewise.
 
         Returns:
-          The new starts and ends; both are the old end if only white space is
-          there, or nothing.
+          The new starts and ends; both are the old end if the span is empty or
+          only white space.
         """
-        blanks = tf.constant([*spaces(), -1])
+        whitespace = tf.constant([*spaces(), -1])
         characters = self._characters.values
-        solid = tf.where(
-            tf.gather(blanks, tf.searchsorted(blanks[:-1], characters))
+        solid = tf.where(  # Positions that are not white space.
+            tf.gather(whitespace, tf.searchsorted(whitespace[:-1], characters))
             != characters
         )[:, 0]
         last = tf.size(characters, tf.int64)
@@ -179,11 +179,11 @@ class Contexts:
         starts = tf.minimum(next_solid, ends)
         return starts, tf.maximum(after_solid, starts)
 
-    def spell(self, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
-        """Returns strings `[spans]` of characters of all contexts.
+    def substrings(self, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
+        """Returns the texts `[spans]` of spans of all contexts.
 
-        They are encoded anew: `tf.strings.substr` would need a copy of a whole
-        context for each span.
+        They are encoded from characters, because `tf.strings.substr` would need
+        a copy of the context for each span.
         """
         positions = tf.ragged.range(starts, ends)
         return tf.strings.unicode_encode(

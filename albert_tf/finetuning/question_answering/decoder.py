@@ -1,7 +1,7 @@
-"""Decoding of start and end scores into answers, the same in every use.
+"""Decoding of start and end scores into answers.
 
-`albert predict` and `albert evaluate` call it eagerly; exported models have it
-in their graph.
+`albert predict` and `albert evaluate` run it eagerly; exported models contain
+it in their graph.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ NULL_SCORE = "null_score"
 def best_positions(
     outputs: Tensors, input_mask: tf.Tensor, n_best: int
 ) -> Tensors:
-    """Returns the best starts and ends of each row.
+    """Returns the best start and end positions of each row.
 
     Args:
-      outputs: Of `AlbertSpanLabeler`, without `start_positions`.
+      outputs: Outputs of `AlbertSpanLabeler` without `start_positions`.
       input_mask: `[rows, seq]`.
-      n_best: Number of starts and of ends of the v1 head; the joint head has
-        chosen already.
+      n_best: Number of starts and ends for the v1 head; the outputs of the
+        joint head are already limited.
 
     Returns:
-      `START_INDEX` int32 and `START_SCORE` float32 `[rows, starts]`;
-      `END_INDEX` and `END_SCORE` `[rows, starts, ends]`, or `[rows, 1, ends]`
-      where the ends do not depend on the start. Scores are logits of the v1
-      head, log-probabilities of the joint head, which adds `NULL_SCORE`
-      float32 `[rows]`.
+      A dict of `START_INDEX` (int32) and `START_SCORE` (float32)
+      `[rows, starts]`, and `END_INDEX` and `END_SCORE` `[rows, starts, ends]`,
+      or `[rows, 1, ends]` for the v1 head, whose ends do not depend on the
+      start. Scores are logits of the v1 head, or log-probabilities of the joint
+      head. The joint head adds `NULL_SCORE`, float32 `[rows]`.
     """
     if "start_logits" in outputs:
         start_score, start_index = _top(
@@ -64,9 +64,9 @@ def best_positions(
 def _top(
     logits: tf.Tensor, input_mask: tf.Tensor, n_best: int
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns values and positions of the best, padding last."""
+    """Returns the highest logits and their positions, padding last."""
     logits = tf.where(input_mask == 0, -float("inf"), logits)
-    # A batch may have fewer positions than are asked for.
+    # A batch may have fewer than `n_best` positions.
     missing = tf.maximum(n_best - tf.shape(logits)[1], 0)
     logits = tf.pad(
         logits, [[0, 0], [0, missing]], constant_values=-float("inf")
@@ -75,16 +75,16 @@ def _top(
 
 
 class WindowPieces(NamedTuple):
-    """The context's pieces in all windows, laid end to end.
+    """Concatenated context pieces of all windows.
 
     Attributes:
-      question_of: int64 `[windows]`, the question each window belongs to.
-      first_context_token: int64 `[windows]`, position of the first piece of
-        the context in the row.
-      lengths: int64 `[windows]`, number of pieces of the context.
-      starts: int64 `[pieces]`, where the text of each begins in its context,
-        in characters.
-      ends: int64 `[pieces]`, where it ends.
+      question_of: int64 `[windows]`, the question of each window.
+      first_context_token: int64 `[windows]`, position of the context's first
+        piece in the row.
+      lengths: int64 `[windows]`, number of context pieces.
+      starts: int64 `[pieces]`, start of each piece in the context, in
+        characters.
+      ends: int64 `[pieces]`, end of each piece.
       max_context: bool `[pieces]`, see `Windows`.
     """
 
@@ -99,14 +99,15 @@ class WindowPieces(NamedTuple):
 class BestAnswers(NamedTuple):
     """The best answers to each question, best first.
 
-    All are ragged `[questions, (answers)]`; texts of a question are different.
+    All fields are ragged `[questions, (answers)]`. The texts of the answers to
+    a question are different.
 
     Attributes:
-      starts: int64, where the answer begins in its context, in characters.
-      ends: int64, where it ends.
+      starts: int64, start of the answer in the context, in characters.
+      ends: int64, end of the answer.
       start_scores: float64.
       end_scores: float64.
-      probabilities: float64, softmax over the answers of a question.
+      probabilities: float64, softmax over the answers to a question.
     """
 
     starts: tf.RaggedTensor
@@ -117,10 +118,10 @@ class BestAnswers(NamedTuple):
 
 
 class _Spans(NamedTuple):
-    """Candidates for answers; every field is `[spans]`."""
+    """Candidate answers; all fields are `[spans]`."""
 
     question_of: tf.Tensor
-    starts: tf.Tensor  # Characters of all contexts, as the ends.
+    starts: tf.Tensor  # In characters, like the ends.
     ends: tf.Tensor
     start_scores: tf.Tensor
     end_scores: tf.Tensor
@@ -138,34 +139,34 @@ def best_answers(
     n_best: int,
     max_answer_length: int,
 ) -> BestAnswers:
-    """Decodes the scores that one or several models give to windows.
+    """Decodes the scores of one or several models.
 
-    As in the original, scores of start and end are added up and compared
-    across windows, and equal texts count once, with the best score. The score
-    of a span is the mean over the models that have it among their best.
+    As in the original, start and end scores are summed and compared across
+    windows, and equal texts count once, with the best score. The score of a
+    span is the mean over the models that have it among their candidates.
 
     Args:
       windows: All windows of the questions.
       members: The `best_positions` of each model for all windows.
-      contexts: The text of the contexts.
+      contexts: The contexts.
       context_of: int64 `[questions]`, the context of each question.
       n_best: Maximum number of answers to a question.
-      max_answer_length: Length of the longest answer, in pieces.
+      max_answer_length: Maximum length of an answer in pieces.
     """
-    spans = _allowed_spans(windows, members, max_answer_length)
+    spans = _valid_spans(windows, members, max_answer_length)
     offsets = tf.gather(
         contexts.offsets, tf.gather(context_of, spans.question_of)
     )
     starts, ends = contexts.strip(spans.starts + offsets, spans.ends + offsets)
     spans = spans._replace(starts=starts, ends=ends)
 
-    # By question, the best score first; ties stay in the order of windows.
+    # Sorted by question and score; ties stay in the order of windows.
     scores = spans.start_scores + spans.end_scores
     spans = spans.take(tf.argsort(scores, direction="DESCENDING", stable=True))
     spans = spans.take(tf.argsort(spans.question_of, stable=True))
 
     # Equal texts count once, with the best score.
-    _, text = tf.unique(contexts.spell(spans.starts, spans.ends), tf.int64)
+    _, text = tf.unique(contexts.substrings(spans.starts, spans.ends), tf.int64)
     count = tf.size(text, tf.int64)
     distinct, first_of = tf.unique(spans.question_of * count + text, tf.int64)
     spans = spans.take(
@@ -205,34 +206,35 @@ def best_answers(
     )
 
 
-def _allowed_spans(
+def _valid_spans(
     windows: WindowPieces, members: Sequence[Tensors], max_answer_length: int
 ) -> _Spans:
-    """Returns the different spans that lie in the context of a window.
+    """Returns the unique spans that are within the context of a window.
 
-    Starts and ends are characters of the context.
+    Starts and ends are relative to the context, in characters.
     """
-    starts, ends, start_scores, end_scores = _pairs(members)
+    starts, ends, start_scores, end_scores = _candidates(members)
     starts, ends = (
         tf.cast(x, tf.int64) - windows.first_context_token[:, None]
         for x in (starts, ends)
     )
-    allowed = (starts >= 0) & (starts <= ends)
-    allowed &= ends < windows.lengths[:, None]
-    allowed &= ends - starts < max_answer_length
-    chosen = tf.where(allowed)
+    valid = (starts >= 0) & (starts <= ends)
+    valid &= ends < windows.lengths[:, None]
+    valid &= ends - starts < max_answer_length
+    indices = tf.where(valid)
     first_piece = tf.cumsum(windows.lengths, exclusive=True)
-    start = tf.gather(first_piece, chosen[:, 0]) + tf.gather_nd(starts, chosen)
+    start = tf.gather(first_piece, indices[:, 0])
+    start += tf.gather_nd(starts, indices)
     has_max_context = tf.gather(windows.max_context, start)
-    chosen = tf.boolean_mask(chosen, has_max_context)
+    indices = tf.boolean_mask(indices, has_max_context)
     start = tf.boolean_mask(start, has_max_context)
 
     # Several models may have the same span.
-    longer = tf.gather_nd(ends - starts, chosen)
-    span, index = tf.unique(start * max_answer_length + longer, tf.int64)
+    length = tf.gather_nd(ends - starts, indices)
+    span, index = tf.unique(start * max_answer_length + length, tf.int64)
     start_score, end_score = (
         tf.math.unsorted_segment_mean(
-            tf.cast(tf.gather_nd(scores, chosen), tf.float64),
+            tf.cast(tf.gather_nd(scores, indices), tf.float64),
             index,
             tf.size(span, tf.int64),
         )
@@ -250,10 +252,10 @@ def _allowed_spans(
     )
 
 
-def _pairs(members: Sequence[Tensors]) -> list[tf.Tensor]:
-    """Pairs starts and ends; returns positions and scores `[windows, spans]`.
+def _candidates(members: Sequence[Tensors]) -> list[tf.Tensor]:
+    """Returns all pairs of starts and ends: positions and scores.
 
-    Spans are ordered by model, start and end.
+    They are `[windows, spans]`, ordered by model, start and end.
     """
     pairs = []
     for member in members:
@@ -273,13 +275,13 @@ def _pairs(members: Sequence[Tensors]) -> list[tf.Tensor]:
                 )
             ]
         )
-    return [tf.concat(parts, 1) for parts in zip(*pairs, strict=True)]
+    return [tf.concat(tensors, 1) for tensors in zip(*pairs, strict=True)]
 
 
 def null_scores(
     windows: WindowPieces, members: Sequence[Tensors], questions: tf.Tensor
 ) -> tf.Tensor | None:
-    """Returns how unlikely it is that the context has the answer.
+    """Returns the null scores, the logits of questions being unanswerable.
 
     Args:
       windows: All windows of the questions.
@@ -287,8 +289,8 @@ def null_scores(
       questions: int64 scalar, the number of questions.
 
     Returns:
-      float64 `[questions]`: the least of all windows, averaged over the
-      models; None if they have no joint head.
+      float64 `[questions]`, the minimum over a question's windows, averaged
+      over the models; None for the v1 head.
     """
     if NULL_SCORE not in members[0]:
         return None

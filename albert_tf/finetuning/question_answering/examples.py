@@ -1,4 +1,4 @@
-"""Examples of question answering: SQuAD 1.1 and 2.0, XQuAD and CMRC 2018."""
+"""Question answering examples, and readers for SQuAD, XQuAD and CMRC 2018."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Answer:
 
     Attributes:
       text: Text of the answer.
-      start: Where it begins in the context, in characters; -1 if it is not in
-        the context: such an answer serves for scoring, but not for training.
+      start: Start in the context, in characters; -1 if the text is not there.
+        Such answers can be used for scoring, but not for training.
     """
 
     text: str
@@ -38,10 +38,10 @@ class QuestionAnsweringExample:
     Attributes:
       id: Unique within its file.
       question: Text of the question.
-      context: Text that answers it.
+      context: Text that contains the answer.
       answers: Right answers; empty if impossible or unknown.
       is_impossible: Whether the context does not answer the question.
-      location: Where it was read, for messages: "file, question ID".
+      location: Location for error messages, "file, question ID".
     """
 
     id: str
@@ -62,20 +62,20 @@ def read_squad(
 ) -> Iterator[QuestionAnsweringExample]:
     """Reads the questions of a JSON file in SQuAD's layout or CMRC 2018's own.
 
-    Answers in CMRC's own layout have no offsets; they are found where their
-    text first occurs. Of 9657 answers of CMRC's dev file 193 are not in the
-    context at all, and 7 are not at their offset.
+    Answers in CMRC's own layout have no offsets; the first occurrence of their
+    text is used. Of the 9657 answers in CMRC's dev file, 193 are not in the
+    context, and 7 are not at their offset.
 
     Args:
-      path: The file, optionally compressed with gzip; it is read as a whole.
-      bad: Collects questions with a missing text, context or id or with the id
-        of an earlier one, and questions whose answers are missing, empty,
-        given although impossible, or not at their offset.
+      path: The file, optionally compressed with gzip.
+      bad: Collects questions without text, context or id, with a duplicate id,
+        or with answers that are missing, empty, contradict `is_impossible`, or
+        are not at their offset.
       labelled: Whether to read answers.
-      need_positions: Whether answers must be in the context, as for training.
-        Otherwise, as for scoring, an answer that is not has `start` -1.
-      repair_offsets: Whether to move an answer that is not at its offset to
-        the nearest occurrence of its text.
+      need_positions: Whether answers must be in the context, as required for
+        training. Otherwise, the `start` of those that are not is -1.
+      repair_offsets: Whether to move answers that are not at their offset to
+        the nearest occurrence of their text.
 
     Yields:
       The questions in the order of the file.
@@ -95,19 +95,19 @@ def read_squad(
 
 
 def read_squad_rows(
-    part: DatasetRows,
+    dataset: DatasetRows,
     *,
     impossible: bool,
     bad: BadExamples,
     labelled: bool = True,
     need_positions: bool = True,
 ) -> Iterator[QuestionAnsweringExample]:
-    """Reads SQuAD from a library of data sets.
+    """Reads SQuAD from a dataset library.
 
     Args:
-      part: The data set.
+      dataset: The rows of the dataset.
       impossible: Whether questions without answers are impossible, as in
-        SQuAD 2.0; Hugging Face's library does not mark them.
+        SQuAD 2.0; Hugging Face's dataset does not mark them.
       bad, labelled, need_positions: See `read_squad`.
 
     Raises:
@@ -115,15 +115,15 @@ def read_squad_rows(
     """
 
     def question(row: dict[str, Any]) -> dict[str, Any]:
-        given = field(part, row, "answers")
-        pairs = zip(given["text"], given["answer_start"], strict=True)
+        columns = field(dataset, row, "answers")
+        pairs = zip(columns["text"], columns["answer_start"], strict=True)
         answers = [{"text": x, "answer_start": start} for x, start in pairs]
-        none = impossible and not answers
-        return {"is_impossible": none, **row, "answers": answers}
+        is_impossible = impossible and not answers
+        return {"is_impossible": is_impossible, **row, "answers": answers}
 
     yield from _examples(
-        (question(row) for _, row in numbered_rows(part)),
-        part.name,
+        (question(row) for _, row in numbered_rows(dataset)),
+        dataset.name,
         bad=bad,
         labelled=labelled,
         need_positions=need_positions,
@@ -139,7 +139,7 @@ def _examples(
     need_positions: bool = True,
     repair_offsets: bool = False,
 ) -> Iterator[QuestionAnsweringExample]:
-    """Checks questions with SQuAD's keys and a `context`; yields examples."""
+    """Checks questions with SQuAD's keys and `context`; yields examples."""
     seen: set[str] = set()
     number = 0
     for number, question in enumerate(questions, 1):
@@ -175,22 +175,22 @@ def _questions(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
         )
     if isinstance(value, list):
         for paragraph in value:
-            for each in paragraph["qas"]:
+            for qa in paragraph["qas"]:
                 yield {
-                    "id": each["query_id"],
-                    "question": each["query_text"],
+                    "id": qa["query_id"],
+                    "question": qa["query_text"],
                     "context": paragraph["context_text"],
-                    "answers": [{"text": x} for x in each.get("answers", ())],
+                    "answers": [{"text": x} for x in qa.get("answers", ())],
                 }
         return
     for article in value["data"]:
         for paragraph in article["paragraphs"]:
-            for each in paragraph["qas"]:
-                yield {**each, "context": paragraph["context"]}
+            for qa in paragraph["qas"]:
+                yield {**qa, "context": paragraph["context"]}
 
 
-# The texts and answers of a question are checked question by question, so that
-# bad ones can be skipped.
+# Texts and answers are of type Any here: they are checked question by question,
+# so that bad questions can be skipped.
 
 
 class _Paragraph(TypedDict):
@@ -226,7 +226,7 @@ def _location(
     question: Mapping[str, Any],
     seen: set[str],
 ) -> tuple[str, str]:
-    """Returns where a question is, and its problem other than its answers."""
+    """Returns the location of a question, and what is wrong with its texts."""
     for key in ("id", "question", "context"):
         if problem := text_problem(question.get(key)):
             name = question.get("id") or f"number {number}"
@@ -242,37 +242,41 @@ def _location(
 def _answers(
     question: Mapping[str, Any], need_positions: bool, repair_offsets: bool
 ) -> tuple[tuple[Answer, ...], str]:
-    """Returns the answers of a question, or their problem."""
-    given = question.get("answers") or []
-    if not isinstance(given, list):
-        return (), "answers is no list"
+    """Returns the answers of a question and "", or () and the problem."""
+    values = question.get("answers") or []
+    if not isinstance(values, list):
+        return (), "answers is not a list"
     if question.get("is_impossible"):
-        return (), "is_impossible but has an answer" if given else ""
-    if not given:
+        return (), "is_impossible but has an answer" if values else ""
+    if not values:
         return (
             (),
             "no answer; give one, or mark the question with is_impossible",
         )
     answers = []
-    for each in given:
-        each = each if isinstance(each, dict) else {}
-        text: Any = each.get("text")
-        start = each.get("answer_start")
+    for value in values:
+        value = value if isinstance(value, dict) else {}
+        text: Any = value.get("text")
+        offset = value.get("answer_start")
         if problem := text_problem(text):
             return (), f"an answer {problem}"
-        at = _start_of(text, start, question["context"], repair_offsets)
-        if at < 0 and need_positions:
+        start = _find_answer(text, offset, question["context"], repair_offsets)
+        if start < 0 and need_positions:
             shown = text if len(text) <= 40 else f"{text[:37]}..."
-            where = "" if start is None else f" at character {start}"
-            there = text in question["context"]
-            hint = "it occurs elsewhere" if there else "it does not occur"
+            where = "" if offset is None else f" at character {offset}"
+            is_elsewhere = text in question["context"]
+            hint = (
+                "it occurs elsewhere" if is_elsewhere else "it does not occur"
+            )
             return (), f"answer {shown!r} is not in the context{where}; {hint}"
-        answers.append(Answer(text=text, start=at))
+        answers.append(Answer(text=text, start=start))
     return tuple(answers), ""
 
 
-def _start_of(text: str, start: Any, context: str, repair_offsets: bool) -> int:
-    """Returns where an answer begins; -1 if it is not at its offset."""
+def _find_answer(
+    text: str, start: Any, context: str, repair_offsets: bool
+) -> int:
+    """Returns the start of an answer; -1 if it is not at its offset."""
     if start is None:
         return context.find(text)
     if not isinstance(start, int):

@@ -1,16 +1,15 @@
-"""Features of question answering: windows over tokenized contexts."""
+"""Features of question answering: windows of tokenized contexts."""
 
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.features import Features, FeaturesBuilder
+from albert_tf.finetuning.features import Features, FeaturesBuilder, batched
 
 if TYPE_CHECKING:
     from albert_tf.finetuning.question_answering.examples import (
@@ -19,13 +18,13 @@ if TYPE_CHECKING:
     )
     from albert_tf.text.base_tokenizer import Tokenizer
 
-# Names of features: 1 where no answer can be, and the labels of a window.
+# Names of features: 1 at positions that cannot be answers, and the labels.
 P_MASK = "p_mask"
 START_POSITIONS = "start_positions"
 END_POSITIONS = "end_positions"
 IS_IMPOSSIBLE = "is_impossible"
 
-# Questions that are tokenized in one call.
+# Number of questions that are tokenized at a time.
 _BATCH = 512
 
 
@@ -34,13 +33,13 @@ class WindowSettings:
     """Lengths in pieces; the defaults are the original's for SQuAD.
 
     Attributes:
-      max_seq_length: Length of the longest row, including the question, the
-        context, `[CLS]` and two `[SEP]`.
-      doc_stride: Distance between the starts of two consecutive windows.
-      max_query_length: Longer questions are truncated.
+      max_seq_length: Maximum length of a sequence, including question, context,
+        `[CLS]` and two `[SEP]`.
+      doc_stride: Distance between the starts of consecutive windows.
+      max_query_length: Maximum length of a question; longer ones are truncated.
 
     Raises:
-      InputError: If a length is below 1 or a row has no room for the context.
+      InputError: If a length is below 1 or leaves no room for the context.
     """
 
     max_seq_length: int = 384
@@ -68,14 +67,14 @@ class SpanWindow:
     Attributes:
       ids: int32 `[length]`.
       first_context_token: Position of the first piece of the context.
-      starts: int32 `[pieces]`, where the text of each of the window's pieces
-        begins in the context, in characters.
-      ends: int32 `[pieces]`, where it ends.
+      starts: int32 `[pieces]`, start of each context piece, in characters of
+        the context.
+      ends: int32 `[pieces]`, end of each context piece.
       max_context: bool `[pieces]`, see `contexts.Windows`.
       start_position: Label: position of the first piece of the answer. None,
-        like the other labels, if they were not asked for.
+        like the other labels, in unlabelled windows.
       end_position: Label: position of the last piece of the answer.
-      is_impossible: Label: the window does not have the whole answer; both
+      is_impossible: Label: whether the window lacks a part of the answer; both
         positions are then 0, as in the original.
     """
 
@@ -90,16 +89,16 @@ class SpanWindow:
 
     @property
     def types(self) -> np.ndarray:
-        """Segments, int32 `[length]`: 1 from the context on."""
+        """Segment ids, int32 `[length]`: 1 from the context on."""
         types = np.zeros_like(self.ids)
         types[self.first_context_token :] = 1
         return types
 
     @property
     def p_mask(self) -> np.ndarray:
-        """1 where no answer can be, int32 `[length]`.
+        """1 at positions that cannot be answers, int32 `[length]`.
 
-        0 for the context, and for `[CLS]`, which stands for no answer.
+        0 in the context, and at `[CLS]`, which represents no answer.
         """
         p_mask = np.ones_like(self.ids)
         p_mask[0] = 0
@@ -109,13 +108,13 @@ class SpanWindow:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class TokenizedContext:
-    """A context in pieces.
+    """A tokenized context.
 
     Attributes:
       ids: int32 `[pieces]`.
-      starts: int32 `[pieces]`, where the text of each begins in the context,
-        in characters. A piece with `▁` begins at the blank before the word.
-      ends: int32 `[pieces]`, where it ends.
+      starts: int32 `[pieces]`, start of each piece in the context, in
+        characters. A piece with `▁` starts at the space before the word.
+      ends: int32 `[pieces]`, end of each piece.
     """
 
     ids: np.ndarray
@@ -124,7 +123,7 @@ class TokenizedContext:
 
     @classmethod
     def from_text(cls, text: str, tokenizer: Tokenizer) -> TokenizedContext:
-        """Tokenizes a context; the offsets are the tokenizer's, and exact."""
+        """Tokenizes a context."""
         tokens = tokenizer.iter_tokens(text)
         table = np.fromiter(
             ((token.id, token.start, token.end) for token in tokens),
@@ -134,21 +133,21 @@ class TokenizedContext:
         return cls(ids=ids, starts=starts, ends=ends)
 
     def pieces_of(self, answer: Answer) -> range | None:
-        """Returns the pieces that contain any character of an answer.
+        """Returns the pieces that contain characters of an answer.
 
-        White space around the answer does not count: the blank after it belongs
-        to the piece of the next word.
+        White space around the answer is ignored: the space after it belongs to
+        the piece of the next word.
 
         Args:
-          answer: Only its start and the length of its text are used.
+          answer: The answer; only its start and the length of its text matter.
 
         Returns:
-          A non-empty range, or None if no piece has a character of the answer:
-          tokenizers drop control characters, for example.
+          A non-empty range, or None if the tokenizer dropped all characters of
+          the answer, such as control characters.
         """
         start = answer.start + len(answer.text) - len(answer.text.lstrip())
         end = start + len(answer.text.strip())
-        # Offsets increase, except where normalization reorders marks.
+        # Offsets increase, unless normalization reorders marks.
         ends = np.maximum.accumulate(self.ends)
         starts = np.minimum.accumulate(self.starts[::-1])[::-1]
         first = int(np.searchsorted(ends, start, "right"))
@@ -163,16 +162,16 @@ def question_windows(
     *,
     labelled: bool,
 ) -> Iterator[list[SpanWindow]]:
-    """Yields the windows of each question, at least one, in order.
+    """Yields one or more windows for each question.
 
-    A window has as many pieces of the context as fit beside its question, and
-    begins `doc_stride` pieces after the previous one. Ids, windows and labels
-    are the original's; offsets come from the tokenizer instead of an alignment
-    that may fail, so no question is dropped.
+    A window has as many pieces of the context as fit, and starts `doc_stride`
+    pieces after the previous one. Ids, windows and labels equal the original's.
+    Offsets come from the tokenizer, not from an alignment that may fail, so no
+    question is dropped.
 
     Args:
-      examples: Any number; a few hundred are held at a time. Of those, equal
-        contexts are tokenized once.
+      examples: The examples; may be an iterator. A few hundred are held in
+        memory; contexts that they share are tokenized once.
       tokenizer: Tokenizer of the model.
       settings: Lengths.
       labelled: Whether to add labels, from the first answer that is in the
@@ -180,12 +179,11 @@ def question_windows(
         impossible.
 
     Raises:
-      InputError: If labels are asked for and an answerable question has no
-        answer in its context.
+      InputError: If `labelled` is set and an answerable question has no answer
+        in its context.
     """
-    examples = iter(examples)
     contexts: dict[str, TokenizedContext] = {}
-    while batch := list(itertools.islice(examples, _BATCH)):
+    for batch in batched(examples, _BATCH):
         questions = tokenizer.encode(
             [example.question for example in batch],
             num_threads=1,
@@ -222,9 +220,9 @@ def window_features(
     """Returns the features of windows.
 
     Args:
-      questions: Windows of each question; read once.
-      pad_id: ID of the padding.
-      head: Head of the model: "joint" adds `p_mask`, and the label
+      questions: Windows of each question; may be an iterator.
+      pad_id: ID of padding.
+      head: Head of the model; "joint" adds `p_mask` and the label
         `is_impossible`.
       labelled: Whether to add the labels.
     """
@@ -258,7 +256,7 @@ def _cuts(
     context_lengths: list[int],
     settings: WindowSettings,
 ) -> list[list[tuple[slice, np.ndarray]]]:
-    """Returns the pieces and `max_context` of the windows of each question."""
+    """Returns the pieces and `max_context` of each question's windows."""
     import tensorflow as tf
 
     from albert_tf.finetuning.question_answering.contexts import cut_windows
@@ -287,7 +285,7 @@ def _cuts(
 def _label(
     example: QuestionAnsweringExample, context: TokenizedContext
 ) -> range:
-    """Returns the answer's pieces; an empty range if there is none."""
+    """Returns the answer's pieces; an empty range for impossible questions."""
     if example.is_impossible:
         return range(0)
     for answer in example.answers:
@@ -308,10 +306,11 @@ def _windows(
     """Returns the windows of a question.
 
     Args:
-      question: Ids before the context, the last one is that of `[SEP]`.
-      context: The context in pieces.
+      question: Ids up to the context, including `[SEP]`.
+      context: The tokenized context.
       cuts: Pieces and `max_context` of each window.
-      answer: Pieces of the answer, empty if there is none; None for no labels.
+      answer: Pieces of the answer, empty if there is none; None for unlabelled
+        windows.
     """
     windows = []
     for pieces, max_context in cuts:

@@ -1,76 +1,47 @@
-"""Losses of the two span heads."""
+"""Losses of the two question answering heads."""
 
 from __future__ import annotations
 
 import tensorflow as tf
 
-from albert_tf.finetuning.losses import (
-    Batch,
-    Sums,
-    call_model,
-    example_count,
-    token_count,
-)
+from albert_tf.finetuning.losses import BatchLoss
 from albert_tf.finetuning.question_answering.features import (
     END_POSITIONS,
     IS_IMPOSSIBLE,
     P_MASK,
     START_POSITIONS,
 )
-from albert_tf.models.base import ENCODER_INPUTS, AlbertModel
-from albert_tf.training.loss import TOKENS, sparse_cross_entropy
+from albert_tf.models.base import ENCODER_INPUTS
+from albert_tf.training.loss import sparse_cross_entropy
 
 # Logit of padding: its probability is 0 in float32.
 _NO_LOGIT = -1e30
 
 
-class _SpanLoss:
-    """A mean over the windows of a batch; see `training.loss.Loss`."""
+class _WindowLoss(BatchLoss):
+    """A mean over the windows of a batch."""
 
-    INPUTS: tuple[str, ...] = ENCODER_INPUTS
-
-    def normalizers(self, batch: Batch) -> Sums:
+    def weight(self, batch):
         """Returns the number of windows."""
-        return {"examples": example_count(batch)}
-
-    def __call__(
-        self,
-        model: AlbertModel,
-        batch: Batch,
-        normalizers: Batch,
-        seed: tf.Tensor | None,
-    ) -> tuple[tf.Tensor, Sums]:
-        """Returns the batch's share of the loss, and the metrics."""
-        outputs = call_model(model, batch, self.INPUTS, seed)
-        total, sums = self.sums(batch, outputs)
-        examples = example_count(batch)
-        metrics = {name: tf.stack([x, examples]) for name, x in sums.items()}
-        return total / normalizers["examples"], {
-            **metrics,
-            TOKENS: token_count(batch),
-        }
-
-    def sums(self, batch: Batch, outputs: Batch) -> tuple[tf.Tensor, Sums]:
-        """Returns the sums of the losses, and of metrics by name."""
-        raise NotImplementedError
+        return tf.cast(tf.shape(batch["input_mask"])[0], tf.float32)
 
 
-class SpanLoss(_SpanLoss):
+class SpanLoss(_WindowLoss):
     """Mean cross-entropy of start and end positions, for head "v1".
 
     The batch has the encoder's inputs, and `start_positions` and
     `end_positions`, int32 `[batch]`; both are 0 in windows without an answer.
 
     The original's softmax includes the padding up to 384 tokens. Here padding
-    is masked, so that the loss does not depend on how much of it a batch has.
+    is masked, so that the loss does not depend on the amount of padding.
     """
 
     def sums(self, batch, outputs):
         """Returns the loss, and the number of exact spans."""
-        real = tf.cast(batch["input_mask"], tf.bool)
+        is_token = tf.cast(batch["input_mask"], tf.bool)
         (start_nll, start_hits), (end_nll, end_hits) = (
             sparse_cross_entropy(
-                batch[positions], tf.where(real, outputs[name], _NO_LOGIT)
+                batch[positions], tf.where(is_token, outputs[name], _NO_LOGIT)
             )
             for positions, name in (
                 (START_POSITIONS, "start_logits"),
@@ -81,13 +52,13 @@ class SpanLoss(_SpanLoss):
         return tf.reduce_sum(start_nll + end_nll) / 2, {"exact_spans": exact}
 
 
-class JointSpanLoss(_SpanLoss):
+class JointSpanLoss(_WindowLoss):
     """The original's loss for SQuAD 2.0, for head "joint".
 
     Half the sum of three means: the negative log-likelihood of the start, that
     of the end given the true start, and the sigmoid cross-entropy of
-    `is_impossible`. The batch has what `SpanLoss` takes, `p_mask`
-    `[batch, seq]` and `is_impossible`, 0 or 1, `[batch]`.
+    `is_impossible`. The batch has the inputs of `SpanLoss`, `p_mask`
+    `[batch, seq]`, and `is_impossible`, 0 or 1, `[batch]`.
     """
 
     INPUTS = (*ENCODER_INPUTS, P_MASK, START_POSITIONS)

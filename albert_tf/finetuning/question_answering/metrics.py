@@ -1,4 +1,4 @@
-"""Scores by the official rules of SQuAD 1.1 and 2.0 and of CMRC 2018."""
+"""Official metrics of SQuAD 1.1 and 2.0 and CMRC 2018."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from albert_tf.errors import InputError
 
-# Question ID -> its right answers; none if the question has no answer.
+# Question ID -> right answers; empty for unanswerable questions.
 Answers = Mapping[str, Sequence[str]]
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -22,18 +22,18 @@ def squad_v1(
     """Scores predictions by the rules of SQuAD 1.1.
 
     Args:
-      answers: At least one for each question.
+      answers: At least one answer for each question.
       predictions: Question ID -> answer. Questions that are not in `answers`
         are ignored; questions without a prediction score 0.
 
     Returns:
-      `exact_match` and `f1` in percent, the number of questions `total`, and
-      of those without a prediction `missing`.
+      `exact_match` and `f1` in percent; `total`, the number of questions; and
+      `missing`, the number of questions without a prediction.
 
     Raises:
-      InputError: If there is no question, or one has no answer.
+      InputError: If there are no questions, or one has no answer.
     """
-    _check(answers, "SQuAD 1.1", "score by the rules of SQuAD 2.0")
+    _check(answers, "SQuAD 1.1", "use the rules of SQuAD 2.0")
     exact, f1 = _scores(
         answers, predictions, normalize_answer, _words_of_answer, _word_f1
     )
@@ -50,20 +50,20 @@ def squad_v2(
 ) -> dict[str, float]:
     """Scores predictions by the rules of SQuAD 2.0.
 
-    The official script stops at a missing prediction; here it scores 0, as by
-    the rules of 1.1.
+    The official script fails if a prediction is missing; here it scores 0, as
+    in version 1.1.
 
     Args:
-      answers: Empty where the right answer is "".
-      predictions: Question ID -> answer, "" for none.
+      answers: Right answers; empty for unanswerable questions.
+      predictions: Question ID -> answer; "" for no answer.
 
     Returns:
-      `exact` and `f1` in percent, `total` and `missing` as of `squad_v1`, and
-      `HasAns_exact`, `HasAns_f1`, `HasAns_total`, `NoAns_exact` and so on of
+      `exact` and `f1` in percent, and `total` and `missing` like `squad_v1`;
+      also `HasAns_exact`, `HasAns_f1`, `HasAns_total`, `NoAns_exact` etc. of
       the questions with and without an answer, if there are any.
 
     Raises:
-      InputError: If there is no question.
+      InputError: If there are no questions.
     """
     _check(answers)
     exact, f1 = question_scores(answers, predictions)
@@ -91,7 +91,7 @@ def question_scores(
 
     Questions without a prediction are skipped.
     """
-    # Answers of which normalization leaves nothing, such as "the", are none.
+    # Answers that are empty after normalization, such as "the", do not count.
     right = {
         question: [text for text in texts if normalize_answer(text)] or [""]
         for question, texts in answers.items()
@@ -106,7 +106,7 @@ def question_scores(
 
 
 def normalize_answer(text: str) -> str:
-    """Removes case, ASCII punctuation, articles and redundant white space."""
+    """Removes case, ASCII punctuation, articles and extra white space."""
     text = text.lower().translate(_NO_PUNCTUATION)
     return " ".join(_ARTICLES.sub(" ", text).split())
 
@@ -114,12 +114,12 @@ def normalize_answer(text: str) -> str:
 def _check(
     answers: Answers, rules: str | None = None, advice: str = ""
 ) -> None:
-    """Raises an `InputError` if there is no question, or no answer to one.
+    """Raises an `InputError` if there are no questions.
 
-    `rules` is None if questions may have no answer.
+    With `rules`, also if a question has no answer.
     """
     if not answers:
-        raise InputError("there is no question to score")
+        raise InputError("there are no questions to score")
     for question, right in answers.items():
         if rules and not right:
             raise InputError(
@@ -137,8 +137,8 @@ def _scores(
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Returns exact match and F1 of predicted questions, 0 to 1.
 
-    Of several right answers, the best one counts. Texts that `normalize` makes
-    equal are an exact match; `split` gives the units whose F1 is `f1_of`.
+    The best of several right answers counts. Texts match exactly if they are
+    equal after `normalize`. F1 is `f1_of` the tokens returned by `split`.
     """
     exact, f1 = {}, {}
     for question, right in answers.items():
@@ -146,8 +146,8 @@ def _scores(
             continue
         predicted = predictions[question]
         exact[question] = float(normalize(predicted) in map(normalize, right))
-        units = split(predicted)
-        f1[question] = max(f1_of(units, split(text)) for text in right)
+        tokens = split(predicted)
+        f1[question] = max(f1_of(tokens, split(text)) for text in right)
     return exact, f1
 
 
@@ -167,11 +167,11 @@ def _f1(common: int, predicted: list[str], right: list[str]) -> float:
     return 2 * precision * recall / (precision + recall)
 
 
-# The script's list, in which "……" has two characters and so never counts.
+# The script's list. Its "……" has two characters, so it never matches one.
 _DROPPED = frozenset("-:_*^/\\~`+=，。：？！“”；’《》·、「」（）－～『』")
 _IDEOGRAPH = re.compile("[\u4e00-\u9fa5]")
 
-# How NLTK's `word_tokenize` splits text between ideographs.
+# The rules of NLTK's `word_tokenize` for text between ideographs.
 _OPENING_QUOTE = re.compile(r"(?:^|(?<=[ (\[{<]))\"")
 _MARKS = re.compile(r"\.{2,}|''|`+|[;@#$%&?!<>\[\](){}‘„«»]|,(?=\D|$)")
 _FINAL_PERIOD = re.compile(r"(?<=[^.])\.(?=[\])}>\"'» ]*$)")
@@ -181,27 +181,27 @@ _CLITICS = re.compile(r"(?<=[^' ])('(?:s|m|d|ll|re|ve)?|n't)(?=\s|$)")
 def cmrc(answers: Answers, predictions: Mapping[str, str]) -> dict[str, float]:
     """Scores predictions by the rules of CMRC 2018.
 
-    F1 is that of the longest common run of segments: ideographs, and words
-    between them, without punctuation. Exact match compares lower-cased
-    characters without punctuation. The best right answer counts.
+    F1 is computed from the longest common substring of segments: ideographs,
+    and the words between them, without punctuation. Exact match compares
+    lower-cased characters without punctuation. The best right answer counts.
 
-    The script splits text between ideographs with NLTK's `word_tokenize`; its
-    rules that matter in answers are written out here.
+    The script splits text between ideographs with NLTK's `word_tokenize`; the
+    rules that are relevant for answers are reimplemented here.
 
     Args:
-      answers: At least one for each question.
-      predictions: Question ID -> answer; a question without scores 0.
+      answers: At least one answer for each question.
+      predictions: Question ID -> answer; missing predictions score 0.
 
     Returns:
-      `f1`, `exact_match` and their mean `average` in percent, `total` and
-      `missing` as of `squad_v1`.
+      `f1`, `exact_match` and their mean `average` in percent, and `total` and
+      `missing` like `squad_v1`.
 
     Raises:
-      InputError: If there is no question, or one has no answer.
+      InputError: If there are no questions, or one has no answer.
     """
     _check(answers, "CMRC 2018", "give one")
     matches, f1s = _scores(
-        answers, predictions, _solid, _segments, _longest_run_f1
+        answers, predictions, _normalize_cmrc, _segments, _substring_f1
     )
     f1, exact = (
         100.0 * sum(values.values()) / len(answers) for values in (f1s, matches)
@@ -215,13 +215,13 @@ def cmrc(answers: Answers, predictions: Mapping[str, str]) -> dict[str, float]:
     }
 
 
-def _solid(text: str) -> str:
+def _normalize_cmrc(text: str) -> str:
     return "".join(c for c in text.lower().strip() if c not in _DROPPED)
 
 
 def _segments(text: str) -> list[str]:
     segments = []
-    for part in re.split("([\u4e00-\u9fa5])", _solid(text)):
+    for part in re.split("([\u4e00-\u9fa5])", _normalize_cmrc(text)):
         segments += [part] if _IDEOGRAPH.match(part) else _words(part)
     return segments
 
@@ -233,8 +233,8 @@ def _words(text: str) -> list[str]:
     return _CLITICS.sub(r" \1", text).split()
 
 
-def _longest_run_f1(predicted: list[str], right: list[str]) -> float:
-    """Returns the F1 of the longest run of segments that both have."""
+def _substring_f1(predicted: list[str], right: list[str]) -> float:
+    """Returns the F1 of the longest common substring of segments."""
     longest = 0
     before = [0] * (len(right) + 1)
     for a in predicted:
@@ -259,19 +259,19 @@ def best_thresholds(
     """Finds the null thresholds with the best scores by SQuAD 2.0's rules.
 
     A question is answered if its null score is at most the threshold. The
-    official script differs in three ways: it does not apply the threshold in
-    this way to what it reports, it separates questions with equal null scores,
-    and it cannot leave all questions unanswered.
+    official script differs in three ways: it does not apply the threshold to
+    the scores it reports, it separates questions with equal null scores, and it
+    cannot leave all questions unanswered.
 
     Args:
-      answers: The right answers.
-      predictions: Question ID -> answer, if it has one.
-      null_scores: Question ID -> the higher, the less likely it has one.
+      answers: Right answers.
+      predictions: Question ID -> answer, assuming that there is one.
+      null_scores: Question ID -> logit of the question being unanswerable.
 
     Returns:
-      `best_exact` and `best_f1` in percent, and `best_exact_thresh` and
-      `best_f1_thresh`, with which `apply_threshold` gives predictions with
-      these scores; the lowest of equally good thresholds.
+      `best_exact` and `best_f1` in percent; and `best_exact_thresh` and
+      `best_f1_thresh`, the lowest thresholds with which `apply_threshold` gives
+      predictions with these scores.
 
     Raises:
       InputError: If a predicted question has no null score.
@@ -314,16 +314,16 @@ def apply_threshold(
 def _best(
     gains: Mapping[str, float], null_scores: Mapping[str, float | None]
 ) -> float:
-    """Returns the threshold up to which the sum of the gains is highest."""
-    at: dict[float, float] = {}
+    """Returns the threshold with the highest sum of gains up to it."""
+    gain_at: dict[float, float] = {}
     for question, gain in gains.items():
         score = _score(null_scores, question)
-        at[score] = at.get(score, 0.0) + gain
-    # Below all of them, but finite: JSON has no infinity.
-    threshold = min(at, default=0.0) - 1.0
+        gain_at[score] = gain_at.get(score, 0.0) + gain
+    # Below all scores, but finite, since JSON has no infinity.
+    threshold = min(gain_at, default=0.0) - 1.0
     best = total = 0.0
-    for score in sorted(at):
-        total += at[score]
+    for score in sorted(gain_at):
+        total += gain_at[score]
         if total > best:
             best, threshold = total, score
     return threshold
@@ -333,7 +333,7 @@ def _score(null_scores: Mapping[str, float | None], question: str) -> float:
     score = null_scores.get(question)
     if score is None:
         raise InputError(
-            f"question {question}: a prediction but no null score; give those "
-            "of a model with a joint head"
+            f"question {question}: a prediction but no null score; use a model "
+            "with a joint head"
         )
     return score

@@ -1,4 +1,4 @@
-"""The model of question answering, and its head for SQuAD 2.0."""
+"""Model for question answering, and its head for SQuAD 2.0."""
 
 from __future__ import annotations
 
@@ -27,46 +27,46 @@ from albert_tf.models.encoder import AlbertEncoder
 
 HEADS = ("v1", "joint")
 
-# Score of positions where no answer can be, as in the original.
+# Score of positions that cannot be answers, as in the original.
 _MASKED_SCORE = -1e30
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
 class AlbertSpanLabeler(AlbertModel):
-    """Encoder with one of the original's two heads for question answering.
+    """ALBERT with one of the original's two heads for question answering.
 
-    `head="v1"` (SQuAD 1.1): one dense layer. Inputs are the encoder's dict.
+    `head="v1"` (SQuAD 1.1) is a dense layer. Inputs are the encoder's dict.
     Outputs are `start_logits` and `end_logits` `[batch, seq]`. As in the
     original, there is no dropout before the layer, and question and padding are
     not masked.
 
-    `head="joint"` (SQuAD 2.0, after XLNet): predicts the end given the start,
+    `head="joint"` (SQuAD 2.0, after XLNet) predicts the end given the start,
     and whether there is an answer. Inputs are the encoder's dict, `p_mask`
-    `[batch, seq]` (1 where no answer can start or end; 0 for the context and
-    `[CLS]`), and for training `start_positions` `[batch]`, the true starts.
-    With K = `start_n_top` and M = `end_n_top` the outputs are
+    `[batch, seq]` (0 in the context and at `[CLS]`, else 1), and for training
+    `start_positions` `[batch]`, the true starts. With K = `start_n_top` and
+    M = `end_n_top`, the outputs are
 
     - `start_log_probs` `[batch, seq]`
     - `start_top_log_probs`, `start_top_index` `[batch, K]`: the best starts
-    - `end_log_probs` `[batch, K, seq]`: given each of them
-    - `end_top_log_probs`, `end_top_index` `[batch, K * M]`: the best ends of
-      the first start, of the second, and so on
-    - `is_impossible_logits` `[batch]`: the higher, the less likely an answer
+    - `end_log_probs` `[batch, K, seq]`: for each of the best starts
+    - `end_top_log_probs`, `end_top_index` `[batch, K * M]`: the best ends for
+      the first start, the second start, and so on
+    - `is_impossible_logits` `[batch]`: logits of there being no answer
 
-    and with `start_positions` only `start_log_probs`, `end_log_probs`
+    or with `start_positions` only `start_log_probs`, `end_log_probs`
     `[batch, seq]` and `is_impossible_logits`. Log-probabilities are -1e30 where
     `p_mask` is 1.
 
-    All but the indices are float32 whatever the precision. The encoder has no
+    Outputs other than indices are float32 in any precision. The encoder has no
     pooler.
 
     Args:
       config: The architecture.
       head: "v1" or "joint".
-      dropout: Dropout rate before the last layer of the joint head's
-        answerability.
-      start_n_top: K, at most the length of the sequences; joint head only.
-      end_n_top: M, likewise.
+      dropout: Dropout rate before the last answerability layer; joint head
+        only.
+      start_n_top: K, at most the sequence length; joint head only.
+      end_n_top: M, at most the sequence length; joint head only.
       packed: See `AlbertEncoder`. The v1 logits of padding are then those of
         zero states.
       rematerialize: See `AlbertEncoder`.
@@ -131,7 +131,7 @@ class AlbertSpanLabeler(AlbertModel):
         self.built = True
 
     def call(self, inputs, training=False):
-        """Maps the input dict to the output dict (see the class)."""
+        """Maps the input dict to the output dict."""
         optional = (START_POSITIONS,) if self.head == "joint" else ()
         inputs = named_inputs(inputs, self.INPUTS, optional)
         encoded = self.encoder(
@@ -166,7 +166,7 @@ class AlbertSpanLabeler(AlbertModel):
         return {"head": found[0], "dropout": checkpoint.head.dropout}
 
     def get_config(self) -> dict[str, Any]:
-        """Returns what `from_config` needs."""
+        """Returns the arguments of `from_config`."""
         return {
             **super().get_config(),
             "head": self.head,
@@ -180,15 +180,15 @@ class AlbertSpanLabeler(AlbertModel):
 
 
 class JointSpanHead(keras.layers.Layer):
-    """Start, end given the start, and answerability of a span (after XLNet).
+    """The original's head for SQuAD 2.0, after XLNet.
 
-    The original's head for SQuAD 2.0, with one dropout before the last layer.
+    Predicts the start, the end given the start, and whether there is an answer.
 
     Args:
       config: The architecture.
-      start_n_top: K, the number of starts predicted without the true ones.
-      end_n_top: M, the number of ends predicted for each start.
-      dropout: Dropout rate before the last layer of the answerability.
+      start_n_top: K, the number of predicted starts.
+      end_n_top: M, the number of predicted ends for each start.
+      dropout: Dropout rate before the last answerability layer.
       **kwargs: `name` and `dtype` of `keras.layers.Layer`.
     """
 
@@ -211,7 +211,7 @@ class JointSpanHead(keras.layers.Layer):
         )
 
     def build(self, input_shape=None):
-        """Makes the weights; sizes come from the config."""
+        """Creates the weights, whose sizes depend on the config only."""
         self.start.build((None, self.config.hidden_size))
         self.end.build()
         self.answerability.build()
@@ -221,12 +221,12 @@ class JointSpanHead(keras.layers.Layer):
 
         Args:
           states: `[batch, seq, hidden]`; the first token is `[CLS]`.
-          p_mask: `[batch, seq]`, 1 where no answer can start or end.
-          start_positions: None, or the true starts `[batch]`.
-          training: whether dropout is on.
+          p_mask: `[batch, seq]`, 1 at positions that cannot be answers.
+          start_positions: true starts `[batch]`, or None to predict them.
+          training: whether to apply dropout.
 
         Returns:
-          The dict that `AlbertSpanLabeler` describes.
+          The output dict of `AlbertSpanLabeler`.
         """
         p_mask = ops.cast(p_mask, "bool")
         start_scores = ops.squeeze(self.start(states), -1)
@@ -256,7 +256,7 @@ class JointSpanHead(keras.layers.Layer):
         }
 
     def _end(self, states, starts, p_mask):
-        """Log-probabilities `[batch, K, seq]` for `starts` `[batch, K]`."""
+        """Returns log-probabilities of ends `[batch, K, seq]`."""
         start_states = ops.take_along_axis(
             states, ops.cast(starts, "int32")[:, :, None], axis=1
         )
@@ -267,13 +267,13 @@ class JointSpanHead(keras.layers.Layer):
             wanted = getattr(self, name)
             if isinstance(length, int) and length < wanted:
                 raise ValueError(
-                    f"input_word_ids has length {length}, but {name}={wanted} "
-                    "positions are to be found in it; pad the inputs"
+                    f"input_word_ids has length {length}, but must have at "
+                    f"least {name}={wanted} positions; pad the inputs"
                 )
 
 
 class _EndScores(keras.layers.Layer):
-    """Scores of the ends for some starts: dense 2H -> H, LayerNorm, dense 1."""
+    """Scores of ends given starts: dense 2H -> H, LayerNorm, dense H -> 1."""
 
     def __init__(self, config: AlbertConfig, **kwargs):
         super().__init__(**kwargs)
@@ -287,19 +287,19 @@ class _EndScores(keras.layers.Layer):
         self.output_dense = dense(config, 1, "output", "float32")
 
     def build(self, input_shape=None):
-        """Makes the weights; sizes come from the config."""
+        """Creates the weights, whose sizes depend on the config only."""
         hidden = self.config.hidden_size
         self.dense.build((None, 2 * hidden))
         self.layer_norm.build((None, hidden))
         self.output_dense.build((None, hidden))
 
     def call(self, states, start_states):
-        """`[batch, seq, H]`, `[batch, K, H]` -> float32 `[batch, K, seq]`."""
+        """Maps `[batch, seq, H]` and `[batch, K, H]` to `[batch, K, seq]`."""
         hidden = self.config.hidden_size
         batch, length = ops.shape(states)[:2]
         picks = ops.shape(start_states)[1]
-        # The product with concat(state, start state) is the sum of two, of
-        # which neither is repeated for each pair.
+        # The product with concat(state, start state) is the sum of two
+        # products that are not repeated for each pair.
         kernel = ops.convert_to_tensor(self.dense.kernel)
         of_end = ops.matmul(ops.reshape(states, (-1, hidden)), kernel[:hidden])
         of_start = ops.matmul(
@@ -308,14 +308,14 @@ class _EndScores(keras.layers.Layer):
         x = ops.reshape(of_end, (batch, 1, length, hidden))
         x = x + ops.reshape(of_start, (batch, picks, 1, hidden))
         x = self.layer_norm(ops.tanh(add_bias(x, self.dense.bias)))
-        # Rows, as everywhere: Keras 3.12's product of four axes with a matrix
-        # is wrong on CPUs, and writes where it should not.
+        # As a matrix: Keras 3.12's product of four axes with a matrix is wrong
+        # on CPUs and writes out of bounds.
         scores = self.output_dense(ops.reshape(x, (-1, hidden)))
         return ops.reshape(scores, (batch, picks, length))
 
 
 class _Answerability(keras.layers.Layer):
-    """Dense 2H -> H of the expected start and `[CLS]`, dropout, dense 1."""
+    """Logit of no answer, from the expected start state and `[CLS]`."""
 
     def __init__(self, config: AlbertConfig, dropout: float, **kwargs):
         super().__init__(**kwargs)
@@ -329,12 +329,12 @@ class _Answerability(keras.layers.Layer):
         )
 
     def build(self, input_shape=None):
-        """Makes the weights; sizes come from the config."""
+        """Creates the weights, whose sizes depend on the config only."""
         self.dense.build((None, 2 * self.config.hidden_size))
         self.output_dense.build((None, self.config.hidden_size))
 
     def call(self, states, start_probs, training=False):
-        """`[batch, seq, H]`, `[batch, seq]` -> float32 logits `[batch]`."""
+        """Maps states and start probabilities to logits `[batch]`."""
         probs = ops.cast(start_probs, self.compute_dtype)
         expected = ops.matmul(probs[:, None], states)[:, 0]
         x = ops.concatenate([expected, states[:, 0]], axis=-1)
@@ -343,6 +343,6 @@ class _Answerability(keras.layers.Layer):
 
 
 def _log_softmax(scores, p_mask):
-    """Log-probabilities over the last axis; -1e30 where masked."""
+    """Returns log-probabilities over the last axis; -1e30 where masked."""
     scores = ops.where(p_mask, _MASKED_SCORE, scores)
     return ops.log_softmax(scores, axis=-1)

@@ -1,4 +1,4 @@
-"""The exported graph of question answering: from strings to answers."""
+"""Serving graph of question answering, from strings to answers."""
 
 from __future__ import annotations
 
@@ -34,32 +34,31 @@ QUESTION = "question"
 CONTEXT = "context"
 
 
-# Windows that go through the encoder at once.
+# Number of windows that the encoder processes at a time.
 _WINDOWS_PER_CALL = 32
 
 
 def question_answering_graph(
     task_type: Any, model: AlbertSpanLabeler, packed: bool
 ) -> ServingGraph:
-    """Returns the exported graph of a task of question answering.
+    """Returns the serving graph of a question answering task.
 
-    Inputs: `question` and `context`, strings `[batch]`. Outputs, all `[batch]`,
-    are those of `answer_questions`:
+    Inputs are the strings `question` and `context` `[batch]`. Outputs
+    `[batch]` equal those of `answer_questions`:
 
-    - `answer`, strings: cut from the context; "" if there is none
-    - `start`, `end`, int32: where it begins and ends in the context, in
-      characters; -1 without an answer
+    - `answer`, strings: a span of the context; "" if there is no answer
+    - `start`, `end`, int32: start and end of the answer in the context, in
+      characters; -1 if there is no answer
     - `start_byte`, `end_byte`, int32: the same in bytes of UTF-8
     - `score`, float32: sum of the best answer's start and end scores, logits of
       the v1 head, log-probabilities of the joint head
     - `probability`, float32: softmax over the `n_best` answers
-    - `null_odds`, float32, joint head only: the higher, the less likely an
-      answer. Above `null_threshold` there is none; score and probability are
-      still those of the best one.
+    - `null_odds`, float32, joint head only: logit of there being no answer.
+      Above `null_threshold`, `answer` is ""; score and probability are still
+      those of the best answer.
 
-    Contexts of any length are cut into windows, which go through the encoder in
-    groups of similar length, so that the memory for activations does not grow
-    with the contexts.
+    Contexts of any length are cut into windows, which the encoder processes in
+    groups of similar length, so that the memory for activations is bounded.
 
     Args:
       task_type: the `QuestionAnswering`, with its tokenizer.
@@ -67,7 +66,7 @@ def question_answering_graph(
       packed: see `AlbertEncoder`.
 
     Raises:
-      InputError: `max_seq_length` is more than the model's.
+      InputError: if `max_seq_length` exceeds the model's maximum.
     """
     values = task_type.task_config.settings
     settings = task_type.window_settings
@@ -79,7 +78,7 @@ def question_answering_graph(
         model,
         graph,
         preprocessor,
-        # No row has more positions.
+        # Rows have no more positions than that.
         min(values["n_best"], settings.max_seq_length),
     )
 
@@ -90,7 +89,7 @@ def question_answering_graph(
             "There must be as many questions as contexts",
         )
         with tf.control_dependencies([check]):
-            # Questions about the same context are often asked together.
+            # Batches often have several questions about a context.
             texts, context_of = tf.unique(inputs[CONTEXT], tf.int64)
         contexts = Contexts(texts)
         ids, starts, ends = preprocessor.tokenize_with_offsets(texts)
@@ -106,7 +105,7 @@ def question_answering_graph(
             max_seq_length=settings.max_seq_length,
             doc_stride=settings.doc_stride,
         )
-        # Numbers of the windows' pieces among those of all contexts.
+        # Indices of the windows' pieces among the pieces of all contexts.
         first_piece = tf.gather(
             tf.gather(ids.row_starts(), context_of), windows.question_of
         )
@@ -119,7 +118,7 @@ def question_answering_graph(
             pieces.with_values(tf.gather(ids.values, pieces.values)),
             training,
         )
-        # [CLS] and [SEP] are around the question.
+        # The question is surrounded by [CLS] and [SEP].
         window_pieces = WindowPieces(
             question_of=windows.question_of,
             first_context_token=tf.gather(
@@ -161,7 +160,7 @@ def question_answering_graph(
 
 
 class _WindowScorer:
-    """Runs the model on windows; returns their `best_positions`."""
+    """Runs the model on windows and returns their `best_positions`."""
 
     def __init__(
         self,
@@ -202,20 +201,20 @@ class _WindowScorer:
           questions: Ids `[questions, (pieces)]`.
           windows: Windows of the questions.
           pieces: Ids of the context `[windows, (pieces)]`.
-          training: Whether dropout is on.
+          training: Whether to apply dropout.
         """
-        # Windows of similar length go together.
+        # Group windows of similar length.
         order = tf.argsort(pieces.row_lengths(), stable=True)
 
         def group(start, outputs):
-            members = order[start : start + _WINDOWS_PER_CALL]
-            found = self._score(
-                tf.gather(questions, tf.gather(windows.question_of, members)),
-                tf.gather(pieces, members),
+            indices = order[start : start + _WINDOWS_PER_CALL]
+            scores = self._score(
+                tf.gather(questions, tf.gather(windows.question_of, indices)),
+                tf.gather(pieces, indices),
                 training,
             )
             return start + _WINDOWS_PER_CALL, {
-                name: tf.concat([outputs[name], found[name]], 0)
+                name: tf.concat([outputs[name], scores[name]], 0)
                 for name in outputs
             }
 
@@ -234,7 +233,7 @@ class _WindowScorer:
                 tf.TensorShape([]),
                 {name: spec.shape for name, spec in self._specs.items()},
             ),
-            # Two groups at a time would take the memory of two.
+            # Groups in parallel would take more memory.
             parallel_iterations=1,
         )
         inverse = tf.math.invert_permutation(order)
@@ -255,8 +254,8 @@ class _WindowScorer:
         )
         mask = batch["input_mask"]
         if self._is_joint:
-            # As `SpanWindow.p_mask`: the context is the second segment without
-            # its [SEP], the last real token.
+            # Like `SpanWindow.p_mask`: 0 at [CLS] and in the second segment
+            # except for its [SEP], the last token.
             is_last = mask - tf.pad(mask[:, 1:], [[0, 0], [0, 1]])
             is_first = tf.one_hot(0, tf.shape(mask)[1], dtype=tf.int32)
             may_answer = batch["input_type_ids"] - is_last + is_first
@@ -273,9 +272,9 @@ def _outputs(
     null_odds: tf.Tensor | None,
     null_threshold: float | None,
 ) -> Tensors:
-    """Returns the outputs of the task, of the first of the best answers."""
+    """Returns the outputs for the best answer to each question."""
     is_found = best.starts.row_lengths() > 0
-    # 0, where there is no span.
+    # 0 if no span is valid.
     start, end, start_score, end_score, probability = (
         values[:, :1].to_tensor(shape=[None, 1])[:, 0] for values in best
     )

@@ -1,4 +1,4 @@
-"""Question answering: answers are spans of a context."""
+"""Task type of question answering: answers are spans of a context."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from albert_tf.finetuning.task_type import TaskType
 
 
 class QuestionAnswering(TaskType):
-    """Answers as spans of a context; predictions are `AnswerPrediction`s.
+    """Questions whose answers are spans of a context.
 
-    Settings: those of `WindowSettings`; `head`, `start_n_top` and `end_n_top`
-    of `AlbertSpanLabeler`; `n_best` and `max_answer_length` of
-    `answer_questions`; `rules`, a key of `RULES`; and `null_threshold`, see
-    `QuestionAnswers.text`.
+    A prediction is an `AnswerPrediction`. Settings: those of `WindowSettings`;
+    `head`, `start_n_top` and `end_n_top` of `AlbertSpanLabeler`; `n_best` and
+    `max_answer_length` of `answer_questions`; `rules`, a key of `RULES`; and
+    `null_threshold`, see `QuestionAnswers.text`.
     """
 
     name = "question_answering"
@@ -54,7 +54,6 @@ class QuestionAnswering(TaskType):
     @classmethod
     def known_tasks(cls):
         """Returns SQuAD 1.1 and 2.0 and CMRC 2018."""
-
         squad = {"train": "train-v{}.json", "dev": "dev-v{}.json"}
         cmrc = {x: f"cmrc2018_{x}.json" for x in ("train", "dev")}
         cmrc["test"] = "cmrc2018_trial.json"
@@ -83,8 +82,8 @@ class QuestionAnswering(TaskType):
         )
 
     def check_settings(self):
-        """Checks the lengths, and that the head predicts missing answers."""
-        _ = self.window_settings
+        """Checks the lengths, and whether null scores require a joint head."""
+        _ = self.window_settings  # Raises an error if lengths are not valid.
         if self._joint:
             return
         problem = (
@@ -112,11 +111,11 @@ class QuestionAnswering(TaskType):
             repair_offsets=self.task_config.source.get("reader") == "cmrc",
         )
 
-    def read_dataset(self, parts, *, bad, labelled, training=False):
-        """Reads the rows of SQuAD's data set."""
-        [part] = parts
+    def read_dataset(self, datasets, *, bad, labelled, training=False):
+        """Reads a dataset of SQuAD."""
+        [dataset] = datasets
         return read_squad_rows(
-            part,
+            dataset,
             impossible=self._rules == "squad2.0",
             bad=bad,
             labelled=labelled,
@@ -124,7 +123,7 @@ class QuestionAnswering(TaskType):
         )
 
     def example_from_fields(self, fields, id):
-        """Makes an example of `question` and `context`."""
+        """Makes an example from `question` and `context`."""
         if set(fields) != {"question", "context"}:
             return super().example_from_fields(fields, id)
         for name, text in fields.items():
@@ -134,7 +133,7 @@ class QuestionAnswering(TaskType):
 
     @property
     def model_class(self):
-        """Class of the models."""
+        """`AlbertSpanLabeler`."""
         from albert_tf.finetuning.question_answering.model import (
             AlbertSpanLabeler,
         )
@@ -143,7 +142,7 @@ class QuestionAnswering(TaskType):
 
     @property
     def token_outputs(self):
-        """The v1 head's logits."""
+        """The logits of the v1 head."""
         return () if self._joint else ("start_logits", "end_logits")
 
     def model_arguments(self):
@@ -161,26 +160,26 @@ class QuestionAnswering(TaskType):
         return JointSpanLoss() if self._joint else SpanLoss()
 
     def training_features(self, examples):
-        """Returns the windows with the positions of the first answers."""
+        """Returns windows with the positions of the first answers."""
         return self._features(self._windows(examples, labelled=True), True)
 
     def prediction_features(self, examples):
-        """Returns all windows; `metadata` has those of each question."""
+        """Returns windows; `metadata` lists those of each question."""
         questions = list(self._windows(examples, labelled=False))
         features = self._features(questions, False)
         return dataclasses.replace(features, metadata=questions)
 
     @property
     def model_inputs(self):
-        """Inputs of the encoder, and `p_mask` for the joint head."""
+        """The encoder's inputs, and `p_mask` for the joint head."""
         return (*INPUTS, P_MASK) if self._joint else INPUTS
 
     def forward(self, model, batch):
-        """Returns the model's outputs that answers are decoded from."""
+        """Returns the model's outputs that the decoder needs."""
         inputs = {name: batch[name] for name in self.model_inputs}
         if not self._joint:
             return model(inputs)
-        outputs = model(self._long_enough(inputs))
+        outputs = model(self._pad_to_candidates(inputs))
         return {
             name: value
             for name, value in outputs.items()
@@ -188,19 +187,19 @@ class QuestionAnswering(TaskType):
         }
 
     def predictions(self, examples, features, outputs):
-        """Returns the answers of the model to each question."""
+        """Returns the model's answers to each question."""
         from albert_tf.finetuning.question_answering.answers import (
             QuestionScores,
         )
 
-        rows = iter(outputs)
+        outputs = iter(outputs)
         return self._decode(
             [
                 QuestionScores(
                     id=example.id,
                     context=example.context,
                     windows=windows,
-                    members=[[next(rows) for _ in windows]],
+                    members=[[next(outputs) for _ in windows]],
                 )
                 for example, windows in zip(
                     examples, features.metadata, strict=True
@@ -209,7 +208,7 @@ class QuestionAnswering(TaskType):
         )
 
     def average(self, members):
-        """Returns the answers of all models together.
+        """Returns the answers for the averaged scores of the models.
 
         Raises:
           InputError: If the models have different heads, tokenizers or lengths.
@@ -218,30 +217,30 @@ class QuestionAnswering(TaskType):
             combine_scores,
         )
 
-        averages = combine_scores(
+        scores = combine_scores(
             {
                 name: [prediction.scores for prediction in predictions]
                 for name, predictions in members.items()
             }
         )
-        return self._decode(averages)
+        return self._decode(scores)
 
     def _decode(self, questions):
         from albert_tf.finetuning.question_answering import answers
 
         settings = self.task_config.settings
-        found = answers.answer_questions(
+        decoded = answers.answer_questions(
             questions,
             n_best=settings["n_best"],
             max_answer_length=settings["max_answer_length"],
         )
-        return list(map(answers.AnswerPrediction, questions, found))
+        return list(map(answers.AnswerPrediction, questions, decoded))
 
     def scores(self, examples, predictions):
         """Returns exact match and F1 in percent, by the rules of the task.
 
-        By SQuAD 2.0's rules also the null threshold that is best for these
-        examples, with which they are scored.
+        For SQuAD 2.0, the best null threshold for the examples is applied and
+        returned, too.
         """
         right = _right_answers(examples)
         answers = [prediction.answers for prediction in predictions]
@@ -261,20 +260,20 @@ class QuestionAnswering(TaskType):
         return scores
 
     def check_scores(self, examples):
-        """Scores no predictions at all; see the base class."""
+        """Checks the rules by scoring no predictions."""
         RULES[self._rules](_right_answers(examples), {})
 
     def with_scores(self, scores):
-        """Returns the task with the null threshold, for SQuAD 2.0."""
+        """Returns the task, for SQuAD 2.0 with the best null threshold."""
         settings = dict(self.task_config.settings)
         if self._rules == "squad2.0":
             settings["null_threshold"] = scores["null_threshold"]
         return dataclasses.replace(self.task_config, settings=settings)
 
     def ensemble_config(self, members):
-        """Returns this task with the mean of the null thresholds.
+        """Returns the task with the mean of the null thresholds.
 
-        Null scores are averaged, too, and the order must not matter.
+        Null scores are averaged, too.
         """
         thresholds = {x.settings["null_threshold"] for x in members}
         if len(thresholds) == 1 or None in thresholds:
@@ -286,7 +285,7 @@ class QuestionAnswering(TaskType):
         )
 
     def record(self, example, prediction):
-        """Returns the answer, "" for none, and the best ones."""
+        """Returns the answer ("" for none), and the list of best answers."""
         answers = prediction.answers
         answer = answers.text(self.null_threshold)
         record = {"id": example.id, "answer": answer}
@@ -295,7 +294,7 @@ class QuestionAnswering(TaskType):
         return record | {"best": answers.n_best()}
 
     def has_label(self, example):
-        """Returns whether an example can be scored."""
+        """Returns whether an example has an answer or is impossible."""
         return bool(example.answers or example.is_impossible)
 
     def serving_graph(self, model, *, packed=True):
@@ -307,7 +306,7 @@ class QuestionAnswering(TaskType):
         return question_answering_graph(self, model, packed)
 
     def sample_examples(self, texts):
-        """Returns a question about each text that is not empty."""
+        """Returns a question about each non-empty text."""
         contexts = [text for text in texts if text]
         return [
             QuestionAnsweringExample(
@@ -334,7 +333,7 @@ class QuestionAnswering(TaskType):
 
     @property
     def null_threshold(self) -> float | None:
-        """Highest null score of an answered question; None if all are."""
+        """Maximum null score of an answered question; None if all are."""
         return self.task_config.settings["null_threshold"]
 
     @property
@@ -369,13 +368,13 @@ class QuestionAnswering(TaskType):
             labelled=labelled,
         )
 
-    def _long_enough(self, batch):
-        """Pads a batch to the number of starts and ends that the head needs."""
+    def _pad_to_candidates(self, batch):
+        """Pads a batch to the number of candidates of the joint head."""
         import tensorflow as tf
 
         settings = self.task_config.settings
-        least = max(settings["start_n_top"], settings["end_n_top"])
-        missing = tf.maximum(least - tf.shape(batch["input_mask"])[1], 0)
+        minimum = max(settings["start_n_top"], settings["end_n_top"])
+        missing = tf.maximum(minimum - tf.shape(batch["input_mask"])[1], 0)
         padding = [[0, 0], [0, missing]]
         return {
             name: tf.pad(x, padding, constant_values=int(name == P_MASK))

@@ -1,4 +1,4 @@
-"""Examples of texts and pairs of texts, read from tables."""
+"""Examples of texts and text pairs, read from tables."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from albert_tf.finetuning.tables import read_rows
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TextExample:
-    """One text or two, to be classified or given a number.
+    """A text or a pair of texts, to be classified or scored.
 
     Attributes:
-      id: unique within its file.
-      text: the text, or the first of two, as it was in the file.
-      pair: the second text; None: the task has one only.
-      label: one of the task's labels, or a number; None: not known.
-      location: where it was read, for messages: "file:line".
+      id: unique id within the file.
+      text: the text, or the first one of a pair, unchanged.
+      pair: the second text; None in tasks of single texts.
+      label: one of the task's labels, or a number; None if unknown.
+      location: location for error messages, "file:line".
     """
 
     id: str
@@ -34,26 +34,26 @@ class TextExample:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TextTask:
-    """A task whose examples are rows of tables: columns, labels and files.
+    """A task whose examples are rows of tables.
 
-    Columns are names, or numbers from 0.
+    Columns are given by their names, or by their indices from 0.
 
     Attributes:
-      name: of the task.
-      labels: the classes in the order of the model's outputs; None: a number.
-      metrics: names of the scores; the first decides which model is best.
+      name: name of the task.
+      labels: classes in the order of the model's outputs; None for regression.
+      metrics: names of the metrics; the first selects the best model.
       text: column of the text.
-      pair: column of the second text; None: there is none.
-      label: column of the label; None: no file has labels.
-      id: column of an id; None: rows are numbered from 0.
-      header: whether files begin with the names of their columns.
+      pair: column of the second text; None in tasks of single texts.
+      label: column of the label; None if no file has labels.
+      id: column of the id; None if ids are row numbers.
+      header: whether files begin with the names of the columns.
       lost_header: see `read_rows`.
-      unlabelled: attributes above that differ in files without labels.
-      folder: of the files, below that of all tasks.
-      files: split -> name of its file.
-      other_files: split -> name of a file that may be there instead.
-      submissions: split -> name of the file with the predictions for it that
-        the benchmark's site asks for.
+      unlabelled: attributes above that differ for files without labels.
+      folder: name of the task's folder.
+      files: split -> file name.
+      other_files: split -> alternative file name.
+      submissions: split -> name of the file of predictions that the benchmark's
+        website expects.
     """
 
     name: str
@@ -79,38 +79,38 @@ def read_texts(
     bad: BadExamples,
     labelled: bool,
 ) -> Iterator[TextExample]:
-    """Reads the examples of a table, in constant memory but for labelled ids.
+    """Reads the examples of a table, in constant memory except for ids.
 
-    A text may be as long as it likes: what the model cannot take is cut off
-    when features are made.
+    Texts may have any length; they are truncated when features are made.
 
     Args:
-      task: says which columns are what.
+      task: the columns and labels of the table.
       path: a table, see `read_rows`.
-      bad: collects rows that cannot be read, with an empty text, with a label
-        that is none of the task's, and, among labelled ones, with the id of an
-        earlier row.
-      labelled: whether labels are read; otherwise that column may lack.
+      bad: collects rows that cannot be read, or have an empty text, an invalid
+        label, or, if `labelled`, a duplicate id.
+      labelled: whether to read labels; otherwise their column may be missing.
 
     Yields:
       The examples in the order of the file.
 
     Raises:
-      InputError: see `read_rows`; or the task has no labels to read.
+      InputError: if the table cannot be read, or `labelled` is set for a task
+        without labels.
     """
     if labelled and task.label is None:
         raise InputError(
-            f"{path}: {task.name} has no files with labels; use it to predict"
+            f"{path}: {task.name} has no files with labels; it can only be "
+            "predicted"
         )
     if not labelled:
         task = dataclasses.replace(task, **task.unlabelled)
-    parts = {"text": task.text, "pair": task.pair, "id": task.id}
+    columns = {"text": task.text, "pair": task.pair, "id": task.id}
     if labelled:
-        parts["label"] = task.label
-    parts = {part: at for part, at in parts.items() if at is not None}
+        columns["label"] = task.label
+    columns = {key: x for key, x in columns.items() if x is not None}
     rows = read_rows(
         path,
-        list(parts.values()),
+        list(columns.values()),
         header=task.header,
         lost_header=task.lost_header,
         bad=bad,
@@ -118,11 +118,14 @@ def read_texts(
     cells = (
         (
             row.location,
-            {"id": str(row.number), **dict(zip(parts, row.cells, strict=True))},
+            {
+                "id": str(row.number),
+                **dict(zip(columns, row.cells, strict=True)),
+            },
         )
         for row in rows
     )
-    # Numbers of rows cannot occur twice.
+    # Row numbers are unique anyway.
     unique = labelled and task.id is not None
     yield from text_examples(
         task, cells, bad=bad, labelled=labelled, unique=unique
@@ -137,15 +140,15 @@ def text_examples(
     labelled: bool,
     unique: bool,
 ) -> Iterator[TextExample]:
-    """Makes examples of rows that have been read, and checks them.
+    """Checks rows and converts them to examples.
 
     Args:
-      task: has the labels.
-      rows: locations, and the cells "id", "text", "pair" if the task has one,
-        and "label" if it is wanted.
+      task: the task, with its labels.
+      rows: locations, and cells by key: "id", "text", "pair" in tasks of pairs,
+        and "label" if `labelled`.
       bad: see `read_texts`.
-      labelled: whether labels are wanted.
-      unique: whether ids are checked; they are kept in memory then.
+      labelled: whether to set labels.
+      unique: whether to check that ids are unique, which keeps them in memory.
     """
     seen: dict[str, str] = {}
     for location, cells in rows:
@@ -157,7 +160,7 @@ def text_examples(
             first = seen.setdefault(cells["id"], location)
             if first != location:
                 problem = (
-                    f"id {cells['id']!r} is that of {first}, too; remove one "
+                    f"id {cells['id']!r} is also used by {first}; remove one "
                     "of them"
                 )
         if problem:
@@ -173,16 +176,16 @@ def text_examples(
 
 
 def _text_problem(cells: Mapping[str, str]) -> str:
-    """Says which of the texts is of no use; "": none is."""
-    for part, words in (("text", "text"), ("pair", "second text")):
-        problem = text_problem(cells[part]) if part in cells else ""
+    """Returns what is wrong with a text; "" if nothing is."""
+    for key, name in (("text", "text"), ("pair", "second text")):
+        problem = text_problem(cells[key]) if key in cells else ""
         if problem:
-            return f"the {words} {problem}; fix or remove the example"
+            return f"the {name} {problem}; fix or remove the example"
     return ""
 
 
 def _label(task: TextTask, cell: str) -> tuple[str | float | None, str]:
-    """Returns the label of a cell and "", or None and the problem."""
+    """Parses a label; returns it and "", or None and the problem."""
     cell = cell.strip()
     if task.labels is None:
         try:
@@ -199,7 +202,7 @@ def _label(task: TextTask, cell: str) -> tuple[str | float | None, str]:
     return None, f"label {cell[:60]!r} is not one of {known}{more}; fix it"
 
 
-# More classes than any data set of texts is known to have.
+# A column with more labels is probably not one of labels.
 MAX_CLASSES = 1000
 
 
@@ -212,30 +215,29 @@ def text_task_from_columns(
     number: bool = False,
     on_bad_example: str = "stop",
 ) -> TextTask:
-    """Returns the task of tables of training examples.
+    """Defines a task from tables of training examples.
 
     Args:
-      paths: CSV, TSV or JSON lines, see `read_rows`; they are read, once, if
-        the classes are to be found in them.
-      columns: names of columns, or numbers from 0, of what they hold: "text"
-        and "label", and there may be "pair", a second text, and "id". Without
-        the last, rows are numbered.
-      header: whether files begin with the names of their columns; None: they
-        do if a column is given by its name.
-      classes: the labels, in the order of the model's outputs; None: those of
-        the files, sorted, as numbers if all are whole numbers.
-      number: labels are numbers to predict, not classes.
-      on_bad_example: what to do about rows that cannot be read or have no
-        label: "stop", or "skip", and leave counting to `read_texts`.
+      paths: CSV, TSV or JSON Lines files, see `read_rows`; they are read once
+        to collect the classes, unless these are given.
+      columns: columns, by name or index, of "text" and "label", and optionally
+        "pair", the second text, and "id". Ids are row numbers by default.
+      header: whether files begin with the names of the columns; None if they do
+        where a column is given by its name.
+      classes: labels in the order of the model's outputs; None for the sorted
+        labels of the files. Integers are sorted numerically.
+      number: whether labels are numbers to predict, not classes.
+      on_bad_example: "stop" or "skip" rows that cannot be read or have no
+        label. Skipped rows are reported by `read_texts`, not here.
 
     Raises:
-      InputError: classes are given for numbers, twice or one only; the files
-        have one only or too many; or see `read_rows`.
+      InputError: if a table cannot be read, `classes` are given for numbers or
+        not unique, or there are less than two or too many classes.
     """
     if number and classes is not None:
         raise InputError(
-            f"classes={','.join(classes)!r} must be left out for labels that "
-            "are numbers"
+            f"classes={','.join(classes)!r} must be left out if labels are "
+            "numbers"
         )
     if isinstance(paths, (str, os.PathLike)):
         paths = [paths]
@@ -271,7 +273,7 @@ def _find_classes(
     header: bool,
     bad: BadExamples,
 ) -> tuple[str, ...]:
-    """Returns the sorted labels of some tables."""
+    """Returns the sorted labels of tables."""
     found: set[str] = set()
     for path in paths:
         for row in read_rows(path, [label], header=header, bad=bad):
@@ -283,8 +285,8 @@ def _find_classes(
             if len(found) > MAX_CLASSES:
                 raise InputError(
                     f"{row.location}: column {label!r} has more than "
-                    f"{MAX_CLASSES} labels; name another column, or say that "
-                    "labels are numbers"
+                    f"{MAX_CLASSES} labels; give another column, or declare "
+                    "labels as numbers"
                 )
     if len(found) < 2:
         raise InputError(

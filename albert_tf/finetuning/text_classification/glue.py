@@ -1,4 +1,4 @@
-"""Tasks of GLUE, read from its files or from data set libraries."""
+"""Tasks of GLUE, read from its files or from dataset libraries."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from albert_tf.finetuning.text_classification.examples import (
     text_examples,
 )
 
-# The order of the original, on which the outputs of its checkpoints depend.
+# In the original's order, on which the outputs of its checkpoints depend.
 _THREE_WAY = ("contradiction", "entailment", "neutral")
 _TWO_WAY = ("entailment", "not_entailment")
 
 
 def _task(name: str, folder: str, **fields: Any) -> TextTask:
-    """Returns a task; `fields` are those that differ from most tasks'."""
+    """Returns a task; `fields` override the usual values."""
     usual: dict[str, Any] = {
         "labels": ("0", "1"),
         "metrics": ("accuracy",),
@@ -67,7 +67,7 @@ _TASKS = (
         pair="#2 String",
         label="Quality",
         id=None,
-        # Microsoft's own files; GLUE's dev is a part of their train.
+        # As distributed by Microsoft; GLUE's dev is a part of its train.
         other_files={
             "train": "msr_paraphrase_train.txt",
             "test": "msr_paraphrase_test.txt",
@@ -111,7 +111,7 @@ _TASKS = (
         lost_header=("index", "sentence1", "sentence2", "label"),
     ),
     _task("wnli", "WNLI"),
-    # Diagnostic sentences, for a model of MNLI; without labels.
+    # Diagnostic sentences without labels, to predict with a model of MNLI.
     _task(
         "ax",
         "diagnostic",
@@ -127,8 +127,8 @@ GLUE: Mapping[str, TextTask] = types.MappingProxyType(
     {task.name: task for task in _TASKS}
 )
 
-# The fields of the texts in the data sets of both libraries; of the other
-# tasks they are sentence1 and sentence2.
+# Text fields of the datasets in both libraries, if they are not sentence1 and
+# sentence2.
 _DATASET_TEXTS = {
     "cola": ("sentence",),
     "sst2": ("sentence",),
@@ -137,34 +137,34 @@ _DATASET_TEXTS = {
     "qnli": ("question", "sentence"),
     "ax": ("premise", "hypothesis"),
 }
-# What their class numbers mean, where that is not our label itself, and the
-# data set does not say it.
+# Names of the classes, for datasets that do not provide our labels.
 _DATASET_CLASSES = {
     "mnli": ("entailment", "neutral", "contradiction"),
     "qnli": _TWO_WAY,
     "rte": _TWO_WAY,
 }
-# The label of all rows of a split whose labels are not published.
+# The label of rows whose labels are not published.
 _HIDDEN_LABEL = -1
 
 
 def glue_examples(
-    task: str, part: DatasetRows, *, bad: BadExamples, labelled: bool
+    task: str, dataset: DatasetRows, *, bad: BadExamples, labelled: bool
 ) -> Iterator[TextExample]:
-    """Makes examples of the rows of a data set.
+    """Converts the rows of a dataset to examples.
 
     Args:
-      task: of GLUE.
-      part: the rows.
+      task: name of a GLUE task.
+      dataset: rows of the dataset.
       bad: collects examples that cannot be used.
-      labelled: whether labels are read.
+      labelled: whether to read labels.
 
     Raises:
-      InputError: a field is missing, or labels are wanted and hidden.
+      InputError: if a field is missing, or `labelled` is set for a split whose
+        labels are not published.
     """
     cells = (
-        (location, _dataset_cells(task, part, row, labelled))
-        for location, row in numbered_rows(part)
+        (location, _dataset_cells(task, dataset, row, labelled))
+        for location, row in numbered_rows(dataset)
     )
     yield from text_examples(
         GLUE[task], cells, bad=bad, labelled=labelled, unique=labelled
@@ -172,24 +172,25 @@ def glue_examples(
 
 
 def _dataset_cells(
-    task: str, part: DatasetRows, row: dict[str, Any], labelled: bool
+    task: str, dataset: DatasetRows, row: dict[str, Any], labelled: bool
 ) -> dict[str, str]:
     names = _DATASET_TEXTS.get(task, ("sentence1", "sentence2"))
-    texts = [field(part, row, name) or "" for name in names]
+    texts = [field(dataset, row, name) or "" for name in names]
     cells = dict(zip(("text", "pair"), texts, strict=False))
-    cells["id"] = str(field(part, row, "idx"))
+    cells["id"] = str(field(dataset, row, "idx"))
     if labelled:
-        cells["label"] = _dataset_label(task, part, field(part, row, "label"))
+        label = field(dataset, row, "label")
+        cells["label"] = _dataset_label(task, dataset, label)
     return cells
 
 
-def _dataset_label(task: str, part: DatasetRows, label: Any) -> str:
+def _dataset_label(task: str, dataset: DatasetRows, label: Any) -> str:
     if label == _HIDDEN_LABEL:
         raise InputError(
-            f"{part.name}: its labels are hidden; take another split"
+            f"{dataset.name}: its labels are not published; use another split"
         )
-    # A class of the data set is ours by its name, or else by its number.
-    for classes in (part.classes, _DATASET_CLASSES.get(task)):
+    # Classes are mapped to our labels by name, or else by number.
+    for classes in (dataset.classes, _DATASET_CLASSES.get(task)):
         if classes and label in range(len(classes)):
             if classes[label] in (GLUE[task].labels or ()):
                 return classes[label]

@@ -1,4 +1,4 @@
-"""Predictions of GLUE's test sets, as the benchmark's site takes them."""
+"""Submission files for the GLUE benchmark."""
 
 from __future__ import annotations
 
@@ -36,60 +36,60 @@ def write_submissions(
     source: str = FILES,
     data: str | os.PathLike[str] | None = None,
 ) -> Iterator[pathlib.Path]:
-    """Writes the files that the site wants of a task.
+    """Predicts the test sets of a GLUE task and writes its submission files.
 
-    A model of MNLI also predicts the diagnostic sentences, where they are.
+    A model of MNLI also predicts the diagnostic sentences, if they are found.
 
     Args:
-      predictor: one model, or several.
-      task_config: its task.
-      folder: where to write; it must exist.
+      predictor: the model or ensemble.
+      task_config: the task of the model.
+      folder: folder to write to; it must exist.
       bad: collects examples that cannot be read.
-      source, data: where the test sets are, see `find_split`.
+      source, data: source of the test sets, see `find_split`.
 
     Yields:
-      The path of each file when it is written.
+      The path of each file after it has been written.
 
     Raises:
-      InputError: the task is none of GLUE's, or a test set is not there.
+      InputError: if it is not a task of GLUE, or a test set does not exist.
     """
     task = GLUE.get(task_config.name)
     if task is None or not task.submissions:
         raise InputError(
-            f"glue_submission: the task {task_config.name} is none of GLUE's"
+            f"glue_submission: {task_config.name} is not a task of GLUE"
         )
-    found = [
-        (name, _test_set(task.name, split, source, data))
+    test_sets = [
+        (name, _find_test_set(task.name, split, source, data))
         for split, name in task.submissions.items()
     ]
     if task.name == "mnli":
         diagnostic = GLUE["ax"]
         try:
-            found += [
-                (name, _test_set(diagnostic.name, split, source, data))
+            test_sets += [
+                (name, _find_test_set(diagnostic.name, split, source, data))
                 for split, name in diagnostic.submissions.items()
             ]
         except InputError:
-            pass  # Not every download has it.
-    for name, (task_type, test_set) in found:
+            pass  # Not every download contains it.
+    for name, (task_type, test_set) in test_sets:
         target = pathlib.Path(folder) / name
         examples = read_examples(task_type, test_set, bad=bad, labelled=False)
         _write(predictor, task_type.task_config.labels, examples, target)
         yield target
 
 
-def _test_set(
+def _find_test_set(
     task: str,
     split: str,
     source: str,
     data: str | os.PathLike[str] | None,
 ) -> tuple[TaskType, Source]:
-    """Returns how a test set is read, and what from."""
-    # That of a model may name the columns of other tables.
+    """Returns the task type that reads a test set, and its file or split."""
+    # Not the model's own task, which may have been trained on other columns.
     task_type = make_task_type(text_task_config(GLUE[task]))
-    found = find_split(task_type, split, source=source, data=data)
-    files_below([found])  # Says so where it is not there.
-    return task_type, found
+    test_set = find_split(task_type, split, source=source, data=data)
+    files_below([test_set])  # Raises an error if it does not exist.
+    return task_type, test_set
 
 
 def _write(
@@ -98,14 +98,14 @@ def _write(
     examples: Iterator[Any],
     path: pathlib.Path,
 ) -> None:
-    """Writes the predictions for one test file.
+    """Writes the predictions for a test set.
 
-    The site wants a zip file of all tasks' files, each with its name
-    (gluebenchmark.com, FAQ): a header `index<TAB>prediction`, then a line for
-    each example in the order of the test file.
+    Submissions are zip archives of one file per task (gluebenchmark.com, FAQ):
+    a header `index<TAB>prediction`, then a line per example in the order of the
+    test file.
 
     Raises:
-      InputError: an id is there twice, or the file cannot be written.
+      InputError: if an id is not unique, or the file cannot be written.
     """
     seen: set[str] = set()
     with new_file(path) as file:
@@ -116,8 +116,8 @@ def _write(
             ):
                 if example.id in seen:
                     raise InputError(
-                        f"{example.location}: id {example.id!r} is that of "
-                        "another example of the test file; remove one of them"
+                        f"{example.location}: id {example.id!r} is also used "
+                        "by another example; remove one of them"
                     )
                 seen.add(example.id)
                 text = (

@@ -9,13 +9,13 @@ from numpy.typing import ArrayLike
 
 from albert_tf.errors import InputError, import_package
 
-# Name -> function of scikit-learn, of class numbers.
+# Metric of class indices -> function of scikit-learn.
 _CLASS_METRICS = {
     "accuracy": "accuracy_score",
     "f1": "f1_score",
     "matthews": "matthews_corrcoef",
 }
-# Name -> function of scipy, of numbers.
+# Metric of numbers -> function of SciPy.
 _NUMBER_METRICS = {"pearson": "pearsonr", "spearman": "spearmanr"}
 _METRICS = (*_CLASS_METRICS, *_NUMBER_METRICS)
 
@@ -23,31 +23,30 @@ _METRICS = (*_CLASS_METRICS, *_NUMBER_METRICS)
 def classification_metrics(
     names: Sequence[str], predictions: ArrayLike, labels: ArrayLike
 ) -> dict[str, float]:
-    """Scores predictions of classes, or of numbers.
+    """Scores predictions of classes or numbers.
 
-    Of classes, `[examples]` of class numbers:
-    - accuracy: the share of right ones.
-    - f1: of class 1 (what MRPC and QQP call a paraphrase), when the classes are
-      0 and 1. 0 where no example is of class 1 and none is predicted to be.
-    - matthews: Matthews' correlation. 0 where labels or predictions are all of
-      one class.
+    Metrics of class indices:
+    - accuracy: fraction of correct predictions.
+    - f1: F1 of class 1 (the paraphrases of MRPC and QQP) for the classes 0 and
+      1; 0 without labels and predictions of class 1.
+    - matthews: Matthews correlation; 0 if labels or predictions are constant.
 
-    Of numbers, `[examples]`:
-    - pearson, spearman: correlations. NaN where labels or predictions are all
-      equal, for there is none then.
+    Metrics of numbers:
+    - pearson, spearman: correlations; NaN if labels or predictions are
+      constant.
 
     Args:
-      names: of the metrics.
-      predictions: class numbers, or numbers.
-      labels: the right ones.
+      names: names of the metrics.
+      predictions: class indices or numbers, `[examples]`.
+      labels: true class indices or numbers, `[examples]`.
 
     Returns:
-      Name -> score, in the order of `names`: 1 is best.
+      Scores by metric, in the order of `names`; 1 is best.
 
     Raises:
-      InputError: an unknown metric; no examples; predictions and labels of
-        different shapes; a prediction or label that the metric is not for; or
-        scikit-learn or scipy is not installed.
+      InputError: if a metric is unknown or not defined for the values, there
+        are no examples, the shapes differ, or scikit-learn or SciPy is not
+        installed.
     """
     for name in names:
         if name not in _METRICS:
@@ -61,7 +60,7 @@ def classification_metrics(
             f"{list(labels.shape)}: must be two lists of the same length"
         )
     if not labels.size:
-        raise InputError("labels: there are none, so there is no score")
+        raise InputError("labels: there are none to score with")
     return {name: float(_score(name, predictions, labels)) for name in names}
 
 
@@ -83,29 +82,29 @@ def _score(name: str, predictions: np.ndarray, labels: np.ndarray) -> float:
     other = np.setdiff1d(np.concatenate([predictions, labels]), [0, 1])
     if other.size:
         raise InputError(
-            f"f1 is for the classes 0 and 1, and there is a class {other[0]}; "
-            "use accuracy"
+            f"f1 is defined for the classes 0 and 1, but there is a class "
+            f"{other[0]}; use accuracy"
         )
     return metric(labels, predictions, zero_division=0.0)
 
 
 def _check_classes(predictions: np.ndarray, labels: np.ndarray) -> None:
-    for what, values in (("predictions", predictions), ("labels", labels)):
+    for name, values in (("predictions", predictions), ("labels", labels)):
         if values.dtype.kind not in "iub":
             raise InputError(
-                f"{what}: {values[0]!r} is no class number; numbers are scored "
-                "by pearson and spearman"
+                f"{name}: {values[0]!r} is not a class index; use pearson or "
+                "spearman for numbers"
             )
 
 
 def _check_numbers(predictions: np.ndarray, labels: np.ndarray) -> None:
-    for what, values in (("predictions", predictions), ("labels", labels)):
+    for name, values in (("predictions", predictions), ("labels", labels)):
         if values.dtype.kind not in "iuf":
-            raise InputError(f"{what}: {values[0]!r} is no number")
+            raise InputError(f"{name}: {values[0]!r} is not a number")
         bad = np.flatnonzero(~np.isfinite(values))
         if bad.size:
             raise InputError(
-                f"{what}[{bad[0]}] is {values[bad[0]]}, and {bad.size} of "
+                f"{name}[{bad[0]}] is {values[bad[0]]}, and {bad.size} of "
                 f"{values.size} are not finite: the model has diverged, or a "
                 "label is wrong"
             )
@@ -114,7 +113,7 @@ def _check_numbers(predictions: np.ndarray, labels: np.ndarray) -> None:
 def softmax(logits: ArrayLike) -> np.ndarray:
     """Returns probabilities over the last axis, in float64.
 
-    In float32, probabilities of wrong labels become 0, and their loss infinite.
+    In float32, small probabilities would be 0, and their loss infinite.
     """
     logits = np.asarray(logits, np.float64)
     values = np.exp(logits - logits.max(axis=-1, keepdims=True))
@@ -130,8 +129,8 @@ def label_scores(
 
     Args:
       metrics: see `classification_metrics`.
-      probabilities: for each example, float64.
-      labels: the right ones.
+      probabilities: probabilities for each example, float64 `[labels]`.
+      labels: true class indices.
     """
     best = [int(np.argmax(p)) for p in probabilities]
     right = [p[y] for p, y in zip(probabilities, labels, strict=True)]

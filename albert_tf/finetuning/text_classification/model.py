@@ -1,4 +1,4 @@
-"""Model, loss and exported graph of text classification and regression."""
+"""Model, loss and serving graph for text classification and regression."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ from albert_tf.text.preprocessor import GraphPreprocessor
 
 @keras.saving.register_keras_serializable(package="albert_tf")
 class AlbertClassifier(LabelHeadModel):
-    """Pooled output -> dropout -> dense: GLUE's tasks in the original.
+    """ALBERT with the original's classification head, as used for GLUE.
 
-    Inputs are the encoder's dict. The output is float32 logits
-    `[batch, num_labels]` whatever the precision, so that training is
-    `compile(loss=SparseCategoricalCrossentropy(from_logits=True))` and `fit`;
-    with `num_labels=1` it is a number, and the loss "mse".
+    The pooled output goes through dropout and a dense layer. Inputs are the
+    encoder's dict. The output is logits `[batch, num_labels]`, float32 in any
+    precision. Train it with `compile`, with the loss
+    `SparseCategoricalCrossentropy(from_logits=True)` or, for regression with
+    `num_labels=1`, "mse", and `fit`.
 
     Args:
       config: the architecture.
-      num_labels: size of the output; 1 is regression.
-      dropout: of the pooled output; the original's is 0.1 in every model.
-      labels: names of the labels in the order of the logits, kept with the
+      num_labels: number of outputs; 1 for regression.
+      dropout: dropout rate of the pooled output; 0.1 in all original models.
+      labels: names of the labels in the order of the logits, saved with the
         model.
       packed: see `AlbertEncoder`.
       rematerialize: see `AlbertEncoder`.
@@ -37,7 +38,7 @@ class AlbertClassifier(LabelHeadModel):
       **kwargs: `name`, `dtype` and `trainable` of `keras.Model`.
 
     Raises:
-      InputError: a bad `num_labels`, `dropout` or `labels`.
+      InputError: if `num_labels`, `dropout` or `labels` is not valid.
     """
 
     HEAD = "classifier_head"
@@ -52,10 +53,10 @@ class AlbertClassifier(LabelHeadModel):
 
 
 class RegressionLoss(MeanLoss):
-    """Squared error of float32 labels `[batch]`; outputs are `[batch, 1]`."""
+    """Mean squared error of float32 labels `[batch]`, outputs `[batch, 1]`."""
 
     def losses(self, labels, outputs):
-        """Returns squared and absolute errors; see the base class."""
+        """Returns squared and absolute errors."""
         errors = outputs[:, 0] - labels
         return tf.square(errors), {"absolute_error": tf.abs(errors)}
 
@@ -63,10 +64,11 @@ class RegressionLoss(MeanLoss):
 def text_graph(
     task_type: Any, model: AlbertClassifier, packed: bool
 ) -> ServingGraph:
-    """Returns the exported graph of a task of texts or pairs of texts.
+    """Returns the serving graph of a task of texts or text pairs.
 
-    Inputs: `text` `[batch]`, and for pairs `text_pair` `[batch]`. Outputs: the
-    task type's `serving_outputs`. Sequences are those of `text_features`.
+    Inputs are the strings `text` `[batch]`, and for pairs `text_pair`
+    `[batch]`. Outputs are the task type's `serving_outputs`. Sequences equal
+    those of `text_features`.
 
     Args:
       task_type: the `TextTaskType`, with its tokenizer.
@@ -74,7 +76,7 @@ def text_graph(
       packed: see `AlbertEncoder`.
 
     Raises:
-      InputError: `max_seq_length` is beyond the model's.
+      InputError: if `max_seq_length` exceeds the model's maximum.
     """
     names = ["text", "text_pair"] if task_type.has_pairs else ["text"]
     length = task_type.max_seq_length
@@ -85,12 +87,14 @@ def text_graph(
         segments = [preprocessor.tokenize(inputs[name]) for name in names]
         sequences = preprocessor.pack_to_longest(segments, length)
         if task_type.has_pairs:
-            # If the second text is empty, the first stands alone.
-            longest = tf.shape(sequences["input_word_ids"])[1]
-            alone = preprocessor.bert_pack_inputs(segments[:1], longest)
-            empty = segments[1].row_lengths()[:, None] == 0
+            # Without a second text, there is no second [SEP].
+            length_of_batch = tf.shape(sequences["input_word_ids"])[1]
+            single = preprocessor.bert_pack_inputs(
+                segments[:1], length_of_batch
+            )
+            is_single = segments[1].row_lengths()[:, None] == 0
             sequences = {
-                name: tf.where(empty, alone[name], x)
+                name: tf.where(is_single, single[name], x)
                 for name, x in sequences.items()
             }
         return task_type.serving_outputs(graph(sequences, training))

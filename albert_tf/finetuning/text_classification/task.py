@@ -1,9 +1,8 @@
-"""Text classification and regression: one text, or a pair of texts."""
+"""Task types of text classification and regression."""
 
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -15,6 +14,7 @@ from albert_tf.finetuning.features import (
     LABELS,
     Features,
     FeaturesBuilder,
+    batched,
     with_special_tokens,
 )
 from albert_tf.finetuning.task_config import TaskConfig
@@ -33,7 +33,7 @@ from albert_tf.finetuning.text_classification.metrics import (
 from albert_tf.schema import check_type
 from albert_tf.text.base_tokenizer import Tokenizer
 
-# Texts that are tokenized at a time.
+# Number of examples that are tokenized at a time.
 _CHUNK = 4096
 
 
@@ -45,33 +45,32 @@ def text_features(
     labels: Sequence[str] | None = None,
     labelled: bool = True,
 ) -> Features:
-    """Tokenizes texts and pairs of texts.
+    """Tokenizes texts and text pairs.
 
-    Where A and B together are too long, the longer one loses its last piece
-    until they fit, B where they are equally long; a text without a second one,
-    or whose second one has no pieces, is cut to `max_seq_length - 2`
-    (run_classifier.py of the original).
+    Texts that are too long are truncated like in the original
+    (run_classifier.py): the last piece of the longer text is removed, or of the
+    second if they have the same length, until the pair fits. If there is no
+    second text, or it has no pieces, the first is cut to `max_seq_length - 2`.
 
     Args:
-      examples: read once, in order; sequence i is that of example i.
-      tokenizer: of the model.
-      max_seq_length: most tokens of a sequence, at least 4.
-      labels: the names of the classes, in the order of the model's outputs;
-        None where labels are numbers (regression).
-      labelled: whether the examples have labels that are to be used.
+      examples: the examples; may be an iterator.
+      tokenizer: tokenizer of the model.
+      max_seq_length: maximum length of a sequence, at least 4.
+      labels: names of the classes in the order of the model's outputs; None if
+        labels are numbers (regression).
+      labelled: whether to add the labels.
 
     Returns:
-      Features; if `labelled`, with a column `labels`: int32 `[examples]`,
-      indices into `labels`, or float32 `[examples]`.
+      Features. If `labelled`, they have a column `labels` `[examples]`: int32
+      indices into `labels`, or float32 numbers.
 
     Raises:
-      InputError: a label is missing, is not among `labels` or is no number.
+      InputError: if a label is missing, not one of `labels`, or not a number.
     """
     builder = FeaturesBuilder(pad_id=tokenizer.pad_id)
-    numbers = None if labels is None else {x: i for i, x in enumerate(labels)}
+    label_ids = None if labels is None else {x: i for i, x in enumerate(labels)}
     values = []
-    examples = iter(examples)
-    while chunk := list(itertools.islice(examples, _CHUNK)):
+    for chunk in batched(examples, _CHUNK):
         texts = [example.text for example in chunk]
         pairs = [x.pair for x in chunk if x.pair is not None]
         firsts = tokenizer.encode(texts, max_length=max_seq_length)
@@ -83,66 +82,66 @@ def text_features(
                 *with_special_tokens(tokenizer, first, second or None)
             )
             if labelled:
-                values.append(_label(example, numbers))
+                values.append(_label(example, label_ids))
     if not labelled:
         return builder.build()
-    dtype = np.float32 if numbers is None else np.int32
+    dtype = np.float32 if label_ids is None else np.int32
     return builder.build(**{LABELS: np.array(values, dtype)})
 
 
 def truncate(
     first: list[int], second: list[int], max_seq_length: int
 ) -> tuple[list[int], list[int]]:
-    """Cuts the pieces of A and B, if any, to what a sequence has room for."""
+    """Truncates the pieces of one or two texts so that they fit a sequence."""
     if not second:
         return first[: max_seq_length - 2], second
     room = max_seq_length - 3
     if len(first) + len(second) > room:
-        # What popping from the longer one ends with: B keeps half of the room,
-        # rounded down, or what A leaves.
+        # The result of popping from the longer text: the second keeps half of
+        # the room, rounded down, or what the first one leaves.
         kept = min(len(second), max(room // 2, room - len(first)))
         first, second = first[: room - kept], second[:kept]
     return first, second
 
 
-def _label(example: TextExample, numbers: dict[str, int] | None) -> float:
+def _label(example: TextExample, label_ids: dict[str, int] | None) -> float:
     label = example.label
     if label is None:
         raise InputError(f"{example.location}: no label")
-    if numbers is None:
+    if label_ids is None:
         try:
             number = float(label)
         except ValueError:
             number = math.nan
         if math.isfinite(number):
             return number
-        raise InputError(f"{example.location}: label {label!r} is no number")
-    if label not in numbers:
+        raise InputError(f"{example.location}: label {label!r} is not a number")
+    if label not in label_ids:
         raise InputError(
             f"{example.location}: label {label!r} is not one of "
-            f"{', '.join(numbers)}"
+            f"{', '.join(label_ids)}"
         )
-    return numbers[label]
+    return label_ids[label]
 
 
 class TextTaskType(TaskType):
-    """Base class of task types whose examples are a text or a pair of texts.
+    """Base class of task types for texts and text pairs.
 
-    It reads and tokenizes them and makes `AlbertClassifier`s. Exports take the
-    texts and return `serving_outputs`.
+    Models are `AlbertClassifier`s. Exports take the texts and return
+    `serving_outputs`.
     """
 
     reads_lines = True
 
     @classmethod
     def known_tasks(cls):
-        """Returns the tasks of GLUE that are of this type."""
+        """Returns the tasks of GLUE with this type."""
         tasks = map(text_task_config, GLUE.values())
         return tuple(task for task in tasks if task.task_type == cls.name)
 
     @classmethod
     def config_of(cls, task: TextTask) -> TaskConfig:
-        """Returns the configuration of a task that is read from tables."""
+        """Converts a `TextTask` to a `TaskConfig`."""
         return TaskConfig(
             name=task.name,
             task_type=cls.name,
@@ -153,7 +152,7 @@ class TextTaskType(TaskType):
         )
 
     def check_settings(self):
-        """Checks how tables are read, and that a sequence holds each text."""
+        """Checks `source`, and that a sequence has room for each text."""
         source = self.task_config.source
         if source.get("reader") == "texts":
             check_type(source, TextTask, f"source of {self.task_config.name}")
@@ -161,13 +160,13 @@ class TextTaskType(TaskType):
 
     @property
     def has_pairs(self) -> bool:
-        """Whether an example is a pair of texts."""
+        """Whether examples are pairs of texts."""
         return self.task_config.source.get("pair") is not None
 
     def read_examples(self, path, *, bad, labelled, training=False):
         """Reads the rows of a table; see `read_texts`."""
         names = {field.name for field in dataclasses.fields(TextTask)}
-        # JSON has only lists.
+        # Tuples are lists in JSON.
         values: dict[str, Any] = {
             name: tuple(x) if isinstance(x, list) else x
             for name, x in self.task_config.source.items()
@@ -176,20 +175,20 @@ class TextTaskType(TaskType):
         task = TextTask(**values)
         return read_texts(task, path, bad=bad, labelled=labelled)
 
-    def read_dataset(self, parts, *, bad, labelled, training=False):
-        """Reads the rows of one of GLUE's data sets."""
-        [part] = parts
+    def read_dataset(self, datasets, *, bad, labelled, training=False):
+        """Reads a dataset of GLUE."""
+        [dataset] = datasets
         return glue_examples(
-            self.task_config.name, part, bad=bad, labelled=labelled
+            self.task_config.name, dataset, bad=bad, labelled=labelled
         )
 
     def example_from_line(self, line, id, location):
-        """Makes an example of a text, or of two with a tab between them."""
+        """Makes an example from a text, or from two separated by a tab."""
         text, tab, pair = line.rstrip("\r\n").partition("\t")
         return self._example(text, pair if tab else None, id, location)
 
     def example_from_fields(self, fields, id):
-        """Makes an example of `text` and, in tasks of pairs, `pair`."""
+        """Makes an example from `text` and, for pairs, `pair`."""
         if "text" not in fields:
             return super().example_from_fields(fields, id)
         return self._example(fields["text"], fields.get("pair"), id, "--text")
@@ -213,25 +212,26 @@ class TextTaskType(TaskType):
 
     def training_features(self, examples):
         """Returns features with labels; see `text_features`."""
+        return self._features(examples, labelled=True)
+
+    def prediction_features(self, examples):
+        """Returns features without labels; see `text_features`."""
+        return self._features(examples, labelled=False)
+
+    def _features(
+        self, examples: Iterable[TextExample], labelled: bool
+    ) -> Features:
         return text_features(
             examples,
             self.tokenizer,
             max_seq_length=self.max_seq_length,
             labels=self.task_config.labels,
-        )
-
-    def prediction_features(self, examples):
-        """Returns features without labels; see `text_features`."""
-        return text_features(
-            examples,
-            self.tokenizer,
-            max_seq_length=self.max_seq_length,
-            labelled=False,
+            labelled=labelled,
         )
 
     @property
     def model_class(self):
-        """Class of the models."""
+        """`AlbertClassifier`."""
         from albert_tf.finetuning.text_classification.model import (
             AlbertClassifier,
         )
@@ -245,10 +245,10 @@ class TextTaskType(TaskType):
         return text_graph(self, model, packed)
 
     def serving_outputs(self, logits: Any) -> dict[str, Any]:
-        """Returns outputs by name, each `[batch, ...]`, of an export.
+        """Returns the outputs of exports by name, each `[batch, ...]`.
 
         Args:
-          logits: of the model, float32 `[batch, num_labels]`.
+          logits: logits of the model, float32 `[batch, num_labels]`.
         """
         raise NotImplementedError
 
@@ -257,7 +257,7 @@ class TextTaskType(TaskType):
         return self.serving_outputs(self.forward(model, batch)["logits"])
 
     def sample_examples(self, texts):
-        """Returns an example of each text."""
+        """Returns an example for each text."""
         pairs = texts[::-1] if self.has_pairs else [None] * len(texts)
         return [
             TextExample(id=str(i), text=text, pair=pair, location="")
@@ -275,9 +275,9 @@ class TextTaskType(TaskType):
 
 
 class TextClassification(TextTaskType):
-    """One of several labels for a text or a pair of texts.
+    """Classification of texts or text pairs.
 
-    A prediction is float64 probabilities `[labels]`.
+    A prediction is the probabilities of the labels, float64 `[labels]`.
     """
 
     name = "text_classification"
@@ -307,12 +307,12 @@ class TextClassification(TextTaskType):
 
     def scores(self, examples, predictions):
         """Returns the task's metrics and the mean cross-entropy."""
-        labels = self._label_numbers(examples)
+        labels = self._label_ids(examples)
         return label_scores(self.task_config.metrics, predictions, labels)
 
     def check_scores(self, examples):
-        """Scores the labels themselves; see the base class."""
-        labels = self._label_numbers(examples)
+        """Checks the metrics by scoring the labels themselves."""
+        labels = self._label_ids(examples)
         classification_metrics(self.task_config.metrics, labels, labels)
 
     def serving_outputs(self, logits):
@@ -338,20 +338,20 @@ class TextClassification(TextTaskType):
         outputs = {"probabilities": np.array(predictions)}
         return self.serving_inputs(examples), outputs
 
-    def _label_numbers(self, examples: Sequence[TextExample]) -> list[int]:
-        numbers: dict[str | float | None, int] = {
+    def _label_ids(self, examples: Sequence[TextExample]) -> list[int]:
+        ids: dict[str | float | None, int] = {
             label: i for i, label in enumerate(self.labels)
         }
-        return [numbers[example.label] for example in examples]
+        return [ids[example.label] for example in examples]
 
 
 class Regression(TextTaskType):
-    """A number for a text or a pair of texts; a prediction is a float."""
+    """Regression of texts or text pairs; a prediction is a float."""
 
     name = "regression"
 
     def model_arguments(self):
-        """Returns that the model has one output."""
+        """Returns a single output."""
         return {"num_labels": 1}
 
     def make_loss(self):
@@ -379,7 +379,7 @@ class Regression(TextTaskType):
         return classification_metrics(metrics, values, labels) | {"loss": loss}
 
     def check_scores(self, examples):
-        """Scores the labels themselves; see the base class."""
+        """Checks the metrics by scoring the labels themselves."""
         labels = np.array([example.label for example in examples], float)
         classification_metrics(self.task_config.metrics, labels, labels)
 
@@ -394,6 +394,6 @@ class Regression(TextTaskType):
 
 
 def text_task_config(task: TextTask) -> TaskConfig:
-    """Returns the configuration of a task of GLUE or of the user's own."""
+    """Converts a task to the configuration of its task type."""
     task_type = Regression if task.labels is None else TextClassification
     return task_type.config_of(task)

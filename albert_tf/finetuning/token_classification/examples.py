@@ -1,4 +1,4 @@
-"""Examples of token classification, read from files as CoNLL's."""
+"""Token classification examples, and a reader for CoNLL files."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from collections.abc import Iterator
 from albert_tf.errors import InputError
 from albert_tf.finetuning.examples import BadExamples, read_lines
 
-# Not `str.split`'s blanks: a word may hold a no-break space.
+# Unlike `str.split`, since words may contain a no-break space.
 _BLANKS = re.compile(r"[ \t]+")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TokenClassificationExample:
-    """A sentence of words with a label each.
+    """A sentence with a label for each word.
 
     Attributes:
-      id: unique within its file.
-      words: the words, none of them empty.
-      labels: one a word; None: not known.
-      location: where it was read, for messages: "file:line" of the first word.
+      id: unique id within the file.
+      words: the words; none is empty.
+      labels: label of each word; None if unknown.
+      location: location of the first word for error messages, "file:line".
     """
 
     id: str
@@ -37,24 +37,22 @@ def read_conll(
     bad: BadExamples,
     labelled: bool = True,
 ) -> Iterator[TokenClassificationExample]:
-    """Reads sentences, one at a time.
+    """Reads sentences in the format of CoNLL's shared tasks.
 
     Args:
-      path: a word a line, in the first column, its label in the last; blank
-        lines between sentences. Columns are separated by a tab, or where a
-        line has none by blanks. Lines with `-DOCSTART-` end a sentence and are
-        left out.
-      bad: collects sentences with a line that has another number of columns
-        than the first line of all, an empty word or label, or bytes that are
-        not UTF-8.
-      labelled: whether labels are read; otherwise the first column is enough.
+      path: a file with one word per line, in the first column, and its label in
+        the last one; sentences are separated by blank lines. Columns are
+        separated by tabs, or in lines without tabs by spaces. Lines with
+        `-DOCSTART-` separate sentences, too.
+      bad: collects sentences with an empty word or label, bytes that are not
+        UTF-8, or a number of columns that differs from the first line's.
+      labelled: whether to read labels; otherwise, one column is sufficient.
 
     Yields:
-      The sentences; ids are their numbers in the file, from 0.
+      The sentences; ids are their indices in the file.
 
     Raises:
-      InputError: the file cannot be read, or has one column only or no
-        sentence.
+      InputError: if the file cannot be read, or has no labels or no sentences.
     """
     width: int | None = None
     number = -1
@@ -67,12 +65,12 @@ def read_conll(
                 width = len(cells)
                 if labelled and width < 2:
                     raise InputError(
-                        f"{path}:{line}: one column only; labels must be in "
-                        "another one, after a tab or a blank"
+                        f"{path}:{line}: only one column; labels must follow "
+                        "in another one, after a tab or a space"
                     )
             problem = ""
             if labelled and len(cells) != width:
-                problem = f"{len(cells)} columns, not {width} as before"
+                problem = f"{len(cells)} columns, but expected {width}"
             elif not cells[0].strip():
                 problem = "the word is empty"
             elif labelled and not cells[-1].strip():
@@ -91,15 +89,15 @@ def read_conll(
                 location=f"{path}:{sentence[0][0]}",
             )
     if number < 0:
-        raise InputError(f"{path}: the file has no sentence; name another")
+        raise InputError(f"{path}: no sentences; give another file")
 
 
 def _sentences(
     path: str | os.PathLike[str], bad: BadExamples
 ) -> Iterator[list[tuple[int, list[str] | None]]]:
-    """Yields the lines of a sentence with their numbers and cells.
+    """Yields the line numbers and cells of each sentence.
 
-    A line that cannot be read has no cells.
+    Cells are None for lines that are not UTF-8.
     """
     sentence: list[tuple[int, list[str] | None]] = []
     for line, text in read_lines(path, bad):

@@ -1,4 +1,4 @@
-"""Metrics of token classification, as seqeval computes them."""
+"""Metrics of token classification, computed by seqeval."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from types import ModuleType
 
 from albert_tf.errors import InputError, import_package
 
-# BILOU's names of the last word of an entity and of an entity of one word,
-# with those of IOBES, which are what seqeval knows by default.
+# Prefixes of BILOU (last word, single word) -> those of IOBES, which seqeval
+# expects.
 _BILOU = {"L": "E", "U": "S"}
 
 _Sentences = Sequence[Sequence[str]]
 
-# Name -> what of seqeval's computes the score of entities.
+# Metric of entities -> function of seqeval.
 _ENTITY_METRICS: Mapping[str, Callable[[ModuleType], Callable]] = {
     "f1": lambda seqeval: seqeval.f1_score,
     "precision": lambda seqeval: seqeval.precision_score,
@@ -26,28 +26,28 @@ SEQUENCE_METRICS = (*_ENTITY_METRICS, "accuracy")
 def sequence_metrics(
     names: Sequence[str], predictions: _Sentences, labels: _Sentences
 ) -> dict[str, float]:
-    """Scores the labels of words.
+    """Scores predicted labels of words.
 
-    An entity is found if its type, its first and its last word are right;
-    precision, recall and f1 count entities of all types together ("micro").
-    Where an entity begins is judged as CoNLL's script `conlleval` does, so that
-    BIO, IOB1, IOB2 and IOBES need not be told apart: an I- after O, or after an
-    entity of another type, begins an entity. BILOU is read as IOBES.
+    Precision, recall and f1 are micro-averaged over entities, whose type, first
+    and last word must match. They are 0 if there are no entities. Accuracy is
+    the fraction of words with the right label; labels can be arbitrary strings.
 
-    Without an entity in predictions and labels, precision, recall and f1 are 0.
+    BIO, IOB1, IOB2, IOBES and BILOU labels are supported. As in CoNLL's script
+    `conlleval`, an I- label after O or after an entity of another type begins a
+    new entity.
 
     Args:
-      names: of the metrics, out of `SEQUENCE_METRICS`; accuracy is the share of
-        words whose label is right, and takes labels of any kind.
-      predictions: the label of each word of each sentence.
-      labels: the right ones.
+      names: names of the metrics, out of `SEQUENCE_METRICS`.
+      predictions: predicted labels of the words of each sentence.
+      labels: true labels of the words of each sentence.
 
     Returns:
-      Name -> score, in the order of `names`: 1 is best.
+      Scores by metric, in the order of `names`; 1 is best.
 
     Raises:
-      InputError: an unknown metric; no words; sentences that do not fit; a
-        label that is not one of entities; or seqeval is not installed.
+      InputError: if a metric is unknown, there are no words, the lengths
+        differ, a label does not follow one of the schemes, or seqeval is not
+        installed.
     """
     for name in names:
         if name not in SEQUENCE_METRICS:
@@ -72,8 +72,8 @@ def sequence_metrics(
 
 def _accuracy(predictions: _Sentences, labels: _Sentences) -> float:
     pairs = zip(_flat(predictions), _flat(labels), strict=True)
-    right = [prediction == label for prediction, label in pairs]
-    return sum(right) / len(right)
+    hits = [prediction == label for prediction, label in pairs]
+    return sum(hits) / len(hits)
 
 
 def _flat(sentences: _Sentences) -> Iterable[str]:
@@ -84,21 +84,21 @@ def _check_lengths(predictions: _Sentences, labels: _Sentences) -> None:
     if len(predictions) != len(labels):
         raise InputError(
             f"predictions of {len(predictions)} sentences, labels of "
-            f"{len(labels)}: they must be of the same ones"
+            f"{len(labels)}: the numbers must be equal"
         )
     for i, pair in enumerate(zip(predictions, labels, strict=True)):
         if len(pair[0]) != len(pair[1]):
             raise InputError(
                 f"sentence {i}: {len(pair[0])} predictions and {len(pair[1])} "
-                "labels; there must be one of each a word"
+                "labels; there must be one per word"
             )
     if not any(labels):
-        raise InputError("labels: there are none, so there is no score")
+        raise InputError("labels: there are none to score with")
 
 
-def _entity_labels(sentences: _Sentences, what: str) -> list[list[str]]:
-    """Returns the labels as seqeval wants them."""
-    known = {}
+def _entity_labels(sentences: _Sentences, name: str) -> list[list[str]]:
+    """Converts labels to IOBES."""
+    converted = {}
     for label in set(_flat(sentences)):
         prefix, dash, entity = label.partition("-")
         prefix = _BILOU.get(prefix, prefix)
@@ -106,8 +106,8 @@ def _entity_labels(sentences: _Sentences, what: str) -> list[list[str]]:
             prefix in ("B", "I", "E", "S") and dash and entity
         ):
             raise InputError(
-                f"{what}: {label!r} is no label of entities (O, B-PER, I-PER "
-                "and the like); score others by accuracy"
+                f"{name}: {label!r} is not an entity label such as O, B-PER or "
+                "I-PER; use accuracy for other labels"
             )
-        known[label] = f"{prefix}{dash}{entity}"
-    return [[known[label] for label in sentence] for sentence in sentences]
+        converted[label] = f"{prefix}{dash}{entity}"
+    return [[converted[label] for label in sentence] for sentence in sentences]

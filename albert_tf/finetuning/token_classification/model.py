@@ -1,4 +1,4 @@
-"""Model, loss and exported graph of token classification."""
+"""Model, loss and serving graph for token classification."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from albert_tf.text.preprocessor import GraphPreprocessor
 
 @keras.saving.register_keras_serializable(package="albert_tf")
 class AlbertTokenClassifier(LabelHeadModel):
-    """Sequence output -> dropout -> dense. The original has no such model.
+    """ALBERT with a token classification head, which the original lacks.
 
-    Inputs are the encoder's dict. The output is float32 logits
-    `[batch, seq, num_labels]` whatever the precision; on padding they are
-    meaningless, so `fit` needs sample weights `[batch, seq]` that are 0 there.
+    The sequence output goes through dropout and a dense layer. Inputs are the
+    encoder's dict. The output is logits `[batch, seq, num_labels]`, float32 in
+    any precision. Those of padding are meaningless, so `fit` needs sample
+    weights `[batch, seq]` that are 0 there.
 
     Args:
       config: the architecture.
-      num_labels: size of the output at each token.
-      dropout: of the sequence output.
-      labels: names of the labels in the order of the logits, kept with the
+      num_labels: number of outputs per token.
+      dropout: dropout rate of the sequence output.
+      labels: names of the labels in the order of the logits, saved with the
         model.
       packed: see `AlbertEncoder`.
       rematerialize: see `AlbertEncoder`.
@@ -36,7 +37,7 @@ class AlbertTokenClassifier(LabelHeadModel):
       **kwargs: `name`, `dtype` and `trainable` of `keras.Model`.
 
     Raises:
-      InputError: a bad `num_labels`, `dropout` or `labels`.
+      InputError: if `num_labels`, `dropout` or `labels` is not valid.
     """
 
     HEAD = "token_head"
@@ -52,32 +53,31 @@ class AlbertTokenClassifier(LabelHeadModel):
 
 
 class TokenClassificationLoss(CrossEntropyLoss):
-    """Cross-entropy of tokens with labels, int32 `[batch, seq]`; -1 is none."""
+    """Cross-entropy of token labels, int32 `[batch, seq]`; -1 is ignored."""
 
     def weights(self, labels):
         """Returns 1 where a token has a label."""
         return tf.cast(labels >= 0, tf.float32)
 
     def losses(self, labels, outputs):
-        """Returns cross-entropies and hits; see the base class."""
+        """Returns cross-entropies, and 1 where the prediction is right."""
         return super().losses(tf.maximum(labels, 0), outputs)
 
 
 def token_classification_graph(
     task_type: Any, model: AlbertTokenClassifier, packed: bool
 ) -> ServingGraph:
-    """Returns the exported graph of a task of labels of words.
+    """Returns the serving graph of a token classification task.
 
-    Inputs: `text` `[batch]`, which is split at whitespace as `str.split` does;
-    or `words` `[batch, words]`, where "" is no word but padding. Outputs, with
-    as many places as there are in `words` or in the longest text:
+    Inputs are the strings `text` `[batch]`, which are split at white space like
+    `str.split`, or `words` `[batch, words]`, padded with "". Outputs are:
 
-    - `words`, strings `[batch, words]`: what the labels are of, "" for padding
-    - `labels`, strings `[batch, words]`: the most likely ones, "" for padding
-    - `logits`, `probabilities`, float32 `[batch, words, labels]`: of each word,
-      zeros for padding
+    - `words`, strings `[batch, words]`, padded with ""
+    - `labels`, strings `[batch, words]`: the most likely label of each word,
+      padded with ""
+    - `logits`, `probabilities`, float32 `[batch, words, labels]`, padded with 0
 
-    Sequences are those of `word_features`: a long sentence has several.
+    Sequences equal those of `word_features`: long sentences have several.
 
     Args:
       task_type: the `TokenClassification`, with its tokenizer.
@@ -85,7 +85,7 @@ def token_classification_graph(
       packed: see `AlbertEncoder`.
 
     Raises:
-      InputError: `max_seq_length` is beyond the model's.
+      InputError: if `max_seq_length` exceeds the model's maximum.
     """
     length = task_type.max_seq_length
     preprocessor = GraphPreprocessor(task_type.tokenizer, length)
@@ -100,7 +100,7 @@ def token_classification_graph(
         batch = preprocessor.pack_to_longest([sequences.pieces], length)
         logits = tf.gather_nd(
             graph(batch, training),
-            # [CLS] comes first.
+            # [CLS] precedes the pieces.
             tf.stack(
                 [sequences.sequence_of, sequences.position_of + 1], axis=-1
             ),
@@ -108,21 +108,21 @@ def token_classification_graph(
         best = tf.gather(
             tf.constant(task_type.labels), tf.argmax(logits, axis=-1)
         )
-        places = tf.where(words != "")
+        indices = tf.where(words != "")
         shape = tf.shape(words, tf.int64)
 
-        def at_places(values):
+        def padded(values):
             return tf.scatter_nd(
-                places,
+                indices,
                 values,
                 tf.concat([shape, tf.shape(values, tf.int64)[1:]], 0),
             )
 
         return {
             "words": words,
-            "labels": at_places(best),
-            "logits": at_places(logits),
-            "probabilities": at_places(tf.nn.softmax(logits)),
+            "labels": padded(best),
+            "logits": padded(logits),
+            "probabilities": padded(tf.nn.softmax(logits)),
         }
 
     return ServingGraph(
@@ -139,12 +139,12 @@ def token_classification_graph(
 
 
 class _WordSequences(NamedTuple):
-    """The sequences of sentences, and where in them their words are.
+    """Sequences of sentences, and the positions of words in them.
 
     Attributes:
       pieces: ragged int32 `[sequences, (pieces)]`.
-      sequence_of: int64 `[words]`: the sequence that a word is in.
-      position_of: int64 `[words]`: where in `pieces` of the sequence it begins.
+      sequence_of: int64 `[words]`: the sequence of each word.
+      position_of: int64 `[words]`: position of its first piece in the sequence.
     """
 
     pieces: tf.RaggedTensor
@@ -155,16 +155,18 @@ class _WordSequences(NamedTuple):
 def _word_sequences(
     preprocessor: GraphPreprocessor, words: tf.Tensor, room: int
 ) -> _WordSequences:
-    """Tokenizes words and puts them into sequences, as `word_features` does.
+    """Tokenizes words and splits sentences into sequences.
+
+    The equivalent of `word_features` in a graph.
 
     Args:
-      preprocessor: of the model.
-      words: strings `[batch, words]`; "" is left out.
-      room: pieces of the longest sequence.
+      preprocessor: the preprocessor of the model.
+      words: strings `[batch, words]`, padded with "".
+      room: maximum number of pieces in a sequence.
     """
     is_word = words != ""
     pieces = preprocessor.tokenize(tf.boolean_mask(words, is_word))
-    # One that has no piece gets that of the unknown.
+    # Words without pieces get the unknown piece.
     missing = tf.cast(pieces.row_lengths() == 0, tf.int64)
     unknown = tf.RaggedTensor.from_row_lengths(
         tf.fill([tf.reduce_sum(missing)], preprocessor.tokenizer.unk_id),
@@ -175,7 +177,7 @@ def _word_sequences(
     begins = _sequence_begins(pieces.row_splits, counts, room)
     word = tf.range(pieces.nrows())
     sequence_of = tf.searchsorted(begins, word, "right", tf.int64) - 1
-    # Features have all pieces, one after the other: only the borders differ.
+    # The pieces stay the same and in order, only the row splits change.
     begin_pieces = tf.gather(pieces.row_starts(), begins)
     splits = tf.concat([begin_pieces, pieces.row_splits[-1:]], 0)
     return _WordSequences(
@@ -191,15 +193,14 @@ def _sequence_begins(
     """Returns the first word of each sequence, int64 `[sequences]`.
 
     Args:
-      splits: where the pieces of each word begin, and where all end, int64
-        `[words + 1]`.
-      counts: words of each sentence, int64 `[batch]`.
-      room: pieces of the longest sequence; no word has more.
+      splits: row splits of the words' pieces, int64 `[words + 1]`.
+      counts: number of words in each sentence, int64 `[batch]`.
+      room: maximum number of pieces in a sequence; no word has more.
     """
     ends = tf.cumsum(counts)
     end_of = tf.repeat(ends, counts)
     fitting = tf.searchsorted(splits, splits[:-1] + room, "right", tf.int64) - 1
-    # Of each word: what the next sequence begins with if it begins a sequence.
+    # The first word of the next sequence, if a sequence begins at each word.
     following = tf.minimum(fitting, end_of)
 
     def next_sequences(current, begins):
@@ -209,7 +210,7 @@ def _sequence_begins(
         )
         return current, tf.concat([begins, current], 0)
 
-    # As often as the longest sentence has sequences: for most batches once.
+    # One iteration for each sequence of the longest sentence, usually one.
     first = tf.boolean_mask(ends - counts, counts > 0)
     unknown_size = tf.TensorShape([None])
     _, begins = tf.while_loop(

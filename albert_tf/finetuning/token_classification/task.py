@@ -1,4 +1,4 @@
-"""Token classification: a label for each word of a sentence."""
+"""Task type of token classification: a label for each word."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.features import LABELS, FeaturesBuilder
+from albert_tf.finetuning.features import LABELS, FeaturesBuilder, batched
 from albert_tf.finetuning.task_config import TaskConfig
 from albert_tf.finetuning.task_type import TaskType
 from albert_tf.finetuning.text_classification.metrics import softmax
@@ -20,10 +20,10 @@ from albert_tf.finetuning.token_classification.examples import (
 from albert_tf.finetuning.token_classification.metrics import sequence_metrics
 from albert_tf.text.base_tokenizer import Tokenizer
 
-# The label of tokens that have none.
+# Label of tokens that the loss ignores.
 IGNORED = -1
 
-# Sentences that are tokenized at a time, so that each word of theirs is
+# Number of sentences that are tokenized at a time. Words that they share are
 # tokenized once.
 _CHUNK = 1024
 
@@ -33,10 +33,10 @@ class WordSequence:
     """`[CLS] pieces of words [SEP]`: a sentence, or as much of it as fits.
 
     Attributes:
-      ids: of the tokens, without padding.
-      labels: of the tokens: the label of a word at its first piece, `IGNORED`
-        elsewhere; empty if labels were not asked for.
-      first_pieces: where in the sequence each of its words begins.
+      ids: token ids without padding.
+      labels: token labels: the label of a word at its first piece, `IGNORED`
+        elsewhere; empty in unlabelled sequences.
+      first_pieces: position of the first piece of each word.
     """
 
     ids: list[int]
@@ -51,30 +51,28 @@ def word_features(
     max_seq_length: int,
     labels: Sequence[str] | None = None,
 ) -> Iterator[list[WordSequence]]:
-    """Makes the sequences of sentences; every word is in one of them.
+    """Tokenizes sentences, and splits long ones into several sequences.
 
-    Each word is tokenized on its own, as if blanks were around it. One that
-    normalizes to nothing, such as a lone control character, is the unknown
-    piece. One with more pieces than a sequence has room for loses its last
-    ones. A long sentence continues in a further sequence with its next word.
+    Words are tokenized separately. A word without pieces, such as a control
+    character, becomes the unknown piece. A word with more pieces than fit into
+    a sequence is truncated. No word is split between sequences.
 
     Args:
-      examples: read a chunk at a time.
-      tokenizer: of the model.
-      max_seq_length: most tokens of a sequence.
-      labels: the names of the labels, in the order of the model's outputs; None
-        for sequences without labels.
+      examples: the examples; may be an iterator.
+      tokenizer: tokenizer of the model.
+      max_seq_length: maximum length of a sequence.
+      labels: names of the labels in the order of the model's outputs; None for
+        unlabelled sequences.
 
     Yields:
-      The sequences of each sentence, in order; none without words.
+      The sequences of each sentence; an empty list if it has no words.
 
     Raises:
-      InputError: labels are missing or not among `labels`.
+      InputError: if labels are missing or not one of `labels`.
     """
-    places = None if labels is None else {x: i for i, x in enumerate(labels)}
+    label_ids = None if labels is None else {x: i for i, x in enumerate(labels)}
     room = max_seq_length - 2
-    examples = iter(examples)
-    while chunk := list(itertools.islice(examples, _CHUNK)):
+    for chunk in batched(examples, _CHUNK):
         words = dict.fromkeys(
             itertools.chain.from_iterable(example.words for example in chunk)
         )
@@ -84,10 +82,9 @@ def word_features(
             for word, ids in zip(words, encoded, strict=True)
         }
         for example in chunk:
-            label_ids = None if places is None else _label_ids(example, places)
             yield _sequences(
                 [pieces[word] for word in example.words],
-                label_ids,
+                None if label_ids is None else _labels(example, label_ids),
                 room,
                 tokenizer,
             )
@@ -96,15 +93,15 @@ def word_features(
 def values_of_words(
     sequences: Sequence[WordSequence], values: Sequence[np.ndarray]
 ) -> np.ndarray:
-    """Returns what was predicted for the words of a sentence, in order.
+    """Gathers the predictions for the words of a sentence.
 
     Args:
       sequences: all sequences of the sentence.
-      values: predictions for each sequence, `[tokens, ...]`: labels, or
-        probabilities; what is after the sequence's last token is ignored.
+      values: labels or probabilities of each sequence, `[tokens, ...]`, with or
+        without padding.
 
     Returns:
-      The prediction at each word's first piece, `[words, ...]`.
+      The value at each word's first piece, `[words, ...]`.
     """
     if not sequences:
         return np.zeros([0])
@@ -118,10 +115,11 @@ def values_of_words(
 
 def _sequences(
     words: list[list[int]],
-    label_ids: list[int] | None,
+    labels: list[int] | None,
     room: int,
     tokenizer: Tokenizer,
 ) -> list[WordSequence]:
+    """Splits a sentence, given as pieces and labels of words."""
     sequences = []
     begin = 0
     while begin < len(words):
@@ -133,12 +131,12 @@ def _sequences(
             end += 1
         ids.append(tokenizer.sep_id)
         token_labels: list[int] = []
-        if label_ids is not None:
+        if labels is not None:
             token_labels = [IGNORED] * len(ids)
-            for place, label in zip(
-                first_pieces, label_ids[begin:end], strict=True
+            for position, label in zip(
+                first_pieces, labels[begin:end], strict=True
             ):
-                token_labels[place] = label
+                token_labels[position] = label
         sequences.append(
             WordSequence(
                 ids=ids, labels=token_labels, first_pieces=first_pieces
@@ -148,22 +146,26 @@ def _sequences(
     return sequences
 
 
-def _label_ids(
-    example: TokenClassificationExample, places: dict[str, int]
+def _labels(
+    example: TokenClassificationExample, label_ids: dict[str, int]
 ) -> list[int]:
+    """Returns the ids of an example's labels, or raises an `InputError`."""
     if example.labels is None:
         raise InputError(f"{example.location}: no labels")
     for label in example.labels:
-        if label not in places:
+        if label not in label_ids:
             raise InputError(
                 f"{example.location}: label {label!r} is not one of "
-                f"{', '.join(places)}"
+                f"{', '.join(label_ids)}, the labels of the training files"
             )
-    return [places[label] for label in example.labels]
+    return [label_ids[label] for label in example.labels]
 
 
 class TokenClassification(TaskType):
-    """Sentences of words; a prediction is float64 `[words, labels]`."""
+    """Labels for the words of sentences.
+
+    A prediction is the probabilities of the labels, float64 `[words, labels]`.
+    """
 
     name = "token_classification"
     reads_lines = True
@@ -171,7 +173,7 @@ class TokenClassification(TaskType):
 
     @classmethod
     def known_tasks(cls):
-        """Returns `ner`, files in the layout of CoNLL's shared tasks."""
+        """Returns `ner`, with files in the format of CoNLL's shared tasks."""
         splits = ("train", "dev", "test")
         files = {name: f"{name}.txt" for name in splits}
         return (
@@ -185,11 +187,11 @@ class TokenClassification(TaskType):
         )
 
     def check_settings(self):
-        """Checks that a sequence has room for a piece."""
+        """Checks that a sequence has room for one piece."""
         self.require_length(3)
 
     def learn_labels(self, examples):
-        """Returns the task with the labels of the training sentences."""
+        """Returns the task with the labels of the training examples."""
         labels = {label for x in examples for label in x.labels or ()}
         return dataclasses.replace(
             self.task_config, labels=tuple(sorted(labels))
@@ -200,20 +202,20 @@ class TokenClassification(TaskType):
         return read_conll(path, bad=bad, labelled=labelled)
 
     def example_from_line(self, line, id, location):
-        """Makes an example of words with blanks between them."""
+        """Makes an example from words that are separated by white space."""
         return TokenClassificationExample(
             id=id, words=tuple(line.split()), location=location
         )
 
     def example_from_fields(self, fields, id):
-        """Makes an example of the words of `text`."""
+        """Makes an example from the words of `text`."""
         if set(fields) != {"text"}:
             return super().example_from_fields(fields, id)
         return self.example_from_line(fields["text"], id, "--text")
 
     @property
     def model_class(self):
-        """Class of the models."""
+        """`AlbertTokenClassifier`."""
         from albert_tf.finetuning.token_classification.model import (
             AlbertTokenClassifier,
         )
@@ -225,7 +227,7 @@ class TokenClassification(TaskType):
         return {"num_labels": len(self.labels), "labels": self.labels}
 
     def make_loss(self):
-        """Returns the cross-entropy of the words' first pieces."""
+        """Returns the cross-entropy at the words' first pieces."""
         from albert_tf.finetuning.token_classification.model import (
             TokenClassificationLoss,
         )
@@ -233,7 +235,7 @@ class TokenClassification(TaskType):
         return TokenClassificationLoss()
 
     def training_features(self, examples):
-        """Returns sequences whose first pieces of words have labels."""
+        """Returns sequences with labels at the words' first pieces."""
         builder = FeaturesBuilder(
             pad_id=self.tokenizer.pad_id, token_padding={LABELS: IGNORED}
         )
@@ -244,9 +246,9 @@ class TokenClassification(TaskType):
         return builder.build()
 
     def prediction_features(self, examples):
-        """Returns the sequences of sentences, several of a long one.
+        """Returns one or more sequences per sentence.
 
-        `metadata` has the sequences of each sentence.
+        `metadata` has the list of sequences of each sentence.
         """
         sentences = list(self._sequences(examples, None))
         builder = FeaturesBuilder(pad_id=self.tokenizer.pad_id)
@@ -256,7 +258,7 @@ class TokenClassification(TaskType):
         return builder.build(sentences)
 
     def predictions(self, examples, features, outputs):
-        """Returns the probabilities of the labels of each word."""
+        """Returns the probabilities of the labels for each word."""
         logits = iter([output["logits"] for output in outputs])
         empty = np.zeros([0, len(self.labels)])
         return [
@@ -270,11 +272,11 @@ class TokenClassification(TaskType):
 
     def scores(self, examples, predictions):
         """Returns the task's metrics, and the mean cross-entropy of words."""
-        places = {label: i for i, label in enumerate(self.labels)}
+        label_ids = {label: i for i, label in enumerate(self.labels)}
         losses = [
-            -np.log(p[places[label]])
+            -np.log(p[label])
             for example, words in zip(examples, predictions, strict=True)
-            for label, p in zip(example.labels, words, strict=True)
+            for label, p in zip(_labels(example, label_ids), words, strict=True)
         ]
         scores = sequence_metrics(
             self.task_config.metrics,
@@ -284,19 +286,15 @@ class TokenClassification(TaskType):
         return scores | {"loss": float(np.mean(losses))}
 
     def check_scores(self, examples):
-        """Scores the labels themselves; see the base class.
+        """Checks the metrics by scoring the labels themselves.
 
         Raises:
-          InputError: a label is not one of the task's, too.
+          InputError: if a label does not occur in the training files, or does
+            not fit the metrics.
         """
+        label_ids = {label: i for i, label in enumerate(self.labels)}
         for example in examples:
-            for label in example.labels:
-                if label not in self.labels:
-                    raise InputError(
-                        f"{example.location}: label {label!r} is not one of "
-                        f"{', '.join(self.labels)}, which are "
-                        "those of the training files"
-                    )
+            _labels(example, label_ids)
         labels = [list(example.labels) for example in examples]
         sequence_metrics(self.task_config.metrics, labels, labels)
 
@@ -309,12 +307,12 @@ class TokenClassification(TaskType):
         }
 
     def tsv_lines(self, record, *, first):
-        """Returns a line a word and a blank line, as in CoNLL's files."""
+        """Returns a line per word and a blank line, as in CoNLL files."""
         pairs = zip(record["words"], record["labels"], strict=True)
         return [*(f"{word}\t{label}" for word, label in pairs), ""]
 
     def has_label(self, example):
-        """Returns whether an example can be scored."""
+        """Returns whether an example has labels."""
         return example.labels is not None
 
     def serving_graph(self, model, *, packed=True):
@@ -326,7 +324,7 @@ class TokenClassification(TaskType):
         return token_classification_graph(self, model, packed)
 
     def sample_examples(self, texts):
-        """Returns a sentence of the words of each text."""
+        """Returns a sentence for each text."""
         return [
             self.example_from_line(text, str(i), "")
             for i, text in enumerate(texts)

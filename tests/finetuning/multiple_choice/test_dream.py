@@ -71,7 +71,7 @@ def test_bad_questions(tmp_path, more, problem):
     assert (len(examples), bad.counted) == (1, 1)
 
 
-def test_dialogues_that_occur_twice(tmp_path):
+def test_duplicate_dialogues(tmp_path):
     dialogue = [["M: Hi."], [question()], "4"]
     path = write(tmp_path / "dev.json", dialogue, dialogue)
     with pytest.raises(InputError, match="question 4-0: another question has"):
@@ -82,7 +82,7 @@ def test_dialogues_that_occur_twice(tmp_path):
 def test_other_layouts(tmp_path, content):
     path = tmp_path / "dev.json"
     path.write_text(content)
-    with pytest.raises(InputError, match="layout of DREAM|no questions"):
+    with pytest.raises(InputError, match="in DREAM's layout|no questions"):
         read(path)
 
 

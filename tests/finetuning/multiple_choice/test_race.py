@@ -149,7 +149,7 @@ def test_other_folders(tmp_path):
     with pytest.raises(InputError, match="none of the folders middle, high"):
         read(tmp_path)
     (tmp_path / "high").mkdir()
-    with pytest.raises(InputError, match="no questions; name another"):
+    with pytest.raises(InputError, match="no questions; give another"):
         read(tmp_path)
 
 

@@ -42,15 +42,7 @@ def window_of(first_piece, pieces, head, max_context=None):
     )
 
 
-def decode(context, windows, members, name="id", **settings):
-    question = QuestionScores(
-        id=name, context=context, windows=windows, members=members
-    )
-    [answers] = answer_questions([question], **settings)
-    return answers
-
-
-def plain_loops(context, windows, members, n_best, max_length):
+def decode_in_loops(context, windows, members, n_best, max_length):
     """The original's decoding of both heads, loop by loop."""
     spans, nulls = collections.OrderedDict(), []
     for member in members:
@@ -118,7 +110,7 @@ def plain_loops(context, windows, members, n_best, max_length):
 def compare(answers, question, n_best=20, max_answer_length=30):
     """Compares answers with those of the original's loops."""
     context, members = question.context, question.members
-    wanted, null_score = plain_loops(
+    wanted, null_score = decode_in_loops(
         context, question.windows, members, n_best, max_answer_length
     )
     is_joint = "start_logits" not in members[0][0]
@@ -146,10 +138,11 @@ def compare(answers, question, n_best=20, max_answer_length=30):
 
 
 def check(context, windows, members, **settings):
+    """Decodes the windows of a question; compares and returns the answers."""
     question = QuestionScores(
         id="id", context=context, windows=windows, members=members
     )
-    answers = decode(context, windows, members, **settings)
+    [answers] = answer_questions([question], **settings)
     compare(answers, question, **settings)
     return answers
 
@@ -206,7 +199,7 @@ def joint_outputs(generator, windows, beams=5, levels=None):
 @pytest.mark.parametrize(
     "settings", [{}, {"n_best": 7, "max_answer_length": 3}]
 )
-def test_as_the_loops_of_the_original(outputs, models, settings):
+def test_answers_equal_those_of_the_originals_loops(outputs, models, settings):
     generator = np.random.default_rng(models)
     questions = []
     for number in range(20):
@@ -226,12 +219,12 @@ def test_as_the_loops_of_the_original(outputs, models, settings):
     assert answer_questions([], **settings) == []
 
 
-# Few beams find nothing in many contexts; few levels make many equal scores.
+# Few beams often find no valid span; few levels give many equal scores.
 @pytest.mark.parametrize(
     ("beams", "levels", "n_best", "longest"),
     [(1, 9, 20, 9), (8, 2, 20, 4), (8, 4, 3, 2), (12, 500, 1, 99)],
 )
-def test_equal_scores_and_odd_texts(
+def test_equal_scores_and_unusual_texts(
     tokenizer, make_example, beams, levels, n_best, longest
 ):
     generator = np.random.default_rng(beams)
@@ -239,11 +232,11 @@ def test_equal_scores_and_odd_texts(
         make_example(context, question=question)
         for question in ("", "a", "a b c d e f")
         for context in (
-            *ODD,
+            *UNUSUAL,
             "",
             " \u3000\t ",
             "[CLS] not [SEP] a <pad> movie [MASK]",
-            # Texts that come again and again.
+            # Repeated texts.
             "a b a b a b. a b",
             "a  b\na\u3000b",
             "\u5317\u4eac " * 9,
@@ -276,53 +269,49 @@ def test_equal_scores_and_odd_texts(
     assert (longest_list == n_best) == (beams > 1)
 
 
-def golden(shared, head):
-    """The original's rows as windows of one question, and its outputs."""
+# Head -> our outputs and the original's names.
+ORIGINAL_OUTPUTS = {
+    "squad_v1": {x: x for x in ("start_logits", "end_logits")},
+    "squad_v2": {
+        "is_impossible_logits": "cls_logits",
+        **{
+            x: x
+            for name in ("start", "end")
+            for x in (f"{name}_top_index", f"{name}_top_log_probs")
+        },
+    },
+}
+
+
+@pytest.mark.parametrize("head", ORIGINAL_OUTPUTS)
+def test_scores_of_the_original_heads(shared, head):
+    """Decodes the original's rows, as windows of one question."""
     folder = shared("golden", "google", "heads", head)
     inputs, outputs = (
         np.load(folder / f"{name}.npz") for name in ("inputs", "outputs")
     )
-    windows = []
+    windows, rows = [], []
     for row, (types, mask) in enumerate(
         zip(inputs["segment_ids"], inputs["input_mask"], strict=True)
     ):
-        head, length = types.tolist().index(1), int(mask.sum())
-        windows.append(window_of(7 * row, length - head - 1, head))
-    return windows, outputs
-
-
-def test_scores_of_the_original_v1_head(shared):
-    windows, outputs = golden(shared, "squad_v1")
-    rows = [
-        {
-            name: outputs[f"predict/{name}"][row]
-            for name in ("start_logits", "end_logits")
-        }
-        for row in range(len(windows))
-    ]
+        first, length = types.tolist().index(1), int(mask.sum())
+        windows.append(window_of(7 * row, length - first - 1, first))
+        rows.append(
+            {
+                name: outputs[f"predict/{original}"][row]
+                for name, original in ORIGINAL_OUTPUTS[head].items()
+            }
+        )
     answers = check(context_of(80), windows, [rows])
-    assert len(answers.best) == 20
+    if head == "squad_v1":
+        assert len(answers.best) == 20
+    else:
+        assert answers.null_score == outputs["predict/cls_logits"].min()
     for row, window in zip(rows, windows, strict=True):
         check(context_of(80), [window], [[row]])
 
 
-def test_scores_of_the_original_joint_head(shared):
-    windows, outputs = golden(shared, "squad_v2")
-    names = [
-        f"{name}_top_{key}"
-        for name in ("start", "end")
-        for key in ("index", "log_probs")
-    ]
-    rows = [
-        {name: outputs[f"predict/{name}"][row] for name in names}
-        | {"is_impossible_logits": outputs["predict/cls_logits"][row]}
-        for row in range(len(windows))
-    ]
-    answers = check(context_of(80), windows, [rows])
-    assert answers.null_score == outputs["predict/cls_logits"].min()
-
-
-def test_padding_does_not_count():
+def test_padding_is_ignored():
     generator = np.random.default_rng(0)
     windows = random_windows(generator)
     short = v1_outputs(generator, windows)
@@ -334,50 +323,39 @@ def test_padding_does_not_count():
     assert check(context, windows, [short]) == check(context, windows, [long])
 
 
-# [CLS] question [SEP] and four words, where no answer starts at the third.
-WINDOW = window_of(0, 4, 3, [True, True, False, True])
-
-
-def spans_of(logits, **settings):
-    """Returns the words of the answers from the same starts and ends."""
-    logits = np.array(logits, np.float32)
-    answers = decode(
-        "a b c d",
-        [dataclasses.replace(WINDOW, **WORDS_OF_A_LETTER)],
-        [[{"start_logits": logits, "end_logits": logits}]],
-        **settings,
-    )
-    return [answer.text.replace(" ", "") for answer in answers.best]
-
-
-WORDS_OF_A_LETTER = {
-    "starts": np.array([0, 1, 3, 5], np.int32),
-    "ends": np.array([1, 3, 5, 7], np.int32),
-}
+# [CLS] question [SEP] and "a b c d", where no answer starts at "c".
+WINDOW = dataclasses.replace(
+    window_of(0, 4, 3, [True, True, False, True]),
+    starts=np.array([0, 1, 3, 5], np.int32),
+    ends=np.array([1, 3, 5, 7], np.int32),
+)
 
 
 @pytest.mark.parametrize(
     ("logits", "settings", "spans"),
     [
-        # Spans lie in the context and start where they may.
+        # Spans are in the context and start at pieces with max_context.
         (
             [0] * 8,
             {"n_best": 8, "max_answer_length": 3},
             ["a", "ab", "abc", "b", "bc", "bcd", "d"],
         ),
-        # The question may take the places of better spans, as in the original.
+        # Positions in the question count among the best, as in the original.
         ([0, 9, 8, 1, 7, 0, 0, 0], {"n_best": 3}, ["b"]),
-        # Of equal logits the first are taken.
+        # The first of equal logits are used.
         ([0] * 8, {"n_best": 4}, ["a"]),
-        # The best of the row are no spans at all.
+        # None of the best positions form a valid span.
         ([9, 8, 7, 0, 0, 0, 0, 0], {"n_best": 3}, ["empty"]),
     ],
 )
-def test_allowed_spans(logits, settings, spans):
-    assert spans_of(logits, **settings) == spans
+def test_valid_spans(logits, settings, spans):
+    logits = np.array(logits, np.float32)
+    row = {"start_logits": logits, "end_logits": logits}
+    answers = check("a b c d", [WINDOW], [[row]], **settings)
+    assert [answer.text.replace(" ", "") for answer in answers.best] == spans
 
 
-def test_equal_texts_count_once_with_the_better_score():
+def test_equal_texts_count_once_with_the_best_score():
     windows = [window_of(0, 4, 3)]
     rows = [{name: np.zeros(8) for name in ("start_logits", "end_logits")}]
     rows[0]["start_logits"][3 + 1], rows[0]["start_logits"][3 + 2] = 1, 2
@@ -387,7 +365,7 @@ def test_equal_texts_count_once_with_the_better_score():
     assert answers.best[0].text == "beta"
 
 
-def test_models_that_lack_a_span_do_not_count_for_it():
+def test_spans_are_averaged_over_the_models_that_have_them():
     window = window_of(0, 3, 2)
 
     def row(start, score):
@@ -399,7 +377,7 @@ def test_models_that_lack_a_span_do_not_count_for_it():
             "is_impossible_logits": np.float32(score),
         }
 
-    answers = decode(
+    answers = check(
         context_of(3), [window], [[row(2, -1)], [row(2, -3)], [row(4, -5)]]
     )
     assert [(a.text, a.start_score) for a in answers.best] == [
@@ -412,10 +390,10 @@ def test_models_that_lack_a_span_do_not_count_for_it():
 @pytest.mark.parametrize(
     ("outputs", "text"), [(v1_outputs, "empty"), (joint_outputs, "")]
 )
-def test_contexts_without_pieces_have_the_original_answer(outputs, text):
+def test_contexts_without_pieces_have_the_originals_answer(outputs, text):
     window = window_of(0, 0, 4)
     rows = outputs(np.random.default_rng(0), [window])
-    [answer] = decode("", [window], [rows]).best
+    [answer] = check("", [window], [rows]).best
     assert (answer.text, answer.start, answer.probability) == (text, None, 1.0)
 
 
@@ -431,8 +409,8 @@ def test_threshold():
     assert answers.text(math.nextafter(score, -9.0)) == ""
 
 
-# What is put in another order, composed, dropped, or white space to Python.
-ODD = (
+# Characters that are reordered, composed, dropped or white space to Python.
+UNUSUAL = (
     "a\u0323\u0301 e\u0301\u0323o a\u0301\u0300\u0323\u0327b \u1ea5\u0323",
     "\ufeffthe movie\ufeff \ufb01lm \u00bd \u00ad so\u00adft\u00ad",
     " \x1c\x1d\x85 the\u3000\u2028movie \x00 not\x00 \u200b",
@@ -441,10 +419,10 @@ ODD = (
 )
 
 
-def test_spans_are_stripped_as_python_strips_them(google_tokenizer):
+def test_spans_are_stripped_like_str_strip(google_tokenizer):
     generator = random.Random(5)
-    alphabet = "".join(ODD) + "a ,.9\n"
-    texts = [*ODD, "", " ", "the good movie"]
+    alphabet = "".join(UNUSUAL) + "a ,.9\n"
+    texts = [*UNUSUAL, "", " ", "the good movie"]
     texts += ["".join(generator.choices(alphabet, k=40)) for _ in range(60)]
     contexts = Contexts(tf.constant(texts))
     starts, ends, numbers, expected = [], [], [], []
@@ -479,10 +457,10 @@ def test_spans_are_stripped_as_python_strips_them(google_tokenizer):
     )
     found = [
         x.numpy().tolist()
-        for x in (contexts.spell(starts, ends), starts, positions)
+        for x in (contexts.substrings(starts, ends), starts, positions)
     ]
     assert list(zip(*found, strict=True)) == expected
-    # White space alone, and marks that go backwards.
+    # Only white space, and reordered marks.
     assert sum(text == b"" for text, *_ in expected) > 3
 
 

@@ -39,8 +39,10 @@ def test_bad_lengths(lengths, message):
 
 @pytest.mark.parametrize("part", ["long", "windows"])
 @pytest.mark.parametrize("labelled", [True, False])
-def test_as_the_original(shared, read, google_tokenizer, part, labelled):
-    """There is no question of these 20 whose alignment is inexact."""
+def test_windows_equal_the_originals(
+    shared, read, google_tokenizer, part, labelled
+):
+    """The original's alignment is exact for all of these 20 questions."""
     folder = ("golden", "google", "squad_features")
     name = f"{part}_{'train' if labelled else 'predict'}"
     golden = json.loads(shared(*folder, "features.json").read_text())[name]
@@ -101,7 +103,7 @@ def test_windows_overlap_and_cover(letters, make_example):
 
 
 def check_windows(windows, question, context, settings):
-    """Compares them with the plain loops of BERT."""
+    """Compares windows with those of BERT's loops."""
     room = (
         settings.max_seq_length - 3 - min(question, settings.max_query_length)
     )
@@ -131,9 +133,7 @@ def check_windows(windows, question, context, settings):
         assert sum(flags) == 1
 
 
-def test_windows_of_all_lengths_are_those_of_the_original(
-    letters, make_example
-):
+def test_windows_of_any_length_equal_the_originals(letters, make_example):
     rng = np.random.default_rng(1)
     cases = [
         (
@@ -183,7 +183,7 @@ def test_long_questions_are_cut_and_empty_contexts_keep_a_window(
     assert windows_of([], letters) == []
 
 
-def test_labels_are_of_windows_with_the_whole_answer(letters, make_example):
+def test_windows_with_the_whole_answer_are_labelled(letters, make_example):
     [windows] = windows_of(
         [make_example("abcdefghij", "defg", question="x")],
         letters,
@@ -215,7 +215,7 @@ def test_labels_of_questions_without_an_answer(letters, make_example):
             windows_of([unanswered], letters, labelled=True)
 
 
-def test_label_is_of_the_first_answer_in_the_context(letters, make_example):
+def test_first_answer_in_the_context_is_the_label(letters, make_example):
     answers = (Answer(text="z", start=-1), Answer(text="c", start=2))
     [[window]] = windows_of(
         [make_example("abc", answers=answers, question="x")],
@@ -232,7 +232,7 @@ def test_equal_contexts_share_their_offsets(letters, make_example):
     assert one.first_context_token + 1 == two.first_context_token
 
 
-def test_questions_come_one_by_one(letters, make_example):
+def test_examples_are_read_lazily(letters, make_example):
     read_so_far = []
 
     def endless():
@@ -278,7 +278,7 @@ def test_pieces_of_an_answer(google_tokenizer, context, answer, covered):
         assert context[start:end].strip() == covered
 
 
-def test_answers_of_what_the_tokenizer_drops(wordpiece):
+def test_answers_with_characters_that_the_tokenizer_drops(wordpiece):
     context = "a \u200b b c\u200b"  # WordPiece drops U+200B.
     tokens = TokenizedContext.from_text(context, wordpiece("abc"))
     found = [
@@ -301,10 +301,10 @@ def test_answers_of_what_the_tokenizer_drops(wordpiece):
         ),
     ],
 )
-def test_labels_give_back_the_answers(
+def test_labels_reproduce_the_answers(
     read, google_tokenizer, wordpiece, file, step, least, lengths
 ):
-    """Not all: the file says that "gold" is in "golden", if that is first."""
+    """Most of them: offsets may point to "gold" in "golden"."""
     examples = read("data", *file)[::step]
     tokenizer = google_tokenizer
     if file[0] == "cmrc2018":

@@ -1,3 +1,4 @@
+import functools
 import gzip
 import itertools
 import json
@@ -21,6 +22,7 @@ from albert_tf.finetuning.question_answering.metrics import (
 def squad(shared):
     """Returns `squad(name)`: right answers, predictions or scores."""
 
+    @functools.cache
     def read(name):
         path = shared("data", "squad", name)
         open_ = gzip.open if path.suffix == ".gz" else open
@@ -69,8 +71,8 @@ def test_official_scores_of_2_0(squad):
     assert (scores["NoAns_total"], scores["missing"]) == (5945, 0)
 
 
-def test_missing_predictions_score_0_and_are_told(squad):
-    """A file that the official script of 2.0 stops at."""
+def test_missing_predictions_score_0_and_are_counted(squad):
+    """The official script of 2.0 fails on this file."""
     answers = squad("dev-v1.1.json.gz")
     predictions = squad("dev-predictions/v1.1-logistic-regression.json")
     missing = answers.keys() - predictions.keys()
@@ -101,7 +103,7 @@ def test_scores_of_squad_by_hand():
     predictions = {"1": "Red car!", "2": "a bus", "3": "the", "4": "none asked"}
     scores = squad_v1(answers, predictions)
     assert scores["exact_match"] == pytest.approx(200 / 3)
-    # 1.1 gives no F1 where no word is left, 2.0 does.
+    # Without a word left, F1 is 0 in 1.1, and 1 in 2.0.
     assert scores["f1"] == pytest.approx(100 * (1 + 0.5 + 0) / 3)
     assert squad_v2(answers, predictions)["f1"] == pytest.approx(
         100 * (1 + 0.5 + 1) / 3
@@ -119,7 +121,7 @@ def test_questions_without_an_answer():
     assert (scores["NoAns_exact"], scores["HasAns_f1"]) == (50, 0)
     with pytest.raises(InputError, match="question 1: .* no questions without"):
         squad_v1(answers, predictions)
-    with pytest.raises(InputError, match="no question to score"):
+    with pytest.raises(InputError, match="no questions to score"):
         squad_v2({}, {})
 
 
@@ -189,15 +191,15 @@ def test_right_answers_of_cmrc_score_100(shared):
     assert 90 < human["f1"] < 97
 
 
-def test_cmrc_refuses_questions_without_an_answer():
+def test_cmrc_requires_answers():
     with pytest.raises(InputError, match="question q: .* no questions without"):
         cmrc({"q": []}, {})
-    with pytest.raises(InputError, match="no question to score"):
+    with pytest.raises(InputError, match="no questions to score"):
         cmrc({}, {})
 
 
 def random_case(generator, questions=12):
-    """Questions, some of equal null score, some not predicted, some above 1."""
+    """Questions, some with equal null scores, some without a prediction."""
     ids = [str(i) for i in range(questions)]
     texts = ["", "red car", "red bus", "bus"]
     answers = {
@@ -212,7 +214,7 @@ def random_case(generator, questions=12):
 
 
 @pytest.mark.parametrize("name", ["exact", "f1"])
-def test_no_threshold_is_better(name):
+def test_best_threshold_is_optimal(name):
     generator = np.random.default_rng(0)
     for _ in range(40):
         answers, predictions, null_scores = random_case(generator)
@@ -225,7 +227,7 @@ def test_no_threshold_is_better(name):
         }
         best = max(scores.values())
         assert found[f"best_{name}"] == pytest.approx(best, abs=1e-9)
-        # What is found is what prediction by the threshold gives.
+        # Applying the threshold gives the same score.
         threshold = found[f"best_{name}_thresh"]
         assert (
             found[f"best_{name}"]

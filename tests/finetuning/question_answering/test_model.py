@@ -111,6 +111,7 @@ def test_fits_joint(config, joint_batch):
                 from_logits=True
             ),
         },
+        run_eagerly=True,
     )
     starts, ends = np.array([3, 4, 5, 0]), np.array([4, 4, 7, 0])
     labels = {
@@ -123,7 +124,7 @@ def test_fits_joint(config, joint_batch):
     assert history["loss"][-1] < 0.5 * history["loss"][0]
 
 
-def test_arguments_stay_with_the_model(config, joint_batch, tmp_path):
+def test_arguments_are_saved_with_the_model(config, joint_batch, tmp_path):
     model = AlbertSpanLabeler(
         config, "joint", dropout=0.3, start_n_top=2, end_n_top=3
     )
@@ -154,7 +155,9 @@ def test_bad_inputs(config, batch, joint_batch):
     with pytest.raises(ValueError, match="unknown: p_mask"):
         AlbertSpanLabeler(config, "v1")(joint_batch)
     model = AlbertSpanLabeler(config, "joint", end_n_top=13)
-    with pytest.raises(ValueError, match="has length 12, but end_n_top=13"):
+    with pytest.raises(
+        ValueError, match="has length 12, but must have at least end_n_top=13"
+    ):
         model(joint_batch)
 
 
@@ -206,7 +209,7 @@ def in_float64(head, states, p_mask, starts):
     }
 
 
-def test_equals_the_definition(head, states):
+def test_head_equals_its_definition(head, states):
     p_mask = np.zeros((3, 7), "int32")
     p_mask[1, 2:4] = 1
     starts = np.array([4, 0, 6])
@@ -217,7 +220,7 @@ def test_equals_the_definition(head, states):
         np.testing.assert_allclose(value, expected[name], rtol=1e-6, atol=1e-5)
 
 
-def test_lists_are_the_best_in_order(head, states):
+def test_candidates_are_the_best_in_order(head, states):
     outputs = {
         name: np.asarray(value)
         for name, value in head(states, np.zeros((3, 7))).items()
@@ -233,7 +236,7 @@ def test_lists_are_the_best_in_order(head, states):
 
 
 def test_a_row_without_candidates_stays_finite(head, states):
-    # As in the filling of a last batch: no text, no candidates.
+    # As in the padding rows of the last batch.
     p_mask = np.ones((3, 7), "int32")
     p_mask[:2] = 0
     states = tf.constant(states)

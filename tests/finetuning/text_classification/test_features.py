@@ -70,7 +70,7 @@ def popped(first, second, max_seq_length):
 
 
 @pytest.mark.parametrize("max_seq_length", [4, 5, 8, 9, 30])
-def test_truncation_is_the_originals(max_seq_length):
+def test_truncation_equals_the_originals(max_seq_length):
     for length in range(12):
         for other in range(12):
             first, second = list(range(length)), list(range(50, 50 + other))
@@ -79,7 +79,7 @@ def test_truncation_is_the_originals(max_seq_length):
             )
 
 
-def test_a_second_text_may_be_cut_to_nothing(tokenizer):
+def test_second_text_may_be_truncated_to_nothing(tokenizer):
     pair = example("a b c", "d e f")
     rows = text_features([pair], tokenizer, max_seq_length=4, labelled=False)
     # One piece has room, which is the first text's.
@@ -101,11 +101,11 @@ def test_numbers_as_labels(tokenizer):
         ("maybe", ("no", "yes"), "'maybe' is not one of no, yes"),
         (None, ("no", "yes"), "no label"),
         (None, None, "no label"),
-        ("much", None, "'much' is no number"),
-        ("nan", None, "'nan' is no number"),
+        ("much", None, "'much' is not a number"),
+        ("nan", None, "'nan' is not a number"),
     ],
 )
-def test_bad_labels_are_named_with_their_place(
+def test_bad_labels_are_reported_with_their_location(
     tokenizer, label, labels, message
 ):
     with pytest.raises(InputError, match=f"my.tsv:7: .*{message}"):
@@ -117,7 +117,7 @@ def test_bad_labels_are_named_with_their_place(
         )
 
 
-def test_chunks_make_no_difference(tokenizer, monkeypatch):
+def test_features_do_not_depend_on_chunks(tokenizer, monkeypatch):
     letters = string.ascii_lowercase
     examples = [
         example(" ".join(letters[:n]), letters[n] if n % 3 else None)
@@ -135,7 +135,7 @@ def test_chunks_make_no_difference(tokenizer, monkeypatch):
     assert len(whole) == 20
 
 
-def test_rows_are_what_the_tokenizer_makes_of_real_text(shared):
+def test_sequences_equal_the_tokenizers(shared):
     path = shared("data", "sentencepiece-30k-clean", "30k-clean.model")
     tokenizer = AlbertTokenizer.from_file(path)
     firsts = ["Hello, world!", "In 2012, 1,500 men came. " * 20, "Who? " * 40]

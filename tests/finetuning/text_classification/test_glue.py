@@ -127,11 +127,17 @@ def test_mrpc_as_microsoft_distributes_it(tmp_path):
             GLUE["mrpc"], path, bad=BadExamples(), labelled=labelled
         )
         assert (example.text, example.pair) == (TEXTS["text"], "two")
-    with pytest.raises(InputError, match="mrpc lacks dev.tsv"):
+    with pytest.raises(InputError, match="mrpc has no dev.tsv"):
         split_path(text_task_config(GLUE["mrpc"]), tmp_path, "dev")
 
 
-@pytest.mark.parametrize("name", COUNTS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.long] if name == "sst2" else [])
+        for name in COUNTS
+    ],
+)
 def test_real_files(shared, name):
     task = GLUE[name]
     for split, count in zip(task.files, COUNTS[name], strict=True):
@@ -143,14 +149,14 @@ def test_real_files(shared, name):
             read_texts(task, path, bad=bad, labelled=split != "test")
         )
         assert len(examples) == count
-        # The file of RTE has lost its header and has a row twice.
+        # The file of RTE lacks its header and has a duplicate row.
         assert bad.counted == (name == "rte" and split == "train")
         assert len({each.id for each in examples}) == count
         assert all(
             (each.pair is None) == (task.pair is None) for each in examples
         )
         if split == "test":
-            # What GLUE's site wants as the index.
+            # The index that submissions to GLUE need.
             assert [each.id for each in examples] == [*map(str, range(count))]
         elif task.labels:
             assert {each.label for each in examples} == set(task.labels)

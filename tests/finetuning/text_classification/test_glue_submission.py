@@ -55,8 +55,10 @@ def test_numbers(tmp_path):
     )
 
 
-def test_what_is_refused_leaves_no_file(tmp_path):
+def test_errors_leave_no_file(tmp_path):
     rows = ["index\tsentence1\tsentence2", "0\ta\tb", "0\ta\tb"]
-    with pytest.raises(InputError, match="test.tsv:3: id '0' is that of anot"):
+    with pytest.raises(
+        InputError, match="test.tsv:3: id '0' is also used by anot"
+    ):
         submit(tmp_path, "rte", rows, np.eye(2))
     assert not list((tmp_path / "site").iterdir())

@@ -9,7 +9,7 @@ from albert_tf.finetuning.text_classification.metrics import (
 )
 
 
-def test_scores_of_classes_follow_their_definitions():
+def test_class_metrics_follow_their_definitions():
     labels = [1, 1, 1, 0, 0, 0, 0, 1]
     predictions = [1, 0, 1, 0, 1, 0, 0, 1]
     tp, fn, fp, tn = 3, 1, 1, 3
@@ -63,7 +63,7 @@ def test_more_than_two_classes():
         ([1], [1], 1, 0),
     ],
 )
-def test_a_single_class_is_no_accident(predictions, labels, f1, matthews):
+def test_constant_classes(predictions, labels, f1, matthews):
     assert classification_metrics(
         ["f1", "matthews"], predictions, labels
     ) == pytest.approx({"f1": f1, "matthews": matthews})
@@ -92,7 +92,7 @@ def test_correlations():
     ("predictions", "labels"),
     [([1.5, 1.5], [1.0, 2.0]), ([1.0, 2.0], [3.0, 3.0]), ([1.0], [2.0])],
 )
-def test_there_is_no_correlation_with_what_is_constant(predictions, labels):
+def test_correlations_of_constants_are_nan(predictions, labels):
     scores = classification_metrics(
         ["pearson", "spearman"], predictions, labels
     )
@@ -106,9 +106,9 @@ def test_there_is_no_correlation_with_what_is_constant(predictions, labels):
         (["accuracy"], [1, 0], [1], r"predictions \[2\] and labels \[1\]"),
         (["accuracy"], [[1, 0]], [[1, 0]], "must be two lists"),
         (["accuracy"], [], [], "there are none"),
-        (["accuracy"], [0.4], [1], r"0\.4\W* is no class number"),
-        (["f1"], ["1"], ["0"], "is no class number"),
-        (["pearson"], ["a", "b"], [1, 2], "is no number"),
+        (["accuracy"], [0.4], [1], r"0\.4\W* is not a class index"),
+        (["f1"], ["1"], ["0"], "is not a class index"),
+        (["pearson"], ["a", "b"], [1, 2], "is not a number"),
         (
             ["spearman"],
             [0.0, math.nan, 1.0],
@@ -118,7 +118,7 @@ def test_there_is_no_correlation_with_what_is_constant(predictions, labels):
         (["pearson"], [1.0, 2.0], [math.inf, 1.0], r"labels\[0\] is inf"),
     ],
 )
-def test_what_cannot_be_scored(names, predictions, labels, message):
+def test_invalid_inputs(names, predictions, labels, message):
     with pytest.raises(InputError, match=message) as caught:
         classification_metrics(names, predictions, labels)
     assert "\n" not in str(caught.value)

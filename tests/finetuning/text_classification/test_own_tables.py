@@ -71,7 +71,7 @@ def test_numbers(tmp_path):
         ({"text": 0, "label": 1}, True),
     ],
 )
-def test_a_header_above_columns_with_numbers(tmp_path, columns, header):
+def test_header_with_columns_given_by_index(tmp_path, columns, header):
     path = write(tmp_path / "a.csv", "body,kind\nx,1\ny,0\n")
     task = text_task_from_columns(path, columns, header=header)
     skipped = header or any(isinstance(x, str) for x in columns.values())
@@ -92,7 +92,7 @@ def test_rows_without_a_label(tmp_path):
     assert bad.counted == 1
 
 
-def test_what_makes_no_task(tmp_path, monkeypatch):
+def test_tables_without_a_valid_task(tmp_path, monkeypatch):
     path = write(tmp_path / "a.csv", "body,kind\nx,1\ny,1\n")
 
     def make(**settings):
@@ -112,6 +112,7 @@ def test_what_makes_no_task(tmp_path, monkeypatch):
         make()
 
 
+@pytest.mark.long
 def test_imdb(shared):
     columns = {"text": "text", "label": "label", "id": "id"}
     paths = [

@@ -1,4 +1,4 @@
-"""The graphs of texts, against the rows that models are trained on."""
+"""Outputs of serving graphs equal those of the model on features."""
 
 import dataclasses
 import itertools
@@ -50,26 +50,29 @@ def expected_logits(task_type, model, texts, pairs=None):
     return model(rows.pad(range(len(examples)))).numpy()
 
 
-def outputs_of(task_type, model, *texts, packed=True):
+def outputs_of(task_type, model, *texts, packed=True, trace=False):
     graph = task_type.serving_graph(model, packed=packed)
     inputs = dict(zip(graph.inputs, map(tf.constant, texts), strict=True))
-    return tf.function(graph.call, autograph=False)(inputs, False)
+    call = tf.function(graph.call, autograph=False) if trace else graph.call
+    return call(inputs, False)
 
 
-# Padding, and its removal, change the order of sums in float32.
 def close(actual, desired):
+    # Padding, and its removal, change the order of sums in float32.
     np.testing.assert_allclose(actual, desired, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("packed", [True, False])
 def test_classes(classifier, make_type, texts, packed):
     task_type = make_type(17)
-    outputs = outputs_of(task_type, classifier, texts, packed=packed)
+    outputs = outputs_of(
+        task_type, classifier, texts, packed=packed, trace=packed
+    )
     logits = expected_logits(task_type, classifier, texts)
     assert np.std(logits, axis=0).min() > 0.05
     close(outputs["logits"], logits)
     close(outputs["probabilities"], tf.nn.softmax(logits))
-    best = [LABELS[place].encode() for place in logits.argmax(-1)]
+    best = [LABELS[index].encode() for index in logits.argmax(-1)]
     assert outputs["label"].numpy().tolist() == best
     assert len(set(best)) > 1
 
@@ -92,7 +95,7 @@ def test_numbers(serving_config, noisy, make_type, texts):
     close(outputs["value"], expected_logits(task_type, model, texts)[:, 0])
 
 
-def test_lengths_that_do_not_fit(classifier, make_type):
+def test_lengths_out_of_bounds(classifier, make_type):
     with pytest.raises(InputError, match="max_seq_length=3 must be at least 4"):
         make_type(3)
     with pytest.raises(InputError, match="max_seq_length=4 must be at least 5"):

@@ -52,7 +52,7 @@ def test_sentences(tmp_path, text):
     ]
 
 
-def test_labels_are_learnt_or_left(tmp_path):
+def test_labels_are_learned_from_labelled_files(tmp_path):
     path = write(tmp_path / "train.txt", TEXT)
     labels = ("B-ORG", "B-PER", "I-PER", "O")
     task_type = make_task_type(known_task("ner"))
@@ -63,7 +63,7 @@ def test_labels_are_learnt_or_left(tmp_path):
     assert examples[0].labels is None
 
 
-def test_words_keep_other_blanks(tmp_path):
+def test_words_may_contain_other_white_space(tmp_path):
     path = write(tmp_path / "train.txt", "10\u00a0000 O\nNew York\tB-LOC\n")
     [example], _ = read(path)
     assert example.words == ("10\u00a0000", "New York")
@@ -72,14 +72,20 @@ def test_words_keep_other_blanks(tmp_path):
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("a O\n\nb O\nc\nd O\n\ne O\n", "train.txt:4: 1 columns, not 2"),
-        ("a O\n\nb O\nc X O\n\ne O\n", "train.txt:4: 3 columns, not 2"),
+        (
+            "a O\n\nb O\nc\nd O\n\ne O\n",
+            "train.txt:4: 1 columns, but expected 2",
+        ),
+        (
+            "a O\n\nb O\nc X O\n\ne O\n",
+            "train.txt:4: 3 columns, but expected 2",
+        ),
         ("a\tO\n\nb\tO\nc\t\n\ne\tO\n", "train.txt:4: the label is empty"),
         ("a\tO\n\nb\tO\n\tO\n\ne\tO\n", "train.txt:4: the word is empty"),
         (b"a O\n\nb O\n\xff O\n\ne O\n", "train.txt:4: byte 1 of the line"),
     ],
 )
-def test_bad_lines_cost_their_sentence(tmp_path, text, problem):
+def test_bad_lines_invalidate_their_sentence(tmp_path, text, problem):
     path = write(tmp_path / "train.txt", text)
     with pytest.raises(InputError, match=problem):
         read(path)
@@ -93,10 +99,10 @@ def test_bad_lines_cost_their_sentence(tmp_path, text, problem):
 
 def test_unusable_files(tmp_path):
     path = write(tmp_path / "train.txt", "\n-DOCSTART- O\n\n")
-    with pytest.raises(InputError, match="train.txt: the file has no sentence"):
+    with pytest.raises(InputError, match="train.txt: no sentences"):
         read(path)
     write(path, "a\nb\n")
-    with pytest.raises(InputError, match="train.txt:1: one column only"):
+    with pytest.raises(InputError, match="train.txt:1: only one column"):
         read(path)
 
 

@@ -50,7 +50,7 @@ def test_the_first_piece_of_a_word_has_its_label(tokenizer):
     assert [row.labels[i] for i in row.first_pieces] == [0, 1, 2]
 
 
-def test_words_that_normalize_to_nothing_are_unknown_pieces(tokenizer):
+def test_words_without_pieces_are_unknown(tokenizer):
     words = ["ba", "\u0301", "ro"]  # a lone accent
     assert not tokenizer.encode(words[1])
     [[row]] = word_features(
@@ -64,7 +64,7 @@ def test_words_that_normalize_to_nothing_are_unknown_pieces(tokenizer):
     assert row.labels[place] == 1
 
 
-def test_sentences_go_on_in_a_further_row_at_a_word(tokenizer):
+def test_long_sentences_are_split_between_words(tokenizer):
     rng = random.Random(5)
     parts = ["ba", "ro", "nti", "sel", "ka", "mur", "e", "lo", "pin", "dra"]
     words = [
@@ -92,7 +92,7 @@ def test_sentences_go_on_in_a_further_row_at_a_word(tokenizer):
     assert found_labels == labels
 
 
-def test_a_word_longer_than_a_row_keeps_its_first_pieces(tokenizer):
+def test_long_words_keep_their_first_pieces(tokenizer):
     words = ["ba", "murlopin" * 9, "ro"]
     [rows] = word_features([example(words)], tokenizer, max_seq_length=8)
     assert len(rows) == 3
@@ -100,7 +100,7 @@ def test_a_word_longer_than_a_row_keeps_its_first_pieces(tokenizer):
     assert [row.first_pieces for row in rows] == [[1], [1], [1]]
 
 
-def test_predictions_come_back_by_word(tokenizer):
+def test_predictions_are_gathered_by_word(tokenizer):
     words = ["ba", "murlopindra", "ro", "sel"] * 6
     [rows] = word_features([example(words)], tokenizer, max_seq_length=14)
     assert len(rows) > 2
@@ -117,7 +117,7 @@ def test_predictions_come_back_by_word(tokenizer):
     assert values_of_words(rows, probabilities).shape == (len(words), 3)
 
 
-def test_sentences_without_words_have_no_rows(tokenizer):
+def test_sentences_without_words_have_no_sequences(tokenizer):
     rows = list(
         word_features(
             [example([]), example(["ba"])], tokenizer, max_seq_length=8
@@ -143,7 +143,7 @@ def test_any_number_of_sentences_in_order(tokenizer):
         (["B-LOC"], "x.txt:7: label 'B-LOC' is not one of O, B-PER"),
     ],
 )
-def test_what_is_refused(tokenizer, labels, message):
+def test_invalid_labels(tokenizer, labels, message):
     settings = {"max_seq_length": 8, "labels": LABELS}
     with pytest.raises(InputError, match=message):
         next(word_features([example(["ba"], labels)], tokenizer, **settings))

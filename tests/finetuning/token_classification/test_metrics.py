@@ -7,7 +7,7 @@ from albert_tf.finetuning.token_classification.metrics import (
 )
 
 
-def test_entities_are_found_whole_or_not_at_all():
+def test_entities_must_match_exactly():
     labels = [
         ["B-PER", "I-PER", "O", "B-LOC"],
         ["O", "B-ORG", "I-ORG", "I-ORG", "O"],
@@ -37,7 +37,7 @@ def test_entities_are_found_whole_or_not_at_all():
         ["O", "B-PER", "L-PER", "U-PER", "O", "U-LOC"],  # BILOU
     ],
 )
-def test_schemes_are_read_without_being_told_apart(labels):
+def test_all_schemes_are_supported(labels):
     iob2 = ["O", "B-PER", "I-PER", "B-PER", "O", "B-LOC"]
     assert sequence_metrics(["f1"], [iob2], [labels]) == {"f1": 1.0}
 
@@ -66,11 +66,11 @@ def test_types_may_have_dashes():
     assert sequence_metrics(["f1"], other, labels) == {"f1": 0.0}
 
 
-def test_other_labels_have_an_accuracy_only():
+def test_other_labels_only_have_an_accuracy():
     labels, predictions = [["DT", "NN", "VBZ"]], [["DT", "NN", "NN"]]
     scores = sequence_metrics(["accuracy"], predictions, labels)
     assert scores["accuracy"] == pytest.approx(2 / 3)
-    with pytest.raises(InputError, match="is no label of entities"):
+    with pytest.raises(InputError, match="is not an entity label"):
         sequence_metrics(["f1"], predictions, labels)
 
 
@@ -86,9 +86,9 @@ def test_other_labels_have_an_accuracy_only():
             "sentence 1: 1 predictions and 2 labels",
         ),
         (["accuracy"], [[]], [[]], "there are none"),
-        (["f1"], [["B"]], [["O"]], "predictions: 'B' is no label of entit"),
+        (["f1"], [["B"]], [["O"]], "predictions: 'B' is not an entity label"),
     ],
 )
-def test_what_cannot_be_scored(names, predictions, labels, message):
+def test_invalid_inputs(names, predictions, labels, message):
     with pytest.raises(InputError, match=message):
         sequence_metrics(names, predictions, labels)

@@ -1,4 +1,4 @@
-"""The graph of words, against the rows that models are trained on."""
+"""Outputs of the serving graph equal those of the model on features."""
 
 import dataclasses
 
@@ -58,10 +58,11 @@ def expected_logits(task_type, model, sentences):
         yield found if sequences else np.zeros([0, len(LABELS)])
 
 
-def outputs_of(task_type, model, packed=True, **texts):
+def outputs_of(task_type, model, packed=True, trace=False, **texts):
     graph = task_type.serving_graph(model, packed=packed)
     inputs = {name: tf.constant(x) for name, x in texts.items()}
-    return tf.function(graph.call, autograph=False)(inputs, False)
+    call = tf.function(graph.call, autograph=False) if trace else graph.call
+    return call(inputs, False)
 
 
 def check(outputs, sentences, expected):
@@ -93,19 +94,25 @@ def check(outputs, sentences, expected):
     assert len(labels) > 1
 
 
-# 3: a word a row; 9: sentences of many rows; 40: of few.
+# 3: one word per sequence; 9: many sequences per sentence; 40: few.
 @pytest.mark.parametrize(
-    ("length", "packed"), [(3, True), (9, True), (9, False), (LONGEST, True)]
+    ("length", "packed", "trace"),
+    [
+        (3, True, False),
+        (9, True, True),
+        (9, False, False),
+        (LONGEST, True, False),
+    ],
 )
-def test_texts(model, tokenizer, texts, length, packed):
+def test_texts(model, tokenizer, texts, length, packed, trace):
     task_type = make_type(tokenizer, length)
     texts = [*texts, *ODD]
     sentences = [tuple(text.split()) for text in texts]
-    outputs = outputs_of(task_type, model, packed, text=texts)
+    outputs = outputs_of(task_type, model, packed, trace, text=texts)
     check(outputs, sentences, expected_logits(task_type, model, sentences))
 
 
-def test_words_and_texts_that_are_split_at_pythons_whitespace(model, tokenizer):
+def test_texts_are_split_like_str_split_and_words_are_not(model, tokenizer):
     task_type = make_type(tokenizer, 9)
     spaces = [chr(c) for c in range(0x110000) if chr(c).isspace()]
     others = ["\u200b", "\u0008", "\u2060"]
@@ -127,7 +134,7 @@ def test_words_and_texts_that_are_split_at_pythons_whitespace(model, tokenizer):
     assert not outputs["logits"][1].numpy().any()
 
 
-def test_lengths_that_do_not_fit(model, tokenizer):
+def test_lengths_out_of_bounds(model, tokenizer):
     with pytest.raises(InputError, match="max_seq_length=2 must be at least 3"):
         make_type(tokenizer, 2)
     with pytest.raises(InputError, match="max_seq_length=41 must be at most"):
