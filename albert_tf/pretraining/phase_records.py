@@ -29,13 +29,13 @@ class PhaseRecords:
 
     Attributes:
       resolved: steps and settings of the phase.
-      made: the records, with the settings of create-data.
+      original: the records, with the settings of create-data.
       records: the records, with the sentence order and masking of the phase.
       first_example: number of their examples that earlier phases consume.
     """
 
     resolved: ResolvedPhase
-    made: Records
+    original: Records
     records: Records
     first_example: int
 
@@ -46,9 +46,9 @@ class PhaseRecords:
         Held-out examples are masked by create-data. Sentence order is not
         evaluated if the phase trains another one.
         """
-        if self.made.pair_task == self.records.pair_task:
-            return self.made
-        return _with_settings(self.made, sentence_order="none")
+        if self.original.pair_task == self.records.pair_task:
+            return self.original
+        return _with_settings(self.original, sentence_order="none")
 
     def describe(self) -> str:
         """Returns a description of the phase, for the log."""

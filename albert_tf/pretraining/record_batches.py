@@ -22,7 +22,6 @@ from albert_tf.pretraining.record_checks import (
 from albert_tf.pretraining.record_files import RecordFile
 from albert_tf.pretraining.record_order import (
     GROUP_RECORDS,
-    CorpusFiles,
     mixed_groups,
     records_in_order,
 )
@@ -91,24 +90,20 @@ class ReadConfig:
         context = self.input_context or tf.distribute.InputContext()
         here = groups // context.num_input_pipelines
         first = context.input_pipeline_id * here
-        parts = tuple(
+        datasets = tuple(
             records_fn(
                 mixed_groups(
-                    [
-                        CorpusFiles(files[number::groups], quota)
-                        for files, quota in zip(
-                            self.corpora, self.quotas, strict=True
-                        )
-                    ],
+                    [files[number::groups] for files in self.corpora],
+                    self.quotas,
                     tf.constant([self.seed, number], tf.int64),
                     self.first_example // groups,
                 )
             ).rebatch(self.global_batch_size // groups, drop_remainder=True)
             for number in range(first, first + here)
         )
-        if len(parts) == 1:
-            return parts[0]
-        return tf.data.Dataset.zip(parts).map(
+        if len(datasets) == 1:
+            return datasets[0]
+        return tf.data.Dataset.zip(datasets).map(
             lambda *batches: tf.nest.map_structure(
                 lambda *tensors: tf.concat(tensors, 0), *batches
             )

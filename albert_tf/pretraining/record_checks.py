@@ -123,7 +123,7 @@ class RecordLimits:
             for name, bound in bounds.items()
         } | {
             "input_mask is 0 everywhere": ~rows(mask != 0),
-            "masked_lm_weights must be finite, and not below 0": rows(
+            "masked_lm_weights must be finite and at least 0": rows(
                 (weights < 0) | ~tf.math.is_finite(weights)
             ),
             "masked_lm_weights are 0 in all records": tf.fill(
@@ -185,7 +185,7 @@ class TextLimits:
             f"tokens must be from 0 to {self.vocab_size - 1}": _rows_with(
                 tokens, (ids < 0) | (ids >= self.vocab_size)
             ),
-            "sentence_starts must be inside of the tokens": _rows_with(
+            "sentence_starts must be within the tokens": _rows_with(
                 starts, (offsets < 1) | (offsets >= ends)
             ),
         } | (self._problems_of_chunks(parsed) if self.max_sequences else {})
@@ -210,21 +210,21 @@ class TextLimits:
         steps = sentences[:, 1:] - sentences[:, :-1]
         room = self.max_tokens + self.num_special
         return {
-            f"each chunk must have {self.min_tokens} tokens or more, and "
+            f"each chunk must have at least {self.min_tokens} tokens, and "
             "chunk_starts must ascend": _rows_with(
                 sizes, sizes.flat_values < self.min_tokens
             ),
             "sentence_starts must ascend": _rows_with(
                 steps, steps.flat_values < 1
             ),
-            f"its chunks must have {room} tokens or less with "
+            f"its chunks must have at most {room} tokens with "
             f"{self.num_special} special tokens each": (
                 lengths + self.num_special * chunks > room
             ),
-            f"it must have {self.max_sequences} chunks or less": (
+            f"it must have at most {self.max_sequences} chunks": (
                 chunks > self.max_sequences
             ),
-            "documents must be one for each chunk": (
+            "it must have one document for each chunk": (
                 parsed["documents"].row_lengths() != chunks
             ),
         }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -31,17 +30,17 @@ def records_in_order(
 
     Corpora are interleaved, because an evaluation may not read all records.
     """
-    parts = [
+    datasets = [
         tf.data.Dataset.from_tensor_slices(
             [file.path for file in files]
         ).flat_map(read_records)
         for files in corpora
     ]
-    if len(parts) == 1:
-        return parts[0]
-    turns = tf.data.Dataset.range(len(parts)).repeat()
+    if len(datasets) == 1:
+        return datasets[0]
+    turns = tf.data.Dataset.range(len(datasets)).repeat()
     return tf.data.Dataset.choose_from_datasets(
-        parts, turns, stop_on_empty_dataset=False
+        datasets, turns, stop_on_empty_dataset=False
     )
 
 
@@ -63,21 +62,11 @@ def shuffled_groups(
     return _shuffled_buffers(files, key, first_record).flat_map(_groups)
 
 
-@dataclasses.dataclass(frozen=True)
-class CorpusFiles:
-    """The files of a corpus, and its quota in a mixture.
-
-    Attributes:
-      files: the files.
-      quota: records of the corpus in each `GROUP_RECORDS` of the mixture.
-    """
-
-    files: Sequence[RecordFile]
-    quota: int
-
-
 def mixed_groups(
-    corpora: Sequence[CorpusFiles], key: tf.Tensor, first_record: int
+    corpora: Sequence[Sequence[RecordFile]],
+    quotas: Sequence[int],
+    key: tf.Tensor,
+    first_record: int,
 ) -> tf.data.Dataset:
     """Mixes the records of several corpora by their quotas.
 
@@ -86,8 +75,8 @@ def mixed_groups(
     follows from that in the mixture.
 
     Args:
-      corpora: the corpora, whose quotas add up to `GROUP_RECORDS`; a single one
-        is not mixed.
+      corpora: the files of each corpus; a single one is not mixed.
+      quotas: records of each corpus in a group, `GROUP_RECORDS` in total.
       key: see `shuffled_groups`.
       first_record: number of records of the mixture to skip.
 
@@ -95,19 +84,21 @@ def mixed_groups(
       See `shuffled_groups`; groups have `GROUP_RECORDS` records.
     """
     if len(corpora) == 1:
-        return shuffled_groups(corpora[0].files, key, first_record)
+        return shuffled_groups(corpora[0], key, first_record)
     first_group, rest = divmod(first_record, GROUP_RECORDS)
-    parts = tuple(
+    datasets = tuple(
         shuffled_groups(
-            corpus.files,
+            files,
             tf.random.experimental.stateless_fold_in(
                 key, tf.constant(number, tf.int64)
             ),
-            first_group * corpus.quota,
+            first_group * quota,
         )
         .map(lambda group: group["records"][group["first"] :])
-        .rebatch(corpus.quota, drop_remainder=True)
-        for number, corpus in enumerate(corpora)
+        .rebatch(quota, drop_remainder=True)
+        for number, (files, quota) in enumerate(
+            zip(corpora, quotas, strict=True)
+        )
     )
     # The keys of the corpora are numbered from 0.
     mixture_key = tf.random.experimental.stateless_fold_in(
@@ -126,7 +117,7 @@ def mixed_groups(
             ),
         }
 
-    return tf.data.Dataset.zip(parts).enumerate(first_group).map(mix)
+    return tf.data.Dataset.zip(datasets).enumerate(first_group).map(mix)
 
 
 def _groups(buffer: Mapping[str, tf.Tensor]) -> tf.data.Dataset:

@@ -104,7 +104,7 @@ def pretrain(
     config, initial = resolve_initial_weights(config)
     phases = open_phases(config)
     for phase in phases:
-        _check_records(phase.resolved.config, phase.made, initial)
+        _check_records(phase.resolved.config, phase.original, initial)
     heldout = phases[-1].heldout
     check_best_metric(config, heldout)
     trained = trained_positions(
@@ -335,7 +335,7 @@ def _train(
     with contextlib.ExitStack() as stack:
         for phase in phases:
             stack.enter_context(
-                phase.made.explained_errors(config.architecture)
+                phase.original.explained_errors(config.architecture)
             )
         stack.enter_context(writing(config.output))
         return Trainer(

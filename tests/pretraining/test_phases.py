@@ -144,7 +144,7 @@ def test_initial_trained_positions_are_kept(whole, config, eagerly):
 @pytest.mark.parametrize(
     ("devices", "step"),
     [
-        (1, 3),  # the boundary
+        pytest.param(1, 3, marks=pytest.mark.long),  # the boundary
         pytest.param(1, 4, marks=pytest.mark.slow),
         pytest.param(1, 2, marks=pytest.mark.long),
         # tests/training/test_phases.py has the same of a toy.
@@ -287,7 +287,7 @@ def test_settings_that_do_not_fit_the_records_are_errors(
             {"input": masked, "ngram": 1},
             "ngram=1: the records .* are already masked",
         ),
-        ({"input": str(single), "sentence_order": "sop"}, "ends of documents"),
+        ({"input": str(single), "sentence_order": "sop"}, "span documents"),
         ({"max_predictions_per_seq": 32}, "must be below the 32 tokens"),
         ({"masked_lm_prob": 0.5}, "of 32 tokens is 16 predictions"),
         ({"input": str(tmp_path / "absent")}, "absent"),

@@ -46,9 +46,18 @@ PADDED_PREDICTION = {
         (spoil("segment_ids", 2), "segment_ids must be from 0 to 1"),
         (spoil("input_mask", 7), "input_mask must be from 0 to 1"),
         (spoil("next_sentence_labels", 2), "labels must be from 0 to 1"),
-        (spoil("masked_lm_weights", -1.0), "weights must be finite, and not"),
-        (spoil("masked_lm_weights", np.nan), "weights must be finite, and not"),
-        (spoil("masked_lm_weights", np.inf), "weights must be finite, and not"),
+        (
+            spoil("masked_lm_weights", -1.0),
+            "weights must be finite and at least 0",
+        ),
+        (
+            spoil("masked_lm_weights", np.nan),
+            "weights must be finite and at least 0",
+        ),
+        (
+            spoil("masked_lm_weights", np.inf),
+            "weights must be finite and at least 0",
+        ),
         ({"input_mask": [0] * 64}, "input_mask is 0 everywhere"),
         (PADDED_PREDICTION, "a prediction where input_mask is 0"),
     ],

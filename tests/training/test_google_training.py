@@ -16,8 +16,7 @@ from albert_tf.training.optimizers import (
     densify,
 )
 
-CASES = ["a_base", "b_groups2_inner2"]
-VARIANTS = ["c_no_projection", "d_relu"]
+CASES = ["a_base", "b_groups2_inner2", "c_no_projection", "d_relu"]
 STEPS = 6
 
 # Moving all weights by 1e-7 moves the original's own result by up to 2.1e-6
@@ -25,10 +24,12 @@ STEPS = 6
 TOLERANCE = 1e-5
 
 
-def cases(mark):
-    """Parametrizes a test with golden models; variants have a mark."""
-    variants = [pytest.param(name, marks=mark) for name in VARIANTS]
-    return pytest.mark.parametrize("folder", CASES + variants, indirect=True)
+def cases(unmarked, mark):
+    """Parametrizes a test with all golden models; some of them have a mark."""
+    marked = [pytest.param(name, marks=mark) for name in CASES[unmarked:]]
+    return pytest.mark.parametrize(
+        "folder", CASES[:unmarked] + marked, indirect=True
+    )
 
 
 @pytest.fixture
@@ -134,14 +135,14 @@ def follow(run, golden, prefix, clip_slices):
             run.compare(golden, prefix, step + 1)
 
 
-@cases(pytest.mark.long)
+@cases(1, pytest.mark.long)
 def test_lamb_as_on_tpus(folder):
     golden = dict(np.load(folder / "training_one_hot.npz"))
     follow(Run(folder, Lamb()), golden, "lamb", clip_slices=False)
 
 
 @pytest.mark.long
-@cases(pytest.mark.slow)
+@cases(2, pytest.mark.slow)
 @pytest.mark.parametrize("optimizer", [Lamb, AdamW])
 def test_off_tpus_where_slices_are_clipped(folder, optimizer, monkeypatch):
     # A plain lookup has the gradient in slices that the original's has there.

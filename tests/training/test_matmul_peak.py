@@ -33,7 +33,7 @@ def test_replicas_that_share_a_processor_share_its_peak(two_replicas):
 def test_training_reports_its_share_of_the_peak(toy, one_device):
     def share(**arguments):
         _, result = toy.train_one_weight(
-            one_device, toy.StepLoss(), num_train_steps=4, **arguments
+            one_device, toy.SeedLoss(), num_train_steps=4, **arguments
         )
         metrics = result.metrics
         return metrics.get("matmul_share"), metrics["examples_per_second"]

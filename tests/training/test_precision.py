@@ -65,7 +65,7 @@ def test_float32_islands(policy, small_config, pretraining_batch):
     for kind in ("Rsqrt", "Mean", "Square", "Softmax", "Log"):
         assert set(found[kind]) == {tf.float32}, kind
     assert loss.dtype == tf.float32
-    # Weights, and so what the optimizer adds up, are float32.
+    # Weights and gradients are float32.
     assert {v.dtype for v in model.weights if "seed" not in v.path} == {
         "float32"
     }
@@ -89,11 +89,12 @@ def test_float32_computes_nothing_in_half(
         assert not set(dtypes) & set(HALVES.values()), kind
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("policy", ["mixed_float16"], indirect=True)
 def test_loss_scale_recovers_from_an_overflow(
     policy, one_device, small_config, pretraining_batch
 ):
-    """A scale far too high is halved until steps count; then it grows."""
+    """A scale that is too high is halved until steps succeed; then it grows."""
     start = 2.0**30
     with one_device.scope():
         model = AlbertPretrainer(small_config)
@@ -125,8 +126,8 @@ def test_loss_scale_recovers_from_an_overflow(
     # A gradient of 2^30 times its size is beyond float16's 65504.
     assert 3 < skipped < 25
     assert scales[: skipped + 1] == [start / 2**n for n in range(skipped + 1)]
-    # Steps count from here on, save where the scale is too much once more; five
-    # of them in a row double it.
+    # From here on steps succeed, unless the scale has grown too high again.
+    # Five of them in a row double it.
     fell = np.diff(scales) < 0
     np.testing.assert_array_equal(np.logical_not(moved), fell)
     assert np.any(np.diff(scales[skipped:]) > 0)

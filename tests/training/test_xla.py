@@ -236,9 +236,11 @@ def bfloat16():
 
 @pytest.mark.long
 @pytest.mark.usefixtures("bfloat16")
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "name", ["pretrainer", "classifier", "token_classifier", "span_joint"]
+)
 def test_steps_can_be_compiled(name):
-    accumulates = name in ("pretrainer", "multiple_choice", "span_joint")
+    accumulates = name in ("pretrainer", "span_joint")
     check_step(
         name,
         SMALL if name == "pretrainer" else SMALL.replace(num_hidden_layers=1),
