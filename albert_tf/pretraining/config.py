@@ -30,7 +30,7 @@ from albert_tf.settings import (
 from albert_tf.training.config import Optimizer, RunConfig
 
 Schedule = Literal["polynomial", "linear", "cosine", "warmup_stable_decay"]
-# "" for none. Records without pairs have no metrics of the sentence order.
+# "" for none. Records without pairs have no metrics of sentence order.
 Metric = Literal[
     "",
     "loss",
@@ -45,13 +45,13 @@ Metric = Literal[
 
 @dataclasses.dataclass(frozen=True)
 class ResolvedPhase:
-    """The steps of a phase, and its settings.
+    """A phase with its steps and complete settings.
 
     Attributes:
-      first_step: updates done before it.
-      end: updates done after it.
-      config: the settings of the run, with those of the phase.
-      example_settings: sentence order and masking that replace the records'.
+      first_step: number of updates before the phase.
+      end: number of updates after it.
+      config: the settings of the run, overridden by those of the phase.
+      example_settings: `EXAMPLE_SETTINGS` that override those of the records.
     """
 
     first_step: int
@@ -61,12 +61,12 @@ class ResolvedPhase:
 
     @property
     def steps(self) -> int:
-        """Number of its steps."""
+        """Number of steps."""
         return self.end - self.first_step
 
     @property
     def examples(self) -> int:
-        """Number of examples of all its steps."""
+        """Number of examples in all steps."""
         return self.steps * self.config.train_batch_size
 
 
@@ -80,8 +80,8 @@ class PretrainConfig(RunConfig):
 
     input: str | Sequence[str] = dataclasses.field(
         metadata=described(
-            "Records: a folder made by create-data, or globs separated by "
-            "commas; or NAME=WEIGHT:FOLDER,... for a mixture; required.",
+            "Records: a folder made by create-data, comma-separated globs, or "
+            "NAME=WEIGHT:FOLDER,... for a mixture; required.",
             group=MODEL,
             on_resume="not_recorded",
         )
@@ -97,8 +97,8 @@ class PretrainConfig(RunConfig):
     )
     init_from: str | os.PathLike[str] | None = setting(
         None,
-        "Checkpoint of any kind that a new run takes its weights from. Its "
-        "model may be deeper, have more groups or share less than the "
+        "Checkpoint in any format to initialize the weights of a new run from. "
+        "The model may be deeper, have more groups or share less than the "
         "checkpoint.",
         group=MODEL,
     )
@@ -106,23 +106,23 @@ class PretrainConfig(RunConfig):
     train_batch_size: int = 4096
     phases: Sequence[Phase | Mapping[str, Any]] = setting(
         (),
-        "Parts of the run with other records, batches, sentence order or "
-        "masking: a JSON list, or a file that holds one.",
+        "Phases of the run with different records, batches, sentence order or "
+        "masking: a JSON list, or a file with one.",
         group=LENGTH,
         parse=parse_phases,
     )
     reading_groups: int = setting(
         1,
-        "Parts of each batch that are read from files of their own. Hosts "
-        "whose number divides it read only their parts' files; the batches are "
-        "the same with any number of hosts.",
+        "Equal parts of each batch that are read from separate files. If the "
+        "number of hosts divides it, each host reads only its own files. The "
+        "batches do not depend on the number of hosts.",
         group=MODEL,
         bounds="[1, inf)",
     )
     eval_batch_size: int = 64
     max_eval_steps: int = setting(
         100,
-        "Most batches of an evaluation; 0 for all.",
+        "Maximum number of batches per evaluation; 0: all.",
         group=EVALUATION,
         bounds="[0, inf)",
         on_resume="may_change",
@@ -133,55 +133,55 @@ class PretrainConfig(RunConfig):
     learning_rate: float = 0.00176
     num_warmup_steps: int = setting(
         3125,
-        "First steps, in which the rate grows to --learning_rate.",
+        "Steps of linear warm-up to --learning_rate.",
         group=LEARNING_RATE,
         bounds="[0, inf)",
     )
     schedule: Schedule = setting(
         "polynomial",
-        "Learning rate after the warm-up. polynomial: the original's, whose "
-        "decay begins at step 0, so that the rate drops where the warm-up "
-        "ends. linear, cosine: a decay that begins there. warmup_stable_decay: "
-        "constant before the last --decay_steps, which can be set on resume.",
+        "Learning rate after the warm-up. polynomial: that of the original, "
+        "whose decay starts at step 0, so that the rate drops where the "
+        "warm-up ends. linear, cosine: decay from the end of the warm-up. "
+        "warmup_stable_decay: constant until the last --decay_steps, which can "
+        "be set when the run is resumed.",
         group=LEARNING_RATE,
     )
     start_warmup_step: int = setting(
         0,
-        "polynomial: step at which the warm-up begins.",
+        "polynomial: step at which the warm-up starts.",
         group=LEARNING_RATE,
         bounds="[0, inf)",
     )
     poly_power: float = setting(
         1.0,
-        "polynomial: power of the decay to 0 at the last step.",
+        "polynomial: power of the decay to 0.",
         group=LEARNING_RATE,
         bounds="(0, 100]",
     )
     final_lr_fraction: float = setting(
         0.0,
-        "cosine: rate at the last step, as a fraction of the highest.",
+        "cosine: final learning rate, as a fraction of the peak.",
         group=LEARNING_RATE,
         bounds="[0, 1]",
     )
     decay_steps: int = setting(
         0,
-        "warmup_stable_decay: last steps, in which the rate falls to 0; 0: it "
-        "stays constant.",
+        "warmup_stable_decay: number of steps at the end in which the rate "
+        "decays to 0; 0: no decay.",
         group=LEARNING_RATE,
         bounds="[0, inf)",
     )
-    # LAMB's paper (arXiv:1904.00962), table 4; the defaults are its row for
-    # 4096.
+    # LAMB paper (arXiv:1904.00962), table 4; the defaults are the row for 4096.
     scale_lr_with_batch: bool = setting(
         False,
-        "Learning rate and warm-up are for --reference_batch_size: scale the "
-        "rate with the root of the batch size, the warm-up's share of the run "
-        "with it.",
+        "Scale the learning rate with the square root of the batch size, and "
+        "the warm-up steps linearly, from --reference_batch_size.",
         group=LEARNING_RATE,
     )
     reference_batch_size: int = setting(
         4096,
-        "See --scale_lr_with_batch.",
+        "Batch size that --learning_rate and --num_warmup_steps are for; see "
+        "--scale_lr_with_batch.",
         group=LEARNING_RATE,
         bounds="[1, inf)",
     )
@@ -241,12 +241,12 @@ class PretrainConfig(RunConfig):
 
     @property
     def run_phases(self) -> Sequence[Phase]:
-        """The phases; a run without any is one."""
+        """The phases; a run without phases is a single one."""
         given = [x for x in self.phases if isinstance(x, Phase)]
         return given or [Phase(steps=self.num_train_steps)]
 
     def resolved_phases(self) -> list[ResolvedPhase]:
-        """Returns the steps and the settings of each phase."""
+        """Returns all phases with their steps and complete settings."""
         phases = self.run_phases
         ends = ends_of_phases(phases, self.num_train_steps)
         return [
@@ -265,10 +265,10 @@ class PretrainConfig(RunConfig):
 
     @property
     def architecture(self) -> AlbertConfig:
-        """The architecture, once it is known.
+        """The architecture of the model.
 
         Raises:
-          ValueError: it is that of `init_from`, which was not opened yet.
+          ValueError: if it is that of `init_from`, which is not opened yet.
         """
         if self.model is None:
             raise ValueError(
@@ -279,7 +279,7 @@ class PretrainConfig(RunConfig):
 
     @property
     def resolved_learning_rate(self) -> float:
-        """The highest rate, scaled with the batch size if requested."""
+        """The peak learning rate, scaled with the batch size if requested."""
         if not self.scale_lr_with_batch:
             return self.learning_rate
         growth = self.train_batch_size / self.reference_batch_size
@@ -287,7 +287,7 @@ class PretrainConfig(RunConfig):
 
     @property
     def resolved_warmup_steps(self) -> int:
-        """The steps of warm-up, scaled with the batch size if requested."""
+        """The warm-up steps, scaled with the batch size if requested."""
         if not self.scale_lr_with_batch:
             return self.num_warmup_steps
         growth = self.train_batch_size / self.reference_batch_size
@@ -295,9 +295,9 @@ class PretrainConfig(RunConfig):
 
     @property
     def free_on_resume(self) -> tuple[str, ...]:
-        """Settings that a resumed run may change.
+        """Names of the settings that may change when a run is resumed.
 
-        Those of the learning rate are subject to `check_rates_so_far`.
+        Those of the learning rate are also checked by `check_past_rates`.
         """
         free = super().free_on_resume
         if self.schedule == "warmup_stable_decay":
@@ -305,11 +305,11 @@ class PretrainConfig(RunConfig):
         return free
 
     def settings(self) -> dict[str, Any]:
-        """Returns the recorded settings, flat and as JSON values."""
+        """Returns the settings for `run.json`, flat and as JSON values."""
         recorded = super().settings()
         del recorded["phases"]
         if self.phases:
-            # Without their records' paths, which may change.
+            # Without the paths of records, which may change.
             recorded["phases"] = [
                 {
                     "steps": resolved.steps,
@@ -323,7 +323,7 @@ class PretrainConfig(RunConfig):
         if self.model is not None:
             recorded["model"] = self.model.to_dict()
         if self.scale_lr_with_batch:
-            # For the record: they follow from the others.
+            # They follow from the other settings; recorded for the reader.
             recorded |= {
                 "resolved_learning_rate": self.resolved_learning_rate,
                 "resolved_warmup_steps": self.resolved_warmup_steps,

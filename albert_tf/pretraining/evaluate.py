@@ -1,4 +1,4 @@
-"""Scores of pretraining checkpoints on records."""
+"""Evaluation of pretraining checkpoints."""
 
 from __future__ import annotations
 
@@ -44,25 +44,25 @@ def evaluate_pretraining(
     batch_size: int = 64,
     max_steps: int = 0,
 ) -> dict[str, float]:
-    """Scores one checkpoint of a run on records it was not trained on.
+    """Evaluates one checkpoint of a run on records.
 
     Args:
       run_dir: the folder of the run.
       input_patterns: a folder of records, or globs.
       checkpoint: "newest", "best" (of a run with `best_metric`) or a step.
       split: "heldout" or "train", for a folder.
-      batch_size: examples of a batch.
+      batch_size: examples per batch.
       max_steps: maximum number of batches; 0 for all.
 
     Returns:
-      `step`, the metrics by name and, for records with a manifest, the
-      baselines of `Records.baselines`.
+      `step`, the metrics by name and, for records with a manifest,
+      `Records.baselines`.
 
     Raises:
-      InputError: there is no such checkpoint, it cannot be read, or the records
-        do not fit the model.
+      InputError: if there is no such checkpoint, it cannot be read, or the
+        records do not fit the model.
     """
-    read_settings(run_dir)  # Says so where there is no run at all.
+    read_settings(run_dir)  # Raises if there is no run at all.
     path = find_checkpoint(_path(os.fspath(run_dir), str(checkpoint)))
     records = open_records(input_patterns, split)
     ((_, scores),) = evaluate_checkpoints(
@@ -78,24 +78,24 @@ def evaluate_checkpoints(
     batch_size: int = 64,
     max_steps: int = 0,
 ) -> Iterator[tuple[str, dict[str, float]]]:
-    """Scores checkpoints of one or several runs, in their order.
+    """Evaluates checkpoints of one or several runs, in the given order.
 
-    Checkpoints of one architecture share a model, built and traced once.
+    Checkpoints of one architecture share a model, which is traced once.
 
     Args:
-      checkpoints: paths without extension, as `match_checkpoints` finds them,
+      checkpoints: paths without extension, as returned by `match_checkpoints`,
         in the folders of their runs.
-      records: what to score them on.
-      batch_size: examples of a batch.
+      records: the records to evaluate on.
+      batch_size: examples per batch.
       max_steps: maximum number of batches; 0 for all.
 
     Yields:
-      A path, and what `evaluate_pretraining` returns.
+      The path of a checkpoint, and what `evaluate_pretraining` returns.
 
     Raises:
-      InputError: a run has no record of its settings, or the records do not fit
-        its model; before the first one is scored. Or checkpoints cannot be
-        read; after all others were scored.
+      InputError: before the first evaluation, if a run has no `run.json` or the
+        records do not fit its model; after the last one, if checkpoints could
+        not be read.
     """
     architectures = {path: _architecture(path) for path in checkpoints}
     for path, (config, _) in architectures.items():
@@ -132,39 +132,40 @@ def record_scores(
     batch_size: int,
     model: AlbertConfig,
 ) -> Callable[[int], dict[str, float]]:
-    """Returns a function that scores a model on a split of records.
+    """Returns a function that evaluates a model on a split of records.
 
-    Its datasets are built once for all calls. Its argument is the most batches
-    to read, of the split and of each corpus of a mixture; 0 for all. It returns
-    the metrics by name; those of a corpus end with its name: `mlm_loss/wiki`.
+    The function takes the maximum number of batches to read, of the split and
+    of each corpus of a mixture; 0 for all. It returns the metrics by name;
+    those of a corpus end with its name: `mlm_loss/wiki`. The datasets are built
+    once for all calls.
 
     Args:
       evaluator: the evaluator of the model.
       records: the records.
-      split: the split to score.
-      batch_size: examples of a batch.
-      model: the model's architecture.
+      split: the split to evaluate on.
+      batch_size: examples per batch.
+      model: the architecture of the model.
     """
-    parts = {"": records}
+    record_sets = {"": records}
     corpora = by_corpus(records.files[split])
     if len(corpora) > 1:
-        parts |= {
+        record_sets |= {
             f"/{name}": dataclasses.replace(
                 records, files={split: tuple(files)}, corpora=()
             )
             for name, files in corpora.items()
         }
     datasets = {
-        ending: part.dataset(
+        suffix: each.dataset(
             batch_size, training=False, split=split, model=model
         )
-        for ending, part in parts.items()
+        for suffix, each in record_sets.items()
     }
 
     def score(max_steps: int) -> dict[str, float]:
         return {
-            name + ending: value
-            for ending, dataset in datasets.items()
+            name + suffix: value
+            for suffix, dataset in datasets.items()
             for name, value in evaluator(dataset, max_steps or None).items()
         }
 
@@ -174,7 +175,7 @@ def record_scores(
 def _make_scorer(
     config: AlbertConfig, precision: str, records: Records, batch_size: int
 ) -> tuple[AlbertPretrainer, Callable[[int], dict[str, float]]]:
-    """Returns a model, and the function that scores it on records."""
+    """Returns a model, and a function that evaluates it on records."""
     set_precision(precision)
     strategy = strategy_of_this_machine()
     with strategy.scope():
@@ -187,7 +188,7 @@ def _make_scorer(
 
 
 def _trained_config(checkpoint: str, config: AlbertConfig) -> AlbertConfig:
-    """Returns the architecture with the positions that were trained."""
+    """Returns the architecture with `trained_positions` of a checkpoint."""
     path = os.path.join(_run_of(checkpoint), CONFIG_FILE)
     if not exists(path):
         return config
@@ -200,7 +201,7 @@ def _trained_config(checkpoint: str, config: AlbertConfig) -> AlbertConfig:
 
 
 def _architecture(checkpoint: str) -> tuple[AlbertConfig, str]:
-    """Returns architecture and precision of a checkpoint's run."""
+    """Returns architecture and precision of the run of a checkpoint."""
     run_dir = _run_of(checkpoint)
     return load_run_config(run_dir), read_settings(run_dir)["precision"]
 
@@ -212,21 +213,21 @@ def _run_of(checkpoint: str) -> str:
 
 
 def _check_vocabulary(run_dir: str, records: Records) -> None:
-    """Checks that records are made with the vocabulary of a run."""
+    """Checks that records were made with the vocabulary of a run."""
     path = os.path.join(run_dir, DATA_FILE)
     if records.manifest is None or not exists(path):
         return
     theirs = read_manifest_file(path)["tokenizer"].get("fingerprint")
     if theirs != records.manifest["tokenizer"].get("fingerprint"):
         raise InputError(
-            f"records {records.files[records.split][0].path}: made with "
-            f"another vocabulary than the run {run_dir}; make them with the "
+            f"records {records.files[records.split][0].path}: made with a "
+            f"different vocabulary than the run {run_dir}; make them with the "
             "run's tokenizer"
         )
 
 
 def _path(run_dir: str, checkpoint: str) -> str:
-    """Returns the argument of `find_checkpoint` for a name or a step."""
+    """Returns the path for `find_checkpoint`, of a name or a step."""
     if checkpoint == NEWEST:
         return run_dir
     if checkpoint == BEST:

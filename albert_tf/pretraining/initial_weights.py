@@ -1,4 +1,4 @@
-"""Initial weights of a run, from a checkpoint of any format."""
+"""Initial weights of a run, from a checkpoint in any format."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from albert_tf.training.run_folder import load_run_config
 
 REPORT_FILE = "init.txt"
 
-_HEADS_OF_PRETRAINING = ("mlm_head", "sop_head")
-# Tokenizer settings that change the letters of the pieces.
+_PRETRAINING_HEADS = ("mlm_head", "sop_head")
+# Tokenizer settings that change the characters of the pieces.
 _CASE = ("do_lower_case", "strip_accents")
 
 
 @dataclasses.dataclass(frozen=True)
 class InitialWeights:
-    """A checkpoint of the run's architecture that a new run starts from.
+    """A checkpoint that a new run starts from.
 
     Attributes:
-      path: as it was given.
-      checkpoint: what it holds, grown to the run's architecture.
-      trained_positions: how many positions the checkpoint has trained.
-      digest: a hash of all weights.
-      report: lines on the weights that were loaded, skipped and newly
-        initialized; the last one has the hash.
+      path: its path, as given in the settings.
+      checkpoint: the checkpoint, grown to the architecture of the run.
+      trained_positions: number of positions that the checkpoint was trained on.
+      digest: SHA-256 of all weights.
+      report: which weights are loaded, skipped and newly initialized; the last
+        line has the digest.
     """
 
     path: str
@@ -48,44 +48,43 @@ class InitialWeights:
     report: str
 
     def assign(self, model: AlbertPretrainer) -> None:
-        """Assigns the weights to a model; missing heads keep their own.
+        """Assigns the weights to a model, whose missing heads stay as they are.
 
         Raises:
-          InputError: a tensor has another shape.
+          InputError: if the shape of a tensor differs.
         """
         assign_weights(model, self.checkpoint, new_head=True)
 
     def check_unchanged(self, run_dir: str | os.PathLike[str]) -> None:
-        """Refuses to resume a run begun with other weights from this path.
+        """Checks that a run was started with the same weights.
 
         Args:
-          run_dir: the run's folder.
+          run_dir: folder of the run.
 
         Raises:
-          InputError: the folder's report has another hash.
+          InputError: if the run's report has another digest.
         """
         run_dir = os.fspath(run_dir)
         report = os.path.join(run_dir, REPORT_FILE)
         if tf.io.gfile.exists(report) and self.digest not in read_text(report):
             raise InputError(
                 f"init_from={self.path}: has changed since the run in {run_dir}"
-                f" was begun: the sha256 of its weights is {self.digest}, not "
-                f"that in {report}; restore it or use another folder"
+                f" was started: the sha256 of its weights is {self.digest}, "
+                f"not that in {report}; restore it or use another folder"
             )
 
     def check_tokenizer(self, tokenizer: Tokenizer | None) -> None:
-        """Refuses records of another vocabulary.
+        """Checks that records have the vocabulary of the checkpoint.
 
-        The pieces must be the same, id by id, and the case of the letters.
-        KerasHub's tokenizers do not say which case the weights saw. Where
-        checkpoint or records have no tokenizer, only sizes can be compared,
-        which `Records.check_model` does.
+        The pieces and the treatment of case and accents must be the same;
+        KerasHub's tokenizers do not record the latter. Without a tokenizer of
+        checkpoint or records, `Records.check_model` compares only the sizes.
 
         Args:
           tokenizer: tokenizer of the records, if they have one.
 
         Raises:
-          InputError: names the difference.
+          InputError: if the vocabularies differ; the message says where.
         """
         ours = self.checkpoint.tokenizer
         if ours is None or tokenizer is None:
@@ -113,18 +112,18 @@ class InitialWeights:
 def resolve_initial_weights(
     config: PretrainConfig,
 ) -> tuple[PretrainConfig, InitialWeights | None]:
-    """Opens the checkpoint of `init_from` and completes the architecture.
+    """Opens the checkpoint of `init_from` and determines the architecture.
 
     Without `model`, the architecture is that of the checkpoint, with
-    `config_overrides`. A run that has a checkpoint of its own resumes from that
-    one and no longer needs `init_from`.
+    `config_overrides`. A run that already has checkpoints resumes from them and
+    no longer needs `init_from`.
 
     Returns:
-      The settings with an architecture, and the weights; None for a run without
-      `init_from` or to resume.
+      The settings with an architecture, and the weights; these are None without
+      `init_from`, or if the run is resumed.
 
     Raises:
-      InputError: the checkpoint cannot be opened, or cannot grow to the
+      InputError: if the checkpoint cannot be opened, or cannot be grown to the
         architecture.
     """
     if config.init_from is None:
@@ -138,24 +137,24 @@ def resolve_initial_weights(
         return dataclasses.replace(
             config, model=model, config_overrides={}
         ), None
-    # Whose head it is does not matter to a model without one.
+    # A head whose task is unknown is skipped anyway, so any name will do.
     checkpoint = open_checkpoint(path, head="classifier_head")
-    before = (
+    positions = (
         checkpoint.config.trained_positions
         or checkpoint.config.max_position_embeddings
     )
-    # It is the run's own, and no setting of it.
+    # `trained_positions` describes the checkpoint, not the architecture.
     architecture = checkpoint.config.replace(trained_positions=None)
     model = config.model or architecture.replace(**config.config_overrides)
     checkpoint = grow(checkpoint, model)
     config = dataclasses.replace(config, model=model, config_overrides={})
     digest = _digest(checkpoint)
     report = _report(checkpoint, digest)
-    return config, InitialWeights(path, checkpoint, before, digest, report)
+    return config, InitialWeights(path, checkpoint, positions, digest, report)
 
 
 def _first_difference(ours: Tokenizer, theirs: Tokenizer) -> str:
-    """Returns where two vocabularies differ, or "": bytes may differ alone."""
+    """Returns where the pieces of two vocabularies differ; "" if nowhere."""
     if ours.vocab_size != theirs.vocab_size:
         return f"{ours.vocab_size} pieces, the records' {theirs.vocab_size}"
     for number in range(ours.vocab_size):
@@ -169,12 +168,12 @@ def _first_difference(ours: Tokenizer, theirs: Tokenizer) -> str:
 
 def _report(checkpoint: Checkpoint, digest: str) -> str:
     lines = [checkpoint.report()]
-    unused = set(checkpoint.heads) - set(_HEADS_OF_PRETRAINING)
+    unused = set(checkpoint.heads) - set(_PRETRAINING_HEADS)
     if unused:
         names = ", ".join(sorted(unused))
         lines.append(f"skipped (unused by this model): {names}")
-    wanted = ("pooler", *_HEADS_OF_PRETRAINING)
-    new = [part for part in wanted if part not in checkpoint.components]
+    wanted = ("pooler", *_PRETRAINING_HEADS)
+    new = [name for name in wanted if name not in checkpoint.components]
     if new:
         lines.append(f"newly initialized: {', '.join(new)}")
     lines.append(f"sha256 of the weights: {digest}")
@@ -182,7 +181,7 @@ def _report(checkpoint: Checkpoint, digest: str) -> str:
 
 
 def _digest(checkpoint: Checkpoint) -> str:
-    """Returns a hash of all weights, in the order of their names."""
+    """Returns the SHA-256 of all weights, sorted by name."""
     digest = hashlib.sha256()
     for path in sorted(checkpoint.arrays):
         digest.update(path.encode())

@@ -12,11 +12,11 @@ from albert_tf.models.encoder import PACKING_INPUTS
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.training.loss import TOKENS, WEIGHTS, sparse_cross_entropy
 
-# The original's guard for a batch without predictions.
+# Added to the denominator by the original, for batches without predictions.
 _EPSILON = 1e-5
 
-# Of rows that hold several sequences, in the batches of records: 1.0 for each
-# that is there, float32 `[batch, sequences]`.
+# Key in batches of packed rows, float32 `[batch, sequences]`: 1.0 for each
+# sequence of a row, 0.0 for padding.
 SEQUENCE_WEIGHTS = "sentence_order_weights"
 
 
@@ -25,16 +25,16 @@ class PretrainingLoss:
     """Loss and metrics of ALBERT's pretraining (paper, section 3.1).
 
     loss = sum(weight * nll) / (sum(weight) + 1e-5) over the masked tokens of
-    the GLOBAL batch + mean cross-entropy of the sentence order, unweighted.
-    The original divides by the weights of each replica's batch instead, so
-    there the result depends on how many replicas share a batch.
+    the GLOBAL batch + mean cross-entropy of the sentence order. The original
+    divides by the weights of each replica's batch instead, so its result
+    depends on the number of replicas.
 
-    An example is a row, or each of the sequences that a row holds: the means
-    are those of the same sequences in rows of their own.
+    In packed rows, each sequence is an example: the means do not depend on how
+    sequences are packed.
 
     Attributes:
-      pair_task: what the pairs of the data are for, their `sentence_order`:
-        "sop" or "nsp", as the metrics are called, or "none" for no such loss.
+      pair_task: the task of sentence pairs, `sentence_order` of the data: "sop"
+        or "nsp", the prefix of the metrics, or "none" for no such loss.
     """
 
     pair_task: str = "sop"
@@ -42,7 +42,7 @@ class PretrainingLoss:
     def normalizers(
         self, batch: Mapping[str, tf.Tensor]
     ) -> dict[str, tf.Tensor]:
-        """Returns the sums that the loss is divided by, as float32 scalars."""
+        """Returns the denominators of the loss, float32 scalars."""
         return {
             "predictions": tf.reduce_sum(_prediction_weights(batch)),
             "examples": tf.reduce_sum(_example_weights(batch)),
@@ -55,18 +55,18 @@ class PretrainingLoss:
         normalizers: Mapping[str, tf.Tensor],
         seed: tf.Tensor | None,
     ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-        """Returns one micro-batch's share of the loss, and its metrics.
+        """Returns what a micro-batch contributes to loss and metrics.
 
         Args:
           model: the pretrainer.
           batch: a batch of `pretraining_dataset`.
-          normalizers: sums over the global batch of what `normalizers` gives.
+          normalizers: `normalizers` of the global batch.
           seed: int `[2]` for dropout, or None in evaluation.
 
         Returns:
-          A float32 scalar; adding the shares of all micro-batches and replicas
-          gives the loss. And metric name -> float32 `[2]`: weighted sum and
-          weight; `"tokens"` counts the real tokens.
+          The loss, a float32 scalar, and the metrics by name, float32 `[2]`:
+          weighted sum and weight; `"tokens"` counts the real tokens. Both are
+          summed over all micro-batches and replicas.
         """
         with dropout_seeds(seed):
             outputs = model(_inputs(batch), training=seed is not None)
@@ -110,13 +110,13 @@ def _inputs(batch: Mapping[str, tf.Tensor]) -> Tensors:
 
 
 def _row_weights(batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
-    """Returns the weights of the rows, float32 `[batch]`; see `WEIGHTS`."""
+    """Returns the row weights, float32 `[batch]`; see `WEIGHTS`."""
     size = tf.shape(batch["input_mask"])[:1]
     return batch.get(WEIGHTS, tf.ones(size))
 
 
 def _example_weights(batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
-    """Returns float32 weights in the shape of `sentence_order_labels`."""
+    """Returns the weights of `sentence_order_labels`, in their shape."""
     rows = _row_weights(batch)
     if SEQUENCE_WEIGHTS not in batch:
         return rows
@@ -130,9 +130,9 @@ def _prediction_weights(batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
 def fit_examples(
     batch: Mapping[str, tf.Tensor], sentence_order: bool = True
 ) -> tuple[Tensors, Tensors, Tensors]:
-    """Returns inputs, labels and weights: what `fit` and `evaluate` take.
+    """Converts a batch to (inputs, labels, weights) for Keras's `fit`.
 
-    Give it to `map` of a `pretraining_dataset`. With losses whose reduction is
+    Map a `pretraining_dataset` with it. With the reduction
     "mean_with_sample_weight", the loss is that of `PretrainingLoss`:
 
         loss = keras.losses.SparseCategoricalCrossentropy(
@@ -144,14 +144,14 @@ def fit_examples(
 
     Args:
       batch: a batch of `pretraining_dataset`.
-      sentence_order: whether there are labels for `sop_logits`; False for
-        records and pretrainers without sentence order.
+      sentence_order: whether to include labels for `sop_logits`; False for
+        records and models without sentence order.
 
     Returns:
-      The inputs of `AlbertPretrainer`; labels by its outputs' names, int32
-      `mlm_logits` `[batch, predictions]` and `sop_logits` `[batch]` or, where
-      rows hold several sequences, `[batch, sequences]`; and their float32
-      weights in the same shapes.
+      The inputs of `AlbertPretrainer`; the labels by output name, int32
+      `mlm_logits` `[batch, predictions]` and `sop_logits` `[batch]`, or
+      `[batch, sequences]` for packed rows; and the float32 weights in the same
+      shapes.
     """
     labels = {"mlm_logits": batch["masked_lm_ids"]}
     weights = {"mlm_logits": batch["masked_lm_weights"]}

@@ -1,4 +1,4 @@
-"""Phases of a pretraining run: their settings, and where they end."""
+"""Settings of the phases of a pretraining run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from albert_tf.settings import (
 from albert_tf.training.config import RunConfig
 
 BATCH_SETTINGS = ("train_batch_size", "gradient_accumulation_steps")
-# Of records of text, which `pretrain` makes examples of.
+# For text records (`masking="dynamic"`), whose examples are made in training.
 EXAMPLE_SETTINGS = (
     "sentence_order",
     "masked_lm_prob",
@@ -38,19 +38,21 @@ EXAMPLE_SETTINGS = (
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Phase:
-    """Settings of consecutive steps; None where they are those of the run.
+    """Settings of consecutive steps; None: the setting of the run.
 
     The sequence length is that of the phase's records. Sentence order and
-    masking can be changed for records of text (`masking="dynamic"`), which has
-    them by default as it was made.
+    masking can be set for text records (`masking="dynamic"`); the default is
+    the settings of create-data.
     """
 
     steps: int | None = setting(None, "Steps of the phase.", bounds="[1, inf)")
     share: float | None = setting(
-        None, "Share of the run's steps, instead of `steps`.", bounds="(0, 1]"
+        None,
+        "Fraction of all steps, instead of `steps`.",
+        bounds="(0, 1]",
     )
     input: str | Sequence[str] | None = setting(
-        None, "Records, as in --input; those of another length, for example."
+        None, "Records, as in --input; for example of another length."
     )
     train_batch_size: int | None = overriding(RunConfig, "train_batch_size")
     gradient_accumulation_steps: int | None = overriding(
@@ -75,41 +77,41 @@ class Phase:
         )
 
     def given(self, names: Iterable[str]) -> dict[str, Any]:
-        """Returns those of the named settings that are not the run's."""
+        """Returns those of the named settings that the phase sets."""
         values = {name: getattr(self, name) for name in names}
         return {name: x for name, x in values.items() if x is not None}
 
 
 def as_phases(values: Iterable[Phase | Mapping[str, Any]]) -> list[Phase]:
-    """Returns phases, of which some may be given as mappings.
+    """Converts mappings to phases.
 
     Raises:
-      InputError: names the phase, from 0, and what is wrong with it.
+      InputError: if a phase is invalid; the message has its number, from 0.
     """
     phases = []
     known = [declared.name for declared in settings_of(Phase)]
     for number, value in enumerate(values):
-        place = f"phases[{number}]"
+        source = f"phases[{number}]"
         if isinstance(value, Phase):
             phases.append(value)
             continue
         if not isinstance(value, Mapping):
-            raise InputError(f"{place}={shown(value)} must be an object")
+            raise InputError(f"{source}={shown(value)} must be an object")
         for name in value:
             if name not in known:
-                raise InputError(f"{place}: {_unknown(str(name), known)}")
+                raise InputError(f"{source}: {_unknown(str(name), known)}")
         try:
             phases.append(Phase(**value))
         except InputError as error:
-            raise InputError(f"{place}: {error}") from None
+            raise InputError(f"{source}: {error}") from None
     return phases
 
 
 def _unknown(name: str, known: Sequence[str]) -> str:
     if name == "max_seq_length":
         return (
-            "max_seq_length is that of the records; make some of that length "
-            "with create-data, and name them with input"
+            "max_seq_length is set by the records; make records of that length "
+            "with create-data, and pass them as input"
         )
     close = difflib.get_close_matches(name, known, 1)
     hint = f"did you mean {close[0]!r}?"
@@ -119,13 +121,13 @@ def _unknown(name: str, known: Sequence[str]) -> str:
 
 
 def parse_phases(text: str) -> list[Phase]:
-    """Returns the phases of a flag.
+    """Parses the value of `--phases`.
 
     Args:
-      text: a JSON list of objects, or the path of a file that holds one.
+      text: a JSON list of objects, or the path of a file with one.
 
     Raises:
-      InputError: it is something else.
+      InputError: if the text is invalid.
     """
     source = "--phases"
     if not text.strip():
@@ -135,7 +137,9 @@ def parse_phases(text: str) -> list[Phase]:
         source, text = text, read_text(text)
     values = parse_json(text, source)
     if not isinstance(values, list):
-        raise InputError(f"{source}: expected a JSON list, one object a phase")
+        raise InputError(
+            f"{source}: expected a JSON list with one object per phase"
+        )
     try:
         return as_phases(values)
     except InputError as error:
@@ -146,7 +150,7 @@ def ends_of_phases(phases: Sequence[Phase], num_train_steps: int) -> list[int]:
     """Returns the step after which each phase ends.
 
     Raises:
-      InputError: the phases do not make up the steps of the run.
+      InputError: if the phases do not add up to the steps of the run.
     """
     lengths: list[float | None] = [
         phase.steps if phase.share is None else phase.share * num_train_steps
@@ -161,7 +165,7 @@ def ends_of_phases(phases: Sequence[Phase], num_train_steps: int) -> list[int]:
     total = math.fsum(length for length in lengths if length is not None)
     if not rest and abs(total - num_train_steps) > 1e-6 * num_train_steps:
         raise InputError(
-            f"phases: they have {total:,g} steps together, but num_train_steps="
+            f"phases: their steps add up to {total:,g}, but num_train_steps="
             f"{num_train_steps}; change it, or leave out the steps of one "
             "phase, which then takes the rest"
         )

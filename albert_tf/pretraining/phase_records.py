@@ -1,4 +1,4 @@
-"""The records of a run's phases, checked before the first step."""
+"""The records of the phases of a run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import os
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 import tensorflow as tf
@@ -25,33 +25,33 @@ from albert_tf.training.run_folder import FILE, read_settings
 
 @dataclasses.dataclass(frozen=True)
 class PhaseRecords:
-    """A phase of a run and what it trains on.
+    """A phase of a run and its records.
 
     Attributes:
-      resolved: its steps and settings.
-      made: its records as they were made.
-      records: the same with its sentence order and masking.
-      first_example: examples of them that phases before it have had.
+      resolved: steps and settings of the phase.
+      original: the records, with the settings of create-data.
+      records: the records, with the sentence order and masking of the phase.
+      first_example: number of their examples that earlier phases consume.
     """
 
     resolved: ResolvedPhase
-    made: Records
+    original: Records
     records: Records
     first_example: int
 
     @property
     def heldout(self) -> Records:
-        """What the phase is scored on.
+        """The records to evaluate on.
 
-        Held-out examples are masked once, when they are made. They have no
-        scores of a sentence order that the phase does not train.
+        Held-out examples are masked by create-data. Sentence order is not
+        evaluated if the phase trains another one.
         """
-        if self.made.pair_task == self.records.pair_task:
-            return self.made
-        return _with_settings(self.made, sentence_order="none")
+        if self.original.pair_task == self.records.pair_task:
+            return self.original
+        return _with_settings(self.original, sentence_order="none")
 
     def describe(self) -> str:
-        """Returns the phase in words, for the log."""
+        """Returns a description of the phase, for the log."""
         config, changes = self.resolved.config, self.resolved.example_settings
         return ", ".join(
             [
@@ -64,14 +64,14 @@ class PhaseRecords:
 
 
 def open_phases(config: PretrainConfig) -> list[PhaseRecords]:
-    """Opens the records of all phases; a run without phases is one.
+    """Opens the records of all phases.
 
-    Phases with the same records go on in them, so that none is repeated before
-    the others were used.
+    Phases with the same records continue where the previous one ended, so that
+    all examples are used before any is repeated.
 
     Raises:
-      InputError: see `open_records`; or a phase's settings do not fit its
-        records, or the vocabularies of the phases differ.
+      InputError: see `open_records`; or if the settings of a phase do not fit
+        its records, or the vocabularies of the phases differ.
     """
     opened: dict[tuple[str, ...], Records] = {}
     used: defaultdict[str, int] = defaultdict(int)
@@ -82,7 +82,7 @@ def open_phases(config: PretrainConfig) -> list[PhaseRecords]:
             opened[inputs] = open_records(resolved.config.input, heldout=True)
         records = opened[inputs]
         try:
-            changed = with_examples(records, resolved.example_settings)
+            changed = with_example_settings(records, resolved.example_settings)
         except InputError as error:
             raise InputError(f"phases[{number}]: {error}") from None
         phases.append(
@@ -90,30 +90,33 @@ def open_phases(config: PretrainConfig) -> list[PhaseRecords]:
         )
         used[records.identity] += resolved.examples
     check_one_vocabulary(
-        itertools.chain.from_iterable(map(_all_files, opened.values()))
+        file
+        for records in opened.values()
+        for files in records.files.values()
+        for file in files
     )
     return phases
 
 
 def pair_task(config: PretrainConfig, records: Records) -> str:
-    """Returns the prefix of the names of the scores of pairs.
+    """Returns the `pair_task` of `PretrainingLoss`.
 
     Args:
       config: settings of the run.
       records: records of one of its phases.
     """
     run = os.path.join(config.output, FILE)
-    # Runs begun before NSP had names of its own go on with those in their log.
+    # Older runs log NSP as "sop", and keep the name when they are resumed.
     if records.pair_task == "nsp" and tf.io.gfile.exists(run):
         return read_settings(config.output).get("pair_task", "sop")
     return records.pair_task
 
 
 def check_best_metric(config: PretrainConfig, records: Records) -> None:
-    """Checks that the evaluation on records has the metric that decides.
+    """Checks that the evaluation on records has `best_metric`.
 
     Raises:
-      InputError: it has not.
+      InputError: if the metric is unknown, or there is no held-out split.
     """
     best_metric = config.best_metric
     scored = ("loss", "mlm", pair_task(config, records))
@@ -135,13 +138,13 @@ def trained_positions(
     phases: Sequence[PhaseRecords],
     initial: int | None,
 ) -> list[int]:
-    """Returns how many positions have been trained in and before each phase.
+    """Returns the number of trained positions after each phase.
 
     Args:
       config: settings of the run.
-      phases: its phases.
+      phases: phases of the run.
       initial: positions that the weights of `init_from` were trained on; None
-        without `init_from` or in a resumed run, which has recorded them.
+        without `init_from`, or in a resumed run, which has recorded them.
     """
     before = initial or 0
     if config.init_from is not None and initial is None:
@@ -151,16 +154,18 @@ def trained_positions(
     return list(itertools.accumulate(lengths, max, initial=before))[1:]
 
 
-def with_examples(records: Records, changes: Mapping[str, Any]) -> Records:
-    """Returns records of which other examples are made.
+def with_example_settings(
+    records: Records, changes: Mapping[str, Any]
+) -> Records:
+    """Returns records with other settings of their training examples.
 
     Args:
-      records: any; only of text, which is masked in training, can other
-        examples be made.
-      changes: settings of `EXAMPLE_SETTINGS`.
+      records: the records; settings can be changed only for text records, whose
+        examples are made in training.
+      changes: values of `EXAMPLE_SETTINGS`.
 
     Raises:
-      InputError: the examples cannot be made of these records.
+      InputError: if the examples cannot be made from these records.
     """
     changes = {
         name: value
@@ -174,35 +179,34 @@ def with_examples(records: Records, changes: Mapping[str, Any]) -> Records:
     name, value = next(iter(changes.items()))
     if records.manifest is None or not records.files[records.split][0].is_text:
         raise InputError(
-            f"{name}={value}: the records {path} are masked already; make some "
-            "with create-data --masking=dynamic, or others for this phase"
+            f"{name}={value}: the records {path} are already masked; make them "
+            "with create-data --masking=dynamic, or make others for this phase"
         )
     if records.pair_task == "none" and "sentence_order" in changes:
         raise InputError(
-            f"sentence_order={changes['sentence_order']}: chunks of the "
-            f"records {path} reach over the ends of documents; make records "
-            "with create-data --sentence_order=sop, which a phase can have "
-            "without pairs, too"
+            f"sentence_order={changes['sentence_order']}: the records {path} "
+            "have chunks that span documents; make records with create-data "
+            "--sentence_order=sop, which a phase can also use without pairs"
         )
     settings = {**records.manifest["settings"], **changes}
     length = records.max_seq_length
-    most = settings["max_predictions_per_seq"]
-    if most >= length:
+    limit = settings["max_predictions_per_seq"]
+    if limit >= length:
         raise InputError(
-            f"max_predictions_per_seq={most} must be below the {length} tokens "
-            f"of the records {path}"
+            f"max_predictions_per_seq={limit} must be below the {length} "
+            f"tokens of the records {path}"
         )
     wanted = settings["masked_lm_prob"] * length
     if "max_predictions_per_seq" not in changes and (
-        "masked_lm_prob" in changes and wanted > most + 1
+        "masked_lm_prob" in changes and wanted > limit + 1
     ):
         raise InputError(
             f"masked_lm_prob={settings['masked_lm_prob']} of {length} tokens "
             f"is {wanted:.0f} predictions, but the records {path} have "
-            f"max_predictions_per_seq={most}; set that as well"
+            f"max_predictions_per_seq={limit}; set that, too"
         )
     return dataclasses.replace(
-        _with_settings(records, **changes), max_predictions_per_seq=most
+        _with_settings(records, **changes), max_predictions_per_seq=limit
     )
 
 
@@ -215,7 +219,3 @@ def _with_settings(records: Records, **settings: Any) -> Records:
 
 def _inputs(config: PretrainConfig) -> tuple[str, ...]:
     return tuple(split_patterns(config.input))
-
-
-def _all_files(records: Records) -> Iterator[Any]:
-    return itertools.chain.from_iterable(records.files.values())

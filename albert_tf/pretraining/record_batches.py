@@ -1,10 +1,10 @@
-"""Batches of pretraining records: masked already, or masked here."""
+"""Batches of pretraining records, masked in advance or while training."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -22,27 +22,27 @@ from albert_tf.pretraining.record_checks import (
 from albert_tf.pretraining.record_files import RecordFile
 from albert_tf.pretraining.record_order import (
     GROUP_RECORDS,
-    CorpusFiles,
     mixed_groups,
     records_in_order,
 )
 from albert_tf.pretraining.record_writer import FEATURE_OF_INPUT
-from albert_tf.training.input import WHOLE, HostShare
 
 
 @dataclasses.dataclass(frozen=True)
-class Reading:
+class ReadConfig:
     """Which records are read, and in which order.
 
     Attributes:
-      corpora: the files of each corpus; those of one, if none are mixed.
-      quotas: records of each corpus in a group of a mixture.
-      global_batch_size: rows of a batch.
-      seed: order of the records in training.
-      first_example: number of records to skip, of whole batches.
-      training: endless and shuffled, or one pass in order.
-      share: the host whose rows are read. In training, group g of G reads the
-        files g, g + G, ... of each corpus.
+      corpora: the files of each corpus; without a mixture there is one.
+      quotas: records of each corpus in `GROUP_RECORDS` of a mixture.
+      global_batch_size: rows of a batch, over all hosts.
+      seed: seed of the order of the records in training.
+      first_example: number of records to skip.
+      training: repeated and shuffled; otherwise one pass in order.
+      reading_groups: equal parts of each training batch that are read from
+        separate files: group g of G reads files g, g + G, ... of each corpus.
+      input_context: the host to read for, which gets the rows of its reading
+        groups; None: whole batches.
     """
 
     corpora: Sequence[Sequence[RecordFile]]
@@ -51,15 +51,16 @@ class Reading:
     seed: int
     first_example: int
     training: bool
-    share: HostShare = WHOLE
+    reading_groups: int = 1
+    input_context: tf.distribute.InputContext | None = None
 
-    def check_groups(self) -> None:
+    def check_reading_groups(self) -> None:
         """Checks that each reading group has rows, and records of each corpus.
 
         Raises:
-          InputError: it has not.
+          InputError: if a group has no rows, or no records of some corpus.
         """
-        groups = self.share.groups
+        groups = self.reading_groups
         if self.global_batch_size % groups:
             raise InputError(
                 f"reading_groups={groups} must divide the batch of "
@@ -76,59 +77,53 @@ class Reading:
                     "data with more shards"
                 )
 
-    @property
-    def rows_of_group(self) -> int:
-        """Rows of a batch that come from one of the groups."""
-        return self.global_batch_size // self.share.groups
+    def training_batches(
+        self, records_fn: Callable[[tf.data.Dataset], tf.data.Dataset]
+    ) -> tf.data.Dataset:
+        """Returns the batches of all reading groups of the host.
 
-    def training_groups(self) -> list[tf.data.Dataset]:
-        """Returns, for each reading group of the host, `mixed_groups`."""
-        groups = self.share.groups
-        here = groups // self.share.hosts
-        first = self.share.host * here
-        return [
-            mixed_groups(
-                [
-                    CorpusFiles(files[number::groups], quota)
-                    for files, quota in zip(
-                        self.corpora, self.quotas, strict=True
-                    )
-                ],
-                tf.constant([self.seed, number], tf.int64),
-                self.first_example // groups,
-            )
+        Args:
+          records_fn: maps a result of `mixed_groups` to a dataset of
+            records or examples in batches of any size.
+        """
+        groups = self.reading_groups
+        context = self.input_context or tf.distribute.InputContext()
+        here = groups // context.num_input_pipelines
+        first = context.input_pipeline_id * here
+        datasets = tuple(
+            records_fn(
+                mixed_groups(
+                    [files[number::groups] for files in self.corpora],
+                    self.quotas,
+                    tf.constant([self.seed, number], tf.int64),
+                    self.first_example // groups,
+                )
+            ).rebatch(self.global_batch_size // groups, drop_remainder=True)
             for number in range(first, first + here)
-        ]
-
-
-def _joined(parts: Sequence[tf.data.Dataset]) -> tf.data.Dataset:
-    """Returns batches that consist of those of all parts, in their order."""
-    if len(parts) == 1:
-        return parts[0]
-    return tf.data.Dataset.zip(tuple(parts)).map(
-        lambda *batches: tf.nest.map_structure(
-            lambda *tensors: tf.concat(tensors, 0), *batches
         )
-    )
+        if len(datasets) == 1:
+            return datasets[0]
+        return tf.data.Dataset.zip(datasets).map(
+            lambda *batches: tf.nest.map_structure(
+                lambda *tensors: tf.concat(tensors, 0), *batches
+            )
+        )
 
 
-# Without AutoGraph, which would delay each start and resumption: no function of
-# the pipeline branches on tensors.
+# AutoGraph would delay each start and resumption, and no function of the
+# pipeline branches on tensors.
 @tf.autograph.experimental.do_not_convert
-def masked_batches(reading: Reading, limits: RecordLimits) -> tf.data.Dataset:
+def masked_batches(config: ReadConfig, limits: RecordLimits) -> tf.data.Dataset:
     """Returns batches of Google's records; see `pretraining_dataset`."""
-    if reading.training:
-        batches = _joined(
-            [
-                groups.map(
-                    lambda group: group["records"][group["first"] :]
-                ).rebatch(reading.rows_of_group, drop_remainder=True)
-                for groups in reading.training_groups()
-            ]
+    if config.training:
+        batches = config.training_batches(
+            lambda groups: groups.map(
+                lambda group: group["records"][group["first"] :]
+            )
         )
     else:
-        records = records_in_order(reading.corpora).skip(reading.first_example)
-        batches = records.batch(reading.global_batch_size)
+        records = records_in_order(config.corpora).skip(config.first_example)
+        batches = records.batch(config.global_batch_size)
     return batches.map(
         lambda batch: _rename(parse_checked(batch, limits)),
         num_parallel_calls=tf.data.AUTOTUNE,
@@ -137,45 +132,39 @@ def masked_batches(reading: Reading, limits: RecordLimits) -> tf.data.Dataset:
 
 @tf.autograph.experimental.do_not_convert
 def text_batches(
-    reading: Reading, limits: TextLimits, settings: ExampleSettings
+    config: ReadConfig, limits: TextLimits, settings: ExampleSettings
 ) -> tf.data.Dataset:
-    """Returns batches of records of text, masked anew in every epoch.
+    """Returns batches of text records, masked anew in every epoch.
 
-    In training all draws follow from the seed, the epoch and the place of a
-    record in it. Without, they are the same in every pass.
+    In training, the random draws depend on the seed, the epoch and the position
+    of a record in it. Otherwise they are the same in every pass.
     """
 
-    def draw(group: Mapping[str, tf.Tensor]) -> dict[str, Any]:
+    def make(group: Mapping[str, tf.Tensor]) -> dict[str, Any]:
         chunks = parse_checked(group["records"], limits)
         examples = make_examples(chunks, settings, group["seed"])
         return {
             name: values[group["first"] :] for name, values in examples.items()
         }
 
-    def batches_of(groups: tf.data.Dataset, size: int) -> tf.data.Dataset:
-        examples = groups.map(draw, num_parallel_calls=tf.data.AUTOTUNE)
-        return examples.rebatch(size, drop_remainder=reading.training)
+    def examples(groups: tf.data.Dataset) -> tf.data.Dataset:
+        return groups.map(make, num_parallel_calls=tf.data.AUTOTUNE)
 
-    if reading.training:
-        # They begin with the first example.
-        return _joined(
-            [
-                batches_of(groups, reading.rows_of_group)
-                for groups in reading.training_groups()
-            ]
-        )
-    records = records_in_order(reading.corpora)
-    groups = records.batch(GROUP_RECORDS).enumerate().map(_group)
-    batches = batches_of(groups, reading.global_batch_size)
-    return batches.skip(reading.first_example // reading.global_batch_size)
+    if config.training:
+        return config.training_batches(examples)
 
+    def group(number: tf.Tensor, records: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {
+            "records": records,
+            "first": tf.constant(0, tf.int64),
+            "seed": tf.stack([number, 0]),
+        }
 
-def _group(number: tf.Tensor, records: tf.Tensor) -> dict[str, tf.Tensor]:
-    return {
-        "records": records,
-        "first": tf.constant(0, tf.int64),
-        "seed": tf.stack([number, 0]),
-    }
+    records = records_in_order(config.corpora).batch(GROUP_RECORDS)
+    batches = examples(records.enumerate().map(group)).rebatch(
+        config.global_batch_size
+    )
+    return batches.skip(config.first_example // config.global_batch_size)
 
 
 def _rename(parsed: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:

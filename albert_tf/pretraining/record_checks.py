@@ -1,4 +1,4 @@
-"""Checks of TFRecord files: their lengths, checksums and values."""
+"""Checks of TFRecord files: framing, checksums and values."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ from albert_tf.pretraining.packed_rows import ROW_FEATURES
 _READ_BUFFER_BYTES = 4 << 20
 
 
-# In the texts of the errors of `parse_checked`: of values, and of the sizes of
-# features.
+# Parts of the error messages of `parse_checked`: for values out of bounds, and
+# for features of the wrong size.
 BAD_RECORDS = ("records have values out of bounds", "ParseExample")
 
-# Of records that cannot be parsed. TensorFlow's message quotes them, and what
-# is not UTF-8 in it is an error of its own.
+# Raised for records that cannot be parsed. TensorFlow quotes them, and decoding
+# its message fails if they are not UTF-8.
 PARSE_ERRORS = (tf.errors.InvalidArgumentError, UnicodeDecodeError)
 
 
-# As many records without a prediction are no accident.
+# Fewer records may have no predictions by chance.
 _SEVERAL_RECORDS = 8
 
 
 @dataclasses.dataclass(frozen=True)
 class RecordLimits:
-    """Sizes of masked records, and the bounds of their values.
+    """Sizes of masked records, and bounds of their values.
 
     Attributes:
-      max_seq_length: tokens of each record.
-      max_predictions_per_seq: predictions of each record.
-      vocab_size: token ids are below.
-      type_vocab_size: segment ids are below.
-      predicts: whether tokens are masked, that is `masked_lm_prob` is not 0.
+      max_seq_length: tokens per record.
+      max_predictions_per_seq: predictions per record.
+      vocab_size: exclusive bound of token ids.
+      type_vocab_size: exclusive bound of segment ids.
+      predicts: whether tokens are masked, that is, `masked_lm_prob` is not 0.
     """
 
     max_seq_length: int
@@ -63,7 +63,7 @@ class RecordLimits:
 
     @property
     def feature_spec(self) -> dict[str, tf.io.FixedLenFeature]:
-        """What `tf.io.parse_example` needs to know."""
+        """The features for `tf.io.parse_example`."""
         tokens = tf.io.FixedLenFeature([self.max_seq_length], tf.int64)
         size = [self.max_predictions_per_seq]
         return {
@@ -77,21 +77,21 @@ class RecordLimits:
         }
 
     def _predict_nothing(self, weights: tf.Tensor) -> tf.Tensor:
-        """Returns whether a batch has no predictions although it should.
+        """Returns whether a batch unexpectedly has no predictions.
 
-        A short record has none if each of its words is larger than its quota.
+        A single short record may have none, if all its words exceed the quota.
         """
         enough = tf.shape(weights)[0] >= _SEVERAL_RECORDS
         return self.predicts & enough & tf.reduce_all(weights == 0)
 
     def problems(self, parsed: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """Finds the records whose values are out of bounds.
+        """Finds records whose values are out of bounds.
 
-        The models look ids and positions up without a check of their own: what
-        is out of bounds gives zeros, or another record's tokens.
+        The models do not check ids and positions: looking up one that is out of
+        bounds gives zeros, or tokens of another record.
 
         Args:
-          parsed: `feature_spec` of `[batch]` records, still in int64.
+          parsed: the features of `[batch]` records, in int64.
 
         Returns:
           Problem -> bool `[batch]`, whether a record has it.
@@ -123,7 +123,7 @@ class RecordLimits:
             for name, bound in bounds.items()
         } | {
             "input_mask is 0 everywhere": ~rows(mask != 0),
-            "masked_lm_weights must be finite, and not below 0": rows(
+            "masked_lm_weights must be finite and at least 0": rows(
                 (weights < 0) | ~tf.math.is_finite(weights)
             ),
             "masked_lm_weights are 0 in all records": tf.fill(
@@ -135,17 +135,18 @@ class RecordLimits:
 
 @dataclasses.dataclass(frozen=True)
 class TextLimits:
-    """Sizes of records of text, and the bounds of their values.
+    """Sizes of text records, and bounds of their values.
 
     Attributes:
-      least_tokens, most_tokens: of each record.
-      vocab_size: token ids are below.
-      max_sequences: most chunks of a record; 0 for records of one chunk.
-      num_special: special tokens of each chunk.
+      min_tokens: minimum number of tokens per chunk.
+      max_tokens: maximum number of tokens per record.
+      vocab_size: exclusive bound of token ids.
+      max_sequences: maximum number of chunks per packed record; 0: not packed.
+      num_special: special tokens that training adds to each chunk.
     """
 
-    least_tokens: int
-    most_tokens: int
+    min_tokens: int
+    max_tokens: int
     vocab_size: int
     max_sequences: int = 0
     num_special: int = 3
@@ -159,14 +160,14 @@ class TextLimits:
 
     @property
     def feature_spec(self) -> dict[str, Any]:
-        """What `tf.io.parse_example` needs to know."""
+        """The features for `tf.io.parse_example`."""
         return ROW_FEATURES if self.max_sequences else CHUNK_FEATURES
 
     def problems(self, parsed: dict[str, Any]) -> dict[str, tf.Tensor]:
-        """Finds the records whose values are out of bounds.
+        """Finds records whose values are out of bounds.
 
         Args:
-          parsed: `feature_spec` of `[batch]` records, still in int64.
+          parsed: the features of `[batch]` records, in int64.
 
         Returns:
           Problem -> bool `[batch]`, whether a record has it.
@@ -177,14 +178,14 @@ class TextLimits:
 
         ids, offsets = tokens.flat_values, starts.flat_values
         return {
-            f"it must have {self.least_tokens} to {self.most_tokens} tokens": (
-                lengths < self.least_tokens
+            f"it must have {self.min_tokens} to {self.max_tokens} tokens": (
+                lengths < self.min_tokens
             )
-            | (lengths > self.most_tokens),
+            | (lengths > self.max_tokens),
             f"tokens must be from 0 to {self.vocab_size - 1}": _rows_with(
                 tokens, (ids < 0) | (ids >= self.vocab_size)
             ),
-            "sentence_starts must be inside of the tokens": _rows_with(
+            "sentence_starts must be within the tokens": _rows_with(
                 starts, (offsets < 1) | (offsets >= ends)
             ),
         } | (self._problems_of_chunks(parsed) if self.max_sequences else {})
@@ -192,7 +193,7 @@ class TextLimits:
     def _problems_of_chunks(
         self, parsed: dict[str, tf.RaggedTensor]
     ) -> dict[str, tf.Tensor]:
-        """Finds the records whose chunks cannot share a row."""
+        """Finds records whose chunks do not fit in one row."""
         lengths = parsed["tokens"].row_lengths()
         starts = parsed["chunk_starts"]
         edges = tf.concat(
@@ -207,30 +208,30 @@ class TextLimits:
         chunks = starts.row_lengths() + 1
         sentences = parsed["sentence_starts"]
         steps = sentences[:, 1:] - sentences[:, :-1]
-        room = self.most_tokens + self.num_special
+        room = self.max_tokens + self.num_special
         return {
-            f"each chunk must have {self.least_tokens} tokens or more, and "
+            f"each chunk must have at least {self.min_tokens} tokens, and "
             "chunk_starts must ascend": _rows_with(
-                sizes, sizes.flat_values < self.least_tokens
+                sizes, sizes.flat_values < self.min_tokens
             ),
             "sentence_starts must ascend": _rows_with(
                 steps, steps.flat_values < 1
             ),
-            f"its chunks must have {room} tokens or less with "
+            f"its chunks must have at most {room} tokens with "
             f"{self.num_special} special tokens each": (
                 lengths + self.num_special * chunks > room
             ),
-            f"it must have {self.max_sequences} chunks or less": (
+            f"it must have at most {self.max_sequences} chunks": (
                 chunks > self.max_sequences
             ),
-            "documents must be one for each chunk": (
+            "it must have one document for each chunk": (
                 parsed["documents"].row_lengths() != chunks
             ),
         }
 
 
 def _rows_with(values: tf.RaggedTensor, wrong: tf.Tensor) -> tf.Tensor:
-    """Returns bool `[rows]`: whether some of a row's values are wrong."""
+    """Returns whether any value of a row is wrong, bool `[rows]`."""
     numbers = tf.cast(wrong, tf.int32)
     return tf.reduce_any(values.with_flat_values(numbers) > 0, axis=1)
 
@@ -238,14 +239,14 @@ def _rows_with(values: tf.RaggedTensor, wrong: tf.Tensor) -> tf.Tensor:
 def parse_checked(
     records: tf.Tensor, limits: RecordLimits | TextLimits
 ) -> dict[str, Any]:
-    """Parses records in a graph that fails on values out of bounds.
+    """Parses records in a graph, and fails on values out of bounds.
 
     Args:
       records: string `[batch]`.
-      limits: what the records have to be like.
+      limits: sizes of the records, and bounds of their values.
 
     Returns:
-      The features of `limits`, in int64.
+      The features by name, in int64.
     """
     parsed = tf.io.parse_example(records, limits.feature_spec)
     wrong = tf.stack([*limits.problems(parsed).values()])
@@ -257,7 +258,7 @@ def parse_checked(
 
 
 def read_records(path: str | tf.Tensor) -> tf.data.TFRecordDataset:
-    """Returns the serialized records of a file; `.gz` is decompressed."""
+    """Reads the serialized records of a file; `.gz` is decompressed."""
     is_gzip = tf.strings.regex_full_match(path, r".*\.gz")
     compression = tf.where(is_gzip, "GZIP", "")
     return tf.data.TFRecordDataset(
@@ -265,7 +266,7 @@ def read_records(path: str | tf.Tensor) -> tf.data.TFRecordDataset:
     )
 
 
-# Before a record stand its length and a checksum of that, after it another.
+# A record is preceded by its length and the CRC of that, and followed by a CRC.
 _LENGTH = struct.Struct("<Q")
 _FRAME_BYTES = 16
 
@@ -278,16 +279,16 @@ _UNREADABLE = (
 def count_records(path: str, most: int | None = None) -> int:
     """Counts the records of a file by their lengths.
 
-    TensorFlow allocates the length that a record claims before it reads, and
-    crashes where there is not as much memory. So this comes first.
+    Call it before TensorFlow reads a file: it allocates the length that a
+    damaged record claims, and crashes if there is not enough memory.
 
     Args:
-      path: the file, of which little is read at a time.
-      most: number of records after which to stop; None for all.
+      path: the file.
+      most: stop after this number of records; None: count all.
 
     Raises:
-      InputError: the file is not a regular one, or a record claims more bytes
-        than there are.
+      InputError: if it is not a regular file, or a record claims more bytes
+        than the file has.
     """
     if not (is_remote(path) or os.path.isfile(path)):
         raise InputError(f"records {path}: not a regular file")
@@ -303,7 +304,7 @@ def count_records(path: str, most: int | None = None) -> int:
                     raise EOFError("the file ends in a record")
                 (length,) = _LENGTH.unpack(header)
                 rest = length + _FRAME_BYTES - _LENGTH.size
-                # The last byte has to be there; seeking beyond it is no error.
+                # Seeking past the end is not an error, so read the last byte.
                 with contextlib.suppress(tf.errors.OutOfRangeError):
                     file.seek(rest - 1, os.SEEK_CUR)
                     if file.read(1):
@@ -317,18 +318,19 @@ def count_records(path: str, most: int | None = None) -> int:
 def verify_file(
     path: str, limits: RecordLimits | TextLimits | None = None
 ) -> int:
-    """Reads a file to its end: checksums and, if asked, values.
+    """Reads a whole file and verifies checksums and, optionally, values.
 
     Args:
       path: the file.
-      limits: what the values are checked against.
+      limits: sizes of the records, and bounds of their values; None: values are
+        not checked.
 
     Returns:
       The number of records.
 
     Raises:
-      InputError: the file is damaged, or a record has a value that no model can
-        be trained on; the message has the number of the first one.
+      InputError: if the file is damaged or a record has invalid values; the
+        message has the number of the first such record.
     """
     count_records(path)
     count = 0
@@ -348,12 +350,12 @@ def _check_batch(
     limits: RecordLimits | TextLimits,
     first: int,
 ) -> None:
-    """Checks the values of records; `first` is the number of those before."""
+    """Checks the values of records, the first of which has number `first`."""
     try:
         parsed = tf.io.parse_example(batch, limits.feature_spec)
         problems = limits.problems(parsed)
     except PARSE_ERRORS:
-        if len(batch) > 1:  # TensorFlow does not say which one it is.
+        if len(batch) > 1:  # TensorFlow does not say which record it is.
             half = len(batch) // 2
             _check_batch(path, batch[:half], limits, first)
             _check_batch(path, batch[half:], limits, first + half)
@@ -370,10 +372,10 @@ def _check_batch(
 
 
 def damaged(path: str, reason: str) -> InputError:
-    """Returns the error for a file that cannot be read to its end."""
-    # Without the names of TensorFlow's operations around the message.
+    """Returns the error for a file that cannot be read completely."""
+    # Strip the names of TensorFlow operations from the message.
     reason = re.sub(r"\{\{.*?\}\}|\[Op:.*", "", reason).strip()
     return InputError(
-        f"records {path}: not a whole TFRecord file ({reason}); copy it again, "
-        "or make the data again"
+        f"records {path}: not a complete TFRecord file ({reason}); copy it "
+        "again, or make the data again"
     )

@@ -1,4 +1,4 @@
-"""TFRecord files of pretraining examples: found, described and sampled."""
+"""TFRecord files of pretraining examples: find, describe and sample them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from albert_tf.pretraining.record_writer import parse_example
 _PARALLEL_REQUESTS = 16
 _SAMPLE_RECORDS = 1000
 
-# Settings of create-data that training follows in records of text.
+# Settings of create-data that determine how training masks text records.
 _TEXT_SETTINGS = (
     "sentence_order",
     "pack",
@@ -37,7 +37,7 @@ _TEXT_SETTINGS = (
     *(field.name for field in dataclasses.fields(MaskingConfig)),
 )
 
-# `token_boundary`, the eighth of Google's features, is of no use in training.
+# Training does not use Google's eighth feature, `token_boundary`.
 _READ_FEATURES = frozenset(
     {
         "input_ids",
@@ -53,12 +53,12 @@ _READ_FEATURES = frozenset(
 
 @dataclasses.dataclass(frozen=True)
 class RecordFile:
-    """One TFRecord file.
+    """A TFRecord file.
 
     Attributes:
-      path: location, on any file system TensorFlow knows.
-      manifest: the manifest beside it that lists it, if there is one.
-      counted_records: number of records; None where nobody has counted them.
+      path: its path, on any file system that TensorFlow supports.
+      manifest: the manifest in the same folder, if it lists the file.
+      counted_records: number of records, if known.
       corpus: name of its corpus in a mixture.
     """
 
@@ -71,29 +71,28 @@ class RecordFile:
 
     @functools.cached_property
     def num_records(self) -> int:
-        """Number of records; a remote file without a manifest is read."""
+        """Number of records, counted if necessary."""
         if self.counted_records is not None:
             return self.counted_records
         return count_records(self.path)
 
     def check_count(self, found: int) -> None:
-        """Checks the number of records that the file was found to have.
+        """Checks the number of records that were read.
 
         Raises:
-          InputError: it is another one than was counted, or than the manifest
-            says.
+          InputError: if it is not that of the manifest, or that counted before.
         """
         if found != self.num_records:
-            said = "its manifest says" if self.manifest else "it had"
+            source = "its manifest says" if self.manifest else "it had"
             raise InputError(
-                f"records {self.path}: {found} records, but {said} "
+                f"records {self.path}: {found} records, but {source} "
                 f"{self.num_records}; copy the folder again, or make the data "
                 "again"
             )
 
     @functools.cached_property
     def text_settings(self) -> dict[str, Any] | None:
-        """The manifest's settings, if training masks these records of text."""
+        """Settings of the manifest, if the file has text records."""
         if self.manifest is None:
             return None
         settings = self.manifest["settings"]
@@ -104,17 +103,17 @@ class RecordFile:
 
     @property
     def is_text(self) -> bool:
-        """Whether records hold text, which is masked while a model trains."""
+        """Whether records are text that is masked in training."""
         return self.text_settings is not None
 
 
 @dataclasses.dataclass(frozen=True)
 class Sample:
-    """Sizes and token ids of the first records of a file.
+    """Sizes and largest token id of the first records of a file.
 
     Attributes:
-      max_seq_length: tokens of each record.
-      max_predictions_per_seq: predictions of each record.
+      max_seq_length: tokens per record.
+      max_predictions_per_seq: predictions per record.
       largest_id: largest token id.
     """
 
@@ -128,19 +127,20 @@ def find_record_files(
     split: str,
     manifest_in: Callable[[str], dict[str, Any] | None],
 ) -> tuple[RecordFile, ...]:
-    """Finds record files and what their manifests say about them.
+    """Finds record files and their manifests.
 
     Args:
       patterns: folders of `create_pretraining_data`, files or glob patterns.
-      split: the split of folders to find.
-      manifest_in: `find_manifest`, perhaps with a cache.
+      split: the split to read from folders.
+      manifest_in: `find_manifest`, possibly cached.
 
     Returns:
-      The files, each once, sorted within a pattern.
+      The files without duplicates, sorted within each pattern.
 
     Raises:
-      InputError: nothing matches, a folder has no manifest or no such split, or
-        a file is missing or has another size than its manifest says.
+      InputError: if a pattern matches nothing, a folder has no manifest or no
+        such split, or a file is missing or does not have the size in its
+        manifest.
     """
     files: dict[str, RecordFile] = {}
     for pattern in patterns:
@@ -149,7 +149,7 @@ def find_record_files(
             manifest = manifest_in(folder) or read_manifest(folder)
             paths = _split_paths(folder, split, manifest)
         elif tf.io.gfile.exists(pattern):
-            paths = [pattern]  # perhaps with the characters of a pattern
+            paths = [pattern]  # The name itself may contain glob characters.
         else:
             paths = sorted(tf.io.gfile.glob(pattern)) if pattern else []
         if not paths:
@@ -179,7 +179,7 @@ def _split_paths(
 def _record_files(
     paths: Iterable[str], manifest: dict[str, Any] | None
 ) -> list[RecordFile]:
-    """Describes files of one folder by its manifest, which must be right."""
+    """Returns files of one folder, checked against its manifest."""
     entries = {
         entry["name"]: entry
         for split in (manifest or {"splits": {}})["splits"].values()
@@ -197,14 +197,14 @@ def _record_files(
             file = RecordFile(path, manifest, entry["records"])
             file.check_count(records)
             return file
-        # One that a manifest lists has the size that this says. It is counted
-        # while it is read; its beginning tells whether it holds records.
+        # Reading whole remote files would take too long: they are counted while
+        # training reads them. The first record shows that it is a TFRecord.
         count_records(path, most=1)
         return RecordFile(
             path, manifest if entry else None, entry and entry["records"]
         )
 
-    # In a bucket a thousand files would take a minute one after the other.
+    # One after the other, a thousand files in a bucket would take a minute.
     with futures.ThreadPoolExecutor(_PARALLEL_REQUESTS) as pool:
         return list(pool.map(describe, paths))
 
@@ -224,10 +224,10 @@ def _check_size(path: str, expected: int) -> None:
 
 
 def check_one_vocabulary(files: Iterable[RecordFile]) -> None:
-    """Checks that the manifests of all files are of one vocabulary.
+    """Checks that all files were made with one vocabulary.
 
     Raises:
-      InputError: they are not.
+      InputError: if the vocabularies in the manifests differ.
     """
     first: dict[str, str] = {}  # fingerprint -> path
     for file in files:
@@ -237,30 +237,31 @@ def check_one_vocabulary(files: Iterable[RecordFile]) -> None:
     if len(first) > 1:
         one, other, *_ = first.values()
         raise InputError(
-            f"records {other}: made with another vocabulary than {one}; make "
-            "all data with the same tokenizer"
+            f"records {other}: made with a different vocabulary than {one}; "
+            "make all data with the same tokenizer"
         )
 
 
 def check_one_format(files: Sequence[RecordFile]) -> None:
-    """Checks that files can be read by one dataset.
+    """Checks that files can be read as one dataset.
 
     Raises:
-      InputError: only some hold text, or texts are to be masked differently.
+      InputError: if only some have text records, or their masking differs.
     """
     first = files[0]
     for file in files:
         if file.is_text != first.is_text:
             text, masked = (file, first) if file.is_text else (first, file)
             raise InputError(
-                f"records {text.path}: text, to be masked in training, but "
-                f"{masked.path} is masked; make all data with one --masking"
+                f"records {text.path}: text to be masked in training, but "
+                f"{masked.path} is already masked; make all data with the same "
+                "--masking"
             )
         settings, expected = file.text_settings, first.text_settings
         if settings is None or expected is None or settings is expected:
             continue
         for name in _TEXT_SETTINGS:
-            # Those of packing are there if records are packed.
+            # Settings of packing are missing where records are not packed.
             value, other = (x.get(name, False) for x in (settings, expected))
             if value != other:
                 raise InputError(
@@ -271,15 +272,15 @@ def check_one_format(files: Sequence[RecordFile]) -> None:
 
 
 def sample_records(file: RecordFile) -> Sample | None:
-    """Inspects the first thousand records of a file.
+    """Inspects the first records of a file.
 
-    Records of text have no sizes of their own; those of their manifest count.
+    The sizes of text records are those in their manifest.
 
     Returns:
-      What they have in common; None for a file without records.
+      The sample; None for a file without records.
 
     Raises:
-      InputError: the file cannot be read, holds something else, or its records
+      InputError: if the file cannot be read, has other contents, or its records
         differ in size.
     """
     path = file.path
@@ -298,8 +299,8 @@ def sample_records(file: RecordFile) -> Sample | None:
     missing = sorted(_READ_FEATURES.difference(first))
     if missing:
         raise InputError(
-            f"records {path}: not pretraining records, for they lack "
-            f"{', '.join(missing)}; name files made by create-data"
+            f"records {path}: not pretraining records, because they lack "
+            f"{', '.join(missing)}; pass files made by create-data"
         )
     tokens = len(first["input_ids"])
     predictions = len(first["masked_lm_positions"])
@@ -312,7 +313,7 @@ def sample_records(file: RecordFile) -> Sample | None:
     except PARSE_ERRORS:
         raise InputError(
             f"records {path}: not all have {tokens} tokens and {predictions} "
-            "predictions like the first one; make the data again"
+            "predictions, as the first one has; make the data again"
         ) from None
     largest = max(int(tf.reduce_max(values)) for values in ids.values())
     return Sample(tokens, predictions, largest)
@@ -322,16 +323,16 @@ def _sample_text(file: RecordFile, records: tf.Tensor) -> Sample:
     settings = file.text_settings
     if settings is None:
         raise InputError(
-            f"records {file.path}: text without masks, which only the folder "
-            "made by create-data says how to read; name the folder"
+            f"records {file.path}: text without masks, which cannot be read "
+            "without the manifest; pass the folder made by create-data"
         )
     features = ROW_FEATURES if settings.get("pack") else CHUNK_FEATURES
     try:
         tokens = tf.io.parse_example(records, features)["tokens"]
     except PARSE_ERRORS:
         raise InputError(
-            f"records {file.path}: not all are records of text like the first "
-            "one, with tokens, sentence_starts and one document; make the data "
+            f"records {file.path}: not all are text records, as the first one "
+            "is, with tokens, sentence_starts and one document; make the data "
             "again"
         ) from None
     return Sample(
@@ -355,13 +356,17 @@ def sample_files(files: Sequence[RecordFile]) -> dict[str, Sample]:
     if not samples:
         raise InputError(
             f"records {files[0].path} (first of {len(files)} files): the files "
-            "hold no record"
+            "have no records"
         )
     return samples
 
 
 def common_lengths(samples: Mapping[str, Sample]) -> tuple[int, int]:
-    """Returns tokens and predictions, which must be those of all samples."""
+    """Returns the sequence length and predictions of all samples.
+
+    Raises:
+      InputError: if they differ.
+    """
     first = next(iter(samples.values()))
     for path, sample in samples.items():
         for field, name in (
@@ -371,7 +376,7 @@ def common_lengths(samples: Mapping[str, Sample]) -> tuple[int, int]:
             size, expected = getattr(sample, field), getattr(first, field)
             if size != expected:
                 raise InputError(
-                    f"records {path}: {size} {name} a record, not {expected} "
-                    "like the others; make all data with the same settings"
+                    f"records {path}: {size} {name} per record, but others "
+                    f"have {expected}; make all data with the same settings"
                 )
     return first.max_seq_length, first.max_predictions_per_seq

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -12,12 +11,12 @@ from albert_tf.pretraining.record_checks import read_records
 from albert_tf.pretraining.record_files import RecordFile
 from albert_tf.training.input import shuffle
 
-# Training shuffles records in buffers of this many, 17 MB at 128 tokens and 52
-# MB at 512; `create_pretraining_data` has shuffled each file as a whole before.
+# Number of records that training shuffles at a time: 17 MB at 128 tokens, 52 MB
+# at 512. Files as a whole are already shuffled by `create_pretraining_data`.
 SHUFFLE_BUFFER = 16384
 
-# Records of text that are masked side by side. A resumed run masks the group
-# that it begins in as a whole, too, so that it draws the same.
+# Number of text records that are masked at a time. A resumed run masks the
+# group that it starts in as a whole, for the same random draws.
 GROUP_RECORDS = 1024
 
 # Files read at the same time, one record of each in turn.
@@ -27,89 +26,81 @@ _INTERLEAVED_FILES = 16
 def records_in_order(
     corpora: Sequence[Sequence[RecordFile]],
 ) -> tf.data.Dataset:
-    """Returns the serialized records of all files, once.
+    """Reads the serialized records of all files once.
 
-    Those of several corpora take turns, as an evaluation may not read all.
+    Corpora are interleaved, because an evaluation may not read all records.
     """
-    parts = [
+    datasets = [
         tf.data.Dataset.from_tensor_slices(
             [file.path for file in files]
         ).flat_map(read_records)
         for files in corpora
     ]
-    if len(parts) == 1:
-        return parts[0]
-    turns = tf.data.Dataset.range(len(parts)).repeat()
+    if len(datasets) == 1:
+        return datasets[0]
+    turns = tf.data.Dataset.range(len(datasets)).repeat()
     return tf.data.Dataset.choose_from_datasets(
-        parts, turns, stop_on_empty_dataset=False
+        datasets, turns, stop_on_empty_dataset=False
     )
 
 
 def shuffled_groups(
     files: Sequence[RecordFile], key: tf.Tensor, first_record: int
 ) -> tf.data.Dataset:
-    """Returns the records of all epochs, shuffled, in groups.
+    """Reads shuffled records of endless epochs, in groups.
 
     Args:
       files: the files.
-      key: int64 `[2]`, decides the order of the records, with the number of the
-        epoch.
+      key: int64 `[2]`; with the number of the epoch, it determines the order.
       first_record: number of records to skip.
 
     Returns:
       Dataset of dicts: string `records` `[group]`; int64 `first`, the number
-      of those to skip, which is 0 but for the first group; int64 `seed` `[2]`,
-      different for each group of all epochs.
+      of them to skip, which is 0 except in the first group; int64 `seed` `[2]`,
+      unique to each group of all epochs.
     """
     return _shuffled_buffers(files, key, first_record).flat_map(_groups)
 
 
-@dataclasses.dataclass(frozen=True)
-class CorpusFiles:
-    """The files of a corpus, and its part of a mixture.
-
-    Attributes:
-      files: the files.
-      quota: records of the corpus in each `GROUP_RECORDS` of the mixture.
-    """
-
-    files: Sequence[RecordFile]
-    quota: int
-
-
 def mixed_groups(
-    corpora: Sequence[CorpusFiles], key: tf.Tensor, first_record: int
+    corpora: Sequence[Sequence[RecordFile]],
+    quotas: Sequence[int],
+    key: tf.Tensor,
+    first_record: int,
 ) -> tf.data.Dataset:
-    """Returns the records of several corpora, so many of each in a group.
+    """Mixes the records of several corpora by their quotas.
 
-    Each corpus is read as `shuffled_groups` reads it, in epochs of its own. So
-    the place in each follows from that in the mixture.
+    Each corpus is read by `shuffled_groups`, in epochs of its own, and each
+    group of the mixture has its quota of them. So the position in each corpus
+    follows from that in the mixture.
 
     Args:
-      corpora: the corpora, whose quotas add up to `GROUP_RECORDS`; or one,
-        which is read alone.
+      corpora: the files of each corpus; a single one is not mixed.
+      quotas: records of each corpus in a group, `GROUP_RECORDS` in total.
       key: see `shuffled_groups`.
-      first_record: likewise.
+      first_record: number of records of the mixture to skip.
 
     Returns:
       See `shuffled_groups`; groups have `GROUP_RECORDS` records.
     """
     if len(corpora) == 1:
-        return shuffled_groups(corpora[0].files, key, first_record)
+        return shuffled_groups(corpora[0], key, first_record)
     first_group, rest = divmod(first_record, GROUP_RECORDS)
-    parts = tuple(
+    datasets = tuple(
         shuffled_groups(
-            corpus.files,
+            files,
             tf.random.experimental.stateless_fold_in(
                 key, tf.constant(number, tf.int64)
             ),
-            first_group * corpus.quota,
+            first_group * quota,
         )
         .map(lambda group: group["records"][group["first"] :])
-        .rebatch(corpus.quota, drop_remainder=True)
-        for number, corpus in enumerate(corpora)
+        .rebatch(quota, drop_remainder=True)
+        for number, (files, quota) in enumerate(
+            zip(corpora, quotas, strict=True)
+        )
     )
-    # Of none of the corpora.
+    # The keys of the corpora are numbered from 0.
     mixture_key = tf.random.experimental.stateless_fold_in(
         key, tf.constant(-1, tf.int64)
     )
@@ -126,11 +117,11 @@ def mixed_groups(
             ),
         }
 
-    return tf.data.Dataset.zip(parts).enumerate(first_group).map(mix)
+    return tf.data.Dataset.zip(datasets).enumerate(first_group).map(mix)
 
 
 def _groups(buffer: Mapping[str, tf.Tensor]) -> tf.data.Dataset:
-    """Cuts a buffer into groups, from that of its first record on."""
+    """Splits a buffer into groups, and skips those before `first`."""
     records, first = buffer["records"], buffer["first"]
     size = tf.shape(records, tf.int64)[0]
 
@@ -150,7 +141,7 @@ def _groups(buffer: Mapping[str, tf.Tensor]) -> tf.data.Dataset:
 def _shuffled_buffers(
     files: Sequence[RecordFile], key: tf.Tensor, first_record: int
 ) -> tf.data.Dataset:
-    """Returns what `shuffled_groups` does, in buffers."""
+    """Reads shuffled records in buffers; otherwise like `shuffled_groups`."""
     paths = np.array([file.path for file in files])
     counts = np.array([file.num_records for file in files])
     first_epoch, offset = divmod(first_record, int(counts.sum()))
@@ -201,13 +192,13 @@ def _shuffled_buffers(
         }
         return buffers(slices, epoch_seed)
 
-    # In int32 it would be another seed.
+    # The dtype matters: folding in an int32 gives another seed.
     epoch_seed = seed_of(tf.constant(first_epoch, tf.int64))
     order = shuffle(tf.range(len(paths)), epoch_seed, -1).numpy()
     numbers, skips = remaining_slices(
         counts[order].tolist(), first_buffer * SHUFFLE_BUFFER
     )
-    # The file of an empty slice is not opened, so any will do.
+    # Any path will do for an empty slice, whose file is not opened.
     slices = {
         "path": paths[order][numbers],
         "skip": skips,
@@ -219,43 +210,44 @@ def _shuffled_buffers(
 
 
 def _read_slice(file: Mapping[str, tf.Tensor]) -> tf.data.Dataset:
-    """Reads the records of a file that follow those to skip.
+    """Reads the records of a file after those to skip.
 
-    That there are as many as were counted, which decides where a resumed run
-    goes on, is an error of TensorFlow otherwise.
+    It is a TensorFlow error if their number is not the one that was counted,
+    which determines where a run is resumed.
     """
     records = read_records(file["path"]).skip(file["skip"])
     records = records.apply(
         tf.data.experimental.assert_cardinality(file["records"])
     )
-    # An empty slice does not open its file.
+    # `take(0)` does not open the file.
     return records.take(-tf.cast(file["records"] > 0, tf.int64))
 
 
 def remaining_slices(
     counts: Sequence[int], skipped: int, cycle_length: int = _INTERLEAVED_FILES
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Finds what an interleaved dataset has still to read of its files.
+    """Finds what an interleaved dataset has not read yet.
 
-    `Dataset.interleave` reads one record of each open file in turn. A place
-    whose file has ended is passed over once, and opens the next file when its
-    turn comes again.
+    `Dataset.interleave` reads one record from each slot of its cycle in turn.
+    When the file of a slot ends, the slot is passed over once, and opens the
+    next file in its next turn.
 
     Args:
       counts: records of the files, in the order in which they are opened.
-      skipped: records that have been read, fewer than there are.
-      cycle_length: files that are open at the same time.
+      skipped: number of records that were read, less than the total.
+      cycle_length: number of files that are open at the same time.
 
     Returns:
-      Files, -1 for none, and the records to skip in each, int64 `[slices]`.
-      Interleaved in this order, they give what follows the skipped records.
+      The index of the file, -1 for none, and the number of records to skip in
+      it, both int64 `[slices]`. Interleaved in this order, the slices give the
+      records that follow the skipped ones.
     """
-    file = np.full(cycle_length, -1)  # open at each place
-    left = np.zeros(cycle_length, np.int64)  # records of it
-    place = next_file = 0
+    file = np.full(cycle_length, -1)  # open file of each slot
+    left = np.zeros(cycle_length, np.int64)  # its remaining records
+    slot = next_file = 0
     while skipped:
         is_open = file >= 0
-        # Whole turns of all places at once, as long as no file ends.
+        # Do whole turns of all slots at once, as long as no file ends.
         if is_open.all() or next_file == len(counts):
             num_open = int(is_open.sum())
             turns = min(int(left[is_open].min()), skipped // num_open)
@@ -263,23 +255,23 @@ def remaining_slices(
             skipped -= turns * num_open
             if turns:
                 continue
-        if file[place] < 0 and next_file < len(counts):
-            file[place], left[place] = next_file, counts[next_file]
+        if file[slot] < 0 and next_file < len(counts):
+            file[slot], left[slot] = next_file, counts[next_file]
             next_file += 1
-        if left[place]:
-            left[place] -= 1
+        if left[slot]:
+            left[slot] -= 1
             skipped -= 1
         else:
-            file[place] = -1
-        place = (place + 1) % cycle_length
+            file[slot] = -1
+        slot = (slot + 1) % cycle_length
     numbers, skips = [], []
     for number, rest in zip(
-        np.roll(file, -place), np.roll(left, -place), strict=True
+        np.roll(file, -slot), np.roll(left, -slot), strict=True
     ):
         if number < 0 and next_file < len(counts):
             number, rest = next_file, counts[next_file]
             next_file += 1
-        # A file that has ended is not opened again to find that out.
+        # A file that has ended need not be opened again.
         numbers.append(number if rest else -1)
         skips.append(counts[number] - rest if rest else 0)
     numbers += range(next_file, len(counts))

@@ -1,4 +1,4 @@
-"""Pretraining records: found and checked once, then read as batches."""
+"""Pretraining records: opened and checked once, then read as batches."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from albert_tf.pretraining.manifest import (
 )
 from albert_tf.pretraining.mixture import Corpus, find_corpora
 from albert_tf.pretraining.record_batches import (
-    Reading,
+    ReadConfig,
     masked_batches,
     text_batches,
 )
@@ -49,26 +49,21 @@ from albert_tf.pretraining.record_files import (
 from albert_tf.pretraining.record_order import GROUP_RECORDS
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.tokenizer_files import load_tokenizer
-from albert_tf.training.input import (
-    MISCOUNTED,
-    WHOLE,
-    HostShare,
-    batch_options,
-)
+from albert_tf.training.input import MISCOUNTED, batch_options
 
 
 @dataclasses.dataclass(frozen=True)
 class Records:
-    """Pretraining records of one size, made by `open_records`.
+    """Pretraining records of one size, opened by `open_records`.
 
     Attributes:
       split: the split to read, "train" or "heldout".
-      files: split -> its files, each once.
-      samples: path -> sizes and largest id of each file that was inspected.
-      max_seq_length: tokens of a record.
-      max_predictions_per_seq: predictions of a record.
-      manifest: manifest of the first file; None for records of other origin.
-      corpora: the corpora that training mixes by weight, if there are several.
+      files: split -> files, without duplicates.
+      samples: path -> sample, of the files that were inspected.
+      max_seq_length: tokens per record.
+      max_predictions_per_seq: predictions per record.
+      manifest: manifest of the first file; None if it has none.
+      corpora: the corpora of a mixture, with their weights.
     """
 
     split: str
@@ -85,18 +80,18 @@ class Records:
 
     @property
     def pair_task(self) -> str:
-        """What the pairs are for: "sop", "nsp" or "none".
+        """The task of sentence pairs: "sop", "nsp" or "none".
 
-        Records without a manifest are assumed to be for SOP, as Google's are.
+        It is "sop" for records without a manifest, such as Google's.
         """
         return self._settings.get("sentence_order", "sop")
 
     @functools.cached_property
     def tokenizer(self) -> Tokenizer | None:
-        """The tokenizer saved with the records; None without a manifest.
+        """The tokenizer in the folder of the records; None without a manifest.
 
         Raises:
-          InputError: it is not the one that the records were made with.
+          InputError: if it is not the one that the records were made with.
         """
         if self.manifest is None:
             return None
@@ -111,14 +106,15 @@ class Records:
             if found[name] != made_with[name]:
                 raise InputError(
                     f"{folder}: the tokenizer has {name}={found[name]}, but "
-                    f"the records were made with {made_with[name]}, says their "
-                    "manifest; copy the folder again, or make the data again"
+                    f"according to the manifest the records were made with "
+                    f"{made_with[name]}; copy the folder again, or make the "
+                    "data again"
                 )
         return tokenizer
 
     @functools.cached_property
     def identity(self) -> str:
-        """A hash that tells data sets apart, wherever they are stored."""
+        """A hash that identifies the data, independent of their path."""
         contents = [
             file.manifest or os.path.basename(file.path)
             for file in self.files[self.split]
@@ -128,13 +124,12 @@ class Records:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def check_model(self, model: AlbertConfig) -> None:
-        """Checks that a model can read the records.
+        """Checks that vocabulary and positions of a model fit the records.
 
-        Of the values, only those of the files in `samples` are looked at;
-        `dataset` checks each batch.
+        Token ids are checked only in `samples`; `dataset` checks each batch.
 
         Raises:
-          InputError: the vocabulary or the positions of the model are too few.
+          InputError: if the vocabulary or the positions are too few.
         """
         for file in itertools.chain(*self.files.values()):
             if file.manifest is None:
@@ -144,32 +139,33 @@ class Records:
                 raise InputError(
                     f"records {file.path}: made with a vocabulary of {pieces} "
                     f"pieces, more than vocab_size={model.vocab_size}; use "
-                    "records and a model of one vocabulary"
+                    "records and a model with the same vocabulary"
                 )
         for path, sample in self.samples.items():
             if sample.largest_id >= model.vocab_size:
                 raise InputError(
-                    f"records {path}: token id {sample.largest_id} is not "
+                    f"records {path}: token id {sample.largest_id} must be "
                     f"below vocab_size={model.vocab_size}; use the vocabulary "
                     "of the data"
                 )
         if self.max_seq_length > model.max_position_embeddings:
             raise InputError(
                 f"records {self.files[self.split][0].path}: "
-                f"{self.max_seq_length} tokens a record, more than the model's "
-                f"max_position_embeddings={model.max_position_embeddings}"
+                f"{self.max_seq_length} tokens per record, more than the "
+                "model's max_position_embeddings="
+                f"{model.max_position_embeddings}"
             )
 
     def baselines(self, split: str | None = None) -> dict[str, float]:
-        """Returns what a model that has learned nothing scores on a split.
+        """Returns the accuracies of constant predictions on a split.
 
         Args:
-          split: "train" or "heldout"; None for `self.split`.
+          split: "train" or "heldout"; default: `self.split`.
 
         Returns:
           `mlm_unigram_accuracy` (always the most frequent training label) and,
           for pairs, `sop_chance` or `nsp_chance` (always the more frequent
-          order); nothing without a manifest that has the split.
+          order); empty if a manifest with the split is missing.
         """
         split = split or self.split
         files = self.files.get(split, self.files[self.split])
@@ -184,12 +180,13 @@ class Records:
         accuracies = [each["constant_guess_accuracy"] for each in statistics]
         sizes = [each["counts"]["predictions"] for each in statistics]
         mean = float(np.dot(accuracies, sizes)) / max(1, sum(sizes))
-        one = len(statistics) == 1  # Whose own number is exact.
-        scores = {"mlm_unigram_accuracy": accuracies[0] if one else mean}
+        # A single number is not averaged, to keep it exact.
+        is_single = len(statistics) == 1
+        scores = {"mlm_unigram_accuracy": accuracies[0] if is_single else mean}
         if self.pair_task != "none":
             labels = collections.Counter()
             for each in statistics:
-                # Orders that are drawn in training are even.
+                # Training draws both orders with the same probability.
                 labels.update(each.get("labels", {"0": 1, "1": 1}))
             chance = max(labels.values()) / sum(labels.values())
             scores[f"{self.pair_task}_chance"] = chance
@@ -200,46 +197,45 @@ class Records:
         global_batch_size: int,
         *,
         seed: int = 0,
-        start_step: int = 0,
         first_example: int = 0,
         training: bool = True,
         split: str | None = None,
         model: AlbertConfig | None = None,
-        share: HostShare = WHOLE,
+        reading_groups: int = 1,
+        input_context: tf.distribute.InputContext | None = None,
     ) -> tf.data.Dataset:
-        """Returns batches, or a host's rows of them; see `pretraining_dataset`.
+        """Returns batches; see `pretraining_dataset` and `ReadConfig`.
 
-        A record with values that the model cannot be trained on is an error of
-        TensorFlow, which `explained_errors` explains.
+        A record with values that `model` cannot be trained on is a TensorFlow
+        error when it is read; `explained_errors` explains it.
         """
-        for name, value, least in (
-            ("global_batch_size", global_batch_size, 1),
-            ("start_step", start_step, 0),
-        ):
-            if value < least:
-                raise InputError(f"{name}={value} must be at least {least}")
+        if global_batch_size < 1:
+            raise InputError(
+                f"global_batch_size={global_batch_size} must be at least 1"
+            )
         split = split or self.split
         limits = self._limits(split, model)
-        reading = Reading(
-            [*by_corpus(self.files[split]).values()],
-            quotas_of(self.corpora, GROUP_RECORDS),
-            global_batch_size,
-            seed,
-            first_example + start_step * global_batch_size,
-            training,
-            share,
+        config = ReadConfig(
+            corpora=[*by_corpus(self.files[split]).values()],
+            quotas=quotas_of(self.corpora, GROUP_RECORDS),
+            global_batch_size=global_batch_size,
+            seed=seed,
+            first_example=first_example,
+            training=training,
+            reading_groups=reading_groups,
+            input_context=input_context,
         )
         if training:
-            reading.check_groups()
+            config.check_reading_groups()
         if isinstance(limits, TextLimits):
             assert self.manifest is not None  # Text is read only with one.
             assert self.tokenizer is not None
             settings = ExampleSettings.from_manifest(
                 self.manifest["settings"], self.tokenizer
             )
-            batches = text_batches(reading, limits, settings)
+            batches = text_batches(config, limits, settings)
         else:
-            batches = masked_batches(reading, limits)
+            batches = masked_batches(config, limits)
         return batches.prefetch(tf.data.AUTOTUNE).with_options(batch_options())
 
     def _limits(
@@ -251,10 +247,13 @@ class Records:
         elif self.manifest is not None:
             vocab_size = self.manifest["tokenizer"]["vocab_size"]
         if self.files[split][0].is_text:
-            least, num_special = (1, 2) if self.pair_task == "none" else (2, 3)
-            most = self.max_seq_length - num_special
-            sequences = self._settings.get("max_sequences_per_row", 0)
-            return TextLimits(least, most, vocab_size, sequences)
+            single = self.pair_task == "none"
+            return TextLimits(
+                min_tokens=1 if single else 2,
+                max_tokens=self.max_seq_length - (2 if single else 3),
+                vocab_size=vocab_size,
+                max_sequences=self._settings.get("max_sequences_per_row", 0),
+            )
         return RecordLimits(
             self.max_seq_length,
             self.max_predictions_per_seq,
@@ -264,15 +263,14 @@ class Records:
         )
 
     def verify(self, model: AlbertConfig | None = None) -> int:
-        """Reads all files to their ends, and verifies checksums and values.
+        """Reads all files completely, and verifies checksums and values.
 
         Returns:
           The number of records.
 
         Raises:
-          InputError: names the first file that is damaged or has not as many
-            records as were counted, or the first record that has a value out of
-            bounds.
+          InputError: if a file is damaged, the number of its records is not
+            that counted before, or a record has a value out of bounds.
         """
         total = 0
         for split, files in self.files.items():
@@ -286,12 +284,12 @@ class Records:
     def explained_errors(
         self, model: AlbertConfig | None = None
     ) -> Iterator[None]:
-        """Explains errors of `dataset`.
+        """Explains TensorFlow's errors in reading a `dataset`.
 
-        TensorFlow does not say which file a running dataset failed on.
+        They do not say which file is at fault, so all files are verified.
 
         Raises:
-          InputError: names the file and the record.
+          InputError: if a file or record is invalid; the message names it.
         """
         try:
             yield
@@ -311,25 +309,23 @@ def open_records(
 ) -> Records:
     """Finds record files and checks that they can be read together.
 
-    Files that a manifest lists have the size that it says, and are alike: one
-    of them is inspected. Of all others, each is.
+    One file of each manifest is inspected, and every file without a manifest.
 
     Args:
-      patterns: folders of `create_pretraining_data`, record files or glob
-        patterns, separated by commas or as a list; or corpora that training
-        mixes, each as NAME=WEIGHT:PATTERN.
-      split: the split of folders to read, "train" or "heldout".
-      heldout: open the held-out split of the folders as well, if the first of
-        them has one.
+      patterns: folders of `create_pretraining_data`, record files or globs,
+        comma-separated or a list; or the corpora of a mixture, each as
+        NAME=WEIGHT:PATTERN.
+      split: the split to read from folders, "train" or "heldout".
+      heldout: also open the held-out split, if the first folder has one.
 
     Raises:
-      InputError: nothing matches; a folder has no manifest or no such split; a
-        file is missing, damaged, or has another size than its manifest says;
-        there is no record; or records differ in size.
+      InputError: if a pattern matches nothing; a folder has no manifest or no
+        such split; a file is missing, damaged, or does not have the size in its
+        manifest; there are no records; or records differ in size.
     """
     if split not in SPLITS:
         raise InputError(f"split={split!r} must be one of {', '.join(SPLITS)}")
-    any_in = functools.cache(find_any_manifest)  # Each is read once.
+    any_in = functools.cache(find_any_manifest)
 
     def manifest_in(folder: str) -> dict[str, Any] | None:
         return without_mixtures(any_in(folder), folder)
@@ -356,28 +352,28 @@ def pretraining_dataset(
 ) -> tf.data.Dataset:
     """Reads batches of pretraining records.
 
-    Training is endless. Each epoch has every record once, in an order that
-    follows from (seed, epoch): files are shuffled and interleaved, and buffers
-    of `SHUFFLE_BUFFER` records are shuffled. Epochs follow each other without a
-    gap: the batch at the end of one has records of the next, so none is
-    skipped. Batch k is thus the same whether a run began at step 0 or resumed
-    at k. The global random seed has no influence.
+    Training datasets are infinite. Each epoch has every record once, in an
+    order that depends only on (seed, epoch): files are shuffled and
+    interleaved, and buffers of `SHUFFLE_BUFFER` records are shuffled. Batches
+    may span epochs, so no record is dropped. Batch k is the same whether a run
+    started at step 0 or was resumed at step k. The global random seed has no
+    influence.
 
-    Records of text (`masking="dynamic"`) are split, swapped and masked here, in
-    every epoch anew; the draws follow from (seed, epoch) and the place in it.
+    Text records (`masking="dynamic"`) are split, swapped and masked while they
+    are read, differently in every epoch.
 
-    Evaluation is one pass in the order of files and records; the last batch may
-    be smaller.
+    Evaluation datasets are one pass in the order of files and records; the last
+    batch may be smaller.
 
     Args:
       patterns: files or folders of `create_pretraining_data`; see
-        `open_records`. Google's own records are read too.
-      global_batch_size: rows of a batch, over all replicas.
-      seed: order of the records in training.
+        `open_records`. Google's original records can be read, too.
+      global_batch_size: rows per batch, over all replicas.
+      seed: seed of the order of the records in training.
       start_step: number of batches to skip. They are not parsed, and files
-        that only they have records of are not even opened.
-      training: endless and shuffled, or one pass in order.
-      split: "train" or "heldout", where `patterns` names a folder.
+        that are skipped completely are not opened.
+      training: infinite and shuffled, or one pass in order.
+      split: "train" or "heldout", if `patterns` is a folder.
 
     Returns:
       Dataset of dicts: int32 `input_word_ids`, `input_mask`, `input_type_ids`
@@ -389,6 +385,11 @@ def pretraining_dataset(
     Raises:
       InputError: see `open_records`.
     """
+    if start_step < 0:
+        raise InputError(f"start_step={start_step} must be at least 0")
     return open_records(patterns, split).dataset(
-        global_batch_size, seed=seed, start_step=start_step, training=training
+        global_batch_size,
+        seed=seed,
+        first_example=start_step * global_batch_size,
+        training=training,
     )

@@ -13,8 +13,8 @@ from albert_tf.pretraining.config import PretrainConfig, ResolvedPhase
 from albert_tf.pretraining.corpora import describe_mixture
 from albert_tf.pretraining.phase_records import PhaseRecords
 from albert_tf.pretraining.records import Records
-from albert_tf.training.input import share_of_process
 from albert_tf.training.trainer import TrainingResult
+from albert_tf.training.workers import input_context
 
 # Metric -> its baseline, and the words printed for that.
 _BASELINES = {
@@ -70,7 +70,7 @@ def start_summary(
                 phase.resolved.examples,
             )
         rows[f"batch{which}"] = _describe_batch(phase.resolved, replicas)
-    hosts = share_of_process(strategy).hosts
+    hosts = input_context(strategy).num_input_pipelines
     if config.reading_groups % hosts:
         rows["reading"] = (
             f"each of {hosts} hosts reads all files; with --reading_groups="

@@ -1,4 +1,4 @@
-"""A pretraining run, from settings to the last checkpoint."""
+"""Pretraining runs, from the settings to the last checkpoint."""
 
 from __future__ import annotations
 
@@ -47,7 +47,6 @@ from albert_tf.training.distribution import (
     set_precision,
 )
 from albert_tf.training.evaluation import Evaluator
-from albert_tf.training.input import HostShare, SharedBatches
 from albert_tf.training.optimizers import make_optimizer
 from albert_tf.training.phases import TrainingPhase
 from albert_tf.training.run_folder import FILE, open_run_folder, read_settings
@@ -61,29 +60,29 @@ MODEL_CONFIG_FILE = "config.json"
 def pretrain(
     config: PretrainConfig, files: Mapping[str, str] | None = None
 ) -> TrainingResult:
-    """Runs, or resumes, a pretraining run.
+    """Starts or resumes a pretraining run.
 
-    Before the first step the run's folder gets `run.json` (settings and
-    versions), `config.json`, the tokenizer and `data_manifest.json` (the
-    manifest of the last phase's records, or of a mixture its settings and the
-    sizes of its corpora), then checkpoints, `metrics.jsonl` and
-    TensorBoard's events. A run that starts from a checkpoint (`init_from`) also
+    Before the first step, `run.json` (settings and versions), `config.json`,
+    the tokenizer and `data_manifest.json` are written to the folder of the run;
+    then checkpoints, `metrics.jsonl` and TensorBoard's events. The manifest is
+    that of the last phase's records; for a mixture, it has the settings and the
+    sizes of the corpora. A run that starts from a checkpoint (`init_from`) also
     has `init.txt`, a report of the weights that were loaded, skipped and newly
     initialized.
 
     Args:
       config: the settings.
-      files: text files that describe the command, such as its flags, for the
-        run's folder: name -> content.
+      files: text files that describe the command, such as its flags, to write
+        to the folder of the run: name -> content.
 
     Returns:
       The result of training. Its `evaluation` has the metrics of the held-out
-      split (of the last phase's records) and the baselines of
-      `Records.baselines`; it is empty without one.
+      split of the last phase's records and `Records.baselines`; it is empty
+      without a held-out split.
 
     Raises:
-      InputError: records, architecture and folder do not fit together. Nothing
-        was trained or written then.
+      InputError: if records, architecture and folder do not fit together.
+        Nothing is trained or written then.
     """
     for resolved in config.resolved_phases():
         check_tpu_run(
@@ -95,7 +94,7 @@ def pretrain(
             precision=config.precision,
             jit_compile=config.jit_compile,
         )
-    # Several workers must find each other before anything else of TensorFlow.
+    # Workers have to connect before TensorFlow initializes its devices.
     strategy = make_strategy(
         config.distribution,
         tpu=config.tpu,
@@ -105,7 +104,7 @@ def pretrain(
     config, initial = resolve_initial_weights(config)
     phases = open_phases(config)
     for phase in phases:
-        _check_records(phase.resolved.config, phase.made, initial)
+        _check_records(phase.resolved.config, phase.original, initial)
     heldout = phases[-1].heldout
     check_best_metric(config, heldout)
     trained = trained_positions(
@@ -121,7 +120,7 @@ def pretrain(
     if "nsp" in pair_tasks:
         settings["pair_task"] = "nsp"
     schedule = make_schedule(config)
-    check_rates_so_far(config)
+    check_past_rates(config)
     with open_run_folder(
         config.output,
         settings,
@@ -165,10 +164,10 @@ def pretrain(
 
 
 def make_schedule(config: PretrainConfig) -> Schedule:
-    """Returns the learning rates of a run.
+    """Creates the learning-rate schedule of a run.
 
     Raises:
-      InputError: warm-up and decay do not fit into the steps of the run.
+      InputError: if warm-up and decay have more steps than the run.
     """
     options: dict[str, dict[str, float]] = {
         "polynomial": {
@@ -188,7 +187,7 @@ def make_schedule(config: PretrainConfig) -> Schedule:
 
 
 def describe_scaling(config: PretrainConfig) -> str:
-    """Says in a line what `scale_lr_with_batch` made of the settings."""
+    """Returns a log line about the effect of `scale_lr_with_batch`."""
     num_train_steps = config.num_train_steps
     return (
         f"batch {config.train_batch_size}, scaled from "
@@ -198,15 +197,16 @@ def describe_scaling(config: PretrainConfig) -> str:
     )
 
 
-def check_rates_so_far(config: PretrainConfig) -> None:
-    """Checks that a run that is resumed has had the right learning rates.
+def check_past_rates(config: PretrainConfig) -> None:
+    """Checks that the updates of a resumed run had the right learning rates.
 
-    Only a run with the schedule "warmup_stable_decay" may be given another
-    `num_train_steps` and `decay_steps`: then every update that its newest
-    checkpoint has seen must have had the rate that it has in the new schedule.
+    With the schedule "warmup_stable_decay", `num_train_steps` and `decay_steps`
+    may change when a run is resumed, but not the learning rates of the updates
+    up to the newest checkpoint.
 
     Raises:
-      InputError: one had another rate, or more steps are done than asked for.
+      InputError: if the rate of an update differs, or more updates are done
+        than `num_train_steps`.
     """
     folder = os.fspath(config.output)
     if "num_train_steps" not in config.free_on_resume:
@@ -215,10 +215,10 @@ def check_rates_so_far(config: PretrainConfig) -> None:
         return
     old = config.default_settings() | read_settings(folder)
     if old["schedule"] != config.schedule:
-        return  # Refused like any other setting that differs.
+        return  # `open_run_folder` reports the difference.
     before = dataclasses.replace(
         config,
-        phases=(),  # They have no rates of their own.
+        phases=(),  # They do not affect learning rates.
         decay_steps=old["decay_steps"],
         num_train_steps=old["num_train_steps"],
     )
@@ -239,9 +239,9 @@ def check_rates_so_far(config: PretrainConfig) -> None:
         first = differ[0]
         raise InputError(
             f"{folder}: step {first} of the {step} that are done had the "
-            f"learning rate {old_rates[first]:.6g}, but has "
+            f"learning rate {old_rates[first]:.6g}, but would have "
             f"{new_rates[first]:.6g} with num_train_steps={num_train_steps} "
-            f"and decay_steps={config.decay_steps}; let the decay begin at the "
+            f"and decay_steps={config.decay_steps}; start the decay at the "
             f"newest checkpoint or later, or remove the checkpoints after "
             f"step {first}"
         )
@@ -252,7 +252,7 @@ def _check_records(
     records: Records,
     initial: InitialWeights | None,
 ) -> None:
-    """Checks that records fit the model and its start."""
+    """Checks that records fit the model and its initial weights."""
     tokenizer = records.tokenizer
     if initial:
         initial.check_tokenizer(tokenizer)
@@ -261,8 +261,8 @@ def _check_records(
             f"records {config.input}: made with a vocabulary of "
             f"{tokenizer.vocab_size} pieces, but the model has vocab_size="
             f"{config.architecture.vocab_size}; add "
-            "--config_overrides=vocab_size="
-            f"{tokenizer.vocab_size} or use the right records"
+            f"--config_overrides=vocab_size={tokenizer.vocab_size} or use "
+            "other records"
         )
     records.check_model(config.architecture)
 
@@ -273,7 +273,7 @@ def _run_files(
     initial: InitialWeights | None,
     trained_positions: int,
 ) -> dict[str, str | bytes]:
-    """Returns the files that a new run's folder holds from the start."""
+    """Returns the files that are written before the first step."""
     files: dict[str, str | bytes] = {
         MODEL_CONFIG_FILE: config.architecture.replace(
             trained_positions=trained_positions
@@ -284,7 +284,7 @@ def _run_files(
     if records.manifest:
         manifest = dict(records.manifest)
         if records.corpora:
-            # What else it says is of the first corpus alone.
+            # The other entries are only about the first corpus.
             kept = ("format", "version", "settings", "tokenizer", "versions")
             manifest = {x: manifest[x] for x in kept if x in manifest} | {
                 "splits": {},
@@ -307,16 +307,16 @@ def _train(
     strategy: tf.distribute.Strategy,
     start: Callable[[], None],
 ) -> TrainingResult:
-    """Trains the model from its last checkpoint, if any, to the last step.
+    """Trains the model to the last step.
 
     Args:
       config: the settings.
-      phases: what to train on; the last, what to be scored on.
+      phases: the phases; the records of the last one are evaluated.
       model: the model.
-      losses: those of the phases.
-      schedule: the learning rates.
+      losses: the losses of the phases.
+      schedule: the learning-rate schedule.
       strategy: the strategy of the model.
-      start: called when everything is checked, before the first step.
+      start: called once everything is checked, before the first step.
     """
     evaluate = None
     heldout = phases[-1].heldout
@@ -335,7 +335,7 @@ def _train(
     with contextlib.ExitStack() as stack:
         for phase in phases:
             stack.enter_context(
-                phase.made.explained_errors(config.architecture)
+                phase.original.explained_errors(config.architecture)
             )
         stack.enter_context(writing(config.output))
         return Trainer(
@@ -356,30 +356,34 @@ def _train(
 def _training_phase(
     phase: PhaseRecords, loss: PretrainingLoss
 ) -> TrainingPhase:
-    """Returns a phase as the trainer takes it."""
     config, records = phase.resolved.config, phase.records
 
-    def read(first: int, share: HostShare) -> tf.data.Dataset:
+    def dataset_fn(
+        first_batch: int,
+        input_context: tf.distribute.InputContext | None = None,
+    ) -> tf.data.Dataset:
+        size = config.train_batch_size
         return records.dataset(
-            config.train_batch_size,
+            size,
             seed=config.seed,
-            start_step=first,
-            first_example=phase.first_example,
+            first_example=phase.first_example + first_batch * size,
             model=config.architecture,
-            share=share,
+            reading_groups=config.reading_groups,
+            input_context=input_context,
         )
 
     return TrainingPhase(
-        phase.resolved.first_step,
-        SharedBatches(read, config.reading_groups),
-        loss,
-        config.gradient_accumulation_steps,
-        pretraining_step_flops(
+        first_step=phase.resolved.first_step,
+        dataset_fn=dataset_fn,
+        loss=loss,
+        gradient_accumulation_steps=config.gradient_accumulation_steps,
+        flops_per_example=pretraining_step_flops(
             config.architecture,
             records.max_seq_length,
             records.max_predictions_per_seq,
             records.pair_task != "none",
             sequences_per_row(records.manifest),
         ),
-        phase.describe(),
+        name=phase.describe(),
+        num_shards=config.reading_groups,
     )

@@ -1,9 +1,8 @@
-"""Moving averages of the weights."""
+"""Exponential moving averages of the weights."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 import numpy as np
@@ -15,17 +14,17 @@ T = TypeVar("T")
 
 
 class WeightAverages:
-    """Exponential moving averages of weights, updated on the device.
+    """Exponential moving averages of the weights, updated on the device.
 
-    After update k (from 0): `average += (1 - d) * (weight - average)` with
+    After update k (from 0), `average += (1 - d) * (weight - average)` with
     `d = min(decay, (1 + k) / (10 + k))`, as in
-    `tf.train.ExponentialMovingAverage`: the averages begin as the initial
-    weights, which lose almost all influence within a few steps. Create it under
-    the strategy's scope, when the weights have their initial values.
+    `tf.train.ExponentialMovingAverage`. The averages start as the initial
+    weights, whose influence vanishes within a few steps. Create it under the
+    strategy's scope, while the weights have their initial values.
 
     Args:
       variables: the weights to average.
-      decay: in (0, 1).
+      decay: decay of the averages, in (0, 1).
     """
 
     def __init__(self, variables: Iterable[Variable], decay: float):
@@ -41,63 +40,56 @@ class WeightAverages:
 
     @property
     def variables(self) -> dict[str, tf.Variable]:
-        """The averages, by the names of the weights."""
+        """The averages, by name of the weight."""
         return dict(self._averages)
 
     def decay_at(self, step: tf.Tensor | int) -> tf.Tensor:
-        """Returns the decay after update `step` (from 0), float32 scalar."""
+        """Returns the decay after update `step` (from 0), a float32 scalar."""
         step = tf.cast(step, tf.float32)
         return tf.minimum(np.float32(self._decay), (1.0 + step) / (10.0 + step))
 
     def update(
         self, decay: tf.Tensor, condition: tf.Tensor | None = None
     ) -> None:
-        """Updates the averages after the weights; call it in a replica.
+        """Updates the averages; call it in a replica, after the weights.
 
         Args:
           decay: the result of `decay_at` for this step.
           condition: bool scalar; if given and false, nothing changes.
         """
-        kept = 1.0 - decay
+        rate = 1.0 - decay
         if condition is not None:
-            kept = tf.where(condition, kept, 0.0)
+            rate = tf.where(condition, rate, 0.0)
 
-        def move(average, weight, kept):
-            return average.assign_add(kept * (weight - average))
+        def update(average, weight, rate):
+            return average.assign_add(rate * (weight - average))
 
-        def move_all(strategy, kept):
+        def update_all(strategy, rate):
             for name, weight in self._weights.items():
                 average = self._averages[name]
-                strategy.extended.update(average, move, args=(weight, kept))
+                strategy.extended.update(average, update, args=(weight, rate))
 
-        tf.distribute.get_replica_context().merge_call(move_all, args=(kept,))
-
-    @contextlib.contextmanager
-    def in_use(self) -> Iterator[None]:
-        """Swaps the averages into the model, and its exact weights back.
-
-        Inside the block, `variables` hold the weights.
-        """
-        self._swap()
-        try:
-            yield
-        finally:
-            self._swap()
+        tf.distribute.get_replica_context().merge_call(update_all, args=(rate,))
 
     def applied(self, evaluate: Callable[[], T]) -> Callable[[], T]:
-        """Returns `evaluate`, applied to the averages of the weights."""
+        """Wraps `evaluate` so that the model has the averages while it runs."""
 
         def evaluate_averages():
-            with self.in_use():
+            self._swap()
+            try:
                 return evaluate()
+            finally:
+                self._swap()
 
         return evaluate_averages
 
     def _swap(self) -> None:
+        """Exchanges the values of weights and averages, bit for bit."""
+
         def swap(weight, average):
-            held, averaged = weight.read_value(), average.read_value()
-            average.assign(held)
-            weight.assign(averaged)
+            weights, averages = weight.read_value(), average.read_value()
+            average.assign(weights)
+            weight.assign(averages)
 
         with self._strategy.scope():
             for name, weight in self._weights.items():

@@ -1,4 +1,4 @@
-"""The best evaluation of a run, recorded beside its checkpoints."""
+"""The best evaluation of a run, and early stopping."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Best:
     """The best evaluation so far.
 
     Attributes:
-      step: updates done before it.
-      metric: name of the metric that decides.
-      value: value of the metric.
+      step: number of updates done.
+      metric: name of the metric.
+      value: its value.
     """
 
     step: int
@@ -35,9 +35,9 @@ class Best:
     value: float
 
     def is_beaten_by(self, value: float) -> bool:
-        """Returns whether a value is better: a lower loss, or a higher score.
+        """Returns whether a value is better: a lower loss or a higher score.
 
-        Equal values and NaN are not, so the earlier of two equal ones stays.
+        Ties and NaN are not better, so the earlier of two equal results stays.
         """
         if lower_is_better(self.metric):
             return value < self.value
@@ -56,15 +56,15 @@ def best_of(
 
     Args:
       lines: lines of `metrics.jsonl`.
-      metric: name of the metric that decides.
-      steps: the steps to consider: those with a checkpoint.
+      metric: name of the metric to compare.
+      steps: only evaluations at these steps count.
     """
     best = None
     for line in lines:
         value = line["values"].get(metric)
         if line["split"] != "eval" or line["step"] not in steps:
             continue
-        # The log has null for a value that is not finite.
+        # The log has null for non-finite values.
         if value is None or not math.isfinite(value):
             continue
         if best is None or best.is_beaten_by(value):
@@ -75,12 +75,11 @@ def best_of(
 def evaluations_since_best(
     lines: Iterable[Mapping[str, Any]], metric: str
 ) -> int:
-    """Counts the evaluations since the best one, whether it was kept or not.
+    """Counts the evaluations since the best one.
 
     Args:
       lines: lines of `metrics.jsonl`.
-      metric: name of the metric that decides; a value that is not finite is
-        never the best.
+      metric: name of the metric to compare; non-finite values never are best.
     """
     lines = list(lines)
     steps = [line["step"] for line in lines if line["split"] == "eval"]
@@ -94,7 +93,7 @@ def better(
     """Returns the evaluation of a step if it is the best so far, else None.
 
     Raises:
-      InputError: the evaluation does not have the metric.
+      InputError: if the evaluation lacks the metric.
     """
     if metric not in values:
         raise InputError(
@@ -108,10 +107,10 @@ def better(
 
 
 def read_best(folder: str | os.PathLike[str]) -> Best | None:
-    """Reads the record in a folder of checkpoints; None if there is none.
+    """Reads `best.json` from a folder of checkpoints; None without one.
 
     Raises:
-      InputError: the file cannot be parsed.
+      InputError: if the file cannot be parsed.
     """
     path = os.path.join(os.fspath(folder), FILE)
     if not tf.io.gfile.exists(path):
@@ -134,7 +133,7 @@ def read_best(folder: str | os.PathLike[str]) -> Best | None:
 
 
 def write_best(folder: str | os.PathLike[str], best: Best | None) -> None:
-    """Writes the record into a folder of checkpoints; None removes it."""
+    """Writes `best.json` into a folder of checkpoints; None removes it."""
     path = os.path.join(os.fspath(folder), FILE)
     if best is not None:
         text = json.dumps(dataclasses.asdict(best), indent=2) + "\n"
@@ -146,14 +145,14 @@ def write_best(folder: str | os.PathLike[str], best: Best | None) -> None:
 def stops_early(
     config: TrainingConfig, step: int, lines: Sequence[Mapping[str, Any]]
 ) -> bool:
-    """Returns whether a run ends before its last step.
+    """Returns whether early stopping ends the run.
 
-    This depends on the evaluations up to a checkpoint alone, so a run that is
-    killed and resumed stops where it would have stopped.
+    It depends only on the evaluations up to a checkpoint, so a run that is
+    killed and resumed stops at the same step.
 
     Args:
       config: settings of the run.
-      step: updates done.
+      step: number of updates done.
       lines: the evaluations so far, as in `metrics.jsonl`.
     """
     patience = config.early_stopping_patience

@@ -1,4 +1,4 @@
-"""Files of checkpoints: listing, finding, reading and writing them."""
+"""Checkpoint files: list, find, read and write them."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def checkpoint_path(folder: str, step: int) -> str:
 
 
 def list_checkpoints(folder: str | os.PathLike[str]) -> dict[int, str]:
-    """Returns the complete checkpoints of a folder, step -> path, by step."""
+    """Returns the complete checkpoints in a folder: step -> path, sorted."""
     folder = os.fspath(folder)
     if not tf.io.gfile.isdir(folder):
         return {}
-    # The index is written last: if it exists, the data are complete.
+    # The index is written last: where it exists, the data are complete.
     names = (
         re.fullmatch(r"(step-(\d+))\.index", name)
         for name in tf.io.gfile.listdir(folder)
@@ -41,7 +41,7 @@ def list_checkpoints(folder: str | os.PathLike[str]) -> dict[int, str]:
 
 
 def read_checkpoint(prefix: str | os.PathLike[str]) -> dict[str, np.ndarray]:
-    """Reads a whole checkpoint into memory, checksums verified.
+    """Reads a whole checkpoint into memory and verifies its checksums.
 
     Args:
       prefix: path of the checkpoint, without extension.
@@ -50,7 +50,7 @@ def read_checkpoint(prefix: str | os.PathLike[str]) -> dict[str, np.ndarray]:
       The arrays by name: `model/<variable>`, ..., `step`, `seed`.
 
     Raises:
-      InputError: the checkpoint is damaged or does not exist.
+      InputError: if the checkpoint is damaged or does not exist.
     """
     prefix = os.fspath(prefix)
     try:
@@ -73,15 +73,15 @@ def find_checkpoint(path: str | os.PathLike[str]) -> str:
     """Finds one checkpoint of a run.
 
     Args:
-      path: the run's folder or the folder of its checkpoints, for the newest;
-        either with `/best` appended, for the best one; or a checkpoint's path
-        without extension.
+      path: a run's folder or the folder of its checkpoints, for the newest
+        checkpoint; either with `/best` appended, for the best one; or the path
+        of a checkpoint without extension.
 
     Returns:
       Path of the checkpoint, without extension.
 
     Raises:
-      InputError: there is no checkpoint.
+      InputError: if there is no checkpoint.
     """
     path = os.fspath(path)
     if tf.io.gfile.exists(path + ".index"):
@@ -106,14 +106,14 @@ def find_checkpoint(path: str | os.PathLike[str]) -> str:
 def write_checkpoint(
     folder: str, step: int, values: Mapping[str, tf.Tensor]
 ) -> None:
-    """Writes the checkpoint of a step; it is listed once it is complete.
+    """Writes the checkpoint of a step, which appears once it is complete.
 
     Raises:
-      OSError: it cannot be written. Existing checkpoints are kept.
+      OSError: if it cannot be written. Existing checkpoints are kept.
     """
     prefix = checkpoint_path(folder, step)
-    # TensorFlow writes the index in place, so an index may be incomplete; under
-    # its final name it must not be.
+    # TensorFlow does not write the index atomically, so it gets its final name
+    # only when it is complete.
     unfinished = os.path.join(folder, _UNFINISHED + str(step))
     try:
         tf.io.gfile.makedirs(folder)
@@ -138,14 +138,14 @@ def write_checkpoint(
 
 
 def remove_checkpoint(prefix: str) -> None:
-    """Removes a checkpoint, if it exists; first its index."""
+    """Removes a checkpoint if it exists, its index first."""
     for pattern in (prefix + ".index", prefix + ".data-*"):
         for path in tf.io.gfile.glob(pattern):
             tf.io.gfile.remove(path)
 
 
 def remove_unfinished(folder: str) -> None:
-    """Removes the files that a process killed while writing has left."""
+    """Removes what a process that was killed while writing left behind."""
     if not tf.io.gfile.isdir(folder):
         return
     complete = set(list_checkpoints(folder).values())
@@ -164,17 +164,16 @@ def match_checkpoints(
     """Finds all complete checkpoints that match patterns.
 
     Args:
-      patterns: globs, separated by commas or as a list. They may match files of
-        checkpoints (`run/checkpoints/step-*`), or folders of checkpoints or
-        runs, for all checkpoints in them; or be the path of a checkpoint
-        without extension.
+      patterns: globs, comma-separated or a list. Each matches checkpoint files
+        (`run/checkpoints/step-*`), or folders of checkpoints or of runs, for
+        all checkpoints in them; or is the path of a checkpoint without
+        extension.
 
     Returns:
-      Paths without extension: each once, folder by folder, in the order of
-      their steps.
+      Unique paths without extension, sorted by folder and step.
 
     Raises:
-      InputError: no checkpoint matches a pattern.
+      InputError: if a pattern matches no checkpoint.
     """
     found = {}
     for pattern in split_patterns(patterns):
@@ -194,8 +193,8 @@ def match_checkpoints(
 
 def _paths(pattern: str) -> list[str]:
     if tf.io.gfile.exists(pattern):
-        return [pattern]  # Its name may contain characters of a glob.
-    # A path without extension is not a file.
+        return [pattern]  # The name itself may contain glob characters.
+    # The path of a checkpoint without extension matches no file.
     for candidate in (pattern, f"{pattern}.index"):
         paths = tf.io.gfile.glob(candidate) if pattern else []
         if paths:
@@ -204,7 +203,7 @@ def _paths(pattern: str) -> list[str]:
 
 
 def _checkpoints_of(path: str) -> dict[int, str]:
-    """Returns step -> checkpoint, of one of its files or of a folder."""
+    """Returns step -> checkpoint, for a checkpoint file or a folder."""
     path = path.rstrip("/")
     if tf.io.gfile.isdir(path):
         return list_checkpoints(os.path.join(path, FOLDER)) or list_checkpoints(

@@ -1,4 +1,4 @@
-"""Checkpoints of a run: written in the background, restored, pruned."""
+"""Checkpoints of a run: saved in the background, restored and pruned."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _ROLLBACKS = "rollbacks"
 
 
 class Rollback(NamedTuple):
-    """One rollback: the update that diverged, and the batches it skipped.
+    """A rollback: the update that diverged, and the batches to skip.
 
     Attributes:
-      step: the update that diverged, counted from 1.
-      first_batch: the first skipped batch of the data, counted from 0.
-      last_batch: the last one: the batch of the update that diverged.
+      step: the update that diverged, from 1.
+      first_batch: the first skipped batch of the data, from 0.
+      last_batch: the last skipped batch: that of the diverged update.
     """
 
     step: int
@@ -45,21 +45,21 @@ class Rollback(NamedTuple):
 
 
 class Checkpoints:
-    """The checkpoints of one run: writes, lists, restores and prunes them.
+    """Saves, restores and prunes the checkpoints of a run.
 
-    Checkpoints are written by a thread, one at a time, so that at most one copy
-    of the values is held. As a context manager, this waits for the thread at
-    the end, however the block ends. In a run of several workers all of them
-    restore, from the same folder, and only the chief writes.
+    A background thread writes one checkpoint at a time, so at most one copy of
+    the values is in memory. Used as a context manager, it waits for the thread
+    on exit. With several workers, all restore from the same folder and only the
+    chief writes.
 
     Args:
       folder: folder of the checkpoints; created by the first save.
       variables: the variables to save, by stable name; see
         `training_variables`.
-      seed: the seed of the run; a checkpoint of another seed is refused.
+      seed: the seed of the run; checkpoints of another seed are not restored.
       keep: number of the newest checkpoints to keep, besides the best one.
       reach: if given, the newest checkpoint that is at least this many steps
-        old is kept as well.
+        old is kept, too.
       writes: whether this process writes.
 
     Attributes:
@@ -84,7 +84,7 @@ class Checkpoints:
         self._reach = reach
         self._writes = writes
         self._best = read_best(self._folder)
-        self._step = 0  # of the variables, when last saved or restored
+        self._step = 0  # last step that was saved or restored
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="checkpoints")
         self._pending: Future | None = None
         self.rollbacks: tuple[Rollback, ...] = ()
@@ -92,20 +92,18 @@ class Checkpoints:
             remove_unfinished(self._folder)
 
     def save(self, step: int) -> None:
-        """Starts to write the checkpoint of `step`, with the current values.
+        """Starts to write the current values as the checkpoint of `step`.
 
-        It is listed once it is complete. Then checkpoints that are not to be
-        kept are removed, and those of later steps: a run that went back to
-        before them is rewriting that history.
+        When it is complete, old checkpoints are pruned. Checkpoints of later
+        steps are removed, too: after a rollback their history is rewritten.
 
         Raises:
-          OSError: the previous checkpoint could not be written; an error of
-            this one is raised by the next `save` or by `wait`.
+          OSError: if the previous checkpoint could not be written. An error of
+            this one is raised by the next `save` or `wait`.
         """
         if not self._writes:
             return
-        # One copy of the values at a time.
-        self.wait()
+        self.wait()  # Keep one copy of the values at a time.
         self._step = step
         values = self._snapshot(step)
 
@@ -124,7 +122,7 @@ class Checkpoints:
         """Waits until everything is written.
 
         Raises:
-          OSError: it could not be written; raised once.
+          OSError: if something could not be written; raised once.
         """
         pending, self._pending = self._pending, None
         if pending is not None:
@@ -140,10 +138,10 @@ class Checkpoints:
             self._writer.shutdown()
 
     def keep_best(self, best: Best | None) -> None:
-        """Records the best checkpoint; the previous best may be removed.
+        """Records the best checkpoint, so that pruning keeps it.
 
         Args:
-          best: evaluation at a step that `save` was called for; None for none.
+          best: evaluation at a step that was saved; None to forget the best.
         """
         if best == self._best or not self._writes:
             return
@@ -156,7 +154,7 @@ class Checkpoints:
         self._submit(write)
 
     def steps(self) -> list[int]:
-        """Returns the steps of all checkpoints, readable or not."""
+        """Returns the steps of all checkpoints, including damaged ones."""
         return list(list_checkpoints(self._folder))
 
     def is_finite(self) -> bool:
@@ -171,22 +169,22 @@ class Checkpoints:
         """Rewrites the restored checkpoint with rollbacks, as the newest one.
 
         Raises:
-          OSError: it could not be written.
+          OSError: if it cannot be written.
         """
         self.rollbacks = rollbacks
         if not self._writes:
             return
-        # Later ones are removed first: a run that is killed in between must not
-        # resume from one of them.
+        # Remove later ones first: a run that is killed in between must not
+        # resume from them.
         self._remove(lambda other: other > step)
         self.save(step)
         self.wait()
 
     def _snapshot(self, step: int) -> dict[str, tf.Tensor]:
-        """Returns the current values, in host memory.
+        """Copies the current values to host memory.
 
-        Tensors are immutable: if a variable shares its memory with a tensor,
-        its next update allocates new memory.
+        On CPU the copy may share memory with the variable, whose next update
+        then allocates new memory.
         """
         with tf.device("CPU:0"):
             values = {
@@ -200,7 +198,7 @@ class Checkpoints:
         return values
 
     def _prune(self, step: int) -> None:
-        """Removes the checkpoints up to `step` that are not to be kept."""
+        """Removes old checkpoints up to `step`."""
         past = [s for s in list_checkpoints(self._folder) if s <= step]
         kept = set(past[-self._keep :])
         if self._best:
@@ -215,19 +213,19 @@ class Checkpoints:
                 remove_checkpoint(path)
 
     def restore_latest(self, at_most: int | None = None) -> int | None:
-        """Restores the newest checkpoint that can be read.
+        """Restores the newest readable checkpoint.
 
-        A damaged one is skipped, with a warning.
+        Damaged ones are skipped with a warning.
 
         Args:
           at_most: the last step that may be restored.
 
         Returns:
-          Its step, or None if there is no checkpoint yet.
+          The step of the checkpoint, or None if there is no checkpoint yet.
 
         Raises:
-          InputError: the checkpoint belongs to another model, optimizer or
-            seed, or none of the checkpoints can be read. Nothing is restored.
+          InputError: if the checkpoint belongs to another model, optimizer or
+            seed, or no checkpoint can be read. Nothing is restored.
         """
         found = {
             step: path
@@ -276,13 +274,17 @@ def open_checkpoints(
     *,
     writes: bool,
 ) -> Checkpoints | None:
-    """Opens the checkpoints of a run; None for one without a folder.
+    """Returns the `Checkpoints` of a run; None if it has no folder.
 
-    See `Checkpoints` for the other arguments.
+    Raises:
+      InputError: if the settings require a folder.
     """
-    if run_dir is None:
-        return None
     rolls_back = config.on_divergence == "rollback"
+    if run_dir is None:
+        if rolls_back or config.best_metric:
+            name = "on_divergence='rollback'" if rolls_back else "best_metric"
+            raise InputError(f"{name} requires run_dir, a folder to write to")
+        return None
     return Checkpoints(
         os.path.join(os.fspath(run_dir), FOLDER),
         variables,
@@ -296,7 +298,7 @@ def open_checkpoints(
 def training_variables(
     model: Any, optimizer: Any, loss_scale: Any = None, averages: Any = None
 ) -> dict[str, tf.Variable]:
-    """Returns all variables that a resumed run needs, by name."""
+    """Returns all variables that a run is resumed from, by name."""
     named = {f"model/{n}": v for n, v in by_name(model.weights).items()}
     named |= {f"optimizer/{n}": v for n, v in optimizer.slots.items()}
     if averages is not None:
@@ -309,19 +311,19 @@ def training_variables(
 
 
 def load_model_variables(model: Any, path: str | os.PathLike[str]) -> int:
-    """Loads the weights of a model, and nothing else, from a run.
+    """Loads only the weights of a model from a checkpoint of a run.
 
-    If the run averages its weights, these are the averages, which it evaluates.
+    If the run averages its weights, the averages are loaded.
 
     Args:
       model: a Keras model whose variables have the names of the run's model.
-      path: see `find_checkpoint`; the run's folder for its newest checkpoint.
+      path: the run's folder for its newest checkpoint; see `find_checkpoint`.
 
     Returns:
       The step of the checkpoint.
 
     Raises:
-      InputError: there is no checkpoint, it cannot be read, or a variable is
+      InputError: if there is no checkpoint, it cannot be read, or a variable is
         missing, unused or of another shape. The model is then unchanged.
     """
     prefix = find_checkpoint(path)
@@ -352,11 +354,11 @@ def _assign(
 
     Args:
       variables: variables by name.
-      values: arrays by the same names; others are ignored.
+      values: arrays by name; other names are ignored.
       source: the checkpoint, for error messages.
 
     Raises:
-      InputError: a value is missing or of another shape.
+      InputError: if a value is missing or of another shape.
     """
     for name, variable in variables.items():
         if name not in values:
@@ -366,8 +368,8 @@ def _assign(
             )
         if values[name].shape != tuple(variable.shape):
             raise InputError(
-                f"{source}: {name} has shape {list(values[name].shape)}, but "
-                f"{variable.shape.as_list()} is needed; it was written for "
+                f"{source}: {name} has shape {list(values[name].shape)}, "
+                f"expected {variable.shape.as_list()}; it was written for "
                 "another model"
             )
     for name, variable in variables.items():

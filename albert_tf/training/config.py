@@ -1,4 +1,4 @@
-"""Settings of the training loop, and those that all kinds of runs share."""
+"""Settings of the training loop, and those shared by all kinds of runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Optimizer = Literal["lamb", "adamw"]
 Precision = Literal["float32", "mixed_bfloat16", "mixed_float16"]
 Distribution = Literal["auto", "one_device", "mirrored", "multi_worker", "tpu"]
 
-# Names in the run.json of version 0.1 -> names of today.
+# Names in the run.json of version 0.1 -> current names.
 RENAMED_SETTINGS = {
     "keep_checkpoints": "keep_checkpoint_max",
     "predict_batch_size": "eval_batch_size",
@@ -38,7 +38,7 @@ RENAMED_SETTINGS = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
-    """Settings of the training loop, whatever it trains.
+    """Settings of the training loop, independent of the task.
 
     Steps are updates of the weights, counted from the start of the run.
     """
@@ -50,62 +50,61 @@ class TrainingConfig:
     )
     gradient_accumulation_steps: int = setting(
         1,
-        "Micro-batches that a device cuts its share of a step into, for less "
-        "memory.",
+        "Micro-batches per device and step; more of them need less memory.",
         group=LENGTH,
         bounds="[1, inf)",
     )
     seed: int = setting(
         0,
-        "Seed of new weights, order of examples and dropout.",
+        "Seed of new weights, the order of examples and dropout.",
         group=LENGTH,
         bounds=f"[0, {2**31})",
     )
     clip_norm: float = setting(
         1.0,
-        "Largest global norm of the gradient; 0: no clipping.",
+        "Clip the global norm of the gradient to this value; 0: no clipping.",
         group=OPTIMIZER,
         bounds="[0, inf)",
     )
     ema_decay: float = setting(
         0.0,
-        "Average the weights with this decay, and evaluate and keep or export "
-        "the averages; 0: do not.",
+        "Decay of the exponential moving average of the weights, which is "
+        "evaluated and exported in their place; 0: no average.",
         group=OPTIMIZER,
         bounds="[0, 1)",
     )
     jit_compile: bool = setting(
         False,
-        "Compile the step with XLA, on one CPU or GPU; a TPU compiles anyway. "
-        "Fine-tuning then pads all examples.",
+        "Compile the train step with XLA, on one CPU or GPU (a TPU always "
+        "does). Fine-tuning then pads all examples to one length.",
         group=MACHINE,
     )
     steps_per_loop: int = setting(
         100,
-        "Most steps that the host launches at a time; fewer if these take "
-        "longer than 10 seconds.",
+        "Maximum number of steps per launch; fewer if they take longer than "
+        "10 seconds.",
         group=MACHINE,
         bounds="[1, inf)",
         on_resume="may_change",
     )
     eval_steps: int = setting(
         0,
-        "Steps between two evaluations; 0: at the end only.",
+        "Steps between evaluations; 0: evaluate only at the end.",
         group=EVALUATION,
         bounds="[0, inf)",
         on_resume="may_change",
     )
     save_checkpoints_steps: int = setting(
         1000,
-        "Steps between two checkpoints.",
+        "Steps between checkpoints.",
         group=EVALUATION,
         bounds="[1, inf)",
         on_resume="may_change",
     )
     save_checkpoints_minutes: float = setting(
         30.0,
-        "Minutes after which a checkpoint is written before "
-        "--save_checkpoints_steps are done; 0: never.",
+        "Save a checkpoint after this many minutes, even if "
+        "--save_checkpoints_steps are not done; 0: never.",
         group=EVALUATION,
         bounds="[0, inf)",
         on_resume="may_change",
@@ -119,14 +118,14 @@ class TrainingConfig:
     )
     best_metric: str = setting(
         "",
-        "Metric of the evaluations whose best checkpoint is kept as well; "
-        "lower is better if its name contains 'loss'.",
+        "Also keep the checkpoint with the best value of this evaluation "
+        "metric; lower is better if its name contains 'loss'.",
         group=EVALUATION,
         on_resume="may_change",
     )
     early_stopping_patience: int = setting(
         0,
-        "End the run after this many evaluations without a better result; 0: "
+        "End the run after this many evaluations without improvement; 0: "
         "never.",
         group=EVALUATION,
         bounds="[0, inf)",
@@ -134,43 +133,43 @@ class TrainingConfig:
     )
     log_steps: int = setting(
         100,
-        "Steps between two lines of metrics.",
+        "Steps between lines of training metrics.",
         group=EVALUATION,
         bounds="[1, inf)",
         on_resume="may_change",
     )
     log_update_norms: bool = setting(
         True,
-        "Write each variable's update norm and trust ratio to TensorBoard.",
+        "Log the update norm and trust ratio of each variable to TensorBoard.",
         group=EVALUATION,
         on_resume="may_change",
     )
     on_divergence: Literal["stop", "rollback"] = setting(
         "stop",
-        "If the loss is not finite or above --max_loss: stop, or go back to a "
-        "checkpoint and skip the batches that led there.",
+        "If the loss is not finite or exceeds --max_loss: stop, or roll back "
+        "to a checkpoint and skip the batches that led there.",
         group=DIVERGENCE,
         on_resume="may_change",
     )
     max_loss: float = setting(
         0.0,
-        "Largest loss of a step; 0 for any that is finite.",
+        "Largest loss of a step that is not a divergence; 0: any finite loss.",
         group=DIVERGENCE,
         bounds="[0, inf)",
         on_resume="may_change",
     )
     rollback_window: int = setting(
         100,
-        "Batches that --on_divergence=rollback skips: the one that diverged "
-        "and those before it.",
+        "Number of batches that --on_divergence=rollback skips, ending with "
+        "the one that diverged.",
         group=DIVERGENCE,
         bounds="[1, inf)",
         on_resume="may_change",
     )
     dynamic_loss_scale: bool = setting(
         False,
-        "Scale the loss and skip steps that overflow; required with, and only "
-        "with, precision mixed_float16.",
+        "Scale the loss dynamically and skip steps that overflow; true exactly "
+        "if precision is mixed_float16.",
         flag=None,
     )
 
@@ -191,8 +190,8 @@ class TrainingConfig:
         """Returns the step after which control returns to the host.
 
         Args:
-          step: updates done.
-          launch: most steps of the next launch.
+          step: number of updates done.
+          launch: maximum number of steps of the next launch.
         """
         periods = [self.log_steps, self.save_checkpoints_steps]
         if self.eval_steps:
@@ -212,11 +211,11 @@ class TrainingConfig:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunConfig(TrainingConfig):
-    """Settings that pretraining and fine-tuning share."""
+    """Settings shared by pretraining and fine-tuning."""
 
     output: str | os.PathLike[str] = dataclasses.field(
         metadata=described(
-            "Folder of the run, new or to resume; required.",
+            "Folder of the run, new or to be resumed; required.",
             group=MODEL,
             on_resume="not_recorded",
         )
@@ -224,7 +223,7 @@ class RunConfig(TrainingConfig):
     config_overrides: Mapping[str, Any] = dataclasses.field(
         default_factory=dict,
         metadata=described(
-            "Changes to the architecture, such as hidden_dropout_prob=0.1,"
+            "Changes to the architecture, for example hidden_dropout_prob=0.1,"
             "attention_probs_dropout_prob=0.1.",
             group=MODEL,
             on_resume="not_recorded",
@@ -233,67 +232,68 @@ class RunConfig(TrainingConfig):
     )
     train_batch_size: int = setting(
         32,
-        "Examples of a step, over all devices.",
+        "Examples per step, over all devices.",
         group=LENGTH,
         bounds="[1, 1048576]",
     )
     eval_batch_size: int = setting(
         32,
-        "Examples of a batch of the evaluation.",
+        "Examples per evaluation batch.",
         group=EVALUATION,
         bounds="[1, 1048576]",
         on_resume="may_change",
     )
     learning_rate: float = setting(
-        5e-5, "Highest rate.", group=LEARNING_RATE, bounds="(0, 1000]"
+        5e-5, "Peak learning rate.", group=LEARNING_RATE, bounds="(0, 1000]"
     )
     layerwise_lr_decay: float = setting(
         1.0,
-        "Factor on the rate from each level of the model to the one below; 1: "
-        "all have one rate.",
+        "Factor on the learning rate from each layer to the one below; 1: the "
+        "same rate for all layers.",
         group=LEARNING_RATE,
         bounds="(0, 1]",
     )
     optimizer: Optimizer = setting(
-        "adamw", "LAMB or AdamW, as the original has them.", group=OPTIMIZER
+        "adamw", "LAMB or AdamW, as in the original.", group=OPTIMIZER
     )
     weight_decay: float = setting(
         0.01,
-        "Decay of all weights but biases and LayerNorm.",
+        "Weight decay, except of biases and LayerNorm.",
         group=OPTIMIZER,
         bounds="[0, 1000]",
     )
     distribution: Distribution = setting(
         "auto",
-        "auto: the TPU if --tpu names one, the workers of TF_CONFIG, all GPUs "
-        "if there are several, else one device.",
+        "auto: the TPU if --tpu is given, the workers in TF_CONFIG if set, all "
+        "GPUs if there are several, else one device.",
         group=MACHINE,
         on_resume="not_recorded",
     )
     tpu: str | None = setting(
         None,
-        "TPU: 'local' on a TPU VM, a name, or a grpc:// address.",
+        "TPU: 'local' on a TPU VM, its name, or a grpc:// address.",
         group=MACHINE,
         on_resume="not_recorded",
     )
     tpu_zone: str | None = setting(
         None,
-        "Zone of a TPU by name.",
+        "Zone of a TPU given by name.",
         group=MACHINE,
         on_resume="not_recorded",
     )
     gcp_project: str | None = setting(
         None,
-        "Project of a TPU by name.",
+        "Project of a TPU given by name.",
         group=MACHINE,
         on_resume="not_recorded",
     )
     precision: Precision = setting(
-        "float32", "Precision of the computation.", group=MACHINE
+        "float32", "Keras dtype policy of the model.", group=MACHINE
     )
     rematerialize: bool = setting(
         False,
-        "Less memory, about a third slower: keep only the input of each block.",
+        "Recompute activations in the backward pass: less memory, but about a "
+        "third slower.",
         group=MACHINE,
     )
 
@@ -304,7 +304,7 @@ class RunConfig(TrainingConfig):
 
     @property
     def free_on_resume(self) -> tuple[str, ...]:
-        """Settings that a resumed run may change."""
+        """Names of the settings that may change when a run is resumed."""
         return tuple(
             x.name
             for x in settings_of(type(self))
@@ -312,7 +312,7 @@ class RunConfig(TrainingConfig):
         )
 
     def settings(self) -> dict[str, Any]:
-        """Returns the recorded settings, flat and as JSON values."""
+        """Returns the settings for `run.json`, flat and as JSON values."""
         recorded = {}
         for declared in settings_of(type(self)):
             if declared.description.on_resume != "not_recorded":
@@ -324,5 +324,5 @@ class RunConfig(TrainingConfig):
 
     @classmethod
     def default_settings(cls) -> dict[str, Any]:
-        """Returns the values of settings that an older run did not have."""
+        """Returns the defaults, for settings that an older run lacks."""
         return {x.name: x.default for x in settings_of(cls) if not x.required}

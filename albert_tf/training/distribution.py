@@ -27,8 +27,9 @@ def check_model(
     """Checks that a model can be trained with a strategy and settings.
 
     Raises:
-      InputError: the model has nothing to train, or requires other settings.
-      ValueError: the model was created outside of the strategy.
+      InputError: if the model has no trainable variables, or the settings do
+        not fit it.
+      ValueError: if the model was created outside the strategy's scope.
     """
     if not model.trainable_variables:
         raise InputError(
@@ -55,7 +56,7 @@ def check_model(
             )
 
 
-# Name of the TPU of the machine that this process runs on.
+# Name of the TPU that is attached to this machine.
 LOCAL = "local"
 
 
@@ -66,21 +67,20 @@ def check_tpu_run(
     precision: str = "float32",
     jit_compile: bool = False,
 ) -> None:
-    """Checks settings that a TPU does not support.
+    """Checks that a TPU supports the settings of a run.
 
     A TPU given by name or address is attached to other machines, which read the
-    records and write the checkpoints, so all paths must be in a bucket. "local"
-    is this machine, with any path.
+    records and write the checkpoints, so all paths must be in a bucket. With
+    "local" any path will do.
 
     Args:
       tpu: see `make_strategy`; None: nothing is checked.
-      paths: name of the setting -> path, or patterns separated by commas or in
-        a list.
+      paths: name of the setting -> path, or comma-separated or listed patterns.
       precision: see `set_precision`.
       jit_compile: see `TrainingConfig`.
 
     Raises:
-      InputError: a setting is not supported.
+      InputError: if a setting is not supported.
     """
     if tpu is None:
         return
@@ -115,11 +115,11 @@ def tpu_strategy(
     Args:
       tpu: "local", the name of a TPU, or the address `grpc://...` of its first
         host.
-      zone: of a TPU given by name; default: this machine's.
-      project: likewise.
+      zone: zone of a TPU given by name; default: this machine's.
+      project: project of a TPU given by name; default: this machine's.
 
     Raises:
-      InputError: there is no such TPU, or it cannot be reached.
+      InputError: if there is no such TPU, or it cannot be reached.
     """
     try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(
@@ -129,8 +129,8 @@ def tpu_strategy(
         if tpu != LOCAL:
             tf.config.experimental_connect_to_cluster(resolver)
         tf.tpu.experimental.initialize_tpu_system(resolver)
-    # Any exception: the resolver uses Google's API client, which is not a
-    # dependency, over HTTP; the rest is TensorFlow over gRPC.
+    # The resolver may raise anything: it uses Google's API client, which is not
+    # a dependency, over HTTP, and TensorFlow over gRPC.
     except Exception as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise InputError(
@@ -151,17 +151,18 @@ def make_strategy(
     """Creates the strategy; call it before any other TensorFlow operation.
 
     Args:
-      distribution: see `Distribution`. "auto" is the TPU where one is
-        named, several workers where TF_CONFIG lists them, all GPUs where there
-        are several, and one device otherwise.
+      distribution: see `Distribution`. "auto" uses the TPU if one is given, the
+        workers in TF_CONFIG if set, all GPUs if there are several, and one
+        device otherwise.
       tpu: name or address of the TPU; "local" on a TPU VM.
-      tpu_zone: the zone of a TPU given by name.
-      gcp_project: the project of a TPU given by name.
-      devices: names such as "GPU:0"; default: every GPU, else the CPU. (A CPU
-        is several devices after `tf.config.set_logical_device_configuration`.)
+      tpu_zone: zone of a TPU given by name.
+      gcp_project: project of a TPU given by name.
+      devices: device names such as "GPU:0"; default: all GPUs, else the CPU. (A
+        CPU is several devices after
+        `tf.config.set_logical_device_configuration`.)
 
     Raises:
-      InputError: the arguments contradict each other or the machine.
+      InputError: if the arguments do not fit each other or the machine.
     """
     if distribution not in get_args(Distribution):
         raise InputError(
@@ -192,7 +193,7 @@ def make_strategy(
 
 
 def strategy_of_this_machine() -> tf.distribute.Strategy:
-    """Creates a strategy for one process, such as an evaluation.
+    """Creates the strategy of a single process, for evaluations.
 
     It uses all GPUs of this machine if there are several, else one device, and
     ignores the workers in TF_CONFIG.
@@ -203,13 +204,13 @@ def strategy_of_this_machine() -> tf.distribute.Strategy:
 
 @functools.cache
 def _mirrored(devices: tuple[str, ...]) -> tf.distribute.MirroredStrategy:
-    # One per process: collectives of a second strategy over the same devices
-    # get the keys of the first one, and TensorFlow aborts both.
+    # One per process: the collectives of a second strategy over the same
+    # devices would get the same keys, and TensorFlow would abort both.
     return tf.distribute.MirroredStrategy(devices)
 
 
 def set_precision(precision: str) -> None:
-    """Sets the dtype policy of the Keras layers that are created afterwards.
+    """Sets the dtype policy of Keras layers that are created afterwards.
 
     Variables stay float32. "mixed_float16" also needs
     `TrainingConfig(dynamic_loss_scale=True)`.
@@ -218,7 +219,7 @@ def set_precision(precision: str) -> None:
       precision: see `Precision`.
 
     Raises:
-      InputError: an unknown precision.
+      InputError: if the precision is unknown.
     """
     if precision not in get_args(Precision):
         raise InputError(

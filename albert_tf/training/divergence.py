@@ -1,8 +1,8 @@
-"""Divergence of a run, and rolling back to before it.
+"""Detection of divergence, and rollbacks.
 
-The batches of a run are those of its data, 0, 1, 2, ..., without the batches
-that rollbacks have skipped; so a run that was rolled back ends as one whose
-data never had those batches.
+A run trains on batches 0, 1, 2, ... of its data, except those that rollbacks
+skip. So a run that was rolled back ends with the same weights as one whose data
+never had these batches.
 """
 
 from __future__ import annotations
@@ -18,29 +18,20 @@ from albert_tf.training.config import TrainingConfig
 
 _logger = logging.getLogger(__name__)
 
-# After so many rollbacks without a checkpoint beyond the steps that diverged,
-# the next would not help either.
-_MOST_ROLLBACKS = 3
+# Give up after this many rollbacks without a checkpoint beyond the divergence.
+_MAX_ROLLBACKS = 3
 
 
 class Divergence(Exception):
-    """A step with a loss, gradient or weight that is not acceptable.
+    """Raised for a step whose loss, gradient or weights are not acceptable.
 
     Attributes:
       update: number of the step, from 0.
-      reason: what is wrong, as part of a sentence.
-      batch_size: examples of a global batch.
-      first_step: first update of the phase.
     """
 
-    def __init__(
-        self, update: int, reason: str, batch_size: int, first_step: int = 0
-    ):
+    def __init__(self, update: int, reason: str):
         super().__init__(f"{reason} at step {update + 1}")
         self.update = update
-        self.reason = reason
-        self.batch_size = batch_size
-        self.first_step = first_step
 
 
 def find_divergence(
@@ -49,12 +40,12 @@ def find_divergence(
     """Finds the first step whose loss or gradient norm is not acceptable.
 
     Args:
-      rows: float [steps, rows, 2], the results of the steps: the loss first,
+      rows: float `[steps, rows, 2]`, the results of the steps: the loss first,
         the gradient norm last.
-      max_loss: the largest acceptable loss; 0 for any that is finite.
+      max_loss: the largest acceptable loss; 0: any finite loss.
 
     Returns:
-      The offset of the step and what is wrong; None if nothing is.
+      The offset of the step, and the reason; None if all steps are fine.
     """
     losses, norms = rows[:, 0, 0], rows[:, -1, 0]
     bad_loss = ~np.isfinite(losses)
@@ -77,36 +68,41 @@ def roll_back(
     config: TrainingConfig,
     checkpoints: Checkpoints | None,
     synchronize: Callable[[], object],
+    *,
+    batch_size: int,
+    first_step: int = 0,
 ) -> int:
-    """Restores a checkpoint from before a divergence, if configured to.
+    """Rolls back to a checkpoint from before a divergence, if configured to.
 
-    The batch of the divergence and the `config.rollback_window - 1` batches
-    before it are skipped from now on: when a loss explodes, the step that shows
-    it is rarely the one that caused it (PaLM, arXiv:2204.02311, section 5.1).
-    The newest checkpoint from before these batches is restored and rewritten
-    with the rollback. Which checkpoint that is does not matter to the weights:
-    the run ends as one whose data never had these batches.
+    The batch that diverged and the `config.rollback_window - 1` batches before
+    it are skipped from now on: the step whose loss explodes is rarely the one
+    that caused it (PaLM, arXiv:2204.02311, section 5.1). The newest checkpoint
+    from before these batches is restored, and rewritten with the rollback. The
+    final weights do not depend on which checkpoint that is.
 
     Args:
       divergence: the divergence.
-      config: whether to roll back, and how many batches to skip.
+      config: settings of the run.
       checkpoints: the checkpoints of the run, if any.
       synchronize: waits for the other workers.
+      batch_size: examples per global batch, for the error message.
+      first_step: first update of the phase, for the error message.
 
     Returns:
       The step to continue from.
 
     Raises:
-      FloatingPointError: the run is to stop, or rolling back would not help.
+      FloatingPointError: if the run has to stop, or rolling back does not help.
     """
-    update, size = divergence.update, divergence.batch_size
+    update = divergence.update
     rollbacks = () if checkpoints is None else checkpoints.rollbacks
     batch = batch_of(update, rollbacks)
-    number = batch - divergence.first_step
-    whose = "the phase's" if divergence.first_step else "the"
+    number = batch - first_step
+    source = "the phase's" if first_step else "the"
+    first_example = number * batch_size
     what = (
-        f"{divergence} (batch {number} of {whose} data, from 0: examples "
-        f"{number * size} to {(number + 1) * size - 1} in the order of "
+        f"{divergence} (batch {number} of {source} data, from 0: examples "
+        f"{first_example} to {first_example + batch_size - 1} in the order of "
         "training)"
     )
     if config.on_divergence == "stop" or checkpoints is None:
@@ -115,14 +111,14 @@ def roll_back(
             "rate, inspect that batch, or use on_divergence=rollback"
         ) from None
     first = max(0, update + 1 - config.rollback_window)
-    # The chief may still be writing the files that all workers list and read.
+    # The chief may still be writing a checkpoint that all workers list.
     checkpoints.wait()
     synchronize()
     newest = max(checkpoints.steps(), default=0)
-    in_vain = [r for r in rollbacks if r.step > newest]
-    if len(in_vain) >= _MOST_ROLLBACKS:
+    failed = [r for r in rollbacks if r.step > newest]
+    if len(failed) >= _MAX_ROLLBACKS:
         raise FloatingPointError(
-            f"{what}; {len(in_vain)} rollbacks since the checkpoint of step "
+            f"{what}; {len(failed)} rollbacks since the checkpoint of step "
             f"{newest} did not help. Lower the learning rate"
         ) from None
     step = checkpoints.restore_latest(at_most=first)
@@ -146,7 +142,7 @@ def roll_back(
 
 
 def batch_of(update: int, rollbacks: Iterable[Rollback]) -> int:
-    """Returns the batch of the data that an update has, both from 0."""
+    """Returns the batch of the data that an update trains on, both from 0."""
     skipped = {
         batch
         for rollback in rollbacks
@@ -163,11 +159,11 @@ def batches_from(
     update: int,
     rollbacks: Iterable[Rollback],
 ) -> tf.data.Dataset:
-    """Returns the batches of the updates from `update` (from 0) on.
+    """Returns the batches from that of `update` on, without skipped ones.
 
     Args:
       dataset_fn: returns the batches of the data from a given number on.
-      update: the first update to do.
+      update: the next update, from 0.
       rollbacks: the rollbacks of the run.
     """
     first = batch_of(update, rollbacks)

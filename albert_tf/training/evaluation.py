@@ -20,8 +20,8 @@ class Evaluator:
       strategy: the strategy of the model.
       model: the Keras model.
       loss: the loss and its metrics.
-      batch_size: examples of the largest batch. All batches are filled up to
-        one size, which TPUs and XLA require, with examples of weight 0; see
+      batch_size: maximum number of examples per batch. All batches are padded
+        to this size, as TPUs and XLA require, with examples of weight 0; see
         `WEIGHTS`.
     """
 
@@ -48,25 +48,25 @@ class Evaluator:
     ) -> dict[str, float]:
         """Evaluates on a dataset, which is read twice.
 
-        The first pass adds up the denominators of the loss, so that loss and
-        metrics are those of one batch that holds the whole dataset, whatever
-        the batch size and the number of replicas.
+        The first pass sums the denominators of the loss, so loss and metrics
+        are those of a single batch of the whole dataset, and do not depend on
+        batch size and number of replicas.
 
         Args:
           dataset: dicts of tensors `[batch, ...]`, with at most `batch_size`
             examples.
-          max_steps: largest number of batches to evaluate; None for all.
+          max_steps: maximum number of batches to evaluate; None for all.
 
         Returns:
-          `loss` and the metrics of the loss; NaN for one with zero weight.
+          `loss` and the metrics of the loss; NaN for metrics of zero weight.
 
         Raises:
-          InputError: the dataset is empty.
+          InputError: if the dataset is empty.
         """
         if max_steps is not None:
             dataset = dataset.take(max_steps)
-        filled = dataset.map(self._fill_up).prefetch(tf.data.AUTOTUNE)
-        distributed = distribute(self._strategy, filled)
+        padded = dataset.map(self._pad).prefetch(tf.data.AUTOTUNE)
+        distributed = distribute(self._strategy, padded)
         normalizers = self._sum(
             self._sum_normalizers, "normalizers", distributed
         )
@@ -77,22 +77,22 @@ class Evaluator:
             for name, total in normalizers.items()
         }
         sums = self._sum(self._sum_metrics, "metrics", distributed, normalizers)
-        assert sums is not None  # The same batches as above.
+        assert sums is not None  # There are batches, see above.
         loss = sums.pop("loss")[0]
         sums.pop(TOKENS, None)
         return {"loss": float(loss)} | means(sums)
 
-    def _fill_up(self, batch: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """Repeats the last example, with weight 0."""
+    def _pad(self, batch: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Pads a batch with copies of its last example, of weight 0."""
         size = self._batch_size
         count = tf.shape(next(iter(batch.values())))[0]
         examples = tf.minimum(tf.range(size), count - 1)
-        filled = {name: tf.gather(x, examples) for name, x in batch.items()}
+        padded = {name: tf.gather(x, examples) for name, x in batch.items()}
         weights = tf.sequence_mask(count, size, dtype=tf.float32)
-        return filled | {WEIGHTS: weights}
+        return padded | {WEIGHTS: weights}
 
     def _sum(self, function, group, distributed, *arguments):
-        """Returns name -> sum over all batches; None if there is no batch."""
+        """Returns name -> sum over all batches; None without a batch."""
         iterator = iter(distributed)
         results = []
         while True:
@@ -102,7 +102,7 @@ class Evaluator:
                 break
         if not results:
             return None
-        # Converted at the end: each conversion waits for the device.
+        # Convert at the end, because each conversion waits for the device.
         totals = np.array([r.numpy() for r in results], np.float64).sum(0)
         return dict(zip(self._names[group], totals, strict=True))
 

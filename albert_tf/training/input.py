@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 from tensorflow.python.data.experimental.ops.distribute import replicate
 
 from albert_tf.errors import InputError
+from albert_tf.training.workers import input_context
 
-# In the text of the error that a part of a dataset, such as a file, has not as
-# many elements as were counted.
+# Matches the error of `assert_cardinality`: a file does not have the number of
+# records that was counted.
 MISCOUNTED = re.compile(r"expected to contain \d+ elements")
 
 
 def shuffle(values: tf.Tensor, seed: tf.Tensor, number) -> tf.Tensor:
-    """Shuffles by (seed, number) alone; `Dataset.shuffle` adds global seeds.
+    """Shuffles deterministically, unlike `Dataset.shuffle`.
+
+    The order depends only on `seed` and `number`; `Dataset.shuffle` mixes in
+    the global seed.
 
     Args:
       values: `[n]`.
       seed: int64 `[2]`.
-      number: a scalar, folded into the seed.
+      number: integer scalar, folded into the seed.
     """
     seed = tf.random.experimental.stateless_fold_in(seed, number)
     keys = tf.random.stateless_uniform(
@@ -33,12 +36,11 @@ def shuffle(values: tf.Tensor, seed: tf.Tensor, number) -> tf.Tensor:
 
 
 def batch_options() -> tf.data.Options:
-    """Returns the options of every dataset of batches.
+    """Returns the `tf.data.Options` of every dataset of batches.
 
-    Elements are in one order. Workers share the rows of batches, not the files.
-    Nothing tunes the pipeline in the background: TensorFlow's thread for it can
-    miss that its iterator is destroyed, which then waits for as long as the
-    thread sleeps, up to a minute.
+    Datasets are deterministic and are not sharded by file, because workers
+    split the rows of each batch. Autotuning is off: its thread can miss that
+    the iterator is being destroyed, which then blocks for up to a minute.
     """
     options = tf.data.Options()
     options.deterministic = True
@@ -49,58 +51,21 @@ def batch_options() -> tf.data.Options:
     return options
 
 
-@dataclasses.dataclass(frozen=True)
-class HostShare:
-    """The part of the rows of every batch that one of several hosts feeds.
+PerHostFn = Callable[[tf.distribute.InputContext], tf.data.Dataset | None]
+
+
+class GlobalBatches(NamedTuple):
+    """Global batches, and how each host reads its own rows of them.
 
     Attributes:
-      host: the host.
-      hosts: number of hosts, which divides `groups`.
-      groups: equal parts of each batch that are read independently.
+      dataset: the global batches.
+      per_host_fn: called with the `tf.distribute.InputContext` of a host,
+        returns this host's rows of every batch; None if the host has to read
+        whole batches.
     """
 
-    host: int = 0
-    hosts: int = 1
-    groups: int = 1
-
-
-WHOLE = HostShare()
-
-
-# Returns a host's rows of all batches; None if it cannot read them alone.
-RowsOfHost = Callable[[HostShare], tf.data.Dataset | None]
-
-# Global batches, and what hosts read of them.
-Batches = tuple[tf.data.Dataset, RowsOfHost]
-
-
-@dataclasses.dataclass(frozen=True)
-class SharedBatches:
-    """Batches of which several hosts can each read their own rows alone.
-
-    It is called as other functions that return datasets are.
-
-    Attributes:
-      read: returns the global batches from a given number on, or a host's rows
-        of them.
-      groups: see `HostShare`; a host can read whole ones only.
-    """
-
-    read: Callable[[int, HostShare], tf.data.Dataset]
-    groups: int
-
-    def __call__(self, first: int) -> tf.data.Dataset:
-        """Returns the global batches from a given number on."""
-        return self.read(first, HostShare(groups=self.groups))
-
-    def of_host(
-        self, share: HostShare
-    ) -> Callable[[int], tf.data.Dataset] | None:
-        """Returns what reads a host's rows; None if it cannot alone."""
-        if self.groups % share.hosts:
-            return None
-        mine = dataclasses.replace(share, groups=self.groups)
-        return lambda first: self.read(first, mine)
+    dataset: tf.data.Dataset
+    per_host_fn: PerHostFn
 
 
 def distribute(
@@ -108,29 +73,30 @@ def distribute(
     dataset: tf.data.Dataset,
     *,
     endless: bool = False,
-    rows_of_host: RowsOfHost | None = None,
+    per_host_fn: PerHostFn | None = None,
 ) -> Any:
-    """Distributes a dataset of global batches.
+    """Distributes a dataset of global batches over the replicas.
 
-    Replica r of N gets examples `r * batch // N` to `(r + 1) * batch // N` of
-    every batch, in this order with every strategy. TensorFlow by itself shards
-    by files if it finds any, so several workers would see other batches than
-    one. Every worker reads the whole dataset, unless it can read its own rows.
+    With every strategy, replica r of N gets examples `r * batch // N` to
+    `(r + 1) * batch // N` of each batch. TensorFlow's own auto-sharding works
+    by file where it can, so that the batches would depend on the number of
+    workers. Every host reads the whole dataset, unless `per_host_fn` returns
+    its rows.
 
     Args:
       strategy: any synchronous strategy.
       dataset: nested tensors `[batch, ...]`. The last batch may be smaller; a
         replica's slice of it may then be empty.
-      endless: declare that no batch is the last one; to read beyond a last
-        one is a `FailedPreconditionError`. Without this, the workers add up a
-        number for each batch, to agree on which is the last.
-      rows_of_host: see `RowsOfHost`.
+      endless: declare the dataset infinite. Reading past its end is then a
+        `FailedPreconditionError`. Otherwise the workers run an all-reduce for
+        each batch, to agree on whether it is the last.
+      per_host_fn: see `GlobalBatches`.
 
     Returns:
       An iterable of arguments for `strategy.run`.
     """
 
-    def declared(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    def declare(dataset: tf.data.Dataset) -> tf.data.Dataset:
         if not endless:
             return dataset
         infinite = tf.data.INFINITE_CARDINALITY
@@ -140,35 +106,33 @@ def distribute(
         if isinstance(strategy, tf.distribute.OneDeviceStrategy):
             (device,) = strategy.extended.worker_devices
             if "CPU" in device:
-                return declared(dataset)  # Batches need not be copied there.
-        return strategy.experimental_distribute_dataset(declared(dataset))
+                return declare(dataset)  # Batches need not be copied there.
+        return strategy.experimental_distribute_dataset(declare(dataset))
 
-    def slices(context: tf.distribute.InputContext) -> tf.data.Dataset:
+    def dataset_fn(context: tf.distribute.InputContext) -> tf.data.Dataset:
         hosts = context.num_input_pipelines
-        rows = None
-        if rows_of_host is not None and hosts > 1:
-            rows = rows_of_host(HostShare(context.input_pipeline_id, hosts))
+        rows = per_host_fn(context) if per_host_fn and hosts > 1 else None
         if rows is None:
-            return declared(slices_of_host(dataset, context))
+            return declare(per_replica_slices(dataset, context))
         replicas = context.num_replicas_in_sync // hosts
-        here = tf.distribute.InputContext(1, 0, replicas)
-        return declared(slices_of_host(rows, here))
+        one_host = tf.distribute.InputContext(1, 0, replicas)
+        return declare(per_replica_slices(rows, one_host))
 
-    return strategy.distribute_datasets_from_function(slices)
+    return strategy.distribute_datasets_from_function(dataset_fn)
 
 
-def slices_of_host(
+def per_replica_slices(
     dataset: tf.data.Dataset, context: tf.distribute.InputContext
 ) -> tf.data.Dataset:
-    """Returns the slices for the replicas that one host feeds, in turn.
+    """Cuts batches into one slice for each replica of a host.
 
     Args:
       dataset: global batches; see `distribute`.
-      context: number of this host, of all hosts and of all replicas.
+      context: the input context of the host.
 
     Returns:
       Dataset of slices: for each batch, one for every replica of the host. If
-      the replicas divide the static size of the batches, the slices have a
+      the number of replicas divides the static batch size, the slices have a
       static size too, as a TPU requires.
     """
     replicas = context.num_replicas_in_sync
@@ -180,16 +144,16 @@ def slices_of_host(
             lambda replica: _slice(batch, replica, replicas)
         )
 
-    # Read ahead one slice a replica: the next step's.
+    # Prefetch the next step: one slice per replica.
     return _on_this_host(dataset).flat_map(slices).prefetch(here)
 
 
 def _on_this_host(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """Returns the dataset on the host of the current device scope.
+    """Copies the dataset to the host of the current device scope.
 
-    One process controls all hosts of a TPU pod, and a dataset created on its
-    own host cannot be read on the others, so it is created again there, as in
-    `experimental_distribute_dataset`.
+    One process controls all hosts of a TPU pod, and a dataset that was created
+    on one host cannot be read on another. `experimental_distribute_dataset`
+    does the same.
     """
     device = tf.constant(0).device
     return replicate(dataset, [device])[device]
@@ -211,7 +175,7 @@ def static_batch_size(dataset: tf.data.Dataset) -> int:
     """Returns the size of the global batches.
 
     Raises:
-      InputError: the batches of the dataset have no common static size.
+      InputError: if the batches have no static size.
     """
     sizes = {
         spec.shape[0] if spec.shape.rank else None
@@ -230,7 +194,7 @@ def slice_size(batch_size: int, replicas: int, accumulation: int) -> int:
     """Returns the number of examples of a micro-batch.
 
     Raises:
-      InputError: the global batch cannot be split into equal slices.
+      InputError: if the global batch cannot be split into equal slices.
     """
     slices = replicas * accumulation
     if batch_size % slices:
@@ -242,47 +206,36 @@ def slice_size(batch_size: int, replicas: int, accumulation: int) -> int:
 
 
 def check_batches(
-    data: Batches,
-    batches: int,
+    data: GlobalBatches,
+    steps: int,
     accumulation: int,
     strategy: tf.distribute.Strategy,
 ) -> None:
     """Checks training data, and reads the first batch.
 
     Args:
-      data: global batches, and what hosts read of them.
-      batches: the number of batches that will be read.
-      accumulation: micro-batches of a replica.
+      data: the global batches.
+      steps: number of steps to train, one batch each.
+      accumulation: micro-batches per replica.
       strategy: the strategy of the run.
 
     Raises:
-      InputError: the batches have no static size, cannot be cut into equal
-        slices, or are too few. If TensorFlow cannot count them, that is found
-        only when they end.
+      InputError: if the batches have no static size, cannot be split into equal
+        slices, or there are too few. If TensorFlow does not know their number,
+        only an empty dataset is noticed here.
     """
-    dataset, rows_of_host = data
+    dataset, per_host_fn = data
     slice_size(
         static_batch_size(dataset), strategy.num_replicas_in_sync, accumulation
     )
-    share = share_of_process(strategy)
-    rows = rows_of_host(share) if share.hosts > 1 else None
+    context = input_context(strategy)
+    rows = per_host_fn(context) if context.num_input_pipelines > 1 else None
     dataset = dataset if rows is None else rows
     found = int(dataset.cardinality())
     if found < 0:  # Infinite or unknown.
-        found = batches if any(True for _ in dataset.take(1)) else 0
-    if found < batches:
+        found = steps if any(True for _ in dataset.take(1)) else 0
+    if found < steps:
         raise InputError(
-            f"the training data have {found} batches, fewer than the {batches} "
+            f"the training data have {found} batches, fewer than the {steps} "
             "steps to do; repeat the dataset or lower num_train_steps"
         )
-
-
-def share_of_process(strategy: tf.distribute.Strategy) -> HostShare:
-    """Returns which of the workers this process is; one controls a TPU pod."""
-    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
-        return WHOLE
-    resolver = strategy.cluster_resolver
-    cluster = resolver.cluster_spec().as_dict()
-    chiefs, workers = (len(cluster.get(x, ())) for x in ("chief", "worker"))
-    before = chiefs if resolver.task_type == "worker" else 0
-    return HostShare(before + resolver.task_id, chiefs + workers)

@@ -1,4 +1,4 @@
-"""Metrics of a run: their means, and the files that they are written to."""
+"""Metrics of a run: aggregation, `metrics.jsonl` and TensorBoard."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ FILE = "metrics.jsonl"
 TENSORBOARD_FOLDER = "tensorboard"
 
 
-class Interval:
-    """Means and rates of the steps since the last report.
+class MetricsAccumulator:
+    """Means and rates of the steps since the last log line.
 
     Args:
-      batch_size: examples of a global batch.
+      batch_size: examples per global batch.
     """
 
     def __init__(self, batch_size: int):
@@ -45,25 +45,28 @@ class Interval:
         self._rows: list[np.ndarray] = []
         self._seconds = self._waited = 0.0
 
-    def add(self, rows: np.ndarray, seconds: float, waited: float) -> None:
-        """Adds steps.
+    def update(self, rows: np.ndarray, seconds: float, waited: float) -> None:
+        """Adds the results of steps.
 
         Args:
-          rows: float `[steps, rows, 2]`.
+          rows: float `[steps, rows, 2]`, see `TrainStep`.
           seconds: wall time of the steps.
-          waited: the part of it in which a batch was not there yet.
+          waited: the part of it that was spent waiting for batches.
         """
         self._rows.append(rows)
         self._seconds += seconds
         self._waited += waited
 
-    def read(self, names: Sequence[str]) -> dict[str, float]:
+    def result(self, names: Sequence[str]) -> dict[str, float]:
         """Returns means and rates since the last call, and resets them.
 
         `loss` and `gradient_norm` are means over steps, the other metrics
         weighted means over the examples of all steps.
+
+        Args:
+          names: names of the rows.
         """
-        # At once, so that rounding does not depend on how they were launched.
+        # Summed at once, so that rounding does not depend on the launches.
         rows = np.concatenate(self._rows)
         totals = np.asarray(np.sum(rows, axis=0, dtype=np.float64))
         sums: dict[str, np.ndarray] = dict(zip(names, totals, strict=True))
@@ -79,12 +82,12 @@ class Interval:
 
 
 class MetricsLog:
-    """Writes metrics into the folder of a run.
+    """Writes metrics to the folder of a run.
 
     A line of `metrics.jsonl` is `{"step": 100, "time": <Unix seconds>,
-    "split": "train", "values": {...}}`; a value that is not finite is null.
-    TensorBoard's event files are in `tensorboard/<split>`. A resumed run
-    truncates both after the step that it resumes from, so curves have no step
+    "split": "train", "values": {...}}`; non-finite values are null.
+    TensorBoard's event files are in `tensorboard/<split>`. Resuming a run
+    truncates both after the step that it resumes from, so that no step appears
     twice; a running TensorBoard must then be restarted.
 
     Args:
@@ -113,10 +116,10 @@ class MetricsLog:
         """Appends the values of one step and flushes them.
 
         Args:
-          step: updates done so far.
-          split: "train", "eval" or the name of another set.
+          step: number of updates done.
+          split: "train", "eval" or the name of another data set.
           values: metrics by name.
-          details: further values by name, for TensorBoard only.
+          details: additional values by name, only for TensorBoard.
         """
         line = {
             "step": step,
@@ -157,8 +160,8 @@ class MetricsLog:
 def read_metrics(run_dir: str | os.PathLike[str]) -> list[dict[str, Any]]:
     """Reads the lines of a run's `metrics.jsonl`, in order.
 
-    An incomplete last line of a killed process is skipped. Other lines that
-    cannot be read are skipped with a warning.
+    An incomplete last line, of a killed process, is skipped. Other invalid
+    lines are skipped with a warning.
     """
     path = os.path.join(os.fspath(run_dir), FILE)
     lines = []
@@ -181,7 +184,7 @@ def _parse(text: bytes, source: str) -> dict[str, Any]:
     """Parses a line of `metrics.jsonl`.
 
     Raises:
-      InputError: it is not one.
+      InputError: if the line is invalid.
     """
     line = parse_object(text, source)
     for name, kind in (
@@ -198,7 +201,7 @@ def _parse(text: bytes, source: str) -> dict[str, Any]:
 
 
 def _cut_lines(path: str, step: int) -> None:
-    """Removes the lines after a step, but none that cannot be read."""
+    """Removes the lines after a step; keeps invalid lines."""
     kept = []
     lines = _complete_lines(path)
     for line in lines:
@@ -213,13 +216,13 @@ def _cut_lines(path: str, step: int) -> None:
 
 
 def _new_event_file(folder: str) -> tf.io.TFRecordWriter:
-    """Starts an event file: records of event protos, a version first.
+    """Creates an event file and writes the file version.
 
-    `tf.summary` could write it, but requires TensorBoard to be installed.
+    `tf.summary` would require TensorBoard to be installed.
     """
     tf.io.gfile.makedirs(folder)
     now = time.time()
-    # A resumed run starts another file; TensorBoard reads them in this order.
+    # A resumed run creates another file; TensorBoard reads them by name.
     name = f"events.out.tfevents.{now:.6f}.{socket.gethostname()}"
     writer = tf.io.TFRecordWriter(os.path.join(folder, name))
     version = tf.compat.v1.Event(wall_time=now, file_version="brain.Event:2")
@@ -230,7 +233,7 @@ def _new_event_file(folder: str) -> tf.io.TFRecordWriter:
 def read_events(path: str | os.PathLike[str]) -> Iterator[tf.compat.v1.Event]:
     """Yields the events of a TensorBoard file.
 
-    An incomplete last event of a killed process is skipped.
+    An incomplete last event, of a killed process, is skipped.
     """
     records = tf.data.TFRecordDataset(os.fspath(path)).as_numpy_iterator()
     with contextlib.suppress(tf.errors.DataLossError):
@@ -250,13 +253,13 @@ def _cut_events(path: str, step: int) -> None:
 
 
 class TrainingLog:
-    """Shows the progress of a run and writes its metrics, in the chief.
+    """Shows the progress of a run and writes its metrics.
 
     Args:
       config: settings of the run.
-      run_dir: the folder of the run; None: metrics are only shown.
+      run_dir: the folder of the run; None: metrics are shown, but not written.
       step: the step that the run (re)starts from.
-      chief: whether this process is the chief; the others log nothing.
+      chief: whether this process is the chief; other workers log nothing.
     """
 
     def __init__(
@@ -273,7 +276,7 @@ class TrainingLog:
             self._metrics = MetricsLog(run_dir, step)
 
     def advance(self, steps: int) -> None:
-        """Moves the bar."""
+        """Advances the progress bar."""
         if self._progress is not None:
             self._progress.advance(steps)
 
@@ -289,14 +292,14 @@ class TrainingLog:
         values: Mapping[str, float],
         details: Mapping[str, float] | None = None,
     ) -> None:
-        """Shows and writes metrics; `details` go to TensorBoard only."""
+        """Shows and writes metrics; see `MetricsLog.write`."""
         if self._progress is not None:
             self._progress.report(step, split, values)
         if self._metrics is not None:
             self._metrics.write(step, split, values, details)
 
     def close(self) -> None:
-        """Ends the line of the progress and closes the files."""
+        """Closes the progress bar and the files."""
         for log in (self._progress, self._metrics):
             if log is not None:
                 log.close()

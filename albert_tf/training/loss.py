@@ -1,4 +1,4 @@
-"""Protocol of losses, and a fast cross-entropy."""
+"""The `Loss` protocol, and a fast cross-entropy."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from typing import Any, Protocol
 
 import tensorflow as tf
 
-# Name of a metric that is a count and not a mean: element 0 is the number of
-# real tokens, which the trainer reports as `tokens_per_second`.
+# Name of a metric that is a count, not a mean: element 0 is the number of real
+# tokens, which the trainer reports as `tokens_per_second`.
 TOKENS = "tokens"
 
-# Weights of the examples of a batch, float32 `[batch]`: 0 for those that only
-# fill up a batch of an evaluation. A batch of training has none: all are 1.
+# Key of the example weights in an evaluation batch, float32 `[batch]`: 0 for
+# examples that only pad the batch. Training batches have no weights.
 WEIGHTS = "example_weights"
 
 
 class Loss(Protocol):
-    """A loss and metrics of a batch, as `Trainer` and `Evaluator` call them."""
+    """Loss and metrics of a batch, as called by `Trainer` and `Evaluator`."""
 
     def normalizers(self, batch: Any) -> Mapping[str, tf.Tensor]:
-        """Returns the denominators of the loss that `batch` contributes.
+        """Returns what `batch` contributes to the denominators of the loss.
 
         Args:
-          batch: nested tensors `[batch, ...]`; some or all of a global batch.
-            In evaluation it is a dict with `WEIGHTS`.
+          batch: nested tensors `[batch, ...]`; a slice of the global batch. In
+            evaluation it is a dict that has `WEIGHTS`.
 
         Returns:
-          float32 scalars by name, each a sum over the examples of `batch`
-          (number of examples, sum of label weights). They are summed over all
+          float32 scalars by name, each a sum over the examples of `batch`, such
+          as their number or the sum of label weights. They are summed over all
           replicas before the forward pass.
         """
         ...
@@ -40,20 +40,20 @@ class Loss(Protocol):
         normalizers: Mapping[str, tf.Tensor],
         seed: tf.Tensor | None,
     ) -> tuple[tf.Tensor, Mapping[str, tf.Tensor]]:
-        """Returns the contribution of `batch` to the loss, and its metrics.
+        """Returns what `batch` contributes to the loss and to the metrics.
 
         Args:
           model: the Keras model.
-          batch: nested tensors `[batch, ...]`; a slice of the global batch.
-            In evaluation it is a dict with `WEIGHTS`.
+          batch: nested tensors `[batch, ...]`; a slice of the global batch. In
+            evaluation it is a dict that has `WEIGHTS`.
           normalizers: the denominators of the whole global batch; in
             evaluation, of the whole dataset.
           seed: int32 `[2]` for dropout; None in evaluation.
 
         Returns:
-          A float32 scalar: the contributions of all slices add up to the loss.
-          And the metrics by name, float32 `[2]`: weighted sum and weight, which
-          add up the same way. `"tokens"` is special, see `TOKENS`.
+          The loss, a float32 scalar, and the metrics by name, float32 `[2]`:
+          weighted sum and weight. Both are summed over all slices. `"tokens"`
+          is special, see `TOKENS`.
         """
         ...
 
@@ -61,19 +61,20 @@ class Loss(Protocol):
 def sparse_cross_entropy(
     labels: tf.Tensor, logits: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns negative log-likelihoods, and hits of the largest logit.
+    """Computes the cross-entropy and the accuracy of each prediction.
 
-    Equivalent to `tf.nn.sparse_softmax_cross_entropy_with_logits`, in less than
-    half of its time on CPUs: the normalizer comes from TensorFlow's softmax,
-    which is vectorized, and from the largest logit, which is needed anyway.
+    The cross-entropy is that of
+    `tf.nn.sparse_softmax_cross_entropy_with_logits`, but takes less than half
+    the time on CPUs: the normalizer is computed from TensorFlow's vectorized
+    softmax and the largest logit, which the accuracy needs anyway.
 
     Args:
       labels: integers `[...]` in [0, classes).
       logits: float32 `[..., classes]`.
 
     Returns:
-      Two float32 tensors `[...]`; the second is 1.0 where the label has the
-      largest logit.
+      The negative log-likelihood of the label, float32 `[...]`, and 1.0 where
+      the label has the largest logit, else 0.0, float32 `[...]`.
     """
     shape, classes = tf.shape(labels), tf.shape(logits)[-1]
     nll, best = _cross_entropy(

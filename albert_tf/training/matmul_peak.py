@@ -1,4 +1,4 @@
-"""Measured peak rate of matrix products."""
+"""Measured peak rate of matrix products, for `matmul_share`."""
 
 from __future__ import annotations
 
@@ -10,38 +10,38 @@ import tensorflow as tf
 
 from albert_tf.training.workers import sum_over_replicas
 
-# The size doubles while a product takes less than _LONG_PRODUCT seconds, and at
-# least to _AT_LEAST: a machine that paused for a moment would look slow.
+# Sizes double until a product takes _LONG_PRODUCT seconds. All sizes up to
+# _AT_LEAST are measured, because a busy machine may look slow for a moment.
 _LONG_PRODUCT = 0.01
 _SMALLEST, _AT_LEAST, _LARGEST = 512, 2048, 8192
-# Much longer than the overhead of a call, and short enough that some calls find
-# the machine undisturbed.
+# Much longer than the overhead of a call, but short enough that some calls are
+# not disturbed by other processes.
 _CALL_SECONDS = 0.01
 _SIZE_SECONDS = 0.1
 
-# Devices and dtype -> rate of a replica; measured once per process.
+# (dtype, devices) -> rate of a replica; measured once per process.
 _measured: dict[tuple[str, ...], float] = {}
 
 
 def matmul_peak(strategy: tf.distribute.Strategy, dtype: str) -> float | None:
     """Measures the rate of large square matrix products on all replicas.
 
-    Takes the best of many short calls with a few sizes, in about half a second.
-    The replicas of a machine compute at the same time. In a run of several
-    workers all of them must call it: each measures its own devices, and the
-    rates are added up.
+    Takes about half a second, for the best of many short calls with a few
+    sizes. The replicas of a machine compute at the same time. With several
+    workers, all must call it: each measures its own devices, and the rates are
+    summed.
 
     Args:
       strategy: the strategy of the run.
       dtype: dtype of the products: "float32", "bfloat16" or "float16".
 
     Returns:
-      Operations (2 * m * k * n per product) per second, of all replicas
-      together; None on a TPU, whose products are compiled, unlike these.
+      FLOPs per second (2 * m * k * n per product) of all replicas together;
+      None on a TPU, where training is compiled and these products are not.
     """
     if isinstance(strategy, tf.distribute.TPUStrategy):
         return None
-    # Workers of one machine share it, so they must begin together.
+    # Workers may share a machine, so they have to start together.
     total = sum_over_replicas(strategy)
     total(0.0)
     key = (dtype, *strategy.extended.worker_devices)
@@ -60,7 +60,7 @@ def _replica_peak(strategy, dtype: str) -> float:
 
 
 def _products(strategy, dtype: str, size: int) -> Callable[[int], None]:
-    """Returns a function that runs n products on each replica here."""
+    """Returns a function that runs n products on each local replica."""
 
     @tf.function(autograph=False)
     def factors():
@@ -69,7 +69,7 @@ def _products(strategy, dtype: str, size: int) -> Callable[[int], None]:
                 tf.random.stateless_normal([size, size], [size, i])
                 for i in range(2)
             )
-            # The result has unit scale after any number of products.
+            # Repeated products keep unit scale.
             return tf.cast(left, dtype), tf.cast(right / math.sqrt(size), dtype)
 
         return strategy.run(on_replica)
@@ -82,7 +82,7 @@ def _products(strategy, dtype: str, size: int) -> Callable[[int], None]:
                 lambda i, x: (i + 1, tf.matmul(x, right)),
                 (0, left),
             )
-            # A scalar, so that the matrix does not leave the device.
+            # Only a scalar leaves the device.
             return tf.cast(product[0, 0], tf.float32)
 
         return strategy.run(on_replica, args=(left, right))
@@ -98,7 +98,7 @@ def _products(strategy, dtype: str, size: int) -> Callable[[int], None]:
 
 
 def _least_seconds(call: Callable[[int], None]) -> float:
-    """Returns the time of one product: the minimum of many calls."""
+    """Returns the time of one product, the minimum of many calls."""
 
     def seconds(products: int) -> float:
         started = time.perf_counter()

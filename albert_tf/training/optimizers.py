@@ -1,4 +1,4 @@
-"""AdamW and LAMB as the original ALBERT computes them, clipping, loss scale."""
+"""AdamW and LAMB as in the original ALBERT, clipping and loss scaling."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ Variable = keras.Variable | tf.Variable
 
 
 def name_of(variable: Variable) -> str:
-    """Returns the stable public name: the Keras path or the TF name."""
+    """Returns the stable name of a variable: its Keras path or TF name."""
     if isinstance(variable, keras.Variable):
         return variable.path
     return variable.name.removesuffix(":0")
 
 
 def tf_variable(variable: Variable) -> tf.Variable:
-    """Returns the `tf.Variable` that holds the value."""
+    """Returns the `tf.Variable` that backs a variable."""
     if isinstance(variable, keras.Variable):
         return variable.value
     return variable
 
 
 def by_name(variables: Iterable[Variable]) -> dict[str, tf.Variable]:
-    """Returns the variables keyed by name.
+    """Returns the variables by name.
 
     Raises:
-      ValueError: two variables share a name, so no file could tell them apart.
+      ValueError: if two variables share a name.
     """
     variables = list(variables)
     counts = Counter(name_of(variable) for variable in variables)
@@ -46,27 +46,26 @@ def by_name(variables: Iterable[Variable]) -> dict[str, tf.Variable]:
     return {name_of(variable): tf_variable(variable) for variable in variables}
 
 
-# Regular expressions of the variables without decay and adaptation.
+# Variables whose names match are not decayed, nor adapted by LAMB.
 EXCLUDED = ("LayerNorm", "layer_norm", "bias")
 
 
 class AdamW:
     """Adam without bias correction, with decoupled weight decay.
 
-    `w -= rate * (m / (sqrt(v) + epsilon) + weight_decay * w)`, the original's
-    `AdamWeightDecayOptimizer`. The moments are the slots `<name>/adam_m` and
-    `<name>/adam_v`.
+    `w -= rate * (m / (sqrt(v) + epsilon) + weight_decay * w)`, as in the
+    original's `AdamWeightDecayOptimizer`. The moments are the slots
+    `<name>/adam_m` and `<name>/adam_v`.
 
     Args:
-      weight_decay: added to the update, times the weight.
+      weight_decay: coefficient of the weight decay.
       beta_1: decay rate of the first moment.
       beta_2: decay rate of the second moment.
-      epsilon: added to the root of the second moment.
-      exclude: regular expressions; a variable whose name contains a match of
-        any of them is not decayed (and not adapted, in LAMB).
-      rate_multipliers: variable name -> factor on its learning rate; 1 for
-        other variables. The decay is part of the update, so the factor applies
-        to it as well.
+      epsilon: added to the square root of the second moment.
+      exclude: regular expressions. A variable is not decayed (and not adapted
+        by LAMB) if any of them is found in its name.
+      rate_multipliers: variable name -> factor on its learning rate, and so on
+        its decay; 1 for other variables.
     """
 
     def __init__(
@@ -89,17 +88,17 @@ class AdamW:
 
     @property
     def slots(self) -> dict[str, tf.Variable]:
-        """The moments by name, `<variable name>/adam_m` and `.../adam_v`."""
+        """The moments by name, `<variable>/adam_m` and `<variable>/adam_v`."""
         return dict(self._slots)
 
     def build(self, variables: Iterable[Variable]) -> None:
         """Creates the slots; call it under the strategy's scope.
 
         Args:
-          variables: float32 variables, in the order of the later gradients.
+          variables: float32 variables, in the order of the gradients.
 
         Raises:
-          ValueError: a variable is not float32, two share a name, or a rate
+          ValueError: if a variable is not float32, two share a name, or a rate
             multiplier names no variable, is negative or not finite.
         """
         self._variables = by_name(variables)
@@ -139,20 +138,20 @@ class AdamW:
         learning_rate: tf.Tensor | float,
         condition: tf.Tensor | None = None,
     ) -> dict[str, tf.Tensor]:
-        """Updates variables and slots; works in and outside of a replica.
+        """Updates variables and slots, inside or outside a replica.
 
         Args:
-          gradients: final gradients, dense, in the order of `build`: already
-            summed over all replicas and clipped. A variable whose gradient is
-            None does not change, not even by decay.
+          gradients: dense gradients in the order of `build`, already summed
+            over all replicas and clipped. A variable whose gradient is None
+            does not change, not even by decay.
           learning_rate: scalar.
           condition: bool scalar; if given and false, nothing changes.
 
         Returns:
-          Details by name, float32 scalars, the same on every replica.
-          `update_norm/<variable>`: the norm of the update, decay included,
-          before trust ratio and learning rate. `trust_ratio/<variable>`, of
-          adapted variables: the factor on the update.
+          Details by name, float32 scalars, the same on every replica:
+          `update_norm/<variable>`, the norm of the update, decay included,
+          before trust ratio and learning rate; and `trust_ratio/<variable>`,
+          LAMB's factor on the update of an adapted variable.
         """
         pairs = zip(self._variables, gradients, strict=True)
         present = {name: g for name, g in pairs if g is not None}
@@ -179,17 +178,17 @@ class AdamW:
                 ),
                 group=False,
             )
-            # One value for each local device, all of them equal.
+            # One value for each local device; all are equal.
             names = ("update_norm", "trust_ratio")
             for detail, value in zip(names, tf.unstack(found[0]), strict=False):
                 details[f"{detail}/{name}"] = value
         return details
 
     def _update(self, name, variable, gradient, m, v, rate, condition):
-        """Updates one device's copy of one variable; returns its details.
+        """Updates a device's copy of a variable; returns [norm(, ratio)].
 
-        They are one tensor, [norm] or [norm, ratio]: strategies differ in their
-        handling of other structures. TensorFlow prunes unused ones.
+        The result is one tensor, because strategies differ in how they handle
+        structures.
         """
         excluded = self.is_excluded(name)
         multiplier = self._rate_multipliers.get(name, 1.0)
@@ -208,8 +207,8 @@ class AdamW:
                 rate *= ratio
         change = rate * update
         if condition is not None:
-            # Selection stays on the device; a tf.cond would wait for the host,
-            # once for each variable.
+            # `tf.where` stays on the device; a `tf.cond` for each variable
+            # would wait for the host.
             next_m = tf.where(condition, next_m, m)
             next_v = tf.where(condition, next_v, v)
             change = tf.where(condition, change, 0.0)
@@ -219,17 +218,17 @@ class AdamW:
         return tf.stack(details)
 
     def _trust_ratio(self, weight, update_norm):
-        """Returns the factor on the update; None for no adaptation."""
+        """Returns the factor on the update; None without adaptation."""
         del weight, update_norm
 
 
 class Lamb(AdamW):
-    """LAMB (arXiv:1904.00962) as the original ALBERT computes it.
+    """LAMB (arXiv:1904.00962) as in the original ALBERT.
 
-    The update of AdamW, decay included, is scaled by `|w| / |update|` for each
-    variable on its own, unbounded, and by 1 where either norm is zero.
-    Excluded variables are not adapted. A block that layers share is one
-    variable and has one ratio for all its uses.
+    The update of AdamW, decay included, is scaled by the trust ratio
+    `|w| / |update|` of each variable, which is unbounded, and 1 where either
+    norm is zero. Excluded variables are not adapted. Weights that layers share
+    are one variable, with one ratio.
     """
 
     def _trust_ratio(self, weight, update_norm):
@@ -239,12 +238,12 @@ class Lamb(AdamW):
 
 
 def _norm(x: tf.Tensor | tf.Variable) -> tf.Tensor:
-    """Returns the Euclidean norm, a float32 scalar."""
+    """Returns the L2 norm, a float32 scalar."""
     return tf.sqrt(2.0 * tf.nn.l2_loss(x))
 
 
 def make_optimizer(config: RunConfig, model: AlbertModel) -> AdamW:
-    """Returns the optimizer of a run, not built yet."""
+    """Creates the optimizer of a run; it is not built yet."""
     multipliers = None
     if config.layerwise_lr_decay != 1.0:
         multipliers = layerwise_rates(
@@ -264,24 +263,23 @@ _LAYERS = re.compile(r"encoder/transformer/(group|layer)_(\d+)/")
 def layerwise_rates(
     config: AlbertConfig, names: Iterable[str], decay: float
 ) -> dict[str, float]:
-    """Returns the factor on the learning rate of each variable.
+    """Returns layer-wise factors on the learning rate, by variable name.
 
-    A variable `d` levels below the top has `decay ** d`, as in BEiT
-    (arXiv:2106.08254) and, numbered differently at the top, in ELECTRA's
-    fine-tuning (arXiv:2003.10555). The top, with 1, is everything above the
-    stack: pooler and heads. Below it are the levels of the stack, and last the
-    embeddings with their projection. The word embeddings that the MLM head
-    shares are embeddings.
+    A variable `d` levels below the top has the factor `decay ** d`, as in BEiT
+    (arXiv:2106.08254) and, except for the numbering at the top, in ELECTRA's
+    fine-tuning (arXiv:2003.10555). The top level, with factor 1, is everything
+    above the stack: pooler and heads. The lowest level is the embeddings with
+    their projection, including the word embeddings that the MLM head shares.
 
-    Weights that layers share have one rate. If `config.sharing` is "all", a
-    level is a group: with one group, the block is one level below the top and
-    the embeddings two. Otherwise a level is a layer, and the weights that a
-    group shares have the level of its last layer. Inner blocks are one level.
+    Shared weights have one rate. If `config.sharing` is "all", each group is a
+    level: with one group, the block is one level below the top and the
+    embeddings two. Otherwise each layer is a level, and weights that a group
+    shares have the level of its last layer. Inner blocks are one level.
 
     Args:
       config: the architecture.
       names: names of variables, such as `encoder/pooler/kernel`.
-      decay: in (0, 1].
+      decay: factor from each level to the one below, in (0, 1].
     """
     levels = _stack_levels(config)
     top = 1 + max(levels.values())
@@ -296,11 +294,11 @@ def layerwise_rates(
 
 
 def _stack_levels(config: AlbertConfig) -> dict[str, int]:
-    """Returns the level, from 1, of each outer scope of the stack."""
+    """Returns the level (from 1) of each group or layer scope."""
     attention, ffn = (config.block_scopes(h) for h in ("attention", "ffn"))
     pairs = [(a, f) for (a, _), (f, _) in zip(attention, ffn, strict=True)]
-    # One entry per layer or, if all is shared, per group, in order; a scope of
-    # several layers keeps the last of its levels.
+    # One pair per layer or, if everything is shared, per group, in order. A
+    # scope of several layers has the level of the last one.
     return {
         scope: number
         for number, pair in enumerate(dict.fromkeys(pairs), start=1)
@@ -312,11 +310,11 @@ Gradient = tf.Tensor | tf.IndexedSlices | None
 
 
 def densify(gradients: Sequence[Gradient]) -> list[tf.Tensor | None]:
-    """Returns dense gradients: slices of the same row are added up.
+    """Converts gradients to dense tensors, which sums slices of the same row.
 
-    Otherwise the norm of a lookup's gradient would be that of its unsummed
-    slices, which the original clips by except on TPUs; there it looks up with
-    one-hot products, whose gradient is this one.
+    Otherwise the norm of an embedding's gradient would be that of its unsummed
+    slices. The original clips by that norm, except on TPUs, where it looks up
+    embeddings with one-hot products, whose gradient is dense.
     """
     return [
         None if gradient is None else tf.convert_to_tensor(gradient)
@@ -327,15 +325,15 @@ def densify(gradients: Sequence[Gradient]) -> list[tf.Tensor | None]:
 def clip_by_global_norm(
     gradients: Sequence[Gradient], clip_norm: float
 ) -> tuple[list[tf.Tensor | None], tf.Tensor]:
-    """Scales all gradients down together so that their norm is bounded.
+    """Clips gradients by their global norm.
 
     Args:
       gradients: one entry per variable; None for a variable without gradient.
-      clip_norm: the largest norm; 0 leaves the gradients as they are.
+      clip_norm: maximum norm; 0: no clipping.
 
     Returns:
-      The dense clipped gradients, and the norm before clipping. If the norm is
-      not finite, every gradient is NaN.
+      The clipped gradients, dense, and the norm before clipping. If the norm is
+      not finite, all gradients are NaN.
     """
     dense = densify(gradients)
     norm = tf.linalg.global_norm(dense)
@@ -345,15 +343,15 @@ def clip_by_global_norm(
 
 
 class DynamicLossScale:
-    """A loss factor that keeps float16 gradients in range.
+    """Dynamic loss scale, which keeps float16 gradients in range.
 
-    It is halved after every step whose gradients are not finite (that step
-    changes no weight) and doubled after `growth_steps` finite steps in a row
-    (arXiv:1710.03740). Create it under the strategy's scope.
+    The scale is halved after every step whose gradients are not finite (such a
+    step changes no weight), and doubled after `growth_steps` finite steps in a
+    row (arXiv:1710.03740). Create it under the strategy's scope.
 
     Args:
-      initial_scale: the first factor.
-      growth_steps: consecutive finite steps before the factor is doubled.
+      initial_scale: the initial scale.
+      growth_steps: consecutive finite steps before the scale is doubled.
     """
 
     def __init__(
@@ -369,7 +367,7 @@ class DynamicLossScale:
 
     @property
     def scale(self) -> tf.Tensor:
-        """The current factor, float32 scalar."""
+        """The current scale, a float32 scalar."""
         return self._scale.read_value()
 
     @property
@@ -378,7 +376,7 @@ class DynamicLossScale:
         return {"scale": self._scale, "good_steps": self._good_steps}
 
     def update(self, finite: tf.Tensor) -> None:
-        """Adjusts the factor after a step; call it outside of replicas.
+        """Adjusts the scale after a step; call it outside of replicas.
 
         Args:
           finite: bool scalar, whether the gradients of the step were finite.

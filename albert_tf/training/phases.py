@@ -10,67 +10,76 @@ import tensorflow as tf
 
 from albert_tf.training.checkpoints import Rollback
 from albert_tf.training.divergence import batches_from
-from albert_tf.training.input import Batches, HostShare, SharedBatches
+from albert_tf.training.input import GlobalBatches
 from albert_tf.training.loss import Loss
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainingPhase:
-    """Consecutive steps of a run that train alike.
+    """Consecutive steps of a run with the same data and loss.
 
-    Weights, moments, averages, loss scale and learning rates go on from one
-    phase to the next. The step is traced anew for each, so that its batches may
-    have other shapes.
+    Weights, moments, averages, loss scale and learning rate continue from one
+    phase to the next. The train step is traced once per phase, so each phase
+    can have its own batch shapes.
 
     Attributes:
-      first_step: updates done before it.
-      dataset_fn: returns the global batches of the phase from a given number
-        (from 0) on: of a fixed size, and enough of them. Update `first_step +
-        k` has batch k, or a later one if rollbacks have skipped some. With
-        `SharedBatches` each of several hosts reads its own rows.
+      first_step: number of updates before the phase.
+      dataset_fn: `dataset_fn(first_batch)` returns the global batches of the
+        phase from number `first_batch` (from 0) on, all of one size and enough
+        for all steps. Update `first_step + k` trains on batch k, or on a later
+        one after rollbacks.
       loss: the loss and its metrics.
-      gradient_accumulation_steps: micro-batches of a replica.
-      flops_per_example: operations of the matrix products for an example,
-        forward and backward; None: the share of the peak is not logged.
-      name: what the log calls it.
+      gradient_accumulation_steps: micro-batches per replica.
+      flops_per_example: FLOPs of the matrix products for one example, forward
+        and backward; None: `matmul_share` is not logged.
+      name: name of the phase in the log.
+      num_shards: equal shards of each batch that can be read independently. A
+        host reads its own rows if the number of hosts divides `num_shards`:
+        `dataset_fn(first_batch, input_context)` then returns these rows.
     """
 
     first_step: int
-    dataset_fn: Callable[[int], tf.data.Dataset]
+    dataset_fn: Callable[..., tf.data.Dataset]
     loss: Loss
     gradient_accumulation_steps: int = 1
     flops_per_example: int | None = None
     name: str = ""
+    num_shards: int = 1
 
-    def batches(self, update: int, rollbacks: Iterable[Rollback]) -> Batches:
-        """Returns the batches of the updates from `update` (of the run) on."""
+    def batches(
+        self, update: int, rollbacks: Iterable[Rollback]
+    ) -> GlobalBatches:
+        """Returns the batches from that of `update` (of the run) on."""
 
-        def after_rollbacks(
-            read: Callable[[int], tf.data.Dataset],
-        ) -> tf.data.Dataset:
+        def read(*input_context: tf.distribute.InputContext) -> tf.data.Dataset:
             return batches_from(
-                lambda number: read(number - self.first_step), update, rollbacks
+                lambda number: self.dataset_fn(
+                    number - self.first_step, *input_context
+                ),
+                update,
+                rollbacks,
             )
 
-        def rows_of_host(share: HostShare) -> tf.data.Dataset | None:
-            if not isinstance(self.dataset_fn, SharedBatches):
+        def per_host_fn(
+            context: tf.distribute.InputContext,
+        ) -> tf.data.Dataset | None:
+            if self.num_shards % context.num_input_pipelines:
                 return None
-            read = self.dataset_fn.of_host(share)
-            return None if read is None else after_rollbacks(read)
+            return read(context)
 
-        return after_rollbacks(self.dataset_fn), rows_of_host
+        return GlobalBatches(read(), per_host_fn)
 
 
 class PhaseSequence:
-    """The phases of a run, in their order.
+    """The phases of a run, in order.
 
     Args:
       phases: the phases.
-      num_train_steps: steps of the run.
+      num_train_steps: steps of the whole run.
 
     Raises:
-      ValueError: the first does not begin with the run, or one ends where it
-        begins.
+      ValueError: if the first phase does not begin at step 0, or a phase has no
+        steps.
     """
 
     def __init__(self, phases: Sequence[TrainingPhase], num_train_steps: int):
@@ -87,13 +96,13 @@ class PhaseSequence:
         return len(self._phases)
 
     def at(self, step: int) -> tuple[TrainingPhase, int]:
-        """Returns the phase of the update `step` (from 0), and its end."""
+        """Returns the phase of update `step` (from 0), and its end."""
         return next(
             (phase, end) for _, phase, end in self.remaining(step) if step < end
         )
 
     def remaining(self, step: int) -> list[tuple[int, TrainingPhase, int]]:
-        """Returns first update to do, phase and end of those not yet done."""
+        """Returns the phases to train, as (first update, phase, end)."""
         return [
             (max(step, phase.first_step), phase, end)
             for phase, end in zip(self._phases, self._ends, strict=True)
@@ -105,7 +114,7 @@ class PhaseSequence:
         return self._phases.index(phase) + 1
 
     def describe(self, step: int) -> str:
-        """Returns a line for the log on the phase of the update `step`."""
+        """Returns a log line about the phase of update `step`."""
         phase, end = self.at(step)
         return (
             f"phase {self.number(phase)} of {len(self)}, steps "

@@ -1,4 +1,4 @@
-"""Progress of a run in the terminal, and its stop by SIGINT or SIGTERM."""
+"""Progress of a run in the terminal, and graceful stop on signals."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from albert_tf.training.config import TrainingConfig
 
 _NOT_SHOWN = ("learning_rate", "gradient_norm", "examples_per_second")
 _ACCURACY = "_accuracy"
-# Number of the newest reports that the remaining time is estimated from.
+# Number of reports that the estimate of the remaining time is based on.
 _REPORTS = 20
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -37,16 +37,16 @@ class Progress:
             initial=step,
             unit="step",
             dynamic_ncols=True,
-            # The bar comes last, so that a narrow terminal truncates it first.
+            # A narrow terminal cuts off the end, so the bar comes last.
             bar_format="step {n_fmt}/{total_fmt}, {remaining} left{postfix} "
             "|{bar}|",
-            # A file would fill up with redrawn bars.
+            # In a file, every redrawn bar would be a line.
             disable=not sys.stderr.isatty(),
         )
         self._clock = _Clock(step)
 
     def advance(self, steps: int) -> None:
-        """Moves the bar and its estimate of the time left."""
+        """Advances the bar."""
         self._bar.update(steps)
 
     def report(
@@ -61,7 +61,7 @@ class Progress:
             line = f"step {step}/{self._total_steps}, {split}: "
             self.note(line + ", ".join(parts))
         elif split == "train":
-            # A line has no room for the terms of the loss.
+            # There is no room for the terms of the loss.
             parts = [
                 _short(name, values[name])
                 for name in _shown(values)
@@ -80,7 +80,7 @@ class Progress:
             self._bar.write(text, file=sys.stderr)
 
     def close(self) -> None:
-        """Ends the line."""
+        """Closes the bar."""
         self._bar.close()
 
 
@@ -92,18 +92,18 @@ class _Clock:
         self._reports: deque[tuple[float, int]] = deque(maxlen=_REPORTS)
 
     def seconds_left(self, step: int, num_train_steps: int) -> float:
-        """Counts a report at `step`, and returns the seconds to the end."""
+        """Records a report at `step`; returns the estimated seconds left."""
         self._reports.append((time.monotonic(), step))
-        # The time until the first report is mostly that of compilation.
-        one = len(self._reports) == 1
-        before, first = self._start if one else self._reports[0]
+        # The time until the first report is mostly compilation.
+        is_first = len(self._reports) == 1
+        before, first = self._start if is_first else self._reports[0]
         now, last = self._reports[-1]
         return (now - before) / max(last - first, 1) * (num_train_steps - last)
 
 
 def _shown(values: Mapping[str, float]) -> list[str]:
     shown = [name for name in values if name not in _NOT_SHOWN]
-    # Last, so that a narrow terminal truncates it first.
+    # The least interesting one last, where a narrow terminal cuts it off.
     return sorted(shown, key="input_wait_share".__eq__)
 
 
@@ -125,35 +125,48 @@ def _short(name: str, value: float) -> str:
     return text.replace("input wait", "wait")
 
 
-def print_interruption(
-    step: int, run_dir: str | os.PathLike[str] | None
+def print_stop(
+    step: int,
+    config: TrainingConfig,
+    run_dir: str | os.PathLike[str] | None,
+    *,
+    early: bool,
 ) -> None:
-    """Prints that a run was interrupted after a step, and how to resume."""
-    saved = "nothing saved, because the run has no folder"
-    if run_dir is not None:
-        saved = f"saved in {os.fspath(run_dir)}; the same command resumes"
-    print(f"Stopped after step {step}, {saved}.", file=sys.stderr, flush=True)
+    """Prints why a run ended before its last step.
 
-
-def print_early_stop(step: int, config: TrainingConfig) -> None:
-    """Prints that a run was stopped early after a step."""
-    print(
-        f"Stopped early after step {step} of {config.num_train_steps}: "
-        f"{config.best_metric} was not better in the last "
-        f"{config.early_stopping_patience} evaluations.",
-        file=sys.stderr,
-        flush=True,
-    )
+    Args:
+      step: number of updates done.
+      config: settings of the run.
+      run_dir: the folder of the run, if any.
+      early: whether early stopping ended the run, and not a signal.
+    """
+    if early:
+        text = (
+            f"Stopped early after step {step} of {config.num_train_steps}: "
+            f"{config.best_metric} was not better in the last "
+            f"{config.early_stopping_patience} evaluations."
+        )
+    elif run_dir is None:
+        text = (
+            f"Stopped after step {step}, nothing saved, because the run has "
+            "no folder."
+        )
+    else:
+        text = (
+            f"Stopped after step {step}, saved in {os.fspath(run_dir)}; the "
+            "same command resumes."
+        )
+    print(text, file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager
 def graceful_stop() -> Iterator[threading.Event]:
     """Turns the first SIGINT or SIGTERM into an event; the second exits.
 
-    A Python signal handler is delayed while TensorFlow runs a loop of steps, so
-    a separate thread reads the signals, from the pipe that the interpreter
-    writes to. Outside the main thread, where Python receives no signals, the
-    event is never set.
+    A Python signal handler would not run while TensorFlow executes a loop of
+    steps, so a thread reads the signals from the interpreter's wakeup pipe.
+    Outside the main thread, where Python receives no signals, the event is
+    never set.
 
     Yields:
       An event that is set when a stop is requested.
@@ -189,12 +202,12 @@ def _watch(read_end: int, stop: threading.Event) -> None:
         if number not in _SIGNALS:
             continue
         if stop.is_set():
-            # Nothing needs to be cleaned up: all files are written atomically.
+            # All files are written atomically, so there is no clean-up.
             os._exit(128 + number)
         stop.set()
         print(
-            f"{signal.Signals(number).name}: finishing the steps under way, "
-            "then saving. Once more to stop at once.",
+            f"{signal.Signals(number).name}: finishing the current steps, then "
+            "saving. Send it again to stop at once.",
             file=sys.stderr,
             flush=True,
         )

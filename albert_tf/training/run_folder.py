@@ -1,4 +1,4 @@
-"""The folder of a run: a record of its settings, `run.json`, and a lock."""
+"""The folder of a run, with its settings in `run.json`, and its lock."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ class RunFolder:
     """The folder of a run; see `open_run_folder`.
 
     Attributes:
-      resumes: whether the folder holds a run to resume. A run that has neither
-        a checkpoint nor metrics nor a model has nothing to lose and is begun
-        anew, possibly with other settings.
+      resumes: whether the folder holds a run to resume. A run without
+        checkpoints, metrics and model has nothing to lose, and is started
+        again, possibly with other settings.
     """
 
     def __init__(
@@ -70,10 +70,10 @@ class RunFolder:
         self.resumes = False
 
     def check(self) -> None:
-        """Checks that the folder can hold the run.
+        """Checks that the folder is free for the run, or holds it already.
 
         Raises:
-          InputError: it holds another run or something else.
+          InputError: if it holds another run or something else.
         """
         if not self._has_record():
             _check_empty(self._path, {*self._files, FILE})
@@ -84,14 +84,14 @@ class RunFolder:
             self._check(self._old["settings"])
 
     def claim(self) -> None:
-        """Records the run, once everything else is checked.
+        """Writes the files of the run, once everything else is checked.
 
-        A new run's folder gets its files and then `run.json`. In a resumed
-        run's, the files of the command and the changed settings are updated.
-        All workers of a run must call it; the chief writes.
+        A new run gets its files and then `run.json`. In a resumed run, the
+        files of the command and the changed settings are updated. All workers
+        must call it; the chief writes.
 
         Raises:
-          InputError: the settings of the workers differ.
+          InputError: if the settings of the workers differ.
         """
         on_chief(self._strategy, self._write)
         if not is_chief(self._strategy) and self._has_record():
@@ -113,7 +113,7 @@ class RunFolder:
                 tf.io.gfile.remove(path)
         for name, content in self._files.items():
             write_atomically(os.path.join(self._path, name), content)
-        # Written last: if it exists, the folder is complete.
+        # Written last: where it exists, the folder is complete.
         self._write_record(
             {
                 "settings": self._settings,
@@ -135,15 +135,15 @@ class RunFolder:
         return tf.io.gfile.exists(os.path.join(self._path, FILE))
 
     def _has_results(self) -> bool:
-        """Returns whether the recorded run has left more than it began with."""
+        """Returns whether the run wrote anything after its first files."""
         if list_checkpoints(os.path.join(self._path, CHECKPOINTS)):
             return True
         metrics = os.path.join(self._path, METRICS)
         if tf.io.gfile.exists(metrics) and tf.io.gfile.stat(metrics).length:
             return True
-        begun_with = {*self._files, *self._old.get("files", ()), FILE, LOCK}
-        logs = {CHECKPOINTS, METRICS, TENSORBOARD}
-        return bool(_names(self._path) - begun_with - logs)
+        first = {*self._files, *self._old.get("files", ()), FILE, LOCK}
+        empty = {CHECKPOINTS, METRICS, TENSORBOARD}
+        return bool(_names(self._path) - first - empty)
 
 
 @contextlib.contextmanager
@@ -157,24 +157,24 @@ def open_run_folder(
     command_files: Mapping[str, str] | None = None,
     strategy: tf.distribute.Strategy | None = None,
 ) -> Iterator[RunFolder]:
-    """Opens the folder of a run, for one run at a time.
+    """Opens and locks the folder of a run.
 
     Args:
       path: the folder; it need not exist.
-      settings: all settings that decide the results of the run, as JSON values.
-      may_change: names of settings that may differ on resume.
-      defaults: values of settings that an older run may not have recorded.
+      settings: all settings that affect the results, as JSON values.
+      may_change: names of settings that may differ when the run is resumed.
+      defaults: values of settings that older runs did not record.
       files: further files of a new run: name -> content.
       command_files: files that describe the command, such as its flags; updated
-        when a run is resumed.
-      strategy: the strategy of the run; of several workers, the chief locks and
-        writes the folder. None: that of this scope.
+        when the run is resumed.
+      strategy: the strategy of the run, whose chief locks and writes the
+        folder; default: the current one.
 
     Yields:
-      The folder. Nothing but the lock is in it before `RunFolder.claim`.
+      The folder. Before `RunFolder.claim`, only the lock is written to it.
 
     Raises:
-      InputError: the folder holds another run or something else, or another
+      InputError: if the folder holds another run or something else, or another
         process is writing it.
     """
     path = os.fspath(path)
@@ -196,7 +196,7 @@ def open_run_folder(
     with contextlib.ExitStack() as lock:
 
         def lock_and_check() -> None:
-            folder.check()  # A folder that is not a run's is not even locked.
+            folder.check()  # Before a lock file is written to it.
             lock.enter_context(lock_output(path, os.path.join(path, LOCK)))
             folder.check()
 
@@ -212,13 +212,13 @@ def open_runs_folder(
 
     Args:
       path: the folder.
-      names: names of the runs, the first one first, and of other files that the
-        folder may hold.
+      names: names of the runs in order, and of other files that the folder may
+        hold.
       strategy: see `open_run_folder`.
 
     Raises:
-      InputError: the folder holds something else, or another process is writing
-        it.
+      InputError: if the folder holds something else, or another process is
+        writing it.
     """
     with contextlib.ExitStack() as lock:
 
@@ -236,7 +236,7 @@ def read_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Reads the settings of the run in a folder.
 
     Raises:
-      InputError: the folder holds no run.
+      InputError: if the folder holds no run.
     """
     path = os.fspath(path)
     if not tf.io.gfile.exists(os.path.join(path, FILE)):
@@ -245,10 +245,10 @@ def read_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def load_run_config(path: str | os.PathLike[str]) -> AlbertConfig:
-    """Returns the architecture of the run in a folder.
+    """Reads the architecture of the run in a folder.
 
     Raises:
-      InputError: the folder holds no run.
+      InputError: if the folder holds no run.
     """
     source = f"run {os.fspath(path)}"
     model = typed(read_settings(path), "model", dict, source=source)
@@ -291,7 +291,7 @@ def _check_empty(path: str, files: Collection[str]) -> None:
         return
     if not tf.io.gfile.isdir(path):
         raise InputError(f"{path} is not a folder; choose another")
-    # A run killed at its start has left some of these and no record.
+    # A run that was killed as it started may have left some of these.
     if foreign := _names(path) - {*files, LOCK}:
         raise InputError(
             f"{path} is not the folder of a run: it contains {min(foreign)}; "
@@ -300,7 +300,7 @@ def _check_empty(path: str, files: Collection[str]) -> None:
 
 
 def _names(path: str) -> set[str]:
-    """Returns the names in a folder, of unfinished files their final ones."""
+    """Returns the names in a folder; partial files have their final names."""
     return {
         name.rstrip("/").removesuffix(PARTIAL)
         for name in tf.io.gfile.listdir(path)
@@ -311,19 +311,20 @@ def _names(path: str) -> set[str]:
 def lock_output(output: Path, file: Path) -> Iterator[None]:
     """Keeps other processes from writing the same output during the block.
 
-    The system releases the lock when the process ends, however it ends. Over
-    NFS it holds between machines if the server supports locks. There is a
-    warning for a file system without locks; a bucket (`gs://...`) has none.
+    The system releases the lock when the process ends, even if it is killed.
+    Over NFS it works across machines if the server supports locks. A file
+    system without locks is a warning; buckets (`gs://...`) are not locked.
 
     Args:
       output: what is written, for error messages.
-      file: the lock file, which says who holds the lock. Missing folders are
-        created. At the end the file is removed, and such folders if they are
-        still empty.
+      file: the lock file, which names the process that holds the lock. Missing
+        folders are created. On exit, the file is removed, and these folders if
+        they are still empty.
 
     Raises:
-      InputError: another process holds the lock, or the file cannot be written.
-      StorageError: the disk is full.
+      InputError: if another process holds the lock, or the file cannot be
+        written.
+      StorageError: if the disk is full.
     """
     if is_remote(file):
         yield
@@ -364,11 +365,11 @@ def _open_locked(file: pathlib.Path, output: str) -> int:
             ) from None
         except OSError as error:
             _logger.warning(
-                f"{file}: no lock ({error.strerror}): nothing keeps a second "
-                f"process from writing {output}"
+                f"{file}: no lock ({error.strerror}): a second process could "
+                f"write {output}, too"
             )
             return descriptor
-        # The process that held the lock before may have removed the file.
+        # The previous holder of the lock may have removed the file.
         with contextlib.suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(descriptor), os.stat(file)):
                 return descriptor
@@ -381,5 +382,5 @@ def _lock_holder(file: pathlib.Path) -> str:
             holder = file.read_text()
             if holder.endswith("\n"):
                 return holder.strip()
-        time.sleep(0.05)  # It is about to write who it is.
+        time.sleep(0.05)  # The holder is about to write its name.
     return "another process"

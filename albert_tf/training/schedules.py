@@ -1,10 +1,10 @@
-"""Learning rates as functions of the step.
+"""Learning-rate schedules.
 
-A schedule gives the rate of an update: called with the step, an integer scalar
-(the first update of a run is step 0) or a tensor of steps, it returns float32
-of the same shape. All have a linear warm-up of W `warmup_steps`: update k < W
-has the rate `base_rate * k / W`. All reach their end at `num_train_steps`, that
-is, after the last update, and stay there.
+A schedule maps the step, an integer scalar or tensor, to the learning rate,
+float32 of the same shape. The first update of a run is step 0. All schedules
+have a linear warm-up of W `warmup_steps`: update k < W has the rate
+`base_rate * k / W`. They end at `num_train_steps`, that is, after the last
+update, and are constant from there on.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class Schedule(abc.ABC):
     """Base class of schedules.
 
     Attributes:
-      base_rate: the highest rate, reached by the warm-up.
+      base_rate: the peak rate, which the warm-up reaches.
       num_train_steps: the step at which the schedule ends.
-      warmup_steps: steps of linear warm-up; 0 for none.
+      warmup_steps: number of warm-up steps.
     """
 
     base_rate: float
@@ -54,13 +54,13 @@ class Schedule(abc.ABC):
         )
 
     def __call__(self, step: tf.Tensor | int) -> tf.Tensor:
-        """Returns the rate of an update, float32 of the shape of `step`."""
+        """Returns the learning rate, float32 of the shape of `step`."""
         step = tf.cast(step, tf.int32)
         rate = self._after_warmup(step)
         if not self.warmup_steps:
             return rate
-        # The grouping of the factors is what TensorFlow makes of the original's
-        # graph when it folds constants, so rates agree to the last bit.
+        # Factors are grouped as TensorFlow's constant folding groups them in
+        # the original's graph, so rates agree to the last bit.
         since_start = step - self._warmup_start()
         warmup = tf.cast(since_start, tf.float32) * (
             np.float32(self.base_rate)
@@ -73,7 +73,7 @@ class Schedule(abc.ABC):
 
     @abc.abstractmethod
     def _after_warmup(self, step: tf.Tensor) -> tf.Tensor:
-        """Returns the rate outside of the warm-up."""
+        """Returns the learning rate outside of the warm-up."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,9 +81,8 @@ class PolynomialDecay(Schedule):
     """Linear warm-up, then polynomial decay to zero.
 
     The original's schedule (google-research/albert, `optimization.py`). The
-    decay runs over the absolute step, so the rate drops a little at the end of
-    the warm-up, when the decay is already under way. A `start_warmup_step` in
-    the future gives negative rates before it, as in the original.
+    decay starts at step 0, so the rate drops a little at the end of the
+    warm-up. Before `start_warmup_step`, rates are negative, as in the original.
 
     Attributes:
       power: exponent of the decay; 1 is linear.
@@ -109,9 +108,9 @@ class PolynomialDecay(Schedule):
 
 @dataclasses.dataclass(frozen=True)
 class LinearDecay(Schedule):
-    """Linear warm-up, then linear decay from the peak to zero, without a jump.
+    """Linear warm-up, then linear decay from the peak to zero.
 
-    The first update after the warm-up has `base_rate`, the one of
+    The first update after the warm-up has `base_rate`; an update
     `num_train_steps` would have zero.
     """
 
@@ -125,7 +124,7 @@ class LinearDecay(Schedule):
 
 @dataclasses.dataclass(frozen=True)
 class CosineDecay(Schedule):
-    """Linear warm-up, then half a cosine from the peak down (arXiv:1608.03983).
+    """Linear warm-up, then cosine decay from the peak (arXiv:1608.03983).
 
     Attributes:
       final_fraction: rate at `num_train_steps`, as a fraction of the peak.
@@ -148,17 +147,16 @@ class CosineDecay(Schedule):
 
 @dataclasses.dataclass(frozen=True)
 class WarmupStableDecay(Schedule):
-    """Linear warm-up, a constant phase of any length, then decay to zero.
+    """Linear warm-up, a constant phase, then decay to zero.
 
-    Until the decay begins, no rate depends on `num_train_steps`: a run in its
-    constant phase can be made longer, or be decayed from any checkpoint, and
-    has had the right rates all along (arXiv:2404.06395). The decay has the
-    shape `1 - sqrt(x)`, the best of those compared in arXiv:2405.18392, where
-    it takes 10 to 20 % of the steps.
+    Before the decay, no rate depends on `num_train_steps`: a run in its
+    constant phase can be extended, or decayed from any checkpoint
+    (arXiv:2404.06395). The decay is `1 - sqrt(x)`, the best of those compared
+    in arXiv:2405.18392, where it takes 10 to 20 % of the steps.
 
     Attributes:
-      decay_steps: the last steps, in which the rate falls to zero; 0: the rate
-        is constant to the end.
+      decay_steps: number of steps at the end in which the rate decays to zero;
+        0: no decay.
     """
 
     decay_steps: int = 0
@@ -185,7 +183,7 @@ class WarmupStableDecay(Schedule):
 
 
 def _done(schedule: Schedule, step: tf.Tensor) -> tf.Tensor:
-    """Returns the share of the steps after the warm-up that are done."""
+    """Returns the fraction of the steps after the warm-up that are done."""
     steps = schedule.num_train_steps - schedule.warmup_steps
     since = tf.clip_by_value(step - schedule.warmup_steps, 0, steps)
     # Subtracted as integers: exactly 0 and 1 at the ends.

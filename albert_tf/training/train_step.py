@@ -1,4 +1,4 @@
-"""A training step, and loops of steps that run on the device."""
+"""The train step, and loops of steps on the device."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import tensorflow as tf
 from albert_tf.errors import InputError
 from albert_tf.training.averaging import WeightAverages
 from albert_tf.training.config import TrainingConfig
-from albert_tf.training.input import MISCOUNTED, Batches, distribute
+from albert_tf.training.input import MISCOUNTED, GlobalBatches, distribute
 from albert_tf.training.loss import Loss
 from albert_tf.training.optimizers import (
     AdamW,
@@ -23,40 +23,40 @@ from albert_tf.training.optimizers import (
 )
 from albert_tf.training.workers import sum_over_replicas
 
-# Clouds give a preempted machine 30 seconds; the rest is for the checkpoint.
+# Preempted cloud machines have 30 seconds; the rest is for the checkpoint.
 _LAUNCH_SECONDS = 10.0
-# The second if the dataset was expected to be infinite.
+# FailedPreconditionError is that of a dataset declared infinite.
 _OUT_OF_DATA = tf.errors.OutOfRangeError, tf.errors.FailedPreconditionError
 
 
 def _fold_in(seed: tf.Tensor, data: tf.Tensor) -> tf.Tensor:
-    """Returns the seed, int32 [2], of one step of a run or slice of a step."""
+    """Derives an int32 `[2]` seed, for a step or for a slice of a step."""
     return tf.random.experimental.stateless_fold_in(
         seed, tf.cast(data, tf.int32), alg="philox"
     )
 
 
 class TrainStep:
-    """One update of the weights: gradients, reduction, clipping, update.
+    """One update of the weights.
 
     Gradients are summed over micro-batches and replicas, and then clipped once.
-    All sums over replicas are taken at the top level of the step: TensorFlow
-    cannot merge replicas inside a conditional or a loop.
+    All reductions over replicas are at the top level of the step, because
+    TensorFlow does not support them inside a conditional or a loop.
 
     Args:
       config: gradient accumulation, clipping, logging of update norms, seed,
         compilation.
-      model: the Keras model; its trainable variables are the optimizer's.
+      model: the Keras model.
       loss: the loss and its metrics.
       optimizer: built on the model's trainable variables.
-      micro_batch_size: examples of a micro-batch.
-      loss_scale: for float16; then a step whose gradients are not finite
-        changes nothing but the scale.
+      micro_batch_size: examples per micro-batch.
+      loss_scale: dynamic loss scale for float16; a step whose gradients are not
+        finite then changes only the scale.
       averages: moving averages of the weights to update.
 
     Attributes:
       row_names: names of the rows of the result; empty before the first trace.
-      detail_names: those rows that are details of the optimizer.
+      detail_names: the subset of `row_names` that the optimizer returns.
     """
 
     def __init__(
@@ -97,15 +97,15 @@ class TrainStep:
           batch: this replica's slice of the global batch, nested tensors
             `[micro_batches * micro_batch_size, ...]`.
           learning_rate: float32 scalar.
-          seed: int32 [2], the seed of the step.
-          scale: float32 scalar, the loss scale; 1 without one.
+          seed: int32 `[2]`, the seed of the step.
+          scale: float32 scalar, the loss scale; 1 without loss scaling.
           average_decay: float32 scalar, the decay of the averages, if any.
 
         Returns:
-          float32 [rows, 2], the same on every replica: weighted sum and weight
-          of each of `row_names` over the global batch. The gradient norm
-          (before clipping), which comes last, and the details of the optimizer
-          have weight 0 if the step was skipped and the scale is to be halved.
+          float32 `[rows, 2]`, the same on every replica: weighted sum and
+          weight of each of `row_names` over the global batch. The gradient norm
+          before clipping is the last row. It and the optimizer's details have
+          weight 0 if the step overflowed, so that the scale must be halved.
         """
         replica = tf.distribute.get_replica_context()
         batch = _with_batch_axes(
@@ -116,9 +116,8 @@ class TrainStep:
             normalizers = replica.all_reduce(
                 tf.distribute.ReduceOp.SUM, normalizers
             )
-        # Slices of a step are numbered over replicas and, within a replica,
-        # over micro-batches: as many slices of a batch have the same seeds,
-        # whether they are cut by replicas or by accumulation.
+        # Slices are numbered across replicas and micro-batches, so the seeds
+        # depend only on the number of slices, not on what cuts the batch.
         first_slice = replica.replica_id_in_sync_group * self._micro_batches
 
         def micro_step(micro_batch, index):
@@ -133,7 +132,7 @@ class TrainStep:
             gradients, rows = micro_step(batch, 0)
         else:
             gradients, rows = self._accumulate(micro_step, batch)
-        # Without the variables that the loss does not depend on.
+        # Variables that the loss does not depend on have no gradient.
         gradients = {n: g for n, g in gradients.items() if g is not None}
         gradients, rows = replica.all_reduce(
             tf.distribute.ReduceOp.SUM, (gradients, rows)
@@ -143,7 +142,7 @@ class TrainStep:
         return tf.concat([loss, rows[1:], updates], axis=0)
 
     def _micro_step(self, batch, normalizers, seed, scale):
-        """Returns gradients by variable name, and rows [rows - 1, 2]."""
+        """Returns gradients by variable name, and metrics `[metrics, 2]`."""
         with tf.GradientTape() as tape:
             loss, metrics = self._loss(self._model, batch, normalizers, seed)
             scaled_loss = loss * scale
@@ -182,14 +181,14 @@ class TrainStep:
             body,
             (0, zeros, tf.TensorArray(tf.float32, self._micro_batches)),
             maximum_iterations=self._micro_batches,
-            # The point is to hold the activations of one micro-batch only.
+            # Keep the activations of only one micro-batch in memory.
             parallel_iterations=1,
         )
         sums = {n: None if n in unused else total for n, total in sums.items()}
         return sums, tf.reduce_sum(rows.stack(), axis=0)
 
     def _update(self, gradients, learning_rate, scale, average_decay):
-        """Clips and applies; returns the rows of details and gradient norm."""
+        """Clips and applies; returns rows of the details and gradient norm."""
         condition = None
         if self.loss_scale is not None:
             gradients = {n: g / scale for n, g in gradients.items()}
@@ -207,15 +206,15 @@ class TrainStep:
         values = tf.stack([*details.values(), norm])
         weights = tf.ones_like(values)
         if condition is not None:
-            # At scale 1 skipping does not help, so the values are shown.
-            shown = tf.logical_or(condition, scale <= 1.0)
-            values = tf.where(shown, values, 0.0)
-            weights *= tf.cast(shown, tf.float32)
+            # The scale is never below 1: report what overflows there.
+            reported = tf.logical_or(condition, scale <= 1.0)
+            values = tf.where(reported, values, 0.0)
+            weights *= tf.cast(reported, tf.float32)
         return tf.stack([values, weights], axis=1)
 
 
 def _with_batch_axes(batch: Any, *axes: int) -> Any:
-    """Replaces the batch axis of all tensors by axes of static sizes."""
+    """Reshapes the batch axis of all tensors to axes of static sizes."""
     return tf.nest.map_structure(
         lambda x: (
             tf.reshape(x, tf.concat([axes, tf.shape(x)[1:]], 0))
@@ -231,18 +230,18 @@ def make_train_loop(
     train_step: TrainStep,
     schedule: Callable[[tf.Tensor], tf.Tensor],
 ) -> Callable[[Any, tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
-    """Returns a function that runs consecutive steps without the host.
+    """Returns a function that runs several steps without returning to the host.
 
     Args:
       strategy: the strategy of model, optimizer and iterator.
       train_step: the step.
-      schedule: learning rate of a step (from 0).
+      schedule: step (from 0) -> learning rate.
 
     Returns:
-      `run(iterator, first_step, steps)` with int32 scalars, traced once for all
-      of their values. It returns float32 [steps, rows, 2], the results of
-      `train_step`, step by step, and a float64 scalar, the seconds in which no
-      step was launched because its batch was not there yet.
+      `run(iterator, first_step, steps)`; both numbers are int32 scalars, so it
+      is traced once. It returns the results of `train_step`, float32
+      `[steps, rows, 2]`, and the seconds spent waiting for batches, a float64
+      scalar.
     """
     seed = train_step.config.seed
     loss_scale, averages = train_step.loss_scale, train_step.averages
@@ -259,8 +258,8 @@ def make_train_loop(
         with tf.control_dependencies(tensors), tf.device("CPU:0"):
             received = tf.timestamp()
         if strategy.num_replicas_in_sync == 1:
-            # Where one thread runs all operations, those of the step could
-            # come before the clock is read.
+            # With a single inter-op thread, operations of the step could
+            # otherwise run before the clock is read.
             with tf.control_dependencies([received]):
                 batch = tf.nest.map_structure(tf.identity, batch)
         return batch, received - requested
@@ -286,8 +285,8 @@ def make_train_loop(
                 seconds += waited
             return offset + 1, rows.write(offset, row), seconds
 
-        # Counted in int32, which kernels for GPUs keep in the host's memory. An
-        # int64 would be copied from the device, once all before it is done.
+        # GPU kernels keep int32 counters in host memory. An int64 would be
+        # copied from the device, after everything before it is done.
         _, rows, seconds = tf.while_loop(
             lambda offset, *_: offset < steps,
             body,
@@ -304,17 +303,17 @@ def make_train_loop(
 
 
 class TrainLoop:
-    """The steps of a phase, launched several at a time.
+    """Runs the steps of a phase, several per launch.
 
-    A launch cannot be interrupted: on a signal its steps are finished first. So
-    the first one is of a single step, and the next ones are of as many as took
-    10 seconds, if they are fewer than `max_steps`.
+    A launch cannot be interrupted: after a signal its steps are finished first.
+    So the first launch has one step, and later ones have as many as take about
+    10 seconds, at most `max_steps`.
 
     Args:
       strategy: the strategy of the step.
       train_step: the step.
       schedule: step -> learning rate.
-      max_steps: most steps of a launch.
+      max_steps: maximum number of steps per launch.
 
     Attributes:
       launch_steps: number of steps of the next launch.
@@ -334,27 +333,26 @@ class TrainLoop:
         self._compiled = False
         self.launch_steps = 1
 
-    def read(self, data: Batches) -> None:
-        """Continues with the first of these batches."""
-        dataset, rows_of_host = data
+    def set_data(self, data: GlobalBatches) -> None:
+        """Trains on these batches from the next step on."""
         self._iterator = iter(
             distribute(
                 self._strategy,
-                dataset,
+                data.dataset,
                 endless=True,
-                rows_of_host=rows_of_host,
+                per_host_fn=data.per_host_fn,
             )
         )
 
     def run(self, step: int, end: int) -> tuple[np.ndarray, float, float]:
-        """Runs the steps from `step` (from 0) up to, but not, `end`.
+        """Runs the steps in [`step`, `end`), counted from 0.
 
         Returns:
-          float [steps, rows, 2], see `TrainStep`; the seconds that the steps
-          took; and those in which a batch was not there yet.
+          The results, float `[steps, rows, 2]`, see `TrainStep`; the wall time
+          in seconds; and the part of it spent waiting for batches.
 
         Raises:
-          InputError: the data ended.
+          InputError: if the data end.
         """
         started = time.perf_counter()
         try:
@@ -372,15 +370,15 @@ class TrainLoop:
                 "repeat the dataset or lower num_train_steps"
             ) from error
         seconds = time.perf_counter() - started
-        # The mean, so that all workers launch equally many.
+        # The mean over workers, so that all launch the same number of steps.
         mean = self._total(seconds) / self._strategy.num_replicas_in_sync
         if self._compiled:  # The first launch includes compilation.
-            most = steps_within(_LAUNCH_SECONDS, end - step, mean)
-            self.launch_steps = min(self._max_steps, most)
+            limit = steps_within(_LAUNCH_SECONDS, end - step, mean)
+            self.launch_steps = min(self._max_steps, limit)
         self._compiled = True
         return rows, seconds, float(waited)
 
 
 def steps_within(limit: float, steps: int, seconds: float) -> int:
-    """Returns how many steps take `limit` seconds if `steps` take `seconds`."""
+    """Returns how many steps fit in `limit` seconds, at least 1."""
     return max(1, int(limit * steps / max(seconds, 1e-9)))

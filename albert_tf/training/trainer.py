@@ -1,4 +1,4 @@
-"""Training of a model: steps, evaluations, checkpoints, logs and rollbacks."""
+"""The training loop: steps, evaluation, checkpoints, logs and rollbacks."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from albert_tf.training.config import TrainingConfig
 from albert_tf.training.distribution import check_model
 from albert_tf.training.divergence import Divergence, find_divergence, roll_back
 from albert_tf.training.input import (
-    Batches,
+    GlobalBatches,
     check_batches,
     slice_size,
     static_batch_size,
 )
-from albert_tf.training.logging import Interval, TrainingLog, read_metrics
+from albert_tf.training.logging import (
+    MetricsAccumulator,
+    TrainingLog,
+    read_metrics,
+)
 from albert_tf.training.loss import Loss
 from albert_tf.training.matmul_peak import matmul_peak
 from albert_tf.training.optimizers import AdamW, DynamicLossScale
 from albert_tf.training.phases import PhaseSequence, TrainingPhase
-from albert_tf.training.progress import (
-    graceful_stop,
-    print_early_stop,
-    print_interruption,
-)
+from albert_tf.training.progress import graceful_stop, print_stop
 from albert_tf.training.train_step import TrainLoop, TrainStep
 from albert_tf.training.workers import (
     any_worker,
@@ -54,13 +54,13 @@ class TrainingResult:
     """Result of `Trainer.fit`.
 
     Attributes:
-      steps: updates done, including those before a resume.
+      steps: updates done, including those before the run was resumed.
       interrupted: whether SIGINT or SIGTERM ended the run early.
-      metrics: the last training metrics, by name; empty without a new step.
+      metrics: the last training metrics by name; empty if no step was run.
       evaluation: the last result of `evaluate`, by name.
       stopped_early: whether `early_stopping_patience` ended the run.
-      evaluations: updates done -> the result of `evaluate` then, including
-        those before a resume, which have None for values that are not finite.
+      evaluations: step -> result of `evaluate`, also from before the run was
+        resumed, with None for non-finite values.
     """
 
     steps: int
@@ -76,29 +76,25 @@ class TrainingResult:
 class Trainer:
     """Trains a model, or resumes its training.
 
-    The resulting weights are a function of the arguments and the initial
-    weights: killing a run at any moment and starting it again changes no bit of
-    them (on hardware whose operations are deterministic). Gradients are summed
-    over micro-batches and replicas and then clipped once, so the number of
-    either does not matter beyond rounding. Update k (from 0) has the learning
-    rate `schedule(k)`.
-
-    The host launches `config.steps_per_loop` steps at a time; it logs, saves
-    and evaluates between two launches.
+    The final weights are a function of the arguments and the initial weights:
+    on deterministic hardware, a run that is killed at any moment and resumed
+    ends with bit-identical weights. Gradients are summed over micro-batches and
+    replicas and then clipped once, so the number of either changes only the
+    rounding. Update k (from 0) has the learning rate `schedule(k)`.
 
     Args:
-      config: lengths, periods, clipping, seed.
+      config: settings of the training loop.
       strategy: the strategy to train with; see `make_strategy`.
       model: a Keras model created under `strategy.scope()`.
       loss: the loss and its metrics.
-      optimizer: not built yet.
+      optimizer: an optimizer that is not built yet.
       schedule: step -> learning rate, both scalar tensors.
-      run_dir: folder for checkpoints, `metrics.jsonl` and TensorBoard; its
-        newest checkpoint is resumed. None: nothing is written.
+      run_dir: folder for checkpoints, `metrics.jsonl` and TensorBoard. Training
+        resumes from its newest checkpoint. None: nothing is written.
 
     Raises:
-      InputError: the model and the settings do not fit together.
-      ValueError: the model was created outside of the strategy.
+      InputError: if the model and the settings do not fit together.
+      ValueError: if the model was created outside the strategy's scope.
     """
 
     def __init__(
@@ -112,10 +108,6 @@ class Trainer:
         run_dir: str | os.PathLike[str] | None = None,
     ):
         check_model(config, strategy, model)
-        rolls_back = config.on_divergence == "rollback"
-        if run_dir is None and (rolls_back or config.best_metric):
-            what = "on_divergence='rollback'" if rolls_back else "best_metric"
-            raise InputError(f"{what} requires run_dir, a folder to write to")
         self._config, self._strategy = config, strategy
         self._model, self._loss = model, loss
         self._optimizer, self._schedule = optimizer, schedule
@@ -132,10 +124,10 @@ class Trainer:
                 self._averages = WeightAverages(
                     model.trainable_variables, config.ema_decay
                 )
-        self._phase: TrainingPhase | None = None  # the one under way
-        self._checked: dict[int, Batches] = {}
+        self._phase: TrainingPhase | None = None  # the current one
+        self._checked: dict[int, GlobalBatches] = {}
         self._best: Best | None = None
-        # Of the log, which another worker may not see at once.
+        # Kept here, because other workers may not see the chief's log at once.
         self._evaluations: list[Mapping[str, Any]] = []
 
     def fit(
@@ -149,29 +141,27 @@ class Trainer:
         """Trains to the last step; call it once.
 
         Args:
-          data: returns the global batches from a given number on: of a fixed
-            size, and enough of them for the run. Update k has batch k, or a
-            later one if rollbacks have skipped some. Or the phases of the run.
+          data: the phases of the run, or the `dataset_fn` of its only phase;
+            see `TrainingPhase`.
           evaluate: returns metrics of the current model by name; called every
-            `config.eval_steps` steps and at the end, in all phases. With
-            `config.ema_decay` the model then has the averages of its weights.
-          start: called when the first batch and the checkpoint to resume have
-            been read and fit, before anything is written.
-          flops_per_example: that of the only phase, see `TrainingPhase`. Where
-            it is given, the machine is measured first, and the metric
-            `matmul_share` is the fraction of its peak.
+            `config.eval_steps` steps and at the end. With `config.ema_decay`,
+            the model has the averaged weights while it runs.
+          start: called once the first batch and the checkpoint to resume from
+            are read and checked, before anything is written.
+          flops_per_example: see `TrainingPhase`. If given, `matmul_share` is
+            logged: the fraction of the measured peak of the machine.
 
         Returns:
-          The result. On SIGINT or SIGTERM the steps in progress are finished
-          and saved first. A run that was stopped early does nothing when it is
-          resumed, unless `config.early_stopping_patience` has grown.
+          The result. On SIGINT or SIGTERM the current steps are finished and
+          saved first. Resuming a run that was stopped early does nothing,
+          unless `config.early_stopping_patience` has been raised.
 
         Raises:
-          InputError: arguments or the data do not fit together, or the
+          InputError: if arguments and data do not fit together, or the
             checkpoint belongs to another run.
-          FloatingPointError: the run diverged, and rolling back was not
+          FloatingPointError: if the run diverges, and rolling back was not
             requested or did not help. The last checkpoint is from before.
-          OSError: a checkpoint cannot be written. Earlier ones are intact.
+          OSError: if a checkpoint cannot be written. Earlier ones are intact.
         """
         config, strategy = self._config, self._strategy
         if config.best_metric and evaluate is None:
@@ -179,9 +169,15 @@ class Trainer:
         if self._averages is not None and evaluate:
             evaluate = self._averages.applied(evaluate)
         if callable(data):
-            micro_batches = config.gradient_accumulation_steps
-            whole = (0, data, self._loss, micro_batches, flops_per_example)
-            data = [TrainingPhase(*whole)]
+            data = [
+                TrainingPhase(
+                    0,
+                    data,
+                    self._loss,
+                    config.gradient_accumulation_steps,
+                    flops_per_example,
+                )
+            ]
         self._phases = PhaseSequence(data, config.num_train_steps)
         self._evaluate = evaluate
         variables = training_variables(
@@ -194,40 +190,49 @@ class Trainer:
             self._stop_requested = any_worker(strategy, stop.is_set)
             step = checkpoints.restore_latest() if checkpoints else None
             check_same_step(strategy, step)
-            left = self._phases.remaining(step or 0)
-            for first, phase, end in left:
-                self._checked[first] = own = self._batches_from(first, phase)
-                slices = phase.gradient_accumulation_steps
-                check_batches(own, end - first, slices, strategy)
+            remaining = self._phases.remaining(step or 0)
+            for first, phase, end in remaining:
+                batches = self._checked[first] = self._batches(first, phase)
+                micro_batches = phase.gradient_accumulation_steps
+                check_batches(batches, end - first, micro_batches, strategy)
             if start is not None:
                 start()
             self._peak = None
-            if any(phase.flops_per_example for _, phase, _ in left):
+            if any(phase.flops_per_example for _, phase, _ in remaining):
                 self._peak = matmul_peak(strategy, self._model.compute_dtype)
             while True:
                 try:
                     result = self._run(step)
                     break
                 except Divergence as divergence:
-                    self._checked.clear()  # Other batches follow.
-                    barrier = any_worker(strategy, lambda: False)
-                    step = roll_back(divergence, config, checkpoints, barrier)
-            # All workers may read what the chief has written.
+                    self._checked.clear()  # They include batches to skip.
+                    assert self._phase is not None  # See `_enter_phase`.
+                    step = roll_back(
+                        divergence,
+                        config,
+                        checkpoints,
+                        synchronize=any_worker(strategy, lambda: False),
+                        batch_size=self._batch_size,
+                        first_step=self._phase.first_step,
+                    )
+            # When `fit` returns, any worker may read what the chief wrote.
             on_chief(
                 strategy, checkpoints.wait if checkpoints else lambda: None
             )
-        if self._chief and result.interrupted:
-            print_interruption(result.steps, self._run_dir)
-        elif self._chief and result.stopped_early:
-            print_early_stop(result.steps, config)
+        if self._chief and (result.interrupted or result.stopped_early):
+            early = result.stopped_early
+            print_stop(result.steps, config, self._run_dir, early=early)
         return result
 
     def _run(self, restored: int | None) -> TrainingResult:
-        """Trains until the end, a stop or a divergence, which is raised.
+        """Trains until the last step or a stop.
 
         Args:
-          restored: the step of the checkpoint that the variables were restored
-            from; None if they have their initial values.
+          restored: the step of the restored checkpoint; None if the variables
+            have their initial values.
+
+        Raises:
+          Divergence: if a step diverges.
         """
         config = self._config
         step, last = restored or 0, config.num_train_steps
@@ -250,7 +255,8 @@ class Trainer:
                 evaluates = config.evaluates_at(step) and not interrupted
                 save = self._save_due(step) or interrupted or step == phase_end
                 may_save = save or (config.best_metric and evaluates)
-                # Also wherever a run may resume: its next means start there.
+                # Metrics are means since the last log line, so there has to be
+                # a line wherever a run may resume.
                 if may_save or step % config.log_steps == 0:
                     metrics = self._log_training(step)
                 if save:
@@ -270,36 +276,36 @@ class Trainer:
         )
 
     def _catch_up(self, restored: int | None) -> Mapping[str, float]:
-        """Does what a stopped run had still to do at its last checkpoint."""
+        """Makes up for what a stopped run did not do after its checkpoint."""
         config, step = self._config, restored or 0
         lines = read_metrics(self._run_dir) if self._run_dir else []
         self._evaluations = [
             x for x in lines if x["split"] == "eval" and x["step"] <= step
         ]
         if config.best_metric:
-            assert self._checkpoints is not None  # A best one needs them.
+            assert self._checkpoints is not None  # See `open_checkpoints`.
             past = [s for s in self._checkpoints.steps() if s <= step]
             self._best = best_of(lines, config.best_metric, past)
             self._checkpoints.keep_best(self._best)
         if config.on_divergence == "rollback" and restored is None:
-            assert self._checkpoints is not None  # A rollback needs them.
+            assert self._checkpoints is not None  # See `open_checkpoints`.
             self._checkpoints.save(0)
         evaluated = any(x["step"] == step for x in self._evaluations)
         if self._evaluate and config.evaluates_at(step) and not evaluated:
             return self._evaluate_at(step, saved=True)
         return {}
 
-    def _batches_from(self, step: int, phase: TrainingPhase) -> Batches:
+    def _batches(self, step: int, phase: TrainingPhase) -> GlobalBatches:
         rollbacks = self._checkpoints.rollbacks if self._checkpoints else ()
         return phase.batches(step, rollbacks)
 
     def _enter_phase(self, step: int) -> int:
-        """Reads the batches from a step on; returns the end of its phase."""
+        """Prepares training from a step on; returns the end of its phase."""
         phase, end = self._phases.at(step)
-        # What was checked is not built, and so traced, a second time.
-        data = self._checked.pop(step, None) or self._batches_from(step, phase)
-        self._batch_size = static_batch_size(data[0])
-        # Traced once, however often a divergence restarts the data.
+        # Building a dataset traces its functions, so reuse the checked one.
+        data = self._checked.pop(step, None) or self._batches(step, phase)
+        self._batch_size = static_batch_size(data.dataset)
+        # A phase is traced once, even if rollbacks restart its data.
         if self._phase is not phase:
             self._phase = phase
             micro_batches = phase.gradient_accumulation_steps
@@ -324,31 +330,26 @@ class Trainer:
                 self._schedule,
                 self._config.steps_per_loop,
             )
-        self._loop.read(data)
-        self._interval = Interval(self._batch_size)
+        self._loop.set_data(data)
+        self._accumulator = MetricsAccumulator(self._batch_size)
         if len(self._phases) > 1:
             self._log.note(self._phases.describe(step))
         return end
 
     def _run_steps(self, step: int, end: int) -> None:
-        """Runs the steps from `step` (from 0) up to, but not, `end`."""
+        """Runs the steps in [`step`, `end`), counted from 0."""
         rows, seconds, waited = self._loop.run(step, end)
-        self._interval.add(rows, seconds, waited)
-        if bad := find_divergence(rows, self._config.max_loss):
-            offset, reason = bad
-            raise self._divergence(step + offset, reason)
+        self._accumulator.update(rows, seconds, waited)
+        if found := find_divergence(rows, self._config.max_loss):
+            offset, reason = found
+            raise Divergence(step + offset, reason)
         self._log.advance(end - step)
 
-    def _divergence(self, update: int, reason: str) -> Divergence:
-        assert self._phase is not None  # Steps were done.
-        first_step = self._phase.first_step
-        return Divergence(update, reason, self._batch_size, first_step)
-
     def _log_training(self, step: int) -> Mapping[str, float]:
-        """Logs, and returns, the metrics of the steps since the last call."""
+        """Logs and returns the metrics of the steps since the last call."""
         phase = self._phase
-        assert phase is not None  # Steps were done.
-        metrics = self._interval.read(self._train_step.row_names)
+        assert phase is not None  # `_enter_phase` has set it.
+        metrics = self._accumulator.result(self._train_step.row_names)
         names = self._train_step.detail_names
         details = {name: metrics.pop(name) for name in names}
         if len(self._phases) > 1:
@@ -358,18 +359,18 @@ class Trainer:
             metrics["loss_scale"] = float(self._loss_scale.scale)
         if self._peak and phase.flops_per_example:
             rate = metrics["examples_per_second"]
-            share = rate * phase.flops_per_example / self._peak
-            metrics["matmul_share"] = share
+            flops = rate * phase.flops_per_example
+            metrics["matmul_share"] = flops / self._peak
         self._log.report(step, "train", metrics, details)
         return metrics
 
     def _save_due(self, step: int) -> bool:
-        """Returns whether a step, or the time, requires a checkpoint."""
+        """Returns whether a checkpoint is due after `step`, or by time."""
         minutes = self._config.save_checkpoints_minutes
         elapsed = time.monotonic() - self._saved_at
         late = bool(minutes) and elapsed >= 60 * minutes
         periodic = step % self._config.save_checkpoints_steps == 0
-        # Any worker's clock decides for all.
+        # All workers save as soon as the clock of any of them says so.
         return bool(self._total(late)) or periodic
 
     def _save(self, step: int) -> None:
@@ -377,7 +378,7 @@ class Trainer:
         if self._checkpoints is None:
             return
         if not self._checkpoints.is_finite():
-            raise self._divergence(step - 1, "a weight is not finite")
+            raise Divergence(step - 1, "a weight is not finite")
         self._checkpoints.save(step)
 
     def _evaluate_at(self, step: int, *, saved: bool) -> Mapping[str, float]:

@@ -1,4 +1,4 @@
-"""Workers of a run: their chief, and decisions that they take together."""
+"""Coordination of the workers of a run."""
 
 from __future__ import annotations
 
@@ -9,17 +9,31 @@ import tensorflow as tf
 from albert_tf.errors import InputError
 
 
-def is_chief(strategy: tf.distribute.Strategy) -> bool:
-    """Returns whether this process writes the files of the run."""
+def input_context(
+    strategy: tf.distribute.Strategy,
+) -> tf.distribute.InputContext:
+    """Returns which of the run's input pipelines this process is.
+
+    There is one for each worker. A single process controls a whole TPU pod.
+    """
+    replicas = strategy.num_replicas_in_sync
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
-        return True
-    # Without a "chief" in TF_CONFIG, worker 0 is the chief.
+        return tf.distribute.InputContext(1, 0, replicas)
     resolver = strategy.cluster_resolver
-    task = (resolver.task_type, resolver.task_id)
-    return task[0] in (None, "chief") or (
-        task == ("worker", 0)
-        and not resolver.cluster_spec().as_dict().get("chief")
-    )
+    cluster = resolver.cluster_spec().as_dict()
+    chiefs, workers = (len(cluster.get(x, ())) for x in ("chief", "worker"))
+    index = resolver.task_id or 0
+    if resolver.task_type == "worker":
+        index += chiefs
+    return tf.distribute.InputContext(chiefs + workers or 1, index, replicas)
+
+
+def is_chief(strategy: tf.distribute.Strategy) -> bool:
+    """Returns whether this process writes the files of the run.
+
+    Without a "chief" in TF_CONFIG, worker 0 is the chief.
+    """
+    return input_context(strategy).input_pipeline_id == 0
 
 
 def sum_over_replicas(
@@ -27,8 +41,8 @@ def sum_over_replicas(
 ) -> Callable[[float], float]:
     """Returns a function that sums a number over all replicas.
 
-    Its argument is the number of each replica of this process. All processes
-    must call it at the same point; it waits for the last one.
+    The function takes the number of each replica of this process. All processes
+    must call it at the same point; it blocks until the last one does.
     """
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return lambda value: value * strategy.num_replicas_in_sync
@@ -37,7 +51,7 @@ def sum_over_replicas(
     def total(mine):
         def on_replica():
             replica = tf.distribute.get_replica_context()
-            # The copy has a device, which the sum needs.
+            # `identity` places the tensor on a device, as all_reduce requires.
             return replica.all_reduce(
                 tf.distribute.ReduceOp.SUM, tf.identity(mine)
             )
@@ -51,10 +65,10 @@ def sum_over_replicas(
 def any_worker(
     strategy: tf.distribute.Strategy, flag: Callable[[], bool]
 ) -> Callable[[], bool]:
-    """Returns a function that returns whether `flag()` is true in any process.
+    """Returns a function that tells whether `flag()` is true in any process.
 
-    All processes must call it at the same step: one that left the loop alone
-    would leave the others waiting for its gradients.
+    All processes must call it at the same step, and so leave the loop together:
+    if only one left, the others would wait for its gradients.
     """
     total = sum_over_replicas(strategy)
     return lambda: total(float(flag())) > 0
@@ -63,12 +77,12 @@ def any_worker(
 def on_chief(
     strategy: tf.distribute.Strategy, function: Callable[[], object]
 ) -> None:
-    """Calls a function in the chief; the other workers wait until it is done.
+    """Calls a function in the chief while the other workers wait.
 
     All processes must call it.
 
     Raises:
-      InputError: in the other workers, if the function has failed.
+      InputError: in the other workers, if the function raised.
     """
     error = None
     if is_chief(strategy):
@@ -89,11 +103,11 @@ def check_same_step(strategy: tf.distribute.Strategy, step: int | None) -> None:
     All processes must call it.
 
     Args:
-      strategy: the strategy of the workers.
-      step: the step that this process has restored; None without a checkpoint.
+      strategy: the strategy of the run.
+      step: the step that this process restored; None without a checkpoint.
 
     Raises:
-      InputError: the steps differ; raised in all processes.
+      InputError: in all processes, if the steps differ.
     """
     mine = -1 if step is None else step
     total = sum_over_replicas(strategy)(mine)

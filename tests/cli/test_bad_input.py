@@ -265,7 +265,7 @@ BAD_INPUT = {
         ("run data --output=", "output='' must not be empty"),
         ("data", "cannot analyze 'data'"),
         ("data absent", "absent"),
-        ("data text.txt", "not a whole TFRecord file"),
+        ("data text.txt", "not a complete TFRecord file"),
         ("data data --split=heldout", "no split 'heldout'"),
         ("data data --max_records=-1", "max_records=-1 must be at least 0"),
         ("data data --examples=99999", "examples=99999 must be in [0"),

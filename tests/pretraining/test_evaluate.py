@@ -44,7 +44,7 @@ def logged_scores(run):
 
 
 @pytest.mark.long
-def test_every_checkpoint_scores_what_it_scored_in_training(
+def test_scores_of_checkpoints_are_those_logged_in_training(
     runs, records, monkeypatch
 ):
     made = []
@@ -77,26 +77,30 @@ def test_every_checkpoint_scores_what_it_scored_in_training(
     assert len(set(losses)) == 6
 
 
-def test_paths_may_be_relative_to_the_checkpoints(runs, records, monkeypatch):
+def test_paths_may_be_relative_to_the_checkpoints(
+    runs, records, monkeypatch, eagerly
+):
     monkeypatch.chdir(runs / "plain" / "checkpoints")
     found = match_checkpoints("step-00000004")
-    ((path, scores),) = evaluate_checkpoints(
-        found, heldout(records), max_steps=1
-    )
+    with eagerly():
+        ((path, scores),) = evaluate_checkpoints(
+            found, heldout(records), max_steps=1
+        )
     assert (path, scores["step"]) == ("step-00000004", 4)
 
 
-def test_one_checkpoint_of_a_run(runs, records):
+def test_one_checkpoint_of_a_run(runs, records, eagerly):
     run = runs / "plain"
     logged = logged_scores(run)
-    scores = evaluate_pretraining(run, records, checkpoint=4)
-    assert scores["loss"] == pytest.approx(logged[4]["loss"], rel=1e-5)
-    best = min(logged, key=lambda step: logged[step]["sop_loss"])
-    scores = evaluate_pretraining(run, records, checkpoint="best")
+    plain = str(records / "heldout-*.tfrecord")
+    with eagerly():
+        scores = evaluate_pretraining(run, records, checkpoint=4)
+        assert scores["loss"] == pytest.approx(logged[4]["loss"], rel=1e-5)
+        best = min(logged, key=lambda step: logged[step]["sop_loss"])
+        scores = evaluate_pretraining(run, records, checkpoint="best")
+        assert evaluate_pretraining(run, plain, checkpoint="best") == scores
     assert scores["step"] == best
     assert 0 < scores["mlm_accuracy"] < 1
-    plain = str(records / "heldout-*.tfrecord")
-    assert evaluate_pretraining(run, plain, checkpoint="best") == scores
     for checkpoint, message in (
         ("last", "checkpoint='last' must be 'newest', 'best' or a step"),
         ("3", "step-00000003: no checkpoint there"),
@@ -105,13 +109,13 @@ def test_one_checkpoint_of_a_run(runs, records):
             evaluate_pretraining(run, records, checkpoint=checkpoint)
 
 
-def test_records_of_another_vocabulary_are_refused(
+def test_records_with_another_vocabulary_are_an_error(
     runs, records, tmp_path, edited
 ):
     other = shutil.copytree(records, tmp_path / "other")
     with edited(other / "manifest.json") as manifest:
         manifest["tokenizer"]["fingerprint"] = "0" * 64
-    with pytest.raises(InputError, match="another vocabulary than the run"):
+    with pytest.raises(InputError, match="different vocabulary than the run"):
         evaluate_pretraining(runs / "plain", other)
 
 
@@ -124,13 +128,14 @@ def damaged(runs, tmp_path):
     return tmp_path / "run"
 
 
-def test_damaged_checkpoint_is_named_after_the_others_are_scored(
-    damaged, records
+def test_damaged_checkpoint_is_reported_after_the_others_are_scored(
+    damaged, records, eagerly
 ):
     scored = evaluate_checkpoints(
-        match_checkpoints([damaged]), heldout(records)
+        match_checkpoints([damaged]), heldout(records), max_steps=1
     )
-    assert [next(scored)[1]["step"] for _ in range(2)] == [8, 12]
+    with eagerly():
+        assert [next(scored)[1]["step"] for _ in range(2)] == [8, 12]
     message = "step-00000004 cannot be read .*; the other 2 were scored"
     with pytest.raises(InputError, match=message):
         next(scored)
@@ -138,16 +143,14 @@ def test_damaged_checkpoint_is_named_after_the_others_are_scored(
         evaluate_pretraining(damaged, records, checkpoint=4)
 
 
-def test_records_that_do_not_fit_are_found_before_anything_is_scored(
-    runs, make_records
-):
+def test_records_are_checked_before_any_evaluation(runs, make_records):
     records = heldout(make_records(max_seq_length=96))
     scored = evaluate_checkpoints(match_checkpoints(f"{runs}/plain"), records)
-    with pytest.raises(InputError, match="96 tokens a record"):
+    with pytest.raises(InputError, match="96 tokens per record"):
         next(scored)
 
 
-def test_command_prints_what_there_is_and_names_what_is_damaged(
+def test_command_prints_scores_and_reports_damaged_checkpoints(
     damaged, records, run_albert
 ):
     # As on a worker of a cluster, whose others do something else.

@@ -86,7 +86,7 @@ def loop(records, tmp_path_factory, config):
         pytest.param("torch", marks=pytest.mark.backend),
     ],
 )
-def test_fit_has_the_losses_of_the_loop(backend, loop):
+def test_fit_has_the_losses_of_the_trainer(backend, loop):
     if importlib.util.find_spec(backend) is None:
         pytest.skip(f"{backend} is not installed: run `make test-backends`")
     start, expected = loop
@@ -131,7 +131,7 @@ def compiled(model, eager=False):
 
 
 @pytest.mark.slow
-def test_usual_paths_of_keras(records, tmp_path, config):
+def test_usual_keras_workflow(records, tmp_path, config):
     data = pretraining_dataset(str(records), global_batch_size=16)
     heldout = pretraining_dataset(
         str(records), global_batch_size=64, training=False, split="heldout"

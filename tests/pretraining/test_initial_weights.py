@@ -114,7 +114,7 @@ def test_starts_from_every_system(tmp_path, name, new, config_from):
 
 
 @pytest.mark.long
-def test_goes_on_at_the_level_of_the_source(
+def test_run_starts_with_the_scores_of_the_checkpoint(
     pretrained, records, tmp_path, capfd, config_from, tiny_model
 ):
     settings = {"init_from": pretrained, "max_eval_steps": 0}
@@ -175,7 +175,7 @@ def test_command_grows_and_trains(
 
 
 @pytest.mark.slow
-def test_resumes_without_what_it_started_from(
+def test_resuming_does_not_need_the_initial_checkpoint(
     stored_records, tmp_path, config_from
 ):
     copy = shutil.copytree(GOOGLE, tmp_path / "copy")
@@ -209,7 +209,7 @@ def test_resumes_without_what_it_started_from(
     assert (tmp_path / "run" / "init.txt").read_text() == before
 
 
-def test_vocabularies_must_be_one(
+def test_different_vocabularies_are_an_error(
     stored_records, records, tokens, tmp_path, config_from
 ):
     cased = tokens(do_lower_case=False)
@@ -251,7 +251,7 @@ def _with_two_pieces_exchanged(model, folder):
         ({"init_from": STORED / "nowhere"}, "nowhere"),
     ],
 )
-def test_what_does_not_fit_is_refused(
+def test_invalid_initial_checkpoints_are_errors(
     stored_records, tmp_path, config_from, changes, message
 ):
     changes = {"init_from": GOOGLE} | changes

@@ -1,4 +1,4 @@
-"""`albert pretrain`, killed at random moments, ends as if nothing had been."""
+"""`albert pretrain`, killed at random moments, ends with the same weights."""
 
 import json
 import os
@@ -107,7 +107,7 @@ def start(records):
 
 @pytest.fixture(scope="module")
 def undisturbed(start, tmp_path_factory):
-    """Returns `of(devices)`, the folder of a run that nothing disturbed."""
+    """Returns `of(devices)`, the folder of an uninterrupted run."""
     runs = {}
 
     def of(devices):
@@ -217,7 +217,7 @@ def test_killed_run_of_phases_ends_bit_equal(start, tmp_path):
     assert_same(run, expected)
 
 
-def test_preempted_run_says_so_and_ends_bit_equal(start, undisturbed, tmp_path):
+def test_preempted_run_resumes_and_ends_bit_equal(start, undisturbed, tmp_path):
     run = tmp_path / "run"
     command = start(1, run)
     command.wait_for(lambda: command.log.count("step ") > 5)
@@ -225,7 +225,7 @@ def test_preempted_run_says_so_and_ends_bit_equal(start, undisturbed, tmp_path):
     assert command.end() == 0
     step = max(list_checkpoints(run / "checkpoints"))
     assert step < STEPS
-    assert "SIGTERM: finishing the steps under way, then saving" in command.log
+    assert "SIGTERM: finishing the current steps, then saving" in command.log
     last = command.log.splitlines()[-1]
     assert last == (
         f"Stopped after step {step}, saved in {run}; the same command resumes."

@@ -9,7 +9,7 @@ from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.pretraining.config import PretrainConfig
 from albert_tf.pretraining.evaluate import evaluate_pretraining
 from albert_tf.pretraining.train import (
-    check_rates_so_far,
+    check_past_rates,
     describe_scaling,
     make_schedule,
     pretrain,
@@ -72,7 +72,7 @@ def test_schedules_by_name():
         ),
     ],
 )
-def test_bad_settings_are_named(changes, message):
+def test_invalid_settings_are_errors(changes, message):
     with pytest.raises(InputError, match=message):
         settings(**changes)
 
@@ -112,7 +112,7 @@ def test_scaling_with_the_batch_is_that_of_the_lamb_paper(
     assert record["resolved_warmup_steps"] == schedule.warmup_steps
 
 
-def test_scaling_is_said_and_off_by_default():
+def test_scaling_is_logged_and_off_by_default():
     config = settings(320, scale_lr_with_batch=True, train_batch_size=1024)
     assert describe_scaling(config) == (
         "batch 1024, scaled from 4096: learning rate 0.00088, warm-up 2 of "
@@ -135,7 +135,7 @@ def with_decay(folder, steps=100, **changes):
 
 
 def stopped(folder, step, **changes):
-    """Makes the folder of a run that has done so many steps."""
+    """Makes the folder of a run with a checkpoint of a step."""
     config = with_decay(folder, **changes)
     with open_run_folder(folder, config.settings()) as run:
         run.claim()
@@ -143,24 +143,28 @@ def stopped(folder, step, **changes):
         saver.save(step)
 
 
-def test_a_constant_phase_may_be_made_longer_or_decayed(tmp_path):
-    check_rates_so_far(with_decay(tmp_path / "new"))
+def test_constant_phase_may_be_extended_or_decayed(tmp_path):
+    check_past_rates(with_decay(tmp_path / "new"))
     stopped(tmp_path, 60, decay_steps=20)
     # The last one: the first step of a decay has the peak still.
     longer = [(1000, 20), (1000, 0), (60, 0), (80, 20), (100, 40), (80, 21)]
     for steps, decay in longer:
-        check_rates_so_far(with_decay(tmp_path, steps, decay_steps=decay))
+        check_past_rates(with_decay(tmp_path, steps, decay_steps=decay))
 
 
-def test_steps_that_had_other_rates_are_named(tmp_path):
+def test_changed_rates_of_past_steps_are_an_error(tmp_path):
     stopped(tmp_path, 60, decay_steps=50)
     for steps, decay, message in (
-        (1000, 50, "step 51 of the 60 .* 0.00151.* but has 0.00176 with num_t"),
+        (
+            1000,
+            50,
+            "step 51 of the 60 .* 0.00151.* would have 0.00176 with num",
+        ),
         (100, 70, "step 31 of the 60 that are done had"),
         (50, 0, "60 steps are done, more than"),
     ):
         with pytest.raises(InputError, match=message):
-            check_rates_so_far(with_decay(tmp_path, steps, decay_steps=decay))
+            check_past_rates(with_decay(tmp_path, steps, decay_steps=decay))
 
 
 def test_other_schedules_keep_their_length():
@@ -171,7 +175,7 @@ def test_other_schedules_keep_their_length():
 
 @pytest.fixture(scope="module")
 def run(records, tmp_path_factory, tiny_model, eagerly):
-    """A run with all the options, decayed on resume."""
+    """A run with all learning-rate options, whose decay is set on resume."""
     folder = tmp_path_factory.mktemp("runs") / "run"
     options = {
         "ema_decay": 0.9,
@@ -196,7 +200,7 @@ def run(records, tmp_path_factory, tiny_model, eagerly):
 
 
 @pytest.mark.long
-def test_a_run_has_the_rates_that_its_settings_say(run):
+def test_run_has_the_rates_of_its_settings(run):
     lines = [x for x in read_metrics(run) if x["split"] == "train"]
     rates = [line["values"]["learning_rate"] for line in lines]
     # Scaled with the batch: the root of two as a factor, twice the warm-up.
@@ -210,7 +214,7 @@ def test_a_run_has_the_rates_that_its_settings_say(run):
 
 
 @pytest.mark.long
-def test_readers_of_a_run_get_its_averages(run, records):
+def test_weights_of_a_run_are_its_averages(run, records):
     values = read_checkpoint(run / "checkpoints" / "step-00000006")
     opened = open_checkpoint(run)
     assert len(opened.arrays) > 20

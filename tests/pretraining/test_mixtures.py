@@ -14,7 +14,7 @@ from albert_tf.pretraining.evaluate import evaluate_pretraining
 from albert_tf.pretraining.mixture import parse_corpora, patterns_of
 from albert_tf.pretraining.records import open_records
 from albert_tf.pretraining.train import pretrain
-from albert_tf.training.input import HostShare, slices_of_host
+from albert_tf.training.input import per_replica_slices
 from albert_tf.training.logging import read_metrics
 
 SIZE = 12
@@ -169,7 +169,7 @@ def test_a_mixture_resumes(folders):
     opened = open_records(f"wiki=0.6:{wiki},books=0.4:{books}")
     whole = batches_of(opened, 40)
     for start in (5, 33):  # at the border of two groups, and within one
-        rest = batches_of(opened, 40 - start, start_step=start)
+        rest = batches_of(opened, 40 - start, first_example=start * SIZE)
         np.testing.assert_equal(rest, whole[start:])
     other = open_records(f"wiki=0.5:{wiki},books=0.5:{books}")
     assert other.identity != opened.identity != open_records(wiki).identity
@@ -185,7 +185,7 @@ def test_hosts_read_their_own_files(folders, mixed):
     patterns = f"wiki=1:{wiki},books=1:{books}" if mixed else str(wiki)
     opened = open_records(patterns)
     # Three shards: groups of two files and of one.
-    whole = batches_of(opened, 30, share=HostShare(groups=2))
+    whole = batches_of(opened, 30, reading_groups=2)
     files = list(itertools.chain(*opened.files.values()))
     moved = {file.path: file.path + ".away" for file in files}
     rows = []
@@ -195,11 +195,17 @@ def test_hosts_read_their_own_files(folders, mixed):
         for path in away:
             tf.io.gfile.rename(path, moved[path])
         dataset = opened.dataset(
-            SIZE, seed=3, start_step=13, share=HostShare(host, 2, 2)
+            SIZE,
+            seed=3,
+            first_example=13 * SIZE,
+            reading_groups=2,
+            input_context=tf.distribute.InputContext(2, host, 4),
         )
         assert dataset.element_spec["input_word_ids"].shape == (6, 64)
         # Two replicas a host.
-        slices = slices_of_host(dataset, tf.distribute.InputContext(1, 0, 2))
+        slices = per_replica_slices(
+            dataset, tf.distribute.InputContext(1, 0, 2)
+        )
         rows.append(list(slices.take(34).as_numpy_iterator()))
         for path in away:
             tf.io.gfile.rename(moved[path], path)
@@ -219,7 +225,7 @@ def test_hosts_read_their_own_files(folders, mixed):
 def test_reading_groups_that_are_refused(created, groups, message):
     folder, _ = created()
     with pytest.raises(InputError, match=message):
-        open_records(folder).dataset(SIZE, share=HostShare(groups=groups))
+        open_records(folder).dataset(SIZE, reading_groups=groups)
 
 
 def test_a_file_in_two_corpora(created):

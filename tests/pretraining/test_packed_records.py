@@ -318,18 +318,18 @@ GOOD = {
         ({"chunk_starts": [25, 10]}, "chunk_starts must ascend"),
         ({"chunk_starts": [-1, 10]}, "chunk_starts must ascend"),
         ({"chunk_starts": [10, 2**62]}, "chunk_starts must ascend"),
-        ({"chunk_starts": [10, 30]}, "2 tokens or more"),
-        ({"chunk_starts": [1, 10]}, "2 tokens or more"),
+        ({"chunk_starts": [10, 30]}, "at least 2 tokens"),
+        ({"chunk_starts": [1, 10]}, "at least 2 tokens"),
         ({"sentence_starts": [18, 4]}, "sentence_starts must ascend"),
-        ({"sentence_starts": [4, 30]}, "sentence_starts must be inside"),
-        ({"documents": [0, 1]}, "documents must be one for each chunk"),
-        ({"documents": []}, "documents must be one for each chunk"),
-        ({"tokens": list(range(10, 70))}, "64 tokens or less with 3 special"),
+        ({"sentence_starts": [4, 30]}, "sentence_starts must be within"),
+        ({"documents": [0, 1]}, "must have one document for each chunk"),
+        ({"documents": []}, "must have one document for each chunk"),
+        ({"tokens": list(range(10, 70))}, "at most 64 tokens with 3 special"),
         ({"tokens": [10**6] * 30}, "tokens must be from 0 to"),
         ({"tokens": []}, "2 to 61 tokens"),
         (
             {"chunk_starts": [*range(3, 21, 3)], "documents": [0] * 7},
-            "6 chunks or less",
+            "at most 6 chunks",
         ),
     ],
 )
@@ -362,6 +362,6 @@ def test_records_of_one_sequence_under_a_manifest_of_packed_ones(make, edited):
     with edited(folder / "manifest.json") as manifest:
         manifest["settings"] |= {"pack": True, "max_sequences_per_row": 4}
     with pytest.raises(
-        InputError, match="documents must be one for each chunk"
+        InputError, match="must have one document for each chunk"
     ):
         open_records(folder).verify()

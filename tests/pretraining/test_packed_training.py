@@ -1,4 +1,4 @@
-"""Training on packed records, from text to scores."""
+"""Training on packed records."""
 
 import collections
 import json
@@ -20,6 +20,7 @@ def packed(make_records):
     return make_records(masking="dynamic", dupe_factor=10, pack=True)
 
 
+@pytest.mark.long
 def test_from_text_to_batches(packed):
     manifest = read_manifest(packed)
     settings, splits = manifest["settings"], manifest["splits"]
@@ -53,10 +54,11 @@ def test_from_text_to_batches(packed):
 
 
 @pytest.fixture(scope="module")
-def trained(packed, tmp_path_factory, pretrain_config):
+def trained(packed, tmp_path_factory, pretrain_config, eagerly):
     """Packed records, and a run in micro-batches on them."""
     folder = tmp_path_factory.mktemp("packed") / "run"
-    pretrain(pretrain_config(packed, folder, 6, **TRAINING))
+    with eagerly():
+        pretrain(pretrain_config(packed, folder, 6, **TRAINING))
     return packed, folder
 
 
@@ -78,19 +80,23 @@ def assert_same_weights(run, other, **tolerance):
 
 
 @pytest.mark.long
-def test_training_resumes_bit_for_bit(trained, tmp_path, pretrain_config):
+def test_training_resumes_bit_for_bit(
+    trained, tmp_path, pretrain_config, eagerly
+):
     records, run = trained
     folder = tmp_path / "run"
     shutil.copytree(run, folder)
     for path in (folder / "checkpoints").glob("step-00000006*"):
         path.unlink()
-    assert pretrain(pretrain_config(records, folder, 6, **TRAINING)).steps == 6
+    with eagerly():
+        result = pretrain(pretrain_config(records, folder, 6, **TRAINING))
+    assert result.steps == 6
     assert_same_weights(folder, run, rtol=0)
 
 
 @pytest.mark.slow
 def test_replicas_train_as_micro_batches(trained, tmp_path, pretrain_config):
-    """Each has other numbers of sequences in its part of a batch."""
+    """The replicas have different numbers of sequences."""
     records, run = trained
     settings = TRAINING | {"gradient_accumulation_steps": 1}
     folder = tmp_path / "run"
@@ -103,7 +109,7 @@ def test_replicas_train_as_micro_batches(trained, tmp_path, pretrain_config):
 
 
 @pytest.mark.long
-def test_runs_are_scored_on_both_splits(trained, eagerly):
+def test_runs_are_evaluated_on_both_splits(trained, eagerly):
     records, run = trained
     config = json.loads((run / "config.json").read_text())
     assert config["trained_positions"] == 32

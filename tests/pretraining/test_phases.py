@@ -1,4 +1,4 @@
-"""Runs that go through phases."""
+"""Pretraining runs with phases."""
 
 import contextlib
 import dataclasses
@@ -20,7 +20,10 @@ from albert_tf.pretraining.phase_config import (
     ends_of_phases,
     parse_phases,
 )
-from albert_tf.pretraining.phase_records import open_phases, with_examples
+from albert_tf.pretraining.phase_records import (
+    open_phases,
+    with_example_settings,
+)
 from albert_tf.pretraining.records import open_records
 from albert_tf.pretraining.train import pretrain
 from albert_tf.training.checkpoint_files import (
@@ -33,7 +36,7 @@ from albert_tf.training.logging import read_metrics
 
 @pytest.fixture(scope="module")
 def make_texts(corpus, created):
-    """Returns `make(**settings)`: a folder of few records of text."""
+    """Returns `make(**settings)`: a folder with a few text records."""
     short = {"max_seq_length": 32, "max_predictions_per_seq": 8}
     few = {"input": f"{corpus}/a.txt", "heldout_fraction": 0.2, "num_shards": 2}
 
@@ -125,11 +128,12 @@ def test_positions_are_trained_phase_by_phase(
 
 
 @pytest.mark.long
-def test_positions_that_a_run_begins_with_stay_trained(whole, config):
+def test_initial_trained_positions_are_kept(whole, config, eagerly):
     longer = {"max_position_embeddings": 80}
     start = {"model": None, "init_from": whole, "config_overrides": longer}
     run = config("begun", phases=[{"steps": 3}, {}], **start)
-    pretrain(run)
+    with eagerly():
+        pretrain(run)
     settings = json.loads((run.output / "run.json").read_text())["settings"]
     trained = [phase["trained_positions"] for phase in settings["phases"]]
     assert trained == [64, 64]
@@ -140,13 +144,14 @@ def test_positions_that_a_run_begins_with_stay_trained(whole, config):
 @pytest.mark.parametrize(
     ("devices", "step"),
     [
-        (1, 3),  # the boundary
-        pytest.param(1, 4, marks=pytest.mark.long),
+        pytest.param(1, 3, marks=pytest.mark.long),  # the boundary
+        pytest.param(1, 4, marks=pytest.mark.slow),
         pytest.param(1, 2, marks=pytest.mark.long),
-        pytest.param(2, 3, marks=pytest.mark.long),
+        # tests/training/test_phases.py has the same of a toy.
+        pytest.param(2, 3, marks=pytest.mark.slow),
     ],
 )
-def test_resumed_in_any_phase_it_ends_bit_equal(
+def test_run_resumed_in_any_phase_ends_bit_equal(
     whole, config, tmp_path, capfd, eagerly, devices, step
 ):
     run = config(tmp_path, output=tmp_path / "run")
@@ -155,7 +160,7 @@ def test_resumed_in_any_phase_it_ends_bit_equal(
     else:
         run = dataclasses.replace(run, distribution="mirrored")
         pretrain(run)
-    # As `whole`; replicas need a graph.
+    # `whole` was trained eagerly, but replicas require a graph.
     as_before = eagerly if devices == 1 else contextlib.nullcontext
     expected = read_weights(run.output, 6)
     for other in list_checkpoints(run.output / "checkpoints"):
@@ -178,7 +183,7 @@ def test_resumed_in_any_phase_it_ends_bit_equal(
     assert "in 2 micro-batches, steps 4 to 6\n" in said
 
 
-def test_phases_of_a_run_stay(whole, config):
+def test_phases_of_a_run_may_not_change(whole, config):
     phases = config().phases
     for changed in (
         [{"steps": 2}, *phases[1:]],
@@ -192,14 +197,14 @@ def test_phases_of_a_run_stay(whole, config):
 
 @pytest.fixture(scope="module")
 def opened(config, long):
-    """Three phases, of which the first two have the same records."""
+    """Three phases; the first two share their records."""
     other = {"steps": 1, "max_predictions_per_seq": 9, "ngram": 1}
     phases = [config().phases[0], other, {"input": str(long)}]
     return open_phases(config(phases=phases))
 
 
 @pytest.mark.long
-def test_phases_go_on_in_the_records_they_share(opened):
+def test_phases_continue_in_shared_records(opened):
     phases = opened
     assert [phase.first_example for phase in phases] == [0, 48, 0]
     read = functools.partial(phases[1].records.dataset, 16, seed=3, model=None)
@@ -224,25 +229,28 @@ def test_examples_are_those_of_the_phase(opened):
 
 @pytest.fixture
 def other_order(config):
-    """Settings of a run that ends with another order than it is scored on."""
+    """A run whose last phase trains another order than its held-out split."""
     changes = {"sentence_order": "nsp", "max_predictions_per_seq": 5}
     run = config("scored", phases=[{"steps": 1}, changes])
     return dataclasses.replace(run, num_train_steps=2)
 
 
-def test_there_are_no_scores_of_an_order_that_is_not_trained(other_order):
+def test_order_that_is_not_trained_is_no_best_metric(other_order):
     with pytest.raises(InputError, match="has loss, mlm_loss, mlm_accuracy$"):
         pretrain(dataclasses.replace(other_order, best_metric="nsp_loss"))
 
 
 @pytest.mark.long
-def test_scores_are_those_of_examples_as_they_were_made(other_order, short):
+def test_evaluation_has_the_examples_of_create_data(
+    other_order, short, eagerly
+):
     run = other_order
-    result = pretrain(run)
+    with eagerly():
+        result = pretrain(run)
+        scores = evaluate_pretraining(run.output, short, max_steps=1)
     assert "nsp_loss" in result.metrics
     names = {"loss", "mlm_loss", "mlm_accuracy", "mlm_unigram_accuracy"}
     assert result.evaluation.keys() == names
-    scores = evaluate_pretraining(run.output, short, max_steps=1)
     assert scores["mlm_loss"] == pytest.approx(result.evaluation["mlm_loss"])
 
 
@@ -250,7 +258,7 @@ def test_scores_are_those_of_examples_as_they_were_made(other_order, short):
 def test_packed_rows_have_examples_of_the_phase(make_texts):
     packed = open_records(make_texts(pack=True, max_sequences_per_row=3))
     changes = {"sentence_order": "none", "max_predictions_per_seq": 4}
-    changed = with_examples(packed, changes)
+    changed = with_example_settings(packed, changes)
     batch = next(iter(changed.dataset(64, seed=1)))
     assert batch["masked_lm_ids"].shape == [64, 4]
     assert not np.any(batch["sentence_order_labels"])
@@ -267,17 +275,21 @@ def _masking_rate(batch):
     return np.sum(weights) / np.sum(mask)
 
 
-def test_settings_that_do_not_fit_are_named(config, short, tmp_path, edited):
+def test_settings_that_do_not_fit_the_records_are_errors(
+    config, short, tmp_path, edited
+):
     masked = f"{short}/heldout-*"
     single = shutil.copytree(short, tmp_path / "single")
     with edited(single / "manifest.json") as manifest:
         manifest["settings"]["sentence_order"] = "none"
     for phase, message in (
-        ({"input": masked, "ngram": 1}, "ngram=1: the records .* masked al"),
-        ({"input": str(single), "sentence_order": "sop"}, "ends of documents"),
+        (
+            {"input": masked, "ngram": 1},
+            "ngram=1: the records .* are already masked",
+        ),
+        ({"input": str(single), "sentence_order": "sop"}, "span documents"),
         ({"max_predictions_per_seq": 32}, "must be below the 32 tokens"),
         ({"masked_lm_prob": 0.5}, "of 32 tokens is 16 predictions"),
-        ({"train_batch_size": 7, "gradient_accumulation_steps": 2}, "size 7 "),
         ({"input": str(tmp_path / "absent")}, "absent"),
     ):
         with pytest.raises(InputError, match=message):
@@ -289,13 +301,16 @@ def test_settings_that_do_not_fit_are_named(config, short, tmp_path, edited):
     ("phases", "message"),
     [
         ([{"step": 1}], "unknown key 'step'; did you mean 'steps'"),
-        ([{}, {"max_seq_length": 64}], r"phases\[1\]: max_seq_length is that"),
+        (
+            [{}, {"max_seq_length": 64}],
+            r"phases\[1\]: max_seq_length is set by",
+        ),
         ([{"steps": 0}], r"phases\[0\]: steps=0 must be at least 1"),
         ([{"steps": "3"}], r"phases\[0\]: steps='3' must be an integer"),
         ([{"steps": 3, "share": 0.1}], "share=0.1 must be left out"),
         ([5], r"phases\[0\]=5 must be an object"),
-        ([{"steps": 6}, {"steps": 5}], "have 11 steps together, but num_tra"),
-        ([{"share": 0.5}, {"share": 0.4}], "have 9 steps together"),
+        ([{"steps": 6}, {"steps": 5}], "add up to 11, but num_train_steps=10"),
+        ([{"share": 0.5}, {"share": 0.4}], "add up to 9, but"),
         ([{"steps": 10}, {}], r"phases\[1\] has none of the 10 steps"),
         ([{"share": 0.01}, {}], r"phases\[0\] has none of the 10 steps"),
         ([{}, {"steps": 1}, {}], r"phases\[0\] and phases\[2\] have nei"),
@@ -303,7 +318,7 @@ def test_settings_that_do_not_fit_are_named(config, short, tmp_path, edited):
         ("[]", "must be a list"),
     ],
 )
-def test_phases_that_cannot_be(phases, message):
+def test_invalid_phases_are_errors(phases, message):
     settings = {"input": "data", "output": "run", "num_warmup_steps": 0}
     with pytest.raises(InputError, match=message):
         PretrainConfig(num_train_steps=10, phases=phases, **settings)

@@ -73,20 +73,25 @@ def test_an_epoch_has_every_record_once(created, small_groups):
     first, second = found[:total], found[total : 2 * total]
     assert sorted(first) == sorted(second) == sorted(in_order)
     assert first != second
-    # Shuffled all over: no run of the order of the files is left.
+    # Shuffled completely: neighbors in the files are no longer neighbors.
     where = {row: position for position, row in enumerate(in_order)}
     steps = np.diff([where[row] for row in first])
     assert (steps == 1).mean() < 0.05
 
 
-@pytest.mark.parametrize("masking", ["static", "dynamic"])
 @pytest.mark.parametrize(
-    "starts", [(7, 26), pytest.param((1, 12, 25, 40), marks=pytest.mark.slow)]
+    ("masking", "starts"),
+    [
+        ("static", (7, 26)),
+        ("dynamic", (26,)),
+        pytest.param("static", (1, 12, 25, 40), marks=pytest.mark.slow),
+        pytest.param("dynamic", (1, 7, 12, 25, 40), marks=pytest.mark.slow),
+    ],
 )
 def test_resuming_continues_as_if_never_stopped(
     created, small_groups, masking, starts
 ):
-    """Also within a buffer, at epoch borders (every 25.3 steps) and beyond."""
+    """Within a buffer, at the end of an epoch (25.3 steps) and beyond."""
     folder, manifest = created(masking=masking)
     total = manifest["splits"]["train"]["counts"]["instances"]
     assert total > 150  # more than a buffer
@@ -105,12 +110,12 @@ def test_batches_depend_on_seed_and_step_alone(copy_of_created, small_groups):
     folder = copy_of_created()
     settings = {"global_batch_size": 20, "count": 5}
     first = batches(folder, seed=1, **settings)
-    tf.random.set_seed(99)  # the global seed has no part in it
+    tf.random.set_seed(99)  # Global seeds have no influence.
     np.random.seed(99)
     again = batches(folder, seed=1, **settings)
     np.testing.assert_equal(again, first)
     assert rows(batches(folder, seed=2, **settings)) != rows(first)
-    # Files by another way, without a manifest to count them.
+    # The same files without a manifest, found by a pattern.
     (folder / "manifest.json").unlink()
     by_pattern = batches(f"{folder}/*.tfrecord", seed=1, **settings)
     np.testing.assert_equal(by_pattern, first)
@@ -135,7 +140,7 @@ def test_compressed_and_plain_files_mix(created, read_records):
     assert next(iter(training))["input_mask"].shape == (8, 64)
 
 
-def test_evaluation_can_begin_later(created):
+def test_evaluation_can_skip_batches(created):
     folder, _ = created()
     settings = {"global_batch_size": 50, "training": False, "count": -1}
     everything = batches(folder, **settings)
@@ -151,14 +156,14 @@ def test_evaluation_can_begin_later(created):
         ({"split": "heldout"}, "no split 'heldout'"),
     ],
 )
-def test_refusals(created, settings, message):
+def test_invalid_arguments(created, settings, message):
     folder, _ = created()
     with pytest.raises(InputError, match=message):
         pretraining_dataset(folder, **({"global_batch_size": 8} | settings))
 
 
-def test_strategies_share_out_rows_and_not_files(created):
-    """No auto-sharding, which would give replicas other batches."""
+def test_auto_sharding_is_off(created):
+    """Sharding by files would give replicas other batches."""
     folder, _ = created()
     dataset = pretraining_dataset(folder, global_batch_size=8)
     policy = dataset.options().experimental_distribute.auto_shard_policy

@@ -1,4 +1,4 @@
-"""Values of records that no model can be trained on."""
+"""Records with values that are out of bounds."""
 
 import numpy as np
 import pytest
@@ -46,14 +46,23 @@ PADDED_PREDICTION = {
         (spoil("segment_ids", 2), "segment_ids must be from 0 to 1"),
         (spoil("input_mask", 7), "input_mask must be from 0 to 1"),
         (spoil("next_sentence_labels", 2), "labels must be from 0 to 1"),
-        (spoil("masked_lm_weights", -1.0), "weights must be finite, and not"),
-        (spoil("masked_lm_weights", np.nan), "weights must be finite, and not"),
-        (spoil("masked_lm_weights", np.inf), "weights must be finite, and not"),
+        (
+            spoil("masked_lm_weights", -1.0),
+            "weights must be finite and at least 0",
+        ),
+        (
+            spoil("masked_lm_weights", np.nan),
+            "weights must be finite and at least 0",
+        ),
+        (
+            spoil("masked_lm_weights", np.inf),
+            "weights must be finite and at least 0",
+        ),
         ({"input_mask": [0] * 64}, "input_mask is 0 everywhere"),
         (PADDED_PREDICTION, "a prediction where input_mask is 0"),
     ],
 )
-def test_values_that_cannot_be_trained_on(
+def test_values_out_of_bounds_are_errors(
     assert_refused, serialize, change, message
 ):
     limits = RecordLimits(64, 10, vocab_size=200, type_vocab_size=2)
@@ -68,10 +77,10 @@ def test_values_that_cannot_be_trained_on(
         (TWO_LABELS, "does not have 64 tokens and 10 predictions like the"),
     ],
 )
-def test_batches_name_the_record(
+def test_errors_in_batches_name_the_record(
     spoiled, small_model, change, message, training
 ):
-    """One that opening the files does not look at."""
+    """The record is not one of those that are inspected at first."""
     path = spoiled(change)
     records = open_records(path)
     records.check_model(small_model)
@@ -96,10 +105,10 @@ def spoiled(tmp_path, serialize, write_records):
     return make
 
 
-def test_a_record_may_have_no_prediction_but_not_all(
+def test_single_records_may_have_no_predictions(
     spoiled, create, serialize, write_records, small_model, tmp_path
 ):
-    """A short one has none if each of its words is larger than its quota."""
+    """A short record has none if all its words exceed the quota."""
     no_weights = {"masked_lm_weights": np.zeros(10)}
     assert open_records(spoiled(no_weights)).verify(small_model) == 1010
     all_bad = [serialize(GOOD | no_weights)] * 20

@@ -31,7 +31,7 @@ def paths(patterns, split="train"):
     return [file.path for file in open_records(patterns, split).files[split]]
 
 
-def test_a_folder_means_the_files_of_a_split(folder):
+def test_folder_stands_for_the_files_of_a_split(folder):
     records = open_records(folder, heldout=True)
     assert [file.path for file in records.files["train"]] == [
         f"{folder}/pretraining-0000{shard}-of-00003.tfrecord"
@@ -60,7 +60,7 @@ def test_patterns_find_the_manifest_beside_the_files(folder, tmp_path):
     assert file.num_records == count_records(by_folder[0])
 
 
-def test_files_are_for_training_alone(folder):
+def test_files_are_never_held_out(folder):
     """Only a folder has splits, so files are never scored as held out."""
     assert "heldout" in open_records(folder, heldout=True).files
     files = open_records(f"{folder}/pretraining-*", heldout=True)
@@ -68,7 +68,7 @@ def test_files_are_for_training_alone(folder):
     assert "heldout" not in files.files
 
 
-def test_opening_looks_at_each_file_once(folder, small_model, monkeypatch):
+def test_opening_inspects_each_file_once(folder, small_model, monkeypatch):
     looks = collections.Counter()
 
     def count(owner, name):
@@ -87,7 +87,7 @@ def test_opening_looks_at_each_file_once(folder, small_model, monkeypatch):
     records = open_records(folder, heldout=True)
     records.check_model(small_model)
     for step in (0, 3):  # The second is a rollback.
-        records.dataset(8, start_step=step)
+        records.dataset(8, first_example=8 * step)
     records.dataset(8, training=False, split="heldout")
     assert records.identity == records.identity
     assert records.tokenizer is records.tokenizer
@@ -103,7 +103,7 @@ def test_opening_looks_at_each_file_once(folder, small_model, monkeypatch):
     assert looks["read_bytes", f"{folder}/manifest.json"] == 1
 
 
-def test_fitting_records_have_their_sizes(folder, small_tokenizer, small_model):
+def test_sizes_of_records(folder, small_tokenizer, small_model):
     records = open_records(folder)
     records.check_model(small_model)
     assert records.max_seq_length == 64
@@ -112,7 +112,7 @@ def test_fitting_records_have_their_sizes(folder, small_tokenizer, small_model):
     assert records.tokenizer.fingerprint == small_tokenizer.fingerprint
 
 
-def test_googles_records_fit(shared):
+def test_records_of_the_original(shared):
     path = shared("golden", "google", "pretraining_data", "sop.tfrecord")
     records = open_records(path)
     records.check_model(AlbertConfig(vocab_size=30000))
@@ -121,7 +121,7 @@ def test_googles_records_fit(shared):
     assert records.verify() == 1151
 
 
-def test_lengths_that_no_file_has(tmp_path, write_records):
+def test_record_longer_than_the_file_is_an_error(tmp_path, write_records):
     """TensorFlow would allocate them, and crash."""
     path = write_records(tmp_path / "a.tfrecord", *[b"x" * 100] * 3)
     good = path.read_bytes()
@@ -133,7 +133,7 @@ def test_lengths_that_no_file_has(tmp_path, write_records):
         packed = tmp_path / "a.tfrecord.gz"
         packed.write_bytes(gzip.compress(bad))
         for file in (path, packed):
-            with pytest.raises(InputError, match="not a whole TFRecord"):
+            with pytest.raises(InputError, match="not a complete TFRecord"):
                 open_records(file)
 
 
@@ -148,7 +148,7 @@ def masked_crc32c(data):
     return ((value >> 15 | value << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
-def test_counts_are_those_of_the_manifest(folder, edited):
+def test_record_counts_must_match_the_manifest(folder, edited):
     with edited(folder / "manifest.json") as manifest:
         manifest["splits"]["train"]["files"][1]["records"] += 1
     with pytest.raises(InputError, match=r"00001.*records, but its manifest"):
@@ -156,7 +156,7 @@ def test_counts_are_those_of_the_manifest(folder, edited):
 
 
 @pytest.mark.parametrize("position", [0, 100, -1])
-def test_another_tokenizer_than_that_of_the_records(folder, position):
+def test_tokenizer_must_be_that_of_the_records(folder, position):
     model = bytearray((folder / "spiece.model").read_bytes())
     model[position] ^= 1
     (folder / "spiece.model").write_bytes(model)
@@ -164,7 +164,7 @@ def test_another_tokenizer_than_that_of_the_records(folder, position):
         _ = open_records(folder).tokenizer
 
 
-def test_other_settings_and_vocabularies_of_the_same_size(
+def test_vocabularies_must_match_and_settings_need_not(
     create, folder, documents, tmp_path, edited
 ):
     sentences = [sentence for d in documents for sentence in d][::-2]
@@ -172,7 +172,7 @@ def test_other_settings_and_vocabularies_of_the_same_size(
     path = train_vocabulary(sentences, tmp_path / "other", config)
     tokenizer = AlbertTokenizer.from_file(path)
     other, _ = create("other", tokenizer=tokenizer)
-    with pytest.raises(InputError, match="made with another vocabulary than"):
+    with pytest.raises(InputError, match="made with a different vocabulary"):
         open_records([folder, other])
     names = ("spiece.model", "tokenizer_config.json")
     own = [(folder / name).read_bytes() for name in names]
@@ -212,10 +212,10 @@ def test_identity_is_that_of_the_content(folder, created):
     ("changes", "message"),
     [
         ({"vocab_size": 199}, "a vocabulary of 200 pieces, more than"),
-        ({"max_position_embeddings": 32}, r"64 tokens a record.*=32"),
+        ({"max_position_embeddings": 32}, r"64 tokens per record.*=32"),
     ],
 )
-def test_models_that_do_not_fit_are_refused(
+def test_models_that_do_not_fit_are_errors(
     folder, small_model, changes, message
 ):
     records = open_records(folder)
@@ -227,7 +227,7 @@ def test_models_that_do_not_fit_are_refused(
 def test_ids_are_checked_without_a_manifest(folder, small_model):
     (folder / "manifest.json").unlink()
     records = open_records(f"{folder}/*.tfrecord")
-    with pytest.raises(InputError, match="is not below vocab_size=20"):
+    with pytest.raises(InputError, match="must be below vocab_size=20"):
         records.check_model(small_model.replace(vocab_size=20))
 
 
@@ -247,7 +247,7 @@ def test_ids_and_sizes_of_later_records_are_checked_too(
     opened = open_records(write_records(tmp_path / "a.tfrecord", *by_id))
     most = int(max(largest))
     opened.check_model(small_model.replace(vocab_size=most + 1))
-    with pytest.raises(InputError, match=f"id {most} is not below"):
+    with pytest.raises(InputError, match=f"id {most} must be below"):
         opened.check_model(small_model.replace(vocab_size=most))
     mixed = write_records(tmp_path / "b.tfrecord", *by_id, *records[32])
     with pytest.raises(InputError, match="b.tfrecord: not all have 64 tokens"):
@@ -257,11 +257,11 @@ def test_ids_and_sizes_of_later_records_are_checked_too(
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"max_seq_length": 32}, ": 32 tokens a record, not"),
-        ({"max_predictions_per_seq": 9}, ": 9 predictions a record"),
+        ({"max_seq_length": 32}, ": 32 tokens per record, but others"),
+        ({"max_predictions_per_seq": 9}, ": 9 predictions per record"),
     ],
 )
-def test_files_of_different_sizes_do_not_mix(created, settings, message):
+def test_records_of_different_sizes_are_an_error(created, settings, message):
     one, other = created()[0], created(**settings)[0]
     with pytest.raises(InputError, match=f"{other}/.*{message}"):
         open_records([one, other])
@@ -278,7 +278,7 @@ def test_files_of_different_sizes_do_not_mix(created, settings, message):
         ("{}/fifo", "train", "fifo: not a regular file"),
     ],
 )
-def test_what_is_not_there_is_refused(
+def test_missing_records_are_an_error(
     copy_of_created, tmp_path, patterns, split, message
 ):
     copy_of_created()
@@ -287,7 +287,7 @@ def test_what_is_not_there_is_refused(
         open_records(patterns.format(tmp_path), split)
 
 
-def test_files_that_are_not_as_the_manifest_says(folder):
+def test_files_must_match_the_manifest(folder):
     first, second, _ = paths(folder)
     with open(first, "ab") as file:
         file.truncate(1000)
@@ -301,13 +301,15 @@ def test_files_that_are_not_as_the_manifest_says(folder):
         open_records(folder)
 
 
-def test_other_files_are_refused(tmp_path, write_records):
+def test_other_files_are_an_error(tmp_path, write_records):
     text = tmp_path / "text.tfrecord"
     text.write_text("This is not a TFRecord file.\n" * 9, "utf-8")
     packed = tmp_path / "text.tfrecord.gz"
     shutil.copy(text, packed)
     for path in (text, packed):
-        with pytest.raises(InputError, match="not a whole TFRecord") as caught:
+        with pytest.raises(
+            InputError, match="not a complete TFRecord"
+        ) as caught:
             open_records(path)
         assert str(path) in str(caught.value)
         assert "\n" not in str(caught.value)
@@ -316,7 +318,7 @@ def test_other_files_are_refused(tmp_path, write_records):
     with pytest.raises(InputError, match="they lack input_ids, input_mask"):
         open_records(no_examples)
     nothing = write_records(tmp_path / "b.tfrecord")
-    with pytest.raises(InputError, match="the files hold no record"):
+    with pytest.raises(InputError, match="the files have no records"):
         open_records(nothing)
 
 
@@ -332,13 +334,13 @@ def test_other_files_are_refused(tmp_path, write_records):
         ),
     ],
 )
-def test_other_manifests_are_refused(tmp_path, content, message):
+def test_invalid_manifests_are_errors(tmp_path, content, message):
     (tmp_path / "manifest.json").write_text(content, "utf-8")
     with pytest.raises(InputError, match=message):
         open_records(tmp_path)
 
 
-def test_empty_shards_are_no_harm(created, corpus):
+def test_shards_may_be_empty(created, corpus):
     folder, manifest = created(
         input=f"{corpus}/c.txt", num_shards=20, compress=True
     )
@@ -351,7 +353,7 @@ def test_empty_shards_are_no_harm(created, corpus):
 
 
 @pytest.mark.parametrize("harm", ["flip", "cut"])
-def test_damage_is_found_and_the_file_named(copy_of_created, harm):
+def test_damaged_file_is_named_in_the_error(copy_of_created, harm):
     folder = copy_of_created()
     path = sorted(map(str, folder.glob("*.tfrecord")))[1]
     content = bytearray(pathlib.Path(path).read_bytes())
@@ -362,6 +364,6 @@ def test_damage_is_found_and_the_file_named(copy_of_created, harm):
     with pytest.raises(InputError, match="copy it again|copy the file again"):
         open_records(folder).verify()
     (folder / "manifest.json").unlink()
-    with pytest.raises(InputError, match="not a whole TFRecord") as caught:
+    with pytest.raises(InputError, match="not a complete TFRecord") as caught:
         open_records(f"{folder}/*.tfrecord").verify()
     assert path in str(caught.value)

@@ -123,7 +123,7 @@ def test_a_pass_over_the_training_split_is_always_the_same(make):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"masking": "static"}, "text, to be masked in training, but"),
+        ({"masking": "static"}, "text to be masked in training, but"),
         ({"ngram": 2}, "made with ngram=2, but"),
         ({"sentence_order": "nsp"}, "made with sentence_order=nsp, but"),
     ],
@@ -139,7 +139,7 @@ def test_text_without_its_manifest(make, tmp_path):
     folder, _ = make()
     path = next(folder.glob("pretraining-*"))
     shutil.copy(path, tmp_path / "alone.tfrecord")
-    with pytest.raises(InputError, match="name the folder"):
+    with pytest.raises(InputError, match="pass the folder"):
         open_records(tmp_path / "alone.tfrecord")
 
 

@@ -28,7 +28,7 @@ def run(pretrained):
     return pretrained
 
 
-def test_folder_says_what_was_run(run, records, tiny_model):
+def test_folder_records_settings_and_files(run, records, tiny_model):
     record = json.loads((run / "run.json").read_text())
     assert record["settings"]["learning_rate"] == 2e-3
     assert record["settings"]["model"] == tiny_model.to_dict()
@@ -38,7 +38,7 @@ def test_folder_says_what_was_run(run, records, tiny_model):
     assert config == tiny_model.replace(trained_positions=32)
 
 
-def test_metrics_that_users_watch(run):
+def test_logged_metrics(run):
     lines = read_metrics(run)
     train = [line for line in lines if line["split"] == "train"]
     assert [line["step"] for line in train] == [4, 8, 12]
@@ -59,7 +59,7 @@ def test_metrics_that_users_watch(run):
 
 
 @pytest.mark.long
-def test_training_goes_down(records, tmp_path, pretrain_config):
+def test_loss_decreases(records, tmp_path, pretrain_config):
     quick = {"eval_steps": 50, "save_checkpoints_steps": 1000}
     pretrain(
         pretrain_config(
@@ -87,7 +87,7 @@ def test_resumed_equals_undisturbed(run, copied_run, records, pretrain_config):
     np.testing.assert_equal(ours, theirs)
 
 
-def test_another_run_in_the_folder_is_refused(run, records, pretrain_config):
+def test_folder_of_another_run_is_an_error(run, records, pretrain_config):
     with pytest.raises(InputError, match="learning_rate=0.002"):
         pretrain(pretrain_config(records, run, learning_rate=1e-3))
     with pytest.raises(InputError, match="num_train_steps=12"):
@@ -108,7 +108,7 @@ def test_run_of_an_older_version_resumes(
     assert record["settings"]["clip_norm"] == 1.0
 
 
-def test_a_run_looks_at_each_record_file_once(
+def test_each_record_file_is_inspected_once(
     copied_run, records, monkeypatch, pretrain_config
 ):
     sizes_asked = collections.Counter()
@@ -124,7 +124,7 @@ def test_a_run_looks_at_each_record_file_once(
     assert {x: sizes_asked[x] for x in shards} == shards
 
 
-def test_a_record_that_cannot_be_trained_on_is_named(
+def test_invalid_record_is_named_in_the_error(
     records, tmp_path, pretrain_config, serialize, write_records, eagerly
 ):
     path = shutil.copy(min(records.glob("*.tfrecord")), tmp_path)
@@ -139,7 +139,7 @@ def test_a_record_that_cannot_be_trained_on_is_named(
         pretrain(pretrain_config(path, tmp_path / "run"))
 
 
-def test_other_records_are_another_run(run, make_records, pretrain_config):
+def test_changed_records_are_an_error(run, make_records, pretrain_config):
     with pytest.raises(InputError, match="records="):
         pretrain(pretrain_config(make_records(seed=7), run))
 
@@ -208,9 +208,9 @@ def test_nothing_is_claimed_before_everything_is_checked(
 def unpaired(
     make_records, tmp_path_factory, pretrain_config, tiny_model, eagerly
 ):
-    """Settings of a run on records without pairs, and its result.
+    """Settings and result of a run on records without pairs.
 
-    It starts from a model of which 48 positions were trained.
+    It starts from a model with 48 trained positions.
     """
     folder = tmp_path_factory.mktemp("unpaired")
     model = AlbertPretrainer(tiny_model.replace(trained_positions=48))
@@ -240,7 +240,7 @@ def test_without_sentence_order(unpaired, eagerly):
 
 
 @pytest.mark.long
-def test_positions_that_a_run_begins_with_are_trained(unpaired):
+def test_initial_trained_positions_are_kept(unpaired):
     config, _ = unpaired
     model = AlbertPretrainer.from_pretrained(config.output)
     assert model.config.max_position_embeddings == 96
@@ -249,7 +249,7 @@ def test_positions_that_a_run_begins_with_are_trained(unpaired):
 
 
 @pytest.mark.long
-def test_nsp_has_scores_of_its_own(
+def test_nsp_metrics_have_their_own_names(
     make_records, tmp_path, pretrain_config, edited, eagerly
 ):
     records, run = make_records(sentence_order="nsp"), tmp_path / "run"
@@ -263,7 +263,7 @@ def test_nsp_has_scores_of_its_own(
     names = {*result.metrics, *result.evaluation}
     assert {"nsp_loss", "nsp_accuracy", "nsp_chance"} <= names
     assert not any(name.startswith("sop") for name in names)
-    # An older run, which called them sop_..., goes on with these names.
+    # An older run, which logged them as sop_..., keeps these names.
     with edited(run / "run.json") as record:
         assert record["settings"].pop("pair_task") == "nsp"
     opened = open_records(records)
@@ -272,7 +272,7 @@ def test_nsp_has_scores_of_its_own(
 
 
 @pytest.mark.long
-def test_positions_beyond_the_trained_ones_are_warned_of(
+def test_untrained_positions_are_a_warning(
     run, records, make_records, caplog, eagerly
 ):
     longer = make_records(max_seq_length=48)
@@ -284,7 +284,7 @@ def test_positions_beyond_the_trained_ones_are_warned_of(
     assert caplog.text.count("inputs may have 48 tokens, but the model") == 1
 
 
-def test_adopts_records_without_a_manifest(
+def test_records_without_a_manifest(
     records, tmp_path, pretrain_config, eagerly
 ):
     for path in records.glob("pretraining-*.tfrecord"):

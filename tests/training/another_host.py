@@ -18,7 +18,7 @@ tf.distribute.Server(cluster, job_name="worker", task_index=0).join()
 def read(address):
     import tensorflow as tf
 
-    from albert_tf.training.input import slices_of_host
+    from albert_tf.training.input import per_replica_slices
 
     # Waits for the server.
     tf.config.experimental_connect_to_cluster(
@@ -26,7 +26,9 @@ def read(address):
     )
     batches = tf.data.Dataset.range(8).map(lambda x: 2 * x).batch(4)
     with tf.device("/job:worker/replica:0/task:0/device:CPU:0"):
-        slices = slices_of_host(batches, tf.distribute.InputContext(2, 1, 2))
+        slices = per_replica_slices(
+            batches, tf.distribute.InputContext(2, 1, 2)
+        )
         for values in slices:
             device = tf.DeviceSpec.from_string(values.device)
             print(device.job, ",".join(map(str, values.numpy())))

@@ -41,7 +41,7 @@ def test_the_averages_are_those_of_numpy(two_replicas):
         np.testing.assert_allclose(value, numpy_average(history), rtol=1e-5)
 
 
-def test_weights_come_back_to_the_bit(two_replicas):
+def test_weights_are_restored_bit_for_bit(two_replicas):
     with two_replicas.scope():
         weight = tf.Variable([0.1, 0.2], name="weight")
         averages = WeightAverages([weight], DECAY)
@@ -129,7 +129,7 @@ def test_evaluations_and_readers_get_the_averages(toy, undisturbed):
     assert changed > 2
 
 
-def test_a_run_made_longer_and_decayed_ends_bit_equal(
+def test_extended_and_decayed_run_ends_bit_equal(
     toy, undisturbed, one_device, tmp_path
 ):
     run(toy, one_device, tmp_path, steps=8, decay_steps=0)
@@ -139,6 +139,7 @@ def test_a_run_made_longer_and_decayed_ends_bit_equal(
         np.testing.assert_array_equal(value, undisturbed[2][name], name)
 
 
+@pytest.mark.long
 def test_replicas_have_the_same_averages(
     toy, undisturbed, two_replicas, tmp_path
 ):

@@ -1,4 +1,4 @@
-"""The best checkpoint of a run, and stopping when nothing improves."""
+"""The best checkpoint of a run, and early stopping."""
 
 import numpy as np
 import pytest
@@ -37,7 +37,7 @@ def test_lower_losses_and_higher_scores_are_better(metric, values, step):
     assert best_of(lines, metric, []) is None
 
 
-def test_only_what_is_better_replaces_the_best():
+def test_only_better_values_replace_the_best():
     best = better(None, 1, "loss", {"loss": 2.0})
     assert best == Best(1, "loss", 2.0)
     for value in (2.0, 3.0, float("nan"), float("-inf")):
@@ -45,7 +45,7 @@ def test_only_what_is_better_replaces_the_best():
     assert better(best, 2, "loss", {"loss": 1.0}).step == 2
 
 
-def test_metric_that_there_is_not_is_named():
+def test_unknown_metric_is_an_error():
     with pytest.raises(InputError, match="best_metric='f1': .* has a, loss"):
         better(None, 1, "f1", {"loss": 1.0, "a": 0.0})
 
@@ -110,7 +110,7 @@ def test_record_follows_the_step_that_a_run_resumes_from(toy, tmp_path):
         ("accuracy", [None, 0.1, float("nan")], 1),
     ],
 )
-def test_evaluations_behind_the_best_are_counted(metric, values, since):
+def test_evaluations_since_the_best_are_counted(metric, values, since):
     lines = [
         {"split": "eval", "step": n, "values": {metric: value}}
         for n, value in enumerate(values, 1)
@@ -127,7 +127,7 @@ def test_evaluations_behind_the_best_are_counted(metric, values, since):
         {"early_stopping_patience": 2, "best_metric": "accuracy"},
     ],
 )
-def test_patience_needs_something_to_wait_for(settings):
+def test_patience_needs_metric_and_evaluations(settings):
     with pytest.raises(InputError, match="early_stopping_patience=-?[12] must"):
         TrainingConfig(num_train_steps=8, **settings)
 
@@ -164,7 +164,7 @@ def test_run_stops_when_nothing_improves(toy, tmp_path, capfd):
     assert result.steps == 24
 
 
-def test_patience_that_lasts_to_the_end_stops_nothing(toy, tmp_path, capfd):
+def test_run_with_enough_patience_ends_normally(toy, tmp_path, capfd):
     scores = {4: 0.1, 8: 0.2, 12: 0.3, 16: 0.4, 20: 0.3, 24: 0.2}
     result, *_ = toy.train_scored(tmp_path, scores, **PATIENT)
     assert result.steps == 24
@@ -177,7 +177,10 @@ def evaluations(folder):
     return [(x["step"], x["values"]) for x in lines if x["split"] == "eval"]
 
 
-@pytest.mark.parametrize(("keep", "kills"), [(1, (4, 16)), (9, (12,))])
+@pytest.mark.parametrize(
+    ("keep", "kills"),
+    [(1, (4, 16)), pytest.param(9, (12,), marks=pytest.mark.long)],
+)
 def test_killed_run_stops_where_it_would_have(toy, tmp_path, keep, kills):
     settings = PATIENT | {"keep_checkpoint_max": keep}
     whole = tmp_path / "whole"

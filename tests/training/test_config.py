@@ -56,6 +56,6 @@ def test_evaluations_are_on_multiples_and_at_the_end():
         ("seed", 2**31),
     ],
 )
-def test_bad_values_are_named(name, value):
+def test_invalid_values_are_errors(name, value):
     with pytest.raises(InputError, match=rf"{name}='?{value}'? must be"):
         TrainingConfig(**({"num_train_steps": 10} | {name: value}))

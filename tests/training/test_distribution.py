@@ -85,13 +85,13 @@ def test_one_device_can_be_chosen():
         ({"tpu": "local"}, "tpu='local' cannot be reached"),
     ],
 )
-def test_contradictions_are_named_in_one_line(arguments, message):
+def test_contradictory_arguments_are_one_line_errors(arguments, message):
     with pytest.raises(InputError, match=message) as error:
         make_strategy(**arguments)
     assert "\n" not in str(error.value)
 
 
-def test_all_cpus_are_mirrored_where_there_is_no_gpu():
+def test_all_cpus_are_mirrored_without_a_gpu():
     assert make_strategy("mirrored").num_replicas_in_sync == 2
 
 
@@ -113,7 +113,7 @@ def test_workers_and_tpu_contradict_each_other():
         make_strategy(tpu="local")
 
 
-def test_broken_tf_config_is_named(monkeypatch):
+def test_invalid_tf_config_is_an_error(monkeypatch):
     monkeypatch.setenv("TF_CONFIG", "{cluster:")
     with pytest.raises(InputError, match="TF_CONFIG is not a JSON"):
         make_strategy()

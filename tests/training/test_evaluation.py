@@ -20,7 +20,7 @@ def examples(toy):
 
 @pytest.fixture(scope="module")
 def evaluators(toy):
-    """Evaluators of a toy with dropout, by replicas and size of batches."""
+    """Returns `evaluator(replicas, batch_size)` of a toy with dropout."""
 
     @functools.cache
     def evaluator(replicas, batch_size=8):
@@ -35,7 +35,7 @@ def evaluators(toy):
 
 @pytest.mark.parametrize(
     ("replicas", "batch_size"),
-    [(1, 8), (1, 29), (2, 8), (2, 14), (2, 28)],
+    [(1, 8), (2, 8), (2, 28)],
 )
 def test_result_is_that_of_one_batch(
     toy, evaluators, examples, replicas, batch_size
@@ -76,7 +76,7 @@ def test_max_steps_limits_the_batches(evaluators, examples):
     assert limited == evaluators(1)(examples.take(16).batch(8))
 
 
-def test_metric_of_no_weight_is_not_a_number(evaluators, examples):
+def test_metric_without_weight_is_nan(evaluators, examples):
     unweighted = examples.map(
         lambda x: x | {"weights": tf.zeros_like(x["weights"])}
     )
@@ -85,23 +85,21 @@ def test_metric_of_no_weight_is_not_a_number(evaluators, examples):
     assert np.isfinite(result["parity_loss"])
 
 
-def test_empty_dataset_is_refused(evaluators, examples):
+def test_empty_dataset_is_an_error(evaluators, examples):
     with pytest.raises(InputError, match="holds no batch"):
         evaluators(1)(examples.take(0).batch(8))
 
 
-@pytest.mark.parametrize("replicas", [1, 2])
 def test_padding_changes_no_score_of_pretraining(
-    toy, small_config, pretraining_batch, replicas
+    small_config, pretraining_batch, two_replicas
 ):
-    """Batches of 3 of 8 examples, the last of which is filled up."""
-    strategy = toy.make_strategy({1: "one_device", 2: "mirrored"}[replicas])
+    """Batches of 3 examples are padded to 4, and the last one has 2."""
     keras.utils.set_random_seed(0)
-    with strategy.scope():
+    with two_replicas.scope():
         model = AlbertPretrainer(small_config)
     loss_fn = PretrainingLoss()
     data = tf.data.Dataset.from_tensor_slices(pretraining_batch).batch(3)
-    result = Evaluator(strategy, model, loss_fn, 3)(data)
+    result = Evaluator(two_replicas, model, loss_fn, 3)(data)
     batch = {n: tf.constant(x) for n, x in pretraining_batch.items()}
     loss, metrics = loss_fn(model, batch, loss_fn.normalizers(batch), None)
     means = {name: float(m[0] / m[1]) for name, m in metrics.items()}

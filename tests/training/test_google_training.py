@@ -1,4 +1,4 @@
-"""Updates of the whole model against the original's training runs."""
+"""Updates of the whole model, compared with the original's."""
 
 import keras
 import numpy as np
@@ -24,7 +24,15 @@ STEPS = 6
 TOLERANCE = 1e-5
 
 
-@pytest.fixture(params=CASES)
+def cases(unmarked, mark):
+    """Parametrizes a test with all golden models; some of them have a mark."""
+    marked = [pytest.param(name, marks=mark) for name in CASES[unmarked:]]
+    return pytest.mark.parametrize(
+        "folder", CASES[:unmarked] + marked, indirect=True
+    )
+
+
+@pytest.fixture
 def folder(request, shared):
     return shared("golden", "google", "model", request.param)
 
@@ -127,12 +135,14 @@ def follow(run, golden, prefix, clip_slices):
             run.compare(golden, prefix, step + 1)
 
 
+@cases(1, pytest.mark.long)
 def test_lamb_as_on_tpus(folder):
     golden = dict(np.load(folder / "training_one_hot.npz"))
     follow(Run(folder, Lamb()), golden, "lamb", clip_slices=False)
 
 
 @pytest.mark.long
+@cases(2, pytest.mark.slow)
 @pytest.mark.parametrize("optimizer", [Lamb, AdamW])
 def test_off_tpus_where_slices_are_clipped(folder, optimizer, monkeypatch):
     # A plain lookup has the gradient in slices that the original's has there.

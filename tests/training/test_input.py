@@ -10,8 +10,8 @@ from albert_tf.errors import InputError
 from albert_tf.training.input import (
     batch_options,
     distribute,
+    per_replica_slices,
     slice_size,
-    slices_of_host,
     static_batch_size,
 )
 
@@ -51,7 +51,7 @@ def test_hosts_share_out_every_batch(hosts, examples, batch_size):
     read = [
         [
             values.tolist()
-            for values in slices_of_host(
+            for values in per_replica_slices(
                 batches, tf.distribute.InputContext(hosts, host, replicas)
             ).as_numpy_iterator()
         ]
@@ -77,10 +77,10 @@ def test_slices_have_a_static_size_where_batches_have():
     data = tf.data.Dataset.from_tensor_slices(
         {"ids": np.zeros((16, 3)), "label": np.zeros(16)}
     )
-    spec = slices_of_host(data.batch(8, drop_remainder=True), context)
+    spec = per_replica_slices(data.batch(8, drop_remainder=True), context)
     shapes = tf.nest.map_structure(lambda x: x.shape, spec.element_spec)
     assert shapes == {"ids": [2, 3], "label": [2]}
-    spec = slices_of_host(data.batch(8), context).element_spec
+    spec = per_replica_slices(data.batch(8), context).element_spec
     assert spec["ids"].shape.as_list() == [None, 3]
 
 
@@ -108,7 +108,7 @@ def test_batch_must_divide_into_slices():
         slice_size(10, 2, 3)
 
 
-def test_workers_share_rows_and_no_thread_tunes_the_pipeline():
+def test_options_of_batches():
     options = batch_options()
     assert options.deterministic
     # Destroying an iterator waits for that thread, up to a minute.

@@ -37,7 +37,7 @@ def test_lines_and_events_hold_the_same(tmp_path):
     ]
 
 
-def test_resume_cuts_what_is_done_again(tmp_path):
+def test_resuming_truncates_the_log(tmp_path):
     with contextlib.closing(MetricsLog(tmp_path)) as log:
         for step in (10, 20, 30):
             log.write(step, "train", {"loss": float(step)})
@@ -64,13 +64,13 @@ def test_unfinished_line_and_event_are_passed_over(tmp_path):
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_what_is_not_finite_is_null(tmp_path, value):
+def test_non_finite_values_are_null(tmp_path, value):
     with contextlib.closing(MetricsLog(tmp_path)) as log:
         log.write(1, "eval", {"f1": value})
     assert '"f1": null' in (tmp_path / "metrics.jsonl").read_text()
 
 
-def test_no_log_no_lines(tmp_path):
+def test_missing_log_has_no_lines(tmp_path):
     assert read_metrics(tmp_path) == []
 
 

@@ -143,7 +143,7 @@ def test_signal_to_one_worker_stops_both_at_the_same_step(
     flags |= {"num_train_steps": 10**6, "steps_per_loop": 3}
     workers = start("pretrain", flags, flags)
     wait_for_checkpoint(tmp_path / "run", *workers)
-    # Not the chief: it has to hear of it.
+    # Not the chief, which has to be told.
     workers[1].send_signal(signal.SIGTERM)
     errors = list(map(errors_of, workers))
     assert [worker.returncode for worker in workers] == [0, 0], errors
@@ -151,7 +151,7 @@ def test_signal_to_one_worker_stops_both_at_the_same_step(
     assert f"Stopped after step {steps}, saved in" in errors[0]
 
 
-def test_workers_of_different_runs_are_refused(tmp_path, flags, start):
+def test_workers_of_different_runs_are_an_error(tmp_path, flags, start):
     own = {**flags, "output": tmp_path / "own", "num_train_steps": 3}
     (alone,) = start("pretrain", own)
     errors = errors_of(alone)
@@ -168,7 +168,7 @@ def test_workers_of_different_runs_are_refused(tmp_path, flags, start):
     assert other.returncode == 2
 
 
-def test_folder_that_another_process_writes_is_refused(tmp_path, flags, start):
+def test_folder_locked_by_another_process_is_an_error(tmp_path, flags, start):
     run = tmp_path / "run"
     with lock_output(run, run / ".lock"):
         chief, other = start("pretrain", flags, flags)

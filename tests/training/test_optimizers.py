@@ -74,6 +74,7 @@ def test_ten_steps_of_the_original(shared, name):
         assert largest_difference(slots, golden.all(slot)) < 1e-7
 
 
+@pytest.mark.long
 def test_lamb_in_replicas_is_lamb_on_one_device(shared, two_replicas):
     golden = Golden(shared("golden", "google", "optimizer", "lamb_plain.npz"))
     optimizer = Lamb()
@@ -201,7 +202,7 @@ def test_rate_multipliers_scale_the_whole_change(kind):
         ("dense/bias", -1.0, "=-1.0 must"),
     ],
 )
-def test_bad_rate_multipliers_are_named(name, multiplier, message):
+def test_invalid_rate_multipliers_are_errors(name, multiplier, message):
     optimizer = Lamb(rate_multipliers={name: multiplier})
     with pytest.raises(ValueError, match=f"{name}.*{message}"):
         optimizer.build(dense_and_bias())

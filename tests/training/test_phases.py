@@ -1,4 +1,4 @@
-"""Runs whose data, batch and loss change on the way."""
+"""Runs with phases, which differ in data, batch size and loss."""
 
 import numpy as np
 import pytest
@@ -105,9 +105,14 @@ def curve(run_dir):
 
 
 @pytest.mark.parametrize(
-    ("replicas", "kills"), [(1, (4, BOUNDARY, 10)), (2, (BOUNDARY,))]
+    ("replicas", "kills"),
+    [
+        (1, (BOUNDARY, 10)),
+        pytest.param(1, (4,), marks=pytest.mark.long),
+        pytest.param(2, (BOUNDARY,), marks=pytest.mark.long),
+    ],
 )
-def test_resumed_in_any_phase_it_ends_bit_equal(
+def test_run_resumed_in_any_phase_ends_bit_equal(
     train, phases, one_device, two_replicas, tmp_path, capsys, replicas, kills
 ):
     strategy = {1: one_device, 2: two_replicas}[replicas]
@@ -124,7 +129,7 @@ def test_resumed_in_any_phase_it_ends_bit_equal(
     train(strategy, phases, parts)
     assert_same(parts, whole)
     assert curve(parts) == curve(whole)
-    # A line of the log ends with its phase.
+    # A phase ends with a line of the log.
     assert [line[:2] for line in curve(whole)] == [
         *((3, 1), (5, 1), (6, 1), (8, 1)),
         *((9, 2), (10, 2), (12, 2), (14, 2)),
@@ -144,7 +149,7 @@ def test_nothing_but_the_data_changes_at_a_boundary(
     ]
     train(one_device, going_on, tmp_path / "going_on")
     assert_same(tmp_path / "going_on", tmp_path / "plain")
-    # Moments and averages go on in a phase of other batches, too.
+    # Moments and averages continue in a phase with other batches, too.
     train(one_device, phases, tmp_path / "phases", num_train_steps=9)
     train(one_device, plain, tmp_path / "half", num_train_steps=BOUNDARY)
     assert_same(tmp_path / "phases", tmp_path / "half", BOUNDARY)
@@ -162,7 +167,7 @@ def test_rollback_over_a_boundary(train, toy, one_device, tmp_path):
             TrainingPhase(0, numbers(2, removed=removed), toy.NoisyLoss()),
             TrainingPhase(
                 BOUNDARY,
-                # They are numbered on from those of the first phase.
+                # Batches are numbered from those of the first phase on.
                 lambda k: numbers(4, 50, bad)(k + len(removed)),
                 toy.NoisyLoss(),
             ),
@@ -176,15 +181,14 @@ def test_rollback_over_a_boundary(train, toy, one_device, tmp_path):
             **settings,
         )
 
-    # The batch of update 9, the second of its phase, and four before it.
+    # The batch of update 9, the second of its phase, and the four before it.
     run("rolled_back", bad=1)
     found = values(tmp_path / "rolled_back")
     assert found["rollbacks"].tolist() == [[10, 5, 9]]
     run("clean", removed=range(5, 10))
     assert_same(tmp_path / "rolled_back", tmp_path / "clean", but=["rollbacks"])
-    for step in (BOUNDARY, 12):
-        with pytest.raises(KeyboardInterrupt):
-            run("killed", bad=1, killed_at=step)
+    with pytest.raises(KeyboardInterrupt):
+        run("killed", bad=1, killed_at=12)
     run("killed", bad=1)
     assert_same(tmp_path / "killed", tmp_path / "rolled_back")
 

@@ -15,7 +15,7 @@ def test_first_signal_raises_the_flag(number, capfd):
         assert not stop.is_set()
         os.kill(os.getpid(), number)
         assert stop.wait(timeout=10)
-    assert "Once more to stop at once" in capfd.readouterr().err
+    assert "Send it again to stop at once" in capfd.readouterr().err
 
 
 def test_handlers_come_back():
@@ -64,7 +64,7 @@ def test_second_signal_ends_a_busy_process_at_once():
     try:
         assert process.stdout.readline() == "ready\n"
         process.send_signal(signal.SIGINT)
-        assert "Once more" in process.stderr.readline()
+        assert "Send it again" in process.stderr.readline()
         assert process.poll() is None
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=10) == 128 + signal.SIGINT

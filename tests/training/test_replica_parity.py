@@ -1,6 +1,6 @@
-"""One device, two replicas and micro-batches train the same weights.
+"""Replicas and micro-batches do not change the weights of complete runs.
 
-Complete runs; test_trainer.py has the same of a toy.
+test_trainer.py has the same with a toy model.
 """
 
 import numpy as np
@@ -123,7 +123,7 @@ def test_clipping_was_active_and_the_loss_falls(trained):
 
 
 @pytest.mark.slow
-def test_two_replicas_drop_out_as_two_micro_batches_do(trained):
+def test_replicas_and_micro_batches_have_the_same_dropout(trained):
     split = trained("mirrored", 1, dropout=0.1)
     assert_same_weights(split, trained("one_device", 2, dropout=0.1))
     values, _ = trained("one_device", 1)  # without dropout
@@ -176,6 +176,6 @@ def spread_of_losses(dropout):
 
 
 @pytest.mark.slow
-def test_replicas_have_masks_of_their_own():
+def test_replicas_have_different_dropout_masks():
     assert spread_of_losses(dropout=0.5) > 1e-4
     assert abs(spread_of_losses(dropout=0.0)) < 1e-5

@@ -1,13 +1,17 @@
 import json
+import multiprocessing
 import os
 import pathlib
-import subprocess
-import sys
+import signal
 
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.training.run_folder import open_run_folder, read_settings
+from albert_tf.training.run_folder import (
+    lock_output,
+    open_run_folder,
+    read_settings,
+)
 
 SETTINGS = {"learning_rate": 0.1, "layers": (1, 2), "num_train_steps": 10}
 
@@ -20,7 +24,7 @@ def claim(path, settings=SETTINGS, **arguments):
 
 
 @pytest.fixture
-def begun(tmp_path):
+def started(tmp_path):
     """The folder of a run that has a checkpoint."""
     claim(tmp_path)
     (tmp_path / "checkpoints").mkdir()
@@ -44,45 +48,47 @@ def test_new_folder_records_the_run(tmp_path):
     assert names(folder) == ["pretrain.flags", "run.json", "spiece.model"]
 
 
-def test_same_settings_resume(begun):
-    assert claim(begun, dict(SETTINGS))
+def test_same_settings_resume(started):
+    assert claim(started, dict(SETTINGS))
 
 
-def test_other_settings_are_named(begun):
+def test_changed_settings_are_named_in_the_error(started):
     for changed in (SETTINGS | {"learning_rate": 0.2}, SETTINGS | {"new": 1}):
         name = "learning_rate" if "new" not in changed else "new"
         with pytest.raises(InputError, match=f"holds a run with {name}="):
-            claim(begun, changed)
-    assert read_settings(begun)["learning_rate"] == 0.1
+            claim(started, changed)
+    assert read_settings(started)["learning_rate"] == 0.1
 
 
-def test_settings_that_an_older_run_had_not_are_their_defaults(begun):
+def test_settings_missing_in_an_older_run_have_their_defaults(started):
     newer = SETTINGS | {"decay": [1.0, 2.0]}
     defaults = {"decay": (1.0, 2.0), "learning_rate": 9.9}
     with pytest.raises(InputError, match=r"decay=\[1.0, 2.0\], not \[3.0\]"):
-        claim(begun, newer | {"decay": [3.0]}, defaults=defaults)
-    assert "decay" not in read_settings(begun)
-    assert claim(begun, newer, defaults=defaults)
-    assert read_settings(begun) == json.loads(json.dumps(newer))
+        claim(started, newer | {"decay": [3.0]}, defaults=defaults)
+    assert "decay" not in read_settings(started)
+    assert claim(started, newer, defaults=defaults)
+    assert read_settings(started) == json.loads(json.dumps(newer))
 
 
-def test_some_settings_may_change(begun):
+def test_some_settings_may_change(started):
     longer = SETTINGS | {"num_train_steps": 20}
     with pytest.raises(InputError, match="num_train_steps=10, not 20"):
-        claim(begun, longer)
-    with open_run_folder(begun, longer, may_change=["num_train_steps"]) as run:
+        claim(started, longer)
+    with open_run_folder(
+        started, longer, may_change=["num_train_steps"]
+    ) as run:
         assert run.resumes
-        assert read_settings(begun)["num_train_steps"] == 10
+        assert read_settings(started)["num_train_steps"] == 10
         run.claim()
-    assert read_settings(begun)["num_train_steps"] == 20
-    assert "started" in (begun / "run.json").read_text()
+    assert read_settings(started)["num_train_steps"] == 20
+    assert "started" in (started / "run.json").read_text()
 
 
-def test_resumed_run_has_the_files_of_the_newest_command(begun):
+def test_resumed_run_has_the_files_of_the_newest_command(started):
     new = {"files": {"a": "new"}, "command_files": {"flags.txt": "--new"}}
-    assert claim(begun, **new)
-    assert (begun / "flags.txt").read_text() == "--new"
-    assert not (begun / "a").exists()
+    assert claim(started, **new)
+    assert (started / "flags.txt").read_text() == "--new"
+    assert not (started / "a").exists()
 
 
 def test_nothing_is_written_before_the_claim(tmp_path):
@@ -95,7 +101,7 @@ def test_nothing_is_written_before_the_claim(tmp_path):
 @pytest.mark.parametrize(
     "left", [(), ("metrics.jsonl",), ("checkpoints/unfinished-1.index",)]
 )
-def test_run_without_results_is_begun_anew(tmp_path, left):
+def test_run_without_results_may_start_again(tmp_path, left):
     claim(tmp_path, files={"init.txt": "old", "spiece.model": "old"})
     for name in left:
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -110,7 +116,7 @@ def test_run_without_results_is_begun_anew(tmp_path, left):
 @pytest.mark.parametrize(
     "left", ["metrics.jsonl", "checkpoints/step-00000000.index", "model/x", "x"]
 )
-def test_run_with_results_is_not_begun_anew(tmp_path, left):
+def test_run_with_results_may_not_start_again(tmp_path, left):
     claim(tmp_path, files={"init.txt": "old"})
     (tmp_path / left).parent.mkdir(exist_ok=True)
     (tmp_path / left).write_text("{}\n")
@@ -120,7 +126,7 @@ def test_run_with_results_is_not_begun_anew(tmp_path, left):
     assert (tmp_path / "init.txt").exists()
 
 
-def test_foreign_folder_is_left_alone(tmp_path):
+def test_folder_of_something_else_is_not_touched(tmp_path):
     (tmp_path / "thesis.tex").write_text("x")
     before = os.stat(tmp_path).st_mtime_ns
     with pytest.raises(InputError, match="contains thesis.tex"):
@@ -128,7 +134,7 @@ def test_foreign_folder_is_left_alone(tmp_path):
     assert os.stat(tmp_path).st_mtime_ns == before
 
 
-def test_start_that_was_killed_is_no_obstacle(tmp_path):
+def test_files_of_a_killed_start_are_overwritten(tmp_path):
     for name in ("a.flags", "run.json.partial", ".lock"):
         (tmp_path / name).write_text("{")
     assert not claim(tmp_path, files={"a.flags": "x"})
@@ -136,7 +142,7 @@ def test_start_that_was_killed_is_no_obstacle(tmp_path):
     assert names(tmp_path) == ["a.flags", "run.json"]
 
 
-def test_file_in_the_way_is_named(tmp_path):
+def test_file_at_the_path_is_an_error(tmp_path):
     (tmp_path / "run").write_text("")
     with pytest.raises(InputError, match="is not a folder"):
         claim(tmp_path / "run")
@@ -155,18 +161,18 @@ def test_file_in_the_way_is_named(tmp_path):
         '{"settings": {}, "files": ["../x"]}',
     ],
 )
-def test_damaged_record_is_named(tmp_path, text):
+def test_damaged_record_is_named_in_the_error(tmp_path, text):
     (tmp_path / "run.json").write_text(text)
     with pytest.raises(InputError, match="run.json"):
         claim(tmp_path)
 
 
-def test_settings_of_no_run(tmp_path):
+def test_settings_of_a_folder_without_run(tmp_path):
     with pytest.raises(InputError, match="not the folder of a run"):
         read_settings(tmp_path)
 
 
-def test_folder_is_locked_by_one_run(tmp_path):
+def test_only_one_run_locks_a_folder(tmp_path):
     with open_run_folder(tmp_path, SETTINGS) as folder:
         with (
             pytest.raises(InputError, match=f"by process {os.getpid()} on "),
@@ -178,36 +184,33 @@ def test_folder_is_locked_by_one_run(tmp_path):
     claim(tmp_path)
 
 
-# Holds the lock until it is killed.
-HOLDER = """
-import sys
-from albert_tf.training.run_folder import lock_output
-with lock_output(sys.argv[1], sys.argv[1] + "/.lock"):
-    print(flush=True)
-    sys.stdin.read()
-"""
+def hold_lock(folder, locked):
+    with lock_output(folder, folder / ".lock"):
+        locked.set()
+        signal.pause()
 
 
-def test_lock_ends_with_its_process(tmp_path):
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_lock_is_released_when_its_process_is_killed(tmp_path):
     folder = tmp_path / "run"
-    holder = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, folder],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
+    # The child runs no TensorFlow, so it may be forked.
+    fork = multiprocessing.get_context("fork")
+    locked = fork.Event()
+    holder = fork.Process(target=hold_lock, args=(folder, locked), daemon=True)
+    holder.start()
     try:
-        holder.stdout.readline()
+        assert locked.wait(60)
         with pytest.raises(InputError, match=f"by process {holder.pid} on .*;"):
             claim(folder)
     finally:
         holder.kill()
-        holder.communicate()
+        holder.join()
     assert names(folder) == [".lock"]
     claim(folder)
     assert names(folder) == ["run.json"]
 
 
-def test_lock_that_cannot_be_written_is_bad_input():
+def test_unwritable_lock_is_an_input_error():
     if os.geteuid() == 0:
         path = pathlib.Path("/proc/nothing")
     else:

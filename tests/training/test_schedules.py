@@ -62,7 +62,7 @@ def test_rate_drops_where_the_warmup_hands_over():
         ("power", 0.0),
     ],
 )
-def test_bad_values_are_named(name, value):
+def test_invalid_values_are_errors(name, value):
     arguments = {"base_rate": 0.1, "num_train_steps": 10} | {name: value}
     with pytest.raises(InputError, match=f"{name}={value}"):
         PolynomialDecay(**arguments)
@@ -108,7 +108,7 @@ def test_stable_phase_is_flat_and_the_decay_a_root():
     assert (found[100:] == 0.0).all()
 
 
-def test_rates_before_the_decay_know_no_end():
+def test_rates_before_the_decay_do_not_depend_on_the_end():
     early, late, never = (
         rates(WarmupStableDecay(0.3, total, 20, decay), 90)
         for total, decay in ((100, 40), (1000, 910), (200, 0))
@@ -140,6 +140,6 @@ def test_schedules_agree_in_graphs(kind):
         ),
     ],
 )
-def test_what_does_not_fit_the_steps_is_named(kind, name, values):
+def test_warmup_and_decay_must_fit_the_steps(kind, name, values):
     with pytest.raises(InputError, match=f"{name}={values[name]}"):
         kind(**({"base_rate": 0.1, "num_train_steps": 10} | values))

@@ -1,13 +1,14 @@
 import numpy as np
 import pytest
 
+from albert_tf.training.input import GlobalBatches
 from albert_tf.training.logging import read_events, read_metrics
 from albert_tf.training.schedules import PolynomialDecay
 from albert_tf.training.train_step import TrainLoop, TrainStep, steps_within
 
 
 def details(run_dir):
-    """(name, step) -> value of what TensorBoard alone has."""
+    """(name, step) -> value of the optimizer's details in TensorBoard."""
     (path,) = run_dir.glob("tensorboard/train/*.tfevents.*")
     return {
         (value.tag, event.step): value.simple_value
@@ -27,7 +28,7 @@ def one(toy, tmp_path_factory):
     return folder, toy.weights(model)
 
 
-def test_tensorboard_has_a_norm_and_a_ratio_of_each_variable(one):
+def test_tensorboard_has_norm_and_ratio_of_each_variable(one):
     names = {name for name, _ in details(one[0])}
     assert names == {
         "update_norm/table/embeddings",
@@ -35,14 +36,16 @@ def test_tensorboard_has_a_norm_and_a_ratio_of_each_variable(one):
         "update_norm/dense/bias",
         "update_norm/layer_norm/gamma",
         "update_norm/layer_norm/beta",
-        # Not of what is excluded, nor of what the loss does not depend on.
+        # None for excluded variables and those without gradient.
         "trust_ratio/table/embeddings",
         "trust_ratio/dense/kernel",
     }
     assert {step for _, step in details(one[0])} == set(range(1, 7))
 
 
-def test_nothing_else_has_them(one, toy, one_device, tmp_path, capsys):
+def test_only_tensorboard_has_update_norms_unless_disabled(
+    one, toy, one_device, tmp_path, capsys
+):
     lines = read_metrics(one[0])
     assert not any("/" in name for line in lines for name in line["values"])
     model, *_ = toy.run(
@@ -55,15 +58,22 @@ def test_nothing_else_has_them(one, toy, one_device, tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("replicas", "settings"),
-    [(2, {"gradient_accumulation_steps": 3}), (1, {"jit_compile": True})],
+    [
+        pytest.param(
+            2, {"gradient_accumulation_steps": 3}, marks=pytest.mark.long
+        ),
+        (1, {"gradient_accumulation_steps": 2, "jit_compile": True}),
+    ],
 )
-def test_replicas_and_xla_give_their_means_over_the_steps(
+def test_replicas_and_xla_give_the_same_weights_and_mean_norms(
     toy, one, one_device, two_replicas, tmp_path, capsys, replicas, settings
 ):
     strategy = two_replicas if replicas > 1 else one_device
-    toy.run(
+    model, *_ = toy.run(
         strategy, num_train_steps=6, log_steps=3, run_dir=tmp_path, **settings
     )
+    for name, weight in toy.weights(model).items():
+        np.testing.assert_allclose(weight, one[1][name], rtol=0, atol=1e-5)
     each = details(one[0])
     means = {
         (name, last): np.mean([each[name, last - k] for k in range(3)])
@@ -80,7 +90,7 @@ def test_launches_last_ten_seconds_at_most():
     assert steps_within(10.0, 100, seconds=0.0) > 10**6
 
 
-def test_the_first_launch_is_one_step_and_tells_nothing(toy, one_device):
+def test_first_launch_is_one_step_and_is_not_timed(toy, one_device):
     config = toy.TrainingConfig(num_train_steps=9)
     model, optimizer = toy.OneWeight(), toy.optimizers.AdamW()
     optimizer.build(model.trainable_variables)
@@ -89,12 +99,12 @@ def test_the_first_launch_is_one_step_and_tells_nothing(toy, one_device):
     )
     loop = TrainLoop(one_device, step, PolynomialDecay(0.1, 9), max_steps=7)
     data = toy.tf.data.Dataset.from_tensors({"x": [1.0, 2.0]}).repeat()
-    loop.read((data, lambda share: None))
+    loop.set_data(GlobalBatches(data, lambda context: None))
     launches = []
     for first in range(3):
         launches.append(loop.launch_steps)
         loop.run(first, first + 1)
-    # The first one is compiled, which says nothing about the next.
+    # The time of the first one is compilation.
     assert launches == [1, 1, 7]
 
 

@@ -1,4 +1,4 @@
-"""When a run logs, evaluates and saves, and what its means are of."""
+"""When a run logs, evaluates and saves."""
 
 import threading
 import time
@@ -23,7 +23,9 @@ PERIODS = {
 }
 
 
-@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize(
+    "compiled", [False, pytest.param(True, marks=pytest.mark.long)]
+)
 def test_steps_go_on_while_a_checkpoint_is_written(
     toy, one_device, tmp_path, monkeypatch, compiled
 ):
@@ -86,7 +88,7 @@ def test_evaluation_runs_on_its_multiples_and_at_the_end(toy, tmp_path):
     assert logged_steps(tmp_path, "train") == [4, 5, 8, 10]
 
 
-def test_evaluation_that_was_stopped_is_made_up_for(toy, tmp_path):
+def test_resumed_run_makes_up_for_an_interrupted_evaluation(toy, tmp_path):
     for step, done in ((8, [4]), (10, [4, 8])):
         scores = dict.fromkeys(range(11), 0.0) | {step: None}
         with pytest.raises(KeyboardInterrupt):
@@ -129,7 +131,9 @@ def slowly(value):
     return tf.ensure_shape(late, value.shape)
 
 
-@pytest.mark.parametrize("replicas", [1, 2])
+@pytest.mark.parametrize(
+    "replicas", [1, pytest.param(2, marks=pytest.mark.long)]
+)
 def test_the_share_of_waiting_for_input(
     toy, one_device, two_replicas, replicas
 ):

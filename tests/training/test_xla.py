@@ -1,4 +1,4 @@
-"""The training step as XLA compiles it, which is how a TPU runs it."""
+"""The train step compiled by XLA, as on a TPU."""
 
 import functools
 import re
@@ -236,9 +236,11 @@ def bfloat16():
 
 @pytest.mark.long
 @pytest.mark.usefixtures("bfloat16")
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "name", ["pretrainer", "classifier", "token_classifier", "span_joint"]
+)
 def test_steps_can_be_compiled(name):
-    accumulates = name in ("pretrainer", "multiple_choice", "span_joint")
+    accumulates = name in ("pretrainer", "span_joint")
     check_step(
         name,
         SMALL if name == "pretrainer" else SMALL.replace(num_hidden_layers=1),
@@ -358,7 +360,7 @@ def printed(x):
         (lambda x: tf.cast(tf.cast(x, tf.float64), tf.float32), "DT_DOUBLE"),
     ],
 )
-def test_what_a_tpu_cannot_run_is_found_in_a_loop(body, problem):
+def test_unsupported_operations_in_a_loop_are_found(body, problem):
     def keeps_shape(x):
         return tf.ensure_shape(body(x), [3])
 
@@ -366,7 +368,7 @@ def test_what_a_tpu_cannot_run_is_found_in_a_loop(body, problem):
     assert any(problem in found for found in problems), problems
 
 
-def test_a_sound_loop_has_no_problem():
+def test_supported_loop_has_no_problems():
     problems, seen = graph_problems(loop_of(tf.sin), (tf.ones([3]),))
     assert not problems
     assert {"While", "Sin"} <= seen or {"StatelessWhile", "Sin"} <= seen
