@@ -37,7 +37,7 @@ def test_demo_on_the_users_text(demo, text_files, tmp_path, model_type):
         f"--output={output}",
         f"--model_type={model_type}",
         "--vocab_size=1000",
-        "--num_train_steps=24",
+        "--num_train_steps=6",
         "--classifier_examples=96",
     ]
     result = demo(*arguments)
@@ -45,7 +45,7 @@ def test_demo_on_the_users_text(demo, text_files, tmp_path, model_type):
     assert "WARNING" not in result.stderr
     summary = json.loads((output / "summary.json").read_text())
     scores = summary["scores"]
-    assert scores["step"] == 24
+    assert scores["step"] == 6
     for shown in (
         f"{scores['mlm_accuracy']:.1%} right",
         f"most frequent token: {scores['mlm_unigram_accuracy']:.1%}",
