@@ -1,4 +1,4 @@
-"""Held-out records: masked once, so that every run is scored on the same."""
+"""Masking of held-out records, once, so that all runs have the same scores."""
 
 from __future__ import annotations
 
@@ -20,13 +20,16 @@ from albert_tf.pretraining.record_writer import (
     FEATURE_OF_INPUT,
     frame_records,
     serialize_examples,
-    unframed,
+    unframe_record,
 )
 from albert_tf.pretraining.tokenized_documents import VocabularyTable
 
 
 class HeldoutMasker:
-    """Turns records of text into Google's, as training draws them."""
+    """Converts records of text to masked records in Google's format.
+
+    Segments and masks are drawn as in training.
+    """
 
     def __init__(self, config: PretrainingDataConfig):
         self._seed = config.seed
@@ -38,9 +41,9 @@ class HeldoutMasker:
         )
 
     def __call__(self, block: BlockRecords) -> BlockRecords:
-        """Masks the records of a block, and counts what they are now.
+        """Masks the records of a block and updates its statistics.
 
-        All draws follow from the seed, the shard and the number of the block.
+        Draws depend on the seed, the shard and the number of the block only.
         """
         counts = block.counts.copy()
         for name in ("input_tokens", "predictions"):
@@ -69,7 +72,7 @@ class HeldoutMasker:
     def _mask(
         self, records: list[bytes], number: tuple[int, int]
     ) -> dict[str, np.ndarray]:
-        """Returns the features of masked records under Google's names."""
+        """Returns the masked features under Google's names."""
         block, shard = number
         seed = tf.constant([self._seed, shard], tf.int64)
         seed = tf.random.experimental.stateless_fold_in(seed, block)
@@ -84,7 +87,7 @@ class HeldoutMasker:
         is_special = np.isin(original, [table.cls_id, table.sep_id])
         boundary = is_special | table.word_starts[original]
         features = {
-            theirs: arrays[ours] for ours, theirs in FEATURE_OF_INPUT.items()
+            feature: arrays[name] for name, feature in FEATURE_OF_INPUT.items()
         }
         return features | {
             "token_boundary": arrays["input_mask"] * boundary,
@@ -94,7 +97,10 @@ class HeldoutMasker:
 
 def _records(lengths: np.ndarray, joined: bytes) -> list[bytes]:
     ends = np.cumsum(lengths, dtype=np.int64).tolist()
-    return [unframed(joined[a:b]) for a, b in itertools.pairwise([0, *ends])]
+    return [
+        unframe_record(joined[start:end])
+        for start, end in itertools.pairwise([0, *ends])
+    ]
 
 
 def _count(features: dict[str, np.ndarray]) -> collections.Counter[str]:

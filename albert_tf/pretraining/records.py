@@ -19,12 +19,16 @@ import tensorflow as tf
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import PathPatterns
-from albert_tf.pretraining.corpora import by_corpus, find_splits, quotas_of
+from albert_tf.pretraining.corpora import (
+    compute_quotas,
+    find_splits,
+    group_by_corpus,
+)
 from albert_tf.pretraining.dynamic_examples import ExampleSettings
 from albert_tf.pretraining.manifest import (
     SPLITS,
     find_any_manifest,
-    without_mixtures,
+    reject_mixture,
 )
 from albert_tf.pretraining.mixture import Corpus, find_corpora
 from albert_tf.pretraining.record_batches import (
@@ -221,8 +225,8 @@ class Records:
         split = split or self.split
         limits = self._limits(split, model)
         reading = Reading(
-            [*by_corpus(self.files[split]).values()],
-            quotas_of(self.corpora, GROUP_RECORDS),
+            [*group_by_corpus(self.files[split]).values()],
+            compute_quotas(self.corpora, GROUP_RECORDS),
             global_batch_size,
             seed,
             first_example + start_step * global_batch_size,
@@ -332,7 +336,7 @@ def open_records(
     any_in = functools.cache(find_any_manifest)  # Each is read once.
 
     def manifest_in(folder: str) -> dict[str, Any] | None:
-        return without_mixtures(any_in(folder), folder)
+        return reject_mixture(any_in(folder), folder)
 
     corpora = find_corpora(patterns, any_in)
     files = find_splits(patterns, corpora, split, heldout, manifest_in)

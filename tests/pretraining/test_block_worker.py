@@ -27,7 +27,7 @@ def worker(small_tokenizer):
 
 @pytest.fixture(scope="module")
 def make(worker, documents):
-    """Returns `make(split, index) -> BlockRecords` of always the same text."""
+    """Returns `make(split, index) -> BlockRecords` of the same text."""
 
     def run(split="train", index=0):
         block = TextBlock(split, index, documents[:20], 9999)
@@ -48,10 +48,10 @@ def records_of(block):
     return found
 
 
-def test_blocks_passes_and_splits_have_randomness_of_their_own(make):
+def test_blocks_passes_and_splits_have_independent_randomness(make):
     first, second = records_of(make(index=0)), records_of(make(index=1))
     heldout = records_of(make("heldout"))
-    # Without short sequences the chunks of all passes are the same text, so
-    # equal records would be equal pairs and masks.
+    # Without short sequences, the chunks of all passes have the same text, so
+    # equal records would mean equal pairs and masks.
     assert len(first) == len(second) == 2 * len(heldout)
     assert len({*first, *second, *heldout}) == 5 * len(heldout)
