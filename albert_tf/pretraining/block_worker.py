@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent import futures
 
@@ -89,6 +90,12 @@ class BlockRecords:
 def join_frames(frames: Sequence[bytes]) -> tuple[np.ndarray, bytes]:
     """Returns the lengths of frames, uint32 `[frames]`, and their bytes."""
     return np.array(list(map(len, frames)), np.uint32), b"".join(frames)
+
+
+def split_frames(lengths: np.ndarray, joined: bytes) -> list[bytes]:
+    """Reverses `join_frames`."""
+    ends = np.cumsum(lengths, dtype=np.int64).tolist()
+    return [joined[start:end] for start, end in itertools.pairwise([0, *ends])]
 
 
 class BlockWorker:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import collections
 import dataclasses
-import itertools
 
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.pretraining.block_worker import BlockRecords, join_frames
+from albert_tf.pretraining.block_worker import (
+    BlockRecords,
+    join_frames,
+    split_frames,
+)
 from albert_tf.pretraining.data_config import PretrainingDataConfig
 from albert_tf.pretraining.dynamic_examples import (
     CHUNK_FEATURES,
@@ -51,17 +53,18 @@ class HeldoutMasker:
         label_counts = np.zeros_like(block.label_counts)
         shards = []
         for shard, (lengths, joined) in enumerate(block.shards):
-            records: list[bytes] = []
-            if len(lengths):
-                features = self._mask(
-                    _records(lengths, joined), (block.index, shard)
-                )
+            records = list(map(unframe_record, split_frames(lengths, joined)))
+            if records:
+                features = self._mask(records, block.index, shard)
                 records = serialize_examples(features)
-                counts.update(_count(features))
+                is_label = features["masked_lm_weights"] > 0
+                counts.update(
+                    label_1=int(features["next_sentence_labels"].sum()),
+                    input_tokens=int(features["input_mask"].sum()),
+                    predictions=int(is_label.sum()),
+                )
                 label_counts += np.bincount(
-                    features["masked_lm_ids"][
-                        features["masked_lm_weights"] > 0
-                    ],
+                    features["masked_lm_ids"][is_label],
                     minlength=len(label_counts),
                 )
             shards.append(join_frames(frame_records(records)))
@@ -70,10 +73,9 @@ class HeldoutMasker:
         )
 
     def _mask(
-        self, records: list[bytes], number: tuple[int, int]
+        self, records: list[bytes], block: int, shard: int
     ) -> dict[str, np.ndarray]:
         """Returns the masked features under Google's names."""
-        block, shard = number
         seed = tf.constant([self._seed, shard], tf.int64)
         seed = tf.random.experimental.stateless_fold_in(seed, block)
         chunks = tf.io.parse_example(tf.constant(records), CHUNK_FEATURES)
@@ -93,19 +95,3 @@ class HeldoutMasker:
             "token_boundary": arrays["input_mask"] * boundary,
             "next_sentence_labels": arrays["sentence_order_labels"][:, None],
         }
-
-
-def _records(lengths: np.ndarray, joined: bytes) -> list[bytes]:
-    ends = np.cumsum(lengths, dtype=np.int64).tolist()
-    return [
-        unframe_record(joined[start:end])
-        for start, end in itertools.pairwise([0, *ends])
-    ]
-
-
-def _count(features: dict[str, np.ndarray]) -> collections.Counter[str]:
-    return collections.Counter(
-        label_1=int(features["next_sentence_labels"].sum()),
-        input_tokens=int(features["input_mask"].sum()),
-        predictions=int(features["masked_lm_weights"].sum()),
-    )

@@ -125,8 +125,7 @@ def find_text_files(
         if pattern.startswith(PREFIX):
             files |= dict.fromkeys(find_tfds_files(pattern, data_dir))
             continue
-        remote = is_remote(pattern)
-        matches = (_remote_matches if remote else _local_matches)(pattern)
+        matches = _match(pattern)
         if not matches:
             raise InputError(
                 f"input {pattern}: no such file; check the path or the pattern"
@@ -140,18 +139,16 @@ def find_text_files(
         for path in matches:
             if size_of(path) == 0:
                 raise InputError(f"input {path}: the file is empty; remove it")
-            files[path if remote else pathlib.Path(path)] = None
+            files[path if is_remote(path) else pathlib.Path(path)] = None
     return list(files)
 
 
-def _local_matches(pattern: str) -> list[str]:
-    # The name of an existing file may contain wildcard characters.
-    if os.path.exists(pattern):
-        return [pattern]
-    return sorted(glob.glob(pattern, recursive=True))
-
-
-def _remote_matches(pattern: str) -> list[str]:
+def _match(pattern: str) -> list[str]:
+    if not is_remote(pattern):
+        # The name of an existing file may contain wildcard characters.
+        if os.path.exists(pattern):
+            return [pattern]
+        return sorted(glob.glob(pattern, recursive=True))
     check_not_web_address(pattern, "a path of a file that was downloaded")
     if "**" in pattern:
         raise InputError(
@@ -167,19 +164,16 @@ def _is_folder(path: str) -> bool:
 
 
 def size_of(path: Path) -> int:
-    """Returns the size of a local or remote file, in bytes.
+    """Returns the size of a local or remote file, in bytes."""
+    return version_of(path)[0]
+
+
+def version_of(path: Path) -> tuple[int, int]:
+    """Returns the size and modification time (nanoseconds) of a file.
 
     Raises:
       InputError: If a remote file cannot be read.
     """
-    if not is_remote(path):
-        return os.path.getsize(path)
-    name = os.fspath(path)
-    return _remote(name, lambda gfile: gfile.stat(name).length)
-
-
-def version_of(path: Path) -> tuple[int, int]:
-    """Returns the size and modification time (nanoseconds) of a file."""
     if not is_remote(path):
         status = os.stat(path)
         return status.st_size, status.st_mtime_ns

@@ -1,7 +1,10 @@
-import numpy as np
 import pytest
 
-from albert_tf.pretraining.block_worker import BlockTask, BlockWorker
+from albert_tf.pretraining.block_worker import (
+    BlockTask,
+    BlockWorker,
+    split_frames,
+)
 from albert_tf.pretraining.data_config import PretrainingDataConfig
 from albert_tf.pretraining.documents import TextBlock
 
@@ -38,14 +41,11 @@ def make(worker, documents):
 
 
 def records_of(block):
-    found = []
-    for lengths, blob in block.shards:
-        ends = np.cumsum(lengths, dtype=int)
-        found += [
-            blob[end - length : end]
-            for end, length in zip(ends, lengths, strict=True)
-        ]
-    return found
+    return [
+        frame
+        for lengths, joined in block.shards
+        for frame in split_frames(lengths, joined)
+    ]
 
 
 def test_blocks_passes_and_splits_have_independent_randomness(make):

@@ -142,6 +142,7 @@ def test_manifest_counts_what_the_records_hold(case):
     assert split["constant_guess_accuracy"] == most / len(labels)
 
 
+@pytest.mark.long
 def test_measuring_the_originals_records_gives_its_statistics(
     shared, read_records, put_labels_back
 ):

@@ -15,7 +15,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from albert_tf.errors import InputError
-from albert_tf.pretraining.block_worker import BlockTask, BlockWorker
+from albert_tf.pretraining.block_worker import (
+    BlockTask,
+    BlockWorker,
+    split_frames,
+)
 from albert_tf.pretraining.chunks import cut_chunks
 from albert_tf.pretraining.data_config import PretrainingDataConfig
 from albert_tf.pretraining.documents import TextBlock, read_documents
@@ -47,6 +51,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 
 
+@pytest.mark.long
 def test_memory_of_a_long_line(tmp_path, small_tokenizer):
     model, text = tmp_path / "spiece.model", tmp_path / "a.txt"
     model.write_bytes(small_tokenizer.model_bytes)
@@ -203,12 +208,7 @@ def make_masked(tokenizers, unpacked):
         # Held-out text is masked by the same graph as training batches.
         if case.masking == "dynamic" and not case.pack:
             block = HeldoutMasker(config)(block)
-        [(lengths, joined)] = block.shards
-        ends = np.cumsum(lengths, dtype=int)
-        records = [
-            unframe_record(joined[end - length : end])
-            for end, length in zip(ends, lengths, strict=True)
-        ]
+        records = list(map(unframe_record, split_frames(*block.shards[0])))
         if not case.pack or not records:
             return list(map(parse_example, records))
         batch = make_examples(

@@ -102,7 +102,7 @@ def small_parts(monkeypatch):
 
 # Static records are read faster; mixing is the same code for both kinds.
 @pytest.fixture(
-    params=["static", pytest.param("dynamic", marks=pytest.mark.long)]
+    params=["static", pytest.param("dynamic", marks=pytest.mark.slow)]
 )
 def masking(request):
     return request.param
@@ -232,20 +232,21 @@ def test_a_file_in_two_corpora(created):
 def make_mixture(create, corpus):
     def make(name="mixture", **settings):
         parts = f"wiki=3:{corpus}/a.txt,books=1:{corpus}/b.txt.gz"
-        settings = {"input": parts, "masking": "dynamic"} | settings
-        return create(name, heldout_fraction=0.2, **settings)
+        settings = {"input": parts, "heldout_fraction": 0.2} | settings
+        return create(name, **settings)
 
     return make
 
 
 def test_create_data_makes_each_corpus_as_if_alone(
-    make_mixture, create, contents, corpus
+    make_mixture, created, contents, corpus
 ):
     folder, manifest = make_mixture()
-    settings = {"masking": "dynamic", "heldout_fraction": 0.2}
     inputs = (("wiki", "a.txt"), ("books", "b.txt.gz"))
     for part, (name, file) in zip(manifest["corpora"], inputs, strict=True):
-        alone, its = create(name, input=f"{corpus}/{file}", **settings)
+        alone, its = created(
+            input=f"{corpus}/{file}", masking="static", heldout_fraction=0.2
+        )
         assert contents(folder / name) == contents(alone)
         splits = its["splits"].values()
         for count in ("documents", "tokens"):
@@ -305,7 +306,7 @@ def test_overlapping_corpora_and_other_files_are_errors(
 def test_a_run_scores_and_names_each_corpus(
     make_mixture, pretrain_config, small_model, tmp_path, eagerly
 ):
-    folder, made = make_mixture(masking="static", dupe_factor=2)
+    folder, made = make_mixture()
     run = tmp_path / "run"
     settings = {"eval_steps": 2, "max_eval_steps": 0, "log_steps": 1}
     settings["model"] = small_model

@@ -85,7 +85,10 @@ def test_epochs_have_every_token_once_and_different_masks(
     assert len(rows[0] & rows[1]) < 0.02 * total
 
 
-@pytest.mark.parametrize("sentence_order", ["sop", "nsp", "none"])
+@pytest.mark.parametrize(
+    "sentence_order",
+    ["sop", pytest.param("nsp", marks=pytest.mark.long), "none"],
+)
 def test_held_out_records_are_masked_as_in_training(
     make, read_records, sentence_order
 ):
@@ -111,6 +114,7 @@ def test_held_out_records_are_masked_as_in_training(
     assert open_records(folder).baselines()["mlm_unigram_accuracy"] > 0
 
 
+@pytest.mark.long
 def test_passes_for_evaluation_are_equal(make):
     folder, manifest = make()
     first = batches(folder, training=False)
@@ -186,6 +190,7 @@ def test_malformed_records(assert_refused, ending_with, name):
         open_records(ending_with(record)[0])
 
 
+@pytest.mark.long
 def test_a_malformed_record_in_a_batch(ending_with, monkeypatch):
     folder, size = ending_with(GARBAGE)
     monkeypatch.setattr(record_files, "_SAMPLE_RECORDS", size - 1)
