@@ -1,7 +1,7 @@
-"""Pretraining data made by Apache Beam, on one machine or many.
+"""Creation of pretraining data by Apache Beam, on one machine or many.
 
-The pipeline runs the functions of `create_pretraining_data` on groups of files,
-blocks of documents and shards of records, so both make the same bytes.
+The pipeline applies the functions of `create_pretraining_data` to groups of
+files, blocks of documents and shards of records, so it writes the same bytes.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ from albert_tf.pretraining.shards import (
 from albert_tf.pretraining.text_files import find_text_files
 from albert_tf.text.tokenizer_files import tokenizer_files
 
-# Split and number.
+# Split and index.
 _Shard = tuple[str, int]
 
-# Of some records: numbers of the block and the first pass, which order them,
-# their lengths, and the records joined.
-_Frame = tuple[int, int, np.ndarray, bytes]
+# Index of the block and first pass, by which they are sorted; the lengths of
+# the records, and the concatenated records.
+_Frames = tuple[int, int, np.ndarray, bytes]
 
-# Statistics to be added: name -> counts, or split -> counts of ids.
+# Name -> counter, or array of counts of ids.
 _Statistics = dict[str, Any]
 
 _ODDITIES, _STATISTICS = "oddities", "statistics"
@@ -70,14 +70,15 @@ _PURPOSE = "data of --runner"
 def create_with_beam(
     config: PretrainingDataConfig, runner: str, options: str = ""
 ) -> dict[str, Any]:
-    """Makes pretraining data by a pipeline of Apache Beam.
+    """Creates pretraining data by a pipeline of Apache Beam.
 
-    Records, tokenizer and manifest are what `create_pretraining_data` writes.
-    Input and output may be on any file system of TensorFlow that all workers
-    reach. The manifest is written last: without it, the data are not finished.
+    Records, tokenizer and manifest are those of `create_pretraining_data`.
+    Input and output may be on any file system that TensorFlow supports and all
+    workers can access. The manifest is written last: data without it are not
+    complete.
 
     Args:
-      config: the settings. `num_workers` does not count.
+      config: the settings, of which `num_workers` is ignored.
       runner: name of a runner, such as "DirectRunner".
       options: flags of the runner, as on a command line.
 
@@ -85,16 +86,13 @@ def create_with_beam(
       The manifest.
 
     Raises:
-      InputError: an input or the output folder cannot be used.
+      InputError: If an input or the output folder cannot be used.
     """
-    return _create(config, Limits(), [f"--runner={runner}", *_split(options)])
-
-
-def _split(options: str) -> list[str]:
     try:
-        return shlex.split(options)
+        flags = [f"--runner={runner}", *shlex.split(options)]
     except ValueError as error:
         raise InputError(f"beam_options={options!r}: {error}") from None
+    return _create(config, Limits(), flags)
 
 
 def _create(
@@ -115,8 +113,8 @@ def _create(
         not tf.io.gfile.isdir(output) or tf.io.gfile.listdir(output)
     ):
         raise InputError(
-            f"output {output}: exists and is not empty, and data of a "
-            "pipeline replace nothing; name another folder, or remove it"
+            f"output {output}: exists and is not empty, and a pipeline does "
+            "not replace data; name another folder, or remove it"
         )
     num_shards, _ = plan_shards(config, groups, limits)
     tf.io.gfile.makedirs(output)
@@ -126,7 +124,7 @@ def _create(
             | "groups" >> beam.Create(groups)
             | "spread groups" >> beam.Reshuffle()
             | "read"
-            >> beam.FlatMap(_Read(config, limits)).with_outputs(
+            >> beam.FlatMap(_ReadTasks(config, limits)).with_outputs(
                 _ODDITIES, main="tasks"
             )
         )
@@ -140,11 +138,11 @@ def _create(
         )
         sizes = (
             made["frames"]
-            | "sizes" >> beam.Map(_size_of_frame)
+            | "sizes" >> beam.Map(_scratch_size)
             | "add sizes" >> beam.CombinePerKey(sum)
         )
-        # Shards without a record become files, too.
-        none = pipeline | "shards" >> beam.Create(
+        # Shards without a record become files as well.
+        empty = pipeline | "shards" >> beam.Create(
             [
                 ((split, shard), None)
                 for split, number in num_shards.items()
@@ -152,12 +150,16 @@ def _create(
             ]
         )
         written = (
-            (made["frames"], none)
+            (made["frames"], empty)
             | "all shards" >> beam.Flatten()
             | "group" >> beam.GroupByKey()
             | "write"
             >> beam.Map(
-                _write, beam.pvalue.AsDict(sizes), config, num_shards, limits
+                _write_shard,
+                beam.pvalue.AsDict(sizes),
+                config,
+                num_shards,
+                limits,
             )
         )
         statistics = (
@@ -187,7 +189,7 @@ def _create(
 
 
 @dataclasses.dataclass
-class _Read:
+class _ReadTasks:
     """Reads the tasks of a group of files."""
 
     config: PretrainingDataConfig
@@ -201,7 +203,7 @@ class _Read:
 
 @dataclasses.dataclass
 class _MakeRecords:
-    """Makes the records of a task, by shard, and statistics."""
+    """Creates the records of a task, for each shard, and statistics."""
 
     config: PretrainingDataConfig
     num_shards: Mapping[str, int]
@@ -218,8 +220,8 @@ class _MakeRecords:
         block = self.mask(self.worker(task))
         for shard, (lengths, records) in enumerate(block.shards):
             if len(lengths):
-                frame = (block.index, task.passes.start, lengths, records)
-                yield (block.split, shard), frame
+                frames = (block.index, task.passes.start, lengths, records)
+                yield (block.split, shard), frames
         statistics = {
             f"counts/{block.split}": block.counts,
             f"labels/{block.split}": block.label_counts,
@@ -233,7 +235,7 @@ def _tagged(tag: str, value: object) -> Any:
     return beam.pvalue.TaggedOutput(tag, value)
 
 
-def _size_of_frame(element: tuple[_Shard, _Frame]) -> tuple[_Shard, int]:
+def _scratch_size(element: tuple[_Shard, _Frames]) -> tuple[_Shard, int]:
     shard, (_, _, lengths, records) = element
     return shard, scratch_bytes(lengths, records)
 
@@ -251,23 +253,23 @@ def _add(statistics: Iterable[_Statistics]) -> _Statistics:
     return total
 
 
-def _write(
-    element: tuple[_Shard, Iterable[_Frame | None]],
+def _write_shard(
+    element: tuple[_Shard, Iterable[_Frames | None]],
     sizes: Mapping[_Shard, int],
     config: PretrainingDataConfig,
     num_shards: Mapping[str, int],
     limits: Limits,
 ) -> tuple[_Shard, list[dict[str, Any]]]:
-    """Writes the files of a shard; returns their descriptions."""
+    """Writes the record files of a shard and returns their descriptions."""
     (split, shard), found = element
     sizes_of_split = [
         sizes.get((split, x), 0) for x in range(num_shards[split])
     ]
     names = shard_files(config, split, sizes_of_split, limits)[shard]
-    frames = sorted(filter(None, found), key=lambda frame: frame[:2])
+    ordered = sorted(filter(None, found), key=lambda frames: frames[:2])
     with tempfile.TemporaryDirectory() as folder:
         scratch = ScratchShards([pathlib.Path(folder, "scratch")], [0])
-        for _, _, lengths, records in frames:
+        for _, _, lengths, records in ordered:
             scratch.add(0, lengths, records)
         files = write_shard(scratch.paths[0], names, config, split, shard)
         for name in names:
@@ -276,7 +278,7 @@ def _write(
 
 
 def _copy(source: str, config: PretrainingDataConfig, name: str) -> None:
-    """Copies a local file to the output, where it appears complete."""
+    """Copies a local file to the output folder atomically."""
     target = os.path.join(os.fspath(config.output), name)
     partial = f"{target}.{uuid.uuid4().hex}.partial"
     tf.io.gfile.copy(source, partial)

@@ -1,19 +1,20 @@
-"""Records of blocks of documents, made in this process or in a pool of workers.
+"""Creation of the records of blocks of documents, by a pool of workers.
 
-Nothing here imports TensorFlow, so that workers start fast and stay small.
+This module does not import TensorFlow, so that workers start fast and need
+little memory.
 """
 
 from __future__ import annotations
 
 import collections
 import dataclasses
-import functools
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent import futures
 
 import numpy as np
 
-from albert_tf.pretraining.chunks import cut_chunks
+from albert_tf.pretraining.chunks import Chunks, cut_chunks
 from albert_tf.pretraining.data_config import PretrainingDataConfig
 from albert_tf.pretraining.documents import TextBlock
 from albert_tf.pretraining.masking import mask_words, num_predictions
@@ -32,45 +33,45 @@ from albert_tf.pretraining.tokenized_documents import (
 )
 from albert_tf.worker_pool import worker_pool
 
-# Pairs that are masked side by side: enough to hide NumPy's cost per call, few
-# enough that the arrays stay in the megabytes.
-_CHUNK_PAIRS = 2048
+# Pairs that are masked at a time: enough to amortize NumPy's overhead per call,
+# few enough that the arrays take megabytes.
+_MASKING_BATCH = 2048
 
-# More than a block has, which is of a megabyte of text.
+# Upper bound of the documents of a block, which has about 1 MB of text.
 _MAX_DOCUMENTS = 1 << 20
 
-# Of a task and its records, in general.
+# Typical size of a task and its records.
 _TASK_BYTES = 24 << 20
 
-# Tags that keep the generators of different steps apart.
+# Part of the seeds, so that the random streams of the splits differ.
 SPLIT_TAGS = {"train": 0, "heldout": 1}
 
 
 @dataclasses.dataclass(frozen=True)
 class BlockTask:
-    """Passes over a block, whose records are made together."""
+    """A block and the passes over it whose records are made together."""
 
     block: TextBlock
     passes: range
 
     @property
     def num_bytes(self) -> int:
-        """Rough number of bytes of the text and the records."""
+        """Estimated size of the text and its records."""
         return self.block.num_bytes * (1 + 2 * len(self.passes))
 
 
 @dataclasses.dataclass
 class BlockRecords:
-    """The records of a task, by shard, and statistics.
+    """The records of a task, divided among shards, and their statistics.
 
     Attributes:
       index: number of the block in its split.
       split: "train" or "heldout".
-      num_bytes: size of the text; 0 unless the first pass is among those made.
-      counts: name -> number, to be added over blocks.
+      num_bytes: size of the text, or 0 if the task lacks the first pass.
+      counts: statistics that are summed over blocks.
       label_counts: int64 `[vocab_size]`, how often each id is a label.
-      shards: of each shard, the lengths of the frames of its records, and the
-        frames joined.
+      shards: for each shard, the lengths of its records and the concatenated
+        records, both with TFRecord framing.
     """
 
     index: int
@@ -82,17 +83,23 @@ class BlockRecords:
 
     @property
     def oddities(self) -> collections.Counter[str]:
-        """Counts of what is odd in the text, beside those of reading it."""
+        """Counts of the `ODDITIES` that are found after reading the text."""
         return collections.Counter(control_pieces=self.counts["control_pieces"])
 
 
 def join_frames(frames: Sequence[bytes]) -> tuple[np.ndarray, bytes]:
-    """Returns the lengths of frames, uint32 `[frames]`, and all their bytes."""
+    """Returns the lengths of frames, uint32 `[frames]`, and their bytes."""
     return np.array(list(map(len, frames)), np.uint32), b"".join(frames)
 
 
+def split_frames(lengths: np.ndarray, joined: bytes) -> list[bytes]:
+    """Reverses `join_frames`."""
+    ends = np.cumsum(lengths, dtype=np.int64).tolist()
+    return [joined[start:end] for start, end in itertools.pairwise([0, *ends])]
+
+
 class BlockWorker:
-    """Makes the records of blocks.
+    """Creates the records of blocks.
 
     Args:
       config: the settings.
@@ -107,7 +114,7 @@ class BlockWorker:
         self.num_shards = num_shards
         tokenizer = config.tokenizer
         self.table = VocabularyTable.from_tokenizer(tokenizer)
-        # Text is text: what spells [SEP] in it must not become one.
+        # A "[SEP]" that is spelled out in text must not become a special token.
         self.tokenizer = (
             tokenizer.with_settings(match_special_tokens=False)
             if tokenizer.match_special_tokens
@@ -125,9 +132,9 @@ class BlockWorker:
         ]
 
     def __call__(self, task: BlockTask) -> BlockRecords:
-        """Makes the records of a task.
+        """Creates the records of a task.
 
-        Randomness comes from (seed, split, block, pass) alone. The text is
+        Randomness depends on (seed, split, block, pass) only. The text is
         counted in the first pass.
         """
         config, block = self.config, task.block
@@ -151,18 +158,19 @@ class BlockWorker:
         label_counts = np.zeros(len(self.table.word_starts), np.int64)
         shards: list[list[bytes]] = [[] for _ in range(num_shards)]
         if config.masking == "static":
-            make_records = self._masked_records
+            records_of_pass = self._masked_records
+        elif config.pack and block.split == "train":
+            records_of_pass = self._packed_records
         else:
-            make_records = functools.partial(
-                self._text_records,
-                pack=config.pack and block.split == "train",
-            )
+            records_of_pass = self._text_records
         for number in task.passes:
             rng = np.random.default_rng((*seed, number))
-            for records in make_records(documents, rng, counts, label_counts):
-                shard_of = rng.integers(num_shards, size=len(records))
+            for records in records_of_pass(
+                documents, rng, counts, label_counts
+            ):
+                shard_of_record = rng.integers(num_shards, size=len(records))
                 for shard, frame in zip(
-                    shard_of, frame_records(records), strict=True
+                    shard_of_record, frame_records(records), strict=True
                 ):
                     shards[shard].append(frame)
         return BlockRecords(
@@ -180,39 +188,59 @@ class BlockWorker:
         rng: np.random.Generator,
         counts: collections.Counter[str],
         label_counts: np.ndarray,
-        pack: bool = False,
     ) -> Iterator[list[bytes]]:
-        """Yields the records of chunks, without masks; adds to the counts.
-
-        With `pack`, a record is a row of several chunks.
-        """
+        """Yields records of unmasked chunks; adds to the counts."""
         config = self.config
-        if pack:
-            rows, chunk_counts = pack_chunks(
-                documents,
-                self.table,
-                rng,
-                max_seq_length=config.max_seq_length,
-                max_sequences=config.max_sequences_per_row,
-                short_seq_prob=config.short_seq_prob,
-            )
-            chunks, first_chunks = rows.chunks, rows.row_starts[:-1]
-            features = rows.features()
-            counts["sequences"] += len(chunks)
-        else:
-            chunks, chunk_counts = cut_chunks(
-                documents,
-                self.table,
-                rng,
-                max_tokens=config.max_tokens,
-                short_seq_prob=config.short_seq_prob,
-                pairs=config.sentence_order != "none",
-            )
-            first_chunks = range(len(chunks))
-            features = chunks.features()
+        chunks, chunk_counts = cut_chunks(
+            documents,
+            self.table,
+            rng,
+            max_tokens=config.max_tokens,
+            short_seq_prob=config.short_seq_prob,
+            pairs=config.sentence_order != "none",
+        )
+        counts.update(chunk_counts)
+        self._count_text(chunks, range(len(chunks)), counts)
+        # Every token may be masked.
+        label_counts += np.bincount(
+            documents.tokens, minlength=len(label_counts)
+        )
+        yield serialize_examples(chunks.features())
+
+    def _packed_records(
+        self,
+        documents: TokenizedDocuments,
+        rng: np.random.Generator,
+        counts: collections.Counter[str],
+        label_counts: np.ndarray,
+    ) -> Iterator[list[bytes]]:
+        """Yields records of rows of unmasked chunks; adds to the counts."""
+        config = self.config
+        rows, chunk_counts = pack_chunks(
+            documents,
+            self.table,
+            rng,
+            max_seq_length=config.max_seq_length,
+            max_sequences=config.max_sequences_per_row,
+            short_seq_prob=config.short_seq_prob,
+        )
+        counts.update(chunk_counts, sequences=len(rows.chunks))
+        self._count_text(rows.chunks, rows.row_starts[:-1], counts)
+        label_counts += np.bincount(
+            documents.tokens, minlength=len(label_counts)
+        )
+        yield serialize_examples(rows.features())
+
+    def _count_text(
+        self,
+        chunks: Chunks,
+        first_chunks: Sequence[int],
+        counts: collections.Counter[str],
+    ) -> None:
+        """Adds records, tokens and predictions of rows of chunks to counts."""
+        config = self.config
         num_special = config.max_seq_length - config.max_tokens
         lengths = chunks.ends - chunks.starts + num_special
-        counts.update(chunk_counts)
         counts.update(
             instances=len(first_chunks), input_tokens=int(lengths.sum())
         )
@@ -223,11 +251,6 @@ class BlockWorker:
             counts["predictions"] += int(
                 np.minimum(predictions, config.max_predictions_per_seq).sum()
             )
-        # Whatever is text may be masked.
-        label_counts += np.bincount(
-            documents.tokens, minlength=len(label_counts)
-        )
-        yield serialize_examples(features)
 
     def _masked_records(
         self,
@@ -236,7 +259,7 @@ class BlockWorker:
         counts: collections.Counter[str],
         label_counts: np.ndarray,
     ) -> Iterator[list[bytes]]:
-        """Yields Google's records of pairs; adds to the counts."""
+        """Yields records of masked pairs, Google's format; adds to counts."""
         config = self.config
         pairs, pair_counts = draw_sentence_pairs(
             documents,
@@ -247,10 +270,10 @@ class BlockWorker:
             one_sentence_chunks=config.one_sentence_chunks,
         )
         counts.update(pair_counts)
-        for first in range(0, len(pairs), _CHUNK_PAIRS):
-            chunk = pairs[first : first + _CHUNK_PAIRS]
+        for first in range(0, len(pairs), _MASKING_BATCH):
+            batch = pairs[first : first + _MASKING_BATCH]
             packed = pack_pairs(
-                documents.tokens, chunk, self.table, config.max_seq_length
+                documents.tokens, batch, self.table, config.max_seq_length
             )
             masked = mask_words(packed, self.table, rng, config)
             yield serialize_examples(
@@ -262,12 +285,12 @@ class BlockWorker:
                     "masked_lm_positions": masked.positions,
                     "masked_lm_ids": masked.ids,
                     "masked_lm_weights": masked.weights,
-                    "next_sentence_labels": chunk.labels[:, None],
+                    "next_sentence_labels": batch.labels[:, None],
                 }
             )
             counts.update(
-                instances=len(chunk),
-                label_1=int(chunk.labels.sum()),
+                instances=len(batch),
+                label_1=int(batch.labels.sum()),
                 input_tokens=int(packed.input_mask.sum()),
                 kept_tokens=int(packed.is_text.sum()),
                 predictions=int(masked.weights.sum()),
@@ -282,10 +305,10 @@ def make_records(
     config: PretrainingDataConfig,
     num_shards: Mapping[str, int],
 ) -> Iterator[BlockRecords]:
-    """Yields the records of tasks in order, made by `config.num_workers`.
+    """Yields the records of tasks in order, using `config.num_workers`.
 
     Raises:
-      RuntimeError: a worker process died.
+      RuntimeError: If a worker process dies.
     """
     if config.num_workers == 1:
         worker = BlockWorker(config, num_shards)
@@ -298,19 +321,19 @@ def make_records(
 
 
 def _run_tasks(
-    pool: futures.Executor, tasks: Iterable[BlockTask], most: int
+    pool: futures.Executor, tasks: Iterable[BlockTask], max_pending: int
 ) -> Iterator[BlockRecords]:
     """Yields the records of tasks in order.
 
-    At most `most` tasks, or as many bytes as those should have, are handed out:
-    those that wait, or whose records do, are held in memory.
+    To bound memory, at most `max_pending` tasks of typical size are submitted
+    whose records have not been yielded.
     """
     pending: collections.deque[tuple[int, futures.Future]] = collections.deque()
     num_bytes = 0
     for task in tasks:
         while pending and (
-            len(pending) >= most
-            or num_bytes + task.num_bytes > most * _TASK_BYTES
+            len(pending) >= max_pending
+            or num_bytes + task.num_bytes > max_pending * _TASK_BYTES
         ):
             size, future = pending.popleft()
             num_bytes -= size
@@ -327,12 +350,12 @@ _worker: BlockWorker | None = None
 def _start_worker(
     config: PretrainingDataConfig, num_shards: Mapping[str, int]
 ) -> None:
-    """Prepares this process for `_run_task`."""
+    """Initializes a worker process."""
     global _worker
     _worker = BlockWorker(config, num_shards)
 
 
 def _run_task(task: BlockTask) -> BlockRecords:
-    """Runs a task in a process that `_start_worker` has prepared."""
+    """Runs a task in a worker process."""
     assert _worker is not None
     return _worker(task)

@@ -1,4 +1,4 @@
-"""Chunks: consecutive pieces of documents that fit a record."""
+"""Chunks: consecutive tokens of a document that fit into a record."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from albert_tf.pretraining.tokenized_documents import (
 
 @dataclasses.dataclass(frozen=True)
 class Chunks:
-    """Chunks as slices of one array of tokens.
+    """Chunks as slices of an array of tokens.
 
     Attributes:
       tokens: int32 `[tokens]`.
       starts, ends: int64 `[chunks]`, slices of `tokens`.
-      documents: int64 `[chunks]`, number of the document that each begins in.
+      documents: int64 `[chunks]`, number of the document in which each chunk
+        starts.
       sentence_starts: int64 `[sentences + 1]`, ascending offsets into `tokens`.
     """
 
@@ -38,10 +39,10 @@ class Chunks:
         return len(self.starts)
 
     def features(self) -> dict[str, Ragged]:
-        """Returns the features of a record for each chunk.
+        """Returns the features of one record per chunk.
 
-        `tokens`: its ids. `sentence_starts`: where its sentences begin, but for
-        the first. `document`: the number of its document.
+        `tokens`: its ids. `sentence_starts`: offsets of its sentences, except
+        for the first. `document`: the number of its document.
         """
         starts = Ragged.from_slices(
             self.sentence_starts,
@@ -66,43 +67,45 @@ def cut_chunks(
     short_seq_prob: float = 0.0,
     pairs: bool = True,
 ) -> tuple[Chunks, collections.Counter[str]]:
-    """Cuts documents into chunks that together hold every token.
+    """Cuts documents into chunks, so that every token is in a chunk.
 
-    A chunk takes what follows up to `max_tokens` tokens or, with probability
-    `short_seq_prob`, a number drawn from [2, that], and ends with its document.
+    The target length of a chunk is `max_tokens` or, with probability
+    `short_seq_prob`, drawn uniformly from [2, max_tokens]. A chunk ends with
+    its document at the latest.
 
-    With `pairs` it takes whole sentences: if it were cut inside of one, the
-    punctuation at the ends of its segments would tell their order. Two
-    sentences are taken, or one, even if they are longer than the number drawn.
-    Only a sentence longer than `max_tokens` is cut, as are chunks without
-    `pairs`: at a word, or inside of one that is longer than a chunk.
+    With `pairs`, chunks consist of whole sentences, as the punctuation at a cut
+    inside a sentence would reveal the order of the segments. A chunk has two
+    sentences, or at least one, even if they exceed the target length. Only a
+    sentence longer than `max_tokens` is cut. Such a sentence, and any chunk
+    without `pairs`, is cut at the start of a word, or inside a word that is
+    longer than a chunk.
 
     Args:
       documents: documents to cut.
       table: special ids and word starts of the vocabulary.
       rng: source of all randomness.
-      max_tokens: most tokens of a chunk.
+      max_tokens: maximum number of tokens in a chunk.
       short_seq_prob: share of shorter chunks.
-      pairs: chunks are to be split into two different segments, so those of a
-        single token or of one token twice are dropped. Without, a chunk may
-        reach over ends of documents, which [SEP] marks (RoBERTa's
+      pairs: whether chunks will be split into two different segments; chunks
+        for which this is impossible are dropped. If False, chunks may cross
+        document boundaries, which are marked by [SEP] (RoBERTa's
         FULL-SENTENCES; Liu et al. 2019, section 4.2).
 
     Returns:
       The chunks in document order, and counts: `chunks`, `dropped_chunks` and
-      `kept_tokens`, the tokens of text in all chunks.
+      `kept_tokens`, the number of text tokens in all chunks.
     """
     tokens, sentence_starts = documents.tokens, documents.sentence_starts
     boundaries = sentence_starts[documents.document_starts]
     if not pairs:
         inner = boundaries[1:-1]
         tokens = np.insert(tokens, inner, table.sep_id)
-        # A sentence begins behind the separators before it.
+        # Each separator before a sentence moves it by one token.
         sentence_starts = sentence_starts + np.searchsorted(
             inner, sentence_starts, "right"
         )
-        boundaries = np.unique([0, len(tokens)])  # One, if there is no token.
-    word_start = starts_of_words(tokens, boundaries, table)
+        boundaries = np.unique([0, len(tokens)])  # [0] if there is no token
+    word_start = find_word_starts(tokens, boundaries, table)
     sentences = sentence_starts.tolist()
     counts: collections.Counter[str] = collections.Counter()
     chunks: list[tuple[int, int, int]] = []
@@ -124,7 +127,7 @@ def cut_chunks(
                 if end < document_end and word_start[end] > start:
                     end = int(word_start[end])
             counts["chunks"] += 1
-            if pairs and is_without_order(tokens[start:end]):
+            if pairs and not is_splittable(tokens[start:end]):
                 counts["dropped_chunks"] += 1
             else:
                 chunks.append((start, end, documents.first_number + document))
@@ -136,23 +139,24 @@ def cut_chunks(
     return result, counts
 
 
-def is_without_order(tokens: np.ndarray) -> bool:
-    """Returns whether tokens cannot be split into two different segments."""
-    return len(tokens) == 1 or (len(tokens) == 2 and tokens[0] == tokens[1])
+def is_splittable(tokens: np.ndarray) -> bool:
+    """Returns whether tokens can be split into two different segments."""
+    return len(tokens) > 2 or (len(tokens) == 2 and tokens[0] != tokens[1])
 
 
-def starts_of_words(
+def find_word_starts(
     tokens: np.ndarray, boundaries: np.ndarray, table: VocabularyTable
 ) -> np.ndarray:
-    """Returns of each token, and of the end, where its word starts.
+    """Finds the start of the word that each token belongs to.
 
     Args:
       tokens: int32 `[tokens]`.
-      boundaries: offsets of documents, and the end; words begin there.
+      boundaries: offsets at which documents, and therefore words, start, and
+        the number of tokens.
       table: word starts of the vocabulary.
 
     Returns:
-      int64 `[tokens + 1]`; the end is the start of a word.
+      int64 `[tokens + 1]`, offsets into `tokens`; the last is their number.
     """
     begins_word = table.word_starts[tokens]
     begins_word[boundaries[:-1]] = True
@@ -161,23 +165,24 @@ def starts_of_words(
 
 
 def _end_of_sentences(
-    starts: Sequence[int], stop: int, start: int, most: int, limit: int
+    starts: Sequence[int], stop: int, start: int, target: int, limit: int
 ) -> int | None:
-    """Returns the end of whole sentences from `start` on.
+    """Returns the end of a chunk of whole sentences.
 
     Args:
-      starts: starts of the sentences, and the end of the last.
+      starts: offsets of the sentences, and the end of the last one.
       stop: index in `starts` of the end of the document.
-      start: token that the chunk begins with.
-      most: tokens that were drawn.
-      limit: most tokens of two sentences, or one.
+      start: offset of the chunk.
+      target: target length of the chunk.
+      limit: maximum length of the chunk.
 
     Returns:
-      None if the first sentence has more than `limit` tokens.
+      The offset, or None if the first sentence is longer than `limit`.
     """
     first = bisect.bisect_right(starts, start, hi=stop + 1)
-    end = bisect.bisect_right(starts, start + most, hi=stop + 1) - 1
-    for least in (min(first + 1, stop), first):
-        if end < least and starts[least] <= start + limit:
-            end = least
+    end = bisect.bisect_right(starts, start + target, hi=stop + 1) - 1
+    # Exceed the target for two sentences, or else for one.
+    for minimum in (min(first + 1, stop), first):
+        if end < minimum and starts[minimum] <= start + limit:
+            end = minimum
     return starts[end] if end >= first else None

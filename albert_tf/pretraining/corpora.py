@@ -1,4 +1,4 @@
-"""Record files of the corpora of a mixture."""
+"""Record files of mixtures: how corpora are found, weighted and described."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from albert_tf.errors import InputError
 from albert_tf.files import PathPatterns, split_patterns
 from albert_tf.pretraining.manifest import read_manifest
 from albert_tf.pretraining.mixture import (
-    SIZES_OF_CORPUS,
+    CORPUS_SIZES,
     Corpus,
     ManifestReader,
 )
@@ -21,15 +21,15 @@ from albert_tf.pretraining.record_files import RecordFile, find_record_files
 from albert_tf.pretraining.record_order import GROUP_RECORDS
 
 
-def quotas_of(corpora: Sequence[Corpus], size: int) -> list[int]:
-    """Splits a number of records by weights, largest remainders rounded up.
+def compute_quotas(corpora: Sequence[Corpus], size: int) -> list[int]:
+    """Divides a number of records by weight (largest remainder method).
 
     Args:
-      corpora: the corpora; none are one that is not mixed.
-      size: the number to split.
+      corpora: the corpora; if empty, there is a single quota.
+      size: the number of records to divide.
 
     Raises:
-      InputError: a weight is too small for one record.
+      InputError: If a weight is too small for one record.
     """
     shares = [corpus.weight * size for corpus in corpora] or [size]
     quotas = [math.floor(share) for share in shares]
@@ -42,8 +42,8 @@ def quotas_of(corpora: Sequence[Corpus], size: int) -> list[int]:
         corpus = corpora[quotas.index(0)]
         raise InputError(
             f"corpus {corpus.name}: a share of {corpus.weight:.2g} gives it "
-            f"none of {size} records; raise its weight to 1/{size} of all, or "
-            "leave it out"
+            f"none of {size} records; raise its weight to 1/{size} of the "
+            "total, or leave it out"
         )
     return quotas
 
@@ -55,10 +55,9 @@ def find_splits(
     heldout: bool,
     manifest_in: ManifestReader,
 ) -> dict[str, tuple[RecordFile, ...]]:
-    """Finds the files of splits; see `open_records`.
+    """Finds the files of `split` and, if `heldout`, those of that split.
 
-    Returns:
-      Those of `split` and, if wanted and there are any, "heldout".
+    See `open_records`. The split "heldout" is left out if there is none.
     """
     if corpora:
         files = {split: _find_files(corpora, split, manifest_in)}
@@ -75,7 +74,7 @@ def find_splits(
     files = {split: find_record_files(patterns, split, manifest_in)}
     manifest = files[split][0].manifest
     if heldout and manifest and "heldout" in manifest["splits"]:
-        # Patterns of files have no split: they all are for training.
+        # Files that are named by patterns are all for training.
         folders = [path for path in patterns if tf.io.gfile.isdir(path)]
         if folders:
             files["heldout"] = find_record_files(
@@ -101,8 +100,8 @@ def _find_files(
     return tuple(files.values())
 
 
-def by_corpus(files: Iterable[RecordFile]) -> dict[str, list[RecordFile]]:
-    """Returns files by corpus, "" where none are mixed."""
+def group_by_corpus(files: Iterable[RecordFile]) -> dict[str, list[RecordFile]]:
+    """Groups files by corpus, whose name is "" if there is no mixture."""
     groups: dict[str, list[RecordFile]] = {}
     for file in files:
         groups.setdefault(file.corpus, []).append(file)
@@ -114,14 +113,15 @@ def describe_corpora(
 ) -> list[dict[str, Any]]:
     """Returns name, weight and sizes of each corpus, for a run's manifest.
 
-    Sizes are those of the data sets that the corpus's record files are of,
-    among them `tokens` of their text; None if some have no manifest.
-
     Args:
       corpora: the corpora.
       files: their files, of all splits.
+
+    Returns:
+      For each corpus its name, weight, and the numbers of documents, tokens and
+      records of its data sets, which are None if a file has no manifest.
     """
-    groups = by_corpus(files)
+    groups = group_by_corpus(files)
     described = []
     for corpus in corpora:
         manifests = {id(x.manifest): x.manifest for x in groups[corpus.name]}
@@ -132,7 +132,7 @@ def describe_corpora(
         ]
         sizes = {
             name: sum(split["counts"][count] for split in splits)
-            for name, count in SIZES_OF_CORPUS.items()
+            for name, count in CORPUS_SIZES.items()
         }
         if None in manifests.values():
             sizes = dict.fromkeys(sizes)
@@ -145,22 +145,22 @@ def describe_corpora(
 def describe_mixture(
     corpora: Sequence[Corpus], files: Iterable[RecordFile], examples: int
 ) -> str:
-    """Returns a line on shares and epochs of corpora.
+    """Returns a line with the share and epochs of each corpus.
 
     Args:
       corpora: the corpora.
       files: their files.
-      examples: records that are read of all.
+      examples: number of records that are read from all corpora.
     """
-    parts = []
-    quotas = quotas_of(corpora, GROUP_RECORDS)
-    for (name, those), quota in zip(
-        by_corpus(files).items(), quotas, strict=True
+    descriptions = []
+    quotas = compute_quotas(corpora, GROUP_RECORDS)
+    for (name, group), quota in zip(
+        group_by_corpus(files).items(), quotas, strict=True
     ):
         share = quota / GROUP_RECORDS
-        records = sum(file.num_records for file in those)
-        parts.append(
+        records = sum(file.num_records for file in group)
+        descriptions.append(
             f"{name} {share:.1%}, {records:,} records, "
             f"{examples * share / records:.2f} epochs"
         )
-    return "; ".join(parts)
+    return "; ".join(descriptions)

@@ -1,4 +1,4 @@
-"""Pretraining records from text files."""
+"""Creation of pretraining records from text files."""
 
 from __future__ import annotations
 
@@ -56,43 +56,43 @@ from albert_tf.pretraining.text_files import (
 from albert_tf.quiet_import import import_tensorflow, quiet_by_default
 from albert_tf.text.tokenizer_files import tokenizer_files
 
-# masking -> why a chunk makes no record, and what helps.
-_SINGLE = {
-    "dynamic": "tokens, which have no order; give longer documents",
-    "static": "sentences; give one sentence a line, use text_format=prose, or "
-    "one_sentence_chunks=random_next",
+# masking -> why no chunk became a record, and what to do about it.
+_NO_RECORD_REASONS = {
+    "dynamic": "single tokens, which have no order; give longer documents",
+    "static": "single sentences; put one sentence on each line, or use "
+    "text_format=prose or one_sentence_chunks=random_next",
 }
 
 
 def create_pretraining_data(
     config: PretrainingDataConfig, progress: bool = False
 ) -> dict[str, Any]:
-    """Makes the output folder: TFRecord files, tokenizer and `manifest.json`.
+    """Creates a folder of TFRecord files, tokenizer and `manifest.json`.
 
-    Text is streamed and records go through scratch files, so memory does not
-    grow with them. Equal settings, inputs and seeds give equal bytes for any
-    number of workers. The folder appears when it is complete. What a longer run
-    had done when it was interrupted or killed stays in a hidden folder beside
-    it, and the next run with the same settings and inputs goes on from there,
-    to the same bytes.
+    Text is streamed and records go through scratch files, so that memory is
+    bounded. Equal settings, inputs and seeds give equal bytes for any number
+    of workers. The folder appears when it is complete. The progress of an
+    interrupted or killed run is kept in a hidden folder beside it; the next
+    run with the same settings and inputs resumes from there and writes the
+    same bytes.
 
-    Text of several corpora, `NAME=WEIGHT:PATTERN,...`, makes a folder of this
-    kind for each, and a manifest of them in the output folder.
+    An input with several corpora, `NAME=WEIGHT:PATTERN,...`, creates a
+    subfolder of this kind for each of them, and a manifest that lists them.
 
     Args:
       config: the settings.
       progress: show a progress bar on stderr.
 
     Returns:
-      The manifest: settings, tokenizer, inputs, per split the files, counts,
-      label counts, padding and effective masking rate, and the accuracy of
-      always guessing the most frequent training label. Of several corpora: see
-      `build_mixture_manifest`.
+      The manifest: settings, tokenizer, inputs and, for each split, its files,
+      counts, label counts, padding and effective masking rate, and the accuracy
+      of always guessing the most frequent training label. For several corpora,
+      see `build_mixture_manifest`.
 
     Raises:
-      InputError: an input or the output folder cannot be used, or a split
+      InputError: If an input or the output folder cannot be used, or a split
         would be empty.
-      StorageError: the disk is full, or has less room than the records need.
+      StorageError: If the disk is full or too small for the records.
     """
     return _create(config, Limits(), progress)
 
@@ -109,7 +109,7 @@ def _create(
     groups = list(group_files(files, limits))
     contents = tokenizer_files(config.tokenizer)
     num_shards, needed = plan_shards(config, groups, limits)
-    name = _job_name(config, files, contents, num_shards, limits)
+    name = _job_fingerprint(config, files, contents, num_shards, limits)
     with temporary_folder(folder, needed, name) as temporary:
         old = _replaced_files(folder, contents, config.overwrite)
         for file in {*old, *contents, MANIFEST_NAME}:
@@ -123,12 +123,12 @@ def _create(
         )
         done = sum(file.stat().st_size for file in temporary.iterdir())
         check_space(folder, needed - done)
-        inputs = _in_background(describe_inputs, files)
+        inputs = _start_thread(describe_inputs, files)
         try:
             _write_text(config, groups, limits, state, progress)
             check_counts(config, state.counts)
         except InputError:
-            # To be corrected in the inputs or settings.
+            # The inputs or settings must change, so there is nothing to resume.
             job_file(temporary).unlink(missing_ok=True)
             raise
         _write_shards(config, limits, state, progress)
@@ -143,21 +143,21 @@ def _create(
         text = serialize_manifest(manifest)
         for file, content in [*contents.items(), (MANIFEST_NAME, text)]:
             (temporary / file).write_bytes(content)
-        # Again, as the folder may have changed since.
+        # The folder may have changed in the meantime.
         old = _replaced_files(folder, contents, config.overwrite)
         job_file(temporary).unlink(missing_ok=True)
         replace_folder(temporary, folder, obsolete=old)
     return manifest
 
 
-def _job_name(
+def _job_fingerprint(
     config: PretrainingDataConfig,
     files: list[TextPath],
     contents: Mapping[str, bytes],
     num_shards: Mapping[str, int],
     limits: Limits,
 ) -> str:
-    """Returns a digest of all that decides the records."""
+    """Returns a digest of everything that the records depend on."""
     values = [
         config.settings(),
         [(str(path), *version_of(path)) for path in files],
@@ -172,17 +172,17 @@ def _job_name(
 def _replaced_files(
     folder: pathlib.Path, new_files: Collection[str], overwrite: bool
 ) -> list[str]:
-    """Returns the files of the data set in a folder, which will be replaced.
+    """Returns the files of an existing data set that will be replaced.
 
     Args:
-      folder: the output folder, which may exist.
-      new_files: names of the files to write but for shards and manifest.
+      folder: the output folder, which may not exist yet.
+      new_files: names of the files to write, except for shards and manifest.
       overwrite: whether a finished data set may be replaced.
 
     Raises:
-      InputError: the folder is a file; it is not empty, without `overwrite`; it
-        cannot be replaced; or it has one of the new files, or another shard,
-        that no manifest lists.
+      InputError: If the folder is a file, cannot be replaced, is not empty
+        while `overwrite` is False, or contains a shard or one of the new files
+        that is not listed in a manifest.
     """
     if not folder.exists():
         return []
@@ -195,15 +195,15 @@ def _replaced_files(
         what = "a finished data set" if finished else "other files"
         raise InputError(
             f"output {folder}: already holds {what}; choose another folder, or "
-            "give overwrite"
+            "set overwrite"
         )
     manifest = find_manifest(folder)
     old = data_files(manifest) if manifest else []
-    ours = present.intersection(new_files).union(filter(is_shard, present))
-    unlisted = ours.difference(old)
+    names = present.intersection(new_files).union(filter(is_shard, present))
+    unlisted = names.difference(old)
     if unlisted:
         raise InputError(
-            f"output {folder}: {min(unlisted)} exists and belongs to no "
+            f"output {folder}: {min(unlisted)} exists but is not part of a "
             "finished data set; move it away or choose another folder"
         )
     return [*old, MANIFEST_NAME]
@@ -222,7 +222,7 @@ def _write_text(
             f"{config.output}: resumes after {state.num_bytes:,} bytes of text",
             file=sys.stderr,
         )
-    # Seconds in which the workers need not wait.
+    # Import TensorFlow, which takes seconds, while the workers start.
     tensorflow = threading.Thread(target=import_tensorflow)
     if (
         config.masks_heldout
@@ -248,9 +248,9 @@ def _write_text(
 def heldout_masker(
     config: PretrainingDataConfig,
 ) -> Callable[[BlockRecords], BlockRecords]:
-    """Returns a function that masks the held-out blocks that are not masked.
+    """Returns a function that masks the held-out blocks of dynamic masking.
 
-    TensorFlow is imported for the first of these blocks.
+    Importing TensorFlow is deferred to the first of these blocks.
     """
     if not config.masks_heldout:
         return lambda block: block
@@ -271,28 +271,18 @@ def _write_shards(
     state: CreationState,
     progress: bool,
 ) -> None:
-    """Writes the record files, in the place of the scratch files."""
-    missing = [
-        (split, shard, names)
-        for split, scratch in state.scratch.items()
-        for shard, names in enumerate(
-            shard_files(config, split, scratch.sizes, limits)
-        )
-        if shard not in state.files[split]
-    ]
+    """Turns the scratch files into record files."""
     pool = futures.ThreadPoolExecutor(num_writers(config))
+    shard_of: dict[futures.Future, tuple[str, int]] = {}
     try:
-        shard_of = {
-            pool.submit(
-                write_shard,
-                state.scratch[split].paths[shard],
-                names,
-                config,
-                split,
-                shard,
-            ): (split, shard)
-            for split, shard, names in missing
-        }
+        for split, scratch in state.scratch.items():
+            names = shard_files(config, split, scratch.sizes, limits)
+            for shard, path in enumerate(scratch.paths):
+                if shard not in state.files[split]:
+                    future = pool.submit(
+                        write_shard, path, names[shard], config, split, shard
+                    )
+                    shard_of[future] = split, shard
         for future in tqdm.tqdm(
             futures.as_completed(shard_of),
             "files",
@@ -308,7 +298,7 @@ def check_counts(
     config: PretrainingDataConfig,
     counts: dict[str, collections.Counter[str]],
 ) -> None:
-    """Checks that each split has records; the error says why one has none."""
+    """Raises an `InputError` that says why if a split has no records."""
     num_documents = sum(count["documents"] for count in counts.values())
     for split, count in counts.items():
         if count["instances"]:
@@ -318,19 +308,19 @@ def check_counts(
         if count["documents"] == 0:
             raise InputError(
                 f"heldout_fraction={config.heldout_fraction} leaves none of "
-                f"{num_documents} documents for the split {split}; change it, "
-                "or seed"
+                f"{num_documents} documents for the split {split}; change it "
+                "or the seed"
             )
         raise InputError(
-            f"the split {split} has no record: all {count['chunks']} chunks of "
-            f"its text are single {_SINGLE[config.masking]}"
+            f"the split {split} has no records: all {count['chunks']} chunks "
+            f"of its text are {_NO_RECORD_REASONS[config.masking]}"
         )
 
 
-def _in_background(function: Callable, *arguments: object) -> futures.Future:
-    """Calls a function in a thread that does not keep the process from ending.
+def _start_thread(function: Callable, *arguments: object) -> futures.Future:
+    """Calls a function in a daemon thread.
 
-    Unlike those of a pool, for which an interrupted program would wait.
+    An interrupted process would wait for the threads of an executor.
     """
     future: futures.Future = futures.Future()
 
@@ -345,7 +335,7 @@ def _in_background(function: Callable, *arguments: object) -> futures.Future:
 
 
 def _progress_bar(files: list[TextPath], done: int, show: bool) -> tqdm.tqdm:
-    """Returns a bar of bytes; the total is known if no file is compressed."""
+    """Returns a bar of bytes, without a total if a file is compressed."""
     compressed = any(map(is_compressed, files))
     total = None if compressed else sum(map(size_of, files))
     return tqdm.tqdm(

@@ -1,4 +1,4 @@
-"""State of a data set being created, from which a killed run resumes."""
+"""State of a data set that is being created, from which a run resumes."""
 
 from __future__ import annotations
 
@@ -31,13 +31,12 @@ from albert_tf.pretraining.shards import (
 
 _BUFFER_BYTES = 1 << 20
 
-_SHUFFLE_TAG = 2  # beside the split tags 0 and 1 of the blocks' generators
+_SHUFFLE_TAG = 2  # distinct from the SPLIT_TAGS of the blocks' generators
 
 # Saving takes at most this share of the time.
 _SAVING_SHARE = 0.05
 
-# Attributes that are saved as they are.
-_SAVED = (
+_SAVED_ATTRIBUTES = (
     "groups_done",
     "tasks_done",
     "num_bytes",
@@ -49,18 +48,18 @@ _SAVED = (
 
 
 class ScratchShards:
-    """Records of one split, appended to a scratch file for each shard.
+    """Scratch files with the records of one split, one file per shard.
 
-    Neither this nor `write_shard` holds more than the lengths of a shard's
-    records in memory, or the records of one block.
+    In memory are at most the lengths of a shard's records, or the records of
+    one block; the same holds for `write_shard`.
 
     Args:
       paths: the scratch files, which may exist.
-      sizes: their bytes; what comes after is removed.
-      finished: the shards whose scratch files are not needed any more.
+      sizes: size of each file, in bytes; longer files are truncated.
+      finished: shards whose scratch files are no longer needed.
 
     Raises:
-      OSError: another file is shorter.
+      OSError: If a file that is needed is shorter than its size.
     """
 
     def __init__(
@@ -80,18 +79,18 @@ class ScratchShards:
             os.truncate(path, size)
 
     def add(self, shard: int, lengths: np.ndarray, records: bytes) -> None:
-        """Appends records, given joined and by their lengths, to a shard."""
+        """Appends concatenated records of the given lengths to a shard."""
         if not len(lengths):
             return
         header = np.append(np.uint32(len(lengths)), lengths.astype(np.uint32))
-        # Not kept open: there may be more shards than a process may open files.
+        # Not kept open, as there may be more shards than file descriptors.
         with open(self.paths[shard], "ab") as file:
             file.write(header.tobytes())
             file.write(records)
         self.sizes[shard] += scratch_bytes(lengths, records)
 
     def sync(self) -> None:
-        """Waits until the disk has what was added."""
+        """Flushes the added records to disk."""
         for path, size in zip(self.paths, self.sizes, strict=True):
             if size:
                 _sync(path)
@@ -107,15 +106,15 @@ def write_shard(
     """Writes the records of a scratch file in random order.
 
     Args:
-      scratch: a file of `ScratchShards`, which need not exist if it is empty.
-      names: names of the TFRecord files beside it, among which the records
-        are divided.
+      scratch: a file of `ScratchShards`, which may be missing if it is empty.
+      names: names of the TFRecord files, in the same folder, among which the
+        records are divided.
       config: the settings.
       split: "train" or "heldout".
-      shard: number of the shard in its split.
+      shard: index of the shard in its split.
 
     Returns:
-      A description of each file: name, records, bytes and sha256.
+      The name, records, bytes and sha256 of each file.
     """
     scratch.touch()
     offsets, lengths = _find_records(scratch)
@@ -147,7 +146,7 @@ def write_shard(
 
 
 def _compressed(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yields the content of a `.gz` file, the same as TensorFlow's writer."""
+    """Yields the content of a `.gz` file as TensorFlow writes it."""
     compressor = zlib.compressobj(wbits=16 + zlib.MAX_WBITS, memLevel=9)
     for piece in pieces:
         yield compressor.compress(piece)
@@ -155,15 +154,15 @@ def _compressed(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def scratch_bytes(lengths: np.ndarray, records: bytes) -> int:
-    """Returns the bytes that records take in a scratch file."""
+    """Returns the size of records in a scratch file."""
     return 4 * (1 + len(lengths)) + len(records) if len(lengths) else 0
 
 
 def _find_records(scratch: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
     """Returns the offsets and lengths of the records in a scratch file.
 
-    The file is read as a whole, in order, so that the system has it in its
-    cache when the records are read in another order.
+    The whole file is read sequentially, so that it is in the page cache when
+    the records are read in random order.
     """
     offsets, lengths = [np.zeros(0, np.int64)], [np.zeros(0, np.uint32)]
     with open(scratch, "rb") as file:
@@ -179,25 +178,25 @@ def _find_records(scratch: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 class CreationState:
-    """Records in scratch files, finished record files, and statistics.
+    """Scratch files, finished record files and statistics.
 
     Args:
       folder: the `temporary_folder` of the data set.
-      name: its job.
+      name: fingerprint of the job.
       num_shards: split -> number of scratch files.
-      vocab_size: number of ids.
-      save_seconds: least time between two savings.
+      vocab_size: size of the vocabulary.
+      save_seconds: minimum time between two saves.
 
     Attributes:
       is_saved: whether there is a state to resume from.
-      groups_done: number of groups of files.
-      tasks_done: number of tasks of the next group.
-      num_bytes: size of the text of all that.
-      oddities: counts of what is odd in the text of the groups that are done.
-      counts: split -> sums over its blocks.
+      groups_done: number of file groups that are done.
+      tasks_done: number of tasks of the next group that are done.
+      num_bytes: size of the text that is done, in UTF-8.
+      oddities: counts of `ODDITIES` in the text that is done.
+      counts: split -> statistics, summed over its blocks.
       label_counts: split -> int64 `[vocab_size]`, how often each id is a label.
-      files: split -> shard -> descriptions of the files made of it.
-      scratch: split -> the scratch files.
+      files: split -> shard -> descriptions of its record files.
+      scratch: split -> its scratch files.
     """
 
     def __init__(
@@ -230,7 +229,7 @@ class CreationState:
             state = json.loads(text.partition("\n")[2] or "null")
             self._restore(state or start)
         except (OSError, ValueError):
-            # The machine went down before its disk had everything.
+            # The machine crashed before everything was on disk.
             saved.unlink()
             self.is_saved = False
             self._restore(start)
@@ -270,7 +269,7 @@ class CreationState:
         config: PretrainingDataConfig,
         limits: Limits,
     ) -> Iterator[BlockTask]:
-        """Reads the tasks of all groups but for those that are done."""
+        """Reads the tasks that are not done yet."""
         done = self.tasks_done
         for group in groups[self.groups_done :]:
             oddities: collections.Counter[str] = collections.Counter()
@@ -280,7 +279,7 @@ class CreationState:
             done = 0
 
     def add(self, block: BlockRecords) -> None:
-        """Adds the records of the next task."""
+        """Adds the records and statistics of the next task."""
         if group_number(block.index) > self.groups_done:
             self._finish_group()
         for shard, (lengths, records) in enumerate(block.shards):
@@ -293,7 +292,7 @@ class CreationState:
         self._save_if_due()
 
     def finish_text(self, num_groups: int) -> None:
-        """Ends the last group."""
+        """Marks the last group as done."""
         if self.groups_done < num_groups:
             self._finish_group()
             self._save_if_due()
@@ -306,7 +305,7 @@ class CreationState:
     def finish_shard(
         self, split: str, shard: int, files: list[dict[str, Any]]
     ) -> None:
-        """Records the files of a shard, and removes its scratch file."""
+        """Adds the record files of a shard and removes its scratch file."""
         self.files[split][shard] = files
         if self.is_saved:
             for file in files:
@@ -327,7 +326,7 @@ class CreationState:
         )
 
     def _save(self) -> None:
-        state = {name: getattr(self, name) for name in _SAVED}
+        state = {name: getattr(self, name) for name in _SAVED_ATTRIBUTES}
         state["sizes"] = {x: y.sizes for x, y in self.scratch.items()}
         text = json.dumps(state, default=np.ndarray.tolist)
         write_atomically(job_file(self._folder), f"{self._name}\n{text}")

@@ -1,4 +1,4 @@
-"""Settings of pretraining data."""
+"""Settings for creating pretraining data."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ SentenceOrder = Literal["sop", "nsp", "none"]
 OneSentenceChunks = Literal["drop", "random_next"]
 Masking = Literal["dynamic", "static"]
 
-_LATER = ("text_field", "encoding_errors")
-_PACKING = ("pack", "max_sequences_per_row")
+# Settings that version 0.1.0 did not have.
+_NEW_SETTINGS = ("text_field", "encoding_errors")
+_PACKING_SETTINGS = ("pack", "max_sequences_per_row")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -34,12 +35,12 @@ class ReadingConfig:
 
     text_format: TextFormat = setting(
         "lines",
-        "lines: a sentence a line, a blank line ends a document. prose: blank "
-        "lines between paragraphs, two between documents. wikiextractor: its "
-        "<doc> files. jsonl: a JSON object a line.",
+        "lines: one sentence per line, a blank line ends a document. prose: a "
+        "blank line between paragraphs, two between documents. wikiextractor: "
+        "its <doc> files. jsonl: one JSON object per line.",
     )
     text_field: str = setting(
-        "text", "jsonl, tfds: name of the text in an object or example."
+        "text", "jsonl, tfds: name of the field that contains the text."
     )
     language: str = setting(
         "en",
@@ -47,8 +48,8 @@ class ReadingConfig:
     )
     encoding_errors: EncodingErrors = setting(
         "strict",
-        "Bytes that are not UTF-8: strict stops, replace puts U+FFFD and "
-        "counts them.",
+        "Bytes that are not UTF-8: strict stops with an error, replace "
+        "substitutes U+FFFD and counts them.",
     )
 
     def __post_init__(self) -> None:
@@ -70,16 +71,16 @@ class TextConfig(ReadingConfig):
     input: str | os.PathLike[str] | Sequence[str] = dataclasses.field(
         metadata=described(
             "Text files: glob patterns separated by commas; .gz, .bz2 and .zst "
-            "are unpacked. tfds:NAME is a data set of TensorFlow Datasets. "
-            "Or NAME=WEIGHT:PATTERN,... for corpora that training mixes, or "
+            "are decompressed. tfds:NAME is a data set of TensorFlow Datasets. "
+            "NAME=WEIGHT:PATTERN,... names corpora that training mixes, or "
             "that a vocabulary is sampled from.",
             on_resume="not_recorded",
         )
     )
     data_dir: str | None = setting(
         None,
-        "tfds: folder of the data sets; default: TFDS_DATA_DIR, or the "
-        "library's own.",
+        "tfds: folder of the data sets; default: TFDS_DATA_DIR or the "
+        "library's default.",
         on_resume="not_recorded",
     )
 
@@ -99,21 +100,23 @@ class MaskingConfig:
 
     max_predictions_per_seq: int = setting(
         20,
-        "Most predictions of a record; the original's 20 are 3.9 % of 512 "
-        "tokens.",
+        "Maximum number of predictions per record; the original's 20 are 3.9 % "
+        "of 512 tokens.",
         bounds="[1, 1048576]",
     )
     masked_lm_prob: float = setting(
         0.15,
-        "Share of the tokens to predict, up to that.",
+        "Share of the tokens to predict, up to max_predictions_per_seq.",
         bounds="[0, 1]",
     )
-    ngram: int = setting(3, "Most words masked together.", bounds="[1, 1000]")
+    ngram: int = setting(
+        3, "Maximum number of words masked together.", bounds="[1, 1000]"
+    )
     favor_shorter_ngram: bool = setting(
-        True, "Draw n words with probability ~ 1/n."
+        True, "Draw n words with a probability proportional to 1/n."
     )
     do_whole_word_mask: bool = setting(
-        True, "Mask all pieces of a word or none."
+        True, "Mask either all pieces of a word or none."
     )
 
     def __post_init__(self) -> None:
@@ -122,81 +125,87 @@ class MaskingConfig:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PretrainingDataConfig(MaskingConfig, TextConfig):
-    """Settings of pretraining data.
+    """Settings for creating pretraining data.
 
-    Defaults are the original's unless the help says otherwise. Every field but
-    the tokenizer is a flag of `albert create-data`, whose help describes it.
+    Defaults are the original's unless the help says otherwise. Every field
+    except the tokenizer is a flag of `albert create-data`, whose help describes
+    it.
 
     Attributes:
-      tokenizer: turns sentences into ids.
+      tokenizer: converts sentences to ids.
     """
 
     tokenizer: Tokenizer
     output: str | os.PathLike[str] = dataclasses.field(
-        metadata=described("Folder to make.", on_resume="not_recorded")
+        metadata=described("Folder to create.", on_resume="not_recorded")
     )
     masking: Masking = setting(
         "dynamic",
-        "dynamic: records hold text once, and pretraining draws segments, "
-        "order and masks anew in every epoch. static: Google's records, masked "
-        "--dupe_factor times; other programs read them, too.",
+        "dynamic: records contain the text once, and pretraining draws "
+        "segments, order and masks anew in every epoch. static: Google's "
+        "record format, masked --dupe_factor times, which other programs can "
+        "read as well.",
     )
     max_seq_length: int = setting(
         512,
-        "Tokens of a record, special tokens included.",
-        bounds="[5, 1048576]",  # [CLS] A [SEP] B [SEP], a token each
+        "Number of tokens in a record, special tokens included.",
+        bounds="[5, 1048576]",  # [CLS] A [SEP] B [SEP], one token each
     )
     short_seq_prob: float = setting(
         0.1,
-        "Share of shorter records; static: of documents cut into them.",
+        "Share of shorter records; static: share of documents cut into shorter "
+        "records.",
         bounds="[0, 1]",
     )
     sentence_order: SentenceOrder = setting(
         "sop",
-        "sop: half of the pairs are swapped (ALBERT). nsp: half have a random "
-        "second segment (BERT). none: always in order; dynamic: one segment, "
-        "which may reach over the ends of documents (RoBERTa).",
+        "sop: half of the pairs are swapped (ALBERT). nsp: half of the pairs "
+        "have a random second segment (BERT). none: all pairs are in order; "
+        "dynamic: one segment, which may cross document boundaries (RoBERTa).",
     )
     pack: bool = setting(
         False,
-        "dynamic: fill records with several sequences, each a pair with its "
-        "own sentence order, which do not see each other.",
+        "dynamic: pack several sequences into a record, each a pair with its "
+        "own sentence order, which do not attend to each other.",
     )
     max_sequences_per_row: int = setting(
-        8, "pack: most sequences of a record.", bounds="[1, 1024]"
+        8,
+        "pack: maximum number of sequences per record.",
+        bounds="[1, 1024]",
     )
     one_sentence_chunks: OneSentenceChunks = setting(
         "drop",
-        "static: what becomes of a chunk that has no second sentence to swap "
-        "with; random_next is the original's way, which mixes NSP into SOP.",
+        "static: what to do with a chunk of a single sentence, which has no "
+        "order; random_next is the original's behavior, which mixes NSP into "
+        "SOP.",
     )
-    # 10 is BERT's; the original ALBERT made 40, at four times the disk space.
+    # 10 is BERT's; the original ALBERT used 40, at four times the disk space.
     dupe_factor: int = setting(
         10,
-        "static: passes over the text, each with its own masks.",
+        "static: number of passes over the text, each with its own masks.",
         bounds="[1, 10000]",
     )
-    # Chosen by a hash of seed and text, so repeats of a text stay together.
+    # Chosen by a hash of seed and text, so that duplicates stay together.
     heldout_fraction: float = setting(
-        0.0, "Share of documents kept for evaluation.", bounds="[0, 1)"
+        0.0, "Share of documents held out for evaluation.", bounds="[0, 1)"
     )
     seed: int = setting(
         12345,
-        "Equal settings and seeds give equal bytes.",
+        "Random seed; equal settings and seeds give equal bytes.",
         bounds=f"[0, {2**63})",
     )
     num_shards: int | None = setting(
         None,
-        "Record files. Chosen by size if not given: 8, or more so that none "
-        "has over 256 MiB.",
+        "Number of record files; default: 8, or more if a file would exceed "
+        "256 MiB.",
         bounds="[1, 99999]",
     )
-    compress: bool = setting(False, "Write .tfrecord.gz.")
-    # With more than one, a script must guard its start with
+    compress: bool = setting(False, "Write .tfrecord.gz files.")
+    # With more than one, a script must guard its entry point with
     # `if __name__ == "__main__":`.
     num_workers: int = setting(
         1,
-        "Processes; the output is the same.",
+        "Number of processes; does not change the output.",
         bounds="[1, 1024]",
         on_resume="not_recorded",
     )
@@ -207,7 +216,7 @@ class PretrainingDataConfig(MaskingConfig, TextConfig):
     )
 
     def __post_init__(self) -> None:
-        # The other base checks nothing else.
+        # `MaskingConfig` checks nothing that this does not check.
         TextConfig.__post_init__(self)
         require(
             self,
@@ -219,15 +228,15 @@ class PretrainingDataConfig(MaskingConfig, TextConfig):
             self,
             "pack",
             not self.pack or self.masking == "dynamic",
-            "False with masking=static: Google's records hold one sequence "
-            "each; use masking=dynamic",
+            "False with masking=static, as Google's record format has one "
+            "sequence per record; use masking=dynamic",
         )
         require(
             self,
             "pack",
             not self.pack or self.sentence_order != "none",
-            "False with sentence_order=none, whose records are full already: "
-            "their text goes on over the ends of documents",
+            "False with sentence_order=none, whose records are already full "
+            "because their text crosses document boundaries",
         )
         require(
             self,
@@ -248,33 +257,35 @@ class PretrainingDataConfig(MaskingConfig, TextConfig):
 
     @property
     def max_tokens(self) -> int:
-        """Most tokens of text in a record."""
+        """Maximum number of tokens of text in a record."""
         one_segment = (
             self.masking == "dynamic" and self.sentence_order == "none"
         )
         return self.max_seq_length - (2 if one_segment else 3)
 
     def passes(self, split: str) -> int:
-        """Returns the number of passes over the text of a split."""
+        """Returns the number of passes over a split."""
         repeats = split == "train" and self.masking == "static"
         return self.dupe_factor if repeats else 1
 
     @property
     def masks_heldout(self) -> bool:
-        """Whether held-out text is masked once, as training masks its own."""
+        """Whether held-out text is masked once, when the data are created."""
         return self.masking == "dynamic" and self.heldout_fraction > 0
 
     def settings(self) -> dict[str, Any]:
-        """Returns the settings that decide the records, as JSON values.
+        """Returns the settings that the records depend on, as JSON values.
 
-        Those that version 0.1.0 lacked and that have their defaults are left
-        out, so that the same text has the same settings; so are those of
-        packing unless records are packed.
+        Settings that version 0.1.0 did not have are left out if they have their
+        defaults, so that manifests of equal records are equal. Settings of
+        packing are left out unless records are packed.
         """
         return {
             x.name: getattr(self, x.name)
             for x in settings_of(type(self))
             if x.description.on_resume != "not_recorded"
-            and not (x.name in _LATER and getattr(self, x.name) == x.default)
-            and (self.pack or x.name not in _PACKING)
+            and not (
+                x.name in _NEW_SETTINGS and getattr(self, x.name) == x.default
+            )
+            and (self.pack or x.name not in _PACKING_SETTINGS)
         }

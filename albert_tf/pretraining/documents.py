@@ -1,4 +1,4 @@
-"""Documents of text files, and blocks of them as units of work."""
+"""Documents read from text files, and blocks of documents as units of work."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from albert_tf.pretraining.text_files import (
     MAX_LINE_BYTES,
     TextPath,
     TextSlice,
-    pieces_of_lines,
     read_lines,
+    split_long_lines,
 )
 from albert_tf.pretraining.tfds_files import is_tfds_file, read_tfds_texts
 
-# Number of a line, offset in it, and the text from there.
+# The number of a line, the offset of a piece in it, and the piece.
 _Line = tuple[int, int, str]
 
-# Name -> words for what is odd in a text, and kept as any other character.
+# Name -> description of oddities of a text that is otherwise read as usual.
 ODDITIES = {
     "invalid_utf8": "U+FFFD in place of bytes that are not UTF-8",
     "nul_characters": "NUL characters, kept as text",
     "control_pieces": "special tokens spelled out, kept as text",
 }
 
-# Documents are held in memory one at a time, and a file without a single blank
-# line is one document. Longer ones are cut at a sentence end; War and Peace has
+# Longer documents are cut after a sentence, as one document is in memory at a
+# time and a file without a blank line is a single document. War and Peace has
 # 3.2 million characters.
 MAX_DOCUMENT_CHARACTERS = 4_000_000
 
@@ -53,40 +53,42 @@ def read_documents(
     encoding_errors: str = "strict",
     counts: collections.Counter[str] | None = None,
 ) -> Iterator[list[str]]:
-    """Reads the documents of one UTF-8 file.
+    """Reads the documents of a UTF-8 file.
 
-    A document ends at the latest with the file, unlike in the original, which
-    glued a file without a last blank line to the next one.
+    A document ends with the file at the latest. (The original continued it in
+    the next file if there was no blank line at the end.)
 
     Args:
-      path: the file; one in `.gz`, `.bz2` or `.zst` is unpacked. A byte-order
-        mark and CRLF line ends are accepted. In a record file of TensorFlow
-        Datasets an example is a document, split as in "jsonl".
-      text_format: how other files are to be read.
-        "lines": one sentence a line; a blank line ends a document.
-        "prose": paragraphs separated by one blank line, their lines joined and
-          split into sentences by the sentencex library; two or more blank
+      path: the file; `.gz`, `.bz2` and `.zst` files are decompressed. A
+        byte-order mark and CRLF line ends are accepted. In a record file of
+        TensorFlow Datasets, an example is a document, split as in "jsonl".
+      text_format: format of other files.
+        "lines": one sentence per line; a blank line ends a document.
+        "prose": paragraphs separated by a blank line. Their lines are joined
+          and split into sentences by the sentencex library; two or more blank
           lines or a form feed end a document.
-        "wikiextractor": output of WikiExtractor: `<doc ...>` and `</doc>`
-          lines enclose a document, every line between is a paragraph, split as
-          prose is.
-        "jsonl": a JSON object a line; every line of its text is a paragraph,
-          split as prose is. Blank lines, and objects with blank texts, are no
-          documents.
-      language: code of the language (ISO 639) whose rules split sentences.
-      text_field: name of the text in an object of "jsonl" or an example.
-      encoding_errors: what to do with bytes that are not UTF-8: "strict"
-        raises, "replace" puts U+FFFD.
-      counts: gains `invalid_utf8`, the number of these characters, and
-        `nul_characters`, which are kept.
+        "wikiextractor": output of WikiExtractor. `<doc ...>` and `</doc>` lines
+          enclose a document, and every line between them is a paragraph, split
+          as in "prose".
+        "jsonl": one JSON object per line. Every line of its text is a
+          paragraph, split as in "prose". Blank lines and objects with blank
+          texts are skipped.
+      language: ISO 639 code of the language, for splitting into sentences.
+      text_field: name of the field with the text, in "jsonl" and in examples of
+        TensorFlow Datasets.
+      encoding_errors: "strict" to raise an error on invalid UTF-8, or "replace"
+        to replace it by U+FFFD.
+      counts: the numbers of these characters and of NUL characters, which are
+        kept, are added to its `invalid_utf8` and `nul_characters`.
 
     Yields:
-      Documents of at least one sentence; sentences are stripped, not empty.
-      Documents of more than `MAX_DOCUMENT_CHARACTERS` come in several pieces.
+      Documents as lists of at least one sentence, which are stripped and not
+      empty. Documents of more than `MAX_DOCUMENT_CHARACTERS` are split.
 
     Raises:
-      InputError: the file cannot be read, holds a line that is not UTF-8 or, in
-        "jsonl", has no text (the message names it), or holds no text.
+      InputError: If the file cannot be read or contains no text, or a line is
+        not UTF-8 or, in "jsonl", has no text. The message has the number of the
+        line.
     """
     for name, value, choices in (
         ("text_format", text_format, get_args(TextFormat)),
@@ -122,13 +124,7 @@ def read_corpus(
     config: ReadingConfig,
     counts: collections.Counter[str] | None = None,
 ) -> Iterator[list[str]]:
-    """Reads the documents of files, one file after the other.
-
-    Args:
-      files: the files.
-      config: how they are read.
-      counts: see `read_documents`.
-    """
+    """Reads the documents of files in order; see `read_documents`."""
     for path in files:
         yield from read_documents(
             path,
@@ -141,10 +137,10 @@ def read_corpus(
 
 
 def describe_oddities(counts: Mapping[str, int]) -> Iterator[str]:
-    """Yields a line for each of the `ODDITIES` that a text has."""
-    for name, words in ODDITIES.items():
+    """Yields a line for each of the `ODDITIES` with a count."""
+    for name, description in ODDITIES.items():
         if counts.get(name):
-            yield f"text: {counts[name]:,} {words}"
+            yield f"text: {counts[name]:,} {description}"
 
 
 def _documents(
@@ -152,7 +148,7 @@ def _documents(
     path: Path | TextSlice,
     counts: collections.Counter[str] | None,
 ) -> Iterator[list[str]]:
-    """Collects sentences up to each None, which marks a document's end."""
+    """Groups sentences into documents, which end at each None."""
     document: list[str] = []
     characters = 0
     empty = True
@@ -172,7 +168,7 @@ def _documents(
     if document:
         yield document
     elif empty and not isinstance(path, TextSlice):
-        raise InputError(f"{path}: the file holds no text; remove it")
+        raise InputError(f"{path}: the file contains no text; remove it")
 
 
 def _sentences_of_lines(lines: Iterable[_Line]) -> Iterator[str | None]:
@@ -224,8 +220,8 @@ def _texts_of_jsonl(
         if text_field not in values:
             found = ", ".join(map(shown, values)) or "none"
             raise InputError(
-                f"{source}: lacks the field {text_field!r} (its fields: "
-                f"{found}); name another one with text_field"
+                f"{source}: has no field {text_field!r} (its fields: {found}); "
+                "choose another one with text_field"
             )
         text = values[text_field]
         if not isinstance(text, str):
@@ -238,10 +234,10 @@ def _texts_of_jsonl(
 def _sentences_of_texts(
     texts: Iterable[bytes], language: str
 ) -> Iterator[str | None]:
-    """Yields the sentences of documents, after None each."""
+    """Yields None, and then the sentences, for each text."""
     for text in texts:
         yield None
-        for _, _, paragraph in pieces_of_lines(io.BytesIO(text)):
+        for _, _, paragraph in split_long_lines(io.BytesIO(text)):
             yield from _split(paragraph.decode().strip(), language)
 
 
@@ -256,9 +252,9 @@ class TextBlock:
 
     Attributes:
       split: "train" or "heldout".
-      index: number of the block within its split, and unique there.
-      documents: lists of sentences.
-      num_bytes: their size in UTF-8.
+      index: number of the block, unique within its split.
+      documents: documents as lists of sentences.
+      num_bytes: size of the documents, in UTF-8.
     """
 
     split: str
@@ -275,20 +271,18 @@ def make_blocks(
     seed: int = 0,
     first_index: int = 0,
 ) -> Iterator[TextBlock]:
-    """Deals documents out to blocks of two splits.
-
-    A block is complete with the document that fills it. What it holds depends
-    on the arguments alone.
+    """Groups documents into blocks of two splits.
 
     Args:
-      documents: lists of sentences.
-      block_bytes: least size of a block that is not its split's last.
-      heldout_fraction: expected share of the documents in the split "heldout".
-      seed: choice of those documents; equal texts are in the same split.
+      documents: documents as lists of sentences.
+      block_bytes: minimum size of a block, except for the last of its split.
+      heldout_fraction: expected share of documents in the split "heldout".
+      seed: random seed of the choice of these documents, which is made by a
+        hash, so that equal texts are in the same split.
       first_index: number of the first block of each split.
 
     Yields:
-      Blocks in the order they are complete.
+      Blocks in the order in which they are filled.
     """
     pending: dict[str, list[list[str]]] = {"train": [], "heldout": []}
     sizes = dict.fromkeys(pending, 0)
@@ -314,6 +308,6 @@ def make_blocks(
 
 
 def uniform_hash(text: bytes, seed: int) -> float:
-    """Returns a number in [0, 1) made from a text and a seed."""
+    """Hashes a text and a seed to a number that is uniform in [0, 1)."""
     digest = hashlib.blake2b(text, digest_size=8, key=str(seed).encode())
     return int.from_bytes(digest.digest(), "big") / 2**64

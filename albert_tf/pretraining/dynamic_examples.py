@@ -1,7 +1,7 @@
-"""Examples drawn from chunks of text while a model trains.
+"""Dynamic examples: segments, order and masks drawn during training.
 
-Every epoch draws other segments, orders and masks. All draws follow from a
-seed, so a resumed run sees what an uninterrupted one would.
+Draws differ between epochs and depend on a seed only, so that a resumed run
+sees the same examples as an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from albert_tf.pretraining.packed_rows import (
 from albert_tf.pretraining.tokenized_documents import VocabularyTable
 from albert_tf.text.base_tokenizer import Tokenizer
 
-# Other chunks that are tried for a random next segment, until one is of another
-# document.
+# Number of chunks that are tried as random next segments, until one is from
+# another document.
 _NSP_TRIES = 4
 
-# Of a record of text; see `chunks.Chunks.features`.
+# Features of a record; see `chunks.Chunks.features`.
 CHUNK_FEATURES = {
     "tokens": tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64),
     "sentence_starts": tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64),
@@ -40,16 +40,17 @@ CHUNK_FEATURES = {
 
 @dataclasses.dataclass(frozen=True)
 class ExampleSettings:
-    """Settings of the examples that are drawn from chunks.
+    """Settings of dynamic examples.
 
     Attributes:
       table: special ids and word starts of the vocabulary.
       max_seq_length: length of the examples.
-      sentence_order: "sop": half of the rows are B A, with label 1. "nsp": in
-        half of the rows B is of another row and document, with label 1.
-        "none": A alone.
-      masking: rate, n-grams and number of predictions.
-      max_sequences: most sequences of a row; 0 where a record is a sequence.
+      sentence_order: "sop": half of the examples are B A, with label 1. "nsp":
+        in half of the examples, B is from another document, with label 1.
+        "none": A only.
+      masking: masking rate, n-grams and number of predictions.
+      max_sequences: maximum number of sequences in a packed row; 0 if rows are
+        not packed.
     """
 
     table: VocabularyTable
@@ -62,7 +63,7 @@ class ExampleSettings:
     def from_manifest(
         cls, settings: Mapping[str, Any], tokenizer: Tokenizer
     ) -> ExampleSettings:
-        """Returns the settings that a manifest records."""
+        """Returns the settings recorded in a manifest."""
         names = [field.name for field in dataclasses.fields(MaskingConfig)]
         return cls(
             VocabularyTable.from_tokenizer(tokenizer),
@@ -83,14 +84,13 @@ def make_examples(
     between two of its pieces. The two segments are never identical.
 
     Args:
-      records: `CHUNK_FEATURES` of `[rows]` records: `tokens`, 2 to
-        `max_seq_length - 3` without special tokens, or 1 to
-        `max_seq_length - 2` with sentence_order="none", whose chunks may have
-        [SEP] between documents; `sentence_starts` in a chunk but for the first;
-        `document`, its number. With `max_sequences`, `ROW_FEATURES` of rows of
-        several chunks.
+      records: `CHUNK_FEATURES` of `[rows]` records. `tokens` are 2 to
+        `max_seq_length - 3` ids without special tokens; with
+        sentence_order="none", 1 to `max_seq_length - 2` ids, with a [SEP]
+        between documents. `sentence_starts` excludes the first sentence. With
+        `max_sequences`, `ROW_FEATURES` of rows of several chunks instead.
       settings: vocabulary, length, sentence order and masking.
-      seed: int64 `[2]`, decides all draws.
+      seed: int64 `[2]`, random seed.
 
     Returns:
       The features of `pretraining_dataset`.
@@ -108,10 +108,10 @@ def _make_examples(
     seed: tf.Tensor,
     chunks_per_row: tf.Tensor | None = None,
 ) -> dict[str, tf.Tensor]:
-    """Returns an example of each chunk; see `make_examples`.
+    """Returns one example per chunk; see `make_examples`.
 
-    Those of a row that holds several have as many predictions and tokens
-    together as there is room for.
+    With `chunks_per_row`, int64 `[rows]`, the chunks of a row share the
+    maximum number of predictions.
     """
     table, max_seq_length = settings.table, settings.max_seq_length
     tokens = tf.cast(chunks["tokens"], tf.int32)
@@ -127,17 +127,17 @@ def _make_examples(
         draws = tf.random.stateless_uniform(
             tf.shape(lengths), fold_in(seed, 1), alg="philox"
         )
-        other = draws < 0.5
+        is_changed = draws < 0.5
         if settings.sentence_order == "sop":
-            a, b = a.where(other, b), b.where(other, a)
+            a, b = a.where(is_changed, b), b.where(is_changed, a)
         else:
             partners, found = draw_partners(
-                b.lengths, chunks["document"], other, fold_in(seed, 2)
+                b.lengths, chunks["document"], is_changed, fold_in(seed, 2)
             )
-            elsewhere = b.of(partners)
-            other &= found & ~elsewhere.equals(a)
-            b = b.where(other, elsewhere)
-        labels = tf.cast(other, tf.int32)
+            random_b = b.gather(partners)
+            is_changed &= found & ~random_b.equals(a)
+            b = b.where(is_changed, random_b)
+        labels = tf.cast(is_changed, tf.int32)
     packed = _pack(a, b, table)
     masking = settings.masking
     quotas = num_predictions(packed["lengths"], masking)
@@ -155,7 +155,7 @@ def _make_examples(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Segments:
-    """Segments of text, one a row.
+    """Segments of text, one per row.
 
     Attributes:
       text: int32 `[rows, seq]`.
@@ -166,8 +166,8 @@ class Segments:
     starts: tf.Tensor
     lengths: tf.Tensor
 
-    def of(self, rows: tf.Tensor) -> Segments:
-        """Returns the segments of other rows, `[rows]`."""
+    def gather(self, rows: tf.Tensor) -> Segments:
+        """Returns the segments of the given rows."""
         return Segments(
             *(
                 tf.gather(x, rows)
@@ -176,19 +176,19 @@ class Segments:
         )
 
     def equals(self, other: Segments) -> tf.Tensor:
-        """Returns bool `[rows]`: whether the tokens are those of `other`."""
+        """Returns bool `[rows]`: whether the tokens equal those of `other`."""
         column = tf.range(tf.shape(self.text)[1])
 
         def tokens(segments: Segments) -> tf.Tensor:
-            places = segments.starts[:, None] + column
-            places = tf.minimum(places, tf.shape(segments.text)[1] - 1)
-            found = tf.gather(segments.text, places, batch_dims=1)
-            return tf.where(column < segments.lengths[:, None], found, -1)
+            columns = segments.starts[:, None] + column
+            columns = tf.minimum(columns, tf.shape(segments.text)[1] - 1)
+            values = tf.gather(segments.text, columns, batch_dims=1)
+            return tf.where(column < segments.lengths[:, None], values, -1)
 
         return tf.reduce_all(tokens(self) == tokens(other), axis=1)
 
     def where(self, condition: tf.Tensor, other: Segments) -> Segments:
-        """Returns these segments, and `other`'s in the rows that are True."""
+        """Returns the segments of `other` where `condition`, else these."""
         text = self.text
         if other.text is not text:
             text = tf.where(condition[:, None], other.text, text)
@@ -206,17 +206,18 @@ def draw_split(
     table: VocabularyTable,
     seed: tf.Tensor,
 ) -> tf.Tensor:
-    """Draws where chunks are split into two different segments.
+    """Draws the positions that split chunks into two different segments.
 
     Args:
       text: int32 `[rows, seq]`.
-      lengths: int32 `[rows]`, tokens of the chunks, at least 2.
-      sentence_starts: int32 `[rows, (sentences)]`, boundaries within them.
+      lengths: int32 `[rows]`, number of tokens of the chunks, at least 2.
+      sentence_starts: int32 `[rows, (sentences)]`, sentence boundaries within
+        the chunks.
       table: word starts of the vocabulary.
-      seed: int64 `[2]`.
+      seed: int64 `[2]`, random seed.
 
     Returns:
-      int32 `[rows]`, tokens of the first segment.
+      int32 `[rows]`, the length of the first segment.
     """
     shape = tf.shape(text)
     column = tf.range(shape[1])
@@ -236,7 +237,7 @@ def draw_split(
         tf.cast(shape, tf.int64),
     )
     words = tf.gather(tf.constant(table.word_starts), text)
-    # Every cell belongs to the first kind of boundary that it is of.
+    # Prefer sentence boundaries to word boundaries, and those to others.
     rank = tf.where(sentences > 0, 2.0, tf.where(words, 1.0, 0.0))
     keys = tf.random.stateless_uniform(shape, seed, alg="philox")
     return tf.argmax(
@@ -245,7 +246,7 @@ def draw_split(
 
 
 def _has_equal_halves(text: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
-    """Returns bool `[rows]`: the second half of a chunk repeats the first."""
+    """Returns bool `[rows]`: whether the halves of a chunk are equal."""
     column = tf.range(tf.shape(text)[1])
     half = lengths[:, None] // 2
     later = tf.minimum(column + half, tf.shape(text)[1] - 1)
@@ -256,26 +257,26 @@ def _has_equal_halves(text: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
 def draw_partners(
     lengths: tf.Tensor, documents: tf.Tensor, chosen: tf.Tensor, seed: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Draws chunks whose second segments are exchanged, for NSP.
+    """Draws the chunks that provide random second segments, for NSP.
 
-    A chunk gets the segment of the chosen one that is next to it in length, not
-    a longer one. So rows stay as full as they were, segments end where
-    sentences do, and neither their lengths nor their ends tell which are
-    random.
+    A chosen chunk gets the segment of the chosen chunk with the next smaller
+    length. Rows thus stay as full as they are, segments end at the ends of
+    sentences, and neither the length nor the end of a segment reveals that it
+    is random.
 
     Args:
-      lengths: int32 `[chunks]`, tokens of the second segments.
-      documents: int64 `[chunks]`.
-      chosen: bool `[chunks]`, which are to get a segment of another document.
-      seed: int64 `[2]`, decides the order of equal lengths.
+      lengths: int32 `[chunks]`, length of the second segments.
+      documents: int64 `[chunks]`, number of each chunk's document.
+      chosen: bool `[chunks]`, which chunks get a random segment.
+      seed: int64 `[2]`, random seed of the order of equal lengths.
 
     Returns:
-      int32 `[chunks]`, the chunk that each gets its segment of; and bool
-      `[chunks]`, whether it is of another document.
+      int32 `[chunks]`, the chunk that provides the segment, and bool
+      `[chunks]`, whether it belongs to another document.
     """
     draws = tf.random.stateless_uniform(tf.shape(lengths), seed, alg="philox")
     keys = tf.cast(lengths, tf.float32) + draws
-    # Chosen ones first, ascending.
+    # The chosen chunks come first, by ascending length.
     order = tf.argsort(tf.where(chosen, keys, float("inf")), stable=True)
     rank = tf.range(tf.size(order))
     documents = tf.gather(documents, order)
@@ -292,12 +293,11 @@ def draw_partners(
 def _pack(
     a: Segments, b: Segments, table: VocabularyTable
 ) -> dict[str, tf.Tensor]:
-    """Packs `[CLS] A [SEP] B [SEP]`, or without a B `[CLS] A [SEP]`.
+    """Packs `[CLS] A [SEP] B [SEP]`, or `[CLS] A [SEP]` if there is no B.
 
     Returns:
-      int32 `input_ids`, bool `input_mask`, `segment_ids`, `is_text` and
-      `token_boundary` `[rows, seq]`, int32 `lengths` `[rows]`; see
-      `sentence_pairs.PackedPairs`.
+      The arrays of `sentence_pairs.PackedPairs` as tensors `[rows, seq]`, and
+      int32 `lengths` `[rows]`.
     """
     width = tf.shape(a.text)[1]
     column = tf.range(width)
@@ -317,7 +317,7 @@ def _pack(
     input_ids = tf.where(in_a, words(a, tf.ones_like(first_sep)), input_ids)
     input_ids = tf.where(in_b, words(b, first_sep + 1), input_ids)
     input_mask = column <= last_sep
-    # [SEP] stands between documents within A, too.
+    # A may contain [SEP] between documents.
     is_text = (in_a | in_b) & (input_ids != table.sep_id)
     starts = tf.gather(tf.constant(table.word_starts), input_ids)
     return {

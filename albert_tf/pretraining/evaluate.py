@@ -14,7 +14,7 @@ from albert_tf.input_files import parse_object
 from albert_tf.interop.huggingface import CONFIG_FILE
 from albert_tf.interop.run_folder import positions_trained_so_far
 from albert_tf.models.pretrainer import AlbertPretrainer
-from albert_tf.pretraining.corpora import by_corpus
+from albert_tf.pretraining.corpora import group_by_corpus
 from albert_tf.pretraining.loss import PretrainingLoss
 from albert_tf.pretraining.manifest import DATA_FILE, read_manifest_file
 from albert_tf.pretraining.records import Records, open_records
@@ -147,7 +147,7 @@ def record_scores(
       model: the architecture of the model.
     """
     record_sets = {"": records}
-    corpora = by_corpus(records.files[split])
+    corpora = group_by_corpus(records.files[split])
     if len(corpora) > 1:
         record_sets |= {
             f"/{name}": dataclasses.replace(

@@ -1,7 +1,7 @@
 """Masking of whole words in n-grams, as a TensorFlow graph.
 
-The procedure is that of `masking.mask_words`, which `create-data` uses: equal
-draws give equal masks.
+The procedure is the same as in `masking.mask_words`, which `create-data` uses:
+equal draws give equal masks.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ def mask_words(
     """Masks n-grams of whole words; see `masking.mask_words`.
 
     Args:
-      packed: int32 `input_ids` and bool `is_text`, `token_boundary`
-        `[rows, seq]`, int32 `lengths` `[rows]` with special tokens.
+      packed: int32 `input_ids`, bool `is_text` and bool `token_boundary`
+        `[rows, seq]`; int32 `lengths` `[rows]` with special tokens.
       table: special ids of the vocabulary.
-      seed: int64 `[2]`, decides all draws.
-      config: rate, n-grams and number of predictions.
-      quotas: int32 `[rows]`, tokens to predict; None for `num_predictions`.
+      seed: int64 `[2]`, random seed.
+      config: masking rate, n-grams and number of predictions.
+      quotas: int32 `[rows]`, number of tokens to predict; default:
+        `num_predictions`.
 
     Returns:
       int32 `input_word_ids` `[rows, seq]` after masking, int32
@@ -45,7 +46,7 @@ def mask_words(
     draws = tf.random.stateless_uniform(
         tf.concat([[2], tf.shape(sizes)], 0), fold_in(seed, 0), alg="philox"
     )
-    # Where there is no word, last.
+    # Padding comes last.
     order = tf.argsort(tf.where(sizes > 0, draws[0], 2.0), axis=1, stable=True)
     cumulative = tf.cumsum(
         tf.constant(
@@ -74,22 +75,25 @@ def take_words(
     lengths: tf.Tensor,
     ngram: int,
 ) -> tf.Tensor:
-    """Takes n-grams until the quotas are met; all rows side by side.
+    """Takes n-grams until the quotas are met; see `masking.take_words`.
 
     Args:
-      sizes: int32 `[rows, words]`, tokens of each word, 0 where there is none.
-      quotas: int32 `[rows]`, tokens to take.
-      order: int32 `[rows, words]`, the words in the order of their turns.
-      lengths: int32 `[rows, words]`, words of the n-gram drawn in each turn.
-      ngram: the greatest length.
+      sizes: int32 `[rows, words]`, number of tokens of each word, with 0 as
+        padding.
+      quotas: int32 `[rows]`, number of tokens to take.
+      order: int32 `[rows, words]`, the words in the order in which they are
+        visited.
+      lengths: int32 `[rows, words]`, number of words of the n-gram of each
+        visit.
+      ngram: maximum length of an n-gram.
 
     Returns:
-      Bool `[rows, words]`, True on the words that are taken.
+      Bool `[rows, words]`, whether each word is taken.
     """
     num_rows, num_words = tf.unstack(tf.shape(sizes))
-    words_of_row = tf.math.count_nonzero(sizes, 1, dtype=tf.int32)
-    # Tokens before each word. The last entry repeats, so n-grams end with the
-    # text.
+    words_per_row = tf.math.count_nonzero(sizes, 1, dtype=tf.int32)
+    # Number of tokens before each word. The last entry is repeated, so that
+    # n-grams end with the text.
     total = tf.reduce_sum(sizes, axis=1, keepdims=True)
     before = tf.concat(
         [
@@ -107,12 +111,12 @@ def take_words(
             before, word, batch_dims=1
         )
 
-    def waits(turn, taken, remaining):
+    def is_unfinished(turn, taken, remaining):
         del taken
-        return tf.reduce_any((remaining > 0) & (turn < words_of_row))
+        return tf.reduce_any((remaining > 0) & (turn < words_per_row))
 
     def take_turn(turn, taken, remaining):
-        active = (remaining > 0) & (turn < words_of_row)
+        active = (remaining > 0) & (turn < words_per_row)
         word, length = order[:, turn], lengths[:, turn]
         size = size_of(word, length)
         for _ in range(ngram - 1):
@@ -130,7 +134,7 @@ def take_words(
         return turn + 1, taken, remaining - tf.where(take, size, 0)
 
     _, taken, _ = tf.while_loop(
-        waits,
+        is_unfinished,
         take_turn,
         (0, tf.zeros([num_rows * (num_words + ngram)], tf.bool), quotas),
         parallel_iterations=1,
@@ -139,10 +143,10 @@ def take_words(
 
 
 def num_predictions(lengths: tf.Tensor, config: MaskingConfig) -> tf.Tensor:
-    """Returns the tokens to predict in rows of `lengths` tokens, `[rows]`."""
+    """Returns the number of predictions of rows of `lengths` tokens."""
     if config.masked_lm_prob == 0:
         return tf.zeros_like(lengths)
-    # In float64 and half to even, as NumPy rounds.
+    # In float64 and half to even, as NumPy does it in `masking`.
     share = tf.cast(lengths, tf.float64) * config.masked_lm_prob
     quotas = tf.maximum(1, tf.cast(tf.math.rint(share), tf.int32))
     return tf.minimum(config.max_predictions_per_seq, quotas)
@@ -151,22 +155,22 @@ def num_predictions(lengths: tf.Tensor, config: MaskingConfig) -> tf.Tensor:
 def _words(
     packed: dict[str, tf.Tensor], do_whole_word_mask: bool
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Groups text tokens to words.
+    """Groups text tokens into words.
 
     Returns:
-      int32 `[rows, seq]`, the number of each token's word (meaningless where
-      there is no text), and int32 `[rows, words]`, the tokens of each word, 0
-      beyond the last.
+      int32 `[rows, seq]`, the index of each token's word (undefined for special
+      tokens), and int32 `[rows, words]`, the number of tokens of each word,
+      with 0 as padding.
     """
-    begins = is_text = packed["is_text"]
+    starts = is_text = packed["is_text"]
     if do_whole_word_mask:
-        # The first token begins a word even where a cut was made inside of one.
+        # The first piece starts a word even if its word start was cut off.
         first = tf.range(tf.shape(is_text)[1]) == 1
-        begins &= packed["token_boundary"] | first
+        starts &= packed["token_boundary"] | first
     word_of_token = tf.maximum(
-        tf.cumsum(tf.cast(begins, tf.int32), axis=1) - 1, 0
+        tf.cumsum(tf.cast(starts, tf.int32), axis=1) - 1, 0
     )
-    num_rows = tf.shape(begins)[0]
+    num_rows = tf.shape(starts)[0]
     num_words = tf.reduce_max(word_of_token) + 1
     cells = word_of_token + num_words * tf.range(num_rows)[:, None]
     sizes = tf.math.bincount(
@@ -184,7 +188,7 @@ def _replace(
     table: VocabularyTable,
     seed: tf.Tensor,
 ) -> dict[str, tf.Tensor]:
-    """Replaces the masked tokens and returns them as labels."""
+    """Replaces the masked tokens and makes them labels."""
     shape = [tf.shape(input_ids)[0], num_predictions]
     cells = tf.where(masked)
     slots = tf.cumsum(tf.cast(masked, tf.int64), axis=1, exclusive=True)
@@ -204,13 +208,13 @@ def _replace(
             alg="philox",
         ),
     )
-    fate = tf.random.stateless_uniform(
+    draws = tf.random.stateless_uniform(
         num_masked, fold_in(seed, 1), alg="philox"
     )
     replaced = tf.where(
-        fate < MASK_SHARE,
+        draws < MASK_SHARE,
         table.mask_id,
-        tf.where(fate < MASK_SHARE + KEEP_SHARE, labels, random_ids),
+        tf.where(draws < MASK_SHARE + KEEP_SHARE, labels, random_ids),
     )
 
     def scatter(values: tf.Tensor) -> tf.Tensor:
@@ -228,5 +232,5 @@ def _replace(
 
 
 def fold_in(seed: tf.Tensor, number: int) -> tf.Tensor:
-    """Returns another seed, int64 `[2]`, for the draws of one purpose."""
+    """Derives another seed, int64 `[2]`, for an independent random stream."""
     return tf.random.experimental.stateless_fold_in(seed, number)

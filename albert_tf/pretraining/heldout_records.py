@@ -1,15 +1,17 @@
-"""Held-out records: masked once, so that every run is scored on the same."""
+"""Masking of held-out records, once, so that all runs have the same scores."""
 
 from __future__ import annotations
 
-import collections
 import dataclasses
-import itertools
 
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.pretraining.block_worker import BlockRecords, join_frames
+from albert_tf.pretraining.block_worker import (
+    BlockRecords,
+    join_frames,
+    split_frames,
+)
 from albert_tf.pretraining.data_config import PretrainingDataConfig
 from albert_tf.pretraining.dynamic_examples import (
     CHUNK_FEATURES,
@@ -20,13 +22,16 @@ from albert_tf.pretraining.record_writer import (
     FEATURE_OF_INPUT,
     frame_records,
     serialize_examples,
-    unframed,
+    unframe_record,
 )
 from albert_tf.pretraining.tokenized_documents import VocabularyTable
 
 
 class HeldoutMasker:
-    """Turns records of text into Google's, as training draws them."""
+    """Converts records of text to masked records in Google's format.
+
+    Segments and masks are drawn as in training.
+    """
 
     def __init__(self, config: PretrainingDataConfig):
         self._seed = config.seed
@@ -38,9 +43,9 @@ class HeldoutMasker:
         )
 
     def __call__(self, block: BlockRecords) -> BlockRecords:
-        """Masks the records of a block, and counts what they are now.
+        """Masks the records of a block and updates its statistics.
 
-        All draws follow from the seed, the shard and the number of the block.
+        Draws depend on the seed, the shard and the number of the block only.
         """
         counts = block.counts.copy()
         for name in ("input_tokens", "predictions"):
@@ -48,17 +53,18 @@ class HeldoutMasker:
         label_counts = np.zeros_like(block.label_counts)
         shards = []
         for shard, (lengths, joined) in enumerate(block.shards):
-            records: list[bytes] = []
-            if len(lengths):
-                features = self._mask(
-                    _records(lengths, joined), (block.index, shard)
-                )
+            records = list(map(unframe_record, split_frames(lengths, joined)))
+            if records:
+                features = self._mask(records, block.index, shard)
                 records = serialize_examples(features)
-                counts.update(_count(features))
+                is_label = features["masked_lm_weights"] > 0
+                counts.update(
+                    label_1=int(features["next_sentence_labels"].sum()),
+                    input_tokens=int(features["input_mask"].sum()),
+                    predictions=int(is_label.sum()),
+                )
                 label_counts += np.bincount(
-                    features["masked_lm_ids"][
-                        features["masked_lm_weights"] > 0
-                    ],
+                    features["masked_lm_ids"][is_label],
                     minlength=len(label_counts),
                 )
             shards.append(join_frames(frame_records(records)))
@@ -67,10 +73,9 @@ class HeldoutMasker:
         )
 
     def _mask(
-        self, records: list[bytes], number: tuple[int, int]
+        self, records: list[bytes], block: int, shard: int
     ) -> dict[str, np.ndarray]:
-        """Returns the features of masked records under Google's names."""
-        block, shard = number
+        """Returns the masked features under Google's names."""
         seed = tf.constant([self._seed, shard], tf.int64)
         seed = tf.random.experimental.stateless_fold_in(seed, block)
         chunks = tf.io.parse_example(tf.constant(records), CHUNK_FEATURES)
@@ -84,22 +89,9 @@ class HeldoutMasker:
         is_special = np.isin(original, [table.cls_id, table.sep_id])
         boundary = is_special | table.word_starts[original]
         features = {
-            theirs: arrays[ours] for ours, theirs in FEATURE_OF_INPUT.items()
+            feature: arrays[name] for name, feature in FEATURE_OF_INPUT.items()
         }
         return features | {
             "token_boundary": arrays["input_mask"] * boundary,
             "next_sentence_labels": arrays["sentence_order_labels"][:, None],
         }
-
-
-def _records(lengths: np.ndarray, joined: bytes) -> list[bytes]:
-    ends = np.cumsum(lengths, dtype=np.int64).tolist()
-    return [unframed(joined[a:b]) for a, b in itertools.pairwise([0, *ends])]
-
-
-def _count(features: dict[str, np.ndarray]) -> collections.Counter[str]:
-    return collections.Counter(
-        label_1=int(features["next_sentence_labels"].sum()),
-        input_tokens=int(features["input_mask"].sum()),
-        predictions=int(features["masked_lm_weights"].sum()),
-    )

@@ -1,4 +1,4 @@
-"""`manifest.json`: settings, inputs, files and statistics of records."""
+"""`manifest.json`: settings, inputs, files and statistics of a data set."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from albert_tf.pretraining.text_files import TextPath, size_of
 from albert_tf.schema import check_type
 
 MANIFEST_NAME = "manifest.json"
-DATA_FILE = "data_manifest.json"  # a copy of it in the folder of a run
+DATA_FILE = "data_manifest.json"  # copy of the manifest in a run's folder
 SPLITS = {"train": "pretraining", "heldout": "heldout"}  # -> file name prefix
 
 _FORMAT = "albert_tf pretraining data"
@@ -43,8 +43,8 @@ class _File(TypedDict):
 
 
 class _SplitExtras(TypedDict, total=False):
-    labels: Mapping[str, int]  # Records of text have none.
-    kept_fraction: float  # 0.1.0 did not write it.
+    labels: Mapping[str, int]  # static masking only
+    kept_fraction: float  # since 0.2.0
 
 
 class _Split(_SplitExtras):
@@ -60,9 +60,9 @@ class _Tokenizer(TypedDict):
 
 
 class _Masking(TypedDict, total=False):
-    masking: Masking  # 0.1.0 had static records alone.
-    pack: bool  # Only where it is True, and the next one with it.
-    max_sequences_per_row: int
+    masking: Masking  # since 0.2.0; static before
+    pack: bool  # only if True
+    max_sequences_per_row: int  # only with pack
 
 
 class _Settings(_Masking):
@@ -76,7 +76,7 @@ class _Settings(_Masking):
 
 
 class _Manifest(TypedDict):
-    """What is read of a manifest; it holds more."""
+    """The fields of a manifest that are read; it has others."""
 
     settings: _Settings
     tokenizer: _Tokenizer
@@ -89,53 +89,50 @@ class _Corpus(TypedDict):
 
 
 class _Mixture(TypedDict):
-    """What is read of the manifest of a mixture."""
+    """The fields of a mixture's manifest that are read."""
 
     corpora: list[_Corpus]
 
 
 def read_manifest(folder: str | os.PathLike[str]) -> dict[str, Any]:
-    """Reads the manifest of a folder that `create_pretraining_data` made.
+    """Reads the manifest of a folder created by `create_pretraining_data`.
 
-    The folder may be on any file system TensorFlow knows.
+    The folder may be on any file system supported by TensorFlow.
 
     Raises:
-      InputError: there is none, or it is of another program or version.
+      InputError: If there is no manifest, or it was written by another program
+        or version.
     """
     manifest = find_manifest(folder)
     if manifest is None:
         raise InputError(
             f"{folder}: no {MANIFEST_NAME}, so no finished pretraining data; "
-            "make them with create-data, or name the record files"
+            "create them with create-data, or name the record files"
         )
     return manifest
 
 
 def find_manifest(folder: str | os.PathLike[str]) -> dict[str, Any] | None:
-    """Reads the manifest in a folder; returns None where there is none."""
+    """Reads the manifest of a folder, if there is one."""
     path = os.path.join(os.fspath(folder), MANIFEST_NAME)
     return read_manifest_file(path) if exists(path) else None
 
 
 def find_any_manifest(folder: str) -> dict[str, Any] | None:
-    """Reads the manifest in a folder, which may be that of a mixture."""
+    """Reads the manifest of a data set or mixture, if there is one."""
     path = os.path.join(folder, MANIFEST_NAME)
     return _read_file(path) if exists(path) else None
 
 
 def is_mixture(manifest: Mapping[str, Any]) -> bool:
-    """Returns whether a manifest lists corpora, each in a folder of its own."""
+    """Returns whether a manifest is that of a mixture of corpora."""
     return manifest["format"] == MIXTURE_FORMAT
 
 
-def without_mixtures(
+def reject_mixture(
     manifest: dict[str, Any] | None, path: str
 ) -> dict[str, Any] | None:
-    """Returns a manifest.
-
-    Raises:
-      InputError: it is that of a mixture.
-    """
+    """Returns a manifest; raises an `InputError` if it is of a mixture."""
     if manifest is not None and is_mixture(manifest):
         raise InputError(
             f"{path}: a mixture of corpora; name its folder alone, or the "
@@ -151,8 +148,8 @@ def _check_corpora(manifest: Mapping[str, Any], path: str) -> None:
         is_name = os.path.basename(name) == name not in ("", ".", "..")
         if not is_name or not 0 < weight < math.inf:
             raise InputError(
-                f"{path}: corpus {name!r} with weight {weight} must be a name "
-                "without folders and a number above 0"
+                f"{path}: corpus {name!r} with weight {weight}: the name must "
+                "not have folders, and the weight must be above 0"
             )
 
 
@@ -160,10 +157,11 @@ def read_manifest_file(path: str) -> dict[str, Any]:
     """Reads a manifest.
 
     Raises:
-      InputError: the file is of another program or version, or of a mixture.
+      InputError: If the file was written by another program or version, or is
+        the manifest of a mixture.
     """
     manifest = _read_file(path)
-    without_mixtures(manifest, path)
+    reject_mixture(manifest, path)
     return manifest
 
 
@@ -172,7 +170,7 @@ def _read_file(path: str) -> dict[str, Any]:
         manifest = parse_object(read_bytes(path), path)
     except InputError as error:
         raise InputError(
-            f"{error}, so not a manifest of pretraining data; make the data "
+            f"{error}, so not a manifest of pretraining data; create the data "
             "again"
         ) from None
     if manifest.get("format") not in (_FORMAT, MIXTURE_FORMAT):
@@ -180,7 +178,7 @@ def _read_file(path: str) -> dict[str, Any]:
     if manifest.get("version") != VERSION:
         raise InputError(
             f"{path}: version {manifest.get('version')} is not supported, only "
-            f"{VERSION}; make the data again"
+            f"{VERSION}; create the data again"
         )
     if is_mixture(manifest):
         _check_corpora(manifest, path)
@@ -190,14 +188,14 @@ def _read_file(path: str) -> dict[str, Any]:
         raise InputError(
             f"{path}: settings.max_seq_length="
             f"{manifest['settings']['max_seq_length']} must be at least 3; "
-            "make the data again"
+            "create the data again"
         )
     sequences = manifest["settings"].get("max_sequences_per_row", 0)
     packed = manifest["settings"].get("pack", False)
     if packed != (1 <= sequences <= 1024):
         raise InputError(
             f"{path}: settings.max_sequences_per_row={sequences} must be from "
-            "1 to 1024 with pack, and only then; make the data again"
+            "1 to 1024 with pack, and absent without; create the data again"
         )
     for name, split in manifest["splits"].items():
         for file in split["files"]:
@@ -210,7 +208,7 @@ def _read_file(path: str) -> dict[str, Any]:
 
 
 def sequences_per_row(manifest: Mapping[str, Any] | None) -> int:
-    """Returns the most sequences of a record of a manifest's training split."""
+    """Returns the maximum number of sequences in a training record."""
     settings = manifest["settings"] if manifest else {}
     return settings.get("max_sequences_per_row", 1)
 
@@ -224,19 +222,18 @@ def build_manifest(
     label_counts: Mapping[str, np.ndarray],
     files: Mapping[str, Mapping[int, list[dict[str, Any]]]],
 ) -> dict[str, Any]:
-    """Returns a manifest of plain JSON values, without paths of this machine.
+    """Builds the manifest of a data set, without absolute paths.
 
     Args:
       config: the settings.
       inputs: name, bytes and sha256 of each text file.
-      oddities: what is odd in the text; see `ODDITIES`.
-      counts: "train" and perhaps "heldout" -> sums over the split's blocks.
+      oddities: counts of `ODDITIES` in the text.
+      counts: split -> statistics, summed over its blocks.
       label_counts: split -> int64 `[vocab_size]`, how often each id is a label.
       files: split -> shard -> name, records, bytes and sha256 of its files.
     """
     tokenizer = config.tokenizer
-    # The best constant guess, chosen on training labels alone, is what a
-    # masked language model must beat.
+    # The most frequent training label is the baseline of masked LM accuracy.
     guess = int(np.argmax(label_counts["train"]))
     splits = {
         name: _describe_split(
@@ -276,11 +273,11 @@ def describe_inputs(
 ) -> list[dict[str, object]]:
     """Returns name, bytes and sha256 of each file.
 
-    Local files are named by their paths below their common folder.
+    The names of local files are their paths relative to a common folder.
 
     Args:
       files: the files.
-      digest: returns the sha256 of one.
+      digest: function that returns the sha256 of a file.
     """
     local = [x.absolute() for x in files if isinstance(x, pathlib.Path)]
     base = os.path.commonpath([path.parent for path in local]) if local else ""
@@ -303,7 +300,7 @@ def serialize_manifest(manifest: Mapping[str, Any]) -> bytes:
 
 
 def package_versions() -> dict[str, str]:
-    """Returns the versions of what decides the records beside the settings."""
+    """Returns the versions of the packages that the records depend on."""
     return {"python": platform.python_version()} | {
         name: importlib.metadata.version(name) for name in _PACKAGES
     }
@@ -315,14 +312,14 @@ def _describe_split(
     passes: int,
     max_seq_length: int,
 ) -> dict[str, Any]:
-    """Returns a split's entry in the manifest.
+    """Returns the manifest's entry for a split.
 
     Args:
       files: name, records, bytes and sha256 of each record file.
-      counts: sums over its blocks; those of chunks and records are also sums
-        over the passes.
+      counts: statistics, summed over its blocks; those of chunks and records
+        are also summed over the passes.
       passes: number of passes over the text.
-      max_seq_length: tokens of a record.
+      max_seq_length: number of tokens in a record.
     """
     names = (
         "documents",
@@ -338,7 +335,7 @@ def _describe_split(
         "input_tokens",
         "predictions",
     )
-    if "sequences" in counts:  # Of rows that hold several.
+    if "sequences" in counts:  # packed records
         names += ("sequences",)
     instances = counts["instances"]
     description = {
@@ -347,14 +344,14 @@ def _describe_split(
         "counts": {name: counts[name] for name in names},
         "padding_fraction": 1
         - _ratio(counts["input_tokens"], instances * max_seq_length),
-        # Effective: predictions over tokens, [CLS] and [SEP] included.
+        # [CLS] and [SEP] included.
         "masking_rate": _ratio(counts["predictions"], counts["input_tokens"]),
-        # Of the text's tokens, those in a record, of each pass.
+        # Share of the text's tokens that are in a record.
         "kept_fraction": _ratio(
             counts["kept_tokens"], counts["tokens"] * passes
         ),
     }
-    if "label_1" in counts:  # Else the order is drawn in training.
+    if "label_1" in counts:  # otherwise labels are drawn in training
         ones = counts["label_1"]
         description["labels"] = {"0": instances - ones, "1": ones}
     return description

@@ -10,8 +10,8 @@ from albert_tf.pretraining.data_config import MaskingConfig
 from albert_tf.pretraining.sentence_pairs import PackedPairs
 from albert_tf.pretraining.tokenized_documents import VocabularyTable
 
-# Share of masked tokens that become [MASK], and of those that stay. The rest
-# become a random token (BERT; Devlin et al. 2019, 3.1).
+# Shares of the predicted tokens that become [MASK] and that are kept. The rest
+# become a random token (BERT; Devlin et al. 2019, section 3.1).
 MASK_SHARE = 0.8
 KEEP_SHARE = 0.1
 
@@ -21,10 +21,10 @@ class MaskedTokens:
     """Inputs and labels of the masked language model.
 
     Attributes:
-      input_ids: int32 `[pairs, seq]`, the ids after masking.
+      input_ids: int32 `[pairs, seq]`, ids after masking.
       positions: int32 `[pairs, predictions]`, ascending; 0 where unused.
-      ids: int32 `[pairs, predictions]`, the ids before masking; 0 where unused.
-      weights: float32 `[pairs, predictions]`, 1 or, where unused, 0.
+      ids: int32 `[pairs, predictions]`, ids before masking; 0 where unused.
+      weights: float32 `[pairs, predictions]`, 1; 0 where unused.
     """
 
     input_ids: np.ndarray
@@ -41,23 +41,24 @@ def mask_words(
 ) -> MaskedTokens:
     """Masks n-grams of whole words, as the original does.
 
-    A row of n tokens (specials counted) gets round(n * masked_lm_prob)
+    A row of n tokens, special tokens included, has round(n * masked_lm_prob)
     predictions, at least 1 and at most `max_predictions_per_seq`. Words are
-    visited in random order; at each one an n-gram that begins there is drawn,
-    shortened to the predictions that remain, and taken if none of its words
-    was taken before. An n-gram may reach across the [SEP], and so may a word:
-    pieces at the start of B whose word start was cut off belong to the last
-    word of A.
+    visited in random order. At each word, the length of an n-gram that starts
+    there is drawn and reduced to the remaining number of predictions; the
+    n-gram is taken if none of its words has been taken before. An n-gram may
+    extend across the [SEP], and so may a word: pieces at the start of B whose
+    word start was cut off belong to the last word of A.
 
-    Each token of a taken n-gram becomes [MASK] with probability 0.8, stays with
-    0.1, else becomes a random token of text. (The original draws that from the
-    whole vocabulary, [MASK] and padding included: 1 in 7500 of its draws.)
+    Each token of such an n-gram becomes [MASK] with probability 0.8, is kept
+    with probability 0.1, and otherwise becomes a random token of text. (The
+    original draws it from the whole vocabulary, so that 1 in 7500 draws is a
+    special token.)
 
     Args:
       packed: rows of tokens, `[pairs, seq]`.
-      table: special ids and word starts.
+      table: special ids and word starts of the vocabulary.
       rng: source of all randomness.
-      config: rate, n-grams and number of predictions.
+      config: masking rate, n-grams and number of predictions.
     """
     word_of_token, word_sizes = _words(packed, config.do_whole_word_mask)
     quotas = num_predictions(packed.input_mask.sum(1), config)
@@ -78,7 +79,7 @@ def mask_words(
 
 
 def num_predictions(lengths: np.ndarray, config: MaskingConfig) -> np.ndarray:
-    """Returns the tokens to predict in rows of `lengths` tokens, `[rows]`."""
+    """Returns the number of predictions of rows of `lengths` tokens."""
     if config.masked_lm_prob == 0:
         return np.zeros_like(lengths)
     shares = np.rint(lengths * config.masked_lm_prob).astype(np.int64)
@@ -96,37 +97,37 @@ def ngram_probabilities(ngram: int, favor_shorter_ngram: bool) -> np.ndarray:
 def _words(
     packed: PackedPairs, do_whole_word_mask: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Groups text tokens to words.
+    """Groups text tokens into words.
 
     Returns:
-      `[pairs, seq]`, the number of each token's word (meaningless where there
-      is no text), and `[pairs, words]`, the tokens of each word, 0 beyond the
-      last.
+      `[pairs, seq]`, the index of each token's word (undefined for special
+      tokens), and `[pairs, words]`, the number of tokens of each word, with 0
+      as padding.
     """
-    begins = packed.is_text.copy()
+    starts = packed.is_text.copy()
     if do_whole_word_mask:
-        begins &= packed.token_boundary
-        # A may begin inside of a word that truncation has cut.
-        begins[:, 1] = packed.is_text[:, 1]
-    word_of_token = np.maximum(np.cumsum(begins, axis=1) - 1, 0)
-    num_rows, num_words = len(begins), word_of_token.max(initial=0) + 1
+        starts &= packed.token_boundary
+        # Truncation may have removed the word start of the first piece of A.
+        starts[:, 1] = packed.is_text[:, 1]
+    word_of_token = np.maximum(np.cumsum(starts, axis=1) - 1, 0)
+    num_rows, num_words = len(starts), word_of_token.max(initial=0) + 1
     cells = word_of_token + num_words * np.arange(num_rows)[:, None]
     sizes = np.bincount(cells[packed.is_text], minlength=num_rows * num_words)
     return word_of_token, sizes.reshape(num_rows, num_words)
 
 
 def _order_of_words(keys: np.ndarray) -> np.ndarray:
-    """Returns the columns of each row by ascending keys, first ones first.
+    """Returns a stable argsort of each row, several times faster than NumPy's.
 
-    It is a stable argsort, several times faster: bits of positive floats are
-    ordered as integers, and with the column below them no two are equal.
+    The bits of positive floats, read as integers, have the same order. With the
+    column as the low bits, all are different.
 
     Args:
       keys: float32 `[rows, words]`, not negative.
     """
     columns = np.arange(keys.shape[1], dtype=np.uint64)
-    places = keys.view(np.uint32).astype(np.uint64) << 32 | columns
-    return (np.sort(places, axis=1) & 0xFFFFFFFF).astype(np.int64)
+    sortable = keys.view(np.uint32).astype(np.uint64) << 32 | columns
+    return (np.sort(sortable, axis=1) & 0xFFFFFFFF).astype(np.int64)
 
 
 def take_words(
@@ -136,21 +137,21 @@ def take_words(
     lengths: np.ndarray,
     ngram: int,
 ) -> np.ndarray:
-    """Takes n-grams until the quotas are met; all rows side by side.
+    """Takes n-grams until the quotas are met, in all rows in parallel.
 
     Args:
-      sizes: `[rows, words]`, tokens of each word, 0 where there is no word.
-      quotas: `[rows]`, tokens to take.
-      order: `[rows, words]`, the words in the order of their turns.
-      lengths: `[rows, words]`, words of the n-gram drawn in each turn.
-      ngram: the greatest length.
+      sizes: `[rows, words]`, number of tokens of each word, with 0 as padding.
+      quotas: `[rows]`, number of tokens to take.
+      order: `[rows, words]`, the words in the order in which they are visited.
+      lengths: `[rows, words]`, number of words of the n-gram of each visit.
+      ngram: maximum length of an n-gram.
 
     Returns:
-      Bool `[rows, words]`, True on the words that are taken.
+      Bool `[rows, words]`, whether each word is taken.
     """
     offsets = np.arange(ngram)
     # first_token[row, word + n] - first_token[row, word] is the size of an
-    # n-gram. The last entries repeat, so n-grams end with the text.
+    # n-gram. The last entry is repeated, so that n-grams end with the text.
     first_token = np.pad(np.cumsum(sizes, axis=1), ((0, 0), (1, 0)))
     first_token = np.pad(first_token, ((0, 0), (0, ngram)), mode="edge")
     num_words = np.count_nonzero(sizes, axis=1)
@@ -183,7 +184,7 @@ def _replace(
     table: VocabularyTable,
     rng: np.random.Generator,
 ) -> MaskedTokens:
-    """Replaces the masked tokens and returns them as labels."""
+    """Replaces the masked tokens and makes them labels."""
     rows, columns = np.nonzero(masked)
     labels = input_ids[rows, columns]
     per_row = np.bincount(rows, minlength=len(masked))
@@ -199,10 +200,10 @@ def _replace(
 
     text_ids = table.text_ids
     random_ids = text_ids[rng.integers(len(text_ids), size=len(rows))]
-    fate = rng.random(len(rows))
+    draws = rng.random(len(rows))
     inputs = input_ids.copy()
     inputs[rows, columns] = np.select(
-        [fate < MASK_SHARE, fate < MASK_SHARE + KEEP_SHARE],
+        [draws < MASK_SHARE, draws < MASK_SHARE + KEEP_SHARE],
         [np.int32(table.mask_id), labels],
         random_ids,
     )

@@ -1,4 +1,4 @@
-"""Corpora that are mixed by weight: `wiki=0.7:wiki/*.txt,books=0.3:...`."""
+"""Mixtures of weighted corpora: `wiki=0.7:wiki/*.txt,books=0.3:...`."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from albert_tf.pretraining.manifest import (
 )
 from albert_tf.pretraining.text_files import TextPath, find_text_files
 
-# No name or weight has a slash or a colon, so URLs and paths of Windows are
-# none, whatever follows.
+# Names and weights have no slash or colon, so URLs and Windows paths that
+# contain a "=" do not match.
 _CORPUS = re.compile(r"([^=:/\\]*)=([^:/\\]*):(.+)", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
-# Name in the manifest of a mixture -> that in the counts of a split.
-SIZES_OF_CORPUS = {
+# Key in the manifest of a mixture -> key in the counts of a split.
+CORPUS_SIZES = {
     "documents": "documents",
     "tokens": "tokens",
     "records": "instances",
@@ -48,12 +48,12 @@ ManifestReader = Callable[[str], dict[str, Any] | None]
 
 @dataclasses.dataclass(frozen=True)
 class Corpus:
-    """A part of a mixture.
+    """A corpus of a mixture.
 
     Attributes:
       name: letters, digits, "-" and "_".
-      weight: share of the records, of 1 over all corpora.
-      pattern: where its text or its records are.
+      weight: share of the records; the weights of all corpora add up to 1.
+      pattern: glob patterns of its text, or the folder of its records.
     """
 
     name: str
@@ -62,75 +62,75 @@ class Corpus:
 
 
 def parse_corpora(patterns: PathPatterns) -> tuple[Corpus, ...]:
-    """Parses `NAME=WEIGHT:PATTERN`, one for each corpus.
+    """Parses `NAME=WEIGHT:PATTERN,...`, with an item for each corpus.
 
-    Weights are relative: 7 and 3 are 0.7 and 0.3. An existing path of that form
-    is a path.
+    Weights are relative: 7 and 3 are equivalent to 0.7 and 0.3. An item that is
+    the path of an existing file is not a corpus.
 
     Args:
       patterns: see `split_patterns`.
 
     Returns:
-      The corpora; none if all patterns are plain.
+      The corpora; empty if no pattern has a name and weight.
 
     Raises:
-      InputError: only some patterns have names, a name is used twice or is no
-        name, or a weight is not above 0.
+      InputError: If only some patterns have names, a name is invalid or used
+        twice, or a weight is not above 0.
     """
-    parts = split_patterns(patterns)
-    found = [_CORPUS.fullmatch(part) for part in parts]
-    found = [
-        None if match and exists(match.string) else match for match in found
+    items = split_patterns(patterns)
+    matches = [
+        None if match and exists(match.string) else match
+        for match in map(_CORPUS.fullmatch, items)
     ]
-    if not any(found):
+    if not any(matches):
         return ()
-    weights: dict[str, tuple[float, str]] = {}
-    for part, match in zip(parts, found, strict=True):
+    corpora: dict[str, Corpus] = {}
+    for item, match in zip(items, matches, strict=True):
         if match is None:
             raise InputError(
-                f"{part!r} has no name and weight, but others have; give each "
+                f"{item!r} has no name and weight, but others have; give each "
                 "corpus as NAME=WEIGHT:PATTERN"
             )
         name, weight, pattern = match.groups()
         if not _NAME.fullmatch(name):
             raise InputError(
-                f"{part!r}: the name {name!r} must be letters, digits, '-' and "
-                "'_'"
+                f"{item!r}: the name {name!r} must consist of letters, digits, "
+                "'-' and '_'"
             )
-        if name in weights:
+        if name in corpora:
             raise InputError(
-                f"{part!r}: there is a corpus {name!r} already; use another "
-                "name, or one pattern that matches the files of both"
+                f"{item!r}: the corpus name {name!r} is already used; use "
+                "another name, or one pattern that matches both"
             )
-        weights[name] = _parse_weight(weight, part), pattern.strip()
-    return _normalized(
-        Corpus(name, weight, pattern)
-        for name, (weight, pattern) in weights.items()
-    )
+        corpora[name] = Corpus(
+            name, _parse_weight(weight, item), pattern.strip()
+        )
+    return _normalize(corpora.values())
 
 
 def find_corpora(
     patterns: PathPatterns, manifest_in: ManifestReader
 ) -> tuple[Corpus, ...]:
-    """Returns the corpora of a folder made of several, or `parse_corpora`.
+    """Returns the corpora of a mixture's folder, or else `parse_corpora`.
 
     Args:
       patterns: folders, files and patterns of records.
-      manifest_in: `find_any_manifest`, perhaps with a cache.
+      manifest_in: function that returns the manifest in a folder, such as
+        `find_any_manifest`.
     """
-    parts = split_patterns(patterns)
-    folder = os.path.dirname(os.path.join(parts[0], ""))
-    mixture = manifest_in(folder) if len(parts) == 1 else None
+    items = split_patterns(patterns)
+    folder = os.path.dirname(os.path.join(items[0], ""))
+    mixture = manifest_in(folder) if len(items) == 1 else None
     if mixture is None or not is_mixture(mixture):
         return parse_corpora(patterns)
-    return _normalized(
+    return _normalize(
         Corpus(x["name"], x["weight"], os.path.join(folder, x["name"]))
         for x in mixture["corpora"]
     )
 
 
-def _normalized(corpora: Iterable[Corpus]) -> tuple[Corpus, ...]:
-    """Scales weights so that they add up to 1."""
+def _normalize(corpora: Iterable[Corpus]) -> tuple[Corpus, ...]:
+    """Scales the weights so that they add up to 1."""
     corpora = tuple(corpora)
     total = math.fsum(corpus.weight for corpus in corpora)
     return tuple(
@@ -139,19 +139,19 @@ def _normalized(corpora: Iterable[Corpus]) -> tuple[Corpus, ...]:
     )
 
 
-def _parse_weight(text: str, part: str) -> float:
+def _parse_weight(text: str, item: str) -> float:
     try:
         weight = float(text)
     except ValueError:
         weight = math.nan
     if not 0 < weight < math.inf:
         raise InputError(
-            f"{part!r}: the weight {text!r} must be a number above 0"
+            f"{item!r}: the weight {text!r} must be a number above 0"
         )
     return weight
 
 
-def patterns_of(patterns: PathPatterns) -> list[str]:
+def plain_patterns(patterns: PathPatterns) -> list[str]:
     """Returns the patterns without names and weights."""
     corpora = parse_corpora(patterns)
     return [corpus.pattern for corpus in corpora] or split_patterns(patterns)
@@ -162,38 +162,39 @@ def create_mixture(
     corpora: Sequence[Corpus],
     create: Callable[[PretrainingDataConfig], dict[str, Any]],
 ) -> dict[str, Any]:
-    """Makes a data set for each corpus, and a manifest that lists them.
+    """Creates a data set for each corpus, and a manifest that lists them.
 
     The manifest is written last. Corpora that an interrupted run has finished
-    are kept, if settings and inputs are the same.
+    are kept if settings and inputs are the same.
 
     Args:
-      config: the settings; those of each corpus but for the input.
+      config: the settings, in which `input` and `output` are replaced for each
+        corpus.
       corpora: names, weights and patterns of the text.
-      create: makes a data set and returns its manifest.
+      create: function that creates a data set and returns its manifest.
 
     Returns:
       The manifest; see `build_mixture_manifest`.
 
     Raises:
-      InputError: see `create_pretraining_data`; or a file belongs to two
-        corpora, or the output folder holds something else.
+      InputError: See `create_pretraining_data`; also if a file belongs to two
+        corpora, or the output folder contains other files.
     """
     folder = local_path(config.output)
     files = find_corpus_files(corpora, config.data_dir)
     _check_folder(folder, files, config.overwrite)
     folder.mkdir(parents=True, exist_ok=True)
-    # What it lists is about to change.
+    # The data sets that it lists are about to change.
     (folder / MANIFEST_NAME).unlink(missing_ok=True)
     manifests = {}
     for corpus in corpora:
-        part = dataclasses.replace(
+        corpus_config = dataclasses.replace(
             config, input=[corpus.pattern], output=folder / corpus.name
         )
         finished = None
         if not config.overwrite:
-            finished = _finished(part, files[corpus.name])
-        manifests[corpus.name] = finished or create(part)
+            finished = _find_finished(corpus_config, files[corpus.name])
+        manifests[corpus.name] = finished or create(corpus_config)
     manifest = build_mixture_manifest(
         {corpus.name: corpus.weight for corpus in corpora}, manifests
     )
@@ -204,22 +205,22 @@ def create_mixture(
 def build_mixture_manifest(
     weights: Mapping[str, float], manifests: Mapping[str, dict[str, Any]]
 ) -> dict[str, Any]:
-    """Returns the manifest of several corpora.
+    """Builds the manifest of a mixture.
 
     Args:
-      weights: name -> share of the records that training reads.
-      manifests: name -> manifest in the corpus's folder, which has that name.
+      weights: name of each corpus -> share of the records in training.
+      manifests: name of each corpus -> its manifest.
 
     Returns:
-      For each corpus name, weight, documents and tokens of all its text,
-      records, and record files as paths below the mixture's folder.
+      For each corpus its name, weight, number of documents, tokens and records
+      of all splits, and record files as paths relative to the mixture's folder.
     """
     corpora = []
     for name, weight in weights.items():
         splits = manifests[name]["splits"].values()
         counts = {
             key: sum(split["counts"][count] for split in splits)
-            for key, count in SIZES_OF_CORPUS.items()
+            for key, count in CORPUS_SIZES.items()
         }
         files = [
             f"{name}/{file['name']}"
@@ -235,15 +236,15 @@ def build_mixture_manifest(
 def find_corpus_files(
     corpora: Sequence[Corpus], data_dir: str | None
 ) -> dict[str, list[TextPath]]:
-    """Returns the text files of each corpus.
+    """Finds the text files of each corpus.
 
     Args:
       corpora: the corpora.
       data_dir: see `find_text_files`.
 
     Raises:
-      InputError: see `find_text_files`; or a file belongs to two corpora, or is
-        the same file.
+      InputError: See `find_text_files`; also if a file belongs to two corpora,
+        directly or by a link.
     """
     files = {
         corpus.name: find_text_files([corpus.pattern], data_dir)
@@ -263,36 +264,36 @@ def find_corpus_files(
 
 
 def _check_folder(
-    folder: pathlib.Path, names: dict[str, Any], overwrite: bool
+    folder: pathlib.Path, names: Iterable[str], overwrite: bool
 ) -> None:
-    """Checks that the output folder holds nothing but this mixture."""
+    """Raises an error if the output folder has files other than corpora."""
     if not folder.exists():
         return
     if not folder.is_dir():
         raise InputError(f"output {folder}: is a file; name a folder")
-    # Hidden folders hold what interrupted runs have done.
+    # Hidden folders are the progress of interrupted runs.
     present = {path.name for path in folder.iterdir() if path.name[0] != "."}
     if find_any_manifest(os.fspath(folder)) and not overwrite:
         raise InputError(
             f"output {folder}: already holds a finished data set; choose "
-            "another folder, or give overwrite"
+            "another folder, or set overwrite"
         )
     others = present.difference(names, [MANIFEST_NAME])
     if others:
         raise InputError(
-            f"output {folder}: holds {min(others)}, which is none of the "
+            f"output {folder}: contains {min(others)}, which is not one of the "
             "corpora; move it away or choose another folder"
         )
 
 
-def _finished(
+def _find_finished(
     config: PretrainingDataConfig, files: list[TextPath]
 ) -> dict[str, Any] | None:
-    """Returns the manifest of a corpus that has been made already."""
+    """Returns the manifest of a corpus if it has been finished before."""
     manifest = find_manifest(config.output)
     if manifest is None:
         return None
-    # Chosen by size, if it is not given.
+    # The manifest has the number of shards that was chosen by size.
     settings = {
         name: value
         for name, value in config.settings().items()

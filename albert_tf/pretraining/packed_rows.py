@@ -1,6 +1,6 @@
-"""Rows of several chunks, taken apart and put together in a TensorFlow graph.
+"""Splitting and joining of packed rows in a TensorFlow graph.
 
-Text is packed by `row_packing`; a record is a row.
+A packed row has several chunks, chosen by `row_packing`, and is one record.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ def _ragged() -> tf.io.RaggedFeature:
     return tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64)
 
 
-# Of a record of packed text; see `row_packing.ChunkRows.features`.
+# Features of a packed record; see `row_packing.ChunkRows.features`.
 ROW_FEATURES = {
     "tokens": _ragged(),
     "chunk_starts": _ragged(),
@@ -27,44 +27,44 @@ ROW_FEATURES = {
 def split_rows(
     rows: Mapping[str, tf.RaggedTensor],
 ) -> tuple[dict[str, Any], tf.Tensor]:
-    """Takes rows apart.
+    """Splits rows into chunks.
 
     Args:
       rows: `ROW_FEATURES` of `[rows]` records.
 
     Returns:
-      `dynamic_examples.CHUNK_FEATURES` of the chunks of all rows, one row's
-      after the other's; and int64 `[rows]`, how many are of each row.
+      `dynamic_examples.CHUNK_FEATURES` of the chunks of all rows, in order; and
+      int64 `[rows]`, the number of chunks of each row.
     """
     tokens, sentences = rows["tokens"], rows["sentence_starts"]
     first = tf.zeros([tokens.nrows(), 1], tf.int64)
-    begins = tf.concat([first, rows["chunk_starts"]], axis=1)
-    # From here on, offsets count in the tokens of all rows.
-    first_token = tokens.row_starts()
-    chunk_begins = begins.flat_values + tf.gather(
-        first_token, begins.value_rowids()
+    starts_in_row = tf.concat([first, rows["chunk_starts"]], axis=1)
+    # Convert to offsets into the tokens of all rows.
+    row_starts = tokens.row_starts()
+    chunk_starts = starts_in_row.flat_values + tf.gather(
+        row_starts, starts_in_row.value_rowids()
     )
-    sentence_begins = sentences.flat_values + tf.gather(
-        first_token, sentences.value_rowids()
+    sentence_starts = sentences.flat_values + tf.gather(
+        row_starts, sentences.value_rowids()
     )
     chunk_of_sentence = (
         tf.searchsorted(
-            chunk_begins, sentence_begins, side="right", out_type=tf.int64
+            chunk_starts, sentence_starts, side="right", out_type=tf.int64
         )
         - 1
     )
     chunks = {
         "tokens": tf.RaggedTensor.from_row_starts(
-            tokens.flat_values, chunk_begins
+            tokens.flat_values, chunk_starts
         ),
         "sentence_starts": tf.RaggedTensor.from_value_rowids(
-            sentence_begins - tf.gather(chunk_begins, chunk_of_sentence),
+            sentence_starts - tf.gather(chunk_starts, chunk_of_sentence),
             chunk_of_sentence,
-            nrows=tf.size(chunk_begins, tf.int64),
+            nrows=tf.size(chunk_starts, tf.int64),
         ),
         "document": rows["documents"].flat_values,
     }
-    return chunks, begins.row_lengths()
+    return chunks, starts_in_row.row_lengths()
 
 
 def join_rows(
@@ -72,20 +72,19 @@ def join_rows(
     chunks_per_row: tf.Tensor,
     max_sequences: int,
 ) -> dict[str, tf.Tensor]:
-    """Puts examples of chunks together to rows.
+    """Joins examples into packed rows.
 
     Args:
-      examples: the features of `pretraining_dataset`, of chunks in rows of
-        their own.
+      examples: the features of `pretraining_dataset`, one row per chunk.
       chunks_per_row: int64 `[rows]`.
-      max_sequences: most sequences of a row.
+      max_sequences: maximum number of sequences in a row.
 
     Returns:
-      The features of `pretraining_dataset`, of rows of several sequences:
-      labels are int32 `[rows, max_sequences]`. And what else is told of the
-      sequences: int32 `sequence_ids` `[rows, seq]` and `sequence_starts`
-      `[rows, max_sequences]`, the inputs of `AlbertPretrainer`; float32
-      `sentence_order_weights` `[rows, max_sequences]`, 1 for those there are.
+      The features of `pretraining_dataset` for packed rows. Labels are int32
+      `[rows, max_sequences]`. In addition, int32 `sequence_ids` `[rows, seq]`
+      and `sequence_starts` `[rows, max_sequences]`, the inputs of
+      `AlbertPretrainer`; and float32 `sentence_order_weights`
+      `[rows, max_sequences]`, 1 for sequences and 0 for padding.
     """
     mask = examples["input_mask"]
     lengths = tf.reduce_sum(mask, axis=1)
@@ -93,20 +92,20 @@ def join_rows(
     predictions = tf.reduce_sum(tf.cast(weights, tf.int32), axis=1)
     grouped = tf.RaggedTensor.from_row_lengths(lengths, chunks_per_row)
     before = tf.cumsum(lengths, exclusive=True)
-    # Tokens before each chunk in its row, and the number of the chunk there.
-    starts = before - _of_first_chunk(before, grouped)
+    # Offset of each chunk in its row, and its number there, from 1.
+    starts = before - _value_of_first_chunk(before, grouped)
     index = tf.range(tf.size(lengths))
-    numbers = 1 + index - _of_first_chunk(index, grouped)
+    numbers = 1 + index - _value_of_first_chunk(index, grouped)
 
-    def joined(values: tf.Tensor, sizes: tf.Tensor) -> tf.Tensor:
-        """`[chunks, width]`, of which `sizes` count -> `[rows, width]`."""
+    def concatenate(values: tf.Tensor, sizes: tf.Tensor) -> tf.Tensor:
+        """Joins `[chunks, width]`, without padding, to `[rows, width]`."""
         totals = tf.reduce_sum(grouped.with_values(sizes), axis=1)
-        parts = tf.RaggedTensor.from_tensor(values, sizes).flat_values
-        row = tf.RaggedTensor.from_row_lengths(parts, totals)
+        flat = tf.RaggedTensor.from_tensor(values, sizes).flat_values
+        row = tf.RaggedTensor.from_row_lengths(flat, totals)
         return row.to_tensor(shape=[None, values.shape[1]])
 
-    def listed(values: tf.Tensor) -> tf.Tensor:
-        """`[chunks]` -> `[rows, max_sequences]`."""
+    def stack(values: tf.Tensor) -> tf.Tensor:
+        """Joins `[chunks]` to `[rows, max_sequences]`."""
         return grouped.with_values(values).to_tensor(
             shape=[None, max_sequences]
         )
@@ -116,45 +115,47 @@ def join_rows(
     positions = examples["masked_lm_positions"] + starts[:, tf.newaxis]
     labels = examples["sentence_order_labels"]
     return {
-        **{name: joined(examples[name], lengths) for name in tokens},
-        **{name: joined(examples[name], predictions) for name in masked},
-        "masked_lm_positions": joined(positions, predictions),
-        "sequence_ids": joined(mask * numbers[:, tf.newaxis], lengths),
-        "sequence_starts": listed(starts),
-        "sentence_order_labels": listed(labels),
-        "sentence_order_weights": listed(tf.ones_like(labels, tf.float32)),
+        **{name: concatenate(examples[name], lengths) for name in tokens},
+        **{name: concatenate(examples[name], predictions) for name in masked},
+        "masked_lm_positions": concatenate(positions, predictions),
+        "sequence_ids": concatenate(mask * numbers[:, tf.newaxis], lengths),
+        "sequence_starts": stack(starts),
+        "sentence_order_labels": stack(labels),
+        "sentence_order_weights": stack(tf.ones_like(labels, tf.float32)),
     }
 
 
 def share_predictions(
-    quotas: tf.Tensor, chunks_per_row: tf.Tensor, most: int
+    quotas: tf.Tensor, chunks_per_row: tf.Tensor, max_predictions: int
 ) -> tf.Tensor:
-    """Lowers the predictions of chunks where their row has too many.
+    """Reduces the numbers of predictions of rows that exceed the maximum.
 
     Args:
-      quotas: int32 `[chunks]`, predictions of each if it had its own row.
+      quotas: int32 `[chunks]`, predictions of each chunk in a row of its own.
       chunks_per_row: int64 `[rows]`.
-      most: most predictions of a row.
+      max_predictions: maximum number of predictions of a row.
 
     Returns:
-      int32 `[chunks]`; those of a row add up to at most `most`, and are in the
-      ratio of the quotas if that is less.
+      int32 `[chunks]`, reduced in proportion where a row exceeds the maximum.
     """
     grouped = tf.RaggedTensor.from_row_lengths(
         tf.cast(quotas, tf.int64), chunks_per_row
     )
     totals = tf.gather(tf.reduce_sum(grouped, axis=1), grouped.value_rowids())
     ends = tf.cumsum(grouped.values)
-    begins = ends - grouped.values
-    first = _of_first_chunk(begins, grouped)
+    starts = ends - grouped.values
+    first = _value_of_first_chunk(starts, grouped)
 
-    def shared(numbers: tf.Tensor) -> tf.Tensor:
-        return (numbers - first) * most // tf.maximum(totals, most)
+    def scale(cumulative: tf.Tensor) -> tf.Tensor:
+        in_row = cumulative - first
+        return in_row * max_predictions // tf.maximum(totals, max_predictions)
 
-    return tf.cast(shared(ends) - shared(begins), tf.int32)
+    return tf.cast(scale(ends) - scale(starts), tf.int32)
 
 
-def _of_first_chunk(values: tf.Tensor, grouped: tf.RaggedTensor) -> tf.Tensor:
-    """Returns for each chunk the value of the first one of its row."""
+def _value_of_first_chunk(
+    values: tf.Tensor, grouped: tf.RaggedTensor
+) -> tf.Tensor:
+    """Returns, for each chunk, the value of the first chunk of its row."""
     first = tf.gather(grouped.row_starts(), grouped.value_rowids())
     return tf.gather(values, first)

@@ -1,4 +1,7 @@
-"""Serialized examples, and their frames in TFRecord files."""
+"""Serialization of `tf.train.Example` messages, and TFRecord framing.
+
+Writing is vectorized over records and does not import TensorFlow.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,12 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
-from google.protobuf import (
-    descriptor_pb2,
-    descriptor_pool,
-    message_factory,
-)
 from google.protobuf.message import DecodeError
 
-# Google's names, so that the original and Model Garden read our records. The
-# label is 1 where the second segment does not follow the first.
+# Google's names, so that the original and Model Garden can read the records.
+# The label is 1 if the second segment does not follow the first.
 INT_FEATURES = (
     "input_ids",
     "input_mask",
@@ -29,7 +26,7 @@ INT_FEATURES = (
 )
 FLOAT_FEATURES = ("masked_lm_weights",)
 
-# Name of a model's input or label -> Google's name of the feature.
+# Name of an input or label of the model -> Google's name of the feature.
 FEATURE_OF_INPUT = {
     "input_word_ids": "input_ids",
     "input_mask": "input_mask",
@@ -40,29 +37,29 @@ FEATURE_OF_INPUT = {
     "sentence_order_labels": "next_sentence_labels",
 }
 
-# Fields of the messages of tensorflow/core/example: an `Example` has a map of
-# features, a `Feature` one of the lists, and a list values.
+# Field numbers of the messages in tensorflow/core/example: an `Example` has a
+# map of features, a `Feature` has one of the lists, and a list has values.
 _FEATURES = _ENTRY = _NAME = _VALUES = 1
 _FEATURE = 2
 _FLOAT_LIST, _INT64_LIST = 2, 3
 
-# A frame is the record's length and its checksum, the record and its checksum.
+# A frame is the length of the record, its checksum, the record, its checksum.
 _HEADER = np.dtype([("length", "<u8"), ("checksum", "<u4")])
 _CHECKSUM = np.dtype("<u4")
 
-# CRC-32C (Castagnoli), bits reversed. It begins with all bits of the remainder
-# set, as they are after these bytes if it begins with none.
+# CRC-32C (Castagnoli), bits reversed. The initial remainder has all bits set;
+# an initial remainder of 0 followed by these bytes is equivalent.
 _POLYNOMIAL = 0x82F63B78
-_ALL_SET = (0x641F6454).to_bytes(4, "little")
+_INITIAL_BYTES = (0x641F6454).to_bytes(4, "little")
 
 
 @dataclasses.dataclass(frozen=True)
 class Ragged:
-    """Rows of different lengths, end to end, as in `tf.RaggedTensor`.
+    """Concatenated rows of different lengths, like a `tf.RaggedTensor`.
 
     Attributes:
-      values: `[values]`, all rows.
-      splits: int64 `[rows + 1]`, where each row begins, and the last one ends.
+      values: `[values]`, values of all rows.
+      splits: int64 `[rows + 1]`, offsets of the rows, and the number of values.
     """
 
     values: np.ndarray
@@ -80,18 +77,18 @@ class Ragged:
 
     @property
     def row_of_value(self) -> np.ndarray:
-        """Number of the row of each value, `[values]`."""
+        """Index of the row of each value, `[values]`."""
         return np.repeat(np.arange(len(self.splits) - 1), np.diff(self.splits))
 
     def __getitem__(self, row: int) -> np.ndarray:
-        """Returns one row."""
+        """Returns a row."""
         return self.values[self.splits[row] : self.splits[row + 1]]
 
 
 def serialize_examples(
     features: Mapping[str, np.ndarray | Ragged],
 ) -> list[bytes]:
-    """Serializes features to one `Example` each.
+    """Serializes features as `Example` messages.
 
     Integers are stored as int64, other numbers as float.
 
@@ -99,70 +96,76 @@ def serialize_examples(
       features: name -> values of all examples, `[examples, values]` or ragged.
 
     Returns:
-      The records, with the bytes of TensorFlow's deterministic serialization.
+      The records, byte for byte as TensorFlow's deterministic serialization.
     """
-    columns = [_column(name, features[name]) for name in sorted(features)]
+    columns = [
+        _serialize_feature(name, features[name]) for name in sorted(features)
+    ]
     return [
-        _tagged(_FEATURES, b"".join(parts))
-        for parts in zip(*columns, strict=True)
+        _length_delimited(_FEATURES, b"".join(entries))
+        for entries in zip(*columns, strict=True)
     ]
 
 
-def _column(name: str, feature: np.ndarray | Ragged) -> list[bytes]:
-    """Returns a feature of each example as an entry of the map of features."""
+def _serialize_feature(name: str, feature: np.ndarray | Ragged) -> list[bytes]:
+    """Returns each example's entry for a feature in its map of features."""
     if not isinstance(feature, Ragged):
         splits = np.arange(len(feature) + 1) * feature.shape[1]
         feature = Ragged(feature.ravel(), splits)
     if feature.values.dtype.kind == "f":
         kind, content = _FLOAT_LIST, feature.values.astype("<f4").tobytes()
-        ends = 4 * feature.splits
+        splits = 4 * feature.splits
     else:
         kind = _INT64_LIST
-        content, ends_of_values = _varints(feature.values)
-        ends = ends_of_values[feature.splits]
-    rows = [content[a:b] for a, b in itertools.pairwise(ends.tolist())]
+        content, offsets = _encode_varints(feature.values)
+        splits = offsets[feature.splits]
+    rows = [
+        content[start:end] for start, end in itertools.pairwise(splits.tolist())
+    ]
     return [_feature_header(name, kind, len(row)) + row for row in rows]
 
 
-def _varints(values: np.ndarray) -> tuple[bytes, np.ndarray]:
+def _encode_varints(values: np.ndarray) -> tuple[bytes, np.ndarray]:
     """Encodes integers as base-128 varints.
 
     Returns:
-      The bytes of all, and int64 `[values + 1]`, where those of each begin.
+      The concatenated bytes, and int64 `[values + 1]`, the offset of each
+      value.
     """
     if values.min(initial=0) >= 0 and values.max(initial=0) < 0x80:
         return values.astype(np.uint8).tobytes(), np.arange(len(values) + 1)
-    # The bits of a negative number are those of one above 2**63.
+    # Negative numbers are encoded in two's complement.
     rest = values.astype(np.uint64)
     sizes = np.ones(len(rest), np.int64)
     for bits in range(7, int(rest.max()).bit_length(), 7):
         sizes += rest >= 1 << bits
     splits = np.append(0, np.cumsum(sizes))
     encoded = np.empty(splits[-1], np.uint8)
-    places = splits[:-1]
-    while len(places):
+    offsets = splits[:-1]
+    while len(offsets):
         last = rest < 0x80
-        encoded[places] = np.where(last, rest, rest & 0x7F | 0x80)
-        rest, places = rest[~last] >> 7, places[~last] + 1
+        encoded[offsets] = np.where(last, rest, rest & 0x7F | 0x80)
+        rest, offsets = rest[~last] >> 7, offsets[~last] + 1
     return encoded.tobytes(), splits
 
 
 @functools.lru_cache(maxsize=1 << 14)
 def _feature_header(name: str, kind: int, size: int) -> bytes:
-    """Returns the entry of a feature up to its packed values of `size` bytes.
+    """Returns an entry of the map of features without its `size` value bytes.
 
-    The entry has the name and a `Feature`, which has a list of a kind, which
+    The entry has the name and a `Feature`, which has a list of some kind, which
     has the values.
     """
     values = bytes(size)
-    packed = _tagged(_VALUES, values) if size else b""
-    feature = _tagged(kind, packed)
-    entry = _tagged(_NAME, name.encode()) + _tagged(_FEATURE, feature)
-    return _tagged(_ENTRY, entry).removesuffix(values)
+    packed = _length_delimited(_VALUES, values) if size else b""
+    feature = _length_delimited(kind, packed)
+    entry = _length_delimited(_NAME, name.encode())
+    entry += _length_delimited(_FEATURE, feature)
+    return _length_delimited(_ENTRY, entry).removesuffix(values)
 
 
-def _tagged(field: int, content: bytes) -> bytes:
-    """Returns a field of a message, of bytes or a message, with its length."""
+def _length_delimited(field: int, content: bytes) -> bytes:
+    """Encodes a field of bytes or of a message."""
     size = len(content)
     header = bytearray([field << 3 | 2])
     while size >= 0x80:
@@ -173,7 +176,7 @@ def _tagged(field: int, content: bytes) -> bytes:
 
 
 def frame_records(records: Sequence[bytes]) -> list[bytes]:
-    """Returns records as TFRecord files hold them, with their checksums."""
+    """Adds lengths and checksums to records, as in TFRecord files."""
     headers = np.zeros(len(records), _HEADER)
     headers["length"] = [len(record) for record in records]
     lengths = headers["length"].tobytes()
@@ -188,22 +191,22 @@ def frame_records(records: Sequence[bytes]) -> list[bytes]:
     ]
 
 
-def unframed(frame: bytes) -> bytes:
-    """Returns the record of a frame."""
+def unframe_record(frame: bytes) -> bytes:
+    """Returns the record in a frame."""
     return frame[_HEADER.itemsize : -_CHECKSUM.itemsize]
 
 
 def _masked_crcs(texts: Sequence[bytes]) -> np.ndarray:
-    """Returns the CRC-32C of each text, masked as in TFRecord files."""
+    """Returns the masked CRC-32C of each text, as in TFRecord files."""
     crcs = np.zeros(len(texts), np.uint32)
-    # Texts of about the same length are rows of a matrix of words.
-    sizes = np.array([len(_ALL_SET) + len(text) for text in texts])
+    # Texts of similar length become the rows of a matrix of 32-bit words.
+    sizes = np.array([len(_INITIAL_BYTES) + len(text) for text in texts])
     levels = np.ceil(np.log2(sizes / 4)).astype(np.int64)
     for level in np.unique(levels).tolist():
         rows = np.flatnonzero(levels == level)
-        # Zeros before a text change nothing.
+        # Leading zeros do not change the remainder.
         padded = [
-            (_ALL_SET + texts[row]).rjust(4 << level, b"\0")
+            (_INITIAL_BYTES + texts[row]).rjust(4 << level, b"\0")
             for row in rows.tolist()
         ]
         words = np.frombuffer(b"".join(padded), "<u4")
@@ -212,33 +215,34 @@ def _masked_crcs(texts: Sequence[bytes]) -> np.ndarray:
 
 
 def _remainders(words: np.ndarray) -> np.ndarray:
-    """Returns the remainders of rows of words by CRC-32C's polynomial.
+    """Returns the remainders of rows of words modulo CRC-32C's polynomial.
 
-    Remainders are linear: that of a row is the sum (XOR) of those of its second
-    half and of its first, with as many zeros behind it as the second is long.
+    Remainders are linear. The remainder of two neighbors is the sum (XOR) of
+    that of the second, and of the first followed by as many zeros as the second
+    has words.
 
     Args:
-      words: uint32 `[rows, words]`, a power of two of them.
+      words: uint32 `[rows, words]`; the number of words is a power of two.
 
     Returns:
       uint32 `[rows]`.
     """
     level = 0
     while words.shape[1] > 1:
-        words = words[:, 1::2] ^ _before_zeros(words[:, 0::2], level)
+        words = words[:, 1::2] ^ _append_zeros(words[:, 0::2], level)
         level += 1
-    return _before_zeros(words[:, 0], 0)
+    return _append_zeros(words[:, 0], 0)
 
 
-def _before_zeros(remainders: np.ndarray, level: int) -> np.ndarray:
-    """Returns the remainders of what is followed by `1 << level` zero words."""
+def _append_zeros(remainders: np.ndarray, level: int) -> np.ndarray:
+    """Returns the remainders after appending `1 << level` zero words."""
     low, high = _zeros_table(level)
     return low.take(remainders & 0xFFFF) ^ high.take(remainders >> 16)
 
 
 @functools.cache
 def _zeros_table(level: int) -> np.ndarray:
-    """Returns uint32 `[2, 65536]`: `_before_zeros` of half a word each."""
+    """Tabulates `_append_zeros` for both halves of a word, `[2, 65536]`."""
     halves = np.arange(1 << 16, dtype=np.uint32)
     table = np.stack([halves, halves << 16])
     if level == 0:
@@ -246,20 +250,22 @@ def _zeros_table(level: int) -> np.ndarray:
             odd = table & 1
             table = table >> 1 ^ odd * np.uint32(_POLYNOMIAL)
         return table
-    return _before_zeros(_before_zeros(table, level - 1), level - 1)
+    return _append_zeros(_append_zeros(table, level - 1), level - 1)
 
 
 def parse_example(record: bytes) -> dict[str, np.ndarray]:
-    """Parses one record to its features.
+    """Parses a record.
 
     Returns:
-      Name -> int64 or float32 array, `[values]`.
+      Name of each feature -> int64 or float32 `[values]`.
 
     Raises:
-      ValueError: the bytes are not a serialized `Example`.
+      ValueError: If the bytes are not a serialized `Example`.
     """
+    import tensorflow as tf  # slow to import, and not needed for writing
+
     try:
-        example = _Example.FromString(record)
+        example = tf.train.Example.FromString(record)
     except DecodeError as error:
         raise ValueError(f"not a serialized Example: {error}") from None
     parsed: dict[str, np.ndarray] = {}
@@ -269,61 +275,3 @@ def parse_example(record: bytes) -> dict[str, np.ndarray]:
         else:
             parsed[name] = np.array(feature.float_list.value, np.float32)
     return parsed
-
-
-def _example_class() -> Any:
-    """Returns the class of tensorflow/core/example/example.proto's Example."""
-    field = descriptor_pb2.FieldDescriptorProto
-    file = descriptor_pb2.FileDescriptorProto(
-        name="example.proto", package="tensorflow", syntax="proto3"
-    )
-
-    def add(scope, name, *fields):
-        message = scope.add(name=name)
-        for number, (field_name, label, kind) in enumerate(fields, 1):
-            is_message = isinstance(kind, str)
-            message.field.add(
-                name=field_name,
-                number=number,
-                label=label,
-                type=field.TYPE_MESSAGE if is_message else kind,
-                type_name=f".tensorflow.{kind}" if is_message else None,
-            )
-        return message
-
-    one, many = field.LABEL_OPTIONAL, field.LABEL_REPEATED
-    types = file.message_type
-    add(types, "BytesList", ("value", many, field.TYPE_BYTES))
-    add(types, "FloatList", ("value", many, field.TYPE_FLOAT))
-    add(types, "Int64List", ("value", many, field.TYPE_INT64))
-    kind = add(
-        types,
-        "Feature",
-        ("bytes_list", one, "BytesList"),
-        ("float_list", one, "FloatList"),
-        ("int64_list", one, "Int64List"),
-    )
-    kind.oneof_decl.add(name="kind")
-    for member in kind.field:
-        member.oneof_index = 0
-    features = add(
-        types, "Features", ("feature", many, "Features.FeatureEntry")
-    )
-    entry = add(
-        features.nested_type,
-        "FeatureEntry",
-        ("key", one, field.TYPE_STRING),
-        ("value", one, "Feature"),
-    )
-    entry.options.map_entry = True
-    add(types, "Example", ("features", one, "Features"))
-
-    # A pool of its own: TensorFlow registers the same names in the default one.
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    return message_factory.GetMessageClass(
-        pool.FindMessageTypeByName("tensorflow.Example")
-    )
-
-
-_Example = _example_class()

@@ -19,12 +19,16 @@ import tensorflow as tf
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import PathPatterns
-from albert_tf.pretraining.corpora import by_corpus, find_splits, quotas_of
+from albert_tf.pretraining.corpora import (
+    compute_quotas,
+    find_splits,
+    group_by_corpus,
+)
 from albert_tf.pretraining.dynamic_examples import ExampleSettings
 from albert_tf.pretraining.manifest import (
     SPLITS,
     find_any_manifest,
-    without_mixtures,
+    reject_mixture,
 )
 from albert_tf.pretraining.mixture import Corpus, find_corpora
 from albert_tf.pretraining.record_batches import (
@@ -216,8 +220,8 @@ class Records:
         split = split or self.split
         limits = self._limits(split, model)
         config = ReadConfig(
-            corpora=[*by_corpus(self.files[split]).values()],
-            quotas=quotas_of(self.corpora, GROUP_RECORDS),
+            corpora=[*group_by_corpus(self.files[split]).values()],
+            quotas=compute_quotas(self.corpora, GROUP_RECORDS),
             global_batch_size=global_batch_size,
             seed=seed,
             first_example=first_example,
@@ -328,7 +332,7 @@ def open_records(
     any_in = functools.cache(find_any_manifest)
 
     def manifest_in(folder: str) -> dict[str, Any] | None:
-        return without_mixtures(any_in(folder), folder)
+        return reject_mixture(any_in(folder), folder)
 
     corpora = find_corpora(patterns, any_in)
     files = find_splits(patterns, corpora, split, heldout, manifest_in)

@@ -1,4 +1,4 @@
-"""Rows that hold several chunks of text each, filled by best fit."""
+"""Packing of several chunks of text into each row, by best fit."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ import numpy as np
 
 from albert_tf.pretraining.chunks import (
     Chunks,
-    is_without_order,
-    starts_of_words,
+    find_word_starts,
+    is_splittable,
 )
 from albert_tf.pretraining.record_writer import Ragged
+from albert_tf.pretraining.sentence_pairs import NUM_SPECIAL_TOKENS
 from albert_tf.pretraining.tokenized_documents import (
     TokenizedDocuments,
     VocabularyTable,
 )
 
-# [CLS] A [SEP] B [SEP]
-SPECIAL_TOKENS = 3
+# A document is read by streams of about this many rows each, in parallel: the
+# more streams, the more lengths there are to choose from.
+_ROWS_PER_STREAM = 8
 
-# Documents are read at as many places as there are pieces of so many rows in
-# them: the more places, the more lengths there are to choose from.
-_ROWS_OF_STREAM = 8
-
-# A row counts as full with this share of it left, so that long sequences are
-# preferred to fuller rows; and so much room is left for another sequence, or
-# text for a later row, if there is a choice.
+# Share of a row that may stay empty, as long sequences are preferred to
+# slightly fuller rows.
 _SLACK = 1 / 64
-_LEAST_REST = 1 / 8
+
+# Share of a row that is, if possible, left for another sequence and left of a
+# stream, to avoid very short sequences.
+_MIN_REST = 1 / 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,8 +41,9 @@ class ChunkRows:
     """Rows of chunks.
 
     Attributes:
-      chunks: the chunks of all rows, one row's after the other's.
-      row_starts: number of the first chunk of each row, and that of all chunks.
+      chunks: the chunks of all rows, in order.
+      row_starts: `[rows + 1]`, index of the first chunk of each row, and the
+        number of chunks.
     """
 
     chunks: Chunks
@@ -52,19 +53,19 @@ class ChunkRows:
         return len(self.row_starts) - 1
 
     def features(self) -> dict[str, Ragged]:
-        """Returns the features of a record for each row.
+        """Returns the features of one record per row.
 
         `tokens`: the ids of its chunks, without special tokens. `chunk_starts`:
-        where the chunks begin in them, but for the first. `sentence_starts`:
-        where sentences begin inside of chunks. `documents`: the number of the
-        document of each chunk.
+        offsets of the chunks, except for the first. `sentence_starts`: offsets
+        of sentences within chunks. `documents`: the number of each chunk's
+        document.
         """
         chunks = self.chunks.features()
         tokens, sentences = chunks["tokens"], chunks["sentence_starts"]
         rows = np.asarray(self.row_starts)
         row_of_chunk = np.repeat(np.arange(len(self)), np.diff(rows))
         row_starts = tokens.splits[rows]
-        # Of each chunk, in its row.
+        # Offset of each chunk in its row.
         offsets = tokens.splits[:-1] - row_starts[row_of_chunk]
         is_first = np.isin(np.arange(len(offsets)), rows)
         return {
@@ -89,54 +90,55 @@ def pack_chunks(
     max_sequences: int,
     short_seq_prob: float = 0.0,
 ) -> tuple[ChunkRows, collections.Counter[str]]:
-    """Cuts documents into chunks that fill rows, and hold every token.
+    """Cuts documents into chunks that fill rows.
 
-    Chunks are as in `cut_chunks` with `pairs`: whole sentences of a document,
-    two at least where they fit. Where there is a choice of how many, and of
-    which text comes next, the row decides: the longest chunk that fills what is
-    left of it is taken, or else the longest for which another one fills the
-    rest (best fit, of the longest first; see Ding et al. 2024,
-    arXiv:2404.10830; Krell et al. 2021, arXiv:2107.02027).
+    As in `cut_chunks` with `pairs`, chunks consist of whole sentences of a
+    document, at least two where they fit, and every token is in a chunk. How
+    many sentences a chunk has, and which text it is from, is chosen to fill
+    rows: the longest chunk that fills the rest of the row, or else the longest
+    chunk that leaves a rest which another one fills (best fit, longest first;
+    see Ding et al. 2024, arXiv:2404.10830; Krell et al. 2021,
+    arXiv:2107.02027).
 
     Args:
       documents: documents to cut.
       table: special ids and word starts of the vocabulary.
       rng: source of all randomness.
-      max_seq_length: most tokens of a row, special tokens of each chunk
-        included.
-      max_sequences: most chunks of a row.
-      short_seq_prob: share of rows whose first chunk has at most a number of
-        tokens drawn from [2, that of a whole row].
+      max_seq_length: maximum number of tokens in a row, including the special
+        tokens of each chunk.
+      max_sequences: maximum number of chunks in a row.
+      short_seq_prob: share of rows whose first chunk has a maximum length that
+        is drawn uniformly from [2, max_seq_length - 3].
 
     Returns:
-      The rows, and counts: `chunks`, `dropped_chunks` and `kept_tokens`, as of
-      `cut_chunks`.
+      The rows, and the counts of `cut_chunks`: `chunks`, `dropped_chunks` and
+      `kept_tokens`.
     """
     streams = _Streams(
         documents,
         table,
-        max_seq_length - SPECIAL_TOKENS,
-        _ROWS_OF_STREAM * max_seq_length,
-        int(_LEAST_REST * max_seq_length),
+        max_seq_length - NUM_SPECIAL_TOKENS,
+        _ROWS_PER_STREAM * max_seq_length,
+        int(_MIN_REST * max_seq_length),
     )
     slack = int(_SLACK * max_seq_length)
     counts: collections.Counter[str] = collections.Counter()
     chunks: list[tuple[int, int, int]] = []
     row_starts = [0]
     while streams.lengths:
-        room = streams.most
+        room = streams.max_length
         if short_seq_prob and rng.random() < short_seq_prob:
             short = 2 + int(rng.random() * (room - 1))
             length = _longest(streams.lengths, short)
         else:
             length = 0
         for number in range(max_sequences):
-            last = number == max_sequences - 1
-            length = length or _fitting(streams, room, slack, last)
+            is_last = number == max_sequences - 1
+            length = length or _best_fit(streams, room, slack, is_last)
             if not length:
                 break
             chunks.append(streams.take(length))
-            room -= length + SPECIAL_TOKENS
+            room -= length + NUM_SPECIAL_TOKENS
             length = 0
         row_starts.append(len(chunks))
     starts, ends, numbers = np.array(chunks, np.int64).reshape(-1, 3).T
@@ -149,64 +151,65 @@ def pack_chunks(
     return ChunkRows(chunk_slices, row_starts), counts
 
 
-def _fitting(streams: _Streams, room: int, slack: int, last: bool) -> int:
-    """Returns the length of the chunk to put into a row next, or 0.
+def _best_fit(streams: _Streams, room: int, slack: int, is_last: bool) -> int:
+    """Returns the length of the next chunk of a row, or 0 if none fits.
 
     Args:
-      streams: the text that is left.
-      room: most tokens of the chunk.
-      slack: tokens that may be left of a full row.
-      last: whether the row may have no further chunk.
+      streams: the remaining text.
+      room: maximum length of the chunk.
+      slack: number of tokens by which a row may fall short of full.
+      is_last: whether the row cannot have another chunk.
     """
-    lengths, every = streams.lengths, streams.lengths | streams.single
-    for others in (lengths, every):
-        length = _longest(others, room)
+    lengths, all_lengths = streams.lengths, streams.lengths | streams.single
+    for candidates in (lengths, all_lengths):
+        length = _longest(candidates, room)
         if length >= room - slack:
             return length
-        # The other one is to be no very short one, if possible.
-        for least in () if last else (streams.least_rest, 1):
-            length = _longest(lengths, room - SPECIAL_TOKENS - least)
+        # Prefer to leave room for a chunk that is not very short.
+        for min_rest in () if is_last else (streams.min_rest, 1):
+            length = _longest(lengths, room - NUM_SPECIAL_TOKENS - min_rest)
             while length:
-                rest = room - SPECIAL_TOKENS - length
-                if _longest(others, rest) >= max(1, rest - slack):
+                rest = room - NUM_SPECIAL_TOKENS - length
+                if _longest(candidates, rest) >= max(1, rest - slack):
                     return length
                 length = _longest(lengths, length - 1)
-    return _longest(lengths, room) or _longest(every, room)
+    return _longest(lengths, room) or _longest(all_lengths, room)
 
 
-def _longest(lengths: int, most: int) -> int:
-    """Returns the greatest number up to `most` in a set of bits, or 0."""
-    return max(0, (lengths & ((2 << max(0, most)) - 1)).bit_length() - 1)
+def _longest(lengths: int, maximum: int) -> int:
+    """Returns the largest element of a bit set up to `maximum`, or 0."""
+    return max(0, (lengths & ((2 << max(0, maximum)) - 1)).bit_length() - 1)
 
 
 class _Streams:
-    """Text of documents that is read at several places, in turn.
+    """Documents that are read by several streams in parallel.
 
     Attributes:
-      most: most tokens of a chunk.
-      least_rest: least tokens that a chunk leaves of a stream, if possible.
-      dropped: chunks without an order, which are left out.
+      max_length: maximum length of a chunk.
+      min_rest: number of tokens that a chunk leaves of a stream, if possible.
+      dropped: number of chunks that were dropped because they cannot be split.
     """
 
     def __init__(
         self,
         documents: TokenizedDocuments,
         table: VocabularyTable,
-        most: int,
+        max_length: int,
         stream_tokens: int,
-        least_rest: int,
+        min_rest: int,
     ):
-        self.most = most
-        self.least_rest = least_rest
+        self.max_length = max_length
+        self.min_rest = min_rest
         self.dropped = 0
         self._tokens = documents.tokens
-        # Where a chunk may begin or end.
-        self._cuts = _cuts(documents, table, most)
-        self._numbers: list[int] = []  # of each stream its document's
-        self._next: list[int] = []  # the cut that it goes on at
-        self._last: list[int] = []  # the cut that it ends at
-        self._offers = _Offers(most)
-        self._single_offers = _Offers(most)
+        # Offsets at which a chunk may start or end.
+        self._cuts = _find_cuts(documents, table, max_length)
+        # Of each stream: number of its document, current and last cut.
+        self._numbers: list[int] = []
+        self._next: list[int] = []
+        self._last: list[int] = []
+        self._offers = _Offers(max_length)
+        self._single_offers = _Offers(max_length)
         boundaries = documents.sentence_starts[documents.document_starts]
         for number, (start, end) in enumerate(
             itertools.pairwise(np.searchsorted(self._cuts, boundaries).tolist())
@@ -214,8 +217,8 @@ class _Streams:
             offsets = self._cuts[start : end + 1]
             parts = max(1, (offsets[-1] - offsets[0]) // stream_tokens)
             wanted = np.linspace(offsets[0], offsets[-1], parts + 1)
-            places = start + np.unique(np.searchsorted(offsets, wanted))
-            for first, last in itertools.pairwise(places.tolist()):
+            borders = start + np.unique(np.searchsorted(offsets, wanted))
+            for first, last in itertools.pairwise(borders.tolist()):
                 self._numbers.append(documents.first_number + number)
                 self._next.append(first)
                 self._last.append(last)
@@ -223,19 +226,19 @@ class _Streams:
 
     @property
     def lengths(self) -> int:
-        """Lengths that the next chunk of a stream can have, a set of bits."""
+        """Bit set of the lengths that the next chunk of a stream can have."""
         return self._offers.lengths
 
     @property
     def single(self) -> int:
-        """Lengths of single sentences where more of them would fit, too."""
+        """Bit set of the lengths of single sentences that could be extended."""
         return self._single_offers.lengths
 
     def take(self, length: int) -> tuple[int, int, int]:
-        """Takes a chunk of one of `lengths` or `single`.
+        """Takes a chunk with a length of `lengths` or `single`.
 
-        Of the streams that have one, from that with the most text left, so that
-        there are many of them for long.
+        It is taken from the stream with the most text left, so that many
+        streams last long.
 
         Returns:
           Start and end of the chunk, and the number of its document.
@@ -255,7 +258,7 @@ class _Streams:
         return self._cuts[self._last[stream]] - self._cuts[self._next[stream]]
 
     def _offer(self, stream: int) -> None:
-        """Offers the next chunk of a stream, in the lengths it can have."""
+        """Adds the possible lengths of a stream's next chunk to the offers."""
         choices, single = self._choices(stream)
         while not choices and self._next[stream] < self._last[stream]:
             self._next[stream] += 1
@@ -265,83 +268,85 @@ class _Streams:
         self._single_offers.add(single, stream, self._left(stream))
 
     def _choices(self, stream: int) -> tuple[list[int], list[int]]:
-        """Returns the lengths that the next chunk of a stream can have.
+        """Returns the possible lengths of a stream's next chunk.
 
         Returns:
-          Lengths of two sentences or more, which leave no short rest, or the
-          greatest possible; and that of one sentence, if it is another.
+          Lengths of two or more sentences that do not leave a short rest, or
+          else the maximum length; and the length of a single sentence, if it is
+          another one.
         """
         first, last = self._next[stream], self._last[stream]
         start, end = self._cuts[first], self._cuts[last]
         ends = self._cuts[
             first + 1 : bisect.bisect_right(
-                self._cuts, start + self.most, hi=last + 1
+                self._cuts, start + self.max_length, hi=last + 1
             )
         ]
-        good = [x for x in ends[1:] if not 0 < end - x < self.least_rest]
+        good = [x for x in ends[1:] if not 0 < end - x < self.min_rest]
         choices, single = (
             [
                 x - start
-                for x in each
-                if x - start > 2 or not is_without_order(self._tokens[start:x])
+                for x in candidates
+                if x - start > 2 or is_splittable(self._tokens[start:x])
             ]
-            for each in (good or ends[-1:], ends[:1])
+            for candidates in (good or ends[-1:], ends[:1])
         )
         return choices, [n for n in single if choices and n not in choices]
 
 
 class _Offers:
-    """Streams by the lengths that their next chunks can have.
+    """Index of streams by the possible lengths of their next chunks.
 
     Attributes:
-      lengths: the lengths that there are, a set of bits.
+      lengths: bit set of the lengths of all streams.
     """
 
-    def __init__(self, most: int):
+    def __init__(self, max_length: int):
         self.lengths = 0
-        # Least first. Those that were withdrawn are left until they are first.
-        self._heaps: list[list[tuple[int, int]]] = [[] for _ in range(most + 1)]
-        self._counts = [0] * (most + 1)
+        # For each length, streams by the number of tokens left, largest first.
+        # Entries of withdrawn streams are removed when they come first.
+        self._heaps: list[list[tuple[int, int]]] = [
+            [] for _ in range(max_length + 1)
+        ]
+        self._counts = [0] * (max_length + 1)
 
     def add(self, lengths: Sequence[int], stream: int, left: int) -> None:
-        """Adds a stream that has `left` tokens."""
+        """Adds a stream with `left` tokens."""
         for length in lengths:
             heapq.heappush(self._heaps[length], (-left, stream))
             self._counts[length] += 1
             self.lengths |= 1 << length
 
     def withdraw(self, lengths: Sequence[int]) -> None:
-        """Removes a stream, which goes on to have fewer tokens."""
+        """Removes a stream, whose number of tokens left is about to change."""
         for length in lengths:
             self._counts[length] -= 1
             if not self._counts[length]:
                 self.lengths ^= 1 << length
 
     def best(self, length: int, tokens_left: Callable[[int], int]) -> int:
-        """Returns the stream with most tokens of those with a length."""
+        """Returns the stream of a length that has the most tokens left."""
         heap = self._heaps[length]
         while tokens_left(heap[0][1]) != -heap[0][0]:
             heapq.heappop(heap)
         return heap[0][1]
 
 
-def _cuts(
-    documents: TokenizedDocuments, table: VocabularyTable, most: int
+def _find_cuts(
+    documents: TokenizedDocuments, table: VocabularyTable, max_length: int
 ) -> list[int]:
-    """Returns where sentences begin, and pieces of those of > `most` tokens."""
+    """Returns the offsets of sentences, and of pieces of too long sentences."""
     starts = documents.sentence_starts
-    long = np.flatnonzero(np.diff(starts) > most)
+    long = np.flatnonzero(np.diff(starts) > max_length)
     if not len(long):
         return starts.tolist()
-    word_starts = starts_of_words(
-        documents.tokens,
-        starts[documents.document_starts],
-        table,
+    word_starts = find_word_starts(
+        documents.tokens, starts[documents.document_starts], table
     )
     cuts = set(starts.tolist())
     for start, end in zip(starts[long], starts[long + 1], strict=True):
-        while end - start > most:
-            word = word_starts[start + most]
-            start = int(word if word > start else start + most)
+        while end - start > max_length:
+            word = word_starts[start + max_length]
+            start = int(word if word > start else start + max_length)
             cuts.add(start)
     return sorted(cuts)

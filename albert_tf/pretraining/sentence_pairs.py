@@ -20,14 +20,14 @@ from albert_tf.pretraining.tokenized_documents import (
 class PackedPairs:
     """Padded token ids of pairs, with masks.
 
-    All arrays are `[pairs, seq]`; after the last [SEP] they hold the id of
-    `<pad>`, and 0.
+    All arrays are `[pairs, seq]`. Padding, after the last [SEP], has the id of
+    `<pad>` and is False in the masks.
 
     Attributes:
       input_ids: int32 token ids.
       input_mask: bool, True on tokens.
       segment_ids: bool, True on B and its [SEP].
-      token_boundary: bool, True on [CLS], [SEP] and pieces that begin a word.
+      token_boundary: bool, True on [CLS], [SEP] and pieces that start a word.
       is_text: bool, True on the tokens of A and B.
     """
 
@@ -44,12 +44,12 @@ def pack_pairs(
     table: VocabularyTable,
     max_seq_length: int,
 ) -> PackedPairs:
-    """Packs pairs as `[CLS] A [SEP] B [SEP]`, or without a B `[CLS] A [SEP]`.
+    """Packs `[CLS] A [SEP] B [SEP]`, or `[CLS] A [SEP]` if there is no B.
 
     Args:
-      tokens: int32 `[tokens]`, of which `pairs` are slices.
-      pairs: segments of together at most `max_seq_length - 3` tokens.
-      table: ids of the special tokens, and the word starts.
+      tokens: int32 `[tokens]`, which `pairs` are slices of.
+      pairs: pairs of at most `max_seq_length - 3` tokens.
+      table: special ids and word starts of the vocabulary.
       max_seq_length: length of a packed pair.
     """
     column = np.arange(max_seq_length)
@@ -79,7 +79,7 @@ def pack_pairs(
     )
 
 
-# Kind of pair that half of the chunks of several sentences become.
+# sentence_order -> kind of pair that half of the chunks become.
 _OTHER_KIND = {"sop": "swap", "nsp": "random_next", "none": "in_order"}
 
 # [CLS] A [SEP] B [SEP]
@@ -94,8 +94,8 @@ class SentencePairs:
 
     Attributes:
       a_starts, a_lengths: first token and number of tokens of A.
-      b_starts, b_lengths: the same for B; length 0 where there is no B.
-      labels: 1 where B does not follow A (swapped or random), else 0.
+      b_starts, b_lengths: the same for B; the length is 0 if there is no B.
+      labels: 1 if B does not follow A (swapped or random), else 0.
     """
 
     a_starts: np.ndarray
@@ -108,7 +108,7 @@ class SentencePairs:
         return len(self.labels)
 
     def __getitem__(self, index) -> SentencePairs:
-        """Returns the pairs that a slice, mask or index array selects."""
+        """Returns the pairs selected by a slice, mask or index array."""
         return SentencePairs(
             *(
                 getattr(self, field.name)[index]
@@ -126,38 +126,37 @@ def draw_sentence_pairs(
     sentence_order: str = "sop",
     one_sentence_chunks: str = "drop",
 ) -> tuple[SentencePairs, collections.Counter[str]]:
-    """Cuts every document into chunks once and makes each chunk a pair.
+    """Cuts documents into chunks and converts each chunk to a pair.
 
-    The procedure is the original's: a document's target length is
-    `max_seq_length - 3` tokens or, with probability `short_seq_prob`, uniform
-    in [2, that]; a chunk takes sentences until it reaches the target or the
-    document ends; a uniformly drawn sentence boundary splits it into A and B;
-    if they are too long, the longer segment loses tokens one by one at a random
-    end.
+    The procedure is the original's. The target length of a document is
+    `max_seq_length - 3` tokens or, with probability `short_seq_prob`, drawn
+    uniformly from [2, max_seq_length - 3]. Sentences are added to a chunk until
+    it reaches the target or the document ends. A uniformly drawn sentence
+    boundary splits it into A and B. If they are too long, tokens are removed
+    one by one from a random end of the longer segment.
 
-    There are two differences. With `one_sentence_chunks="drop"` a chunk of a
-    single sentence, which has no order to predict, makes no pair; the original
+    There are two differences. With `one_sentence_chunks="drop"`, a chunk of a
+    single sentence, which has no order to predict, is dropped; the original
     adds text of a random other document with label 1, so that its SOP data
     contain next-sentence negatives (google-research/albert#234). And pairs of
-    identical segments, whose order cannot be told, are dropped.
+    identical segments are dropped, as they have no order.
 
     Args:
-      documents: documents to cut. Random segments come from another one of
-        them, or from the same if there is only one.
+      documents: documents to cut. Random segments come from another document,
+        or from the same one if it is the only one.
       rng: source of all randomness.
-      max_seq_length: longest `[CLS] A [SEP] B [SEP]`.
-      short_seq_prob: share of documents cut to a shorter target length.
-      sentence_order: "sop": half of the pairs are swapped. "nsp": half have a
-        random B; the unused rest of the chunk begins the next one. "none":
-        all pairs are in order with label 0, for masked LM alone; a chunk of
-        one sentence becomes A without a B.
+      max_seq_length: maximum length of `[CLS] A [SEP] B [SEP]`.
+      short_seq_prob: share of documents with a shorter target length.
+      sentence_order: "sop": half of the pairs are swapped. "nsp": half of the
+        pairs have a random B, and the unused rest of the chunk starts the next
+        one. "none": all pairs are in order with label 0, for masked LM only; a
+        chunk of one sentence becomes A without B.
       one_sentence_chunks: "drop" or, as the original, "random_next". No effect
         with "none".
 
     Returns:
       The pairs in document order, and counts: `chunks`, `one_sentence_chunks`,
-      `dropped_chunks` (without a pair), `truncated_pairs` and
-      `dropped_identical_pairs`.
+      `dropped_chunks`, `truncated_pairs` and `dropped_identical_pairs`.
     """
     max_tokens = max_seq_length - NUM_SPECIAL_TOKENS
     other_kind = _OTHER_KIND[sentence_order]
@@ -176,7 +175,7 @@ def draw_sentence_pairs(
             target = 2 + _draw(rng, max_tokens - 1)
         while begin < document_end:
             # A is sentences begin..middle-1, the rest of the chunk up to end-1.
-            end = _reach(starts, begin, target, document_end)
+            end = _end_of_chunk(starts, begin, target, document_end)
             middle = end
             if end == begin + 1:
                 counts["one_sentence_chunks"] += 1
@@ -191,10 +190,10 @@ def draw_sentence_pairs(
                 starts[end] - starts[middle],
             )
             if kind == "random_next":
-                b = _draw_elsewhere(
+                b = _draw_random_segment(
                     documents, document, (begin, middle), target - a[1], rng
                 )
-                end = middle  # the next chunk begins with what is unused
+                end = middle  # the next chunk starts with the unused rest
             if kind == "drop" or b is None:
                 counts["dropped_chunks"] += 1
             elif kind == "swap":
@@ -208,35 +207,37 @@ def draw_sentence_pairs(
 
 
 def _draw(rng: np.random.Generator, n: int) -> int:
-    """Draws from 0..n-1; several times faster than `rng.integers`."""
+    """Draws from 0..n-1, several times faster than `rng.integers`."""
     return int(rng.random() * n)
 
 
-def _reach(
+def _end_of_chunk(
     starts: Sequence[int] | np.ndarray, first: int, num_tokens: int, stop: int
 ) -> int:
-    """Returns the end of the fewest sentences from `first` with `num_tokens`.
+    """Returns the end of the fewest sentences with `num_tokens`, from `first`.
 
-    It is at least one sentence and ends no later than sentence `stop`.
+    It is after at least one sentence, and at most at sentence `stop`.
     """
     return bisect.bisect_left(
         starts, starts[first] + num_tokens, first + 1, stop
     )
 
 
-def _draw_elsewhere(
+def _draw_random_segment(
     documents: TokenizedDocuments,
     document: int,
     a: tuple[int, int],
     num_tokens: int,
     rng: np.random.Generator,
 ) -> tuple[int, int] | None:
-    """Draws a segment that does not continue sentences a[0]..a[1]-1.
+    """Draws a segment that does not follow A, the sentences a[0]..a[1]-1.
+
+    It has the fewest sentences with `num_tokens`, from a random sentence of
+    another document. If there is no other document, it is from the same one,
+    and starts neither in A nor with the sentence after A.
 
     Returns:
-      Start and length in tokens: sentences of another document from a random
-      one on, until there are `num_tokens`. If there is no other document, of
-      the same one, but neither A nor what follows it; None if that is all.
+      Start and length in tokens, or None if there is no such sentence.
     """
     boundaries = documents.document_starts
     if documents.num_documents > 1:
@@ -254,7 +255,7 @@ def _draw_elsewhere(
         first = choice[_draw(rng, len(choice))]
         stop = a[0] if first < a[0] else last
     starts = documents.sentence_starts
-    end = _reach(starts, first, num_tokens, stop)
+    end = _end_of_chunk(starts, first, num_tokens, stop)
     return starts[first], starts[end] - starts[first]
 
 
@@ -264,18 +265,19 @@ def _truncate(
     rng: np.random.Generator,
     counts: collections.Counter[str],
 ) -> SentencePairs:
-    """Shortens pairs to `max_tokens`.
+    """Truncates pairs to `max_tokens`.
 
-    The original takes one token at a time from the longer segment, B where they
-    are equal, at its front or back with probability 1/2. How many each segment
-    loses is thus fixed, and how many at the front is binomial.
+    The original removes one token at a time from the longer segment, or B if
+    they are equal, at its front or back with probability 1/2. So the number of
+    tokens that each segment loses is fixed, and the number at its front is
+    binomial.
     """
     excess = np.maximum(pairs.a_lengths + pairs.b_lengths - max_tokens, 0)
     counts["truncated_pairs"] += int(np.count_nonzero(excess))
-    lead = pairs.a_lengths - pairs.b_lengths
-    while_unequal = np.minimum(excess, np.abs(lead))
-    in_turn = excess - while_unequal
-    a_loss = np.where(lead > 0, while_unequal, 0) + in_turn // 2
+    difference = pairs.a_lengths - pairs.b_lengths
+    until_equal = np.minimum(excess, np.abs(difference))
+    alternating = excess - until_equal
+    a_loss = np.where(difference > 0, until_equal, 0) + alternating // 2
     b_loss = excess - a_loss
     return SentencePairs(
         pairs.a_starts + rng.binomial(a_loss, 0.5),

@@ -1,4 +1,4 @@
-"""Groups of text files, blocks of their documents, and shards of records."""
+"""Division of the work into groups of files, blocks and shards of records."""
 
 from __future__ import annotations
 
@@ -35,32 +35,32 @@ _SHARD_NAME = re.compile(
 )
 _MODEL_FILES = (MODEL_FILE, WORDPIECE_FILE)
 
-# More than the blocks of a group, whose one file may have 4 TB.
+# Upper bound of the blocks of a group, enough for a file of 4 TB.
 _MAX_BLOCKS = 1 << 24
 
-# masking -> bytes of records for a byte of text and a pass, rather low: masked
-# records of English text have 1.7 at 512 tokens, less what is dropped.
-_LEAST_RATES = {"dynamic": 0.4, "static": 1.0}
+# masking -> low estimate of the bytes of records per byte of text and pass.
+# Masked records of English text with 512 tokens have 1.7.
+_MIN_RATES = {"dynamic": 0.4, "static": 1.0}
 
-_LEAST_SHARDS = 8
+_MIN_SHARDS = 8
 
-# Each holds the lengths and the order of a file's records in memory.
-_MOST_WRITERS = 8
+# Each has the lengths and the order of a file's records in memory.
+_MAX_WRITERS = 8
 
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """Sizes that bound memory, files and the work that an interruption loses.
+    """Limits on memory, file sizes and the work lost by an interruption.
 
     Attributes:
-      group_bytes: files are added to a group up to this many bytes of text.
-      min_block_bytes, max_block_bytes: least size of a block of documents.
-        Random next sentences come from the same block, so it should hold many
-        documents: 256 KiB are 70 articles of Wikipedia.
-      pass_bytes: text of a block, times the passes over it. Their records,
-        about twice the bytes, are in memory at once. A block of fewer bytes
-        than the others may have twice as many, one long document any number.
-      shard_bytes: size of a record file that is not exceeded.
+      group_bytes: text of a group of files; a larger file is its own group.
+      min_block_bytes, max_block_bytes: bounds of the target size of a block of
+        documents. Random next sentences come from the same block, so it should
+        have many documents: 256 KiB are 70 articles of Wikipedia.
+      pass_bytes: text of a block, times the passes over it that are made
+        together. Their records, about twice the bytes, are in memory at once.
+        A small block may have twice as many, and one long document any number.
+      shard_bytes: maximum size of a record file.
       save_seconds: time after which the state is saved.
     """
 
@@ -74,12 +74,12 @@ class Limits:
 
 @dataclasses.dataclass(frozen=True)
 class FileGroup:
-    """Consecutive text files, which are read independently of all others.
+    """Consecutive text files, which are read independently of other groups.
 
     Attributes:
-      number: the number among all groups, from 0.
+      number: index of the group.
       files: one large file, or several.
-      text_bytes: estimate of the size of their text.
+      text_bytes: estimated size of their text.
     """
 
     number: int
@@ -90,7 +90,7 @@ class FileGroup:
 def group_files(
     files: Iterable[TextPath], limits: Limits
 ) -> Iterator[FileGroup]:
-    """Yields groups of files, in their order."""
+    """Groups consecutive files."""
     number = size = 0
     pending: list[TextPath] = []
     for path in files:
@@ -112,13 +112,13 @@ def read_blocks(
     limits: Limits,
     oddities: collections.Counter[str] | None = None,
 ) -> Iterator[TextBlock]:
-    """Reads the blocks of a group; no two groups have a block of one number.
+    """Reads the blocks of a group, whose indices are unique among all groups.
 
     Args:
       group: the files.
-      config: how text is read and split.
+      config: the settings.
       limits: sizes of blocks.
-      oddities: gains counts of what is odd in the text.
+      oddities: counts of `ODDITIES` in the text are added to it.
     """
     block_bytes = limits.pass_bytes // config.passes("train")
     return make_blocks(
@@ -141,57 +141,53 @@ def read_tasks(
     limits: Limits,
     oddities: collections.Counter[str],
 ) -> Iterator[BlockTask]:
-    """Reads the blocks of a group, with as many passes as memory allows.
-
-    Args:
-      group: the files.
-      config: see `read_blocks`.
-      limits: sizes of blocks, and of the text of the passes of a task.
-      oddities: see `read_blocks`.
-    """
+    """Reads the tasks of a group: blocks, and the passes made together."""
     for block in read_blocks(group, config, limits, oddities):
-        most = max(1, 2 * limits.pass_bytes // max(block.num_bytes, 1))
+        step = max(1, 2 * limits.pass_bytes // max(block.num_bytes, 1))
         passes = range(config.passes(block.split))
-        for first in passes[::most]:
-            yield BlockTask(block, passes[first : first + most])
+        for first in passes[::step]:
+            yield BlockTask(block, passes[first : first + step])
 
 
 def num_writers(config: PretrainingDataConfig) -> int:
-    """Returns the number of record files that are written at once."""
-    return min(config.num_workers, _MOST_WRITERS)
+    """Returns the number of record files that are written in parallel."""
+    return min(config.num_workers, _MAX_WRITERS)
 
 
 def plan_shards(
     config: PretrainingDataConfig, groups: Sequence[FileGroup], limits: Limits
 ) -> tuple[dict[str, int], int]:
-    """Returns split -> number of shards, and an estimate of the bytes needed.
+    """Chooses the number of shards and estimates the disk space needed.
 
-    The estimate is rather low. A scratch file is removed when its record file
-    has been written, so few of those are added.
+    Returns:
+      Split -> number of shards, and a low estimate of the bytes needed. It has
+      room for few scratch files, as each is removed when its record file has
+      been written.
 
     Raises:
-      InputError: the given number of shards is too low.
+      InputError: If `config.num_shards` is too low.
     """
     text = sum(group.text_bytes for group in groups)
     heldout = config.heldout_fraction
-    rate = _LEAST_RATES[config.masking]
+    rate = _MIN_RATES[config.masking]
     if text > limits.pass_bytes:
         rate = _sample_rate(config, groups[0], limits)
     sizes = {"train": text * (1 - heldout) * rate * config.passes("train")}
     if heldout:
-        sizes["heldout"] = text * heldout * _LEAST_RATES["static"]
-    least = {x: math.ceil(y / limits.shard_bytes) for x, y in sizes.items()}
-    number = config.num_shards or max(_LEAST_SHARDS, least["train"])
-    if number < least["train"]:
-        each = sizes["train"] / number / 1e6
+        sizes["heldout"] = text * heldout * _MIN_RATES["static"]
+    minimum = {x: math.ceil(y / limits.shard_bytes) for x, y in sizes.items()}
+    number = config.num_shards or max(_MIN_SHARDS, minimum["train"])
+    if number < minimum["train"]:
+        file_size = sizes["train"] / number / 1e6
         raise InputError(
-            f"num_shards={number} would make files of about {each:,.0f} MB; "
-            f"give at least {least['train']}, or leave it out"
+            f"num_shards={number} would create files of about "
+            f"{file_size:,.0f} MB; give at least {minimum['train']}, or leave "
+            "it out"
         )
     num_shards = {"train": number}
     if heldout:
         num_shards["heldout"] = max(
-            1, round(number * heldout), least["heldout"]
+            1, round(number * heldout), minimum["heldout"]
         )
     total = sum(sizes.values())
     return num_shards, int(total * (1 + min(1, num_writers(config) / number)))
@@ -200,12 +196,12 @@ def plan_shards(
 def _sample_rate(
     config: PretrainingDataConfig, group: FileGroup, limits: Limits
 ) -> float:
-    """Returns the bytes of records for a byte of text, of the first block."""
+    """Measures the bytes of records per byte of text on the first block."""
     small = dataclasses.replace(limits, max_block_bytes=limits.min_block_bytes)
     blocks = read_blocks(group, config, small)
     train = next((x for x in blocks if x.split == "train"), None)
     if train is None:
-        return _LEAST_RATES[config.masking]
+        return _MIN_RATES[config.masking]
     worker = BlockWorker(config, {"train": 1})
     [(_, joined)] = worker(BlockTask(train, range(1))).shards
     return len(joined) / train.num_bytes
@@ -219,41 +215,45 @@ def shard_files(
 ) -> list[list[str]]:
     """Returns the names of the record files of each shard of a split.
 
-    It is one, or several where the number of shards was estimated too low.
+    A shard has one file, or several if the number of shards that was planned
+    turns out to be too low.
 
     Args:
       config: the settings.
       split: "train" or "heldout".
-      sizes: bytes of each shard as a scratch file.
-      limits: the most bytes of a file.
+      sizes: size of each shard's scratch file, in bytes.
+      limits: the maximum size of a record file.
     """
-    parts = 1
+    files_per_shard = 1
     if split != "train" or config.num_shards is None:
-        parts += int(max(sizes) / limits.shard_bytes)
-    number = parts * len(sizes)
+        files_per_shard += int(max(sizes) / limits.shard_bytes)
+    number = files_per_shard * len(sizes)
     suffix = ".tfrecord.gz" if config.compress else ".tfrecord"
     names = [
         f"{SPLITS[split]}-{shard:05d}-of-{number:05d}{suffix}"
         for shard in range(number)
     ]
-    return [names[x : x + parts] for x in range(0, number, parts)]
+    return [
+        names[first : first + files_per_shard]
+        for first in range(0, number, files_per_shard)
+    ]
 
 
 def is_shard(name: str) -> bool:
-    """Returns whether a file has the name of a record file."""
+    """Returns whether a file name is that of a record file."""
     return _SHARD_NAME.fullmatch(name) is not None
 
 
 def data_files(manifest: Mapping[str, Any]) -> list[str]:
-    """Returns the names of the tokenizer's and record files of a manifest."""
+    """Returns the names of a manifest's tokenizer and record files."""
     names = [
         file["name"]
         for split in manifest["splits"].values()
         for file in split["files"]
-        # This list decides which files may be replaced: only shards.
+        # These files may be replaced, so do not trust the manifest.
         if is_shard(file["name"])
     ]
-    # 0.1.0 did not write it, and had one kind of tokenizer.
+    # Version 0.1.0 did not record it, and had only one kind of tokenizer.
     model = manifest.get("tokenizer", {}).get("file")
     model = model if model in _MODEL_FILES else MODEL_FILE
     return [model, SETTINGS_FILE, *names]

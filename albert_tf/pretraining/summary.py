@@ -1,4 +1,4 @@
-"""Printed summaries of the start and the end of a pretraining run."""
+"""Summaries printed at the start and the end of a pretraining run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from albert_tf.pretraining.records import Records
 from albert_tf.training.trainer import TrainingResult
 from albert_tf.training.workers import input_context
 
-# Metric -> its baseline, and the words printed for that.
+# Metric -> its baseline and the label of the baseline.
 _BASELINES = {
     "mlm_accuracy": ("mlm_unigram_accuracy", "most frequent token"),
     "sop_accuracy": ("sop_chance", "chance"),
@@ -31,14 +31,14 @@ def start_summary(
     strategy: tf.distribute.Strategy,
     resumes: bool,
 ) -> str:
-    """Returns lines that describe model, records, training and machine.
+    """Describes the model, the records, the training and the devices.
 
     Args:
       config: the settings.
-      phases: training and held-out records.
+      phases: training and held-out records of each phase.
       model: the model with its heads.
-      strategy: the devices.
-      resumes: whether the run's folder holds the run already.
+      strategy: the distribution strategy.
+      resumes: whether the run is resumed from the output folder.
     """
     sizes = config.architecture
     layers = f"{sizes.num_hidden_layers} layer"
@@ -49,7 +49,7 @@ def start_summary(
     elif sizes.num_hidden_groups > 1:
         layers += f" in {sizes.num_hidden_groups} groups"
     replicas = strategy.num_replicas_in_sync
-    # Such as /job:localhost/replica:0/task:0/device:GPU:0.
+    # The name of a device is like /job:localhost/replica:0/task:0/device:GPU:0.
     device = strategy.extended.worker_devices[0].split("device:")[-1]
     compiled = " with XLA" if config.jit_compile else ""
     rows = {
@@ -58,18 +58,18 @@ def start_summary(
         f"vocabulary {sizes.vocab_size:,}",
     }
     for number, phase in enumerate(phases, 1):
-        which = f" {number}" if len(phases) > 1 else ""
+        suffix = f" {number}" if len(phases) > 1 else ""
         changes = phase.resolved.example_settings.items()
-        rows[f"records{which}"] = _describe_records(phase.records) + "".join(
+        rows[f"records{suffix}"] = _describe_records(phase.records) + "".join(
             f"; {name}={value}" for name, value in changes
         )
         if phase.records.corpora:
-            rows[f"mixture{which}"] = describe_mixture(
+            rows[f"mixture{suffix}"] = describe_mixture(
                 phase.records.corpora,
                 phase.records.files["train"],
                 phase.resolved.examples,
             )
-        rows[f"batch{which}"] = _describe_batch(phase.resolved, replicas)
+        rows[f"batch{suffix}"] = _describe_batch(phase.resolved, replicas)
     hosts = input_context(strategy).num_input_pipelines
     if config.reading_groups % hosts:
         rows["reading"] = (
@@ -121,27 +121,27 @@ def _describe_records(records: Records) -> str:
 
 
 def end_summary(result: TrainingResult, seconds: float) -> str:
-    """Returns lines on what was done, and the scores beside their baselines.
+    """Describes the result of `pretrain`, with baselines beside the scores.
 
     Args:
-      result: what `pretrain` returned.
-      seconds: time that it took.
+      result: the result of `pretrain`.
+      seconds: duration of the call.
     """
     steps = counted(result.steps, "step")
-    done = f"{steps} done, {seconds / 60:.1f} minutes this time"
+    text = f"{steps} done, {seconds / 60:.1f} minutes this time"
     if "tokens_per_second" in result.metrics:
-        done += f", {result.metrics['tokens_per_second']:,.0f} tokens/s"
+        text += f", {result.metrics['tokens_per_second']:,.0f} tokens/s"
     if "matmul_share" in result.metrics:
-        done += f" ({result.metrics['matmul_share']:.0%} of matmul peak)"
+        text += f" ({result.metrics['matmul_share']:.0%} of matmul peak)"
     scores = []
     baselines = {key for key, _ in _BASELINES.values()}
     for name, value in result.evaluation.items():
         if name in baselines:
             continue
         scores.append(f"{name} {value:.4f}")
-        key, word = _BASELINES.get(name, ("", ""))
+        key, label = _BASELINES.get(name, ("", ""))
         if key in result.evaluation:
-            scores[-1] += f" ({word}: {result.evaluation[key]:.4f})"
+            scores[-1] += f" ({label}: {result.evaluation[key]:.4f})"
     if scores:
-        done += f"\nheld out: {', '.join(scores)}"
-    return done
+        text += f"\nheld out: {', '.join(scores)}"
+    return text

@@ -1,4 +1,4 @@
-"""Text files: patterns that name them, compression, lines and encoding."""
+"""Text files: glob patterns, compression, lines and encoding."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from albert_tf.pretraining.tfds_files import (
     is_tfds_file,
 )
 
-# Longer lines and paragraphs are cut at a blank, to be sentences of their own.
+# Longer lines and paragraphs are cut at spaces into several sentences.
 MAX_LINE_BYTES = 1 << 20
 
 # A line of JSON is parsed as a whole.
 MAX_JSON_BYTES = 64 << 20
 
-# Of compressed text, roughly.
+# Rough ratio of the sizes of text and compressed text.
 COMPRESSION_RATIO = 3
 
 _COMPRESSIONS = (".gz", ".bz2", ".zst")
@@ -47,7 +47,7 @@ _BUFFER_BYTES = _BLOCK_BYTES = 1 << 20
 
 @dataclasses.dataclass(frozen=True)
 class TextSlice:
-    """The lines of a plain file that begin in `[start, end)`, in bytes."""
+    """The lines of an uncompressed file that start at bytes `[start, end)`."""
 
     path: pathlib.Path | str
     start: int
@@ -60,21 +60,23 @@ class TextSlice:
         return f"{self.path} from byte {self.start:,} on"
 
 
-TextPath = pathlib.Path | str  # A string is remote.
+TextPath = pathlib.Path | str  # a string is a remote path
 
 
 def sample_blocks(
-    files: Sequence[TextPath], most_bytes: int, seed: int
+    files: Sequence[TextPath], max_bytes: int, seed: int
 ) -> list[TextPath | TextSlice]:
-    """Returns files, or random blocks of them if they have too much text.
+    """Samples about `max_bytes` of text from files, in blocks of 1 MiB.
 
-    Blocks are of a MiB and in the order of the files. Files that are unpacked,
-    or read by a library, are blocks as a whole.
+    Compressed files and those of TensorFlow Datasets are sampled as a whole.
 
     Args:
       files: the files.
-      most_bytes: bytes of text that are enough.
-      seed: decides which blocks.
+      max_bytes: files with no more text than this are returned as they are.
+      seed: random seed of the choice of blocks.
+
+    Returns:
+      The files or blocks, in the order of the files.
     """
     blocks: list[TextPath | TextSlice] = []
     sizes = []
@@ -88,41 +90,42 @@ def sample_blocks(
             end = min(start + _BLOCK_BYTES, size)
             blocks.append(TextSlice(path, start, end))
             sizes.append(end - start)
-    if sum(sizes) <= most_bytes:
+    if sum(sizes) <= max_bytes:
         return list(files)
     order = np.random.default_rng(seed).permutation(len(blocks))
     before = np.cumsum(np.array(sizes)[order]) - np.array(sizes)[order]
-    return [blocks[i] for i in sorted(order[before < most_bytes].tolist())]
+    return [blocks[i] for i in sorted(order[before < max_bytes].tolist())]
 
 
 def find_text_files(
     patterns: PathPatterns, data_dir: str | None = None
 ) -> list[TextPath]:
-    """Returns the files that glob patterns name, each once.
+    """Finds the files that match glob patterns.
 
     Args:
-      patterns: patterns separated by commas, or a list of patterns (whose
-        commas mean themselves). `**` matches local folders at any depth.
-        `tfds:NAME` means the files of a data set (see `find_tfds_files`).
+      patterns: patterns separated by commas, or a list of patterns, in which
+        commas have no special meaning. `**` matches local folders at any depth.
+        `tfds:NAME` matches the files of a data set (see `find_tfds_files`).
       data_dir: folder of these data sets.
 
     Returns:
-      The files in the order of the patterns, sorted within a pattern: paths of
-      local files, strings of remote ones (`gs://...`).
+      The files without duplicates, in the order of the patterns and sorted
+      within a pattern: paths of local files, and strings for remote files
+      (`gs://...`).
 
     Raises:
-      InputError: no pattern, or one that matches nothing or an empty file.
+      InputError: If there is no pattern, or a pattern matches nothing or an
+        empty file.
     """
     names = list(filter(None, split_patterns(patterns)))
     if not names:
-        raise InputError("input: no file named; give a path or a glob pattern")
+        raise InputError("input: no files given; give a path or glob pattern")
     files: dict[TextPath, None] = {}
     for pattern in names:
         if pattern.startswith(PREFIX):
             files |= dict.fromkeys(find_tfds_files(pattern, data_dir))
             continue
-        remote = is_remote(pattern)
-        matches = (_remote_matches if remote else _local_matches)(pattern)
+        matches = _match(pattern)
         if not matches:
             raise InputError(
                 f"input {pattern}: no such file; check the path or the pattern"
@@ -136,22 +139,20 @@ def find_text_files(
         for path in matches:
             if size_of(path) == 0:
                 raise InputError(f"input {path}: the file is empty; remove it")
-            files[path if remote else pathlib.Path(path)] = None
+            files[path if is_remote(path) else pathlib.Path(path)] = None
     return list(files)
 
 
-def _local_matches(pattern: str) -> list[str]:
-    # What exists may have the characters of a pattern.
-    if os.path.exists(pattern):
-        return [pattern]
-    return sorted(glob.glob(pattern, recursive=True))
-
-
-def _remote_matches(pattern: str) -> list[str]:
+def _match(pattern: str) -> list[str]:
+    if not is_remote(pattern):
+        # The name of an existing file may contain wildcard characters.
+        if os.path.exists(pattern):
+            return [pattern]
+        return sorted(glob.glob(pattern, recursive=True))
     check_not_web_address(pattern, "a path of a file that was downloaded")
     if "**" in pattern:
         raise InputError(
-            f"input {pattern}: ** is for local files; name each folder"
+            f"input {pattern}: ** works for local files only; name each folder"
         )
     return _remote(pattern, lambda gfile: sorted(gfile.glob(pattern)))
 
@@ -163,19 +164,16 @@ def _is_folder(path: str) -> bool:
 
 
 def size_of(path: Path) -> int:
-    """Returns the bytes of a local or remote file.
-
-    Raises:
-      InputError: a remote file cannot be read.
-    """
-    if not is_remote(path):
-        return os.path.getsize(path)
-    name = os.fspath(path)
-    return _remote(name, lambda gfile: gfile.stat(name).length)
+    """Returns the size of a local or remote file, in bytes."""
+    return version_of(path)[0]
 
 
 def version_of(path: Path) -> tuple[int, int]:
-    """Returns the size of a file and when it was changed, in nanoseconds."""
+    """Returns the size and modification time (nanoseconds) of a file.
+
+    Raises:
+      InputError: If a remote file cannot be read.
+    """
     if not is_remote(path):
         status = os.stat(path)
         return status.st_size, status.st_mtime_ns
@@ -185,18 +183,18 @@ def version_of(path: Path) -> tuple[int, int]:
 
 
 def _remote(path: str, call: Callable[[Any], Any]) -> Any:
-    """Returns the result of a call with TensorFlow's file systems."""
+    """Calls a function with `tf.io.gfile`."""
     try:
-        with _errors_of_system() as gfile:
+        with _gfile() as gfile:
             return call(gfile)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
 
 
 @contextlib.contextmanager
-def _errors_of_system() -> Iterator[Any]:
-    """Gives `tf.io.gfile`, and its errors as those of local files."""
-    import tensorflow as tf  # Here: only remote paths need it.
+def _gfile() -> Iterator[Any]:
+    """Provides `tf.io.gfile` and converts its errors to `OSError`."""
+    import tensorflow as tf  # slow to import, and for remote files only
 
     try:
         yield tf.io.gfile
@@ -206,17 +204,17 @@ def _errors_of_system() -> Iterator[Any]:
 
 
 class _RemoteFile(io.RawIOBase):
-    """A remote file for `io.BufferedReader`, whose lines can be limited."""
+    """A remote file that `io.BufferedReader` can read."""
 
     def __init__(self, path: str):
-        with _errors_of_system() as gfile:
+        with _gfile() as gfile:
             self._file = gfile.GFile(path, "rb")
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        with _errors_of_system():
+        with _gfile():
             content = self._file.read(len(buffer))
         buffer[: len(content)] = content
         return len(content)
@@ -225,7 +223,7 @@ class _RemoteFile(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        with _errors_of_system():
+        with _gfile():
             self._file.seek(offset, whence)
             return self._file.tell()
 
@@ -235,38 +233,42 @@ class _RemoteFile(io.RawIOBase):
         super().close()
 
 
-class _Lines:
-    """The lines of a file that begin in a slice, for `readline` alone."""
+class _SliceReader:
+    """Reads the lines of a file that start within a slice of it."""
 
     def __init__(self, file: IO[bytes], start: int, end: int):
         self._file, self._position, self._end = file, start, end
-        self._inside = start > 0  # of a line, perhaps of none of the slice
-        if self._inside:
+        self._in_line = start > 0
+        if self._in_line:
+            # Skip the line that starts before the slice.
             self._position -= 1
             file.seek(self._position)
-            while self._inside and self._position < end:
+            while self._in_line and self._position < end:
                 self.readline(_BUFFER_BYTES)
-            self._inside = False
+            self._in_line = False
 
     def readline(self, size: int) -> bytes:
-        if self._position >= self._end and not self._inside:
+        if self._position >= self._end and not self._in_line:
             return b""
         line = self._file.readline(size)
         self._position += len(line)
-        self._inside = not line.endswith(b"\n")
+        self._in_line = not line.endswith(b"\n")
         return line
 
 
 def is_compressed(path: Path) -> bool:
-    """Returns whether a file has the name of a compressed one."""
+    """Returns whether the name of a file is that of a compressed file."""
     return os.fspath(path).lower().endswith(_COMPRESSIONS)
 
 
 @contextlib.contextmanager
-def _opened(path: Path) -> Iterator[IO[bytes]]:
-    """Opens a file, unpacking it, and names it in errors of the block."""
+def _open(path: Path) -> Iterator[IO[bytes]]:
+    """Opens a file for reading, and names it in the errors of the block.
+
+    Compressed files are decompressed.
+    """
     suffix = os.path.splitext(os.fspath(path))[1].lower()
-    damages: list[type[Exception]] = [EOFError, zlib.error]
+    stream_errors: list[type[Exception]] = [EOFError, zlib.error]
     openers: dict[str, Callable[[Any], Any]] = {
         ".gz": gzip.open,
         ".bz2": bz2.open,
@@ -275,7 +277,7 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
         library = "compression" if sys.version_info >= (3, 14) else "backports"
         zstd = import_package(f"{library}.zstd", ".zst files")
         openers[suffix] = zstd.open
-        damages.append(zstd.ZstdError)
+        stream_errors.append(zstd.ZstdError)
     try:
         with contextlib.ExitStack() as stack:
             if is_remote(path):
@@ -287,7 +289,7 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
             if suffix in openers:
                 file = stack.enter_context(openers[suffix](file))
             yield file
-    except tuple(damages) as error:
+    except tuple(stream_errors) as error:
         raise InputError(
             f"{path}: the {suffix[1:]} stream is damaged ({error}); get the "
             "file again"
@@ -306,28 +308,28 @@ def read_lines(
 ) -> Iterator[tuple[int, int, str]]:
     """Reads the lines of a UTF-8 file, in bounded memory.
 
-    Only line feeds end lines. A byte-order mark is removed.
+    Lines are separated by line feeds only. A byte-order mark is removed.
 
     Args:
-      path: the file, or a part of it; one in `.gz`, `.bz2` or `.zst` is
-        unpacked.
-      whole: refuse long lines, instead of cutting them.
-      encoding_errors: "strict", or "replace" to put U+FFFD for bytes that are
-        not UTF-8.
-      counts: gains `invalid_utf8`, the number of these characters.
+      path: the file, or a slice of it; `.gz`, `.bz2` and `.zst` files are
+        decompressed.
+      whole: raise an error on long lines instead of cutting them.
+      encoding_errors: "strict" to raise an error on invalid UTF-8, or "replace"
+        to replace it by U+FFFD.
+      counts: the number of these characters is added to its `invalid_utf8`.
 
     Yields:
-      The number of a line, from 1; the bytes of the line that came before;
-      and the line with its end, or a piece of a long one.
+      The number of the line, from 1; the offset of the piece in the line, in
+      bytes; and the line with its line end, or a piece of a long line.
 
     Raises:
-      InputError: the file cannot be read; or, naming the line, it is not UTF-8
-        or too long.
+      InputError: If the file cannot be read, or a line is not UTF-8 or too
+        long. The message has the number of the line.
     """
-    with _opened(path) as file:
+    with _open(path) as file:
         if isinstance(path, TextSlice):
-            file = _Lines(file, path.start, path.end)
-        lines = _whole_lines(file, path) if whole else pieces_of_lines(file)
+            file = _SliceReader(file, path.start, path.end)
+        lines = _whole_lines(file, path) if whole else split_long_lines(file)
         for number, start, piece in lines:
             try:
                 text = piece.decode()
@@ -340,7 +342,7 @@ def read_lines(
                     ) from None
                 text = piece.decode(errors="replace")
                 if counts is not None:
-                    # Those in the file stay whatever is around them.
+                    # Not those that the file contains.
                     kept = piece.count("\ufffd".encode())
                     counts["invalid_utf8"] += text.count("\ufffd") - kept
             if number == 1 and start == 0:
@@ -349,7 +351,7 @@ def read_lines(
 
 
 def _whole_lines(
-    file: IO[bytes] | _Lines, path: Path
+    file: IO[bytes] | _SliceReader, path: Path
 ) -> Iterator[tuple[int, int, bytes]]:
     number = 0
     while line := file.readline(MAX_JSON_BYTES + 1):
@@ -362,31 +364,31 @@ def _whole_lines(
         yield number, 0, line
 
 
-def pieces_of_lines(
-    file: IO[bytes] | _Lines,
+def split_long_lines(
+    file: IO[bytes] | _SliceReader,
 ) -> Iterator[tuple[int, int, bytes]]:
-    """Yields lines, those of more than `MAX_LINE_BYTES` in pieces.
+    """Reads lines and splits those longer than `MAX_LINE_BYTES` into pieces.
 
-    A piece ends after a blank or, where there is none, after a character.
-    Pieces that are blank are skipped: they are no blank line.
+    A piece ends after a space or, if there is none, after a character. Blank
+    pieces are skipped, as a blank line would end a document.
 
     Yields:
-      Number of the line, offset of the piece in it, and the piece.
+      The number of the line, the offset of the piece in it, and the piece.
     """
     number, start, rest = 1, 0, b""
     while piece := rest + file.readline(MAX_LINE_BYTES - len(rest)):
         end = len(piece)
         is_last = piece.endswith(b"\n") or end < MAX_LINE_BYTES
         if not is_last:
-            end = piece.rfind(b" ") + 1 or _end_of_characters(piece)
+            end = piece.rfind(b" ") + 1 or _last_character_end(piece)
         if (start == 0 and is_last) or piece[:end].strip():
             yield number, start, piece[:end]
         rest = piece[end:]
         number, start = (number + 1, 0) if is_last else (number, start + end)
 
 
-def _end_of_characters(text: bytes) -> int:
-    """Returns where the last whole character of text in UTF-8 ends."""
+def _last_character_end(text: bytes) -> int:
+    """Returns the offset at which the last whole UTF-8 character ends."""
     start = next(
         (i for i in range(1, 5) if text[-i] & 0b11000000 != 0b10000000), 1
     )

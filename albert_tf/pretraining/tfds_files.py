@@ -1,8 +1,8 @@
-"""Data sets of TensorFlow Datasets as text files.
+"""Data sets of TensorFlow Datasets (TFDS) as text files.
 
-A split is the record files that the library has prepared, each of which is
-read through the library, by the features that `dataset_info.json` beside it
-describes.
+The files of a split are the record files that the library has prepared. They
+are read by the library, using the features described by `dataset_info.json` in
+the same folder.
 """
 
 from __future__ import annotations
@@ -28,33 +28,33 @@ _RECORD_FILE = re.compile(r"[-.]\w+-\d{5,}-of-\d{5,}$")
 def find_tfds_files(
     name: str, data_dir: str | None = None
 ) -> list[pathlib.Path | str]:
-    """Returns the record files of a split, in the order of its examples.
+    """Finds the record files of a split, in the order of its examples.
 
-    What is not in the folder of data sets is downloaded to it.
+    A data set that is not in the folder is downloaded.
 
     Args:
-      name: `tfds:wikipedia/20230601.simple`, or with another split than "train"
-        `tfds:imdb_reviews#unsupervised`.
-      data_dir: folder of the data sets; None for the one that the environment
-        variable TFDS_DATA_DIR names, or the library's own.
+      name: such as `tfds:wikipedia/20230601.simple`, or with a split other than
+        "train", `tfds:imdb_reviews#unsupervised`.
+      data_dir: folder of the data sets; None for the environment variable
+        TFDS_DATA_DIR or the library's default.
 
     Raises:
-      InputError: the library is not installed, or it cannot get the data set,
-        or there is no such split.
+      InputError: If the library is not installed, the data set cannot be
+        loaded, or the split does not exist.
     """
     data_set, _, split = name.removeprefix(PREFIX).partition("#")
     split = split or "train"
-    tfds = _library()
-    with _errors_of_library(name, "could not be loaded"):
+    tfds = _import_tfds()
+    with _explain_errors(name, "could not be loaded"):
         builder = tfds.builder(data_set, data_dir=data_dir)
         if not builder.is_prepared():
             builder.download_and_prepare()
         splits = builder.info.splits
     if split not in splits or not splits[split].num_examples:
-        full = [x for x in splits if splits[x].num_examples]
+        found = [x for x in splits if splits[x].num_examples]
         raise InputError(
-            f"input {name}: no example in the split {split!r}; the data set "
-            f"has {', '.join(full) or 'none'}: write {PREFIX}{data_set}#SPLIT"
+            f"input {name}: the split {split!r} has no examples; choose one of "
+            f"{', '.join(found) or 'none'} by {PREFIX}{data_set}#SPLIT"
         )
     return [
         path if is_remote(path) else pathlib.Path(path)
@@ -63,7 +63,7 @@ def find_tfds_files(
 
 
 def is_tfds_file(path: Path) -> bool:
-    """Returns whether a file is a record file of TensorFlow Datasets."""
+    """Returns whether a file is a record file of a data set."""
     folder, name = os.path.split(os.fspath(path))
     return bool(_RECORD_FILE.search(name)) and all(
         exists(os.path.join(folder, x))
@@ -77,34 +77,28 @@ def read_tfds_texts(
     encoding_errors: str,
     counts: collections.Counter[str] | None,
 ) -> Iterator[bytes]:
-    """Yields the texts of a record file, in UTF-8.
-
-    Args:
-      path: the file.
-      text_field: name of the text in an example.
-      encoding_errors: see `read_documents`.
-      counts: see `read_documents`.
+    """Yields the texts of a record file, in UTF-8; see `read_documents`.
 
     Raises:
-      InputError: the file cannot be read, or has no such texts.
+      InputError: If the file cannot be read, or has no such field with text.
     """
-    tfds = _library()
+    tfds = _import_tfds()
     folder, name = os.path.split(os.fspath(path))
-    with _errors_of_library(path, "could not be read"):
-        info = _info(folder)
+    with _explain_errors(path, "could not be read"):
+        info = _load_info(folder)
     if text_field not in info.features:
         raise InputError(
             f"{path}: has no field {text_field!r} (its fields: "
-            f"{', '.join(info.features)}); name another one with text_field"
+            f"{', '.join(info.features)}); choose another one with text_field"
         )
     field = info.features[text_field]
     if not isinstance(field, tfds.features.Text):
         raise InputError(
-            f"{path}: the field {text_field!r} is no text, but "
-            f"{type(field).__name__}; name another one with text_field"
+            f"{path}: the field {text_field!r} is not text, but "
+            f"{type(field).__name__}; choose another one with text_field"
         )
-    examples = _examples_of(tfds, info, name, path)
-    with _errors_of_library(path, "could not be read"):
+    examples = _read_instruction(tfds, info, name, path)
+    with _explain_errors(path, "could not be read"):
         builder = tfds.builder_from_directory(folder)
         if info.file_format == tfds.core.FileFormat.ARRAY_RECORD:
             rows = iter(builder.as_data_source(split=examples))
@@ -112,13 +106,13 @@ def read_tfds_texts(
             data = builder.as_dataset(
                 split=examples,
                 shuffle_files=False,
-                # Other fields, such as images, are not decoded.
+                # Do not decode other fields, such as images.
                 decoders=tfds.decode.PartialDecoding({text_field: True}),
                 read_config=tfds.ReadConfig(try_autocache=False),
             )
             rows = iter(tfds.as_numpy(data))
     for number in itertools.count(1):
-        with _errors_of_library(path, "could not be read"):
+        with _explain_errors(path, "could not be read"):
             row = next(rows, None)
         if row is None:
             return
@@ -141,17 +135,19 @@ def read_tfds_texts(
         yield text
 
 
-def _library() -> ModuleType:
+def _import_tfds() -> ModuleType:
     return import_package("tensorflow_datasets", "tfds: inputs")
 
 
 @functools.lru_cache(maxsize=8)
-def _info(folder: str) -> Any:
-    return _library().builder_from_directory(folder).info
+def _load_info(folder: str) -> Any:
+    return _import_tfds().builder_from_directory(folder).info
 
 
-def _examples_of(tfds: ModuleType, info: Any, name: str, path: Path) -> Any:
-    """Returns which examples of which split a file holds."""
+def _read_instruction(
+    tfds: ModuleType, info: Any, name: str, path: Path
+) -> Any:
+    """Returns the `ReadInstruction` for the examples of a file."""
     for split, described in info.splits.items():
         names = [os.path.basename(x) for x in described.filepaths]
         if name in names:
@@ -161,15 +157,15 @@ def _examples_of(tfds: ModuleType, info: Any, name: str, path: Path) -> Any:
             return tfds.core.ReadInstruction(
                 split, from_=start, to=ends[index], unit="abs"
             )
-    raise InputError(f"{path}: is not listed in dataset_info.json beside it")
+    raise InputError(f"{path}: not listed in the folder's dataset_info.json")
 
 
 @contextlib.contextmanager
-def _errors_of_library(path: Path, what: str) -> Iterator[None]:
-    """Says what went wrong in one line."""
+def _explain_errors(path: Path, what: str) -> Iterator[None]:
+    """Converts errors of the library to an `InputError` of one line."""
     try:
         yield
-    except Exception as error:  # of the network, disk or library
+    except Exception as error:  # of the network, the disk or the library
         reason = (str(error).strip().splitlines() or [""])[0]
         raise InputError(
             f"input {os.fspath(path)}: {what} by TensorFlow Datasets "

@@ -16,22 +16,23 @@ from albert_tf.text.wordpiece_tokenizer import CONTINUATION, WordPieceTokenizer
 if TYPE_CHECKING:
     from albert_tf.text.base_tokenizer import Tokenizer
 
-# In the original's table `€` and `£` stand too, but as bytes, which never match
-# in Python 3. They are letters of no alphabet here and start a word anyway.
+# The original's table also has `€` and `£`, but as bytes, which never match in
+# Python 3. They start a word anyway, as they are not ASCII.
 _PUNCTUATION = frozenset(string.punctuation) - frozenset("'<=>")
 _INSIDE_WORDS = _PUNCTUATION | frozenset(string.ascii_letters)
 
-# Tokenized at a time: lists of integers take many times the memory of arrays.
-_CHARACTERS = 1 << 18
+# Characters that are tokenized at a time, because the tokenizer returns lists
+# of integers, which take many times the memory of arrays.
+_BATCH_CHARACTERS = 1 << 18
 
 
 @dataclasses.dataclass(frozen=True)
 class VocabularyTable:
-    """Special ids of a vocabulary and the pieces that begin a word.
+    """Special ids of a vocabulary, and its pieces that start a word.
 
     Attributes:
-      pad_id, cls_id, sep_id, mask_id: ids that text is never tokenized to.
-      word_starts: bool `[vocab_size]`, whether a piece begins a word.
+      pad_id, cls_id, sep_id, mask_id: ids that do not occur in text.
+      word_starts: bool `[vocab_size]`, whether a piece starts a word.
     """
 
     pad_id: int
@@ -61,19 +62,18 @@ class VocabularyTable:
 
     @functools.cached_property
     def text_ids(self) -> np.ndarray:
-        """All ids that can occur in text, ascending."""
+        """All ids that can occur in text, in ascending order."""
         special = [self.pad_id, self.cls_id, self.sep_id, self.mask_id]
         return np.setdiff1d(np.arange(len(self.word_starts)), special)
 
 
 def starts_word(piece: str) -> bool:
-    """Returns whether a SentencePiece piece begins a word.
+    """Returns whether a SentencePiece piece starts a word.
 
-    The rule is the original's.
-
-    A piece continues a word only when it has no space marker and consists of
-    ASCII letters and punctuation, but is not a single punctuation mark. So
-    digits, accented letters and letters of other alphabets begin a word.
+    As in the original, a piece continues a word only if it has no space marker
+    and consists of ASCII letters and punctuation, but is not a single
+    punctuation mark. So digits, accented letters and letters of other alphabets
+    start a word.
     """
     return (
         piece.startswith(("▁", "<"))
@@ -84,14 +84,15 @@ def starts_word(piece: str) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class TokenizedDocuments:
-    """Token ids of documents, end to end, with the starts of sentences.
+    """Concatenated token ids of documents, with the offsets of sentences.
 
     Attributes:
-      tokens: int32 `[tokens]`, all documents' ids without special tokens.
+      tokens: int32 `[tokens]`, ids of all documents without special tokens.
       sentence_starts: int64 `[sentences + 1]`, offsets into `tokens`; the last
         entry is their number.
-      document_starts: int64 `[documents + 1]`, offsets into the sentences.
-      first_number: number of the first document among all of a data set.
+      document_starts: int64 `[documents + 1]`, offsets into the sentences; the
+        last entry is their number.
+      first_number: number of the first document within the data set.
     """
 
     tokens: np.ndarray
@@ -106,16 +107,13 @@ class TokenizedDocuments:
         tokenizer: Tokenizer,
         first_number: int = 0,
     ) -> TokenizedDocuments:
-        """Tokenizes sentences, document by document.
-
-        Sentences and documents without a token are skipped.
-        """
+        """Tokenizes documents, without sentences that have no token."""
         sentences = [
             sentence for document in documents for sentence in document
         ]
         tokens, lengths = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
-        for part in _parts(sentences):
-            ids = tokenizer.encode(part, num_threads=1)
+        for batch in _batch_sentences(sentences):
+            ids = tokenizer.encode(batch, num_threads=1)
             lengths.append(np.array([len(x) for x in ids], np.int64))
             tokens.append(
                 np.fromiter(
@@ -124,7 +122,7 @@ class TokenizedDocuments:
                     lengths[-1].sum(),
                 )
             )
-        # Document boundaries, counted in the sentences that are kept.
+        # Document boundaries as offsets into the sentences that are kept.
         boundaries = np.cumsum([0] + [len(document) for document in documents])
         sizes = np.concatenate(lengths)
         kept_before = np.pad(np.cumsum(sizes > 0), (1, 0))
@@ -137,20 +135,20 @@ class TokenizedDocuments:
 
     @property
     def num_documents(self) -> int:
-        """Number of documents that hold a token."""
+        """Number of documents with a token."""
         return len(self.document_starts) - 1
 
     @property
     def num_sentences(self) -> int:
-        """Number of sentences that hold a token."""
+        """Number of sentences with a token."""
         return len(self.sentence_starts) - 1
 
 
-def _parts(sentences: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Yields slices of sentences with about as many characters each."""
+def _batch_sentences(sentences: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Yields slices of about `_BATCH_CHARACTERS` each."""
     first = characters = 0
     for index, sentence in enumerate(sentences, 1):
         characters += len(sentence)
-        if characters >= _CHARACTERS or index == len(sentences):
+        if characters >= _BATCH_CHARACTERS or index == len(sentences):
             yield sentences[first:index]
             first, characters = index, 0

@@ -29,7 +29,7 @@ from albert_tf.pretraining.initial_weights import (
 )
 from albert_tf.pretraining.loss import PretrainingLoss
 from albert_tf.pretraining.manifest import DATA_FILE, sequences_per_row
-from albert_tf.pretraining.mixture import patterns_of
+from albert_tf.pretraining.mixture import plain_patterns
 from albert_tf.pretraining.phase_records import (
     PhaseRecords,
     check_best_metric,
@@ -88,7 +88,7 @@ def pretrain(
         check_tpu_run(
             config.tpu,
             {
-                "input": patterns_of(resolved.config.input),
+                "input": plain_patterns(resolved.config.input),
                 "output": config.output,
             },
             precision=config.precision,

@@ -34,10 +34,12 @@ from albert_tf.text.vocabulary import VocabularyConfig, train_vocabulary
 
 
 def make_documents(num_documents, seed):
-    """Makes documents of sentences that look like English and never repeat."""
+    """Returns documents of unique sentences that look like English."""
     rng = random.Random(seed)
-    parts = ["ba", "ro", "nti", "sel", "ka", "mur", "e", "lo", "pin", "dra"]
-    lexicon = ["".join(rng.choices(parts, k=n)) for n in (1, 2, 2, 3, 4) * 60]
+    syllables = ["ba", "ro", "nti", "sel", "ka", "mur", "e", "lo", "pin", "dra"]
+    lexicon = [
+        "".join(rng.choices(syllables, k=n)) for n in (1, 2, 2, 3, 4) * 60
+    ]
     weights = [1 / rank for rank in range(1, len(lexicon) + 1)]
 
     def sentence(number):
@@ -80,7 +82,7 @@ def small_model(tiny_model):
 
 @pytest.fixture(scope="session")
 def pretrain_config(tiny_model):
-    """Returns `make(records, run, steps=12, **changes)` of a quick run."""
+    """Returns `make(records, run, steps=12, **changes)` -> config."""
 
     def make(records, run, steps=12, **changes):
         return PretrainConfig(
@@ -116,7 +118,7 @@ def pretrained(records, tmp_path_factory, pretrain_config):
 
 @pytest.fixture
 def copied_run(pretrained, tmp_path):
-    """Returns `copy(steps)`: `pretrained`, killed after so many steps."""
+    """Returns `copy(steps)`: `pretrained` as if killed after `steps`."""
 
     def copy(steps=12):
         folder = shutil.copytree(pretrained, tmp_path / "run")
@@ -144,7 +146,7 @@ def small_tokenizer(documents, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def corpus(documents, tmp_path_factory):
-    """Three files with the documents: plain, gzip, and of a single document."""
+    """Three files of `documents`: plain, gzip, and with a single document."""
     folder = tmp_path_factory.mktemp("corpus")
     (folder / "a.txt").write_text(to_lines(documents[:70]), "utf-8")
     with gzip.open(folder / "b.txt.gz", "wt", encoding="utf-8") as file:
@@ -155,7 +157,7 @@ def corpus(documents, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def create_at(corpus, small_tokenizer):
-    """Returns `create_at(folder, **settings) -> (folder, manifest)`."""
+    """Returns `create_at(folder, limits, **settings) -> folder, manifest`."""
 
     def run(folder, limits=None, **settings):
         settings = {
@@ -179,13 +181,13 @@ def create_at(corpus, small_tokenizer):
 
 @pytest.fixture
 def create(create_at, tmp_path):
-    """Returns `create(**settings) -> (folder, manifest)`, small and quick."""
+    """Returns `create(name, **settings) -> folder, manifest`."""
     return lambda name="data", **x: create_at(tmp_path / name, **x)
 
 
 @pytest.fixture(scope="session")
 def created(create_at, tmp_path_factory):
-    """Returns `created(**settings)`: as `create`, but made once, to be read."""
+    """Like `create`, but cached for the session; the folder is read-only."""
 
     @functools.cache
     def make(**settings):
@@ -196,7 +198,7 @@ def created(create_at, tmp_path_factory):
 
 @pytest.fixture
 def copy_of_created(created, tmp_path):
-    """Returns `copy(**settings)`: a folder of `created`, to be changed."""
+    """Returns `copy(**settings)`: a writable copy of a folder of `created`."""
     return lambda **x: shutil.copytree(created(**x)[0], tmp_path / "data")
 
 
@@ -217,7 +219,7 @@ def read_records():
 
 @pytest.fixture(scope="session")
 def write_records():
-    """Returns `write(path, *records) -> path` of a file of records."""
+    """Returns `write(path, *records) -> path`."""
 
     def write(path, *records):
         with tf.io.TFRecordWriter(str(path)) as writer:
@@ -230,7 +232,7 @@ def write_records():
 
 @pytest.fixture(scope="session")
 def serialize():
-    """Returns `serialize(features) -> bytes` of one record."""
+    """Returns `serialize(features) -> record`."""
 
     def run(features):
         rows = {}
@@ -244,7 +246,7 @@ def serialize():
 
 @pytest.fixture(scope="session")
 def parsed():
-    """Returns `parsed(features) -> [features of a record as lists, ...]`."""
+    """Returns `parsed(features)`: the features of each record, as lists."""
 
     def run(features):
         return [
@@ -257,9 +259,10 @@ def parsed():
 
 @pytest.fixture
 def assert_refused(tmp_path, write_records):
-    """Returns `check(record, limits, message)` of a record that is refused.
+    """Returns `check(record, limits, message)`.
 
-    Where a file is verified, and before anything is made of a batch.
+    It checks that a record is an error both when a file is verified and when a
+    batch is parsed.
     """
 
     def check(record, limits, message, match="out of bounds"):
@@ -274,7 +277,7 @@ def assert_refused(tmp_path, write_records):
 
 @pytest.fixture
 def small_groups(monkeypatch):
-    """Several shuffle buffers and groups, also of a small corpus."""
+    """Gives a small corpus several shuffle buffers and groups."""
     monkeypatch.setattr(record_order, "SHUFFLE_BUFFER", 150)
     for module in (record_batches, record_order):
         monkeypatch.setattr(module, "GROUP_RECORDS", 40)
@@ -282,7 +285,7 @@ def small_groups(monkeypatch):
 
 @pytest.fixture(scope="session")
 def table():
-    """A vocabulary of 2000 ids; those from 1000 on continue a word."""
+    """A vocabulary of 2000 ids, where those from 1000 on continue a word."""
     return VocabularyTable(
         pad_id=0,
         cls_id=2,
@@ -296,7 +299,8 @@ def table():
 def tokenized():
     """Returns `tokenized(sentences, lengths)`: documents of random tokens.
 
-    Each has so many sentences, and each sentence so many tokens.
+    `sentences` are the numbers of sentences of the documents, and `lengths` the
+    numbers of tokens of all sentences.
     """
 
     def make(sentences, lengths, seed=0):
@@ -312,9 +316,9 @@ def tokenized():
 
 @pytest.fixture(scope="session")
 def put_labels_back():
-    """Returns `put_back(features) -> token ids` as before masking.
+    """Returns `put_back(features)`: token ids before masking.
 
-    Of records and of batches.
+    `features` are those of records or of a batch.
     """
 
     def put_back(features):
@@ -330,9 +334,10 @@ def put_labels_back():
 
 @pytest.fixture(scope="session")
 def segments_of(put_labels_back):
-    """Yields, from `segments_of(features)`, label, A and B of each row.
+    """Returns `segments_of(features)`, which yields label, A and B of each row.
 
-    Of records and of batches, as lists of ids before masking.
+    `features` are those of records or of a batch. A and B are lists of ids
+    before masking.
     """
 
     def segments(features):
@@ -354,7 +359,10 @@ def segments_of(put_labels_back):
 
 @pytest.fixture(scope="session")
 def unpacked():
-    """Yields, from `unpacked(batch)`, records of the sequences of each row."""
+    """Returns `unpacked(batch)`, which yields the sequences of each row.
+
+    Each sequence is a dictionary of the features of a record.
+    """
     names = {
         "input_ids": "input_word_ids",
         "input_mask": "input_mask",

@@ -1,4 +1,4 @@
-"""Apache Beam's pipeline makes what the local processes make."""
+"""The pipeline of Apache Beam creates the same data as local processes."""
 
 import sys
 
@@ -34,7 +34,7 @@ def contents(folder):
 
 @pytest.fixture
 def make(corpus, small_tokenizer, tmp_path):
-    """Returns `make(output, **settings)` of a config."""
+    """Returns `make(output, **settings) -> config`."""
 
     def config(output, **settings):
         return PretrainingDataConfig(
@@ -55,7 +55,7 @@ def make(corpus, small_tokenizer, tmp_path):
 @pytest.mark.beam
 @pytest.mark.parametrize("order", ["sop", "nsp", "none"])
 @pytest.mark.parametrize("masking", ["dynamic", "static"])
-def test_bytes_are_those_of_local_processes(make, order, masking):
+def test_bytes_equal_those_of_local_processes(make, order, masking):
     settings = {"sentence_order": order, "masking": masking}
     if masking == "static":
         settings |= {"dupe_factor": 2, "compress": True}
@@ -64,7 +64,7 @@ def test_bytes_are_those_of_local_processes(make, order, masking):
     assert beam_pipeline._create(beams, SMALL, FLAGS) == local
     found = contents(beams.output)
     assert found == contents(make("local").output)
-    # More than one file for a shard, and blocks of several groups.
+    # There are several files per shard, and blocks of several groups.
     assert sum(name.startswith("pretraining") for name in found) > 8
     assert sum(name.startswith("heldout") for name in found) > 0
     with pytest.raises(InputError, match="exists and is not empty"):
@@ -72,7 +72,7 @@ def test_bytes_are_those_of_local_processes(make, order, masking):
 
 
 @pytest.mark.beam
-def test_input_and_output_are_remote(make, corpus):
+def test_remote_input_and_output(make, corpus):
     for path in corpus.iterdir():
         tf.io.gfile.makedirs("ram://b/text")
         tf.io.gfile.copy(str(path), f"ram://b/text/{path.name}")
@@ -82,10 +82,10 @@ def test_input_and_output_are_remote(make, corpus):
     assert manifest["splits"] == local["splits"]
     names = [file["name"] for file in manifest["inputs"]]
     assert names[0] == "ram://b/text/a.txt"
-    remote = contents("ram://b/data")
-    mine = contents(make("local").output)
-    assert remote.pop("manifest.json") != mine.pop("manifest.json")
-    assert remote == mine
+    remote_files = contents("ram://b/data")
+    local_files = contents(make("local").output)
+    assert remote_files.pop("manifest.json") != local_files.pop("manifest.json")
+    assert remote_files == local_files
 
 
 @pytest.mark.beam
@@ -120,7 +120,7 @@ def test_the_command(make, corpus, small_tokenizer, tmp_path, capsys):
         ("DirectRunner", "", "need apache_beam, which cannot be imported"),
     ],
 )
-def test_what_is_refused(make, monkeypatch, runner, options, message):
+def test_invalid_options(make, monkeypatch, runner, options, message):
     monkeypatch.setitem(sys.modules, "apache_beam", None)
     with pytest.raises(InputError, match=message):
         beam_pipeline.create_with_beam(make("data"), runner, options)

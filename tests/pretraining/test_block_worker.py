@@ -1,7 +1,10 @@
-import numpy as np
 import pytest
 
-from albert_tf.pretraining.block_worker import BlockTask, BlockWorker
+from albert_tf.pretraining.block_worker import (
+    BlockTask,
+    BlockWorker,
+    split_frames,
+)
 from albert_tf.pretraining.data_config import PretrainingDataConfig
 from albert_tf.pretraining.documents import TextBlock
 
@@ -27,7 +30,7 @@ def worker(small_tokenizer):
 
 @pytest.fixture(scope="module")
 def make(worker, documents):
-    """Returns `make(split, index) -> BlockRecords` of always the same text."""
+    """Returns `make(split, index) -> BlockRecords` of the same text."""
 
     def run(split="train", index=0):
         block = TextBlock(split, index, documents[:20], 9999)
@@ -38,20 +41,17 @@ def make(worker, documents):
 
 
 def records_of(block):
-    found = []
-    for lengths, blob in block.shards:
-        ends = np.cumsum(lengths, dtype=int)
-        found += [
-            blob[end - length : end]
-            for end, length in zip(ends, lengths, strict=True)
-        ]
-    return found
+    return [
+        frame
+        for lengths, joined in block.shards
+        for frame in split_frames(lengths, joined)
+    ]
 
 
-def test_blocks_passes_and_splits_have_randomness_of_their_own(make):
+def test_blocks_passes_and_splits_have_independent_randomness(make):
     first, second = records_of(make(index=0)), records_of(make(index=1))
     heldout = records_of(make("heldout"))
-    # Without short sequences the chunks of all passes are the same text, so
-    # equal records would be equal pairs and masks.
+    # Without short sequences, the chunks of all passes have the same text, so
+    # equal records would mean equal pairs and masks.
     assert len(first) == len(second) == 2 * len(heldout)
     assert len({*first, *second, *heldout}) == 5 * len(heldout)

@@ -34,7 +34,7 @@ def cut(documents, table, seed=0, **settings):
     )
 
 
-def test_chunks_hold_every_token_in_order(documents, table, parsed):
+def test_chunks_have_every_token_in_order(documents, table, parsed):
     chunks, counts = cut(documents, table)
     features = parsed(chunks.features())
     text = list(itertools.chain(*(chunk["tokens"] for chunk in features)))
@@ -47,7 +47,7 @@ def test_chunks_hold_every_token_in_order(documents, table, parsed):
     assert all(2 <= len(chunk["tokens"]) <= 61 for chunk in features)
 
 
-def test_words_are_cut_only_if_they_are_longer_than_a_chunk(table, parsed):
+def test_only_words_longer_than_a_chunk_are_cut(table, parsed):
     word = [10] + [1000] * 99
     document = sentence(11, 12, 13, *word, 14, 15, 16)
     chunks, _ = cut(document, table, max_tokens=40)
@@ -57,7 +57,7 @@ def test_words_are_cut_only_if_they_are_longer_than_a_chunk(table, parsed):
     ]
 
 
-def test_sentence_starts_are_those_inside_a_chunk(documents, table, parsed):
+def test_sentence_starts_are_offsets_in_the_chunk(documents, table, parsed):
     chunks, _ = cut(documents, table)
     starts = set(documents.sentence_starts.tolist())
     for chunk, start, end in zip(
@@ -70,7 +70,7 @@ def test_sentence_starts_are_those_inside_a_chunk(documents, table, parsed):
         ]
 
 
-# With pairs, short chunks still have two sentences, if they fit.
+# With pairs, short chunks have two sentences if they fit.
 @pytest.mark.parametrize(("pairs", "more"), [(False, 1.25), (True, 1.01)])
 def test_a_share_of_chunks_is_short(documents, table, pairs, more):
     full, _ = cut(documents, table, pairs=pairs)
@@ -80,8 +80,8 @@ def test_a_share_of_chunks_is_short(documents, table, pairs, more):
     np.testing.assert_array_equal(short.starts, again.starts)
 
 
-def test_chunks_of_pairs_begin_and_end_with_sentences(documents, table, parsed):
-    """Else the punctuation at a cut would tell the order of the segments."""
+def test_chunks_of_pairs_have_whole_sentences(documents, table, parsed):
+    """Punctuation at a cut would reveal the order of the segments."""
     ends = set(documents.sentence_starts.tolist())
     for short_seq_prob in (0.0, 0.5):
         chunks, _ = cut(
@@ -89,8 +89,8 @@ def test_chunks_of_pairs_begin_and_end_with_sentences(documents, table, parsed):
         )
         assert ends.issuperset(chunks.starts)
         assert ends.issuperset(chunks.ends)
-        # Two sentences have at most 120 tokens, so only a document's last
-        # chunk may have one.
+        # Two sentences have at most 120 tokens, so only the last chunk of a
+        # document may have a single one.
         features = parsed(chunks.features())
         for chunk, following in itertools.pairwise(features):
             if chunk["document"] == following["document"]:
@@ -101,7 +101,7 @@ def test_without_pairs_documents_are_joined(documents, table, parsed):
     chunks, counts = cut(documents, table, pairs=False)
     features = parsed(chunks.features())
     lengths = [len(chunk["tokens"]) for chunk in features]
-    # Nothing but the last chunk is short for another reason than a word.
+    # All chunks but the last are only shortened to the start of a word.
     assert np.mean(lengths[:-1]) > 59
     text = list(itertools.chain(*(chunk["tokens"] for chunk in features)))
     assert text.count(SEP) == 299
@@ -115,7 +115,7 @@ def test_without_pairs_documents_are_joined(documents, table, parsed):
 
 
 @pytest.mark.parametrize("tokens", [[7], [7, 7]])
-def test_a_chunk_without_an_order_is_dropped(table, tokens):
+def test_chunks_that_cannot_be_split_are_dropped(table, tokens):
     chunks, counts = cut(sentence(*tokens), table)
     assert len(chunks) == counts["kept_tokens"] == 0
     assert counts["dropped_chunks"] == 1
@@ -123,7 +123,7 @@ def test_a_chunk_without_an_order_is_dropped(table, tokens):
 
 
 @pytest.mark.parametrize("pairs", [True, False])
-def test_text_without_a_token_makes_no_chunk(table, tokenized, parsed, pairs):
+def test_text_without_tokens_has_no_chunks(table, tokenized, parsed, pairs):
     chunks, counts = cut(tokenized([], []), table, pairs=pairs)
     assert len(chunks) == len(parsed(chunks.features())) == 0
     assert counts["kept_tokens"] == 0

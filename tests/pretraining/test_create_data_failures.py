@@ -1,4 +1,4 @@
-"""Making data that fails, is killed or is refused leaves what was there."""
+"""Creating data that fails or is killed leaves existing data unchanged."""
 
 import json
 import os
@@ -32,7 +32,7 @@ def test_bad_text_late_in_the_input_leaves_nothing(
     assert list((tmp_path / "out").iterdir()) == []
 
 
-def test_killed_anywhere_the_old_data_or_the_new_are_whole(
+def test_killed_anywhere_old_or_new_data_are_complete(
     create, corpus, contents, tmp_path, each_kill
 ):
     settings = {"input": f"{corpus}/c.txt", "dupe_factor": 1, "num_shards": 2}
@@ -56,7 +56,9 @@ def test_killed_anywhere_the_old_data_or_the_new_are_whole(
     assert states == sorted(states)
 
 
-def test_a_folder_with_data_is_refused(create, contents, edited):
+def test_a_folder_with_data_is_an_error_unless_overwrite(
+    create, contents, edited
+):
     folder, _ = create()
     before = contents(folder)
     with pytest.raises(InputError, match="already holds a finished data set"):
@@ -71,16 +73,16 @@ def test_a_folder_with_data_is_refused(create, contents, edited):
     manifest = json.loads(after["manifest.json"])
     assert manifest["settings"]["seed"] == 2
 
-    # A manifest cannot have other files taken away.
-    def list_too(name):
+    # A manifest cannot list other files to have them removed.
+    def add_to_manifest(name):
         with edited(folder / "manifest.json") as manifest:
             files = manifest["splits"]["train"]["files"]
             files.append(files[0] | {"name": name})
 
-    list_too("notes.txt")
+    add_to_manifest("notes.txt")
     create(overwrite=True)
     assert (folder / "notes.txt").exists()
-    list_too("../victim.txt")
+    add_to_manifest("../victim.txt")
     with pytest.raises(InputError, match="must be a name without folders"):
         create(overwrite=True)
 
@@ -89,12 +91,12 @@ def test_a_folder_with_data_is_refused(create, contents, edited):
     ("names", "message"),
     [
         (["notes.txt"], None),
-        (["spiece.model"], "spiece.model exists and belongs to no finished"),
-        (["heldout-00000-of-00007.tfrecord"], "exists and belongs to no"),
+        (["spiece.model"], "spiece.model exists but is not part of"),
+        (["heldout-00000-of-00007.tfrecord"], "exists but is not"),
         (["manifest.json"], "not a manifest of pretraining data"),
     ],
 )
-def test_files_that_no_manifest_lists_are_never_written_over(
+def test_files_that_no_manifest_lists_are_never_overwritten(
     create, tmp_path, names, message
 ):
     folder = tmp_path / "data"
@@ -112,7 +114,7 @@ def test_files_that_no_manifest_lists_are_never_written_over(
     assert all((folder / name).read_text() == "mine" for name in names)
 
 
-def test_outputs_that_cannot_be_a_folder(create, tmp_path, monkeypatch):
+def test_unusable_outputs(create, tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="is a file; name a folder"):
         create("file", overwrite=True)
@@ -136,12 +138,12 @@ SINGLE_SENTENCES = "\n\n".join(f"Ba ro ka {i}." for i in range(9))
 @pytest.mark.parametrize(
     ("text", "settings", "message"),
     [
-        (SINGLE_SENTENCES, {}, "single sentences; give one sentence"),
+        (SINGLE_SENTENCES, {}, "single sentences; put one sentence"),
         ("\u0301\n", {}, "no sentence has a token"),
         (None, {"heldout_fraction": 1e-9}, "none of 120 documents for the sp"),
     ],
 )
-def test_splits_without_records_are_refused(
+def test_splits_without_records_are_errors(
     create, tmp_path, text, settings, message
 ):
     if text:
@@ -152,7 +154,7 @@ def test_splits_without_records_are_refused(
     assert not (tmp_path / "data").exists()
 
 
-def test_a_remote_output_is_refused(create):
+def test_a_remote_output_is_an_error(create):
     with pytest.raises(InputError, match="gs://b/data: not a local folder"):
         create(output="gs://b/data")
 
@@ -171,7 +173,7 @@ create_pretraining_data(PretrainingDataConfig(
 """
 
 
-def test_a_script_without_a_guard_is_told_so(google_tokenizer, tmp_path):
+def test_a_script_without_a_main_guard(google_tokenizer, tmp_path):
     """Its workers run it again and die; the tokenizer is larger than a pipe."""
     (tmp_path / "tokenizer").mkdir()
     for name, content in tokenizer_files(google_tokenizer).items():

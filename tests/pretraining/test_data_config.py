@@ -39,19 +39,19 @@ def config(small_tokenizer):
         ("one_sentence_chunks", "keep", "one of drop, random_next"),
     ],
 )
-def test_bad_values_are_refused(config, name, value, rule):
+def test_invalid_values(config, name, value, rule):
     rule = re.escape(rule)
     with pytest.raises(InputError, match=f"{name}=.* must be {rule}$"):
         dataclasses.replace(config, **{name: value})
 
 
-def test_only_static_masking_goes_through_text_again(config):
+def test_only_static_masking_has_several_passes(config):
     static = dataclasses.replace(config, masking="static")
     assert static.passes("train") == 10
     assert static.passes("heldout") == config.passes("train") == 1
 
 
-def test_settings_are_what_decides_the_records(config):
+def test_settings_are_those_that_the_records_depend_on(config):
     settings = config.settings()
     assert settings["sentence_order"] == "sop"
     others = dataclasses.replace(

@@ -31,9 +31,7 @@ WANTED = [["First one.", "Second one."], ["Third."]]
         LINES.replace("\n", "\r\n").encode(),
     ],
 )
-def test_lines_are_sentences_and_blank_lines_end_documents(
-    documents_of, content
-):
+def test_lines_format(documents_of, content):
     assert documents_of(content) == WANTED
 
 
@@ -44,7 +42,7 @@ def path(tmp_path):
 
 @pytest.fixture
 def documents_of(path):
-    """Returns `documents_of(content, ...)`: what is read of a file."""
+    """Returns `documents_of(content, ...)`: the documents of a file."""
 
     def read(content, *arguments, **settings):
         is_text = isinstance(content, str)
@@ -82,13 +80,13 @@ def test_jsonl(documents_of):
         (b'{"text": "\0"}', "is not JSON: Invalid control character"),
         (b'{"text": "\xff"}', "byte 11 is not UTF-8"),
         (b"[" * 10**5, "nested deeper"),
-        (b"{}", "lacks the field 'text' \\(its fields: none\\)"),
-        (b'{"content": "a"}', "its fields: 'content'\\); name another one"),
+        (b"{}", "has no field 'text' \\(its fields: none\\)"),
+        (b'{"content": "a"}', "its fields: 'content'\\); choose another one"),
         (b'{"text": null}', "text=None must be a string"),
         (b'{"text": ["a"]}', "must be a string"),
     ],
 )
-def test_bad_lines_of_jsonl(path, documents_of, line, message):
+def test_invalid_lines_of_jsonl(path, documents_of, line, message):
     content = b'{"text": "good"}\n\n' + line + b'\n{"text": "good"}\n'
     with pytest.raises(InputError, match=message) as caught:
         documents_of(content, "jsonl")
@@ -118,7 +116,7 @@ def test_long_lines_of_jsonl(documents_of, monkeypatch, short_lines):
         ("\ufffd".encode(), "\ufffd", 0),
     ],
 )
-def test_bytes_that_are_not_utf8_are_replaced(
+def test_invalid_utf8_is_replaced(
     path, documents_of, short_lines, content, text, replaced
 ):
     path.write_bytes(content)
@@ -139,12 +137,12 @@ def test_nul_characters_are_counted_and_kept(documents_of):
     assert counts["nul_characters"] == 2
 
 
-def test_only_line_feeds_end_lines(documents_of):
+def test_only_line_feeds_separate_lines(documents_of):
     [document] = documents_of("one\u2028still one\x85too\ntwo\n")
     assert len(document) == 2
 
 
-def test_prose_is_split_at_sentences_and_wide_gaps(documents_of):
+def test_prose_format(documents_of):
     assert documents_of(
         "CHAPTER I\n\n"
         "Mr. Smith went to Washington,\nD.C., on Jan. 5. He met Dr. J. R. Brown"
@@ -173,7 +171,7 @@ def test_prose_follows_the_language(documents_of):
     assert english == ["Er kam am 5.", "Mai.", "Dann ging er."]
 
 
-def test_wikiextractor_output_of_real_articles(shared):
+def test_wikiextractor_format_of_real_articles(shared):
     path = shared("data", "wikiextractor-raw-sample", "wiki_00")
     documents = list(read_documents(path, "wikiextractor"))
     text = path.read_text("utf-8")
@@ -184,15 +182,15 @@ def test_wikiextractor_output_of_real_articles(shared):
     ]
     sentences = list(itertools.chain(*documents))
     assert not any("<doc" in s or "</doc>" in s for s in sentences)
-    # Nothing is lost but white space and the tags.
+    # Only white space and tags are lost.
     letters = sum(len("".join(s.split())) for s in sentences)
     kept = [x for x in text.split("\n") if not x.startswith(("<doc", "</doc"))]
     assert letters == len("".join("".join(kept).split()))
-    # Sentences, not paragraphs: English prose has about 20 words a sentence.
+    # Sentences, not paragraphs: English sentences have about 20 words.
     assert 10 < sum(len(s.split()) for s in sentences) / len(sentences) < 30
 
 
-def test_long_documents_are_cut(documents_of, monkeypatch):
+def test_long_documents_are_split(documents_of, monkeypatch):
     monkeypatch.setattr(documents_module, "MAX_DOCUMENT_CHARACTERS", 10)
     found = documents_of("aaaaaa\nbbbbbb\ncc\n")
     assert found == [["aaaaaa", "bbbbbb"], ["cc"]]
@@ -209,8 +207,8 @@ def test_reading_is_lazy(path):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("blank.txt", b"\n \n", "holds no text"),
-        ("blank.txt", b"", "holds no text"),
+        ("blank.txt", b"\n \n", "contains no text"),
+        ("blank.txt", b"", "contains no text"),
         ("utf16.txt", "text".encode("utf-16"), ":1: byte 1 is not UTF-8"),
         ("plain.gz", b"text", "cannot be read: Not a gzipped file"),
         (
@@ -244,7 +242,7 @@ def blocks_of(corpus, block_bytes=5000, **settings):
     return list(make_blocks(documents, block_bytes, **settings))
 
 
-def test_blocks_hold_all_documents_in_order(corpus, documents):
+def test_blocks_have_all_documents_in_order(corpus, documents):
     blocks = blocks_of(corpus)
     assert len(blocks) > 3
     assert [block.index for block in blocks] == list(range(len(blocks)))
@@ -263,7 +261,7 @@ def test_blocks_span_files(corpus, documents):
     assert block.documents == documents
 
 
-def test_heldout_documents_are_a_fixed_share(corpus, documents):
+def test_a_fixed_share_of_documents_is_held_out(corpus, documents):
     def split(seed):
         blocks = blocks_of(corpus, heldout_fraction=0.25, seed=seed)
         found = {"train": [], "heldout": []}
@@ -281,7 +279,7 @@ def test_heldout_documents_are_a_fixed_share(corpus, documents):
     assert first != second
 
 
-def test_repeated_texts_are_in_the_same_split():
+def test_duplicates_are_in_the_same_split():
     texts = [[f"Document {number}."] for number in range(200)]
     found = {"train": set(), "heldout": set()}
     for block in make_blocks(texts * 2, 999, heldout_fraction=0.5):
@@ -303,16 +301,16 @@ def short_lines(monkeypatch):
         ("0123456789abcde\nx", [["0123456789abcde", "x"]]),
         ("0123456789 bcdefg hi\nx", [["0123456789", "bcdefg hi", "x"]]),
         ("0123456789abcdefghi", [["0123456789abcdef", "ghi"]]),
-        # Characters stay whole.
+        # Characters are not split.
         ("é" * 12 + "\n", [["é" * 8, "é" * 4]]),
         ("x" + "é" * 12, [["x" + "é" * 7, "é" * 5]]),
         ("xx" + "😀" * 5, [["xx" + "😀" * 3, "😀" * 2]]),
-        # A blank piece of a line is no blank line.
+        # A blank piece of a line does not end a document.
         ("a" + " " * 50 + "b\nc\n", [["a", "b", "c"]]),
         (" " * 50 + "b" + " " * 50 + "\nc", [["b", "c"]]),
     ],
 )
-def test_long_lines_are_cut_at_blanks(
+def test_long_lines_are_split_at_spaces(
     tmp_path, documents_of, short_lines, text, found
 ):
     assert documents_of(text) == found
@@ -321,7 +319,7 @@ def test_long_lines_are_cut_at_blanks(
     assert list(read_documents(tmp_path / "a.txt.gz")) == found
 
 
-def test_long_paragraphs_are_cut(documents_of, short_lines):
+def test_long_paragraphs_are_split(documents_of, short_lines):
     text = "One two three. Four five.\nSix seven.\nEight.\n\n\nNine.\n"
     first, second = documents_of(text, "prose")
     words = " ".join(first).split()
@@ -329,6 +327,6 @@ def test_long_paragraphs_are_cut(documents_of, short_lines):
     assert second == ["Nine."]
 
 
-def test_bytes_of_long_lines_are_counted(documents_of, short_lines):
+def test_errors_have_the_offset_in_long_lines(documents_of, short_lines):
     with pytest.raises(InputError, match="text.txt:2: byte 45 is not UTF-8"):
         documents_of(b"ok\n" + b"0123456789 " * 4 + b"\xff\n")

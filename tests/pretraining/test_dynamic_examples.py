@@ -18,7 +18,7 @@ ROWS = 1000
 def chunks():
     """Chunks of 2 to 61 tokens; a third have no sentence boundary.
 
-    Of few different ids at first, so that halves are often equal.
+    The first ones have few different ids, so that halves are often equal.
     """
     rng = np.random.default_rng(0)
     rows = []
@@ -38,7 +38,7 @@ def chunks():
 
 @pytest.fixture(scope="module")
 def examples_of(serialize, table):
-    """Returns `examples_of(chunks, ...)`: a batch of them."""
+    """Returns `examples_of(chunks, ...)`: a batch of examples."""
 
     def make(chunks, seed=0, order="sop", documents=None, **masking):
         masking = {"max_predictions_per_seq": 10} | masking
@@ -86,24 +86,24 @@ def test_boundaries_are_drawn_uniformly(examples_of, segments_of):
     chunk = (list(range(10, 60)), [5, 20, 48])
     batch = examples_of([chunk] * ROWS)
     split = [len(b if label else a) for label, a, b in segments_of(batch)]
-    places, counts = np.unique(split, return_counts=True)
-    assert places.tolist() == [5, 20, 48]
+    positions, counts = np.unique(split, return_counts=True)
+    assert positions.tolist() == [5, 20, 48]
     # Five standard errors of a share of a third.
     np.testing.assert_allclose(counts / ROWS, 1 / 3, atol=0.075)
 
 
-def test_nsp_takes_second_segments_of_other_documents(
+def test_random_nsp_segments_are_from_other_documents(
     chunks, examples_of, segments_of
 ):
     documents = [row // 3 for row in range(ROWS)]
     batch = examples_of(chunks, order="nsp", documents=documents)
     labels = batch["sentence_order_labels"]
     assert labels.mean() == pytest.approx(0.5, abs=0.08)
-    places = {}  # first tokens of a suffix -> documents that have it
+    sources = {}  # first tokens of a suffix -> documents that have it
     for row, (tokens, _) in enumerate(chunks[200:], 200):
         for split in range(1, len(tokens)):
             key = tuple(tokens[split : split + 3])
-            places.setdefault(key, set()).add(row // 3)
+            sources.setdefault(key, set()).add(row // 3)
     pairs = list(segments_of(batch))
     for row in range(200, ROWS):
         _, a, b = pairs[row]
@@ -111,12 +111,12 @@ def test_nsp_takes_second_segments_of_other_documents(
         assert tokens[: len(a)] == a
         if labels[row]:
             if len(b) >= 3 and b[0] > 6:
-                assert places[tuple(b[:3])] != {row // 3}
+                assert sources[tuple(b[:3])] != {row // 3}
         else:
             assert tokens == a + b
 
 
-def test_nsp_segments_differ_where_texts_repeat(examples_of, segments_of):
+def test_nsp_segments_of_repeated_texts_differ(examples_of, segments_of):
     kinds = [([10, 11], [1]), ([11, 10], [1])]
     chunks = [kinds[i] for i in np.random.default_rng(0).integers(2, size=400)]
     batch = examples_of(chunks, order="nsp")
@@ -140,14 +140,14 @@ def test_without_sentence_order_there_is_one_segment(
     assert batch["input_mask"].all()
     assert not batch["input_type_ids"].any()
     assert not batch["sentence_order_labels"].any()
-    # Never the [SEP] between documents.
+    # The [SEP] between documents is never masked.
     assert not (batch["masked_lm_ids"] == SEP).any()
     assert (batch["masked_lm_positions"] != 31).all()
 
 
-def test_draws_follow_from_the_seed(chunks, examples_of):
+def test_draws_depend_on_the_seed_only(chunks, examples_of):
     first, other = (examples_of(chunks, seed) for seed in (1, 2))
-    tf.random.set_seed(7)  # has no influence
+    tf.random.set_seed(7)  # has no effect
     np.testing.assert_equal(examples_of(chunks, 1), first)
     for name in first.keys() - {"input_mask", "masked_lm_weights"}:
         assert (first[name] != other[name]).any(), name

@@ -1,10 +1,10 @@
-"""Our records against statistics of the original's, made of the same text.
+"""Statistics of our records against those of the original's.
 
-The original's `stats.json` has mean and standard deviation over six runs with
-other seeds. Ours is one run of eight passes over the same text, as much as
-four runs of the original's two, so the difference of two equal procedures has
-a standard error of std * sqrt(1/6 + 1/4). Five of those are allowed: std itself
-is estimated from six values, so three are not rare (t distribution).
+The original's `stats.json` has the mean and standard deviation of six runs over
+the same text with different seeds, each of two passes. Ours is one run of eight
+passes, equivalent to four runs, so the difference between two equal procedures
+has a standard error of std * sqrt(1/6 + 1/4). Five of those are allowed: std is
+itself estimated from six values, so three are not rare (t distribution).
 """
 
 import collections
@@ -18,7 +18,10 @@ RUNS = 4  # of the original's two passes
 ERRORS = 5 * math.sqrt(1 / 6 + 1 / RUNS)
 
 
-@pytest.fixture(scope="module", params=["sop", "nsp"])
+@pytest.fixture(
+    scope="module",
+    params=["sop", pytest.param("nsp", marks=pytest.mark.long)],
+)
 def case(request, shared, google_tokenizer, created, read_records):
     """The original's statistics, our records and our counts."""
     golden = shared("golden", "google", "pretraining_data")
@@ -41,7 +44,7 @@ def case(request, shared, google_tokenizer, created, read_records):
 
 
 def measure(records, put_labels_back):
-    """Measures what `stats.json` says of records."""
+    """Returns the statistics of `stats.json`, and the lengths of runs."""
     ids, mask = records["input_ids"], records["input_mask"]
     lengths = mask.sum(axis=1)
     is_special = np.isin(put_labels_back(records), [2, 3]) & (mask == 1)
@@ -139,6 +142,7 @@ def test_manifest_counts_what_the_records_hold(case):
     assert split["constant_guess_accuracy"] == most / len(labels)
 
 
+@pytest.mark.long
 def test_measuring_the_originals_records_gives_its_statistics(
     shared, read_records, put_labels_back
 ):

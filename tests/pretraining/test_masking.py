@@ -34,7 +34,7 @@ def table():
 
 @pytest.fixture(scope="module")
 def packed(table):
-    """1000 rows of 128; the last 50 short, down to one token a segment."""
+    """1000 rows of 128; the last 50 are short, down to one token a segment."""
     rng = np.random.default_rng(1)
     tokens = rng.integers(5, VOCAB_SIZE, 200_000).astype(np.int32)
     a = rng.integers(10, 60, 1000)
@@ -47,7 +47,7 @@ def packed(table):
 
 @pytest.fixture(params=["static", "dynamic"])
 def mask(request):
-    """`mask(packed, table, seed, **settings)`: of create-data, in the graph."""
+    """Returns `mask(packed, table, seed, **settings)`, in NumPy or a graph."""
 
     def static(packed, table, seed, config):
         return mask_words(packed, table, np.random.default_rng(seed), config)
@@ -75,22 +75,31 @@ def mask(request):
 
 
 def masked_positions(packed, masked):
-    """Returns `[rows, seq]`, True where there is something to predict."""
+    """Returns bool `[rows, seq]`, True on predicted tokens."""
     chosen = np.zeros(packed.input_ids.shape, bool)
     rows, slots = np.nonzero(masked.weights)
     chosen[rows, masked.positions[rows, slots]] = True
     return chosen
 
 
-def words_of_row(packed, row):
-    """Groups the positions of one row to words, as the original's loop does."""
-    words = []
-    for position in np.flatnonzero(packed.is_text[row]):
-        if words and not packed.token_boundary[row, position]:
-            words[-1].append(position)
-        else:
-            words.append([position])
-    return words
+@pytest.fixture(scope="module")
+def words(packed):
+    """Row and positions of each word, grouped as in the original's loop."""
+
+    def group(is_text, token_boundary):
+        words = []
+        for position in np.flatnonzero(is_text):
+            if words and not token_boundary[position]:
+                words[-1].append(position)
+            else:
+                words.append([position])
+        return words
+
+    return [
+        (row, word)
+        for row in range(len(packed.is_text))
+        for word in group(packed.is_text[row], packed.token_boundary[row])
+    ]
 
 
 def test_labels_put_back_restore_the_input(mask, packed, table):
@@ -148,23 +157,18 @@ def test_quota_is_met(mask, packed, table, probability, most, whole):
     np.testing.assert_array_equal(found[:-50], wanted[:-50])
 
 
-def test_whole_words_are_masked_whole(mask, packed, table):
-    masked = mask(packed, table)
-    chosen = masked_positions(packed, masked)
+def test_words_are_masked_as_a_whole(mask, packed, table, words):
+    chosen = masked_positions(packed, mask(packed, table))
     sizes = collections.Counter()
-    for row in range(len(chosen)):
-        for word in words_of_row(packed, row):
-            assert chosen[row, word].all() or not chosen[row, word].any()
-            sizes[len(word)] += chosen[row, word].any()
+    for row, word in words:
+        masked = set(chosen[row, word])
+        assert len(masked) == 1
+        sizes[len(word)] += masked == {True}
     assert sizes[1] > sizes[2] > sizes[3] > 0
     pieces = masked_positions(
         packed, mask(packed, table, do_whole_word_mask=False)
     )
-    assert any(
-        pieces[row, word].any() and not pieces[row, word].all()
-        for row in range(100)
-        for word in words_of_row(packed, row)
-    )
+    assert any(len({*pieces[row, word]}) == 2 for row, word in words)
 
 
 def test_eighty_ten_ten_by_token(mask, packed, table):
@@ -186,7 +190,7 @@ def test_eighty_ten_ten_by_token(mask, packed, table):
 
 @pytest.mark.parametrize("favor_shorter", [True, False])
 def test_ngrams_follow_their_probabilities(mask, table, favor_shorter):
-    """In rows of 500 words with 3 to predict, spans hardly ever meet."""
+    """In rows of 500 words with 3 predictions, spans rarely overlap."""
     every_piece = dataclasses.replace(
         table, word_starts=np.ones(VOCAB_SIZE, bool)
     )
@@ -199,12 +203,12 @@ def test_ngrams_follow_their_probabilities(mask, table, favor_shorter):
         max_predictions_per_seq=3,
         favor_shorter_ngram=favor_shorter,
     )
-    neighbours = (np.diff(masked.positions, axis=1) == 1).sum(axis=1)
+    neighbors = (np.diff(masked.positions, axis=1) == 1).sum(axis=1)
     p1, p2, p3 = ngram_probabilities(3, favor_shorter)
-    # Three in a row: drawn so. Two and one: two first, or one and then more
-    # than one, shortened to the two that are left. Else one, one and one.
+    # One, one and one; two and one, in any order, where the second n-gram may
+    # have been shortened to the two that remain; or three.
     wanted = [p1 * p1, p2 + p1 * (p2 + p3), p3]
-    shares = np.bincount(neighbours, minlength=3) / 3000
+    shares = np.bincount(neighbors, minlength=3) / 3000
     # 5 standard errors, and 0.01 for spans that touch.
     np.testing.assert_allclose(shares, wanted, atol=0.055)
 
@@ -218,8 +222,8 @@ def test_ngram_probabilities(n, favor_shorter, shares):
     np.testing.assert_allclose(found, np.array(shares) / sum(shares))
 
 
-def test_word_cut_at_the_front(mask, table):
-    """A's first piece opens a word; B's goes with the last word of A."""
+def test_words_cut_at_the_front(mask, table):
+    """The first piece of A starts a word; that of B continues A's last word."""
     continues = int(np.flatnonzero(~table.word_starts[5:])[0]) + 5
     begins = int(np.flatnonzero(table.word_starts[5:])[0]) + 5
     tokens = np.array([continues, begins, continues, begins], np.int32)

@@ -68,7 +68,7 @@ def sizes_of(row):
         (1, 1, 1, 1.0),
     ],
 )
-def test_rows_hold_every_token_within_their_length(
+def test_every_token_is_in_a_row_of_bounded_length(
     table,
     random_documents,
     parsed,
@@ -99,7 +99,7 @@ def test_rows_hold_every_token_within_their_length(
     assert (chunks.ends <= limits[document + 1]).all()
 
 
-def test_chunks_begin_and_end_with_sentences(prose, table, parsed):
+def test_chunks_consist_of_whole_sentences(prose, table, parsed):
     packed, _ = pack(prose, table, short_seq_prob=0.5)
     ends = set(prose.sentence_starts.tolist())
     assert ends.issuperset(packed.chunks.starts.tolist())
@@ -119,7 +119,7 @@ def test_long_sequences_are_preferred(prose, table):
 
 
 def test_many_short_documents_are_packed_quickly(table, tokenized):
-    """Their number must not be a factor of the time of each row."""
+    """The time per row must not depend on their number."""
     documents = tokenized(np.ones(20000, int), np.full(20000, 9))
     packed, _ = pack(documents, table)
     assert len(packed) == 4000
@@ -127,7 +127,7 @@ def test_many_short_documents_are_packed_quickly(table, tokenized):
 
 @pytest.fixture(scope="module")
 def examples_of(serialize, table):
-    """Returns `examples_of(records)`: a batch of rows, or of single chunks."""
+    """Returns `examples_of(records)`: a batch of packed or unpacked rows."""
 
     def make(records, order="sop"):
         features, sequences = ROW_FEATURES, (SEQUENCES,)
@@ -146,7 +146,7 @@ def examples_of(serialize, table):
 
 @pytest.fixture(scope="module")
 def sequences_of(unpacked, segments_of):
-    """Yields of each row its sequences before masking: label, A and B."""
+    """Returns `sequences_of(batch)`: label, A and B of each row's sequences."""
 
     def sequences(batch):
         for records in unpacked(batch):
@@ -161,7 +161,7 @@ def sequences_of(unpacked, segments_of):
 
 
 def chunks_of(row):
-    """Returns the first and the last token of the chunks of a row."""
+    """Returns the start and end of each chunk of a row."""
     edges = [0, *row["chunk_starts"], len(row["tokens"])]
     return list(itertools.pairwise(edges))
 
@@ -188,7 +188,7 @@ def test_sequences_are_chunks_in_order_or_swapped(
 
 def test_nsp_exchanges_second_segments(rows, examples_of, sequences_of):
     batch = examples_of(rows, order="nsp")
-    ends = {  # the text that second segments may be
+    ends = {  # all possible second segments
         tuple(row["tokens"][middle:end])
         for row in rows
         for start, end in chunks_of(row)
@@ -201,19 +201,19 @@ def test_nsp_exchanges_second_segments(rows, examples_of, sequences_of):
         ):
             chunk = row["tokens"][start:end]
             assert chunk[: len(a)] == a
-            assert tuple(b) in ends  # It ends where a chunk does.
+            assert tuple(b) in ends
             assert len(b) <= len(chunk) - len(a)
             assert (a + b == chunk) == (not label)
             labels.append(label)
             lengths[label].append(len(b))
     assert np.mean(labels) == pytest.approx(0.5, abs=3 / len(labels) ** 0.5)
-    # Of all that is left out together, which is what would be padding.
+    # Shorter segments cause little padding.
     text = sum(len(row["tokens"]) for row in rows)
     used = batch["input_mask"].sum() - 3 * len(labels)
     assert used > 0.99 * text
 
 
-def test_nsp_segments_differ_where_texts_repeat(examples_of, sequences_of):
+def test_nsp_segments_of_repeated_texts_differ(examples_of, sequences_of):
     rows = [
         {
             "tokens": [10, 11, 11, 10],
@@ -245,9 +245,7 @@ def test_partners_are_chosen_and_of_another_document():
     assert found.numpy()[[1, 3, 5]].all()
 
 
-def test_predictions_are_those_of_chunks_in_rows_of_their_own(
-    rows, examples_of
-):
+def test_packing_does_not_change_the_number_of_predictions(rows, examples_of):
     packed = examples_of(rows)
     assert packed["masked_lm_weights"].sum(1).max() <= 12
     chunks = [
@@ -267,7 +265,7 @@ def test_predictions_are_those_of_chunks_in_rows_of_their_own(
     assert packed["input_mask"].sum() == alone["input_mask"].sum()
 
 
-def test_predictions_are_shared_where_a_row_has_too_many():
+def test_predictions_of_a_row_are_reduced_in_proportion():
     quotas = tf.constant([4, 6, 10, 3, 30, 0, 9], tf.int32)
     shared = share_predictions(quotas, tf.constant([3, 1, 2, 1], tf.int64), 10)
     assert shared.numpy().tolist() == [2, 3, 5, 3, 10, 0, 9]
@@ -291,12 +289,12 @@ def make(create, small_groups):
         ({"max_sequences_per_row": 0}, "max_sequences_per_row=0"),
     ],
 )
-def test_settings_that_cannot_be(make, settings, message):
+def test_invalid_settings(make, settings, message):
     with pytest.raises(InputError, match=message):
         make(**settings)
 
 
-def test_packed_and_unpacked_records_do_not_go_together(created):
+def test_packed_and_unpacked_records_cannot_be_mixed(created):
     settings = {"masking": "dynamic", "max_predictions_per_seq": 10}
     one, other = (created(**settings, pack=x)[0] for x in (True, False))
     with pytest.raises(InputError, match="made with pack=False, but"):
@@ -333,20 +331,18 @@ GOOD = {
         ),
     ],
 )
-def test_hostile_records_are_refused(
-    assert_refused, serialize, change, message
-):
+def test_hostile_records_are_errors(assert_refused, serialize, change, message):
     assert_refused(serialize(GOOD | change), LIMITS, message)
 
 
-def test_good_records_are_not_refused(tmp_path, serialize, write_records):
+def test_valid_records_are_accepted(tmp_path, serialize, write_records):
     record = serialize(GOOD)
     parse_checked(tf.constant([record]), LIMITS)
     path = write_records(tmp_path / "good.tfrecord", record)
     assert verify_file(str(path), LIMITS) == 1
 
 
-def test_manifests_that_cannot_be(make, edited):
+def test_invalid_manifests(make, edited):
     folder, _ = make()
     for value in (0, -1, 10**6, None):
         with edited(folder / "manifest.json") as manifest:
@@ -357,7 +353,7 @@ def test_manifests_that_cannot_be(make, edited):
             open_records(folder)
 
 
-def test_records_of_one_sequence_under_a_manifest_of_packed_ones(make, edited):
+def test_unpacked_records_with_a_manifest_of_packed_ones(make, edited):
     folder, _ = make(pack=False)
     with edited(folder / "manifest.json") as manifest:
         manifest["settings"] |= {"pack": True, "max_sequences_per_row": 4}

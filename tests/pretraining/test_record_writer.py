@@ -12,7 +12,7 @@ from albert_tf.pretraining.record_writer import (
     frame_records,
     parse_example,
     serialize_examples,
-    unframed,
+    unframe_record,
 )
 
 
@@ -32,7 +32,7 @@ def features():
     }
 
 
-def test_bytes_are_those_of_tensorflow(features):
+def test_bytes_equal_tensorflows(features):
     for row, record in enumerate(serialize_examples(features)):
         lists = {name: values[row] for name, values in features.items()}
         assert record == tensorflows_bytes(lists)
@@ -48,7 +48,7 @@ def tensorflows_bytes(lists):
     return example.SerializeToString(deterministic=True)
 
 
-def test_bytes_of_ragged_features_are_those_of_tensorflow():
+def test_bytes_of_ragged_features_equal_tensorflows():
     rows = [
         [],
         [0, 127, 128, 16383, 16384, 2**31, 2**62, 2**63 - 1],
@@ -66,7 +66,7 @@ def test_bytes_of_ragged_features_are_those_of_tensorflow():
     assert serialize_examples({"b": Ragged(values[:0], splits[:1])}) == []
 
 
-def test_slices_become_rows():
+def test_ragged_from_slices():
     ragged = Ragged.from_slices(
         np.arange(10, 20), np.array([7, 0, 3, 3]), np.array([9, 2, 3, 6])
     )
@@ -75,18 +75,18 @@ def test_slices_become_rows():
     assert ragged.row_of_value.tolist() == [0, 0, 1, 1, 3, 3, 3]
 
 
-def test_frames_are_those_of_tensorflow(tmp_path, write_records):
+def test_frames_equal_tensorflows(tmp_path, write_records):
     rng = np.random.default_rng(0)
     lengths = [*range(70), 4092, 4096, 4100, 100_000]
     records = [rng.bytes(length) for length in lengths] + [b"\0" * 9]
     path = write_records(tmp_path / "expected.tfrecord", *records)
     frames = frame_records(records)
     assert b"".join(frames) == path.read_bytes()
-    assert list(map(unframed, frames)) == records
+    assert list(map(unframe_record, frames)) == records
     assert frame_records([]) == []
 
 
-def test_parsing_returns_what_was_serialized(features):
+def test_parsing_reverses_serialization(features):
     for row, record in enumerate(serialize_examples(features)):
         parsed = parse_example(record)
         assert sorted(parsed) == sorted(features)
@@ -96,7 +96,7 @@ def test_parsing_returns_what_was_serialized(features):
             assert values.dtype == wanted
 
 
-def test_other_bytes_are_refused():
+def test_parsing_other_bytes_is_an_error():
     with pytest.raises(ValueError, match="not a serialized Example"):
         parse_example(b"hello")
 
@@ -118,8 +118,8 @@ def test_googles_records_have_the_same_features(shared, read_records):
     }
 
 
-def test_making_data_does_not_import_tensorflow():
-    """Each process would take seconds and half a gigabyte to start."""
+def test_creating_data_does_not_import_tensorflow():
+    """Each worker would need seconds and half a gigabyte to start."""
     code = (
         "import sys, albert_tf.pretraining.create_data;"
         "import albert_tf.text.sentencepiece_tokenizer;"

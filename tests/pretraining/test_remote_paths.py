@@ -141,6 +141,7 @@ def test_lengths_that_no_remote_file_has(remote_records):
         _ = RecordFile(other).num_records
 
 
+@pytest.mark.long
 def test_a_wrong_number_of_remote_records(
     remote_records, tmp_path, pretrain_config
 ):

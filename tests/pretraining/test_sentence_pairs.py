@@ -18,7 +18,7 @@ from albert_tf.pretraining.tokenized_documents import (
 
 
 def tokenized(documents):
-    """Makes documents of sentences of given lengths; no token comes twice."""
+    """Returns documents of sentences of given lengths, with unique tokens."""
     lengths = [length for document in documents for length in document]
     return TokenizedDocuments(
         np.arange(sum(lengths), dtype=np.int32),
@@ -46,23 +46,25 @@ def document_of(documents, tokens):
     return np.searchsorted(first_tokens, tokens, side="right")
 
 
-def of_one_document(documents, pairs):
-    """Returns of which pairs both segments are of the same document."""
-    places = (pairs.a_starts, pairs.b_starts)
-    a, b = (document_of(documents, tokens) for tokens in places)
+def are_of_one_document(documents, pairs):
+    """Returns bool `[pairs]`: whether A and B are from the same document."""
+    a, b = (
+        document_of(documents, starts)
+        for starts in (pairs.a_starts, pairs.b_starts)
+    )
     return a == b
 
 
-def test_sop_pairs_are_neighbours_in_order_or_swapped(many):
+def test_sop_pairs_are_neighbors_in_order_or_swapped(many):
     pairs, counts = draw(many)
     swapped = pairs.labels == 1
     assert 0.4 < swapped.mean() < 0.6
     first = np.where(swapped, pairs.b_starts, pairs.a_starts)
     second = np.where(swapped, pairs.a_starts, pairs.b_starts)
     first_end = first + np.where(swapped, pairs.b_lengths, pairs.a_lengths)
-    assert of_one_document(many, pairs).all()
+    assert are_of_one_document(many, pairs).all()
     assert (first_end <= second).all()
-    # Where nothing was cut off, one begins where the other ends.
+    # If nothing was truncated, one starts where the other ends.
     whole = pairs.a_lengths + pairs.b_lengths < 61
     assert whole.any()
     np.testing.assert_array_equal(first_end[whole], second[whole])
@@ -71,26 +73,26 @@ def test_sop_pairs_are_neighbours_in_order_or_swapped(many):
     assert len(pairs) == counts["chunks"] - counts["dropped_chunks"]
 
 
-def test_random_next_puts_another_document_beside_a_single_sentence(many):
+def test_random_next_adds_another_document_to_a_single_sentence(many):
     pairs, counts = draw(many, one_sentence_chunks="random_next")
-    same = of_one_document(many, pairs)
+    same = are_of_one_document(many, pairs)
     assert np.count_nonzero(~same) == counts["one_sentence_chunks"] > 0
     assert (pairs.labels[~same] == 1).all()
     assert counts["dropped_chunks"] == 0
     assert len(pairs) == counts["chunks"]
 
 
-def test_nsp_pairs_have_a_random_second_half_of_the_time(many):
+def test_half_of_nsp_pairs_have_a_random_second_segment(many):
     pairs, counts = draw(
         many, sentence_order="nsp", one_sentence_chunks="random_next"
     )
-    same = of_one_document(many, pairs)
+    same = are_of_one_document(many, pairs)
     np.testing.assert_array_equal(pairs.labels == 0, same)
     share = same.sum() / (counts["chunks"] - counts["one_sentence_chunks"])
     assert share == pytest.approx(0.5, abs=0.05)  # 4 standard errors
 
 
-def test_what_nsp_does_not_use_begins_the_next_chunk():
+def test_the_unused_rest_of_an_nsp_chunk_starts_the_next_one():
     documents = tokenized([[3] * 9] * 50)
     pairs, counts = draw(
         documents,
@@ -118,7 +120,7 @@ def test_without_sentence_order_all_text_is_in_order(many):
 
 
 def plain_loop(documents, rng, nsp, max_tokens=61, short=0.1):
-    """The original's procedure, sentence by sentence (of lengths alone)."""
+    """The original's procedure, sentence by sentence, on lengths only."""
     rows = []
     for number, document in enumerate(documents):
         target = max_tokens
@@ -156,7 +158,7 @@ def plain_loop(documents, rng, nsp, max_tokens=61, short=0.1):
 
 
 @pytest.mark.parametrize("order", ["sop", "nsp"])
-def test_distribution_is_that_of_the_plain_loop(many, order):
+def test_distribution_equals_that_of_the_plain_loop(many, order):
     lengths = np.diff(many.sentence_starts)
     lists = [
         lengths[begin:end].tolist()
@@ -196,11 +198,11 @@ def test_lengths_fit_and_are_fully_used(many, order, one):
     assert pairs.a_lengths.min() >= 1
     if order != "none":
         assert pairs.b_lengths.min() >= 1
-    # Nine in ten documents aim at full length: most chunks reach it.
+    # The target of nine in ten documents is the full length.
     assert (lengths == 61).mean() > 0.5
 
 
-def test_short_sequences_are_drawn_once_a_document():
+def test_the_target_length_is_drawn_once_per_document():
     documents = tokenized([[1] * 600] * 500)
     pairs, _ = draw(documents, sentence_order="none", short_seq_prob=0.1)
     begins = pairs.a_starts % 600 == 0
@@ -217,8 +219,8 @@ def test_short_sequences_are_drawn_once_a_document():
 
 
 @pytest.mark.parametrize("order", ["sop", "nsp", "none"])
-def test_no_pair_has_the_same_text_twice(order):
-    """Hugging Face's SOP data paired a lone sentence with itself."""
+def test_no_pair_has_two_equal_segments(order):
+    """Hugging Face's SOP data paired a single sentence with itself."""
     rng = np.random.default_rng(0)
     # A chorus: documents of a few repeated sentences of equal length.
     documents = TokenizedDocuments(
@@ -251,16 +253,16 @@ def test_no_pair_has_the_same_text_twice(order):
     assert dropped > 0
 
 
-def test_a_single_document_is_its_own_other():
+def test_random_segments_of_a_single_document():
     documents = tokenized([[5] * 200])
     pairs, _ = draw(documents, sentence_order="nsp", short_seq_prob=0)
-    elsewhere = pairs.labels == 1
-    assert 0 < elsewhere.sum() < len(pairs)
+    is_random = pairs.labels == 1
+    assert 0 < is_random.sum() < len(pairs)
     a_end = pairs.a_starts + pairs.a_lengths
     b_end = pairs.b_starts + pairs.b_lengths
     apart = (a_end <= pairs.b_starts) | (b_end <= pairs.a_starts)
     assert apart.all()
-    assert (pairs.b_starts[elsewhere] != a_end[elsewhere]).all()
+    assert (pairs.b_starts[is_random] != a_end[is_random]).all()
     pairs, counts = draw(tokenized([[5]]), one_sentence_chunks="random_next")
     assert len(pairs) == 0
     assert counts["dropped_chunks"] == 1
@@ -271,8 +273,8 @@ def test_no_documents():
     assert len(pairs) == counts["chunks"] == 0
 
 
-def test_truncation_loses_what_the_original_loses():
-    """Compares with the original's loop, token by token."""
+def test_truncation_equals_the_originals():
+    """The original removes tokens one by one."""
 
     def one_by_one(a, b, maximum, rng):
         (a_start, a_end), (b_start, b_end) = (0, a), (0, b)
@@ -297,13 +299,13 @@ def test_truncation_loses_what_the_original_loses():
         np.testing.assert_array_equal(cut.a_lengths, wanted[:, 1])
         np.testing.assert_array_equal(cut.b_lengths, wanted[:, 3])
         for found, start in ((cut.a_starts, 0), (cut.b_starts, 2)):
-            # At most 21 coins: 0.35 are 5 standard errors of the difference of
-            # two means, 1.0 are 4 of two variances.
+            # At most 21 tosses: 0.35 are 5 standard errors of the difference of
+            # two means, 1.0 are 4 standard errors of that of two variances.
             assert abs(found.mean() - wanted[:, start].mean()) < 0.35
             assert abs(found.var() - wanted[:, start].var()) < 1.0
 
 
-# Ids 10..29 are text; even ones begin a word.
+# Ids 10..29 are text; even ones start a word.
 TABLE = VocabularyTable(
     pad_id=0, cls_id=2, sep_id=3, mask_id=4, word_starts=np.arange(30) % 2 == 0
 )
@@ -350,7 +352,7 @@ def test_one_segment_ends_with_one_separator():
 
 
 @pytest.mark.parametrize("length", [7, 12])
-def test_rows_of_any_number_are_padded(length):
+def test_pairs_are_padded_to_the_length(length):
     packed = pack((0, 2, 2, 2, 0), (4, 2, 6, 2, 0), length=length)
     assert packed.input_ids.shape == (2, length)
     assert packed.input_ids.dtype == np.int32

@@ -1,7 +1,7 @@
 from albert_tf.pretraining.shards import Limits, group_files
 
 
-def test_groups_are_consecutive_files_of_a_size(tmp_path):
+def test_files_are_grouped_by_size(tmp_path):
     sizes = {"a": 30, "b": 80, "c": 10, "d.gz": 30, "e": 99, "f": 1}
     files = [tmp_path / name for name in sizes]
     for path, size in zip(files, sizes.values(), strict=True):

@@ -56,7 +56,7 @@ def lines(config=CONFIG, records=RECORDS, resumes=False):
     return dict(line.split(maxsplit=1) for line in text.splitlines())
 
 
-def test_start_says_what_is_trained_on_what_where_and_how():
+def test_start_summary():
     count = AlbertPretrainer(MODEL).count_params()
     assert lines() == {
         "model": f"{count:,} parameters with heads; 2 layers, H 32, E 16, "
@@ -81,7 +81,7 @@ def test_start_says_what_is_trained_on_what_where_and_how():
         ({"resumes": True}, "writes", "which holds this run already"),
     ],
 )
-def test_start_says_what_is_not_usual(changes, name, text):
+def test_start_summary_mentions_unusual_settings(changes, name, text):
     changes = dict(changes)
     resumes = changes.pop("resumes", False)
     settings = {k: v for k, v in changes.items() if hasattr(CONFIG, k)}
@@ -92,7 +92,7 @@ def test_start_says_what_is_not_usual(changes, name, text):
     assert text in lines(config, resumes=resumes)[name]
 
 
-def test_start_says_what_records_of_other_origin_lack():
+def test_start_summary_without_manifest_or_held_out_split():
     records = dataclasses.replace(RECORDS, manifest=None)
     assert "no manifest" in lines(records=records)["records"]
     manifest = {"splits": {"train": split(2000)}}
@@ -100,7 +100,7 @@ def test_start_says_what_records_of_other_origin_lack():
     assert lines(records=records)["records"].endswith("; none held out")
 
 
-def test_start_says_how_many_sequences_packed_records_hold():
+def test_start_summary_of_packed_records():
     packed = split(2000)
     packed["counts"]["sequences"] = 3500
     records = dataclasses.replace(
@@ -110,7 +110,7 @@ def test_start_says_how_many_sequences_packed_records_hold():
     assert "at most; 1.75 sequences each; 14.8% of tokens" in text
 
 
-def test_end_puts_scores_beside_their_baselines():
+def test_end_summary_has_baselines():
     result = TrainingResult(
         12000,
         False,
@@ -128,7 +128,7 @@ def test_end_puts_scores_beside_their_baselines():
     ]
 
 
-def test_end_of_a_run_that_had_nothing_to_do():
+def test_end_summary_of_a_run_without_steps():
     result = TrainingResult(12000, False, {}, {})
     assert end_summary(result, 6.0) == (
         "12,000 steps done, 0.1 minutes this time"

@@ -1,4 +1,4 @@
-"""Records of text, from `create-data --masking=dynamic` to batches."""
+"""Records of dynamic masking, from `create-data` to batches."""
 
 import itertools
 import shutil
@@ -15,7 +15,7 @@ from albert_tf.pretraining.shards import Limits
 
 BATCH = 16
 
-# Several blocks, also of a small corpus.
+# Several blocks of a small corpus.
 SMALL_BLOCKS = Limits(min_block_bytes=8000, max_block_bytes=8000)
 
 
@@ -28,13 +28,13 @@ SETTINGS = {
 
 @pytest.fixture
 def make(created, small_groups):
-    """Returns `make(**settings) -> (folder, manifest)`, to be read."""
+    """Returns `make(**settings) -> folder, manifest`, to be read only."""
     return lambda **settings: created(**SETTINGS | settings)
 
 
 @pytest.fixture
 def copy(copy_of_created):
-    """Returns `copy()`: a folder of `make`, to be changed."""
+    """Returns `copy()`: a writable copy of a folder of `make`."""
     return lambda: copy_of_created(**SETTINGS)
 
 
@@ -53,7 +53,7 @@ def batches(folder, count=-1, **settings):
     return list(dataset.take(count).as_numpy_iterator())
 
 
-def test_an_epoch_has_every_token_once_and_each_other_masks(
+def test_epochs_have_every_token_once_and_different_masks(
     make, documents, small_tokenizer, segments_of
 ):
     folder, manifest = make(heldout_fraction=0.0)
@@ -85,7 +85,10 @@ def test_an_epoch_has_every_token_once_and_each_other_masks(
     assert len(rows[0] & rows[1]) < 0.02 * total
 
 
-@pytest.mark.parametrize("sentence_order", ["sop", "nsp", "none"])
+@pytest.mark.parametrize(
+    "sentence_order",
+    ["sop", pytest.param("nsp", marks=pytest.mark.long), "none"],
+)
 def test_held_out_records_are_masked_as_in_training(
     make, read_records, sentence_order
 ):
@@ -100,7 +103,7 @@ def test_held_out_records_are_masked_as_in_training(
     boundary = written["token_boundary"]
     assert boundary[:, 0].all()
     assert not (boundary & (1 - written["input_mask"])).any()
-    # Equal expectations in training; the counts are of a hundred records.
+    # The expectation in training is equal; these are a hundred records.
     train = manifest["splits"]["train"]
     assert train["masking_rate"] == pytest.approx(
         split["masking_rate"], rel=0.03
@@ -111,7 +114,8 @@ def test_held_out_records_are_masked_as_in_training(
     assert open_records(folder).baselines()["mlm_unigram_accuracy"] > 0
 
 
-def test_a_pass_over_the_training_split_is_always_the_same(make):
+@pytest.mark.long
+def test_passes_for_evaluation_are_equal(make):
     folder, manifest = make()
     first = batches(folder, training=False)
     again = batches(folder, training=False)
@@ -128,14 +132,14 @@ def test_a_pass_over_the_training_split_is_always_the_same(make):
         ({"sentence_order": "nsp"}, "made with sentence_order=nsp, but"),
     ],
 )
-def test_data_that_do_not_go_together(make, settings, message):
+def test_incompatible_data(make, settings, message):
     folder, _ = make()
     other, _ = make(**settings)
     with pytest.raises(InputError, match=message):
         open_records([str(folder), str(other)])
 
 
-def test_text_without_its_manifest(make, tmp_path):
+def test_text_records_need_their_manifest(make, tmp_path):
     folder, _ = make()
     path = next(folder.glob("pretraining-*"))
     shutil.copy(path, tmp_path / "alone.tfrecord")
@@ -143,13 +147,13 @@ def test_text_without_its_manifest(make, tmp_path):
         open_records(tmp_path / "alone.tfrecord")
 
 
-def test_flags_of_static_masking_are_refused(create):
+def test_settings_of_static_masking_only(create):
     with pytest.raises(InputError, match="unless masking=static"):
         create(masking="dynamic", one_sentence_chunks="random_next")
 
 
-GARBAGE = b"\xff\xff\xff"  # Of its parser's message, not UTF-8 either.
-OF_ANOTHER_SHAPE = {
+GARBAGE = b"\xff\xff\xff"  # so that the parser's message is not UTF-8 either
+MALFORMED = {
     "empty": b"",
     "garbage": GARBAGE,
     "no_document": features(tokens=[20] * 9, sentence_starts=[3]),
@@ -162,7 +166,7 @@ OF_ANOTHER_SHAPE = {
 
 @pytest.fixture
 def ending_with(copy, edited, write_records):
-    """Returns `ending_with(record)`: a folder whose first file ends so."""
+    """Returns `ending_with(record)`: folder and size of its first file."""
 
     def make(record):
         folder = copy()
@@ -178,15 +182,16 @@ def ending_with(copy, edited, write_records):
     return make
 
 
-@pytest.mark.parametrize("name", OF_ANOTHER_SHAPE)
-def test_records_of_another_shape(assert_refused, ending_with, name):
-    record = OF_ANOTHER_SHAPE[name]
+@pytest.mark.parametrize("name", MALFORMED)
+def test_malformed_records(assert_refused, ending_with, name):
+    record = MALFORMED[name]
     assert_refused(record, TextLimits(2, 61, 200), "one document", match="")
     with pytest.raises(InputError, match="one document"):
         open_records(ending_with(record)[0])
 
 
-def test_a_record_of_another_shape_in_a_batch(ending_with, monkeypatch):
+@pytest.mark.long
+def test_a_malformed_record_in_a_batch(ending_with, monkeypatch):
     folder, size = ending_with(GARBAGE)
     monkeypatch.setattr(record_files, "_SAMPLE_RECORDS", size - 1)
     opened = open_records(folder)
@@ -205,7 +210,7 @@ def test_a_record_of_another_shape_in_a_batch(ending_with, monkeypatch):
         ("tokenizer", "vocab_size", 0, "vocab_size"),
     ],
 )
-def test_manifests_that_cannot_be(copy, edited, section, name, value, message):
+def test_invalid_manifests(copy, edited, section, name, value, message):
     folder = copy()
     with edited(folder / "manifest.json") as manifest:
         manifest[section][name] = value

@@ -21,7 +21,7 @@ TEXTS = [
 
 @pytest.fixture(scope="module")
 def data_sets(tmp_path_factory):
-    """A folder of the data set `toy`, as the library writes it."""
+    """A folder with the data set `toy`, written by the library."""
     tfds = pytest.importorskip("tensorflow_datasets")
     folder = tmp_path_factory.mktemp("tfds")
     features = tfds.features.FeaturesDict(
@@ -54,7 +54,7 @@ def data_sets(tmp_path_factory):
 def data_dir(data_sets, monkeypatch):
     import tensorflow_datasets as tfds
 
-    # As TFDS_DATA_DIR sets it when the library is imported.
+    # The library reads TFDS_DATA_DIR when it is imported.
     monkeypatch.setattr(tfds.core.constants, "DATA_DIR", str(data_sets))
 
 
@@ -76,7 +76,7 @@ def test_examples_are_documents(file_format):
         for i in range(7)
     ]
     assert documents == documents_of(name)[0]
-    # The files that a pattern names are the same.
+    # Files can also be named by a pattern.
     pattern = f"{files[0].parent}/toy-train*"
     assert documents_of(pattern)[0] == documents
     more, _ = documents_of(f"{name}#more")
@@ -110,31 +110,31 @@ def test_other_fields():
 @pytest.mark.parametrize(
     ("name", "settings", "message"),
     [
-        ("toy/tfrecord#x", {}, "no example in the split .x."),
+        ("toy/tfrecord#x", {}, "the split .x. has no examples"),
         ("nothing", {}, "could not be loaded.*not found.*with data_dir"),
         ("", {}, "could not be loaded"),
         (
             "toy/tfrecord",
             {"text_field": "m"},
-            "no field .m. .*body.*name another one",
+            "no field .m. .*body.*choose another one",
         ),
-        ("toy/tfrecord", {"text_field": "n"}, "'n' is no text, but Scalar"),
+        ("toy/tfrecord", {"text_field": "n"}, "'n' is not text, but Scalar"),
         ("toy/tfrecord", {"text_field": "body"}, "byte 5 is not UTF-8"),
     ],
 )
-def test_what_cannot_be_read_is_said_in_one_line(name, settings, message):
+def test_errors_are_one_line(name, settings, message):
     with pytest.raises(InputError, match=message) as error:
         documents_of(f"tfds:{name}", **settings)
     assert "\n" not in str(error.value)
 
 
-def test_a_failed_download_is_said_in_one_line(
+def test_the_error_of_a_failed_download_is_one_line(
     data_sets, monkeypatch, tmp_path
 ):
     def fail(*arguments, **options):
         raise ConnectionError("no network")
 
-    # The library tries ten times, for minutes.
+    # The library would retry for minutes.
     monkeypatch.setattr("requests.Session.get", fail)
     with pytest.raises(
         InputError, match="could not be loaded.*no network.*with data_dir"

@@ -11,7 +11,7 @@ from albert_tf.pretraining.tokenized_documents import (
 from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
 
 
-def test_sentences_lie_end_to_end(documents, small_tokenizer):
+def test_sentences_are_concatenated(documents, small_tokenizer):
     tokenized = TokenizedDocuments.from_text(documents, small_tokenizer)
     assert tokenized.num_documents == len(documents)
     assert tokenized.num_sentences == sum(map(len, documents))
@@ -27,8 +27,8 @@ def test_sentences_lie_end_to_end(documents, small_tokenizer):
     assert tokenized.sentence_starts[-1] == len(tokenized.tokens)
 
 
-def test_what_has_no_token_is_left_out(small_tokenizer):
-    # A lone combining accent is nothing once accents are stripped.
+def test_sentences_without_tokens_are_left_out(small_tokenizer):
+    # A single combining accent is removed when accents are stripped.
     nothing = "\u0301"
     assert small_tokenizer.encode(nothing) == []
     texts = [[nothing, "A ba."], [nothing, nothing], ["Ro.", nothing, "Ka."]]
