@@ -93,7 +93,9 @@ def read_runs(run_dirs: Sequence[str | os.PathLike[str]]) -> list[RunLog]:
 def _read_run(path: str, name: str) -> RunLog:
     lines = read_metrics(path)
     if not lines:
-        raise InputError(f"{path}: no metrics there to draw")
+        raise InputError(
+            f"{path}: no metrics; expected the folder of a training run"
+        )
     settings: dict[str, Any] = {}
     # Not every training loop records its settings.
     if tf.io.gfile.exists(os.path.join(path, FILE)):
