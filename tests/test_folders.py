@@ -81,7 +81,7 @@ def test_overwrite_spares_what_is_no_saved_model(tmp_path):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter1").touch()
     with (
-        pytest.raises(InputError, match="holds no saved_model.pb"),
+        pytest.raises(InputError, match="has no saved_model.pb"),
         new_folder(tmp_path / "thesis", overwrite=True),
     ):
         pytest.fail("entered")
@@ -126,7 +126,7 @@ def test_paths_that_cannot_work(tmp_path):
         ("", "not the path of a folder"),
         ("a\0b", "not the path of a folder"),
         ("gs://bucket/a", "local folder"),
-        (tmp_path / "file" / "a", "cannot make a folder in"),
+        (tmp_path / "file" / "a", "cannot create a folder in"),
     ):
         with pytest.raises(InputError, match=message), new_folder(path):
             pytest.fail("entered")

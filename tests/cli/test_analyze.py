@@ -68,7 +68,7 @@ def test_attention(albert, folder, tmp_path):
     assert json.loads(result.stdout)["heads"] == [2]
     result = albert(tmp_path, f"{command} --max_seq_length=6 --heads=2")
     assert "| 1     |    2 |" in result.stdout
-    assert "tokens more than the 6 that are read" in result.stderr
+    assert "the text is truncated to 6 tokens" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,7 @@ BAD_INPUT = {
         ("--flagfile=absent", "--flagfile=absent: No such file"),
         ("--flagfile=binary", "--flagfile=binary: not UTF-8"),
         ("--flagfile=/dev/zero", "a pipe, device or socket"),
-        ("--flagfile=loop.flags", "--flagfile=loop.flags: names itself"),
+        ("--flagfile=loop.flags", "--flagfile=loop.flags: includes itself"),
         ("--flagfile=", "--flagfile= must not be empty"),
         ("--flagfile", "--flagfile= must not be empty"),
         ("--input", "no value for --input"),
@@ -182,7 +182,7 @@ BAD_INPUT = {
         ("--task=sst2", "train.csv"),
         ("--task=sst2 --classes=a,b", "--classes requires --task=text"),
         ("--max_seq_length=64", "takes at most 32 tokens"),
-        ("--from=tfds", "has known tasks only"),
+        ("--from=tfds", "does not support --task=text"),
         (
             "--from=tfds --task=dream --max_qa_length=8",
             "from='tfds' does not have task='dream'",

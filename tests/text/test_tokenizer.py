@@ -254,8 +254,8 @@ def joined(tokens_of, text, length):
     """Tokens of the segments of a text, as of a whole."""
     return [
         token._replace(start=start + token.start, end=start + token.end)
-        for part, start, follows_blank in segments(text, length)
-        for token in tokens_of(part, follows_blank)
+        for part, start, follows_space in segments(text, length)
+        for token in tokens_of(part, follows_space)
     ]
 
 
