@@ -50,7 +50,7 @@ class EvaluateFlags(SourceFlags):
     split: str | None = setting(
         None,
         "Split of the records: heldout (the default) or train. With --data or "
-        "--from: dev (the default), test or another split of the task.",
+        "--from, dev (the default), test or another split of the task.",
     )
     eval_batch_size: int = setting(64, "Batch size.", bounds="[1, 1048576]")
     max_eval_steps: int = setting(

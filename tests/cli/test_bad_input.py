@@ -71,6 +71,8 @@ FINETUNE = (
 )
 NAMED = "finetune --output=new --init_from=start --data=absent"
 PREDICT = "predict --model=start"
+LITERT = "export --kind=litert --model=start --output=new"
+SIMILARITY = "analyze similarity start --input=train.csv"
 LONG = "n" * 300
 
 # Command -> (flags, part of the message). The longer keys stand for what they
@@ -252,6 +254,20 @@ BAD_INPUT = {
         ("--model=start --output=new --seq_length=0", "must be at least 1"),
         ("--model=start --output=text.txt", "text.txt exists"),
         ("--check=absent", "absent"),
+        (
+            "--kind=task --model=start --output=new",
+            "start: no fine-tuned model (no task.json)",
+        ),
+    ],
+    LITERT: [
+        ("--quantization=int8", "int8 requires calibration_input"),
+        (
+            "--quantization=int8 --calibration_input=absent.txt",
+            "absent.txt: no such file",
+        ),
+        ("--calibration_input=text.txt", "does not support calibration_input"),
+        ("--seq_length=33", "seq_length=33 must be at least 2"),
+        ("--quantization=int4", "quantization=int4 must be one of"),
     ],
     "analyze": [
         ("", "nothing to analyze; use `albert analyze parameters"),
@@ -272,6 +288,24 @@ BAD_INPUT = {
         ("data data --spm_model_file=spiece.model", "their own tokenizer"),
         ("data data --output=data/manifest.json", "would destroy the input"),
         ("data data --output=data.word", "output data.word"),
+        ("similarity", "cannot analyze 'similarity'"),
+        ("similarity start --input=absent.txt", "absent.txt"),
+        (
+            "similarity start --input=text.txt --output=text.txt",
+            "would destroy",
+        ),
+    ],
+    SIMILARITY: [
+        ("--config_overrides=hidden_size=7", "hidden_size=7"),
+        ("--config_overrides=vocab_size=9", "vocab_size is 9"),
+    ],
+    "analyze attention": [
+        ("start start --text=a", "cannot analyze 'attention "),
+        ("start", "needs --text"),
+        ("start --text=", "must not be empty"),
+        ("start --text=a --layers=2", "layers=2 must be numbers from 1"),
+        ("start --text=a --heads=x", "--heads=x must be numbers"),
+        ("absent --text=a", "absent"),
     ],
     "demo": [
         ("extra", "unexpected argument 'extra'"),

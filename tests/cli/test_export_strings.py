@@ -67,11 +67,3 @@ def test_text_encoder_of_a_fine_tuned_model(albert, folder):
         np.testing.assert_allclose(
             outputs[name], model(inputs)[name], rtol=0, atol=1e-5
         )
-
-
-def test_a_task_needs_a_fine_tuned_model(albert, folder):
-    result = albert(folder, "export --kind=task --model=start --output=new")
-    assert result.returncode == 2
-    assert result.stderr.count("\n") == 1, result.stderr
-    assert "start: no fine-tuned model (no task.json)" in result.stderr
-    assert not (folder / "new").exists()

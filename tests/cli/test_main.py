@@ -178,12 +178,13 @@ def test_parameter_table():
     assert result.stderr == ""
 
 
-def test_memory_table(run_albert):
-    arguments = ("analyze", "memory", "albert_xxlarge_v2", "--rematerialize")
-    result = run_albert(*arguments)
+def test_memory_table(capfd):
+    command = "analyze memory albert_xxlarge_v2 --rematerialize"
+    assert main(command.split()) == 0
+    output = capfd.readouterr()
     # 223,158,450 weights of four bytes, and two moments of each.
-    assert result.stdout.splitlines()[1].split()[1:3] == ["851", "1,703"]
-    assert result.stderr == ""
+    assert output.out.splitlines()[1].split()[1:3] == ["851", "1,703"]
+    assert output.err == ""
 
 
 @pytest.fixture

@@ -113,7 +113,7 @@ def test_published_ids_of_hugging_face(clean_model, shared):
 
 def test_packs_as_python_does(preprocessor, sentences):
     texts, pairs = sentences("en", 200)[:100], sentences("en", 200)[100:]
-    for length in (5, 32, 128):
+    for length in (5, 128):
         for inputs in ((texts,), (texts, pairs)):
             expected = preprocessor.tokenizer(
                 *inputs, max_length=length, padding="max_length"
@@ -137,9 +137,10 @@ def equal(outputs, expected):
         np.testing.assert_array_equal(values, expected[name])
 
 
-@pytest.mark.parametrize("options", [{}, HUGGING_FACE_SLOW])
-def test_is_a_layer_of_a_model_that_is_saved(clean_model, options, tmp_path):
-    preprocessor = AlbertPreprocessor(clean_model, 12, name="text", **options)
+def test_is_a_layer_of_a_model_that_is_saved(clean_model, tmp_path):
+    preprocessor = AlbertPreprocessor(
+        clean_model, 12, name="text", **HUGGING_FACE_SLOW
+    )
     first = keras.Input((), dtype="string")
     second = keras.Input((), dtype="string")
     symbolic = preprocessor(first, second)
@@ -189,8 +190,10 @@ def test_offsets_are_those_of_python_in_bytes(
     texts = [*odd_texts[:9], *odd_texts[9:1000:each]]
     texts += special_texts[:1000:each]
     texts += ["a34, １，", "2,é,\u03012,", "[MASK]", "<pad>２,[SEP][SEP] ", ""]
-    for model in (clean_model, comma_model):
-        assert_offsets(AlbertPreprocessor(model, **options), texts)
+    assert_offsets(AlbertPreprocessor(clean_model, **options), texts)
+    if options in OPTIONS[:2] or options == HUGGING_FACE_SLOW:
+        # Only here the rules for commas differ.
+        assert_offsets(AlbertPreprocessor(comma_model, **options), texts)
 
 
 def test_forms_of_the_input(preprocessor):
@@ -231,7 +234,11 @@ def test_static_shape_in_a_dataset(clean_model):
     assert [len(batch["input_mask"]) for batch in dataset] == [2, 1]
     for size in (1, 3):
         dataset = texts.batch(size, drop_remainder=True)
-        tokens = dataset.map(lambda first, _: preprocessor.tokenize(first))
+        tokens = dataset.map(
+            tf.autograph.experimental.do_not_convert(
+                lambda first, _: preprocessor.tokenize(first)
+            )
+        )
         assert tokens.element_spec.shape.as_list() == [size, None]
 
 
@@ -283,11 +290,8 @@ def test_special_tokens(preprocessor):
     assert all(v.dtype == tf.int32 and v.shape == [] for v in tokens.values())
 
 
-# Both clear a cache of kernels, with TensorFlow Text's own models.
-@pytest.mark.parametrize(
-    "seed", [tf.random.set_seed, keras.utils.set_random_seed]
-)
-def test_goes_on_when_a_seed_is_set(comma_model, seed):
+def test_works_after_a_seed_is_set(comma_model):
+    """Setting a seed clears a cache that holds TensorFlow Text's models."""
     preprocessor = AlbertPreprocessor(comma_model)
     texts = tf.constant(["12,345 is a number"])
     traced = tf.function(preprocessor.tokenize, autograph=False)
@@ -295,12 +299,12 @@ def test_goes_on_when_a_seed_is_set(comma_model, seed):
     expected = preprocessor.tokenize(texts).to_list()
     assert traced(texts).to_list() == expected
     (before,) = data
-    seed(7)
-    assert preprocessor.tokenize(texts).to_list() == expected
-    assert traced(texts).to_list() == expected
-    (after,) = data
-    for name, ids in before.items():
-        np.testing.assert_array_equal(after[name], ids)
+    for set_seed in (tf.random.set_seed, keras.utils.set_random_seed):
+        set_seed(7)
+        assert preprocessor.tokenize(texts).to_list() == expected
+        assert traced(texts).to_list() == expected
+        (after,) = data
+        equal(after, before)
 
 
 def test_models_of_a_process_do_not_mix(comma_model, clean_model):

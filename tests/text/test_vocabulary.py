@@ -21,7 +21,7 @@ def train(texts, output, **settings):
 
 @pytest.fixture(scope="module")
 def corpus(sentences):
-    return sentences("en", 2000)
+    return sentences("en", 1000)
 
 
 @pytest.fixture(scope="module")
