@@ -5,7 +5,7 @@ import pytest
 from albert_tf.cli.main import main
 
 
-def test_scores_of_runs_without_a_picture(albert, tmp_path):
+def test_scores_of_runs_without_a_plot(albert, tmp_path):
     for run in ("one", "two"):
         (tmp_path / run).mkdir()
         line = {"step": 5, "time": 1.0, "split": "eval", "values": {"loss": 2}}

@@ -356,7 +356,7 @@ BAD_INPUT = {
 }
 
 
-def test_every_command_is_there():
+def test_every_command_has_bad_input():
     assert {key.split()[0] for key in BAD_INPUT} == set(COMMANDS)
 
 
@@ -394,7 +394,7 @@ PACKAGES = {"tfds": "tensorflow_datasets", "huggingface": "datasets"}
 
 
 @pytest.mark.parametrize("source", PACKAGES)
-def test_a_library_that_is_not_installed(folder, source, capfd):
+def test_library_that_is_not_installed(folder, source, capfd):
     if importlib.util.find_spec(PACKAGES[source]):
         pytest.skip(f"{PACKAGES[source]} is installed")
     command = f"finetune --task=sst2 --init_from=start --from={source}"

@@ -32,7 +32,7 @@ def folder(folder):
 
 
 @pytest.mark.long
-def test_a_task_says_what_predict_says(albert, folder):
+def test_exported_task_equals_predict(albert, folder):
     result = albert(folder, "export --kind=task --model=sst2 --output=task")
     assert result.returncode == 0, result.stderr
     result = albert(

@@ -196,7 +196,9 @@ def interrupts():
     cli._interrupted = False
 
 
-def test_interrupt_that_becomes_another_error(monkeypatch, interrupts, capfd):
+def test_interrupt_that_is_raised_as_another_error(
+    monkeypatch, interrupts, capfd
+):
     """As in the import of optree, whose C++ turns it into an ImportError."""
 
     def parse(*_):
@@ -224,7 +226,7 @@ def test_interrupt_that_becomes_another_error(monkeypatch, interrupts, capfd):
         (ValueError("two\nlines"), 1, "ValueError: two lines (--debug"),
     ],
 )
-def test_errors_of_the_system(error, status, message, monkeypatch, capfd):
+def test_system_errors(error, status, message, monkeypatch, capfd):
     def parse(*_):
         raise error
 
@@ -255,7 +257,7 @@ def test_python_is_quiet():
     assert result.stderr == ""
 
 
-def test_other_output_is_passed_on(monkeypatch, capfd):
+def test_other_output_is_not_suppressed(monkeypatch, capfd):
     monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL")
     monkeypatch.delitem(sys.modules, "tensorflow")
     with quiet_by_default():

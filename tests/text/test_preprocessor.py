@@ -31,7 +31,7 @@ def preprocessor(clean_model):
 
 
 @pytest.mark.parametrize("options", OPTIONS)
-def test_odd_texts_give_the_ids_of_python(
+def test_ids_equal_python_on_odd_texts(
     clean_model, odd_texts, special_texts, in_batches, same_ids, options, each
 ):
     texts = [*odd_texts[:9], *odd_texts[9::each], *special_texts[::each]]
@@ -42,7 +42,7 @@ def test_odd_texts_give_the_ids_of_python(
 
 
 @pytest.mark.parametrize("rule", ["google", "corrected", "off"])
-def test_digit_commas_give_the_ids_of_python(
+def test_ids_equal_python_with_digit_commas(
     comma_model, in_batches, same_ids, rule, each
 ):
     generator = np.random.default_rng(0)
@@ -60,7 +60,7 @@ def test_digit_commas_give_the_ids_of_python(
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
-def test_real_texts_give_the_ids_of_python(
+def test_ids_equal_python_on_real_texts(
     preprocessor, sentences, in_batches, same_ids, language, each
 ):
     texts = sentences(language, 20_000)[::each]
@@ -111,7 +111,7 @@ def test_published_ids_of_hugging_face(clean_model, shared):
     assert ids.numpy().tolist() == [[2, 1289, 5123, 29, 4, 13, 9, 3]]
 
 
-def test_packs_as_python_does(preprocessor, sentences):
+def test_packing_equals_python(preprocessor, sentences):
     texts, pairs = sentences("en", 200)[:100], sentences("en", 200)[100:]
     for length in (5, 128):
         for inputs in ((texts,), (texts, pairs)):
@@ -137,7 +137,7 @@ def equal(outputs, expected):
         np.testing.assert_array_equal(values, expected[name])
 
 
-def test_is_a_layer_of_a_model_that_is_saved(clean_model, tmp_path):
+def test_layer_of_a_saved_model(clean_model, tmp_path):
     preprocessor = AlbertPreprocessor(
         clean_model, 12, name="text", **HUGGING_FACE_SLOW
     )
@@ -178,7 +178,7 @@ def test_arguments_of_the_constructor(clean_model):
 
 
 @pytest.mark.parametrize("options", OPTIONS)
-def test_offsets_are_those_of_python_in_bytes(
+def test_offsets_equal_python_in_bytes(
     clean_model,
     comma_model,
     odd_texts,
@@ -307,7 +307,7 @@ def test_works_after_a_seed_is_set(comma_model):
         equal(after, before)
 
 
-def test_models_of_a_process_do_not_mix(comma_model, clean_model):
+def test_several_models_in_one_process(comma_model, clean_model):
     text = ["A number, 12,345"]
     for model in (comma_model, clean_model, comma_model):
         expected = AlbertTokenizer.from_file(model).encode(text)
@@ -325,7 +325,7 @@ def test_special_tokens_in_invalid_utf8(clean_model, raw):
     assert preprocessor.tokenize([raw, b"a"]).to_list() == expected
 
 
-def test_cuts_at_any_user_defined_piece(clean_model, in_batches):
+def test_splits_at_any_user_defined_piece(clean_model, in_batches):
     """Also at control characters, which could mark where texts are cut."""
     model = sentencepiece_model_pb2.ModelProto.FromString(
         clean_model.read_bytes()

@@ -177,7 +177,7 @@ def test_splits_at_user_defined_pieces(tokenizer, cutting, sources):
 
 
 @pytest.mark.parametrize("name", ["slow", "cutting"])
-def test_pieces_with_offsets_are_what_is_encoded(
+def test_tokens_with_offsets_have_the_encoded_ids(
     name, request, special_texts, each
 ):
     slow = request.getfixturevalue(name)
@@ -259,7 +259,7 @@ def joined(tokens_of, text, length):
     ]
 
 
-def test_segments_have_the_tokens_of_the_whole(
+def test_segments_have_the_tokens_of_the_whole_text(
     slow, odd_texts, special_texts, quoted_texts, sentences, each
 ):
     """Segments that end at every space where a long text may be split."""

@@ -84,7 +84,7 @@ def test_graph_gives_the_ids_of_python(
 
 
 @pytest.mark.parametrize("rule", ["google", "corrected", "off"])
-def test_penalty_is_taken_back(comma_model, pieces_of, rule):
+def test_penalty_is_removed(comma_model, pieces_of, rule):
     tokenizer = AlbertTokenizer.from_file(comma_model, digit_comma=rule)
     content = tokenizer_json(tokenizer)
     scores = [score for _, score in json.loads(content)["model"]["vocab"]]
@@ -95,7 +95,7 @@ def test_penalty_is_taken_back(comma_model, pieces_of, rule):
 
 
 @pytest.mark.parametrize("cuts", [False, True])
-def test_cuts_if_user_defined_pieces_are_added_tokens(
+def test_splits_if_user_defined_pieces_are_added_tokens(
     clean_model, pieces_of, cuts
 ):
     tokenizer = AlbertTokenizer.from_file(
@@ -157,7 +157,7 @@ def test_without_a_charsmap():
     assert without.encode("houses") == with_charsmap.encode("houses")
 
 
-def test_normalizers_decide():
+def test_normalizers_determine_the_settings():
     values = described()
     kept = values["normalizer"]["normalizers"][-1:]
     values["normalizer"]["normalizers"] = kept
@@ -247,7 +247,7 @@ ADDED = {"content": "<entity>", "special": True}
         (changed([*WORDS, 1, "prepend_scheme"], "never"), "'never' with White"),
     ],
 )
-def test_refused(values, message):
+def test_unsupported_files(values, message):
     with pytest.raises(InputError, match=message) as error:
         read(values)
     text = str(error.value)
