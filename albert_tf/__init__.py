@@ -1,7 +1,7 @@
 """ALBERT for TensorFlow 2 and Keras 3, from raw text to TF-Hub.
 
-The public names. Each is imported when it is first used, so that
-`import albert_tf` and `albert --help` do not wait for TensorFlow.
+Public names are imported lazily, on first use, so that `import albert_tf` and
+`albert --help` do not wait for TensorFlow.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0"
 
-# Name -> the module that defines it; the imports above say the same to type
-# checkers and editors, and a test compares them.
+# The module that defines each name. The imports above tell type checkers and
+# editors the same; a test compares the two.
 _MODULES = {
     "AblationConfig": "ablation.config",
     "AlbertClassifier": "finetuning.text_classification.model",
@@ -134,54 +134,10 @@ _MODULES = {
     "train_vocabulary": "text.vocabulary",
 }
 
-__all__ = [
-    "AblationConfig",
-    "AlbertClassifier",
-    "AlbertConfig",
-    "AlbertEncoder",
-    "AlbertMultipleChoice",
-    "AlbertPreprocessor",
-    "AlbertPretrainer",
-    "AlbertSpanLabeler",
-    "AlbertTokenClassifier",
-    "AlbertTokenizer",
-    "ExportConfig",
-    "FillMask",
-    "FinetuneConfig",
-    "HubLayer",
-    "InputError",
-    "Predictor",
-    "PretrainConfig",
-    "PretrainingDataConfig",
-    "SentenceEmbedder",
-    "SentenceOrder",
-    "Study",
-    "StudyClaim",
-    "StudyRow",
-    "TaskConfig",
-    "TaskFiles",
-    "TaskType",
-    "VocabularyConfig",
-    "WordPieceTokenizer",
-    "ablate",
-    "analyze_attention",
-    "analyze_similarity",
-    "convert",
-    "create_pretraining_data",
-    "evaluate",
-    "export",
-    "finetune",
-    "known_task",
-    "load_tokenizer",
-    "measure_vocabulary",
-    "predict",
-    "pretrain",
-    "register_task_type",
-    "train_vocabulary",
-]
+__all__ = [*_MODULES]
 
 
-# Classes that a `.keras` file may hold.
+# Classes that a `.keras` file may contain.
 _KERAS_CLASSES = (
     "AlbertClassifier",
     "AlbertEncoder",
@@ -195,25 +151,25 @@ _KERAS_CLASSES = (
 
 
 class _Deferred:
-    """Stands for a class in Keras's registry until a file asks for it."""
+    """Placeholder in Keras's registry, which imports a class on first use."""
 
     def __init__(self, name: str):
         self._name = name
 
     def from_config(self, config):
-        """Makes what the class makes of it."""
+        """Calls `from_config` of the class."""
         module = importlib.import_module(f"albert_tf.{_MODULES[self._name]}")
         return getattr(module, self._name).from_config(config)
 
 
 def _register_classes(keras) -> None:
-    """Lets Keras load `.keras` files before their class is imported."""
+    """Lets Keras load `.keras` files whose classes are not imported yet."""
     registry = keras.saving.get_custom_objects()
     for name in _KERAS_CLASSES:
         registry.setdefault(f"albert_tf>{name}", _Deferred(name))
 
 
-# Keras looks up registered names only, and is imported later, or never.
+# On import, as Keras may be imported later or never.
 wrapt.register_post_import_hook(_register_classes, "keras")
 
 
@@ -221,7 +177,7 @@ def __dir__() -> list[str]:
     return [*__all__, "__version__"]
 
 
-# Type checkers would take any name for a public one.
+# Type checkers would otherwise accept any name.
 if not TYPE_CHECKING:
 
     def __getattr__(name):

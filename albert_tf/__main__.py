@@ -2,13 +2,13 @@
 
 import sys
 
-INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+INTERRUPTED = 130  # 128 + SIGINT, as in shells
 
 
 def run() -> None:
-    """Runs the command line; Ctrl-C is one line, at any time."""
+    """Runs the command line; Ctrl-C prints one line, at any time."""
     try:
-        # Imported here, where an interrupt is expected.
+        # Imported here, so that an interrupt is caught during the import too.
         from albert_tf.cli.main import run as run_command
 
         run_command()

@@ -1,4 +1,4 @@
-"""The architecture of an ALBERT encoder as frozen, validated data."""
+"""Configuration of the architecture of an ALBERT encoder."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _logger = logging.getLogger(__name__)
 SHARING = ("all", "attention", "ffn", "none")
 ACTIVATIONS = ("gelu_tanh", "gelu_erf", "relu", "tanh", "linear")
 
-# Spellings of activations in the files people have. Google's code knows one
-# GELU, the tanh approximation, and calls it "gelu".
+# Other spellings in published files. Google's code has only one GELU, the tanh
+# approximation, and calls it "gelu".
 _ACTIVATION_ALIASES = {
     "gelu": "gelu_tanh",
     "gelu_new": "gelu_tanh",
     "": "linear",
 }
 
-# Keys of Google's published JSON files that no ALBERT model reads.
+# Keys in Google's JSON files that no ALBERT model uses, and their only values.
 INERT_KEYS = {
     "net_structure_type": (0,),
     "gap_size": (0,),
@@ -38,92 +38,94 @@ INERT_KEYS = {
     "layers_to_keep": ([],),
 }
 
-# Nobody's model is as deep. A config that asks for more would exhaust the
-# machine before its weights are looked at.
+# Far more than any model has. A deeper one would exhaust memory before its
+# weights are read.
 MAX_BLOCKS = 1024
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AlbertConfig:
-    """Hyperparameters of an ALBERT encoder, under the paper code's names.
+    """Hyperparameters of an ALBERT encoder, named as in Google's code.
 
     The defaults are those of `albert_base_v2`. Lengths are in tokens, sizes in
-    units (features). Every value that cannot work is an `InputError` (a
-    `ValueError`) that names the field, the value and the rule.
+    units (features). Invalid values raise an `InputError` (a `ValueError`) that
+    names the field, the value and the rule.
     """
 
     vocab_size: int = setting(
-        30000, "V, number of entries of the vocabulary.", bounds="[1, 10000000]"
+        30000, "V, size of the vocabulary.", bounds="[1, 10000000]"
     )
     embedding_size: int = setting(
         128,
-        "E, width of the three embedding tables (paper, 3.1).",
+        "E, size of the three embeddings (paper, section 3.1).",
         bounds="[1, 65536]",
     )
     hidden_size: int = setting(
         768,
-        "H, width of the encoder; a multiple of the head count.",
+        "H, size of the hidden states; a multiple of num_attention_heads.",
         bounds="[1, 65536]",
     )
     num_hidden_layers: int = setting(
-        12, "L, how often a block group is applied.", bounds="[1, 1024]"
+        12, "L, number of layers.", bounds="[1, 1024]"
     )
     num_hidden_groups: int = setting(
         1,
-        "G, number of groups that do not share weights; layer l uses group "
-        "l * G // L. L must be a multiple of G.",
+        "G, number of layer groups that do not share weights; layer l uses "
+        "group l * G // L. L must be a multiple of G.",
         bounds="[1, 1024]",
     )
     inner_group_num: int = setting(
         1,
-        "Blocks with weights of their own inside one group.",
+        "Number of blocks in a group, each with its own weights.",
         bounds="[1, 1024]",
     )
     num_attention_heads: int = setting(
         12, "A, number of attention heads.", bounds="[1, 65536]"
     )
     intermediate_size: int = setting(
-        3072, "I, width of the feed-forward network.", bounds="[1, 1048576]"
+        3072, "I, size of the feed-forward layer.", bounds="[1, 1048576]"
     )
     hidden_act: str = setting(
         "gelu_tanh",
-        'Activation; "gelu" and "gelu_new" mean "gelu_tanh".',
+        'Activation function; "gelu" and "gelu_new" mean "gelu_tanh".',
         choices=ACTIVATIONS,
     )
     hidden_dropout_prob: float = setting(
         0.0,
-        "Dropout of embeddings, attention and FFN outputs.",
+        "Dropout of the embeddings and of the attention and FFN outputs.",
         bounds="[0, 1)",
     )
     attention_probs_dropout_prob: float = setting(
         0.0, "Dropout of the attention probabilities.", bounds="[0, 1)"
     )
     max_position_embeddings: int = setting(
-        512, "Longest sequence.", bounds="[1, 1048576]"
+        512, "Maximum sequence length.", bounds="[1, 1048576]"
     )
     type_vocab_size: int = setting(
         2, "Number of segment ids.", bounds="[1, 65536]"
     )
     initializer_range: float = setting(
-        0.02, "Standard deviation of the truncated normal.", bounds="(0, 1000]"
+        0.02,
+        "Standard deviation of the initial weights (truncated normal).",
+        bounds="(0, 1000]",
     )
     layer_norm_eps: float = setting(
-        1e-12, "Epsilon of every LayerNorm.", bounds="(0, 1]"
+        1e-12, "Epsilon of the layer normalizations.", bounds="(0, 1]"
     )
     sharing: str = setting(
         "all",
-        "What the layers of one group share (paper, table 4).",
+        "Which weights the layers of a group share (paper, table 4).",
         choices=SHARING,
     )
     project_equal_sizes: bool = setting(
         False,
-        "Whether there is an E -> H projection even if E == H, as Hugging Face "
-        "and KerasHub have it; the original has none then.",
+        "Whether to project embeddings even if E == H, as Hugging Face and "
+        "KerasHub do; Google's code does not.",
     )
     trained_positions: int | None = setting(
         None,
-        "How many positions pretraining saw, from the first; the rows of the "
-        "others are random, or copies. None: all.",
+        "Number of positions that were pretrained; later position embeddings "
+        "are random, or copies. None: all.",
         bounds="[1, 1048576]",
     )
 
@@ -162,27 +164,27 @@ class AlbertConfig:
 
     @property
     def num_trained_positions(self) -> int:
-        """Longest sequence that the model was trained on, in tokens."""
+        """Maximum sequence length of the pretraining, in tokens."""
         return self.trained_positions or self.max_position_embeddings
 
     @property
     def has_embedding_projection(self) -> bool:
-        """Whether embeddings go through a dense layer E -> H (paper, 3.1)."""
+        """Whether embeddings are projected from E to H (paper, section 3.1)."""
         return (
             self.embedding_size != self.hidden_size or self.project_equal_sizes
         )
 
     def block_scopes(self, half: str) -> list[tuple[str, str]]:
-        """Returns whose weights one half of each block uses.
+        """Returns the scopes of the weights that each block uses.
 
         Args:
-          half: "attention" or "ffn".
+          half: the half of the blocks, "attention" or "ffn".
 
         Returns:
-          One pair of name scopes for each of the `num_hidden_layers *
-          inner_group_num` blocks, in the order they run: `("group_<g>",
-          "inner_<i>")` where `sharing` shares this half, with g = `layer * G //
-          L`, else `("layer_<l>", "inner_<i>")`.
+          A pair of name scopes for each of the `num_hidden_layers *
+          inner_group_num` blocks, in order of execution: `("group_<g>",
+          "inner_<i>")` with g = `layer * G // L` if `sharing` includes this
+          half, otherwise `("layer_<l>", "inner_<i>")`.
         """
         scopes = []
         for layer in range(self.num_hidden_layers):
@@ -194,20 +196,20 @@ class AlbertConfig:
         return scopes
 
     def replace(self, **changes: Any) -> AlbertConfig:
-        """Returns a copy with some fields changed, validated again."""
+        """Returns a validated copy with some fields changed."""
         for name in changes:
             if name not in self.__dataclass_fields__:
                 raise InputError(f"AlbertConfig has no field {name!r}")
         return dataclasses.replace(self, **changes)
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the fields as JSON-ready values, less those that are None."""
+        """Returns the fields that are not None, as JSON values."""
         fields = dataclasses.asdict(self)
         return {k: value for k, value in fields.items() if value is not None}
 
     @classmethod
     def unknown_key(cls, key: str, source: str) -> InputError:
-        """Returns the error for a key of `source` that is no field."""
+        """Returns the error for a key that is not a field."""
         close = difflib.get_close_matches(key, cls.__dataclass_fields__, 1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
         return InputError(f"{source}: unknown key {key!r}{hint}")
@@ -216,16 +218,16 @@ class AlbertConfig:
     def from_dict(
         cls, values: Mapping[str, Any], source: str = "config"
     ) -> AlbertConfig:
-        """Makes a config from field names and Google's inert extra keys.
+        """Creates a config from a dict, which may have Google's unused keys.
 
         Args:
-          values: field name -> value. Missing fields take their defaults, but
-            `vocab_size` and `hidden_size` must be there.
-          source: named in error messages.
+          values: values of the fields, by name. Missing fields take their
+            defaults, except for `vocab_size` and `hidden_size`.
+          source: name of the file in error messages.
 
         Raises:
-          InputError: an unknown key, an inert key with a value that would
-            change the model, a missing key or a bad value.
+          InputError: if a key is unknown or missing, if a value is invalid, or
+            if an unused key has a value that would change the model.
         """
         known = {}
         for key, value in values.items():
@@ -238,7 +240,7 @@ class AlbertConfig:
                 for inert in INERT_KEYS[key]
             ):
                 raise InputError(
-                    f"{source}: {key}={shown(value)} asks for a variant that "
+                    f"{source}: {key}={shown(value)} selects a variant that "
                     f"is not supported; expected {INERT_KEYS[key][0]!r}"
                 )
         for key in ("vocab_size", "hidden_size"):
@@ -250,7 +252,7 @@ class AlbertConfig:
             raise InputError(f"{source}: {error}") from None
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Returns the config as JSON and writes it to `path` if given."""
+        """Returns the config as JSON, and writes it to `path` if given."""
         text = json.dumps(self.to_dict(), indent=2) + "\n"
         if path is not None:
             with open(path, "w", encoding="utf-8") as file:
@@ -262,7 +264,8 @@ class AlbertConfig:
         """Reads a config file written by `to_json` or published by Google.
 
         Raises:
-          InputError: the file is missing, is not JSON, or holds a bad value.
+          InputError: if the file is missing, is not JSON, or has an invalid
+            value.
         """
         source = f"config file {os.fspath(path)}"
         return cls.from_dict(read_json(path, source), source)
@@ -272,11 +275,11 @@ class AlbertConfig:
         """Returns a packaged config, e.g. "albert_base_v2".
 
         Args:
-          name: a name of `official_names()`.
-          **changes: fields to replace.
+          name: one of `official_names()`.
+          **changes: fields to change.
 
         Raises:
-          InputError: an unknown name (the message lists the known ones).
+          InputError: if the name is unknown.
         """
         names = cls.official_names()
         if name not in names:
@@ -301,13 +304,13 @@ class AlbertConfig:
 def warn_of_untrained_positions(
     config: AlbertConfig, length: int, setting: str = ""
 ) -> None:
-    """Warns, once, of sequences longer than those of a model's pretraining.
+    """Warns, once, of sequences longer than those in pretraining.
 
     Args:
-      config: of the model.
-      length: tokens of the longest sequence that may come.
-      setting: what the user can lower, such as `max_seq_length`; "" where the
-        length follows from the model or the data.
+      config: config of the model.
+      length: maximum sequence length, in tokens.
+      setting: the setting that determines the length, such as
+        `max_seq_length`; "" if the length follows from the model or the data.
     """
     trained = config.trained_positions
     if trained is None or length <= trained:
@@ -315,7 +318,7 @@ def warn_of_untrained_positions(
     if setting:
         given, advice = f"{setting}={length}", f"use {setting}={trained}"
     else:
-        given, advice = f"inputs may have {length} tokens", "give shorter ones"
+        given, advice = f"inputs may have {length} tokens", "shorten them"
     _logger.warning(
         "%s, but the model was pretrained on sequences of up to %d tokens "
         "(trained_positions in its config.json): later positions are "
@@ -332,17 +335,17 @@ def _official_folder():
 
 
 def named_config(name: str) -> AlbertConfig:
-    """Returns an official config, or that of a JSON file."""
+    """Returns an official config, or reads a JSON file."""
     if name.endswith(".json"):
         return AlbertConfig.from_json(name)
     return AlbertConfig.from_official(name)
 
 
 def parse_overrides(text: str) -> dict[str, Any]:
-    """Returns the fields of text such as `vocab_size=8000,sharing=none`.
+    """Parses text such as `vocab_size=8000,sharing=none`.
 
     Raises:
-      InputError: a part of the text is not `FIELD=VALUE`.
+      InputError: if the text is not a list of `FIELD=VALUE`.
     """
     known = AlbertConfig().to_dict()
     changes = {}

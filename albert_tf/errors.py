@@ -1,4 +1,4 @@
-"""Errors that users can correct, and packages they may lack."""
+"""Errors that users can correct, and optional packages."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import importlib
 import re
 import types
 
-# What ends a line, drives a terminal or reverses the text after it.
+# Characters that end a line, control a terminal or change text direction.
 _CONTROLS = re.compile(
     "[\0-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 
 
 class InputError(ValueError):
-    """Something the user gave cannot be used: a file, a flag, a record.
+    """Invalid input: a file, a flag, a record.
 
     The message is one line that says what is wrong, where, and what to do. The
     command line prints it and exits with status 2.
@@ -24,7 +24,7 @@ class InputError(ValueError):
 
 
 class StorageError(OSError):
-    """A disk is full; the message names what was to be written."""
+    """A disk is full. The message names the path that was written."""
 
     def __init__(self, code: int, message: str):
         super().__init__(code, message)
@@ -34,9 +34,9 @@ class StorageError(OSError):
 
 
 def printable(text: str) -> str:
-    """Returns one line without control characters, as names may have them.
+    """Returns text on one line, with control characters escaped.
 
-    Ends of lines become blanks, since messages of other libraries have them.
+    Newlines, which are common in messages of other libraries, become spaces.
     """
     return _CONTROLS.sub(
         lambda match: match[0].encode("unicode_escape").decode(),
@@ -45,19 +45,19 @@ def printable(text: str) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """Returns a number and what is counted, as "1 step" and "2,000 steps"."""
+    """Formats a count, such as "1 step" and "2,000 steps"."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def import_package(name: str, purpose: str = "scores") -> types.ModuleType:
-    """Returns a module of a package that is not always installed.
+    """Imports a module of an optional package.
 
     Args:
-      name: such as `sklearn.metrics`.
-      purpose: what it is for.
+      name: name of the module, such as `sklearn.metrics`.
+      purpose: what requires it, in the plural, for the error message.
 
     Raises:
-      InputError: the package is not installed.
+      InputError: if the package is not installed.
     """
     try:
         return importlib.import_module(name)

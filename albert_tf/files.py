@@ -1,4 +1,4 @@
-"""Path patterns, and files that appear complete or not at all."""
+"""Path patterns, and atomic writing of files."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ PathPatterns = Path | Sequence[Path]
 
 
 def split_patterns(patterns: PathPatterns) -> list[str]:
-    """Returns the single patterns.
+    """Splits patterns into a list.
 
     Args:
-      patterns: patterns separated by commas, one path, or a list of them, whose
-        commas mean themselves.
+      patterns: a string of patterns separated by commas, a path, or a list of
+        patterns or paths, in which commas have no special meaning.
 
     Raises:
-      InputError: there is nothing before or after a comma.
+      InputError: if a pattern is empty.
     """
     if isinstance(patterns, str):
         parts = [part.strip() for part in patterns.split(",")]
@@ -39,7 +39,7 @@ def split_patterns(patterns: PathPatterns) -> list[str]:
 
 
 def is_remote(path: Path) -> bool:
-    """Returns whether a path is a URL (`gs://...`), for `tf.io.gfile`."""
+    """Returns whether a path is a URL (`gs://...`) for `tf.io.gfile`."""
     return "://" in os.fspath(path)
 
 
@@ -47,9 +47,9 @@ def local_path(path: Path) -> pathlib.Path:
     """Returns the path of a folder to write.
 
     Raises:
-      InputError: it is empty, or remote (`gs://...`).
+      InputError: if the path is empty or remote (`gs://...`).
     """
-    # pathlib would take an empty path for the current folder.
+    # To pathlib, an empty path is the current folder.
     if not os.fspath(path) or "\0" in os.fspath(path):
         raise InputError(
             f"{os.fspath(path)!r} is not the path of a folder; give one, such "
@@ -57,33 +57,33 @@ def local_path(path: Path) -> pathlib.Path:
         )
     if is_remote(path):
         raise InputError(
-            f"{path}: not a local folder, which is needed to rename finished "
-            "files into place; write to one and copy it"
+            f"{path}: not a local folder, which is required to rename finished "
+            "files; write to one and copy it"
         )
     return pathlib.Path(path)
 
 
 def real_path(path: Path) -> pathlib.Path:
-    """Returns the absolute path, with all links followed."""
+    """Returns the absolute path, with symbolic links resolved."""
     return pathlib.Path(os.path.realpath(path))
 
 
-# Errors of a full disk, of a quota, and of a limit of file sizes.
+# A full disk, an exceeded quota, an exceeded file size limit.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @contextlib.contextmanager
 def writing(path: Path, needed: int = 0) -> Iterator[None]:
-    """Names what was written when a disk is full.
+    """Converts errors of a full disk, to name the path that was written.
 
-    Libraries report a full disk as errors of their own, without the path.
+    Libraries report a full disk with various errors, without the path.
 
     Args:
       path: the file or folder that the block writes.
-      needed: bytes that it will take, if they can be estimated.
+      needed: estimated size in bytes, if known.
 
     Raises:
-      StorageError: in the place of any error of a full disk.
+      StorageError: if the disk is full.
     """
     try:
         yield
@@ -97,14 +97,14 @@ def writing(path: Path, needed: int = 0) -> Iterator[None]:
 
 
 def check_space(path: Path, needed: int) -> None:
-    """Checks that a disk has room before long work.
+    """Checks the free disk space before a long computation.
 
     Args:
       path: the local file or folder that will be written.
-      needed: an estimate of its bytes that is rather low.
+      needed: a conservative (low) estimate of its size, in bytes.
 
     Raises:
-      StorageError: less is free.
+      StorageError: if there is less free space.
     """
     if needed > shutil.disk_usage(_existing_parent(path)).free:
         raise _storage_error(path, errno.ENOSPC, needed)
@@ -127,9 +127,9 @@ def _existing_parent(path: Path) -> pathlib.Path:
 
 
 def exists(path: Path) -> bool:
-    """Returns whether there is a file or folder."""
+    """Returns whether a file or folder exists."""
     if is_remote(path):
-        import tensorflow as tf  # Here: only remote paths need it.
+        import tensorflow as tf  # Only remote paths need it.
 
         return tf.io.gfile.exists(os.fspath(path))
     return os.path.exists(path)
@@ -142,10 +142,10 @@ def read_bytes(path: Path) -> bytes:
 
 
 def read_text(path: Path) -> str:
-    """Reads a whole text file, in UTF-8 and with its line ends.
+    """Reads a whole text file in UTF-8, without converting newlines.
 
     Raises:
-      InputError: the file is not UTF-8.
+      InputError: if the file is not UTF-8.
     """
     try:
         return read_bytes(path).decode()
@@ -156,15 +156,15 @@ def read_text(path: Path) -> str:
 
 
 def open_bytes(path: Path) -> IO[bytes]:
-    """Opens a local or remote file to read its bytes."""
+    """Opens a local or remote file to read bytes."""
     if is_remote(path):
-        import tensorflow as tf  # Here: only remote paths need it.
+        import tensorflow as tf  # Only remote paths need it.
 
         return tf.io.gfile.GFile(os.fspath(path), "rb")
     return open(path, "rb")
 
 
-# A file left under such a name was being written when its process died.
+# Suffix of files that are being written; left behind by killed processes.
 PARTIAL = ".partial"
 
 
@@ -172,12 +172,12 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     """Writes a file under a temporary name and renames it.
 
     Raises:
-      StorageError: the disk is full; an old file is still there.
+      StorageError: if the disk is full. An existing file is left unchanged.
     """
     if not is_remote(path):
         write_together({path: content})
         return
-    import tensorflow as tf  # Here: only remote paths need it.
+    import tensorflow as tf  # Only remote paths need it.
 
     path = os.fspath(path)
     with writing(path), tf.io.gfile.GFile(path + PARTIAL, "wb") as file:
@@ -186,16 +186,16 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 
 
 def write_together(contents: Mapping[Path, str | bytes]) -> None:
-    """Writes local files that belong together, in the way of `new_file`.
+    """Atomically writes local files that belong together; see `new_file`.
 
-    A process killed in it may leave some of them missing, all but the first,
-    but never a new one beside an old one.
+    A process that is killed meanwhile may leave some files missing, except for
+    the first, but never a mixture of new and old files.
 
     Args:
-      contents: path -> content.
+      contents: the content of each file, by path.
 
     Raises:
-      StorageError: the disk is full; the old files are still there.
+      StorageError: if the disk is full. Existing files are left unchanged.
     """
     with contextlib.ExitStack() as stack:
         written = []
@@ -224,18 +224,18 @@ def _partial_path(path: pathlib.Path) -> pathlib.Path:
 def _partial(
     path: pathlib.Path, mode: str, wait: bool = False, **options: Any
 ) -> Iterator[Any]:
-    """Opens an empty file beside `path`, which one process at a time has.
+    """Opens and locks an empty temporary file beside `path`.
 
-    The block renames it to `path`; otherwise it is removed.
+    It is removed at the end unless the block renames it to `path`.
 
     Args:
-      path: the file that it is to become.
-      mode: that of `open`, to append.
-      wait: whether to wait for another process that has it.
-      **options: of `open`.
+      path: the file to be written.
+      mode: append mode for `open`.
+      wait: whether to wait for another process that holds the lock.
+      **options: further arguments of `open`.
 
     Raises:
-      InputError: another process has it.
+      InputError: if another process holds the lock.
     """
     partial = _partial_path(path)
     while True:
@@ -248,14 +248,14 @@ def _partial(
                 f"{path} is being written by another process; wait for it to "
                 "end, or choose another path"
             ) from None
-        except OSError:  # A file system without locks.
+        except OSError:  # The file system does not support locks.
             break
-        # The process that had it may have renamed or removed it.
+        # The previous holder may have renamed or removed the file.
         if _is_same(file, partial):
             break
         file.close()
     with writing(path), file:
-        file.truncate(0)  # What a process that was killed has left.
+        file.truncate(0)  # A killed process may have left content.
         try:
             yield file
         finally:
@@ -272,17 +272,18 @@ def _is_same(file: IO[Any], path: pathlib.Path) -> bool:
 
 @contextlib.contextmanager
 def new_file(path: Path) -> Iterator[TextIO]:
-    """Opens a file that appears when the block is done, and not if it fails.
+    """Opens a file that appears only if the block succeeds.
 
-    A symbolic link is followed: what it names is replaced, not the link. What
-    is no regular file, such as a pipe or /dev/stdout, is written directly.
+    If `path` is a symbolic link, its target is replaced. Anything but a regular
+    file, such as a pipe or /dev/stdout, is written directly.
 
     Args:
-      path: a local file; its folder must exist.
+      path: a local file, in an existing folder.
 
     Raises:
-      InputError: it cannot be written, or another process writes it.
-      StorageError: the disk is full.
+      InputError: if the file cannot be written, or if another process is
+        writing it.
+      StorageError: if the disk is full.
     """
     options = {"encoding": "utf-8", "newline": "\n"}
     if _is_special(path):
@@ -305,9 +306,9 @@ def new_file(path: Path) -> Iterator[TextIO]:
 
 
 def _is_special(path: Path) -> bool:
-    """Returns whether a path names a device, a pipe, or an open file."""
+    """Returns whether a path is a device, a pipe, or an open file."""
     if os.path.abspath(path).startswith(("/dev/fd/", "/dev/std", "/proc/")):
-        return True  # Perhaps a regular file that others append to.
+        return True  # Possibly a regular file that is open for appending.
     if not os.path.exists(path):
         return False
     return not (os.path.isfile(path) or os.path.isdir(path))
@@ -317,16 +318,16 @@ def check_not_input(
     output: Path,
     inputs: Iterable[Path],
 ) -> None:
-    """Checks that writing an output does not destroy what is read.
+    """Checks that writing an output does not overwrite an input.
 
     Args:
       output: a file or folder to write, which may exist.
-      inputs: files and folders that are read; those that do not exist, such as
-        names on a hub, are ignored.
+      inputs: files and folders to read. Those that do not exist, such as names
+        of models on a hub, are ignored.
 
     Raises:
-      InputError: the output is an input, by whatever path or link; or it is a
-        folder that contains one; or a file in one.
+      InputError: if the output is an input (possibly by another path or a
+        link), a folder that contains an input, or a file in an input folder.
     """
     if not os.path.exists(output) or _is_special(output):
         return
@@ -346,7 +347,7 @@ def _overlap(output: Path, path: Path) -> bool:
         return real_path(output) in real_path(path).parents
     if not os.path.isdir(path):
         return False
-    # By inode: one of the files may be a hard link.
+    # By inode, as one of the files may be a hard link.
     return any(
         os.path.samefile(output, os.path.join(folder, name))
         for folder, _, names in os.walk(path)
@@ -356,10 +357,10 @@ def _overlap(output: Path, path: Path) -> bool:
 
 
 def new_output_folder(path: Path) -> pathlib.Path:
-    """Makes a folder unless it exists.
+    """Creates a folder if it does not exist.
 
     Raises:
-      InputError: it cannot be made.
+      InputError: if the folder cannot be created.
     """
     path = pathlib.Path(path)
     with creating(path):
@@ -369,7 +370,7 @@ def new_output_folder(path: Path) -> pathlib.Path:
 
 @contextlib.contextmanager
 def creating(path: Path) -> Iterator[None]:
-    """Turns errors of the system, of a block that writes, into our own."""
+    """Converts system errors of a block that writes to an `InputError`."""
     try:
         with writing(path):
             yield

@@ -1,4 +1,4 @@
-"""Folders that appear, are replaced and are locked as a whole."""
+"""Folders that are created and replaced atomically."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ from albert_tf.files import PARTIAL, Path, local_path, real_path, writing
 def temporary_folder(
     path: Path, needed: int = 0, job: str = ""
 ) -> Iterator[pathlib.Path]:
-    """Gives the block an empty folder beside `path`, which is removed after it.
+    """Creates an empty folder beside `path`, which is removed after the block.
 
     It is a hidden sibling of `path`, so that renaming it or its files to `path`
-    is one step. A process that is killed leaves its folder, hidden and locked
-    by nobody; the next one that writes to `path` removes it.
+    is atomic. A killed process leaves it behind, hidden and unlocked; the next
+    process that writes to `path` removes it.
 
-    A block that can continue the work of another names its `job`. While there
-    is the folder's `job_file`, which it writes, the folder stays if the block
-    fails, and a later block with the same job gets it.
+    A block that can be resumed passes a `job`. If it fails after writing the
+    folder's `job_file`, the folder is kept, and a later block with the same job
+    continues in it.
 
     Args:
-      path: a local folder that is to be made or filled; missing parents are
-        made. Links are followed.
+      path: a local folder to create or fill. Missing parents are created, and
+        links are followed.
       needed: see `writing`.
-      job: a line that says what is made, and of what.
+      job: one line that identifies the output and its inputs.
 
     Yields:
       The temporary folder, which is empty unless it has a `job_file`.
 
     Raises:
-      InputError: `path` is not local, or no folder can be made beside it.
-      StorageError: the disk is full.
+      InputError: if `path` is not local, or if the folder cannot be created.
+      StorageError: if the disk is full.
     """
     path = real_path(local_path(path))
     temporary, lock = _remove_abandoned(path, job) or _make_locked(path)
@@ -66,18 +66,18 @@ def temporary_folder(
 
 
 def job_file(temporary: pathlib.Path) -> pathlib.Path:
-    """Returns the path of a file beside a temporary folder.
+    """Returns the path of the job file of a temporary folder, beside it.
 
-    Its first line is the folder's job. The rest is whatever helps to continue.
-    It has to be removed before the folder is given away by `replace_folder`,
-    which may leave another one in its place.
+    Its first line is the job of the folder; the rest is state that a later
+    process needs to continue. It must be removed before `replace_folder`, which
+    may leave another folder under the temporary name.
     """
     return temporary.with_suffix(".job")
 
 
 def _remove(temporary: pathlib.Path) -> None:
     job = job_file(temporary)
-    # First: nobody shall go on with what is half removed.
+    # First, so that no process continues in a partly removed folder.
     for path in (job, job.with_name(job.name + PARTIAL)):
         path.unlink(missing_ok=True)
     shutil.rmtree(temporary, ignore_errors=True)
@@ -87,30 +87,30 @@ def _remove(temporary: pathlib.Path) -> None:
 def new_folder(
     path: Path, overwrite: bool = False, marker: str = "saved_model.pb"
 ) -> Iterator[pathlib.Path]:
-    """Gives the block a temporary folder and renames it to `path` at the end.
+    """Creates a temporary folder, and renames it to `path` after the block.
 
-    If the block fails, the `temporary_folder` is removed, and whatever was at
-    `path` is still there.
+    If the block fails, the temporary folder is removed, and `path` is left
+    unchanged.
 
     Args:
-      path: the folder to make; missing parents are made too.
-      overwrite: whether a finished folder at `path` is replaced. Nothing else
-        is.
-      marker: a file by which a finished folder of this kind is known.
+      path: the folder to create. Missing parents are created.
+      overwrite: whether to replace a finished folder at `path`. Nothing else is
+        ever replaced.
+      marker: the file that identifies a finished folder of this kind.
 
     Yields:
-      The temporary folder, which exists and is empty.
+      The temporary folder, which is empty.
 
     Raises:
-      InputError: `path` is taken, is not local, or cannot be made.
-      StorageError: the disk is full.
+      InputError: if `path` exists, is not local, or cannot be created.
+      StorageError: if the disk is full.
     """
     path = local_path(path)
     _remove_abandoned(real_path(path))
     _check_free(path, overwrite, marker)
     with temporary_folder(path) as temporary:
         yield temporary
-        _check_free(path, overwrite, marker)  # Making an export takes a while.
+        _check_free(path, overwrite, marker)  # The block may take minutes.
         _move(temporary, real_path(path))
 
 
@@ -121,22 +121,21 @@ def replace_folder(
     obsolete: Collection[str] = (),
     marker: str | None = None,
 ) -> None:
-    """Makes a finished temporary folder the new content of a folder.
+    """Atomically replaces a folder by a finished temporary folder.
 
-    This is one step, so that who looks finds the old content or the new one.
-    Files of other names at `path` stay: they are linked into the new folder.
+    Other processes see either the old content or the new one. Files at `path`
+    with names that are not in `source` are kept: they are linked into it.
 
     Args:
       source: a `temporary_folder` of `path`.
-      path: the folder; may exist.
-      obsolete: names of files at `path` that go with the old content.
-      marker: a file of `source` without which nobody takes the folder for
-        complete. With it, a folder that cannot be replaced (see
-        `check_replaceable`) gets file by file, the marker last, after the old
-        one is removed.
+      path: the folder, which may exist.
+      obsolete: names of files at `path` to remove.
+      marker: a file of `source` that marks the folder as complete. If given, a
+        folder that cannot be replaced (see `check_replaceable`) is filled
+        instead: its marker is removed, then files are moved, the marker last.
 
     Raises:
-      InputError: `path` is no folder, or cannot be replaced.
+      InputError: if `path` is not a folder, or cannot be replaced.
     """
     path = real_path(path)
     if os.path.lexists(path) and not path.is_dir():
@@ -154,10 +153,10 @@ def replace_folder(
 
 
 def check_replaceable(path: Path) -> None:
-    """Checks that a folder, if it exists, can be replaced by another one.
+    """Checks that a folder, if it exists, can be replaced.
 
     Raises:
-      InputError: it is a mount point, or this process works in it.
+      InputError: if it is a mount point or contains the current folder.
     """
     if reason := _why_fixed(real_path(path)):
         raise InputError(
@@ -177,13 +176,13 @@ def _why_fixed(path: pathlib.Path) -> str | None:
 def _link_others(
     path: pathlib.Path, source: pathlib.Path, names: Collection[str]
 ) -> None:
-    """Links what is at `path`, except for some names, into `source`."""
+    """Links the content of `path`, except for some names, into `source`."""
 
     def link(file: str, new: str) -> None:
         try:
             os.link(file, new, follow_symlinks=False)
         except OSError as error:
-            # Another file system is mounted there, or this one has no links.
+            # A mounted file system cannot be kept. Without links, copy.
             if error.errno == errno.EXDEV:
                 raise
             shutil.copy2(file, new, follow_symlinks=False)
@@ -203,36 +202,36 @@ def _link_others(
     except shutil.Error as error:
         file, _, reason = error.args[0][0]
         raise InputError(
-            f"{path}: holds {file}, which cannot be kept ({reason}); move it "
-            "away or choose another folder"
+            f"{path}: contains {file}, which cannot be kept ({reason}); move "
+            "it away or choose another folder"
         ) from None
 
 
-def _place_of_temporaries(path: pathlib.Path) -> pathlib.Path:
-    """Returns a folder from which files can be renamed to `path`."""
+def _temporaries_folder(path: pathlib.Path) -> pathlib.Path:
+    """Returns the folder for temporary folders that are renamed to `path`."""
     return path if os.path.ismount(path) else path.parent
 
 
 def _make_locked(path: pathlib.Path) -> tuple[pathlib.Path, int]:
-    """Makes the temporary folder; returns it and the descriptor of its lock."""
+    """Creates a temporary folder; returns it and the descriptor of its lock."""
     while True:
-        # A random name: TensorFlow Serving ignores it, a second writer cannot
-        # meet it. Not tempfile.mkdtemp, whose folders only their owner enters.
+        # A random name, which TensorFlow Serving ignores. Not by
+        # tempfile.mkdtemp, whose folders are accessible only to their owner.
         name = f".{path.name}.{uuid.uuid4().hex}.tmp"
-        temporary = _place_of_temporaries(path) / name
+        temporary = _temporaries_folder(path) / name
         try:
             temporary.mkdir(parents=True)
         except OSError as error:
             with writing(path.parent):
                 raise InputError(
-                    f"cannot make a folder in {path.parent}: {error.strerror}"
+                    f"cannot create a folder in {path.parent}: {error.strerror}"
                 ) from None
         # Until it is locked, another process may remove it as abandoned.
         try:
             lock = os.open(temporary, os.O_RDONLY)
         except FileNotFoundError:
             continue
-        # File systems without such locks: see `_remove_abandoned`.
+        # Some file systems do not support this; see `_remove_abandoned`.
         with contextlib.suppress(OSError):
             fcntl.flock(lock, fcntl.LOCK_EX)
         if temporary.exists():
@@ -245,29 +244,30 @@ def _remove_abandoned(
 ) -> tuple[pathlib.Path, int] | None:
     """Removes temporary folders of `path` whose process was killed.
 
-    A lock tells, not the age or the number of a process: the system gives it
-    up when its process ends, however that happens, and containers and (on most
-    shared file systems) machines respect each other's. Where there are no
-    locks of folders, as on NFS, nothing is removed.
+    These are not locked: the system releases the lock when a process ends for
+    any reason, and locks work across containers and, on most shared file
+    systems, machines. Where folders cannot be locked, as on NFS, nothing is
+    removed.
 
-    A process killed between the two renamings of `_move` has left the old
-    content of `path` as `.<name>.<random>.old`, which gets its name back.
+    A process killed between the two renames of `_move` leaves the old content
+    of `path` as `.<name>.<random>.old`, which is renamed back.
 
     Returns:
-      The one folder of this job that stays, and the descriptor of its lock.
+      A folder of this job to continue in, and the descriptor of its lock, or
+      None.
     """
-    place = _place_of_temporaries(path)
+    parent = _temporaries_folder(path)
     name = re.compile(
         rf"(\.{re.escape(path.name)}\.[0-9a-f]{{32}})"
         r"\.(tmp|old|job|job\.partial)"
     )
     try:
-        found = [name.fullmatch(x.name) for x in place.iterdir()]
+        found = [name.fullmatch(x.name) for x in parent.iterdir()]
     except OSError:
-        return None  # No such folder yet, or none to be listed.
+        return None  # It does not exist or cannot be listed.
     kept = None
     for stem in {match[1] for match in found if match}:
-        new, old = place / f"{stem}.tmp", place / f"{stem}.old"
+        new, old = parent / f"{stem}.tmp", parent / f"{stem}.old"
         if not new.exists():
             shutil.rmtree(old, ignore_errors=True)
             _remove(new)
@@ -285,8 +285,8 @@ def _remove_abandoned(
                     continue
                 if job and _job_of(new):
                     print(
-                        f"{path}: discards unfinished work, which was of other "
-                        "settings or inputs",
+                        f"{path}: discards unfinished work with other settings "
+                        "or inputs",
                         file=sys.stderr,
                     )
                 _remove(new)
@@ -311,24 +311,24 @@ def _check_free(path: pathlib.Path, overwrite: bool, marker: str) -> None:
         )
     if not (path / marker).is_file():
         raise InputError(
-            f"{path} exists and holds no {marker}, so it is not overwritten; "
+            f"{path} exists and has no {marker}, so it is not overwritten; "
             "choose another path"
         )
     check_replaceable(path)
 
 
 def _move(source: pathlib.Path, target: pathlib.Path) -> None:
-    """Renames `source`, a folder, to `target`; a folder there is replaced."""
+    """Renames a folder to `target`, replacing a folder there."""
     try:
-        os.rename(source, target)  # To a free name, or over an empty folder.
+        os.rename(source, target)  # If `target` does not exist or is empty.
         return
     except OSError as error:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
             raise
     if swap_folders(source, target):
-        return  # The old one has the temporary name, and goes with it.
-    # The old one has to step aside. For a moment there is neither, and who is
-    # killed in it leaves the old one to `_remove_abandoned`.
+        return  # The old folder is removed as the temporary one.
+    # Not atomic: if this process is killed in between, `_remove_abandoned`
+    # restores the old folder.
     old = source.with_suffix(".old")
     os.rename(target, old)
     try:
@@ -339,25 +339,25 @@ def _move(source: pathlib.Path, target: pathlib.Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-_CURRENT_FOLDER = -100  # AT_FDCWD: relative paths count from there.
+_CURRENT_FOLDER = -100  # AT_FDCWD: the base of relative paths
 _EXCHANGE = 2  # RENAME_EXCHANGE
 
 
 def swap_folders(first: Path, second: Path) -> bool:
-    """Gives each of two folders the other's name.
+    """Atomically exchanges the names of two folders.
 
-    At no moment is one of the names free. Linux can do this since 3.15 on most
-    local file systems; Python has no function for it.
+    Linux supports this since 3.15 on most local file systems, but Python has no
+    function for it.
 
     Args:
       first: a folder.
-      second: another, on the same file system.
+      second: another folder on the same file system.
 
     Returns:
-      False where the system or the file system cannot; nothing was done then.
+      False if the system or the file system does not support it.
 
     Raises:
-      OSError: it failed, as a renaming may.
+      OSError: if the exchange fails.
     """
     rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if rename is None:
@@ -372,7 +372,7 @@ def swap_folders(first: Path, second: Path) -> bool:
     if not failed:
         return True
     error = ctypes.get_errno()
-    # EPERM: containers may forbid system calls that they do not know.
+    # EPERM: containers may forbid unknown system calls.
     if error in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EPERM):
         return False
     raise OSError(error, os.strerror(error), os.fspath(first))

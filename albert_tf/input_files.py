@@ -1,7 +1,4 @@
-"""Files from elsewhere: regular, of bounded size, and JSON of bounded depth.
-
-Every JSON file that is read, whoever wrote it, is read here.
-"""
+"""Safe reading of input files, including all JSON files."""
 
 from __future__ import annotations
 
@@ -14,24 +11,26 @@ from typing import Any
 
 from albert_tf.errors import InputError
 
-# Far more than any config, index of weights, vocabulary or graph needs.
+# Far more than any config, weight index, vocabulary or graph needs.
 MAX_BYTES = 64 << 20
 _MAX_DEPTH = 64
-# Up to the end if it is not closed, so that no character is read twice.
+# An unterminated string extends to the end, which avoids quadratic time.
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)', re.DOTALL)
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def check_regular(path: str | os.PathLike[str]) -> None:
-    """Refuses pipes, devices and sockets, which may never end.
+    """Checks that a path is not a pipe, a device or a socket.
+
+    Reading from these may never end.
 
     Raises:
-      InputError: it exists and is neither a file nor a folder.
+      InputError: if the path exists and is neither a file nor a folder.
     """
     try:
         mode = os.stat(path).st_mode
     except (OSError, ValueError):
-        return  # Opening it says why.
+        return  # Opening the file reports the error.
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         raise InputError(
             f"{os.fspath(path)}: a pipe, device or socket; give a regular file"
@@ -39,14 +38,17 @@ def check_regular(path: str | os.PathLike[str]) -> None:
 
 
 def check_not_web_address(path: str | os.PathLike[str], instead: str) -> None:
-    """Raises an `InputError` for a web address, which is not downloaded.
+    """Checks that a path is not a web address, which is not downloaded.
 
-    Published code names models by addresses, many of them of a hub that is no
-    more.
+    Published code often refers to models by web addresses, many of them of
+    tfhub.dev, which has moved.
 
     Args:
-      path: a path, or what was given for one.
-      instead: what to give, for the error.
+      path: the path to check.
+      instead: what to give instead, for the error message.
+
+    Raises:
+      InputError: if the path is a web address.
     """
     address = urllib.parse.urlsplit(os.fspath(path))
     if address.scheme not in ("http", "https"):
@@ -64,11 +66,11 @@ def read_bytes(
 
     Args:
       path: a local file.
-      source: its name in error messages; "" for the path.
-      limit: largest number of bytes.
+      source: name of the file in error messages. Defaults to the path.
+      limit: maximum size, in bytes.
 
     Raises:
-      InputError: it cannot be read, is not a regular file, or is larger.
+      InputError: if the file cannot be read, is not regular, or is too large.
     """
     source = source or os.fspath(path)
     check_regular(path)
@@ -80,8 +82,8 @@ def read_bytes(
         raise InputError(f"{source}: {reason}") from None
     if len(content) > limit:
         raise InputError(
-            f"{source}: larger than {limit >> 20} MiB, which no such file "
-            "needs; give another file"
+            f"{source}: larger than {limit >> 20} MiB, the maximum for such a "
+            "file; give another file"
         )
     return content
 
@@ -91,11 +93,11 @@ def parse_json(text: str | bytes, source: str) -> Any:
 
     Args:
       text: the JSON.
-      source: its name in error messages.
+      source: name of the file in error messages.
 
     Raises:
-      InputError: it is not JSON in UTF-8, is nested too deeply, or has a
-        string that is not Unicode text (half of a surrogate pair).
+      InputError: if the text is not JSON in UTF-8, is nested too deeply, or has
+        a string with a lone surrogate.
     """
     try:
         if isinstance(text, bytes):
@@ -111,7 +113,7 @@ def parse_json(text: str | bytes, source: str) -> Any:
         raise
     except UnicodeEncodeError:
         raise InputError(
-            f"{source}: a string holds half of a surrogate pair; expected "
+            f"{source}: a string has half of a surrogate pair; expected "
             "Unicode text"
         ) from None
     except ValueError as error:
@@ -128,21 +130,22 @@ def parse_object(text: str | bytes, source: str) -> dict[str, Any]:
 
 
 def read_json(path: str | os.PathLike[str], source: str = "") -> dict[str, Any]:
-    """Reads a file that holds a JSON object.
+    """Reads a JSON object from a file.
 
     Args:
       path: a local file.
-      source: its name in error messages; "" for the path.
+      source: name of the file in error messages. Defaults to the path.
 
     Raises:
-      InputError: see `read_bytes` and `parse_json`; or it is no object.
+      InputError: if the file cannot be read or parsed (see `read_bytes` and
+        `parse_json`), or if it is not an object.
     """
     source = source or os.fspath(path)
     return parse_object(read_bytes(path, source), source)
 
 
 def shown(value: Any) -> str:
-    """Returns a value's representation, shortened for an error message."""
+    """Returns the `repr` of a value, shortened for an error message."""
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
 

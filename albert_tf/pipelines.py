@@ -1,4 +1,4 @@
-"""Ready-made uses of pretrained models, from strings to values."""
+"""Pipelines: pretrained models applied to strings."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from albert_tf.models.pretrained import tokenizer_of
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.training.distribution import strategy_of_this_machine
 
-# How tokens become the vector of a text; see `SentenceEmbedder`.
+# How to combine token states to the vector of a text; see `SentenceEmbedder`.
 Pooling = Literal["mean", "cls", "pooler"]
 
 
 class _Pipeline:
-    """A pretrained model, run on strings in batches."""
+    """A pretrained model with its tokenizer, applied to batches of strings."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class _Pipeline:
 
 
 class FillMask(_Pipeline):
-    """Fills in the masked words of texts, with a pretrained MLM head.
+    """Predicts masked words with a pretrained MLM head.
 
     For example:
 
@@ -71,11 +71,11 @@ class FillMask(_Pipeline):
         fill("The capital of France is [MASK].")[0]["token_str"]
 
     Args:
-      model: a checkpoint, see `AlbertPretrainer.from_pretrained`.
-      batch_size: texts of a batch.
+      model: a checkpoint; see `AlbertPretrainer.from_pretrained`.
+      batch_size: batch size.
 
     Raises:
-      InputError: the checkpoint cannot be opened, or has no MLM head or no
+      InputError: if the checkpoint cannot be loaded, or lacks an MLM head or a
         tokenizer.
     """
 
@@ -84,28 +84,28 @@ class FillMask(_Pipeline):
         self._tokenizer = self._tokenizer.with_settings(
             match_special_tokens=True
         )
-        # Traced once for each `top_k`.
+        # By `top_k`, as each value is traced.
         self._predictors: dict[int, BatchPredictor] = {}
 
     def __call__(
         self, texts: str | Sequence[str], *, top_k: int = 5
     ) -> list[Any]:
-        """Returns the most probable tokens of each `[MASK]`.
+        """Returns the most probable tokens for each `[MASK]`.
 
         Args:
-          texts: one text, or several, each with at least one `[MASK]`.
-          top_k: how many tokens of each mask.
+          texts: one text, or a list of texts, each with at least one `[MASK]`.
+          top_k: number of tokens to return for each mask.
 
         Returns:
-          For one text with one mask, what Hugging Face's `fill-mask` returns: a
-          list of dicts, the most probable first, with `score` (a probability),
-          `token` (the id), `token_str` (its piece without the word mark) and
-          `sequence` (the text with the token filled in). With several masks,
-          such a list for each, whose sequences keep the other masks. For
-          several texts, a list of these.
+          As Hugging Face's `fill-mask` pipeline. For one text with one mask: a
+          list of dicts, most probable first, with `score` (the probability),
+          `token` (the id), `token_str` (the piece without its word mark) and
+          `sequence` (the text with the token filled in). For a text with
+          several masks: one such list per mask, whose sequences keep the other
+          masks. For several texts: a list of these results.
 
         Raises:
-          InputError: a text has no `[MASK]` within the model's length, or
+          InputError: if a text has no `[MASK]` within the model's length, or
             `top_k` is not in [1, vocabulary size].
         """
         vocab_size = self._model.config.vocab_size
@@ -130,7 +130,7 @@ class FillMask(_Pipeline):
                         outputs["tokens"],
                         strict=True,
                     )
-                    if position  # Position 0 is [CLS], and fills up the row.
+                    if position  # 0, the position of [CLS], is padding.
                 ]
                 results.append(fills[0] if len(fills) == 1 else fills)
         return results[0] if isinstance(texts, str) else results
@@ -175,7 +175,7 @@ class FillMask(_Pipeline):
 
 
 class SentenceOrder(_Pipeline):
-    """Tells whether two passages stand in their order (paper, section 3.1).
+    """Predicts whether two passages are in order (paper, section 3.1).
 
     For example:
 
@@ -183,13 +183,13 @@ class SentenceOrder(_Pipeline):
         order([("He fell asleep.", "Then he dreamed.")])
 
     Args:
-      model: a checkpoint with a sentence-order head, see
+      model: a checkpoint with a sentence-order head; see
         `AlbertPretrainer.from_pretrained`.
-      batch_size: pairs of a batch.
+      batch_size: batch size.
 
     Raises:
-      InputError: the checkpoint cannot be opened, or has no sentence-order head
-        or no tokenizer.
+      InputError: if the checkpoint cannot be loaded, or lacks a sentence-order
+        head or a tokenizer.
     """
 
     def __init__(self, model: str | os.PathLike[str], *, batch_size: int = 32):
@@ -200,11 +200,10 @@ class SentenceOrder(_Pipeline):
         """Returns the probability that each pair is swapped.
 
         Args:
-          pairs: two passages each. Long ones are truncated together to the
-            model's length.
+          pairs: pairs of passages, truncated to the model's maximum length.
 
         Returns:
-          float32 `[pairs]`; near 0 for pairs in order, near 1 for swapped ones.
+          float32 `[pairs]`: near 0 for pairs in order, near 1 for swapped ones.
         """
         found = []
         for chunk in chunks_of(pairs):
@@ -218,7 +217,7 @@ class SentenceOrder(_Pipeline):
 
 
 class SentenceEmbedder(_Pipeline):
-    """Turns texts into vectors.
+    """Computes vectors of texts (sentence embeddings).
 
     For example:
 
@@ -227,17 +226,17 @@ class SentenceEmbedder(_Pipeline):
         embed.similarity(["A good story."], ["A tale well told."])
 
     Args:
-      model: a checkpoint, see `AlbertEncoder.from_pretrained`.
-      pooling: "mean": the mean over the tokens of the last layer, the better
-        one for a model that was not fine-tuned; "cls": the state of `[CLS]`;
-        "pooler": the pooled output, trained to tell the order of sentences.
-      normalize: whether vectors have length 1.
-      batch_size: texts of a batch.
-      dtype: precision, such as "mixed_bfloat16"; vectors are float32.
+      model: a checkpoint; see `AlbertEncoder.from_pretrained`.
+      pooling: "mean": mean of the last layer over all tokens, which works best
+        without fine-tuning; "cls": last layer at `[CLS]`; "pooler": the pooled
+        output, which was trained to predict the sentence order.
+      normalize: whether to scale vectors to length 1.
+      batch_size: batch size.
+      dtype: precision, such as "mixed_bfloat16". Vectors are always float32.
 
     Raises:
-      InputError: the checkpoint cannot be opened, or has no tokenizer or not
-        the pooler that is asked for.
+      InputError: if the checkpoint cannot be loaded, or lacks a tokenizer or,
+        with `pooling="pooler"`, a pooler.
     """
 
     def __init__(
@@ -269,8 +268,8 @@ class SentenceEmbedder(_Pipeline):
         """Returns the vectors of texts, float32 `[texts, hidden]`.
 
         Args:
-          texts: any number; one text gives `[hidden]`. What a text has beyond
-            the model's length is not read.
+          texts: one text, which gives `[hidden]`, or any number of texts,
+            truncated to the model's maximum length.
         """
         if isinstance(texts, str):
             return self([texts])[0]
@@ -287,7 +286,7 @@ class SentenceEmbedder(_Pipeline):
     def similarity(
         self, texts: Sequence[str], others: Sequence[str]
     ) -> np.ndarray:
-        """Returns the cosines of texts with others, `[texts, others]`."""
+        """Returns cosine similarities, float32 `[texts, others]`."""
         first, second = (
             self(_as_list(x, name))
             for name, x in (("texts", texts), ("others", others))

@@ -1,4 +1,4 @@
-"""Values of JSON files and settings, checked against type annotations."""
+"""Validation of values in JSON files and settings by type annotations."""
 
 from __future__ import annotations
 
@@ -27,15 +27,16 @@ _RULES = {
 
 
 def check_type(value: Any, annotation: Any, source: str) -> None:
-    """Checks that a value has the type of an annotation.
+    """Checks that a value matches a type annotation.
 
-    Known are the JSON types, `Literal`, unions, sequences, mappings, paths,
-    `TypedDict`, whose further keys are ignored, dataclasses, given as mappings
-    of their fields, and other classes, given as instances. An integer is also a
-    number; a Boolean is neither.
+    Supported are the JSON types, `Literal`, unions, sequences, mappings, paths,
+    `TypedDict` (extra keys are ignored), dataclasses (given as mappings) and
+    other classes (given as instances). An integer is a valid float; a Boolean
+    is neither an integer nor a float.
 
     Raises:
-      InputError: names the source, the place, the value and the rule.
+      InputError: if the value does not match. Names the source, the
+        path of the value, the value and the rule.
     """
     problem = type_problem(value, annotation, "")
     if problem:
@@ -52,20 +53,20 @@ def typed(
     """Returns a value of a JSON object after checking its type.
 
     Args:
-      values: the object.
-      key: name of the value.
-      annotation: the type; see `check_type`. A `float` must be finite.
-      default: the value of a missing key. If it is None, null is allowed.
+      values: the JSON object.
+      key: key of the value.
+      annotation: type of the value; see `check_type`. A `float` must be finite.
+      default: value for a missing key. If None, null is allowed too.
       source: name of the file in error messages.
 
     Raises:
-      InputError: the value has another type.
+      InputError: if the value does not have this type.
     """
     value = values.get(key, default)
     if value is None and default is None:
         return None
     problem = type_problem(value, annotation, key)
-    # False for NaN, infinity and integers beyond the largest float.
+    # The comparison is False for NaN, infinity and too large integers.
     if annotation is float and not (
         problem or abs(value) <= sys.float_info.max
     ):
@@ -76,41 +77,41 @@ def typed(
 
 
 def type_problem(value: Any, annotation: Any, name: str) -> str:
-    """Returns "NAME=VALUE must be RULE", or "" if the type is right."""
+    """Returns "NAME=VALUE must be RULE", or "" if the type matches."""
     return next(_problems(value, annotation, name), "")
 
 
-def _problems(value: Any, annotation: Any, place: str) -> Iterator[str]:
-    """Yields what is wrong with a value, at which place of the whole."""
+def _problems(value: Any, annotation: Any, path: str) -> Iterator[str]:
+    """Yields the problems of a value and their locations."""
     origin = typing.get_origin(annotation) or annotation
     arguments = typing.get_args(annotation)
     if annotation is Any or annotation is object:
         return
     if origin in (typing.Union, types.UnionType):
-        found = [next(_problems(value, x, place), None) for x in arguments]
+        found = [next(_problems(value, x, path), None) for x in arguments]
         if None not in found:
-            # What is wrong inside of a container says more than its type.
+            # A problem inside a container is more specific than its type.
             yield next(
-                (x for x in found if x and not x.startswith(_at(place, value))),
-                _wrong(place, value, _rule(annotation)),
+                (x for x in found if x and not x.startswith(_at(path, value))),
+                _wrong(path, value, _rule(annotation)),
             )
     elif typing.is_typeddict(origin) or dataclasses.is_dataclass(origin):
         if dataclasses.is_dataclass(origin) and isinstance(value, origin):
             return
-        yield from _record_problems(value, origin, place)
+        yield from _record_problems(value, origin, path)
     elif _is_a(value, origin, arguments):
         if origin in _MAPPINGS:
             _, item = arguments or (Any, Any)
             for key, x in value.items():
                 if not isinstance(key, str):
-                    yield _wrong(_inside(place, "key"), key, "a string")
-                yield from _problems(x, item, _inside(place, key))
+                    yield _wrong(_inside(path, "key"), key, "a string")
+                yield from _problems(x, item, _inside(path, key))
         elif origin in _SEQUENCES:
             item = arguments[0] if arguments else Any
             for number, x in enumerate(value):
-                yield from _problems(x, item, f"{place}[{number}]")
+                yield from _problems(x, item, f"{path}[{number}]")
     else:
-        yield _wrong(place, value, _rule(annotation))
+        yield _wrong(path, value, _rule(annotation))
 
 
 _MAPPINGS = (dict, collections.abc.Mapping)
@@ -118,7 +119,7 @@ _SEQUENCES = (list, tuple, collections.abc.Sequence)
 
 
 def _is_a(value: Any, origin: Any, arguments: tuple[Any, ...]) -> bool:
-    """Returns whether a value has a type, whatever is in it."""
+    """Returns whether a value has a type, ignoring its items."""
     if origin is Literal:
         return any(type(value) is type(x) and value == x for x in arguments)
     if origin in (int, float):
@@ -129,20 +130,20 @@ def _is_a(value: Any, origin: Any, arguments: tuple[Any, ...]) -> bool:
     return isinstance(value, origin)
 
 
-def _record_problems(value: Any, record: Any, place: str) -> Iterator[str]:
+def _record_problems(value: Any, record: Any, path: str) -> Iterator[str]:
     if not isinstance(value, Mapping):
-        yield _wrong(place, value, "an object")
+        yield _wrong(path, value, "an object")
         return
     for name, (annotation, required) in _fields(record).items():
         if name in value:
-            yield from _problems(value[name], annotation, _inside(place, name))
+            yield from _problems(value[name], annotation, _inside(path, name))
         elif required:
-            yield f"{place or 'the object'} lacks {name!r}"
+            yield f"{path or 'the object'} lacks {name!r}"
 
 
 @functools.cache
 def _fields(record: Any) -> dict[str, tuple[Any, bool]]:
-    """Returns name -> (annotation, whether it is required)."""
+    """Returns the annotation of each field, and whether it is required."""
     annotations = typing.get_type_hints(record)
     if typing.is_typeddict(record):
         required = record.__required_keys__
@@ -158,7 +159,7 @@ def _fields(record: Any) -> dict[str, tuple[Any, bool]]:
 
 
 def _rule(annotation: Any) -> str:
-    """Returns a type in words."""
+    """Describes a type in words."""
     origin = typing.get_origin(annotation) or annotation
     arguments = typing.get_args(annotation)
     if origin in (typing.Union, types.UnionType):
@@ -178,13 +179,13 @@ def _rule(annotation: Any) -> str:
     return _RULES.get(origin) or f"a {origin.__name__}"
 
 
-def _inside(place: str, key: Any) -> str:
-    return f"{place}.{key}" if place else str(key)
+def _inside(path: str, key: Any) -> str:
+    return f"{path}.{key}" if path else str(key)
 
 
-def _at(place: str, value: Any) -> str:
-    return f"{place}={shown(value)}" if place else shown(value)
+def _at(path: str, value: Any) -> str:
+    return f"{path}={shown(value)}" if path else shown(value)
 
 
-def _wrong(place: str, value: Any, rule: str) -> str:
-    return f"{_at(place, value)} must be {rule}"
+def _wrong(path: str, value: Any, rule: str) -> str:
+    return f"{_at(path, value)} must be {rule}"

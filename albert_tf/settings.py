@@ -1,7 +1,7 @@
 """Settings: fields of frozen dataclasses with help, bounds and choices.
 
-A config declares each setting once. Its flag, its line in `--help`, its checks
-and its entry in `run.json` all follow from the field.
+A config declares each setting once. Its flag, help, checks and entry in
+`run.json` are all derived from the field.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from albert_tf.errors import InputError
 from albert_tf.input_files import shown
 from albert_tf.schema import type_problem
 
-# Headings of `--help`, in their order.
+# Headings of `--help`, in order.
 MODEL = "Data and model"
 EXAMPLES = "Examples"
 FEATURES = "Features and answers"
@@ -43,15 +43,15 @@ GROUPS = (
     DIVERGENCE,
 )
 
-# Whether a resumed run must have the same value, may have another one, or does
-# not write the value to `run.json` at all.
+# Whether the value must be the same when a run is resumed, may change, or is
+# not recorded in `run.json` at all.
 OnResume = Literal["same", "may_change", "not_recorded"]
 
 _KEY = "albert_tf.settings"
 
-# Integers are int32 where the bounds do not say otherwise.
+# Integers must be in the range of int32 unless the bounds are larger.
 _MAX_INT = 2**31 - 1
-# Numbers are float32 in TensorFlow: normal ones, or zero.
+# Floats must be normal float32 numbers, or zero.
 _MIN_FLOAT, _MAX_FLOAT = 1.2e-38, 3.4e38
 
 
@@ -60,14 +60,14 @@ class Description:
     """The metadata of a setting.
 
     Attributes:
-      help: what the setting does, for `--help`.
-      group: heading of `--help`.
+      help: description for `--help`.
+      group: heading in `--help`.
       flag: name of the flag; "" for the name of the field, None for no flag.
-      choices: the allowed values; those of a `Literal` need not be repeated.
-      bounds: interval of the allowed numbers, such as "[0, 1)". All must be
-        finite and in the range of int32 or float32 as well.
+      choices: the allowed values, unless the type is a `Literal`.
+      bounds: interval of the allowed numbers, such as "[0, 1)". Numbers must
+        also be finite and in the range of int32 or float32.
       on_resume: see `OnResume`.
-      parse: makes the value from the text of the flag.
+      parse: converts the text of the flag to the value.
     """
 
     help: str
@@ -83,8 +83,8 @@ def described(help: str, **description: Any) -> Mapping[str, Description]:
     """Returns the metadata of a field without a default, or with a factory.
 
     Args:
-      help: what the setting does.
-      **description: the other attributes of `Description`.
+      help: description for `--help`.
+      **description: further attributes of `Description`.
     """
     return {_KEY: Description(help, **description)}
 
@@ -92,12 +92,12 @@ def described(help: str, **description: Any) -> Mapping[str, Description]:
 def setting(default: Any, help: str, **description: Any) -> Any:
     """Declares a field with a default.
 
-    A subclass that only changes the default writes `name: type = default`.
+    To change only the default, a subclass declares `name: type = default`.
 
     Args:
       default: the default value.
-      help: what the setting does.
-      **description: the other attributes of `Description`.
+      help: description for `--help`.
+      **description: further attributes of `Description`.
     """
     return dataclasses.field(
         default=default, metadata=described(help, **description)
@@ -108,11 +108,11 @@ def overriding(config: type, name: str) -> Any:
     """Declares a field that overrides a setting of another config.
 
     Args:
-      config: the config that describes the setting.
-      name: of the setting.
+      config: the config that declares the setting.
+      name: name of the setting.
 
     Returns:
-      A field with the same description, whose default is None: no override.
+      A field with the same description and the default None: no override.
     """
     (description,) = (
         declared.description
@@ -127,11 +127,11 @@ class Setting:
     """A described field of a config.
 
     Attributes:
-      name: of the field.
-      default: its default, or None if there is none.
-      required: whether it has no default.
+      name: name of the field.
+      default: default of the field, or None if it is required.
+      required: whether the field has no default.
       optional: whether None is allowed.
-      type: the evaluated annotation without `None`.
+      type: the evaluated annotation, without `None`.
       description: the metadata.
     """
 
@@ -150,20 +150,20 @@ class Setting:
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The allowed values; empty if they are not enumerated."""
+        """The allowed values; empty if any value is allowed."""
         if typing.get_origin(self.type) is Literal:
             return typing.get_args(self.type)
         return tuple(self.description.choices)
 
     @property
     def named_choices(self) -> tuple[str, ...]:
-        """The allowed values that can be named: those but an empty one."""
+        """The allowed values, without an empty string."""
         return tuple(filter(None, self.choices))
 
 
 @functools.cache
 def settings_of(config: type) -> tuple[Setting, ...]:
-    """Returns the described fields of a config class, inherited ones too."""
+    """Returns the settings of a config class, including inherited ones."""
     return tuple(_described_fields(config))
 
 
@@ -196,10 +196,10 @@ def _described_fields(config: type) -> Iterator[Setting]:
 
 
 def _annotation(config: type, name: str) -> tuple[Any, bool]:
-    """Returns a field's annotation without `None`, and whether it has `None`.
+    """Returns a field's annotation without `None`, and whether it had `None`.
 
-    Only this annotation is evaluated: others may name types that are imported
-    for type checkers alone.
+    Other annotations are not evaluated, as they may refer to types that are
+    imported only for type checkers.
     """
     owner = next(c for c in config.__mro__ if name in _own_annotations(c))
     annotation = owner.__annotations__[name]
@@ -217,14 +217,15 @@ def _own_annotations(owner: type) -> Mapping[str, Any]:
 
 
 def check_settings(config: Any) -> None:
-    """Checks the values of a config, and gives numbers their declared type.
+    """Validates the values of a config, and converts numbers to their type.
 
-    A value must have the annotated type and be within choices and bounds.
-    Numbers must be finite, texts and paths must be UTF-8 and, where the default
-    is not, must not be empty.
+    A value must have the annotated type and satisfy choices and bounds. Numbers
+    must be finite. Strings and paths must be valid UTF-8 and not empty, unless
+    they are the default.
 
     Raises:
-      InputError: names the setting, its value and the rule.
+      InputError: if a value is invalid. Names the setting, the value and the
+        rule.
     """
     for declared in settings_of(type(config)):
         value = getattr(config, declared.name)
@@ -255,7 +256,7 @@ def check_settings(config: Any) -> None:
 
 
 def _fits(value: Any) -> bool:
-    """Returns whether a number can be made a Python float."""
+    """Returns whether a number can be converted to a Python float."""
     try:
         float(value)
     except OverflowError:
@@ -264,7 +265,7 @@ def _fits(value: Any) -> bool:
 
 
 def _within(value: float, declared: Setting) -> tuple[bool, str]:
-    """Returns whether a number is in its interval, and the rule in words."""
+    """Returns whether a number is within its bounds, and the rule in words."""
     bounds = declared.description.bounds or "(-inf, inf)"
     low_text, high_text = bounds[1:-1].split(",")
     low, high = float(low_text), float(high_text)
@@ -291,7 +292,7 @@ def _within(value: float, declared: Setting) -> tuple[bool, str]:
 
 
 def _check_texts(name: str, value: Any) -> None:
-    """Checks that texts and paths, one or several, are of use."""
+    """Checks strings and paths, one or several."""
     if isinstance(value, Mapping):
         return
     for text in value if isinstance(value, (list, tuple)) else [value]:
@@ -312,13 +313,13 @@ def _check_texts(name: str, value: Any) -> None:
 
 
 def require(config: Any, name: str, condition: object, rule: str) -> None:
-    """Raises an `InputError` unless the condition on a setting holds.
+    """Raises an `InputError` unless a condition on a setting holds.
 
     Args:
-      config: has the setting.
-      name: of the setting.
-      condition: whether its value is allowed.
-      rule: completes "must be ...".
+      config: the config.
+      name: name of the setting.
+      condition: whether the value is allowed.
+      rule: the allowed values, to complete "must be ...".
     """
     if not condition:
         value = shown(getattr(config, name))

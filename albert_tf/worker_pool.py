@@ -1,4 +1,4 @@
-"""Pools of processes that end with the process that started them."""
+"""Pools of worker processes that end with their parent process."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ def worker_pool(
 ) -> Iterator[futures.Executor]:
     """Opens a pool of new Python processes, which ignore SIGINT.
 
-    Tasks that have not begun when the context is left are not run.
+    Tasks that have not started when the context is left are cancelled.
 
     Args:
-      num_workers: processes.
-      start: called in each process before its tasks.
-      arguments: of `start`.
-      log: file that gets what the processes print; None: they print it here.
+      num_workers: number of processes.
+      start: initializer, called once in each process.
+      arguments: arguments of `start`.
+      log: file for the output of the processes. None for the streams of this
+        process.
 
     Raises:
-      RuntimeError: a process died.
+      RuntimeError: if a process died.
     """
     with tempfile.NamedTemporaryFile() as file:
-        # Not through the pipe of a new process: one that dies before it has
-        # read more than a pipe holds would block this one for good.
+        # Not through the pipe to the new process: if that died before reading
+        # more than the pipe holds, this process would block forever.
         pickle.dump((start, arguments), file)
         file.flush()
         pool = futures.ProcessPoolExecutor(
             num_workers,
-            # This process may have TensorFlow's threads, which do not survive
-            # fork.
+            # TensorFlow's threads do not survive a fork.
             mp_context=multiprocessing.get_context("spawn"),
             initializer=_start_worker,
             initargs=(file.name, log),
@@ -62,14 +62,14 @@ def worker_pool(
 
 def _start_worker(file: str, log: str | None) -> None:
     if log is not None:
-        # Also what libraries print that are not Python.
+        # Redirect descriptors, as libraries in C++ print too.
         descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
         for stream in (1, 2):
             os.dup2(descriptor, stream)
         os.close(descriptor)
-    # Interrupts are the parent's to answer, unless a task says otherwise.
+    # The parent handles interrupts, unless a task changes this.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # When the parent is killed, nobody else would end this process.
+    # Otherwise this process would outlive a parent that is killed.
     threading.Thread(target=_exit_with_parent, daemon=True).start()
     with open(file, "rb") as opened:
         start, arguments = pickle.load(opened)

@@ -62,7 +62,7 @@ def test_every_package_is_documented(modules, packages):
     assert sorted(packages) == sorted(found)
 
 
-def test_packages_import_only_what_stands_above_them(imports, packages):
+def test_packages_import_only_packages_above_them(imports, packages):
     order = {package: number for number, package in enumerate(packages)}
     backwards = [
         f"{module} imports {target}"

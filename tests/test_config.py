@@ -86,7 +86,7 @@ def test_reads_googles_files(shared):
         ),
     ],
 )
-def test_strange_files_are_refused(values, message):
+def test_invalid_files(values, message):
     with pytest.raises(InputError, match=message):
         AlbertConfig.from_dict(values, source="my.json")
 

@@ -6,10 +6,10 @@ from albert_tf.errors import InputError, counted
 @pytest.mark.parametrize(
     ("number", "text"), [(0, "0 steps"), (1, "1 step"), (2000, "2,000 steps")]
 )
-def test_what_is_counted(number, text):
+def test_counts(number, text):
     assert counted(number, "step") == text
 
 
-def test_messages_are_one_line_that_a_terminal_can_show():
+def test_messages_are_one_printable_line():
     error = InputError("a\nb\x1b[31m\u202ec")
     assert str(error) == r"a b\x1b[31m\u202ec"

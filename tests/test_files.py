@@ -126,13 +126,13 @@ def test_failures_leave_the_old_file(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["", "absent/file", "n" * 300, "file/x"])
-def test_what_cannot_be_written(tmp_path, name):
+def test_paths_that_cannot_be_written(tmp_path, name):
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="cannot be written: "):
         write(tmp_path / name)
 
 
-def test_an_input_is_no_output(tmp_path):
+def test_outputs_may_not_overwrite_inputs(tmp_path):
     (tmp_path / "data" / "inner").mkdir(parents=True)
     file = tmp_path / "data" / "inner" / "file"
     file.write_text("text")

@@ -25,7 +25,7 @@ def test_appears_when_it_is_complete(tmp_path):
     assert list(target.parent.iterdir()) == [target]
 
 
-def test_others_may_enter(tmp_path):
+def test_folder_is_accessible_to_others(tmp_path):
     with new_folder(tmp_path / "a"):
         pass
     (tmp_path / "b").mkdir()
@@ -33,7 +33,7 @@ def test_others_may_enter(tmp_path):
 
 
 @pytest.mark.parametrize("make", ["mkdir", "touch"])
-def test_existing_path_is_refused(tmp_path, make):
+def test_existing_path_is_an_error(tmp_path, make):
     getattr(tmp_path / "a", make)()
     with (
         pytest.raises(InputError, match="exists; choose another path"),
@@ -42,9 +42,7 @@ def test_existing_path_is_refused(tmp_path, make):
         pytest.fail("entered")
 
 
-def test_a_folder_that_goes_before_it_is_locked_is_made_again(
-    tmp_path, monkeypatch
-):
+def test_folder_removed_before_locking_is_created_again(tmp_path, monkeypatch):
     """To another process it looks abandoned until then."""
     original, removed = os.open, []
 
@@ -77,11 +75,11 @@ def test_overwrite_replaces_the_whole_folder(tmp_path):
     assert list(tmp_path.iterdir()) == [target]
 
 
-def test_overwrite_spares_what_is_no_saved_model(tmp_path):
+def test_overwrite_requires_the_marker(tmp_path):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter1").touch()
     with (
-        pytest.raises(InputError, match="holds no saved_model.pb"),
+        pytest.raises(InputError, match="has no saved_model.pb"),
         new_folder(tmp_path / "thesis", overwrite=True),
     ):
         pytest.fail("entered")
@@ -114,19 +112,19 @@ def make_while_someone_else_does(target):
         (target / "someone_elses").touch()
 
 
-def test_path_taken_in_the_meantime(tmp_path):
+def test_path_created_in_the_meantime(tmp_path):
     with pytest.raises(InputError, match="exists"):
         make_while_someone_else_does(tmp_path / "a")
     assert [path.name for path in tmp_path.rglob("*")] == ["a", "someone_elses"]
 
 
-def test_paths_that_cannot_work(tmp_path):
+def test_invalid_paths(tmp_path):
     (tmp_path / "file").touch()
     for path, message in (
         ("", "not the path of a folder"),
         ("a\0b", "not the path of a folder"),
         ("gs://bucket/a", "local folder"),
-        (tmp_path / "file" / "a", "cannot make a folder in"),
+        (tmp_path / "file" / "a", "cannot create a folder in"),
     ):
         with pytest.raises(InputError, match=message), new_folder(path):
             pytest.fail("entered")
@@ -141,7 +139,7 @@ for _ in range(300):
 """
 
 
-def test_there_is_one_at_every_moment_while_it_is_replaced(tmp_path):
+def test_replacement_is_atomic(tmp_path):
     target = saved_model(tmp_path / "a")
     (tmp_path / "b").mkdir()
     if not swap_folders(target, tmp_path / "b"):
@@ -157,13 +155,13 @@ def test_there_is_one_at_every_moment_while_it_is_replaced(tmp_path):
     assert misses == 0
 
 
-def test_without_exchange_it_is_replaced_too(tmp_path, monkeypatch):
+def test_replacement_without_exchange(tmp_path, monkeypatch):
     # What `swap_folders` says on NFS.
     monkeypatch.setattr(folders, "swap_folders", lambda *_: False)
     test_overwrite_replaces_the_whole_folder(tmp_path)
 
 
-def test_swap_of_what_is_not_there(tmp_path):
+def test_swap_of_missing_folders(tmp_path):
     with pytest.raises(FileNotFoundError):
         swap_folders(tmp_path / "a", tmp_path / "b")
 
@@ -188,7 +186,7 @@ def start_writer(target):
     return writer, pathlib.Path(writer.stdout.readline().strip())
 
 
-def test_leftovers_of_the_killed_are_removed_but_not_of_the_living(tmp_path):
+def test_folders_of_killed_processes_are_removed(tmp_path):
     target = tmp_path / "a"
     killed, left = start_writer(target)
     living, working = start_writer(target)
@@ -238,7 +236,7 @@ def with_others(path):
     return path
 
 
-def test_files_of_others_stay_in_a_replaced_folder(tmp_path):
+def test_other_files_stay_in_a_replaced_folder(tmp_path):
     target = with_others(tmp_path / "a")
     target.chmod(0o750)
     note = (target / "notes.txt").stat().st_ino
@@ -259,7 +257,7 @@ def test_links_to_a_folder_are_followed(tmp_path):
 
 
 @pytest.mark.parametrize("exchange", [True, False])
-def test_killed_anywhere_it_is_old_or_new_and_goes_on(
+def test_killed_at_any_point_it_is_old_or_new(
     tmp_path, monkeypatch, each_kill, exchange
 ):
     if not exchange:

@@ -59,7 +59,7 @@ def save_model(path):
 @pytest.mark.parametrize(
     "write", [write_file, stream_file, make_folder, save_model]
 )
-def test_what_was_there_stays(tmp_path, write):
+def test_existing_files_are_unchanged(tmp_path, write):
     path = tmp_path / "output"
     write(path)
     before = {x: x.read_bytes() for x in tmp_path.rglob("*") if x.is_file()}
@@ -84,7 +84,7 @@ def data_config(tmp_path, google_tokenizer):
     )
 
 
-def test_records_say_what_they_need(tmp_path, data_config, monkeypatch):
+def test_records_report_the_needed_space(tmp_path, data_config, monkeypatch):
     with (
         pytest.raises(StorageError, match=r"data: File.*about 0.9 MB needed\)"),
         full_disk(),
@@ -100,7 +100,7 @@ def test_records_say_what_they_need(tmp_path, data_config, monkeypatch):
     assert [x.name for x in tmp_path.iterdir()] == ["text.txt"]
 
 
-def test_other_errors_stay_as_they_are(tmp_path):
+def test_other_errors_are_unchanged(tmp_path):
     check_space(tmp_path / "a" / "b", 1)
     with pytest.raises(KeyError), writing(tmp_path):
         raise KeyError("x")

@@ -68,7 +68,7 @@ def test_several_masks_and_texts(fill):
         ([3], 1, r"texts\[0\] must be a text, not int"),
     ],
 )
-def test_what_cannot_be_filled(fill, texts, top_k, message):
+def test_invalid_arguments_of_fill_mask(fill, texts, top_k, message):
     with pytest.raises(InputError, match=message):
         fill(texts, top_k=top_k)
 
@@ -151,7 +151,7 @@ def test_models_without_what_is_needed(checkpoint, tmp_path):
 
 
 @pytest.mark.peer
-def test_masks_are_filled_as_by_transformers(checkpoint, fill):
+def test_fill_mask_equals_transformers(checkpoint, fill):
     transformers = pytest.importorskip("transformers")
     theirs = transformers.pipeline(
         "fill-mask",

@@ -69,7 +69,7 @@ def test_every_command_has_help(command, capsys):
     assert "\n  --" in text or command == "completion"
 
 
-def test_public_names_are_all_there():
+def test_public_names_can_be_imported():
     for name in albert_tf.__all__:
         assert callable(getattr(albert_tf, name)), name
     assert sorted(albert_tf.__all__) == sorted(albert_tf._MODULES)

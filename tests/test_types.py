@@ -61,7 +61,7 @@ def test_benchmarks_have_no_type_error(check):
     assert check("benchmarks") == []
 
 
-def test_a_users_program_has_no_type_error(check):
+def test_user_program_has_no_type_error(check):
     assert check("user_program.py") == []
 
 

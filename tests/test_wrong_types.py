@@ -68,7 +68,7 @@ def checked(cls, values):
 @pytest.mark.parametrize(
     ("config", "required"), CONFIGS, ids=[x.__name__ for x, _ in CONFIGS]
 )
-def test_every_setting_with_every_value(config, required):
+def test_settings_with_values_of_all_types(config, required):
     checked(config, required)
     for setting in settings_of(config):
         if setting.type in (int, float):
@@ -192,7 +192,7 @@ FILES = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_every_value_of_our_files(name, tmp_path):
+def test_files_with_values_of_all_types(name, tmp_path):
     value, write, read = FILES[name]
     path = tmp_path / name.partition(" ")[0]
     (tmp_path / "run-0").mkdir()

@@ -1,1 +1,1 @@
-"""The command line: one module a command, flags above one function call."""
+"""The command line, one module per command."""

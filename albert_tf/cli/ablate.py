@@ -1,10 +1,10 @@
-"""Repeat studies of the paper at a size that one machine can do.
+"""Reproduce studies of the paper at a size that fits on one machine.
 
-Takes the names of studies (embedding_size, sharing, sentence_order, wall_time,
+Takes names of studies (embedding_size, sharing, sentence_order, wall_time,
 dropout, depth, width, groups), numbers of the paper's tables (3, 4, 5, 6, 8,
 11, 12, 13), or all. Pretrains small models with several seeds, and writes a
-report with the paper's numbers beside. The same command, given again, goes on
-where it stopped. --scale is the size: smoke only shows that everything works.
+report that compares the results with the paper. Repeating the command resumes
+where it stopped. --scale sets the size; smoke only tests that everything works.
 
 Examples:
   albert ablate sentence_order --output=studies
@@ -23,8 +23,8 @@ TAKES_ARGUMENTS = True
 
 
 def main(flags: CommandFlags) -> None:
-    """Runs the studies that the arguments name."""
-    # Imported here: help and wrong flags need not wait for TensorFlow.
+    """Runs the studies named by the arguments."""
+    # Imported here, so that help and flag errors do not wait for TensorFlow.
     from albert_tf.ablation.run import ablate
 
     config = flags.build(AblationConfig)

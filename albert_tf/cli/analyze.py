@@ -1,14 +1,14 @@
-"""Numbers of architectures, runs, data and trained models.
+"""Analyze architectures, runs, data and trained models.
 
-`analyze parameters [CONFIG...]` counts weights by component, beside those of
-BERT and of the paper's table 1. `analyze memory [CONFIG...]` says what a
-pretraining step needs on one device. `analyze run DIR...` prints scores and
-draws curves of runs, which may still be going on. `analyze data PATH...`
-describes pretraining records, and shows some with their masks.
+`analyze parameters [CONFIG...]` counts parameters by component, and compares
+them with BERT and the paper's table 1. `analyze memory [CONFIG...]` estimates
+the memory of a pretraining step on one device. `analyze run DIR...` prints the
+scores and plots the curves of runs, finished or not. `analyze data PATH...`
+describes pretraining records, and shows examples with their masks.
 
 `analyze similarity MODEL...` measures how far each layer moves its input (the
-paper's figure 1), and whether the last layer comes to rest when it is applied
-further. `analyze attention MODEL` shows what each head attends to in a text.
+paper's figure 1), and whether the last layer converges when it is applied
+repeatedly. `analyze attention MODEL` shows what each head attends to in a text.
 
 Examples:
   albert analyze run run --input=data --output=curves.png
@@ -50,83 +50,81 @@ class AnalyzeFlags:
     config_overrides: Mapping[str, Any] = dataclasses.field(
         default_factory=dict,
         metadata=described(
-            "Fields of all configs to change, such as "
+            "Fields to change in all configs, such as "
             "embedding_size=768,sharing=none. similarity: adds a model with "
-            "random weights, the first one's architecture with these changes.",
+            "random weights and the first model's config with these changes.",
             group=f"{_PARAMETERS}, {_MEMORY}, {_SIMILARITY}",
             parse=parse_overrides,
         ),
     )
     train_batch_size: int = setting(
-        32, "Examples of a step.", group=_MEMORY, bounds="[1, inf)"
+        32, "Examples per step.", group=_MEMORY, bounds="[1, inf)"
     )
     max_seq_length: int = setting(
         128,
-        "Tokens of an example, or read of a text.",
+        "Tokens per example; longer texts are truncated.",
         group=f"{_MEMORY}, {_SIMILARITY}, {_ATTENTION}",
         bounds="[1, inf)",
     )
     max_predictions_per_seq: int = setting(
-        20, "Masked positions of an example.", group=_MEMORY, bounds="[1, inf)"
+        20, "Masked positions per example.", group=_MEMORY, bounds="[1, inf)"
     )
     gradient_accumulation_steps: int = setting(
-        1, "Micro-batches of a step.", group=_MEMORY, bounds="[1, inf)"
+        1, "Micro-batches per step.", group=_MEMORY, bounds="[1, inf)"
     )
     rematerialize: bool = setting(
-        False, "Keep only the input of each block.", group=_MEMORY
+        False, "Store only the input of each block.", group=_MEMORY
     )
     precision: Precision = setting(
         "float32", "Precision of the computation.", group=_MEMORY
     )
     output: str | None = setting(
         None,
-        "Picture to draw (.png, .svg, .pdf): components of parameters, curves "
-        "of runs over steps, wall time and tokens, distributions of data, "
-        "changes from layer to layer, or maps of attention.",
+        "Plot to write (.png, .svg, .pdf): parameters by component, curves of "
+        "runs over steps, wall time and tokens, distributions of the data, "
+        "changes from layer to layer, or attention maps.",
         group="analyze parameters, run, data, similarity, attention",
     )
     input: str | None = setting(
         None,
-        "run: folder of records, to show what guessing would score on it as "
-        "well. similarity: text files with a text a line, as patterns "
-        "separated by commas; without, prose of Python's documentation.",
+        "run: folder of records, to compare with the scores of guessing. "
+        "similarity: text files with one text per line, as patterns separated "
+        "by commas; default: prose of Python's documentation.",
         group=f"{_RUN}, {_SIMILARITY}",
     )
     split: Literal["train", "heldout"] = setting(
-        "train", "Split of folders of records.", group=_DATA
+        "train", "Split to read from folders of records.", group=_DATA
     )
     max_records: int = setting(
         100_000,
-        "Only the first so many records are measured; 0 for all.",
+        "Number of records to measure, from the first; 0 for all.",
         group=_DATA,
         bounds="[0, inf)",
     )
     examples: int = setting(
-        10, "Records to show.", group=_DATA, bounds="[0, 10000]"
+        10, "Number of records to show.", group=_DATA, bounds="[0, 10000]"
     )
     spm_model_file: str | None = setting(
         None,
-        "SentencePiece model, or a WordPiece vocab.txt, of records without a "
+        "SentencePiece model or WordPiece vocab.txt of records without a "
         "manifest, such as Google's.",
         group=_DATA,
     )
     max_texts: int = setting(
         32,
-        "Only the first so many texts are measured.",
+        "Number of texts to measure, from the first.",
         group=_SIMILARITY,
         bounds="[1, 100000]",
     )
     iterations: int = setting(
         48,
-        "How often a layer is applied in all: beyond the layers of the model, "
-        "the last one is again.",
+        "Total number of layer applications; after the model's layers, the "
+        "last one is repeated.",
         group=_SIMILARITY,
         bounds="[0, 10000]",
     )
-    text: str | None = setting(None, "Text to attend to.", group=_ATTENTION)
-    pair: str | None = setting(
-        None, "A second text, for a pair.", group=_ATTENTION
-    )
+    text: str | None = setting(None, "Text to analyze.", group=_ATTENTION)
+    pair: str | None = setting(None, "Second text of a pair.", group=_ATTENTION)
     layers: str | None = setting(
         None, "Layers to show, such as 1,6,12.", group=_ATTENTION
     )
@@ -176,7 +174,7 @@ def main(flags: CommandFlags) -> None:
 def _configs(
     names: Sequence[str], given: AnalyzeFlags
 ) -> dict[str, AlbertConfig]:
-    """Returns the named architectures; all official ones if none is named."""
+    """Returns the named configs; all official ones by default."""
     return {
         name: named_config(name).replace(**given.config_overrides)
         for name in names or AlbertConfig.official_names()
@@ -186,7 +184,7 @@ def _configs(
 def _print_runs(folders: Sequence[str], given: AnalyzeFlags) -> None:
     if given.output is not None:
         check_not_input(given.output, folders)
-    # Imported here: matplotlib and TensorFlow take seconds.
+    # Imported here, as matplotlib and TensorFlow take seconds.
     import_tensorflow()
     from albert_tf.analysis.curves import plot_runs
     from albert_tf.analysis.runs import read_runs, run_table
@@ -203,7 +201,7 @@ def _print_runs(folders: Sequence[str], given: AnalyzeFlags) -> None:
 
 
 def _print_data(paths: Sequence[str], given: AnalyzeFlags) -> None:
-    # Imported here: matplotlib and TensorFlow take seconds.
+    # Imported here, as matplotlib and TensorFlow take seconds.
     import_tensorflow()
     from albert_tf.analysis.record_report import (
         examples_text,
@@ -288,14 +286,14 @@ def _print_similarity(models: Sequence[str], given: AnalyzeFlags) -> None:
         texts,
         iterations=given.iterations,
         max_seq_length=given.max_seq_length,
-        # An empty mapping is the same architecture.
+        # An empty mapping would add a model with the same config.
         config_overrides=given.config_overrides or None,
     )
     _print_report(report, given)
 
 
 def _texts(given: AnalyzeFlags) -> Iterator[str]:
-    """Yields the lines of the user's files, or paragraphs of Python's."""
+    """Yields the lines of --input, or paragraphs of Python's documentation."""
     from albert_tf.demo.corpora import python_documents
     from albert_tf.pretraining.text_files import find_text_files, read_lines
 
@@ -332,8 +330,8 @@ def _print_attention(model: str, given: AnalyzeFlags) -> None:
     )
     if report.cut:
         print(
-            f"albert: the text has {report.cut:,} tokens more than the "
-            f"{len(report.tokens)} that are read; see --max_seq_length",
+            f"albert: the text is truncated to {len(report.tokens)} tokens, "
+            f"{report.cut:,} fewer than it has; see --max_seq_length",
             file=sys.stderr,
         )
     _print_report(report, given)
@@ -351,7 +349,7 @@ def _numbers(name: str, text: str | None) -> list[int] | None:
 
 
 def _print_report(report: Any, given: AnalyzeFlags) -> None:
-    """Draws the picture, if there is to be one, and prints the numbers."""
+    """Prints a report and plots it if --output is given."""
     if given.output is not None:
         report.plot(given.output)
     if given.json:

@@ -13,38 +13,39 @@ from albert_tf.errors import InputError
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
-# Command -> what it does. Its module is albert_tf.cli.<command with _>:
-#   CONFIGS: dataclasses whose described fields are its flags,
-#   DEFAULTS: optional, flag name -> default where the field has another one,
-#   TAKES_ARGUMENTS: optional, whether it takes arguments that are not flags,
-#   main(flags): runs it.
+# Descriptions of the commands. The module of a command, albert_tf.cli.<command
+# with _>, defines:
+#   CONFIGS: dataclasses whose described fields are the flags,
+#   DEFAULTS: optional, defaults that differ from those of the fields, by flag,
+#   TAKES_ARGUMENTS: optional, whether there are positional arguments,
+#   main(flags): runs the command.
 COMMANDS = {
     "train-vocab": "train a vocabulary on your text",
     "create-data": "make pretraining records from text",
-    "pretrain": "train MLM + sentence order, resume where it stopped",
-    "finetune": "GLUE, SQuAD, RACE, named entities, your own tables",
+    "pretrain": "train MLM and sentence order, or resume a run",
+    "finetune": "train on GLUE, SQuAD, RACE, entities, your own tables",
     "predict": "predict with fine-tuned models",
     "fill-mask": "fill in masked words with a pretrained model",
-    "embed": "turn texts into vectors, or compare two",
-    "sentence-order": "tell whether passages are in order",
+    "embed": "compute vectors of texts, or compare two texts",
+    "sentence-order": "predict whether passages are in order",
     "evaluate": "score pretraining runs, or fine-tuned models",
-    "convert": "checkpoints from and to Google, Hugging Face, KerasHub",
+    "convert": "convert from and to Google, Hugging Face, KerasHub",
     "export": "write SavedModels, LiteRT, ONNX and OpenVINO models",
-    "analyze": "parameters, memory, runs, data, layers, attention",
-    "ablate": "repeat the paper's studies at a small size",
-    "demo": "all of it on a small corpus, in minutes",
-    "completion": "print what completes these commands in your shell",
+    "analyze": "analyze parameters, memory, runs, data, attention",
+    "ablate": "reproduce the paper's studies at a small size",
+    "demo": "run all steps on a small corpus, in minutes",
+    "completion": "print a shell completion script",
 }
 
 
 def command_module(command: str) -> ModuleType:
-    """Returns the module of a command."""
+    """Imports the module of a command."""
     name = command.replace("-", "_")
     return importlib.import_module(f"albert_tf.cli.{name}")
 
 
 def command_flags(command: str) -> CommandFlags:
-    """Returns the flags of a command, not parsed yet."""
+    """Returns the flags of a command, unparsed."""
     module = command_module(command)
     return CommandFlags(
         *module.CONFIGS, defaults=getattr(module, "DEFAULTS", None)
@@ -55,7 +56,7 @@ def recipe_names(command: str = "*") -> list[str]:
     """Returns the names of the packaged recipes, such as "finetune/sst2".
 
     Args:
-      command: whose recipes; all, if it is not given.
+      command: the command whose recipes to return. "*" for all.
     """
     return sorted(
         f"{folder.name}/{file.name.removesuffix('.flags')}"
@@ -67,7 +68,7 @@ def recipe_names(command: str = "*") -> list[str]:
 
 
 def recipe_file(name: str) -> str:
-    """Returns the flagfile of a packaged recipe."""
+    """Returns the path of the flagfile of a packaged recipe."""
     path = _recipe_folder().joinpath(f"{name}.flags")
     if not path.is_file():
         raise InputError(

@@ -1,6 +1,6 @@
-"""Print a script that completes commands, flags and their values in a shell.
+"""Print a shell script that completes commands, flags and their values.
 
-Takes the name of the shell: bash, zsh, fish, tcsh or powershell. Needs the
+Takes the name of the shell: bash, zsh, fish, tcsh or powershell. Requires the
 package shtab.
 
 Examples:
@@ -22,12 +22,12 @@ TAKES_ARGUMENTS = True
 
 
 def main(flags: CommandFlags) -> None:
-    """Prints the script of the shell that is the only argument."""
+    """Prints the completion script of a shell."""
     try:
         import shtab
     except ImportError:
         raise InputError(
-            "completion needs a package: pip install shtab"
+            "completion requires shtab: pip install shtab"
         ) from None
     shells = shtab.SUPPORTED_SHELLS
     if len(flags.arguments) != 1 or flags.arguments[0] not in shells:
@@ -36,10 +36,10 @@ def main(flags: CommandFlags) -> None:
 
 
 def _parser(any_file: Any) -> argparse.ArgumentParser:
-    """Returns a parser of all commands in the form that shtab reads.
+    """Returns an argparse parser of all commands, as shtab needs it.
 
     Args:
-      any_file: shtab's mark of a value that may be a path.
+      any_file: shtab's marker for values that may be paths.
     """
     parser = argparse.ArgumentParser(prog="albert")
     parser.add_argument("--version", action="store_true", help="Print versions")
@@ -50,7 +50,7 @@ def _parser(any_file: Any) -> argparse.ArgumentParser:
         if recipes:
             subparser.add_argument("--recipe", choices=recipes, help="Recipe")
         for name, declared in command_flags(command).settings.items():
-            # The first sentence; argparse formats what follows a percent sign.
+            # Only the first sentence. argparse formats percent signs.
             text = declared.description.help.partition(". ")[0]
             text = text.rstrip(".").replace("%", "%%")
             if declared.type is bool:

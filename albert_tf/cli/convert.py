@@ -19,45 +19,43 @@ from albert_tf.settings import described, setting
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ConvertFlags:
-    """What to convert, and to what."""
+    """Flags for the conversion."""
 
     input: str = dataclasses.field(
         metadata=described(
-            "The checkpoint: a folder, an archive, a file, or a name such as "
+            "Checkpoint: a folder, an archive, a file, or a name such as "
             "albert/albert-base-v2 or kaggle://keras/albert/keras/... ."
         )
     )
-    output: str = dataclasses.field(metadata=described("Folder to make."))
+    output: str = dataclasses.field(metadata=described("Output folder."))
     to: Literal["huggingface", "google", "keras_hub"] = setting(
         "huggingface",
-        "Format to write. huggingface is also this library's own.",
+        "Output format. huggingface is also the library's own format.",
     )
     head: (
         Literal["classifier", "multiple_choice", "token_classifier"] | None
-    ) = setting(
-        None, "The task head, where the checkpoint does not tell which it is."
-    )
+    ) = setting(None, "Type of the task head, if the checkpoint does not tell.")
     drop: Sequence[str] = setting(
-        (), "Components to leave out, such as sop_head or pooler."
+        (), "Components to omit, such as sop_head or pooler."
     )
     config: AlbertConfig | None = setting(
         None,
-        "Architecture of a TensorFlow checkpoint without a config file: an "
+        "Config of a TensorFlow checkpoint that has no config file: an "
         "official name or a JSON file.",
         parse=named_config,
     )
     config_overrides: Mapping[str, Any] = dataclasses.field(
         default_factory=dict,
         metadata=described(
-            "Changes to the config, such as num_attention_heads=32.",
+            "Fields of the config to change, such as num_attention_heads=32.",
             parse=parse_overrides,
         ),
     )
     revision: str | None = setting(
-        None, "Branch, tag or commit of a name on the Hugging Face hub."
+        None, "Branch, tag or commit on the Hugging Face Hub."
     )
     overwrite: bool = setting(
-        False, "Replace an earlier result in the output folder."
+        False, "Replace an existing result in the output folder."
     )
 
 
@@ -71,8 +69,8 @@ _HEADS = {
 
 
 def main(flags: CommandFlags) -> None:
-    """Converts a checkpoint, and prints what was converted."""
-    # Imported here: help and wrong flags need not wait for NumPy.
+    """Converts a checkpoint and prints a report."""
+    # Imported here, so that help and flag errors do not wait for NumPy.
     from albert_tf.interop.convert import convert
 
     given = flags.build(ConvertFlags)
@@ -95,7 +93,7 @@ def main(flags: CommandFlags) -> None:
 
 
 def _show_progress(done: int, total: int) -> None:
-    """Counts up on a terminal; prints a line every tenth in a log."""
+    """Shows progress on a terminal, or a line for each tenth in a log."""
     end = "\n" if done == total else "\r"
     if sys.stderr.isatty() or done * 10 // total > (done - 1) * 10 // total:
         end = end if sys.stderr.isatty() else "\n"

@@ -24,10 +24,10 @@ from albert_tf.settings import described, setting
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TokenizerFlags:
-    """The tokenizer, and how it treats text."""
+    """Flags for the tokenizer."""
 
     spm_model_file: str = dataclasses.field(
-        metadata=described("SentencePiece model, or a WordPiece vocab.txt.")
+        metadata=described("SentencePiece model or WordPiece vocab.txt.")
     )
     do_lower_case: bool = setting(True, "Lower-case all text.")
     strip_accents: bool = setting(
@@ -35,40 +35,40 @@ class TokenizerFlags:
     )
     digit_comma: Literal["google", "corrected"] = setting(
         "google",
-        "How a piece such as '9,' is split; the released models saw google.",
+        "How pieces such as '9,' are split. The released models use google.",
     )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BeamFlags:
-    """Where the data are made."""
+    """Flags for Apache Beam."""
 
     runner: str = setting(
         "",
-        "Runner of Apache Beam (DirectRunner, DataflowRunner, FlinkRunner, "
-        "SparkRunner), instead of processes of this machine.",
+        "Apache Beam runner to use instead of local processes: DirectRunner, "
+        "DataflowRunner, FlinkRunner or SparkRunner.",
     )
     beam_options: str = setting(
-        "", "The runner's own flags: '--project=p --region=r ...'."
+        "", "Flags of the runner, such as '--project=p --region=r'."
     )
 
 
-# Below, a warning says so.
-_LEAST_KEPT = 0.8
+# Warn if a smaller fraction of the tokens is used.
+_MIN_KEPT_FRACTION = 0.8
 
 CONFIGS = (PretrainingDataConfig, TokenizerFlags, BeamFlags)
 DEFAULTS = {"num_workers": os.cpu_count() or 1}
 
 
 def main(flags: CommandFlags) -> None:
-    """Makes the data that the flags describe."""
-    # Imported here: help and wrong flags need not wait for TensorFlow.
+    """Creates the data and prints a summary."""
+    # Imported here, so that help and flag errors do not wait for TensorFlow.
     from albert_tf.pretraining.create_data import create_pretraining_data
     from albert_tf.pretraining.manifest import read_manifest
     from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 
     text = flags.build(TokenizerFlags)
-    # Other defaults are the tokenizer's: SentencePiece and WordPiece differ.
+    # Their defaults depend on the tokenizer: SentencePiece or WordPiece.
     settings = {
         name: getattr(text, name)
         for name in flags.given("strip_accents", "digit_comma")
@@ -85,13 +85,13 @@ def main(flags: CommandFlags) -> None:
             config, pipeline.runner, pipeline.beam_options
         )
     elif pipeline.beam_options:
-        raise InputError("beam_options without runner; name one with --runner")
+        raise InputError("--beam_options requires --runner")
     else:
         manifest = create_pretraining_data(config, progress=sys.stderr.isatty())
     if "corpora" in manifest:
         for corpus in manifest["corpora"]:
             folder = os.path.join(config.output, corpus["name"])
-            print(f"{corpus['name']}, {corpus['weight']:.1%} of a mixture:")
+            print(f"{corpus['name']}, {corpus['weight']:.1%} of the mixture:")
             _describe(read_manifest(folder))
     else:
         _describe(manifest)
@@ -99,7 +99,7 @@ def main(flags: CommandFlags) -> None:
 
 
 def _describe(manifest: Mapping[str, Any]) -> None:
-    """Prints what a data set holds, and warns of text that it lacks."""
+    """Prints a summary of a data set, and warns of unused text."""
     for line in describe_oddities(manifest["oddities"]):
         print(line)
     for split, description in manifest["splits"].items():
@@ -115,10 +115,10 @@ def _describe(manifest: Mapping[str, Any]) -> None:
             f"padding {description['padding_fraction']:.1%}, masking rate "
             f"{description['masking_rate']:.1%}"
         )
-        if description["kept_fraction"] < _LEAST_KEPT:
+        if description["kept_fraction"] < _MIN_KEPT_FRACTION:
             print(
                 f"warning: {split}: {1 - description['kept_fraction']:.1%} of "
-                "the text's tokens are in no record; --masking=dynamic keeps "
-                "nearly all, and a longer --max_seq_length more",
+                "the tokens are in no record; --masking=dynamic keeps nearly "
+                "all, and a longer --max_seq_length keeps more",
                 file=sys.stderr,
             )

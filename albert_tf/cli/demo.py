@@ -1,6 +1,6 @@
-"""Text to a vocabulary, a pretrained encoder, SavedModels and a classifier.
+"""Train a vocabulary, an encoder and a classifier, and export SavedModels.
 
-Without --input it uses English text that is already on the machine.
+Without --input, uses English text that is already on the machine.
 
 Examples:
   albert demo --output=demo
@@ -16,8 +16,8 @@ CONFIGS = (DemoConfig,)
 
 
 def main(flags: CommandFlags) -> None:
-    """Runs the demo that the flags describe."""
-    # Imported here: help and wrong flags need not wait for TensorFlow.
+    """Runs the demo."""
+    # Imported here, so that help and flag errors do not wait for TensorFlow.
     from albert_tf.demo.chain import run_demo
 
     run_demo(flags.build(DemoConfig))

@@ -1,9 +1,9 @@
-"""Turn texts into vectors, or compare two, with a pretrained model.
+"""Compute vectors of texts, or compare two texts, with a pretrained model.
 
-Reads --text, --input or lines of standard input. Vectors go to --output: a
-NumPy array `[texts, hidden]` in float32 if its name ends with .npy, otherwise,
-and without --output, a JSON list a line. With --text and --pair, the cosine of
-the two is printed.
+Reads --text, --input or lines of standard input. Writes the vectors to --output
+as a NumPy array `[texts, hidden]` in float32 if its name ends with .npy, and
+otherwise as one JSON list per line. With --text and --pair, prints the cosine
+similarity of the two.
 
 Examples:
   albert embed --model=run --input=texts.txt --output=vectors.npy
@@ -29,13 +29,13 @@ from albert_tf.training.config import Precision
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EmbedFlags(TextLinesFlags):
-    """Texts, and how they become vectors."""
+    """Flags for the embedding of texts."""
 
     pair: str | None = setting(None, "A text to compare with --text.")
     pooling: Literal["mean", "cls", "pooler"] = setting(
         "mean",
-        "mean: of the last layer over all tokens. cls: the last layer's first "
-        "token. pooler: the pooled output.",
+        "mean: mean of the last layer over all tokens. cls: first token of the "
+        "last layer. pooler: the pooled output.",
     )
     normalize: bool = setting(True, "Scale vectors to length 1.")
     precision: Precision = setting(
@@ -47,7 +47,7 @@ CONFIGS = (EmbedFlags,)
 
 
 def main(flags: CommandFlags) -> None:
-    """Writes the vectors of texts, or prints the cosine of two."""
+    """Writes the vectors of texts, or the cosine similarity of two."""
     given = flags.build(EmbedFlags)
     require_flags({"pair": ["text"]}, given)
     texts = texts_of(given)

@@ -1,7 +1,7 @@
-"""Score pretraining runs on held-out records, or fine-tuned models.
+"""Evaluate pretraining runs on held-out records, or fine-tuned models.
 
-`--run` scores one checkpoint of a pretraining run, `--checkpoints` all that
-globs match, `--model` a fine-tuned model, or several as an ensemble.
+--run evaluates one checkpoint of a pretraining run, --checkpoints all that
+match globs, --model a fine-tuned model or an ensemble of several.
 
 Examples:
   albert evaluate --run=run --input=data --checkpoint=best
@@ -21,53 +21,49 @@ from albert_tf.errors import InputError
 from albert_tf.files import split_patterns
 from albert_tf.settings import setting
 
-_SPLITS_OF_RECORDS = ("heldout", "train")
+_RECORD_SPLITS = ("heldout", "train")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EvaluateFlags(SourceFlags):
-    """What to score, and on what."""
+    """Flags for what to evaluate, and on which data."""
 
-    run: str | None = setting(
-        None, "Folder of a run, to score one checkpoint.", group=""
-    )
+    run: str | None = setting(None, "Folder of a pretraining run.", group="")
     checkpoint: str | None = setting(
-        None, "Of --run: newest (the default), best, or a step."
+        None, "Checkpoint of --run: newest (the default), best, or a step."
     )
     checkpoints: str | None = setting(
         None,
-        "Globs of checkpoints, of one or several runs, such as 'runs/*' or "
-        "'run/checkpoints/step-*', separated by commas; gives a table.",
+        "Globs of checkpoints of one or several runs, separated by commas, "
+        "such as 'runs/*' or 'run/checkpoints/step-*'. Prints a table.",
     )
     model: str | None = setting(
         None,
-        "Folder of a fine-tuning run, or of its model; several, separated by "
-        "commas, predict together.",
+        "Folder of a fine-tuning run or of its model. Several, separated by "
+        "commas, form an ensemble.",
     )
     input: str | None = setting(
         None,
-        "Records: a folder made by create-data, or globs. With --model: a file "
-        "of its task, with labels.",
+        "Records: a folder written by create-data, or globs. With --model: a "
+        "labelled file of its task.",
     )
     split: str | None = setting(
         None,
-        "Split of a folder: heldout (the default) or train; with --data or "
-        "--from, dev (the default), test or what else the task has.",
+        "Split of the records: heldout (the default) or train. With --data or "
+        "--from, dev (the default), test or another split of the task.",
     )
-    eval_batch_size: int = setting(
-        64, "Examples of a batch.", bounds="[1, 1048576]"
-    )
+    eval_batch_size: int = setting(64, "Batch size.", bounds="[1, 1048576]")
     max_eval_steps: int = setting(
-        0, "Most batches of an evaluation; 0 for all.", bounds="[0, inf)"
+        0, "Maximum number of batches; 0 for no limit.", bounds="[0, inf)"
     )
-    json: bool = setting(False, "Print JSON, a line for each checkpoint.")
+    json: bool = setting(False, "Print JSON, one line per checkpoint.")
 
 
 CONFIGS = (EvaluateFlags,)
 
 
 def main(flags: CommandFlags) -> None:
-    """Prints the scores of what the flags name."""
+    """Prints the scores of checkpoints or models."""
     given = flags.build(EvaluateFlags)
     sources = (given.run, given.checkpoints, given.model)
     if sum(source is not None for source in sources) != 1:
@@ -83,13 +79,13 @@ def main(flags: CommandFlags) -> None:
 
 
 def _score_models(models: Sequence[str], given: EvaluateFlags) -> None:
-    """Prints the scores of fine-tuned models, and what an ensemble gains."""
+    """Prints the scores of fine-tuned models, and the gain of an ensemble."""
     has_source = given.data is not None or given.from_library
     if (given.input is None) != has_source:
         raise InputError("--model requires --input, or --data or --from")
     if given.input is not None and given.split is not None:
         raise InputError("--split requires --data or --from")
-    # Imported here: help and wrong flags need not wait for TensorFlow.
+    # Imported here, so that help and flag errors do not wait for TensorFlow.
     from albert_tf.finetuning.data import find_split, labelled_examples
     from albert_tf.finetuning.evaluate import score_predictions
     from albert_tf.finetuning.predictor import Predictor, open_model_folders
@@ -117,9 +113,9 @@ def _score_models(models: Sequence[str], given: EvaluateFlags) -> None:
     if gain:
         print(gain, file=sys.stderr)
         if "null_threshold" in scores:
-            # No digit of it may be lost: a question has this very score.
+            # With all digits, since the threshold is a question's score.
             print(
-                "answer so: albert predict "
+                "to answer with this threshold: albert predict "
                 f"--null_threshold={scores['null_threshold']!r}",
                 file=sys.stderr,
             )
@@ -128,19 +124,19 @@ def _score_models(models: Sequence[str], given: EvaluateFlags) -> None:
 def _score_checkpoints(given: EvaluateFlags) -> None:
     """Prints the scores of checkpoints of pretraining runs."""
     if given.input is None:
-        raise InputError("give --input, the records to score on")
+        raise InputError("--input is required: the records to evaluate on")
     split = given.split or "heldout"
-    if split not in _SPLITS_OF_RECORDS:
+    if split not in _RECORD_SPLITS:
         raise InputError(
             f"--split={split} of records must be one of "
-            f"{', '.join(_SPLITS_OF_RECORDS)}"
+            f"{', '.join(_RECORD_SPLITS)}"
         )
     if given.checkpoints is not None and given.checkpoint is not None:
         raise InputError(
             f"--checkpoint={given.checkpoint} requires --run; with "
-            "--checkpoints give a pattern that matches what you want"
+            "--checkpoints, give a more specific glob"
         )
-    # Imported here: help and wrong flags need not wait for TensorFlow.
+    # Imported here, so that help and flag errors do not wait for TensorFlow.
     from albert_tf.pretraining.evaluate import (
         NEWEST,
         evaluate_checkpoints,
@@ -189,12 +185,12 @@ def print_score_table(
     baselines: Mapping[str, float],
     width: int,
 ) -> None:
-    """Prints a row for each checkpoint as soon as it is scored.
+    """Prints a row for each checkpoint as soon as it is evaluated.
 
     Args:
-      scored: what `evaluate_checkpoints` yields.
-      baselines: what guessing scores, by name; a row of its own.
-      width: characters of the longest path.
+      scored: path and scores of each checkpoint, from `evaluate_checkpoints`.
+      baselines: scores of guessing, printed in the first row.
+      width: width of the first column, in characters.
     """
     from albert_tf.analysis.runs import baseline_of
 

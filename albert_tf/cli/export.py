@@ -1,4 +1,4 @@
-"""Write SavedModels and other exports of any checkpoint; check them.
+"""Export checkpoints as SavedModels and in other formats; check exports.
 
 Examples:
   albert export --kind=text_encoder --model=run --output=hub/text_encoder
@@ -18,27 +18,26 @@ from albert_tf.settings import setting
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExportFlags:
-    """What to export, or which export to check."""
+    """Flags for what to export, or which export to check."""
 
     model: str | None = setting(
         None,
-        "A pretraining run, or what `albert convert` takes; for --kind=task "
-        "what `albert predict` takes. With --check, what to compare the export "
-        "with.",
+        "A pretraining run or any checkpoint that `albert convert` takes; with "
+        "--kind=task, any model that `albert predict` takes. With --check, the "
+        "model to compare the export with.",
     )
-    output: str | None = setting(None, "Folder of the export to make.")
+    output: str | None = setting(None, "Output folder.")
     check: str | None = setting(
         None,
-        "Instead of writing: verify the export in this folder, in a fresh "
-        "process, and print a table. The status is 1 if a check fails.",
+        "Instead of exporting, check the export in this folder in a new "
+        "process, and print a table. Exits with status 1 if a check fails.",
     )
     kind: Kind = setting(
         "encoder",
-        "encoder: ids in, vectors out. preprocessor: strings in, ids out. "
-        "text_encoder: strings in, vectors out. task: a fine-tuned model, "
-        "strings in, labels or answers out. litert, onnx, openvino: a "
-        "fine-tuned model, or the encoder, ids in, for TensorFlow Lite, ONNX "
-        "Runtime or OpenVINO.",
+        "encoder: ids to vectors. preprocessor: strings to ids. text_encoder: "
+        "strings to vectors. task: a fine-tuned model, strings to labels or "
+        "answers. litert, onnx, openvino: a fine-tuned model or the encoder, "
+        "from ids, for TensorFlow Lite, ONNX Runtime or OpenVINO.",
     )
 
 
@@ -46,7 +45,7 @@ CONFIGS = (ExportFlags, ExportConfig)
 
 
 def main(flags: CommandFlags) -> None:
-    """Writes the export that the flags describe, or checks one."""
+    """Exports a model, or checks an export."""
     given = flags.build(ExportFlags)
     if given.check is not None:
         if given.output is not None:
@@ -57,7 +56,7 @@ def main(flags: CommandFlags) -> None:
         missing = "model" if given.model is None else "output"
         raise InputError(f"--{missing} is required, except with --check")
     config = flags.build(ExportConfig)
-    # Imported here: help and wrong flags need not wait for TensorFlow.
+    # Imported here, so that help and flag errors do not wait for TensorFlow.
     from albert_tf.export.export import export
 
     export(given.model, given.output, given.kind, config)

@@ -1,7 +1,7 @@
 r"""Fill in the masked words of texts, with a pretrained model.
 
-Reads --text, --input or lines of standard input, each with [MASK] in it. The
-results are a table, or JSON lines if --output ends with .jsonl.
+Reads --text, --input or lines of standard input, each with at least one [MASK].
+The output is a table, or JSON lines if --output ends with .jsonl.
 
 Examples:
   albert fill-mask --model=run --text="The [MASK] share their weights."
@@ -24,10 +24,12 @@ from albert_tf.settings import setting
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FillMaskFlags(TextLinesFlags):
-    """What to fill in, and how many words to show."""
+    """Flags for filling in masks."""
 
     top_k: int = setting(
-        5, "Words of each mask, the most probable ones.", bounds="[1, 10000000]"
+        5,
+        "Number of words per mask, most probable first.",
+        bounds="[1, 10000000]",
     )
 
 
@@ -35,7 +37,7 @@ CONFIGS = (FillMaskFlags,)
 
 
 def main(flags: CommandFlags) -> None:
-    """Prints the most probable words of each mask."""
+    """Writes the most probable words for each mask."""
     given = flags.build(FillMaskFlags)
     texts = texts_of(given)
     import_tensorflow()

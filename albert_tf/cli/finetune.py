@@ -1,6 +1,6 @@
 r"""Fine-tune a model on a task: labels, options, answers or entities.
 
-The same command, given again, resumes a run that stopped.
+Repeating the command resumes a run that was interrupted.
 
 Examples:
   albert finetune --task=text --train=train.csv --dev=dev.csv \
@@ -46,85 +46,87 @@ from albert_tf.settings import (
     setting,
 )
 
-# The task that only the user's own tables, and these flags, define.
-_OWN = "text"
+# The task of the user's own tables, which the flags describe.
+_TEXT_TASK = "text"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TaskFlags(SourceFlags):
-    """The task and its examples."""
+    """Flags for the task and its examples."""
 
     task: str = dataclasses.field(
         metadata=described(
-            f"What to learn: {', '.join(known_tasks())}, or a task of "
-            f"--task_module; {_OWN}: labels, or numbers, of your own texts. "
-            "Required.",
+            f"The task: {', '.join(known_tasks())}, a task of --task_module, "
+            f"or {_TEXT_TASK}: labels or numbers of your own texts. Required.",
             group=MODEL,
         )
     )
     task_module: str | None = setting(
-        None, "Python file that registers task types of your own.", group=MODEL
+        None, "Python file that registers custom task types.", group=MODEL
     )
     train: str | None = setting(
         None,
-        "Files to train on instead, separated by commas; or, with --from, "
-        "splits, such as train[:90%].",
+        "Files to train on, separated by commas; with --from, splits, such as "
+        "train[:90%].",
         group=EXAMPLES,
     )
     dev: str | None = setting(
         None,
-        "Files, or splits, to evaluate on instead, separated by commas.",
+        "Files, or splits, to evaluate on, separated by commas.",
         group=EXAMPLES,
     )
     text_column: str | int = setting(
         "text",
-        f"{_OWN}: column of the text: its name, or its number from 0.",
+        f"{_TEXT_TASK}: column of the text: its name, or its number from 0.",
         group=EXAMPLES,
         parse=column,
     )
     pair_column: str | int | None = setting(
         None,
-        f"{_OWN}: column of a second text.",
+        f"{_TEXT_TASK}: column of a second text.",
         group=EXAMPLES,
         parse=column,
     )
     label_column: str | int = setting(
         "label",
-        f"{_OWN}: column of the label.",
+        f"{_TEXT_TASK}: column of the label.",
         group=EXAMPLES,
         parse=column,
     )
     id_column: str | int | None = setting(
         None,
-        f"{_OWN}: column of an ID; without, rows are numbered.",
+        f"{_TEXT_TASK}: column of an ID. Default: the number of the row.",
         group=EXAMPLES,
         parse=column,
     )
     header: bool | None = setting(
         None,
-        f"{_OWN}: whether files begin with the names of their columns; "
-        "without, they do if a column is given by its name.",
+        f"{_TEXT_TASK}: whether files begin with the names of their columns. "
+        "Default: true if a column is given by name.",
         group=EXAMPLES,
     )
     classes: Sequence[str] | None = setting(
         None,
-        f"{_OWN}: the labels, in order; without, those of the training files.",
+        f"{_TEXT_TASK}: the labels, in order. Default: those of the training "
+        "files.",
         group=EXAMPLES,
     )
     regression: bool = setting(
-        False, f"{_OWN}: labels are numbers, to be predicted.", group=EXAMPLES
+        False,
+        f"{_TEXT_TASK}: the labels are numbers (regression).",
+        group=EXAMPLES,
     )
     metrics: Sequence[str] | None = setting(
         None,
-        "Scores; the first decides which weights are the best: accuracy, f1, "
-        "matthews, or pearson, spearman; of token classification f1, "
-        "precision, recall, accuracy. The default is the task's.",
+        "Metrics; the first selects the best weights: accuracy, f1, matthews; "
+        "for regression pearson, spearman; for token classification f1, "
+        "precision, recall, accuracy. Default: the task's metrics.",
         group=EXAMPLES,
     )
     runs: int = setting(
         1,
-        "Runs with seeds from --seed on, in folders run-0, run-1 and so on; "
-        "their median is reported.",
+        "Number of runs, with consecutive seeds from --seed, in folders run-0, "
+        "run-1, ...; reports their median.",
         group=LENGTH,
         bounds="[1, 1000]",
     )
@@ -134,7 +136,7 @@ CONFIGS = (TaskFlags, TaskSettings, FinetuneConfig)
 
 
 def main(flags: CommandFlags) -> None:
-    """Runs the fine-tuning that the flags describe."""
+    """Fine-tunes a model and prints a summary."""
     if flags.given("num_warmup_steps") and flags.given("warmup_proportion"):
         raise InputError(
             "give either --num_warmup_steps or --warmup_proportion"
@@ -144,17 +146,17 @@ def main(flags: CommandFlags) -> None:
     given = flags.build(TaskFlags)
     if given.task_module is not None:
         load_task_module(given.task_module)
-    own = ("text_column", "pair_column", "label_column", "id_column")
-    foreign = flags.given(*own, "header", "classes", "regression")
-    if foreign and given.task != _OWN:
+    columns = ("text_column", "pair_column", "label_column", "id_column")
+    text_only = flags.given(*columns, "header", "classes", "regression")
+    if text_only and given.task != _TEXT_TASK:
         raise InputError(
-            f"--{foreign[0]} requires --task={_OWN}; the columns of "
+            f"--{text_only[0]} requires --task={_TEXT_TASK}; the columns of "
             f"{given.task} are known"
         )
     config = flags.build(FinetuneConfig)
     settings = dataclasses.asdict(flags.build(TaskSettings))
     task_config, train, dev = _task_and_sources(given, settings)
-    # Now: help, wrong flags and wrong columns need not wait for TensorFlow.
+    # Only now, so that errors in flags and columns do not wait for TensorFlow.
     import_tensorflow()
     from albert_tf.finetuning.data import TaskFiles
     from albert_tf.finetuning.train import finetune_runs
@@ -177,22 +179,22 @@ def main(flags: CommandFlags) -> None:
 def _task_and_sources(
     given: TaskFlags, settings: Mapping[str, Any]
 ) -> tuple[TaskConfig, list[Source], list[Source]]:
-    """Returns the task, and what its two splits are read from."""
+    """Returns the task, and the sources of its two splits."""
     train: list[Source] = [*split_patterns(given.train or ())]
     dev: list[Source] = [*split_patterns(given.dev or ())]
     if not given.from_library and bool(given.data) == bool(train):
         raise InputError("give either --data or --train, and --dev with it")
-    if given.task == _OWN:
+    if given.task == _TEXT_TASK:
         if given.from_library:
             raise InputError(
-                f"--from={given.source} has known tasks only; --task={_OWN} "
-                "needs files"
+                f"--from={given.source} does not support --task={_TEXT_TASK}, "
+                "which reads files; give --train and --dev"
             )
         if not train:
             raise InputError(
-                f"--task={_OWN} requires --train, and --dev to be scored on"
+                f"--task={_TEXT_TASK} requires --train, and --dev for scores"
             )
-        task_config = _own_task(given, [str(file) for file in train])
+        task_config = _text_task(given, [str(file) for file in train])
     else:
         task_config = known_task(given.task)
     task_type = make_task_type(with_settings(task_config, settings))
@@ -213,8 +215,8 @@ def _task_and_sources(
     return task_config, train, dev
 
 
-def _own_task(given: TaskFlags, train: list[str]) -> TaskConfig:
-    """Returns the task that the flags make of the user's own tables."""
+def _text_task(given: TaskFlags, train: list[str]) -> TaskConfig:
+    """Returns the task of the user's own tables."""
     columns = {
         "text": given.text_column,
         "pair": given.pair_column,

@@ -1,4 +1,4 @@
-"""Command-line flags, generated from the fields of config dataclasses."""
+"""Command-line flags generated from the fields of config dataclasses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from albert_tf.errors import InputError
 from albert_tf.input_files import read_bytes
 from albert_tf.settings import GROUPS, Setting, check_settings, settings_of
 
-# Names of flags in version 0.1 -> names of today.
+# Flags of version 0.1 that were renamed.
 RENAMED_FLAGS = {
     "batch_size": "eval_batch_size",
     "predict_batch_size": "eval_batch_size",
@@ -26,8 +26,8 @@ RENAMED_FLAGS = {
 }
 
 # Flags of absl and TensorFlow that version 0.1 wrote into a run's flags.txt.
-# They are ignored where a flagfile is given, and unknown elsewhere.
-_FOREIGN_FLAGS = (
+# They are ignored if there is a flagfile.
+_ABSL_FLAGS = (
     *("only_check_args", "pdb", "pdb_post_mortem", "run_with_pdb"),
     *("run_with_profiling", "use_cprofile_for_profiling", "profile_file"),
     *("alsologtostderr", "logtostderr", "log_dir", "logger_levels"),
@@ -39,9 +39,9 @@ _FOREIGN_FLAGS = (
 )
 
 _NO_GROUP = "Flags"
-_COMMENT = ("#", "//")  # starts such a line of a flagfile
-_MAX_NESTED = 16  # flagfiles that name others
-# Of absl: values have a module, by which `flags_into_string` sorts them.
+_COMMENT = ("#", "//")  # Prefixes of comment lines in flagfiles.
+_MAX_NESTED = 16  # Maximum depth of flagfiles in flagfiles.
+# absl associates flags with a module.
 _MODULE = "albert"
 
 Config = TypeVar("Config")
@@ -51,8 +51,8 @@ class CommandFlags:
     """The flags of a command.
 
     Attributes:
-      arguments: what is left of the command line after the flags.
-      settings: flag name -> the setting that it is made of.
+      arguments: the positional arguments.
+      settings: the setting of each flag, by the name of the flag.
     """
 
     def __init__(
@@ -63,9 +63,9 @@ class CommandFlags:
         """Defines the flags.
 
         Args:
-          *configs: dataclasses whose described fields are the flags. A field
-            that several of them have is one flag.
-          defaults: flag name -> default, where it is not that of the field.
+          *configs: dataclasses whose described fields become flags. A field
+            that several of them define is one flag.
+          defaults: defaults that differ from those of the fields, by flag.
         """
         self.arguments: list[str] = []
         self._values = flags.FlagValues()
@@ -81,7 +81,7 @@ class CommandFlags:
                     default = None
                 text = declared.description.help
                 self._define(name, default, text, declared)
-        self._define("debug", False, "Show the whole traceback of an error.")
+        self._define("debug", False, "Show the traceback of an error.")
 
     def _define(
         self,
@@ -90,9 +90,9 @@ class CommandFlags:
         text: str,
         declared: Setting | None = None,
     ) -> None:
-        """Defines a flag; a switch if no setting is given."""
+        """Defines a flag; a Boolean one if no setting is given."""
         is_switch = declared is None or declared.type is bool
-        # A value that is parsed is text until it is built.
+        # Values with a parser of their own stay text until `build`.
         is_list = (
             declared is not None
             and _is_list(declared.type)
@@ -111,21 +111,21 @@ class CommandFlags:
         flags.DEFINE_flag(flag, flag_values=self._values, module_name=_MODULE)
 
     def parse(self, command: str, arguments: Sequence[str]) -> None:
-        """Reads the flags of a command line and of the flagfiles it names.
+        """Parses a command line, including flagfiles.
 
         Raises:
-          InputError: a flag is unknown, has another name today, has a bad
-            value or is missing; or a flagfile cannot be read.
+          InputError: if a flag is unknown, renamed, invalid or missing, or if a
+            flagfile cannot be read.
         """
         expanded = list(_expand_flagfiles(arguments))
         if expanded != list(arguments):
-            expanded.insert(0, f"--undefok={','.join(_FOREIGN_FLAGS)}")
+            expanded.insert(0, f"--undefok={','.join(_ABSL_FLAGS)}")
         try:
             rest = self._values([f"albert {command}", *expanded])
         except flags.UnrecognizedFlagError as error:
             raise InputError(self._unknown(error.flagname)) from None
         except (flags.Error, ValueError) as error:
-            # The cause of a value's error is the `InputError` of its parser.
+            # For an invalid value, it is the `InputError` of `_Parser`.
             cause = error.__context__
             if isinstance(cause, InputError):
                 raise cause from None
@@ -133,7 +133,7 @@ class CommandFlags:
                 "Missing value for flag ", "no value for "
             )
             raise InputError(text) from None
-        # Messages of absl's logging wait for flags that are not used here.
+        # Otherwise absl holds back log messages until its own flags are parsed.
         flags.FLAGS.mark_as_parsed()
         self.arguments = rest[1:]
         missing = [
@@ -148,7 +148,7 @@ class CommandFlags:
             raise InputError(f"{names} {are} required")
 
     def _unknown(self, name: str) -> str:
-        """Returns what to say of an unknown flag."""
+        """Returns the error message for an unknown flag."""
         new = RENAMED_FLAGS.get(name)
         if new in self.settings:
             return f"--{name} is now called --{new}"
@@ -157,10 +157,10 @@ class CommandFlags:
         return f"unknown flag --{name}{hint}"
 
     def build(self, config: type[Config], **others: Any) -> Config:
-        """Returns a config with the values of the flags.
+        """Creates a config from the values of the flags.
 
         Args:
-          config: one of the classes that the flags are made of.
+          config: one of the classes that define the flags.
           **others: values of fields that are not flags.
         """
         values = {}
@@ -178,20 +178,20 @@ class CommandFlags:
         return built
 
     def given(self, *names: str) -> list[str]:
-        """Returns those of the named flags that the user has given."""
+        """Returns which of the named flags are on the command line."""
         return [name for name in names if self._values[name].present]
 
     def as_text(self) -> str:
-        """Returns all flags as a flagfile, which repeats the command."""
+        """Returns the values of all flags as a flagfile."""
         return self._values.flags_into_string()
 
     @property
     def debug(self) -> bool:
-        """Whether errors show their traceback."""
+        """Whether to show tracebacks."""
         return self._values.is_parsed() and bool(self._values["debug"].value)
 
     def help(self) -> str:
-        """Returns the help of all flags, under the headings of their groups."""
+        """Returns the help of all flags, by group."""
         groups: dict[str, list[str]] = collections.defaultdict(list)
         for title in ("", *GROUPS):
             groups[title] = []
@@ -216,7 +216,7 @@ class CommandFlags:
             words = set(re.findall(r"[\w.-]*\w", flag.help))
             if not words.issuperset(choices):
                 notes.append(f"one of {', '.join(choices)}")
-            # 0 is a default to show, and equal to False.
+            # Show a default of 0, but not of False, which equals 0.
             if flag.default or flag.default == 0 and not flag.boolean:
                 notes.append(f"default: {_text(flag.default)}")
             if notes:
@@ -229,17 +229,17 @@ class CommandFlags:
 def _expand_flagfiles(
     arguments: Iterable[str], within: Sequence[str] = ()
 ) -> Iterator[str]:
-    """Yields arguments, and the lines of flagfiles where these are named.
+    """Replaces flagfiles in arguments by the flags they contain.
 
-    As absl does, but a pipe, a device, a huge file and one that names itself
-    are errors.
+    Unlike in absl, it is an error if a flagfile is a pipe, a device or huge, or
+    if it includes itself.
 
     Args:
-      arguments: of a command line, or the lines of a flagfile.
-      within: flagfiles that led here.
+      arguments: arguments of a command line, or the lines of a flagfile.
+      within: the flagfiles that include these lines.
 
     Raises:
-      InputError: a flagfile cannot be read.
+      InputError: if a flagfile cannot be read.
     """
     rest = iter(arguments)
     for argument in rest:
@@ -255,7 +255,7 @@ def _expand_flagfiles(
         if not path:
             raise InputError("--flagfile= must not be empty")
         if path in within:
-            raise InputError(f"--flagfile={path}: names itself")
+            raise InputError(f"--flagfile={path}: includes itself")
         if len(within) == _MAX_NESTED:
             raise InputError(f"--flagfile={path}: nested too deeply")
         content = read_bytes(path, f"--flagfile={path}")
@@ -268,14 +268,14 @@ def _expand_flagfiles(
 
 
 class _Parser(flags.ArgumentParser):
-    """Makes the value of a flag, or says in our words what is wrong."""
+    """Parses the value of a flag, with our own error messages."""
 
     def __init__(self, name: str, parse: Callable[[str], Any]):
         self._name = name
         self._parse = parse
 
     def parse(self, argument: Any) -> Any:
-        """Returns the value of text; a default is a value already."""
+        """Parses text; a default is a value already."""
         if not isinstance(argument, str):
             return argument
         try:
@@ -285,11 +285,11 @@ class _Parser(flags.ArgumentParser):
 
 
 def _parser(declared: Setting | None) -> Callable[[str], Any]:
-    """Returns what makes the value of a flag from its text."""
+    """Returns the function that parses the text of a flag."""
     if declared is None or declared.type is bool:
         return _boolean
     if declared.description.parse:
-        # Parsed by `build`, where other flags are known. A line of a flagfile.
+        # Parsed by `build`. Until then on one line, to fit into a flagfile.
         return lambda text: " ".join(text.splitlines())
     if declared.choices:
         return lambda text: _choice(text, declared)
@@ -331,7 +331,7 @@ def _number(text: str) -> float:
 
 
 def _is_list(annotation: Any) -> bool:
-    """Whether a type is a sequence of strings, and not a string as well."""
+    """Whether a type is a sequence of strings, and only that."""
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
         return all(map(_is_list, typing.get_args(annotation)))
     return typing.get_origin(annotation) in (collections.abc.Sequence, tuple)
@@ -344,14 +344,14 @@ def _text(default: Any) -> str:
 
 
 def require_flags(needed: Mapping[str, Sequence[str]], config: Any) -> None:
-    """Checks flags that only make sense beside others.
+    """Checks flags that require other flags.
 
     Args:
-      needed: field -> fields one of which it requires.
-      config: dataclass whose fields are None where a flag is not given.
+      needed: the fields of which each field requires at least one.
+      config: dataclass whose fields are None if a flag is not given.
 
     Raises:
-      InputError: names the flag and what it requires.
+      InputError: if a flag is given without any that it requires.
     """
     for name, others in needed.items():
         if getattr(config, name) is None:

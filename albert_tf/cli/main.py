@@ -1,4 +1,4 @@
-"""`albert COMMAND --flags`: commands, their help and their errors."""
+"""Entry point of `albert COMMAND --flags`: help, dispatch and errors."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from albert_tf.cli.commands import (
 from albert_tf.errors import InputError, printable
 from albert_tf.quiet_import import import_tensorflow
 
-# These run without TensorFlow, which takes seconds to import, or import it
-# when they need it.
-_LIGHT = (
+# Commands that do not need TensorFlow, which takes seconds to import, or that
+# import it themselves.
+_WITHOUT_TENSORFLOW = (
     *("train-vocab", "create-data", "analyze", "finetune", "predict"),
     *("completion", "fill-mask", "embed", "sentence-order"),
 )
 
 _BAD_INPUT, _FAILED = 2, 1
 
-# Errors of the system that a user corrects by another path or permission.
+# System errors that the user can fix by another path or permission.
 _BAD_PATH = {
     *(errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ELOOP),
     *(errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.EINVAL),
     *(errno.ENOTEMPTY, errno.ENXIO, errno.EROFS),
 }
 
-# Whether SIGINT was received. Some compiled modules, such as optree, turn a
+# Whether SIGINT was received. Some extension modules, such as optree, turn a
 # `KeyboardInterrupt` during their import into an `ImportError`.
 _interrupted = False
 
@@ -53,10 +53,10 @@ def _interrupt(*_) -> None:
 
 
 def run(argv: Sequence[str] | None = None) -> None:
-    """Runs a command and exits: 0, 1 (it failed) or 2 (bad input).
+    """Runs a command and exits with status 0, 1 (failure) or 2 (bad input).
 
     Raises:
-      KeyboardInterrupt: of Ctrl-C, unless the command saves and ends by itself.
+      KeyboardInterrupt: on Ctrl-C, unless the command handles it by saving.
     """
     _print_warnings()
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
@@ -65,13 +65,13 @@ def run(argv: Sequence[str] | None = None) -> None:
         status = main(list(sys.argv[1:] if argv is None else argv))
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader of the output, such as `head`, has closed it.
+        # The reader of the output, such as `head`, has exited.
         _discard_output()
         status = _FAILED
     except OSError as error:
-        # The output cannot be written: its disk is full.
+        # Standard output cannot be written, such as to a full disk.
         _discard_output()
-        status = _complain(*_described(error))
+        status = _print_error(*_describe(error))
     sys.exit(status)
 
 
@@ -81,7 +81,7 @@ class _WarningFormatter(logging.Formatter):
 
 
 def _print_warnings() -> None:
-    """Prints the library's warnings as its errors are printed."""
+    """Prints the library's warnings in the format of its errors."""
     handler = logging.StreamHandler()
     handler.setFormatter(_WarningFormatter())
     logger = logging.getLogger("albert_tf")
@@ -90,12 +90,12 @@ def _print_warnings() -> None:
 
 
 def _discard_output() -> None:
-    """Discards what is not yet written, or Python would fail at its end."""
+    """Discards buffered output, which would fail again when Python exits."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs a command; returns the exit status."""
+    """Runs a command and returns the exit status."""
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(_usage())
         return 0 if arguments else _BAD_INPUT
@@ -110,7 +110,7 @@ def main(arguments: Sequence[str]) -> int:
         kind = "flag" if command.startswith("-") else "command"
         close = difflib.get_close_matches(command, COMMANDS, 1)
         hint = f"did you mean {close[0]}? " if close else ""
-        return _complain(
+        return _print_error(
             f"unknown {kind} {command!r}; {hint}the commands are "
             f"{', '.join(COMMANDS)}",
             _BAD_INPUT,
@@ -129,7 +129,7 @@ def main(arguments: Sequence[str]) -> int:
         flags.parse(command, expand_recipes(rest))
         if flags.arguments and not getattr(module, "TAKES_ARGUMENTS", False):
             raise InputError(f"unexpected argument {flags.arguments[0]!r}")
-        if command not in _LIGHT:
+        if command not in _WITHOUT_TENSORFLOW:
             import_tensorflow()
         module.main(flags)
     except BrokenPipeError:
@@ -139,13 +139,13 @@ def main(arguments: Sequence[str]) -> int:
             raise KeyboardInterrupt from error
         if flags.debug:
             raise
-        text, status = _described(error)
-        return _complain(f"{command}: {' '.join(text.split())}", status)
+        text, status = _describe(error)
+        return _print_error(f"{command}: {' '.join(text.split())}", status)
     return 0
 
 
 def expand_recipes(arguments: Sequence[str]) -> list[str]:
-    """Replaces --recipe=NAME by the flagfile of that packaged recipe."""
+    """Replaces --recipe=NAME by the --flagfile of the packaged recipe."""
     expanded = []
     rest = iter(arguments)
     for argument in rest:
@@ -159,7 +159,7 @@ def expand_recipes(arguments: Sequence[str]) -> list[str]:
 
 
 def _versions() -> str:
-    """Returns the versions that a report of a problem should name."""
+    """Returns the versions to include in a bug report."""
     versions = [f"albert {albert_tf.__version__}"]
     for name in ("tensorflow", "keras"):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
@@ -167,8 +167,8 @@ def _versions() -> str:
     return ", ".join([*versions, f"python {platform.python_version()}"])
 
 
-def _described(error: Exception) -> tuple[str, int]:
-    """Returns what is said of an error, and the exit status."""
+def _describe(error: Exception) -> tuple[str, int]:
+    """Returns the message and the exit status for an error."""
     text = str(error) or type(error).__name__
     if isinstance(error, InputError):
         return text, _BAD_INPUT
@@ -182,7 +182,7 @@ def _described(error: Exception) -> tuple[str, int]:
     if isinstance(error, MemoryError):
         return f"out of memory ({text})", _FAILED
     if type(error).__module__.startswith("tensorflow."):
-        # The system's message, without TensorFlow's operations.
+        # The message of the system, without the names of operations.
         text = text.partition(" [Op:")[0].partition("{{")[0]
         bad = ("NotFoundError", "PermissionDeniedError", "AlreadyExistsError")
         unknown = ("File system scheme", "GCS path")  # gs:// without a bucket
@@ -194,8 +194,8 @@ def _described(error: Exception) -> tuple[str, int]:
     )
 
 
-def _complain(text: str, status: int) -> int:
-    # On a terminal, an unfinished progress bar may be in this line.
+def _print_error(text: str, status: int) -> int:
+    # On a terminal, overwrite an unfinished progress bar.
     start = "\r\x1b[K" if sys.stderr.isatty() else ""
     print(f"{start}albert: {printable(text)}", file=sys.stderr)
     return status
@@ -211,8 +211,8 @@ def _usage() -> str:
             "",
             *lines,
             "",
-            "`albert COMMAND --help` lists the flags of a command. Any of them",
-            "can stand in a file: --flagfile=FILE, or --recipe=NAME for one of",
-            "the packaged recipes; later flags win.",
+            "`albert COMMAND --help` lists the flags of a command. They may",
+            "also come from a file (--flagfile=FILE) or a packaged recipe",
+            "(--recipe=NAME). Later flags override earlier ones.",
         ]
     )

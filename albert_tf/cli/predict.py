@@ -1,7 +1,7 @@
 r"""Predict with fine-tuned models: labels, numbers, options, answers, entities.
 
-Reads --input, --text, --question or, without any of them, lines of standard
-input. Several models are an ensemble.
+Reads --input, --text, --question or, by default, lines of standard input.
+Several models form an ensemble.
 
 Examples:
   echo "A good story." | albert predict --model=reviews
@@ -41,78 +41,73 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PredictFlags(SourceFlags):
-    """Models, what they predict, and where the predictions go."""
+    """Flags for models, inputs and outputs."""
 
     model: str = dataclasses.field(
         metadata=described(
-            "Folder of a fine-tuning run, or of its model; several, separated "
-            "by commas, predict together. Required."
+            "Folder of a fine-tuning run or of its model. Several, separated "
+            "by commas, form an ensemble. Required."
         )
     )
     input: str | None = setting(
         None,
-        "Examples in the task's format: a table (.tsv, .csv, .jsonl), a SQuAD "
-        "or DREAM file, a folder of RACE, a CoNLL file; .gz is read directly.",
+        "Examples in the format of the task: a table (.tsv, .csv, .jsonl), a "
+        "SQuAD, DREAM or CoNLL file, a RACE folder. May be compressed (.gz).",
     )
     text: str | None = setting(None, "A text.")
-    pair: str | None = setting(None, "The second text, with --text.")
-    question: str | None = setting(None, "A question on --context.")
-    context: str | None = setting(None, "What --question is about.")
+    pair: str | None = setting(None, "Second text of a pair, with --text.")
+    question: str | None = setting(None, "A question about --context.")
+    context: str | None = setting(None, "Context of --question.")
     text_column: str | int | None = setting(
         None,
-        "Column of the text in --input, where it is not that of the training "
-        "files.",
+        "Column of the text in --input, if it differs from the training files.",
         parse=column,
     )
     pair_column: str | int | None = setting(
-        None, "The same of the second text.", parse=column
+        None, "Column of the second text.", parse=column
     )
     label_column: str | int | None = setting(
-        None, "The same of the label.", parse=column
+        None, "Column of the label.", parse=column
     )
     id_column: str | int | None = setting(
-        None, "The same of the ID.", parse=column
+        None, "Column of the ID.", parse=column
     )
     header: bool | None = setting(
         None,
-        "Whether --input begins with the names of its columns, if columns are "
-        "given; without, it does if one is given by its name.",
+        "If columns are given, whether --input begins with their names. "
+        "Default: true if a column is given by name.",
     )
-    output: str | None = setting(
-        None, "File of predictions; without, standard output."
-    )
+    output: str | None = setting(None, "Output file. Default: standard output.")
     format: Literal["tsv", "jsonl"] | None = setting(
         None,
-        "A table, or JSON lines with all probabilities and answers; the "
-        "default is the ending of --output, else tsv.",
+        "A table, or JSON lines with all probabilities and answers. Default: "
+        "the extension of --output, otherwise tsv.",
     )
     squad_output: str | None = setting(
         None,
-        "Folder for predictions.json, nbest_predictions.json and, of the joint "
-        "head, null_odds.json, as the original writes them.",
+        "Folder for predictions.json, nbest_predictions.json and, with the "
+        "joint head, null_odds.json, in the format of Google's code.",
     )
     glue_submission: str | None = setting(
         None,
-        "Folder for the predictions of the task's test sets, as GLUE's site "
-        "takes them; with --data or --from.",
+        "Folder for the predictions on the task's test sets, in the format of "
+        "the GLUE leaderboard; with --data or --from.",
     )
     score: bool = setting(
         False,
-        "The input has labels: print the scores, and of several models what "
-        "they gain together, on standard error.",
+        "Print the scores on a labelled --input, and the gain of an ensemble, "
+        "to standard error.",
     )
     null_threshold: float | None = setting(
         None,
-        "Questions with a higher null score have no answer; the default is the "
-        "best one of the development set.",
+        "Questions with a higher null score are unanswerable. Default: the "
+        "best threshold on the development set.",
     )
-    eval_batch_size: int = setting(
-        32, "Examples of a batch.", bounds="[1, 1048576]"
-    )
+    eval_batch_size: int = setting(32, "Batch size.", bounds="[1, 1048576]")
 
     @property
     def columns(self) -> dict[str, str | int]:
-        """The columns that flags name, by what they hold."""
+        """The columns given by flags, by role."""
         columns = {
             "text": self.text_column,
             "pair": self.pair_column,
@@ -123,7 +118,7 @@ class PredictFlags(SourceFlags):
 
     @property
     def texts(self) -> dict[str, str]:
-        """The texts that flags name, by their flags."""
+        """The texts given by flags, by flag."""
         texts = {
             "text": self.text,
             "pair": self.pair,
@@ -137,13 +132,13 @@ CONFIGS = (PredictFlags,)
 
 
 def main(flags: CommandFlags) -> None:
-    """Predicts what the flags name."""
+    """Writes predictions, a submission or scores."""
     given = flags.build(PredictFlags)
     _check_flags(given)
     models = split_patterns(given.model)
     if given.output is not None:
         check_not_input(given.output, _inputs(given, models))
-    # Now: help and wrong flags need not wait for TensorFlow.
+    # Only now, so that help and flag errors do not wait for TensorFlow.
     import_tensorflow()
     from albert_tf.finetuning.examples import BadExamples
     from albert_tf.finetuning.predictor import Predictor, open_model_folders
@@ -191,7 +186,7 @@ def _check_flags(given: PredictFlags) -> None:
 
 
 def _inputs(given: PredictFlags, models: Sequence[str]) -> list[str]:
-    """Returns the files and folders that are read."""
+    """Returns the files and folders that the command reads."""
     inputs = [*models, *(x for x in (given.input, given.data) if x is not None)]
     if given.input is None and not given.texts and os.path.exists(STDIN):
         inputs.append(STDIN)
@@ -201,7 +196,7 @@ def _inputs(given: PredictFlags, models: Sequence[str]) -> list[str]:
 def _with_columns(
     task_config: TaskConfig, columns: dict[str, str | int], header: bool | None
 ) -> TaskConfig:
-    """Returns a task with the columns that flags name."""
+    """Returns the task with the columns given by flags."""
     if not columns:
         if header is not None:
             raise InputError(
@@ -215,17 +210,17 @@ def _with_columns(
         )
     if header is None:
         header = any(isinstance(column, str) for column in columns.values())
-    # Other columns than the task's: its own tables, with and without labels.
-    own = {"header": header, "unlabelled": {}, "id": None} | columns
+    # They apply to files with labels and without.
+    changes = {"header": header, "unlabelled": {}, "id": None} | columns
     return dataclasses.replace(
-        task_config, source={**task_config.source, **own}
+        task_config, source={**task_config.source, **changes}
     )
 
 
 def _examples(
     task_type: TaskType, given: PredictFlags, bad: BadExamples
 ) -> Iterable[Any]:
-    """Returns the examples that the flags name; they are read later."""
+    """Returns the examples, which are read lazily."""
     from albert_tf.finetuning import data
 
     if given.texts:
@@ -243,7 +238,7 @@ def _examples(
 def _predict(
     predictor: Predictor, examples: Iterable[Any], given: PredictFlags
 ) -> None:
-    """Writes predictions, and scores them if that is asked for."""
+    """Writes predictions, and scores them with --score."""
     from albert_tf.finetuning.evaluate import score_predictions
     from albert_tf.finetuning.question_answering.answers import write_answers
     from albert_tf.finetuning.question_answering.task import QuestionAnswering
@@ -277,7 +272,7 @@ def _written(
     given: PredictFlags,
     stack: contextlib.ExitStack,
 ) -> Iterator[Predictions]:
-    """Yields predictions that are written to --output, or stdout."""
+    """Yields predictions after writing them to --output or stdout."""
     from tqdm import tqdm
 
     from albert_tf.finetuning.predictor import PredictionWriter
@@ -310,7 +305,7 @@ def _kept(
 def _squad_files(
     task_type: TaskType, given: PredictFlags, stack: contextlib.ExitStack
 ) -> dict[str, TextIO]:
-    """Returns the files of --squad_output, opened; none without it."""
+    """Opens the files of --squad_output, if given."""
     if given.squad_output is None:
         return {}
     from albert_tf.finetuning.question_answering.task import QuestionAnswering
@@ -340,7 +335,7 @@ def _submit(
     given: PredictFlags,
     bad: BadExamples,
 ) -> None:
-    """Writes the file, or files, that GLUE's site wants of a task."""
+    """Writes the files of a GLUE submission."""
     from albert_tf.finetuning.text_classification.glue_submission import (
         write_submissions,
     )

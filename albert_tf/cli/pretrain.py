@@ -1,6 +1,6 @@
-r"""Pretrain a model on records: masked words, order of sentences.
+r"""Pretrain a model on records: masked words and sentence order.
 
-The same command, given again, resumes a run that stopped.
+Repeating the command resumes a run that was interrupted.
 
 Examples:
   albert pretrain --input=data --output=run --config=albert_mini \
@@ -21,8 +21,8 @@ CONFIGS = (PretrainConfig,)
 
 
 def main(flags: CommandFlags) -> None:
-    """Runs the pretraining that the flags describe."""
-    # Imported here: help and wrong flags need not wait for TensorFlow.
+    """Pretrains a model and prints a summary."""
+    # Imported here, so that help and flag errors do not wait for TensorFlow.
     from albert_tf.pretraining.summary import end_summary
     from albert_tf.pretraining.train import pretrain
 

@@ -1,6 +1,6 @@
-"""Tell whether pairs of passages are in order, with a pretrained model.
+"""Predict whether pairs of passages are in order, with a pretrained model.
 
-Reads --text and --pair, or lines `first<TAB>second` of --input or of standard
+Reads --text and --pair, or lines `first<TAB>second` from --input or standard
 input. Prints the probability that each pair is swapped.
 
 Examples:
@@ -11,21 +11,18 @@ Examples:
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from albert_tf.cli.flags import CommandFlags
-from albert_tf.cli.text_lines import (
-    TextLinesFlags,
-    pair_texts_of,
-    write_lines,
-)
+from albert_tf.cli.text_lines import TextLinesFlags, texts_of, write_lines
+from albert_tf.errors import InputError
 from albert_tf.quiet_import import import_tensorflow
 from albert_tf.settings import setting
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SentenceOrderFlags(TextLinesFlags):
-    """Pairs of passages."""
+    """Flags for pairs of passages."""
 
     pair: str | None = setting(None, "The second passage, with --text.")
 
@@ -36,7 +33,7 @@ CONFIGS = (SentenceOrderFlags,)
 def main(flags: CommandFlags) -> None:
     """Prints the probability that each pair is swapped."""
     given = flags.build(SentenceOrderFlags)
-    pairs = pair_texts_of(given, given.pair)
+    pairs = _pairs(given)
     import_tensorflow()
     from albert_tf.pipelines import SentenceOrder, chunks_of
 
@@ -48,3 +45,27 @@ def main(flags: CommandFlags) -> None:
                 yield f"{swapped:.6f}"
 
     write_lines(lines(), given.output)
+
+
+def _pairs(given: SentenceOrderFlags) -> Iterable[tuple[str, str]]:
+    if (given.text is None) != (given.pair is None):
+        raise InputError("--text and --pair require each other")
+    texts = texts_of(given)
+    if given.pair is not None:
+        return [(text, given.pair) for text in texts]
+    return _split_lines(texts, given.input or "standard input")
+
+
+def _split_lines(
+    lines: Iterable[str], source: str
+) -> Iterator[tuple[str, str]]:
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        texts = line.split("\t")
+        if len(texts) != 2:
+            raise InputError(
+                f"{source}:{number}: expected two texts separated by a tab, "
+                f"not {len(texts)}"
+            )
+        yield texts[0], texts[1]

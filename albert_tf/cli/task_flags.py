@@ -1,4 +1,4 @@
-"""Flags that say where the examples of a task come from."""
+"""Flags for the source of a task's examples."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from albert_tf.settings import EXAMPLES, setting
 
 
 def column(name: str) -> str | int:
-    """Returns a column: its name, or its number in a table without header."""
+    """Parses a column: its name, or its number in a table without a header."""
     return int(name) if name.isdecimal() else name
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SourceFlags:
-    """Where examples come from, and what is done with bad ones."""
+    """Flags for the source of examples, and for invalid ones."""
 
     source: str = setting(
         FILES,
-        "Where the task's data come from: files as they are distributed; or "
-        "TensorFlow Datasets, or Hugging Face's datasets, by the task's name: "
-        "--data is then optional, a folder that has them.",
+        "Source of the task's data: files as distributed, TensorFlow Datasets "
+        "or Hugging Face datasets. With the latter two, --data is optional: a "
+        "folder that contains the data sets.",
         flag="from",
         choices=(FILES, *SOURCES),
         group=EXAMPLES,
     )
     data: str | None = setting(
         None,
-        "Folder with the task's files as they are distributed, or its parent "
-        "folder; see also --from.",
+        "Folder of the task's files as distributed, or its parent folder; see "
+        "also --from.",
         group=EXAMPLES,
     )
     on_bad_example: Literal["stop", "skip"] = setting(
         "stop",
-        "Examples that cannot be used: stop, or skip, count and list them.",
+        "What to do with invalid examples: stop, or skip, count and list them.",
         group=EXAMPLES,
     )
 
     @property
     def from_library(self) -> bool:
-        """Whether a library of data sets provides the examples."""
+        """Whether the examples come from TFDS or Hugging Face datasets."""
         return self.source != FILES

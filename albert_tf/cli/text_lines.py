@@ -1,4 +1,4 @@
-"""Texts of a command: one on the command line, or the lines of a file."""
+"""Input and output of the commands that read texts, one per line."""
 
 from __future__ import annotations
 
@@ -17,30 +17,28 @@ STDIN = "/dev/stdin"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TextLinesFlags:
-    """A pretrained model, texts, and where the results go."""
+    """Flags for a pretrained model, its input and its output."""
 
     model: str = dataclasses.field(
         metadata=described(
-            "Checkpoint of any system, with its tokenizer: a folder, a file or "
-            "a name. Required."
+            "Checkpoint in any supported format, with its tokenizer: a folder, "
+            "a file or a name. Required."
         )
     )
     text: str | None = setting(None, "A text.")
     input: str | None = setting(
-        None, "File with a text a line; without, standard input."
+        None, "File with one text per line. Default: standard input."
     )
-    output: str | None = setting(None, "File of results.")
-    eval_batch_size: int = setting(
-        32, "Texts of a batch.", bounds="[1, 1048576]"
-    )
+    output: str | None = setting(None, "Output file. Default: standard output.")
+    eval_batch_size: int = setting(32, "Batch size.", bounds="[1, 1048576]")
 
 
 def texts_of(given: TextLinesFlags) -> Iterable[str]:
-    """Returns the texts that the flags name; lines are read as they come.
+    """Returns the input texts; lines are read lazily.
 
     Raises:
-      InputError: two sources are given, the input is not there or not UTF-8,
-        or the output would destroy it.
+      InputError: if both --text and --input are given, if the input does not
+        exist or is not UTF-8, or if the output would overwrite it.
     """
     if given.text is not None and given.input is not None:
         raise InputError("give either --text or --input")
@@ -55,10 +53,10 @@ def texts_of(given: TextLinesFlags) -> Iterable[str]:
 
 
 def standard_input_lines() -> Iterator[str]:
-    """Yields the lines of standard input as they come.
+    """Yields the lines of standard input.
 
     Raises:
-      InputError: one is not UTF-8.
+      InputError: if a line is not UTF-8.
     """
     return _decoded(sys.stdin.buffer, "standard input")
 
@@ -75,42 +73,8 @@ def _decoded(lines: Iterable[bytes], source: str) -> Iterator[str]:
         yield text.rstrip("\r\n")
 
 
-def pair_texts_of(
-    given: TextLinesFlags, pair: str | None
-) -> Iterable[tuple[str, str]]:
-    """Returns the pairs that the flags name; lines are read as they come.
-
-    Args:
-      given: the flags.
-      pair: the second text, with --text.
-
-    Raises:
-      InputError: as `texts_of`; --text has no --pair or the reverse; or a line
-        has not one tab.
-    """
-    if (given.text is None) != (pair is None):
-        raise InputError("--text and --pair require each other")
-    texts = texts_of(given)
-    if pair is not None:
-        return [(text, pair) for text in texts]
-    return _split(texts, given.input or "standard input")
-
-
-def _split(lines: Iterable[str], source: str) -> Iterator[tuple[str, str]]:
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        parts = line.split("\t")
-        if len(parts) != 2:
-            raise InputError(
-                f"{source}:{number}: expected two texts separated by a tab, "
-                f"not {len(parts)}"
-            )
-        yield parts[0], parts[1]
-
-
 def write_lines(lines: Iterable[str], output: str | None) -> None:
-    """Writes lines to a file, or prints them as they come."""
+    """Writes lines to a file, or prints each as soon as it is available."""
     with contextlib.ExitStack() as stack:
         file = sys.stdout
         if output is not None:

@@ -39,28 +39,28 @@ from albert_tf.text.vocabulary import (
 )
 from albert_tf.text.vocabulary_report import measure_vocabulary
 
-# Of each input: 5,000 sentences have a sampling error of about 1 %.
-_MOST_HELDOUT = 5000
+# Per source: 5,000 sentences have a sampling error of about 1 %.
+_MAX_HELDOUT = 5000
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OutputFlags:
-    """Where the vocabulary and its report go."""
+    """Flags for the outputs."""
 
     output: str = dataclasses.field(
         metadata=described(
-            "Prefix of the .model and .vocab files, or of BERT's .txt."
+            "Prefix of the .model and .vocab files, or of the .txt."
         )
     )
     heldout_fraction: float = setting(
         0.02,
-        "Share of the sentences to report on instead of training on them.",
+        "Fraction of the sentences to hold out for the report.",
         bounds="[0, 1)",
     )
     max_bytes: int = setting(
         1 << 30,
-        "Text to read of each corpus or pattern; of more, as much is read in "
-        "blocks at random places.",
+        "Maximum bytes of text to read from each corpus or pattern; more text "
+        "is sampled in blocks at random positions.",
         bounds="[1048576, inf)",
     )
     report: str | None = setting(None, "JSON file to write the report to.")
@@ -71,7 +71,8 @@ def _find_sources(
 ) -> tuple[dict[str, list[TextPath]], dict[str, float]]:
     """Returns the files of each corpus or pattern, and the corpora's weights.
 
-    Each file is in one of them. Patterns without corpora have no weights.
+    A file that several patterns match belongs to the first. Patterns have no
+    weights.
     """
     if corpora := parse_corpora(text.input):
         files = find_corpus_files(corpora, text.data_dir)
@@ -88,7 +89,7 @@ CONFIGS = (TextConfig, OutputFlags, VocabularyConfig)
 
 
 def main(flags: CommandFlags) -> None:
-    """Trains the vocabulary that the flags describe, and reports on it."""
+    """Trains a vocabulary and reports on held-out sentences."""
     text, config = flags.build(TextConfig), flags.build(VocabularyConfig)
     given = flags.build(OutputFlags)
     sources, weights = _find_sources(text)
@@ -98,14 +99,14 @@ def main(flags: CommandFlags) -> None:
             check_not_input(path, itertools.chain(*sources.values()))
     oddities: collections.Counter[str] = collections.Counter()
     heldout = {
-        source: SentenceSample(_MOST_HELDOUT, config.seed) for source in sources
+        source: SentenceSample(_MAX_HELDOUT, config.seed) for source in sources
     }
 
     def training_sentences(source: str) -> Iterator[str]:
         files = sample_blocks(sources[source], given.max_bytes, config.seed)
         for document in read_corpus(files, text, oddities):
             for sentence in document:
-                # By text, so that repeats are on the same side.
+                # By content, so that repeated sentences are not split up.
                 share = uniform_hash(sentence.encode(), config.seed)
                 if share < given.heldout_fraction:
                     heldout[source].add(sentence)
@@ -133,8 +134,8 @@ def main(flags: CommandFlags) -> None:
         print(report.table())
     elif given.heldout_fraction:
         print(
-            "no sentence is held out, so there is no report: give more text, "
-            f"or more than --heldout_fraction={given.heldout_fraction}"
+            "no report, since no sentence is held out: give more text, or a "
+            f"larger --heldout_fraction than {given.heldout_fraction}"
         )
     if given.report is not None:
         content = json.dumps(report.to_json(), indent=2, ensure_ascii=False)

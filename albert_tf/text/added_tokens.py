@@ -1,8 +1,8 @@
-"""Added tokens of Hugging Face's tokenizer files.
+"""Added tokens in Hugging Face's tokenizer files.
 
-The `tokenizers` library and the slow tokenizers split texts at added tokens.
-Supported are added tokens that are pieces of the vocabulary: the special ones,
-and in SentencePiece either all user-defined pieces or none.
+Hugging Face's tokenizers split text at added tokens. Only added tokens that are
+already in the vocabulary are supported: the special tokens and, with
+SentencePiece, either all user-defined pieces or none of them.
 """
 
 from __future__ import annotations
@@ -24,11 +24,15 @@ _SPECIAL = {*SPECIAL_PIECES, "<unk>"}
 def special_by_id(
     added_tokens: Iterable[Mapping[str, Any]], vocab: list[tuple[str, float]]
 ) -> dict[int, bool]:
-    """Returns the ids of a `tokenizer.json`'s added tokens, and if special.
+    """Maps the id of each added token to whether the token is special.
+
+    Args:
+      added_tokens: the `added_tokens` of a `tokenizer.json`.
+      vocab: the vocabulary, as (piece, score) pairs.
 
     Raises:
-      ValueError: an added token is not in `vocab`, (piece, score) pairs, or has
-        an option that changes how it is matched.
+      ValueError: if an added token is not in the vocabulary, or has an option
+        that changes how it is matched.
     """
     special = {}
     for token in added_tokens:
@@ -50,42 +54,42 @@ def special_by_id(
     return special
 
 
-def are_all_added(
+def splits_at_user_defined(
     user_defined: Mapping[str, int], added: Container[int]
 ) -> bool:
     """Returns whether the user-defined pieces are added tokens.
 
     Raises:
-      ValueError: only some of them are.
+      ValueError: if only some of the user-defined pieces are added tokens.
     """
-    others = [piece for piece, i in user_defined.items() if i not in added]
-    if 0 < len(others) < len(user_defined):
+    missing = [piece for piece, i in user_defined.items() if i not in added]
+    if 0 < len(missing) < len(user_defined):
         raise ValueError(
-            f"the user-defined piece {others[0]!r} is not an added token, but "
-            "others are"
+            f"the user-defined piece {missing[0]!r} is not an added token, but "
+            "other user-defined pieces are"
         )
-    return len(others) < len(user_defined)
+    return len(missing) < len(user_defined)
 
 
-def added_tokens_without_specials(config: Mapping[str, Any]) -> set[str]:
-    """Returns the added tokens of a config that are not special tokens."""
+def non_special_added_tokens(config: Mapping[str, Any]) -> set[str]:
+    """Returns the added tokens that are not special tokens."""
     added = typed(config, "added_tokens_decoder", dict, {}).values()
     return set(map(content_of, added)) - _SPECIAL
 
 
 def check_added_tokens(config: Mapping[str, Any], tokenizer: Tokenizer) -> None:
-    """Checks the added tokens in the `tokenizer_config.json` of a tokenizer.
+    """Checks the added tokens in a `tokenizer_config.json`.
 
     Raises:
-      ValueError: an added token is not in the vocabulary, or the added tokens
-        are not the pieces at which the tokenizer splits texts.
+      ValueError: if an added token is not in the vocabulary, or if the added
+        tokens differ from the pieces at which the tokenizer splits text.
     """
     for i, token in typed(config, "added_tokens_decoder", dict, {}).items():
         token, i = content_of(token), int(i)
         known = 0 <= i < tokenizer.vocab_size
         if not known or tokenizer.id_to_piece(i) != token:
             raise ValueError(f"the added token {shown(token)} is not supported")
-    added = added_tokens_without_specials(config)
+    added = non_special_added_tokens(config)
     if added and tokenizer.settings.get("cut_at_user_defined_pieces"):
         user_defined = user_defined_pieces(tokenizer.model_bytes)
         if wrong := sorted(added ^ user_defined.keys()):
@@ -99,25 +103,28 @@ def check_added_tokens(config: Mapping[str, Any], tokenizer: Tokenizer) -> None:
 def check_special_tokens(
     config: Mapping[str, Any],
     special_tokens: Mapping[str, str],
-    beside: str = "",
+    context: str = "",
 ) -> None:
     """Checks the special tokens in a `tokenizer_config.json`.
 
     Args:
-      config: its content.
-      special_tokens: key, such as "cls_token" -> the only token supported.
-      beside: " with vocab.txt" for the error, or "".
+      config: content of the file.
+      special_tokens: the one supported token for each key, such as "cls_token".
+      context: appended to the error message, such as " with vocab.txt".
+
+    Raises:
+      ValueError: if a special token is not the supported one.
     """
     for role, piece in special_tokens.items():
         token = content_of(config.get(role) or piece)
         if token != piece:
             raise ValueError(
-                f"{role}={token!r} is not supported{beside}, only {piece}"
+                f"{role}={token!r} is not supported{context}, only {piece}"
             )
 
 
 def content_of(token: str | Mapping[str, Any]) -> str:
-    """Returns the text of a token, which may be an object with properties."""
+    """Returns the text of a token: a string or an `AddedToken` object."""
     content = token["content"] if isinstance(token, Mapping) else token
     if not isinstance(content, str):
         raise ValueError(f"the token {shown(token)} must be a string")

@@ -20,21 +20,20 @@ _Tokenizer = TypeVar("_Tokenizer", bound="Tokenizer")
 class Tokenizer(abc.ABC):
     """Base class of `AlbertTokenizer` and `WordPieceTokenizer`.
 
-    Subclasses define the tokenization of text without special tokens.
-    Tokenizers are picklable and do not need TensorFlow. `AlbertPreprocessor`
-    gives the same ids in a graph. `len(tokenizer)` is `vocab_size`.
+    Subclasses implement the tokenization of text without special tokens.
+    Tokenizers can be pickled and do not need TensorFlow; `AlbertPreprocessor`
+    gives the same ids in a graph. `len(tokenizer)` is the vocabulary size.
 
     Attributes:
       file_name: name of the vocabulary file in a folder.
       model_bytes: content of the vocabulary file.
       fingerprint: SHA-256 of `model_bytes`, in hex.
-      match_special_tokens: whether special tokens spelled out in a text become
-        their ids.
-      special_tokens: the `SpecialTokens` at which texts are split: the special
-        tokens, if they are matched, and other pieces of that kind.
+      match_special_tokens: whether special tokens written out in a text, such
+        as `[MASK]`, are encoded as their ids.
+      special_tokens: the tokens at which texts are split before tokenization.
       vocab_size: number of pieces.
-      pad_id: id of the padding.
-      unk_id: id of unknown pieces.
+      pad_id: id of the padding token.
+      unk_id: id of the unknown token.
       cls_id: id of `[CLS]`.
       sep_id: id of `[SEP]`.
       mask_id: id of `[MASK]`.
@@ -52,16 +51,16 @@ class Tokenizer(abc.ABC):
         lower_characters_first: bool,
         other_ids: Mapping[str, int] = types.MappingProxyType({}),
     ):
-        """Initializes the vocabulary's size, special tokens and fingerprint.
+        """Initializes the vocabulary size, special tokens and fingerprint.
 
         Args:
           model_bytes: content of the vocabulary file.
           vocab_size: number of pieces.
-          special_ids: piece -> id of padding, `[CLS]`, `[SEP]`, `[MASK]` and
-            the unknown piece, in this order.
+          special_ids: ids of the padding token, `[CLS]`, `[SEP]`, `[MASK]` and
+            the unknown token, in this order, by piece.
           match_special_tokens: see the class.
           lower_characters_first: see `SpecialTokens`.
-          other_ids: piece -> id of other pieces at which texts are split.
+          other_ids: ids of further pieces at which texts are split, by piece.
         """
         self.model_bytes = bytes(model_bytes)
         self.fingerprint = hashlib.sha256(self.model_bytes).hexdigest()
@@ -78,21 +77,21 @@ class Tokenizer(abc.ABC):
     @property
     @abc.abstractmethod
     def settings(self) -> dict[str, Any]:
-        """Keyword arguments of the constructor, without the model."""
+        """Keyword arguments of the constructor, except the vocabulary."""
 
     @abc.abstractmethod
     def _encode_plain(
         self, texts: list[str], num_threads: int
     ) -> list[list[int]]:
-        """Returns the ids of texts without special tokens."""
+        """Encodes texts that contain no special tokens."""
 
     @abc.abstractmethod
-    def _tokens_plain(self, text: str, follows_blank: bool) -> Iterable[Token]:
-        """Returns the tokens of a segment without special tokens."""
+    def _tokens_plain(self, text: str, follows_space: bool) -> Iterable[Token]:
+        """Tokenizes a segment that contains no special tokens."""
 
     @functools.cached_property
     def _segment_length(self) -> int:
-        """Length from which a text is encoded in segments, see `segments`."""
+        """Texts longer than this are encoded in segments; see `segments`."""
         return SEGMENT_LENGTH
 
     @abc.abstractmethod
@@ -104,14 +103,14 @@ class Tokenizer(abc.ABC):
         """Returns the piece of a valid id."""
 
     def with_settings(self: _Tokenizer, **settings: Any) -> _Tokenizer:
-        """Returns a tokenizer of the same vocabulary with other settings.
+        """Returns a copy of the tokenizer with some settings changed.
 
         Args:
-          **settings: arguments of the constructor, such as
-            `match_special_tokens=True`. Others keep their values.
+          **settings: the constructor arguments to change, such as
+            `match_special_tokens=True`.
 
         Raises:
-          InputError: a setting is not one of this tokenizer's.
+          InputError: if the tokenizer has no such setting.
         """
         for name in settings.keys() - self.settings.keys():
             raise InputError(
@@ -144,39 +143,39 @@ class Tokenizer(abc.ABC):
         num_threads: int = -1,
         max_length: int | None = None,
     ) -> list[int] | list[list[int]]:
-        """Returns token ids, without `[CLS]` and `[SEP]`.
+        """Encodes text as token ids, without adding `[CLS]` and `[SEP]`.
 
-        Special tokens in a text, such as `[MASK]`, become their ids only if
+        Special tokens in the text, such as `[MASK]`, become their ids only if
         `match_special_tokens` is set; see `with_settings`.
 
         Args:
-          text: one text, or several, which is much faster than one by one. A
-            text of any length is encoded in bounded memory.
-          num_threads: number of SentencePiece threads for several texts; -1 for
-            one per core. Worker processes should pass 1.
-          max_length: maximum number of ids of a text, if any. What a long text
-            has beyond them is not encoded.
+          text: one text, or a list of texts, which is much faster than calling
+            this method for each. Texts of any length are encoded in bounded
+            memory.
+          num_threads: number of SentencePiece threads for a list of texts; -1
+            for one per core. Worker processes should pass 1.
+          max_length: truncates each text to this many ids. None for no limit.
 
         Returns:
-          A list of ids for one text, a list of such lists for several texts.
+          A list of ids for one text; a list of such lists for several.
         """
         if isinstance(text, str):
             return self._encode([text], 1, max_length)[0]
         return self._encode(_texts(text, "text"), num_threads, max_length)
 
     def tokenize(self, text: str) -> list[str]:
-        """Returns the pieces of a text."""
+        """Splits a text into pieces."""
         return [token.piece for token in self.iter_tokens(text)]
 
     def tokenize_with_offsets(self, text: str) -> list[Token]:
-        """Returns the tokens of a text with their offsets.
+        """Tokenizes a text, with offsets.
 
-        Offsets are characters of the original text, before normalization.
+        Offsets are in characters of the original text, before normalization.
         """
         return list(self.iter_tokens(text))
 
     def iter_tokens(self, text: str) -> Iterator[Token]:
-        """Yields the tokens of `tokenize_with_offsets`, in bounded memory."""
+        """Like `tokenize_with_offsets`, but yields tokens in bounded memory."""
         for part in self.special_tokens.split(text):
             if part.id is not None:
                 end = part.start + len(part.text)
@@ -185,12 +184,12 @@ class Tokenizer(abc.ABC):
             for segment in segments(part.text, self._segment_length):
                 offset = part.start + segment.start
                 for piece, piece_id, start, end in self._tokens_plain(
-                    segment.text, segment.follows_blank
+                    segment.text, segment.follows_space
                 ):
                     yield Token(piece, piece_id, offset + start, offset + end)
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Returns the text of token ids, without special tokens.
+        """Converts token ids to text, omitting special tokens.
 
         Raises:
           ValueError: if an id is not in the vocabulary.
@@ -198,7 +197,7 @@ class Tokenizer(abc.ABC):
         return self._decode([self._check_id(i) for i in ids])
 
     def batch_decode(self, batch: Iterable[Iterable[int]]) -> list[str]:
-        """Returns the text of each row of ids, as `decode` does.
+        """Decodes each row of a batch of ids; see `decode`.
 
         Args:
           batch: rows of ids, such as `[batch, seq]` of `input_word_ids`.
@@ -214,7 +213,7 @@ class Tokenizer(abc.ABC):
         return self._piece(self._check_id(piece_id))
 
     def get_vocab(self) -> dict[str, int]:
-        """Returns piece -> id, in the order of the ids."""
+        """Returns the vocabulary as a dict from piece to id, ordered by id."""
         return {self._piece(i): i for i in range(self.vocab_size)}
 
     @overload
@@ -226,7 +225,7 @@ class Tokenizer(abc.ABC):
     def convert_ids_to_tokens(
         self, ids: int | Iterable[int]
     ) -> str | list[str]:
-        """Returns the piece of an id, or the list of those of several ids.
+        """Converts an id, or several ids, to pieces.
 
         Raises:
           ValueError: if an id is not in the vocabulary.
@@ -244,9 +243,9 @@ class Tokenizer(abc.ABC):
     def convert_tokens_to_ids(
         self, tokens: str | Iterable[str]
     ) -> int | list[int]:
-        """Returns the id of a piece, or the list of those of several pieces.
+        """Converts a piece, or several pieces, to ids.
 
-        What is not in the vocabulary has the id of the unknown piece.
+        A piece that is not in the vocabulary gets `unk_id`.
         """
         if isinstance(tokens, str):
             return self._ids.get(tokens, self.unk_id)
@@ -261,30 +260,29 @@ class Tokenizer(abc.ABC):
         *,
         num_threads: int = -1,
     ) -> dict[str, np.ndarray]:
-        """Encodes and packs texts, or pairs of texts, for the encoder.
+        """Encodes texts, or pairs of texts, as inputs of the encoder.
 
         Args:
-          texts: one text, or several.
-          pairs: second text of each pair, or None.
+          texts: one text, or a list of texts.
+          pairs: the second text of each pair, or None.
           max_length: maximum sequence length, including `[CLS]` and `[SEP]`.
-            Longer texts are truncated, pairs round-robin.
-          padding: `"longest"` to pad to the longest sequence of the batch, or
+            Longer texts are truncated; pairs are trimmed round-robin.
+          padding: `"longest"` to pad to the longest sequence in the batch, or
             `"max_length"`.
-          num_threads: number of SentencePiece threads for several texts; -1 for
-            one per core.
+          num_threads: number of SentencePiece threads; -1 for one per core.
 
         Returns:
           Dict of `input_word_ids`, `input_mask` and `input_type_ids`, int32
-          `[batch, seq]`; one text is a batch of one.
+          `[batch, seq]`. One text gives a batch of one.
         """
         if padding not in ("longest", "max_length"):
             raise ValueError(
                 f"padding must be 'longest' or 'max_length', not {padding!r}."
             )
-        least = 2 if pairs is None else 3
-        if max_length < least:
+        minimum = 2 if pairs is None else 3
+        if max_length < minimum:
             raise ValueError(
-                f"max_length must be at least {least}, to hold [CLS] and "
+                f"max_length must be at least {minimum}, to hold [CLS] and "
                 f"[SEP], not {max_length}."
             )
         texts = _texts(texts, "texts")
@@ -340,7 +338,7 @@ class Tokenizer(abc.ABC):
         return [ids[:max_length] for ids in rows]
 
     def _encode_long(self, text: str, max_length: int | None) -> list[int]:
-        """Returns at least the first `max_length` ids of a text."""
+        """Encodes a long text up to at least `max_length` ids."""
         ids: list[int] = []
         for part in self.special_tokens.split(text):
             if part.id is not None:
@@ -380,7 +378,7 @@ class Tokenizer(abc.ABC):
 
 
 def _texts(texts: str | Iterable[str], argument: str) -> list[str]:
-    """Returns a list of texts, after checking their types."""
+    """Returns the texts as a list, checking their types."""
     texts = [texts] if isinstance(texts, str) else list(texts)
     for i, text in enumerate(texts):
         if not isinstance(text, str):

@@ -1,15 +1,15 @@
-"""Unicode tables of Python as arrays, for graphs that must agree with Python.
+"""Python's Unicode tables as arrays, for use in TensorFlow graphs.
 
-TensorFlow's ICU has another version of Unicode than Python, and defines
-lower-casing and whitespace differently. So graphs do not use ICU: they look up
-each code point in tables made from `unicodedata` and `str`.
+TensorFlow's ICU implements another version of Unicode than Python, and defines
+lower-casing and whitespace differently. To agree with Python, graphs therefore
+look up code points in tables made from `unicodedata` and `str`.
 """
 
 import dataclasses
 import functools
 import sys
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -17,7 +17,7 @@ CAPITAL_SIGMA = "\u03a3"
 FINAL_SIGMA = "\u03c2"
 SMALL_SIGMA = "\u03c3"
 
-# Values of the table of `cases()`.
+# Values in the table returned by `cases()`.
 CASED = 1
 CASE_IGNORABLE = 2
 
@@ -41,7 +41,7 @@ class CodePointMap:
 
     @classmethod
     def from_values(cls, values: np.ndarray) -> "CodePointMap":
-        """Builds the table from `[0x110000]` values; equal pages are shared."""
+        """Builds the table from values `[0x110000]`, sharing equal pages."""
         values = values.astype(np.int32).reshape(-1, _PAGE)
         numbers: dict[bytes, int] = {}
         pages = [
@@ -51,22 +51,21 @@ class CodePointMap:
         return cls(np.array(pages, np.int32), entries.reshape(-1, _PAGE))
 
 
-# Values of `Mappings.mapping_of`: whitespace, and the offset of indices into
-# `rows`.
-# Smaller values are distances, of at most 0x10FFFF in either direction.
+# Special values of `Mappings.mapping_of`: whitespace, and the offset added to
+# indices into `rows`. Distances are at most 0x10FFFF in either direction.
 WHITESPACE = 1 << 23
 ROWS = 1 << 24
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Mappings:
-    """The text that each code point is mapped to by a normalization.
+    """The replacement text of each code point under a normalization.
 
     Attributes:
       mapping_of: for each code point, `WHITESPACE` if `str.split` splits at it;
-        the distance to its mapping if that is one code point; else `ROWS` plus
-        the index of its mapping in `rows`.
-      rows: the mappings of other lengths; the first is empty.
+        the distance to its replacement if that is a single code point;
+        otherwise `ROWS` plus the index of its replacement in `rows`.
+      rows: the replacements of other lengths; the first is empty.
     """
 
     mapping_of: CodePointMap
@@ -74,16 +73,15 @@ class Mappings:
 
 
 def lower_characters(text: str) -> str:
-    """Lower-cases each character on its own.
+    """Lower-cases each character independently of its context.
 
-    Only the lower case of the capital sigma depends on its context in
-    `str.lower`.
+    `str.lower` considers the context of a single character, the capital sigma.
     """
     return text.replace(CAPITAL_SIGMA, SMALL_SIGMA).lower()
 
 
 def lower_but_sigmas(text: str) -> str:
-    """Lower-cases all but capital sigmas, which depend on their context."""
+    """Lower-cases all characters except capital sigmas."""
     parts = text.split(CAPITAL_SIGMA)
     return CAPITAL_SIGMA.join(part.lower() for part in parts)
 
@@ -94,9 +92,9 @@ def mapping(
     strip_accents: bool,
     lower_characters_first: bool,
 ) -> str:
-    """Returns `text` decomposed, without accents and lower-cased, as asked.
+    """Normalizes `text`, except for whitespace and capital sigmas.
 
-    A capital sigma that is not lower-cased first is kept.
+    Capital sigmas are kept unless `lower_characters_first` is set.
     """
     if do_lower_case and lower_characters_first:
         text = lower_characters(text)
@@ -110,7 +108,7 @@ def mapping(
 def mappings(
     do_lower_case: bool, strip_accents: bool, lower_characters_first: bool
 ) -> Mappings:
-    """Tabulates `mapping` and whitespace for every code point."""
+    """Tabulates `mapping` and whitespace for all code points."""
     options = (do_lower_case, strip_accents, lower_characters_first)
     return tabulate(lambda text: mapping(text, *options), str.isspace)
 
@@ -119,18 +117,22 @@ def tabulate(
     mapping: Callable[[str], str],
     is_whitespace: Callable[[str], bool] = lambda character: False,
 ) -> Mappings:
-    """Tabulates a function of characters for every code point.
+    """Tabulates a mapping from characters to strings for all code points.
 
     Args:
-      mapping: the function. A string of characters that are all mapped to
-        themselves must be mapped to itself.
-      is_whitespace: predicate of the characters to map to `WHITESPACE`.
+      mapping: the function. It must map a string to itself if it maps each of
+        its characters to itself.
+      is_whitespace: whether to map a character to `WHITESPACE`.
     """
     mapping_of = np.zeros(sys.maxunicode + 1, np.int32)
     rows = {"": 0}
-    for start in range(0, sys.maxunicode + 1, _PAGE):
-        page = "".join(map(chr, range(start, start + _PAGE)))
-        # Most pages are ideographs or unassigned: one comparison is enough.
+    for start, page in _pages():
+        first = page[0]
+        if _is_uniform(page) and mapping(first) in (first, ""):
+            if not mapping(first):
+                mapping_of[start : start + _PAGE] = ROWS  # The empty row.
+            continue
+        # Most other pages are unchanged, such as ideographs.
         if mapping(page) == page and not any(map(is_whitespace, page)):
             continue
         for code_point, character in enumerate(page, start):
@@ -147,24 +149,39 @@ def tabulate(
 
 
 def tabulate_numbers(number: Callable[[str], int]) -> CodePointMap:
-    """Tabulates a function of characters to small integers."""
-    return CodePointMap.from_values(
-        np.fromiter(
-            map(number, map(chr, range(sys.maxunicode + 1))),
-            np.int32,
-            sys.maxunicode + 1,
+    """Tabulates a function from characters to small integers."""
+    values = np.zeros(sys.maxunicode + 1, np.int32)
+    for start, page in _pages():
+        values[start : start + _PAGE] = (
+            number(page[0]) if _is_uniform(page) else list(map(number, page))
         )
-    )
+    return CodePointMap.from_values(values)
+
+
+def _pages() -> Iterator[tuple[int, str]]:
+    """Yields the first code point and the characters of each page."""
+    for start in range(0, sys.maxunicode + 1, _PAGE):
+        yield start, "".join(map(chr, range(start, start + _PAGE)))
+
+
+def _is_uniform(page: str) -> bool:
+    """Returns whether tabulated functions treat all characters alike.
+
+    They do if all are unassigned, all private or all surrogates, which is three
+    quarters of the pages.
+    """
+    return set(map(unicodedata.category, page)) in ({"Cn"}, {"Co"}, {"Cs"})
 
 
 @functools.cache
 def cases() -> CodePointMap:
-    """Tabulates the case properties that lower-casing a capital sigma needs.
+    """Tabulates the case properties that determine the final sigma.
 
-    `str.lower` makes a capital sigma final if the nearest character before it
-    that is not case-ignorable is cased, and the nearest such one after it is
-    not (Unicode, section 3.13, Final_Sigma). Python does not expose the two
-    properties, so they are inferred from the result of `str.lower` on probes.
+    `str.lower` turns a capital sigma into a final sigma if the nearest
+    character before it that is not case-ignorable is cased, and the nearest
+    such character after it is not (Unicode, section 3.13, Final_Sigma). Python
+    does not expose the two properties, so they are inferred from the result of
+    `str.lower` on probes.
     """
     values = np.zeros(sys.maxunicode + 1, np.int32)
     # One call for all probes, separated by "\n", which is neither cased nor

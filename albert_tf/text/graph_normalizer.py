@@ -1,4 +1,4 @@
-"""Normalizer as TensorFlow operations on code points."""
+"""The normalizer as TensorFlow operations on code points."""
 
 from typing import NamedTuple
 
@@ -13,9 +13,9 @@ class CodePointLookup(tf.Module):
     """A `CodePointMap` as TensorFlow constants."""
 
     def __init__(self, code_point_map: code_points.CodePointMap):
-        """Creates the constants on the CPU, where string operations run.
+        """Creates eager constants, which all traced functions share.
 
-        They are eager, so that functions traced from one object share them.
+        They are on the CPU, where string operations run.
         """
         super().__init__()
         with tf.init_scope(), tf.device("CPU:0"):
@@ -23,7 +23,7 @@ class CodePointLookup(tf.Module):
             self._entries = tf.constant(code_point_map.entries.reshape(-1))
 
     def __call__(self, values: tf.Tensor) -> tf.Tensor:
-        """Returns int32 values for int32 code points of any shape."""
+        """Looks up int32 values for int32 code points of any shape."""
         page = tf.gather(
             self._pages, tf.bitwise.right_shift(values, code_points.PAGE_BITS)
         )
@@ -53,9 +53,9 @@ def replace_elements(
     rows: tf.RaggedTensor,
     row_ids: tf.Tensor,
 ) -> tf.RaggedTensor:
-    """Replaces some elements by rows of a table.
+    """Replaces some elements of a ragged tensor by rows of a table.
 
-    Apart from copying, the cost grows with the number of replacements, not of
+    Apart from copying, the cost is proportional to the number of replaced
     elements.
 
     Args:
@@ -65,10 +65,10 @@ def replace_elements(
       row_ids: int64 `[replaced]`, the row that replaces each element.
 
     Returns:
-      `[batch, (elements)]`, `ragged` with the elements replaced.
+      `[batch, (elements)]`.
     """
-    # The table is extended by the elements: each replaced element and each run
-    # between two of them is a row, in alternation.
+    # Append `ragged.values` to the table as further rows: alternately a run of
+    # elements to keep and one element to replace.
     num_rows = rows.nrows()
     num_elements = tf.size(ragged.values, tf.int64)
     table = tf.RaggedTensor.from_row_splits(
@@ -102,9 +102,10 @@ def replaced_lengths(
     rows: tf.RaggedTensor,
     row_ids: tf.Tensor,
 ) -> tf.Tensor:
-    """Returns how many elements `replace_elements` makes of each element.
+    """Returns the number of elements that replace each element.
 
-    int64 `[all elements]`; 1 for elements that are not replaced.
+    For the arguments of `replace_elements`: int64 `[all elements]`, 1 for
+    elements that are not replaced.
     """
     return tf.tensor_scatter_nd_update(
         tf.ones_like(ragged.values, tf.int64),
@@ -118,8 +119,8 @@ def _interleave(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
     return tf.reshape(tf.stack([first, second], axis=1), [-1])
 
 
-class GraphSigmas(tf.Module):
-    """Lower-cases capital sigmas by their context, like `str.lower`."""
+class GraphSigmaLowerCaser(tf.Module):
+    """Lower-cases capital sigmas by context, like `str.lower`."""
 
     def __init__(self):
         """Creates the table from Python's Unicode data."""
@@ -127,7 +128,7 @@ class GraphSigmas(tf.Module):
         self._case = CodePointLookup(code_points.cases())
 
     def __call__(self, texts: tf.RaggedTensor) -> tf.RaggedTensor:
-        """Returns `[batch, (code points)]` without capital sigmas."""
+        """Lower-cases sigmas in code points `[batch, (code points)]`."""
         sigma = texts.values == ord(code_points.CAPITAL_SIGMA)
         return texts.with_values(
             tf.cond(
@@ -141,8 +142,8 @@ class GraphSigmas(tf.Module):
         self, texts: tf.RaggedTensor, sigma: tf.Tensor
     ) -> tf.Tensor:
         case = self._case(texts.values)
-        # Case-ignorable characters are removed, so that the context of every
-        # sigma is its two neighbors.
+        # Without the case-ignorable characters, the context of a sigma is its
+        # two neighbors.
         visible = tf.where(case != code_points.CASE_IGNORABLE)[:, 0]
         cased = tf.gather(case, visible) == code_points.CASED
         text_of = tf.gather(texts.value_rowids(), visible)
@@ -165,17 +166,18 @@ class GraphSigmas(tf.Module):
 def character_offsets(
     texts: tf.RaggedTensor, offsets: tf.RaggedTensor
 ) -> tf.Tensor:
-    """Converts byte offsets in each text to indices into all characters.
+    """Converts byte offsets within texts to indices into all characters.
 
     Args:
       texts: ragged `[batch, (characters)]`, code points.
-      offsets: ragged `[batch, (tokens)]`, offsets in bytes of UTF-8.
+      offsets: ragged `[batch, (tokens)]`, in bytes of UTF-8.
 
     Returns:
       int64 `[all tokens]`, indices into `texts.values`.
     """
     lengths = tf.ones_like(texts.values, tf.int64)
-    for last in (0x7F, 0x7FF, 0xFFFF):  # The last of 1, 2 and 3 bytes.
+    # The last code points that take 1, 2 and 3 bytes.
+    for last in (0x7F, 0x7FF, 0xFFFF):
         lengths += tf.cast(texts.values > last, tf.int64)
     byte_offsets = tf.concat([[0], tf.cumsum(lengths)], 0)
     begin = tf.gather(byte_offsets, texts.row_starts())
@@ -187,16 +189,14 @@ def character_offsets(
 
 
 class GraphAlignment(NamedTuple):
-    """Normalized texts with offsets into the originals.
-
-    The counterpart of `Alignment`, in code points and bytes.
+    """Normalized texts with offsets into the originals; see `Alignment`.
 
     Attributes:
       texts: tf.string `[batch]`, the normalized texts.
       code_points: ragged int32 `[batch, (characters)]`, their code points.
-      starts: int64 `[all characters]`, start of the source of each character in
-        the original text, in bytes.
-      ends: int64 `[all characters]`, end of the source.
+      starts: int64 `[all characters]`, where the source of each character
+        starts in the original text, in bytes.
+      ends: int64 `[all characters]`, where the source ends.
     """
 
     texts: tf.Tensor
@@ -206,28 +206,28 @@ class GraphAlignment(NamedTuple):
 
 
 class _Mappings(NamedTuple):
-    """Mappings of decoded code points, as arguments of `replace_elements`.
+    """Replacements of decoded code points, for `replace_elements`.
 
     Attributes:
-      singles: ragged int32 `[batch, (code points)]`, the mappings that are one
-        code point.
-      odd: int64 `[odd]`, indices of the code points with other mappings.
-      odd_rows: int64 `[odd]`, their rows in the table of mappings.
-      solid: bool `[all code points]`, which are not whitespace.
+      singles: ragged int32 `[batch, (code points)]`, with the code points that
+        are mapped to a single code point replaced already.
+      replaced: int64 `[replaced]`, flat indices of the other code points.
+      row_ids: int64 `[replaced]`, their rows in the table of replacements.
+      nonspace: bool `[all code points]`, False for whitespace.
     """
 
     singles: tf.RaggedTensor
-    odd: tf.Tensor
-    odd_rows: tf.Tensor
-    solid: tf.Tensor
+    replaced: tf.Tensor
+    row_ids: tf.Tensor
+    nonspace: tf.Tensor
 
 
 class GraphNormalizer(tf.Module):
-    """A `Normalizer` for tensors, with the same results.
+    """A `Normalizer` for string tensors, with the same results.
 
-    Every step works on the concatenated code points of the whole batch:
-    whitespace is collapsed, each code point is replaced by its mapping (from a
-    table made with Python), and capital sigmas are resolved by their context.
+    Each step processes the concatenated code points of the whole batch:
+    whitespace is collapsed, code points are replaced according to a table made
+    in Python, and capital sigmas are lower-cased by context.
     """
 
     def __init__(self, normalizer: Normalizer):
@@ -241,7 +241,9 @@ class GraphNormalizer(tf.Module):
         self._replaces_quotes = normalizer.replace_latex_quotes
         self._mapping_of = CodePointLookup(mappings.mapping_of)
         self._rows = mapping_rows(mappings)
-        self._lower_sigmas = GraphSigmas() if normalizer.do_lower_case else None
+        self._lower_sigmas = (
+            GraphSigmaLowerCaser() if normalizer.do_lower_case else None
+        )
 
     def __call__(self, texts: tf.Tensor) -> tf.Tensor:
         """Normalizes strings of any shape."""
@@ -260,19 +262,19 @@ class GraphNormalizer(tf.Module):
         mappings = self._mappings_of(decoded)
         normalized = self._normalize(mappings)
 
-        # Sources are adjacent, so the source of a mapping ends where the next
-        # one with a mapping starts, or after the last solid character.
+        # Sources are adjacent: each ends where the next one that is kept
+        # starts, or after the last nonspace character of the text.
         lengths = replaced_lengths(
-            decoded, mappings.odd, self._rows, mappings.odd_rows
+            decoded, mappings.replaced, self._rows, mappings.row_ids
         )
         kept = tf.where(lengths > 0)[:, 0]
         text_of = tf.gather(decoded.value_rowids(), kept)
-        last_solid = _last_before(mappings.solid, decoded.row_splits[1:])
+        last_nonspace = _last_before(mappings.nonspace, decoded.row_splits[1:])
         ends = _ends(starts, tf.strings.length(texts, "BYTE"))
         mapped_ends = tf.where(
             tf.concat([text_of, [-1]], 0)[1:] == text_of,
             tf.roll(tf.gather(starts.values, kept), -1, 0),
-            tf.gather(ends, tf.gather(last_solid, text_of)),
+            tf.gather(ends, tf.gather(last_nonspace, text_of)),
         )
         repeats = tf.gather(lengths, kept)
         return GraphAlignment(
@@ -283,24 +285,24 @@ class GraphNormalizer(tf.Module):
         )
 
     def _mappings_of(self, decoded: tf.RaggedTensor) -> _Mappings:
-        """Collapses whitespace and looks up the mapping of each code point."""
+        """Collapses whitespace and looks up the replacements."""
         mapping_of = self._mapping_of(decoded.values)
         is_space = mapping_of == code_points.WHITESPACE
-        solid = ~is_space
-        # A run of whitespace is represented by its first character, the one
-        # after a solid character, except at the end of the text.
-        follows_solid = tf.tensor_scatter_nd_update(
-            tf.concat([[False], solid], 0),
+        nonspace = ~is_space
+        # Keep the first character of each run of whitespace, which follows a
+        # nonspace character, except at the end of the text.
+        follows_nonspace = tf.tensor_scatter_nd_update(
+            tf.concat([[False], nonspace], 0),
             tf.concat(
                 [
                     decoded.row_starts(),
-                    _last_before(solid, decoded.row_splits[1:]) + 1,
+                    _last_before(nonspace, decoded.row_splits[1:]) + 1,
                 ],
                 0,
             )[:, None],
             tf.zeros([2 * decoded.nrows()], tf.bool),
         )[:-1]
-        dropped = is_space & ~follows_solid
+        dropped = is_space & ~follows_nonspace
         singles = tf.where(is_space, ord(" "), decoded.values + mapping_of)
         if self._replaces_quotes:
             firsts = _latex_quotes(decoded)[:, None]
@@ -308,28 +310,30 @@ class GraphNormalizer(tf.Module):
             singles = tf.tensor_scatter_nd_update(singles, firsts, marks)
             seconds = tf.ones([tf.size(firsts)], tf.bool)
             dropped = tf.tensor_scatter_nd_update(dropped, firsts + 1, seconds)
-        odd = tf.where(dropped | (mapping_of >= code_points.ROWS))[:, 0]
-        # Dropped code points have values below ROWS; they get the empty row 0.
-        odd_rows = tf.maximum(tf.gather(mapping_of, odd) - code_points.ROWS, 0)
+        replaced = tf.where(dropped | (mapping_of >= code_points.ROWS))[:, 0]
+        # Dropped code points, whose values are below ROWS, get the empty row 0.
+        row_ids = tf.maximum(
+            tf.gather(mapping_of, replaced) - code_points.ROWS, 0
+        )
         return _Mappings(
             decoded.with_values(singles),
-            odd,
-            tf.cast(odd_rows, tf.int64),
-            solid,
+            replaced,
+            tf.cast(row_ids, tf.int64),
+            nonspace,
         )
 
     def _normalize(self, mappings: _Mappings) -> tf.RaggedTensor:
-        """Returns the normalized code points `[batch, (code points)]`."""
+        """Applies the replacements: `[batch, (code points)]`."""
         texts = replace_elements(
-            mappings.singles, mappings.odd, self._rows, mappings.odd_rows
+            mappings.singles, mappings.replaced, self._rows, mappings.row_ids
         )
         return self._lower_sigmas(texts) if self._lower_sigmas else texts
 
 
 def _latex_quotes(decoded: tf.RaggedTensor) -> tf.Tensor:
-    """Returns the flat indices of the first halves of `` and ''.
+    """Returns the flat indices at which `` and '' start.
 
-    Like `str.replace`, from left to right and without overlap.
+    Like `str.replace`, searches from left to right, without overlap.
     """
     is_quote = (decoded.values == ord("`")) | (decoded.values == ord("'"))
     indices = tf.where(is_quote)[:, 0]
@@ -340,7 +344,7 @@ def _latex_quotes(decoded: tf.RaggedTensor) -> tf.Tensor:
         & (quotes[1:] == quotes[:-1])
         & (texts[1:] == texts[:-1])
     )
-    # In each run of equal quotes, every other one is a first half if another
+    # In a run of equal quotes, every other one starts a pair if another one
     # follows it. `_last_before` finds the start of each run.
     begins_run = ~tf.concat([[False], continues], 0)[: tf.size(indices)]
     numbers = tf.range(tf.size(indices, tf.int64))

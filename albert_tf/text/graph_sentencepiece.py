@@ -1,4 +1,4 @@
-"""SentencePiece tokenizer as TensorFlow operations."""
+"""The SentencePiece tokenizer as TensorFlow operations."""
 
 import itertools
 from collections.abc import Mapping
@@ -19,22 +19,22 @@ from albert_tf.text.sentencepiece_model import SplitPiece
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.tokens import SpecialTokens
 
-# Distance from the end of a piece that is longer than any piece.
+# A distance from the end of a piece that is longer than any piece.
 _WHOLE_PIECE = tf.int32.max
 
 
 class GraphDigitComma(tf.Module):
-    """The table of `split_digit_commas`, applied to ragged ids."""
+    """Applies the table of `split_digit_commas` to ragged ids."""
 
     def __init__(
         self, splits: Mapping[int, tuple[SplitPiece, ...]], vocab_size: int
     ):
-        """Creates the table for ids below `vocab_size`."""
+        """Creates the lookup table."""
         super().__init__(name="digit_comma")
         row_of = np.full([vocab_size], -1, np.int32)
         row_of[list(splits)] = np.arange(len(splits))
         parts = [part for row in splits.values() for part in row]
-        # The first part of a piece includes all text before it.
+        # The first part of a piece starts where the piece does.
         starts = [
             part.start if i else _WHOLE_PIECE
             for row in splits.values()
@@ -56,22 +56,22 @@ class GraphDigitComma(tf.Module):
             self._ends = rows([part.end for part in parts])
 
     def split(self, ids: tf.RaggedTensor) -> tf.RaggedTensor:
-        """Returns `[batch, (tokens)]` ids after splitting pieces."""
+        """Splits pieces in ids `[batch, (tokens)]`."""
         indices, row_ids = self._find(ids)
         return replace_elements(ids, indices, self._ids, row_ids)
 
-    def divide(
+    def split_offsets(
         self, ids: tf.RaggedTensor, begins: tf.Tensor, ends: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the starts and ends of the tokens after `split`.
+        """Returns the offsets of the tokens that `split` returns.
 
         Args:
-          ids: int32 `[batch, (tokens)]`, before the split.
-          begins: int64 `[all tokens]`, the first character of each.
-          ends: int64 `[all tokens]`, the one after the last.
+          ids: int32 `[batch, (tokens)]`, the argument of `split`.
+          begins: int64 `[all tokens]`, the first character of each token.
+          ends: int64 `[all tokens]`, the end of each token, exclusive.
 
         Returns:
-          int64 `[all tokens after the split]`, begins and ends.
+          Begins and ends, int64 `[all tokens after the split]`.
         """
         indices, row_ids = self._find(ids)
 
@@ -89,20 +89,20 @@ class GraphDigitComma(tf.Module):
         )
 
     def _find(self, ids: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the flat indices of pieces to split, and their rows."""
+        """Returns the flat indices of the pieces to split, and their rows."""
         row_of = tf.gather(self._row_of, ids.values)
         indices = tf.where(row_of >= 0)[:, 0]
         return indices, tf.cast(tf.gather(row_of, indices), tf.int64)
 
 
 class GraphParts(NamedTuple):
-    """Special tokens in texts, and the texts between them.
+    """Texts split at special tokens; the counterpart of `TextPart`.
 
     Attributes:
-      row_splits: int64 `[batch + 1]`, the parts of each text.
+      row_splits: int64 `[batch + 1]`, which parts belong to each text.
       texts: tf.string `[parts]`; empty for a special token.
       starts: int64 `[parts]`, start of each part in its text, in bytes.
-      ends: int64 `[parts]`, end of each part.
+      ends: int64 `[parts]`, end of each part, exclusive.
       is_special: bool `[parts]`.
       special_ids: int32 `[parts]`, the ids of special tokens.
     """
@@ -117,14 +117,14 @@ class GraphParts(NamedTuple):
     def join(
         self, plain: tf.RaggedTensor, special: tf.Tensor
     ) -> tf.RaggedTensor:
-        """Returns values of all tokens, such as ids, in the order of the text.
+        """Merges values, such as ids, of ordinary and special tokens.
 
         Args:
-          plain: ragged `[parts, (tokens)]`, values of the tokens of `texts`.
-          special: `[parts]`, values of the special tokens.
+          plain: ragged `[parts, (tokens)]`, values for the tokens of `texts`.
+          special: `[parts]`, values for the special tokens.
 
         Returns:
-          Ragged `[batch, (tokens)]`.
+          Ragged `[batch, (tokens)]`, in the order of the text.
         """
         special = tf.RaggedTensor.from_row_lengths(
             tf.boolean_mask(special, self.is_special),
@@ -140,21 +140,21 @@ class GraphParts(NamedTuple):
 
 
 class GraphSpecialTokens:
-    """A `SpecialTokens` for tensors."""
+    """A `SpecialTokens` for string tensors."""
 
     def __init__(self, special_tokens: SpecialTokens):
-        """Prepares the patterns.
+        """Prepares the regular expressions.
 
-        Texts are split at a mark that cannot occur in them, as the mark's first
-        character is escaped. No special token contains the characters used, so
-        that none is matched in marks or escapes. (`tf_text.regex_split` would
-        need no mark, but truncates a text at its first NUL.)
+        Texts are split at a separator that cannot occur in them, since its
+        first character is escaped there. The characters used are in no special
+        token, so none is matched in separators or escapes.
+        (`tf_text.regex_split` truncates a text at its first NUL.)
         """
         in_tokens = set().union(*special_tokens.ids)
         unused = (c for c in map(chr, itertools.count(1)) if c not in in_tokens)
-        self._escape, after, in_mark = itertools.islice(unused, 3)
-        self._escaped = self._escape + after
-        self._mark = self._escape + in_mark
+        self._escape, literal, separates = itertools.islice(unused, 3)
+        self._escaped = self._escape + literal
+        self._separator = self._escape + separates
         self._any = special_tokens.any_pattern
         self._ids = {
             special_tokens.pattern(token): piece_id
@@ -163,11 +163,11 @@ class GraphSpecialTokens:
 
     def split(self, texts: tf.Tensor) -> GraphParts:
         """Splits `[batch]` strings at special tokens."""
-        marked = tf.strings.regex_replace(texts, self._escape, self._escaped)
-        marked = tf.strings.regex_replace(
-            marked, self._any, f"{self._mark}\\1{self._mark}"
+        texts = tf.strings.regex_replace(texts, self._escape, self._escaped)
+        texts = tf.strings.regex_replace(
+            texts, self._any, f"{self._separator}\\1{self._separator}"
         )
-        parts = tf.strings.split(marked, self._mark)
+        parts = tf.strings.split(texts, self._separator)
         words = tf.strings.regex_replace(
             parts.values, self._escaped, self._escape
         )
@@ -194,10 +194,10 @@ class GraphSpecialTokens:
 
 
 class GraphSentencePiece(tf.Module):
-    """An `AlbertTokenizer` for tensors, without special tokens in texts."""
+    """An `AlbertTokenizer` for string tensors without special tokens."""
 
     def __init__(self, tokenizer: AlbertTokenizer):
-        """Creates the model and the tables of its normalizer."""
+        """Creates the SentencePiece model and the lookup tables."""
         super().__init__(name="sentencepiece")
         self._normalizer = GraphNormalizer(tokenizer.normalizer)
         self._sentencepiece = tf_text.SentencepieceTokenizer(
@@ -221,15 +221,14 @@ class GraphSentencePiece(tf.Module):
         ids, begins, ends = self._sentencepiece.tokenize_with_offsets(
             source.texts
         )
-        # Until `starts`, offsets are indices into the characters of all
-        # normalized texts.
+        # Offsets in bytes of each text -> indices into all characters.
         begins = character_offsets(source.code_points, begins)
         ends = character_offsets(source.code_points, ends)
-        begins, ends = self._digit_comma.divide(ids, begins, ends)
+        begins, ends = self._digit_comma.split_offsets(ids, begins, ends)
 
         tokens = self._digit_comma.split(ids)
         text_of = tokens.value_rowids()
-        # A token without text, from a blank that SentencePiece adds, is at the
+        # An empty token, from the space that SentencePiece adds, is at the
         # start of the next character, or at the end of the text.
         text_ends = tf.cast(tf.strings.length(texts, "BYTE"), tf.int64)
         is_past_text = begins == tf.gather(
@@ -247,11 +246,11 @@ class GraphSentencePiece(tf.Module):
 
 
 class _SharedModel(tf.saved_model.experimental.TrackableResource):
-    """A SentencePiece model shared within a process, by its SHA-256.
+    """A SentencePiece model, shared within the process by its SHA-256.
 
-    The resource of TensorFlow Text belongs to the operation that created it,
-    which is in a cache that `tf.random.set_seed` and
-    `keras.utils.set_random_seed` clear, so that tokenizers would fail.
+    TensorFlow Text's own resource belongs to the operation that created it.
+    `tf.random.set_seed` and `keras.utils.set_random_seed` clear the cache that
+    holds this operation, after which its tokenizers fail.
     """
 
     def __init__(self, tokenizer: AlbertTokenizer):

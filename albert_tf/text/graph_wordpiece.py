@@ -1,4 +1,4 @@
-"""WordPiece tokenizer as TensorFlow operations."""
+"""The WordPiece tokenizer as TensorFlow operations."""
 
 import functools
 import unicodedata
@@ -11,7 +11,7 @@ from albert_tf.errors import InputError
 from albert_tf.text import code_points
 from albert_tf.text.graph_normalizer import (
     CodePointLookup,
-    GraphSigmas,
+    GraphSigmaLowerCaser,
     character_offsets,
     mapping_rows,
     replace_elements,
@@ -26,22 +26,22 @@ from albert_tf.text.word_splitter import (
 )
 from albert_tf.text.wordpiece_tokenizer import CONTINUATION, WordPieceTokenizer
 
-# Bits of the table of properties: the combining class of a code point in the
-# lower bits, and flags.
+# Character properties: the combining class in the lower bits, and flags.
 _COMBINING = 0xFF
 _NONSPACING = 1 << 8
-_ALONE = 1 << 9  # the character is a word of its own
+_OWN_WORD = 1 << 9  # The character is a word of its own.
 
 
 class GraphWords(NamedTuple):
-    """Words of texts with offsets into the originals.
+    """Words of texts, optionally with offsets into the originals.
 
     Attributes:
       characters: ragged int32 `[words, (characters)]`, code points.
-      row_splits: int64 `[batch + 1]`, the words of each text.
-      starts: int64 `[all characters]`, start of the source of each character in
-        the original text, in bytes; None without offsets.
-      ends: int64 `[all characters]`, end of the source; None without offsets.
+      row_splits: int64 `[batch + 1]`, which words belong to each text.
+      starts: int64 `[all characters]`, where the source of each character
+        starts in the original text, in bytes. None without offsets.
+      ends: int64 `[all characters]`, where the source ends, exclusive. None
+        without offsets.
     """
 
     characters: tf.RaggedTensor
@@ -51,12 +51,13 @@ class GraphWords(NamedTuple):
 
 
 class _Characters(NamedTuple):
-    """Concatenated code points of all texts.
+    """The concatenated characters of all texts.
 
     Attributes:
-      values: int32 `[characters]`.
-      texts: int64 `[characters]`, index of the text of each, ascending.
-      sources: int64 `[characters]`, index of the decoded code point of each.
+      values: int32 `[characters]`, code points.
+      texts: int64 `[characters]`, the text that each is in, ascending.
+      sources: int64 `[characters]`, index of the decoded code point that each
+        comes from.
     """
 
     values: tf.Tensor
@@ -68,19 +69,19 @@ class _Characters(NamedTuple):
 
 
 class GraphWordSplitter(tf.Module):
-    """A `WordSplitter` for tensors, with the same results.
+    """A `WordSplitter` for string tensors, with the same results.
 
-    Every code point is replaced by its mapping (from a table made with Python);
-    then the order of marks, capital sigmas and word boundaries, which depend on
-    context, are resolved for the whole batch. The only difference: TensorFlow
-    2.18 treats the 66 noncharacters (such as U+FFFF) as U+FFFD.
+    Code points are replaced according to a table made in Python. What depends
+    on context (the order of combining marks, capital sigmas, word boundaries)
+    is then computed for the whole batch. The only difference: TensorFlow 2.18
+    treats the 66 noncharacters (such as U+FFFF) as U+FFFD.
     """
 
     def __init__(self, splitter: WordSplitter):
         """Creates the tables of `splitter` from Python's Unicode data.
 
         Raises:
-          InputError: the splitter composes text.
+          InputError: if the splitter applies NFC, which graphs do not.
         """
         super().__init__(name="word_splitter")
         if splitter.composes:
@@ -99,21 +100,23 @@ class GraphWordSplitter(tf.Module):
         self._properties = CodePointLookup(
             _properties(splitter.tokenize_chinese_chars)
         )
-        self._lower_sigmas = GraphSigmas() if splitter.do_lower_case else None
+        self._lower_sigmas = (
+            GraphSigmaLowerCaser() if splitter.do_lower_case else None
+        )
 
     def __call__(self, texts: tf.Tensor) -> GraphWords:
-        """Returns the words of `[batch]` strings."""
+        """Splits strings `[batch]` into words."""
         decoded = tf.strings.unicode_decode(texts, "UTF-8")
         return self._words(self._characters(decoded), decoded.nrows())[0]
 
     def align(self, texts: tf.Tensor) -> GraphWords:
-        """Returns the words of `[batch]` strings with offsets."""
+        """Splits strings `[batch]` into words, with offsets."""
         decoded, starts = tf.strings.unicode_decode_with_offsets(texts, "UTF-8")
         characters = self._characters(decoded)
-        words, solid = self._words(characters, decoded.nrows())
+        words, nonspace = self._words(characters, decoded.nrows())
 
-        # Sources are adjacent, so a source, including dropped ones after it,
-        # ends at the start of the next one kept or at the end of the text.
+        # Sources are adjacent, and dropped ones belong to the one before them:
+        # each ends where the next one that is kept starts, or with the text.
         num_sources = tf.size(starts.values, tf.int64)
         is_kept = tf.scatter_nd(
             characters.sources[:, None],
@@ -129,25 +132,25 @@ class GraphWordSplitter(tf.Module):
             tf.gather(lengths, text_of),
         )
         char_ends = tf.scatter_nd(kept[:, None], char_ends, [num_sources])
-        sources = tf.gather(characters.sources, solid)
+        sources = tf.gather(characters.sources, nonspace)
         return words._replace(
             starts=tf.gather(starts.values, sources),
             ends=tf.gather(char_ends, sources),
         )
 
     def _characters(self, decoded: tf.RaggedTensor) -> _Characters:
-        """Returns the characters of normalized texts."""
+        """Normalizes decoded texts."""
         mapping_of = self._mapping_of(decoded.values)
-        odd = tf.where(mapping_of >= code_points.ROWS)[:, 0]
-        odd_rows = tf.cast(
-            tf.gather(mapping_of, odd) - code_points.ROWS, tf.int64
+        replaced = tf.where(mapping_of >= code_points.ROWS)[:, 0]
+        row_ids = tf.cast(
+            tf.gather(mapping_of, replaced) - code_points.ROWS, tf.int64
         )
         singles = decoded.with_values(decoded.values + mapping_of)
-        replaced = replace_elements(singles, odd, self._rows, odd_rows)
-        lengths = replaced_lengths(decoded, odd, self._rows, odd_rows)
+        expanded = replace_elements(singles, replaced, self._rows, row_ids)
+        lengths = replaced_lengths(decoded, replaced, self._rows, row_ids)
         characters = _Characters(
-            replaced.values,
-            replaced.value_rowids(),
+            expanded.values,
+            expanded.value_rowids(),
             tf.repeat(tf.range(tf.size(lengths, tf.int64)), lengths),
         )
         if self._strips_accents:
@@ -164,10 +167,10 @@ class GraphWordSplitter(tf.Module):
         return characters
 
     def _without_marks(self, characters: _Characters) -> _Characters:
-        """Sorts marks into normal order and drops nonspacing ones."""
+        """Puts marks into canonical order and drops nonspacing ones."""
         properties = self._properties(characters.values)
         combining = tf.cast(properties & _COMBINING, tf.int64)
-        # The keys of the marks after a letter differ only in the class.
+        # Marks after the same letter differ only in their combining class.
         letters = tf.cumsum(tf.cast(combining == 0, tf.int64))
         keys = (letters + characters.texts) * (_COMBINING + 1) + combining
         order = tf.cond(
@@ -183,31 +186,31 @@ class GraphWordSplitter(tf.Module):
     def _words(
         self, characters: _Characters, num_texts: tf.Tensor
     ) -> tuple[GraphWords, tf.Tensor]:
-        """Returns the words, and the int64 indices of their characters."""
+        """Returns words, and the indices of their characters, int64."""
         values, texts, _ = characters
-        is_blank = values == ord(" ")
-        is_alone = self._properties(values) & _ALONE > 0
-        ends_before = tf.concat([[True], (is_blank | is_alone)[:-1]], 0)
+        is_space = values == ord(" ")
+        is_own_word = self._properties(values) & _OWN_WORD > 0
+        ends_before = tf.concat([[True], (is_space | is_own_word)[:-1]], 0)
         is_first = tf.concat([[True], texts[1:] != texts[:-1]], 0)
-        # The slice is for texts without characters.
-        begins = is_alone | (is_first | ends_before)[: tf.size(values)]
-        solid = tf.where(~is_blank)[:, 0]
-        word_starts = tf.where(tf.gather(begins, solid))[:, 0]
+        # The slice is for batches without characters.
+        begins = is_own_word | (is_first | ends_before)[: tf.size(values)]
+        nonspace = tf.where(~is_space)[:, 0]
+        word_starts = tf.where(tf.gather(begins, nonspace))[:, 0]
         words = tf.RaggedTensor.from_row_starts(
-            tf.gather(values, solid), word_starts, validate=False
+            tf.gather(values, nonspace), word_starts, validate=False
         )
-        text_of = tf.gather(tf.gather(texts, solid), word_starts)
+        text_of = tf.gather(tf.gather(texts, nonspace), word_starts)
         row_splits = tf.searchsorted(
             text_of, tf.range(num_texts + 1), out_type=tf.int64
         )
-        return GraphWords(words, row_splits, None, None), solid
+        return GraphWords(words, row_splits, None, None), nonspace
 
 
 @functools.cache
 def _mappings(
     do_lower_case: bool, strips_accents: bool, rules: WordRules
 ) -> code_points.Mappings:
-    """Tabulates the mappings of characters, apart from their context."""
+    """Tabulates the normalization of single characters."""
 
     def mapping(text: str) -> str:
         if do_lower_case and rules == "hugging_face":
@@ -222,33 +225,33 @@ def _mappings(
 
 @functools.cache
 def _properties(spaces_ideographs: bool) -> code_points.CodePointMap:
-    """Tabulates the properties of characters of normalized texts."""
+    """Tabulates the properties of characters in normalized texts."""
 
     def properties(character: str) -> int:
-        is_alone = is_punctuation(character) or (
-            # The mapping of an ideograph, and of nothing else, is an ideograph.
+        is_own_word = is_punctuation(character) or (
+            # Only ideographs are mapped to ideographs.
             spaces_ideographs and is_ideograph(character)
         )
         is_nonspacing = unicodedata.category(character) == "Mn"
         return (
             unicodedata.combining(character)
             | _NONSPACING * is_nonspacing
-            | _ALONE * is_alone
+            | _OWN_WORD * is_own_word
         )
 
     return code_points.tabulate_numbers(properties)
 
 
-# A word that is not in any vocabulary, as pieces are lines.
+# In no vocabulary, since pieces are lines.
 _UNKNOWN = "\n"
 _UTF8_BYTES = 4  # maximum per character
 
 
 class GraphWordPiece(tf.Module):
-    """A `WordPieceTokenizer` for tensors, without special tokens in texts."""
+    """A `WordPieceTokenizer` for string tensors without special tokens."""
 
     def __init__(self, tokenizer: WordPieceTokenizer):
-        """Creates the table of the vocabulary.
+        """Creates the lookup table of the vocabulary.
 
         Raises:
           InputError: see `GraphWordSplitter`.
@@ -256,7 +259,6 @@ class GraphWordPiece(tf.Module):
         super().__init__(name="wordpiece")
         self._splitter = GraphWordSplitter(tokenizer.normalizer)
         self._max_characters = tokenizer.max_characters_per_word
-        # Of duplicate pieces the last one is used.
         ids = {tokenizer.id_to_piece(i): i for i in range(tokenizer.vocab_size)}
         with tf.init_scope(), tf.device("CPU:0"):
             self._table = tf.lookup.StaticHashTable(
@@ -269,7 +271,7 @@ class GraphWordPiece(tf.Module):
         self._wordpiece = tf_text.WordpieceTokenizer(
             self._table,
             suffix_indicator=CONTINUATION,
-            # Never reached, as the length is checked in characters.
+            # Never reached: `_encode` limits the length in characters.
             max_bytes_per_word=_UTF8_BYTES * self._max_characters + 1,
             token_out_type=tf.int32,
             unknown_token=tokenizer.id_to_piece(tokenizer.unk_id),
@@ -287,7 +289,7 @@ class GraphWordPiece(tf.Module):
         words = self._splitter.align(texts)
         encoded = self._encode(words)
         ids, begins, ends = self._wordpiece.tokenize_with_offsets(encoded)
-        # A word that is too long is one token.
+        # A word that is too long is a single token.
         word_ends = words.characters.row_limits()
         is_replaced = tf.gather(encoded == _UNKNOWN, ids.value_rowids())
         first = character_offsets(words.characters, begins)
@@ -304,7 +306,7 @@ class GraphWordPiece(tf.Module):
         )
 
     def _encode(self, words: GraphWords) -> tf.Tensor:
-        """Returns tf.string `[words]`, with `_UNKNOWN` for too long words."""
+        """Returns strings `[words]`, `_UNKNOWN` for words that are too long."""
         return tf.where(
             words.characters.row_lengths() > self._max_characters,
             _UNKNOWN,
@@ -313,7 +315,7 @@ class GraphWordPiece(tf.Module):
 
 
 def _of_texts(words: GraphWords, pieces: tf.RaggedTensor) -> tf.RaggedTensor:
-    """Turns `[words, (pieces)]` into `[batch, (pieces)]`."""
+    """Reshapes `[words, (pieces)]` to `[batch, (pieces)]`."""
     return tf.RaggedTensor.from_row_splits(
         pieces.values,
         tf.gather(pieces.row_splits, words.row_splits),

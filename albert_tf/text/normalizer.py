@@ -1,4 +1,4 @@
-"""Normalization of texts before SentencePiece."""
+"""Text normalization before SentencePiece."""
 
 import dataclasses
 import re
@@ -9,8 +9,8 @@ from albert_tf.text.code_points import lower_characters
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _WORD = re.compile(r"\S+")
-_SOLID = re.compile(r"\S")
-_SOLID_OR_QUOTE = re.compile(r"``|''|\S")
+_NONSPACE = re.compile(r"\S")
+_NONSPACE_OR_QUOTE = re.compile(r"``|''|\S")
 
 
 class Alignment(NamedTuple):
@@ -18,11 +18,12 @@ class Alignment(NamedTuple):
 
     Attributes:
       text: the normalized text.
-      starts: start of the source of each character in the original, in
-        characters.
-      ends: end of the source. A dropped accent belongs to the character before
-        it; the single blank of a run of whitespace comes from the whole run;
-        all characters of an expansion (`ﬁ` to `fi`) have the same source.
+      starts: where the source of each character starts in the original text,
+        in characters.
+      ends: where the source ends, exclusive. A dropped accent belongs to the
+        character before it; the source of a collapsed space is the whole run
+        of whitespace; all characters of an expansion (`ﬁ` to `fi`) have the
+        same source.
     """
 
     text: str
@@ -32,29 +33,29 @@ class Alignment(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Normalizer:
-    """The original's `preprocess_text`, as used for the released weights.
+    """`preprocess_text` of google-research/albert, as the released models use.
 
     In this order: strip the text and collapse every run of whitespace (as
-    defined by `str.split`) to one blank; decompose (NFKD) and drop every
+    defined by `str.split`) to one space; decompose (NFKD) and drop every
     character with a combining class; lower-case with `str.lower`. The original
-    always strips accents. As whitespace is collapsed first, a blank produced by
+    always strips accents. As whitespace is collapsed first, a space produced by
     decomposition is kept: "a´b" becomes "a b", "´" becomes " ".
 
-    The last two attributes are for Hugging Face's slow `AlbertTokenizer` (up to
-    4.57), which also lower-cases first, and replaces quotes after collapsing
-    whitespace.
+    The last two attributes reproduce Hugging Face's slow `AlbertTokenizer` (up
+    to transformers 4.57), which lower-cases first, and replaces quotes after
+    collapsing whitespace.
 
     A lone surrogate, which UTF-8 cannot encode, becomes U+FFFD.
 
     Attributes:
-      do_lower_case: whether to lower-case. All English releases do.
+      do_lower_case: whether to lower-case, as all English releases do.
       strip_accents: whether to decompose and drop combining marks. If False,
         text is not decomposed at all, as with Hugging Face's `keep_accents`;
         only SentencePiece's own NFKC applies.
       replace_latex_quotes: whether to replace `` and '' by a quotation mark.
-      lower_characters_first: whether lower-casing applies to each character on
-        its own and before everything else, so that a capital sigma never
-        becomes a final one: "ΑΣ" becomes "ασ", not "ας".
+      lower_characters_first: whether to lower-case each character on its own
+        before all other steps, so that a capital sigma never becomes a final
+        one: "ΑΣ" becomes "ασ", not "ας".
     """
 
     do_lower_case: bool = True
@@ -63,7 +64,7 @@ class Normalizer:
     lower_characters_first: bool = False
 
     def __call__(self, text: str) -> str:
-        """Returns the normalized text."""
+        """Normalizes a text."""
         text = " ".join(text.split())
         if self.replace_latex_quotes:
             text = text.replace("``", '"').replace("''", '"')
@@ -72,7 +73,7 @@ class Normalizer:
         return text.lower() if self.do_lower_case else text
 
     def align(self, text: str) -> Alignment:
-        """Returns the normalized text with offsets into the original."""
+        """Normalizes a text, with offsets into the original."""
         folded, starts, ends = [], [], []
 
         def append(source: str, start: int, end: int) -> None:
@@ -84,7 +85,7 @@ class Normalizer:
             elif ends:
                 ends[-1] = end
 
-        units = _SOLID_OR_QUOTE if self.replace_latex_quotes else _SOLID
+        units = _NONSPACE_OR_QUOTE if self.replace_latex_quotes else _NONSPACE
         end = None
         for word in _WORD.finditer(text):
             if end is not None:
@@ -107,7 +108,7 @@ class Normalizer:
         )
 
     def _fold(self, text: str) -> str:
-        """Applies all steps to characters but the final lower-casing."""
+        """Applies all steps to characters except the final lower-casing."""
         text = _SURROGATE.sub("\ufffd", text)
         if self.do_lower_case and self.lower_characters_first:
             text = lower_characters(text)

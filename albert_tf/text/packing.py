@@ -1,4 +1,4 @@
-"""Packing of token ids into the encoder's inputs."""
+"""Packing of token ids into inputs of the encoder."""
 
 from collections.abc import Sequence
 
@@ -15,20 +15,20 @@ def pack(
     cls_id: int,
     sep_id: int,
 ) -> dict[str, np.ndarray]:
-    """Packs token ids into a padded batch; pairs are trimmed round-robin.
+    """Packs token ids into a padded batch, trimming pairs round-robin.
 
     Round-robin trimming takes one id from each segment in turn, starting with
     the first, until the sequence is full: three free positions are split 2 + 1,
-    and positions that a short segment does not need go to the other one.
-    `AlbertPreprocessor.bert_pack_inputs` does the same in the graph.
+    and positions that a short segment leaves unused go to the other one.
+    `AlbertPreprocessor.bert_pack_inputs` does the same in a graph.
 
     Args:
       firsts: ids of the first segment of each example.
       seconds: ids of the second segment of each example, or None.
       max_length: maximum sequence length, including `[CLS]` and `[SEP]`.
-      pad_to_max_length: whether to pad to `max_length` instead of the longest
-        sequence of the batch.
-      pad_id: id of the padding, where mask and types are 0.
+      pad_to_max_length: whether to pad to `max_length` rather than to the
+        longest sequence in the batch.
+      pad_id: id of the padding token; mask and types are 0 there.
       cls_id: id at the start of each sequence.
       sep_id: id at the end of each segment.
 

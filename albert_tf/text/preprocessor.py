@@ -1,4 +1,4 @@
-"""Text preprocessor in TensorFlow, from strings to the encoder's inputs."""
+"""Text preprocessing in a TensorFlow graph: strings to encoder inputs."""
 
 from collections.abc import Sequence
 
@@ -24,9 +24,8 @@ def pack_ragged(
 ) -> dict[str, tf.Tensor]:
     """Packs one or two segments, as `[CLS] A [SEP]` or `[CLS] A [SEP] B [SEP]`.
 
-    Trims and pads like `pack`. For the segments and the result, see
-    `GraphPreprocessor.bert_pack_inputs`; shapes are static if `seq_length` is
-    an int and no scalar tensor.
+    Trims and pads like `pack`. See `AlbertPreprocessor.bert_pack_inputs`.
+    Shapes are static if `seq_length` is an int rather than a scalar tensor.
     """
     segments = _check_segments(segments)
     seq_length = _check_seq_length(seq_length, 1 + len(segments))
@@ -39,8 +38,8 @@ def pack_ragged(
     else:
         lengths = [tf.minimum(lengths[0], budget)]
 
-    # One gather fills the batch: each position has an index into a pool of the
-    # three special ids and all segments, concatenated.
+    # A single gather fills the batch: each position is an index into the
+    # concatenation of the three special ids and all segments.
     pool = tf.concat(
         [[pad_id, cls_id, sep_id]]
         + [tf.cast(segment.values, tf.int32) for segment in segments],
@@ -70,9 +69,9 @@ def pack_ragged(
 def _check_segments(
     segments: Sequence[tf.RaggedTensor],
 ) -> list[tf.RaggedTensor]:
-    """Returns the segments as `[batch, (tokens)]`."""
+    """Checks the segments and reshapes them to `[batch, (tokens)]`."""
     if not isinstance(segments, (list, tuple)) or len(segments) not in (1, 2):
-        found = f"{type(segments).__name__}"
+        found = type(segments).__name__
         if isinstance(segments, (list, tuple)):
             found = f"of {len(segments)}"
         raise ValueError(
@@ -97,38 +96,32 @@ def _check_segments(
 
 
 def _check_seq_length(
-    seq_length: int | tf.Tensor, least: int
+    seq_length: int | tf.Tensor, minimum: int
 ) -> int | tf.Tensor:
-    """Returns an int if the value is static, else an int32 scalar."""
-    message = f"seq_length must be at least {least}, to hold [CLS] and [SEP]"
+    """Returns an int if the value is static, otherwise an int32 scalar."""
+    message = f"seq_length must be at least {minimum}, to hold [CLS] and [SEP]"
     value = tf.get_static_value(seq_length)
     if value is None:
         seq_length = tf.reshape(tf.cast(seq_length, tf.int32), [])
-        tf.debugging.assert_greater_equal(seq_length, least, message)
+        tf.debugging.assert_greater_equal(seq_length, minimum, message)
         return seq_length
-    if int(value) < least:
+    if int(value) < minimum:
         raise ValueError(f"{message}, not {int(value)}.")
     return int(value)
 
 
 class GraphPreprocessor(tf.Module):
-    """Converts strings to the encoder's inputs, as operations in a graph.
+    """The part of `AlbertPreprocessor` that does not need Keras.
 
-    This is the part of `AlbertPreprocessor` that exports contain. It implements
-    TF-Hub's interface of text preprocessors. Every method can be traced in a
+    Exports contain it. Every method, documented there, can be traced in a
     `tf.function` and saved in a SavedModel.
-
-    Attributes:
-      tokenizer: the equivalent tokenizer in Python.
-      seq_length: the default sequence length.
     """
 
     def __init__(self, tokenizer: Tokenizer, seq_length: int = 128):
-        """Creates the tables of a tokenizer."""
+        """Creates the lookup tables of the tokenizer."""
         super().__init__(name="preprocessor")
         self.tokenizer = tokenizer
         self.seq_length = seq_length
-        # Tokenizes the text between special tokens.
         if isinstance(tokenizer, WordPieceTokenizer):
             self._plain = GraphWordPiece(tokenizer)
         elif isinstance(tokenizer, AlbertTokenizer):
@@ -145,14 +138,7 @@ class GraphPreprocessor(tf.Module):
         )
 
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Returns token ids, without `[CLS]` and `[SEP]`.
-
-        Args:
-          texts: tf.string `[batch]`, in UTF-8. Invalid UTF-8 is replaced.
-
-        Returns:
-          Ragged int32 `[batch, (tokens)]`.
-        """
+        """Tokenizes strings `[batch]`; see `AlbertPreprocessor`."""
         texts = _batch(texts)
         if self._special_tokens is None:
             return self._plain.tokenize(texts)
@@ -162,19 +148,7 @@ class GraphPreprocessor(tf.Module):
     def tokenize_with_offsets(
         self, texts: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """Returns token ids with their offsets in the texts.
-
-        The counterpart of `AlbertTokenizer.tokenize_with_offsets`, in bytes:
-        `text[start:end]` is the text of a token before normalization. A token
-        with `▁` starts at the blank before its word, and a dropped accent
-        belongs to its letter.
-
-        Args:
-          texts: tf.string `[batch]`, in UTF-8.
-
-        Returns:
-          Ids (int32), starts and ends (int64), ragged `[batch, (tokens)]`.
-        """
+        """Tokenizes strings `[batch]`, with offsets in bytes."""
         texts = _batch(texts)
         if self._special_tokens is None:
             return self._plain.tokenize_with_offsets(texts)
@@ -194,18 +168,7 @@ class GraphPreprocessor(tf.Module):
         segments: Sequence[tf.RaggedTensor],
         seq_length: int | tf.Tensor | None = None,
     ) -> dict[str, tf.Tensor]:
-        """Packs tokens of one text, or of two, for the encoder.
-
-        Args:
-          segments: one or two ragged tensors of ids, `[batch, (tokens)]` or
-            `[batch, (words), (pieces)]`.
-          seq_length: sequence length, by default `self.seq_length`. Longer
-            texts are truncated, pairs round-robin (see `pack`).
-
-        Returns:
-          Dict of `input_word_ids`, `input_mask` and `input_type_ids`, int32
-          `[batch, seq_length]`.
-        """
+        """Packs one or two segments as inputs of the encoder."""
         return pack_ragged(
             segments,
             self.seq_length if seq_length is None else seq_length,
@@ -217,20 +180,17 @@ class GraphPreprocessor(tf.Module):
     def pack_to_longest(
         self, segments: Sequence[tf.RaggedTensor], seq_length: int | tf.Tensor
     ) -> dict[str, tf.Tensor]:
-        """Packs as `bert_pack_inputs` does, padded only to the longest row.
-
-        In an empty batch that is the length of empty texts.
-        """
+        """Like `bert_pack_inputs`, but pads only to the longest sequence."""
         lengths = tf.add_n([segment.row_lengths() for segment in segments])
-        # [CLS], and a [SEP] after each.
+        # The 0 is for empty batches.
         longest = tf.reduce_max(tf.concat([lengths, [0]], 0))
-        longest += 1 + len(segments)
+        longest += 1 + len(segments)  # [CLS], and a [SEP] after each segment
         return self.bert_pack_inputs(
             segments, tf.minimum(tf.cast(longest, tf.int32), seq_length)
         )
 
     def get_special_tokens_dict(self) -> dict[str, tf.Tensor]:
-        """Returns special ids and `vocab_size` by TF-Hub's names, int32."""
+        """Returns the special ids and `vocab_size` under TF-Hub's names."""
         return {
             "padding_id": tf.constant(self.tokenizer.pad_id),
             "start_of_sequence_id": tf.constant(self.tokenizer.cls_id),
@@ -241,7 +201,7 @@ class GraphPreprocessor(tf.Module):
 
 
 def _batch(texts: tf.Tensor) -> tf.Tensor:
-    """Returns texts as a tf.string tensor with the shape `[batch]`."""
+    """Converts texts to a tf.string tensor `[batch]`."""
     texts = tf.convert_to_tensor(texts, tf.string)
     if texts.shape.rank not in (None, 1):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Text preprocessor as a Keras layer."""
+"""Text preprocessing as a Keras layer."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _CLASSES = {x.__name__: x for x in (AlbertTokenizer, WordPieceTokenizer)}
 
 @keras.saving.register_keras_serializable(package="albert_tf")
 class AlbertPreprocessor(keras.layers.Layer):
-    """Converts strings to the encoder's inputs, as a Keras layer.
+    """Keras layer that converts strings to inputs of the encoder.
 
-    Gives the ids of `AlbertTokenizer` with the same settings, for every string.
-    (If two segmentations have the same score, as 3|333 and 333|3, sentencepiece
+    It gives the same ids as `AlbertTokenizer` with the same settings. (If two
+    segmentations have the same score, such as 3|333 and 333|3, sentencepiece
     0.2.2 and later may choose another one than 0.2.1 and TensorFlow Text, in
     about 1 of 20,000 English sentences.) It is called like the tokenizer, and
-    implements TF-Hub's interface of text preprocessors:
+    implements TF-Hub's text preprocessing API:
 
         preprocessor = AlbertPreprocessor("spiece.model", seq_length=128)
         preprocessor(["Who?", "Where?"])
@@ -40,9 +40,10 @@ class AlbertPreprocessor(keras.layers.Layer):
         tokens = [preprocessor.tokenize(questions), preprocessor.tokenize(...)]
         preprocessor.bert_pack_inputs(tokens, seq_length=384)
 
-    In a model it needs Keras's TensorFlow backend; in a `tf.data` pipeline it
-    works with any backend. A saved model contains its vocabulary. Loading a
-    SavedModel that contains it requires `import tensorflow_text`.
+    As part of a model it requires Keras's TensorFlow backend; in a `tf.data`
+    pipeline it works with any backend. The vocabulary is saved with the model.
+    Loading a SavedModel that contains the layer requires
+    `import tensorflow_text`.
 
     Attributes:
       tokenizer: the equivalent tokenizer in Python.
@@ -58,12 +59,13 @@ class AlbertPreprocessor(keras.layers.Layer):
         name: str | None = None,
         **settings: Any,
     ):
-        """Loads a SentencePiece model from a local or remote path.
+        """Initializes the layer from a vocabulary file or a tokenizer.
 
         Args:
-          path: such as `spiece.model`, or `gs://bucket/30k-clean.model`.
+          path: local or remote path of the vocabulary, such as `spiece.model`
+            or `gs://bucket/30k-clean.model`.
           seq_length: the default sequence length.
-          tokenizer: a tokenizer instead of a path.
+          tokenizer: a tokenizer, instead of `path`.
           name: name of the layer.
           **settings: arguments of `AlbertTokenizer`, such as `do_lower_case`.
 
@@ -82,7 +84,7 @@ class AlbertPreprocessor(keras.layers.Layer):
                 "AlbertPreprocessor takes either path or tokenizer, not both"
             )
         self.graph = GraphPreprocessor(tokenizer, seq_length)
-        # Strings stay as they are, as in Keras's TextVectorization.
+        # Do not convert strings, as in Keras's TextVectorization.
         self._convert_input_args = False
         self._allow_non_tensor_positional_args = True
         self.supports_jit = False
@@ -92,7 +94,7 @@ class AlbertPreprocessor(keras.layers.Layer):
     def from_tokenizer(
         cls, tokenizer: Tokenizer, seq_length: int = 128
     ) -> AlbertPreprocessor:
-        """Returns a preprocessor that gives the ids of a tokenizer."""
+        """Creates a preprocessor that gives the ids of a tokenizer."""
         return cls(tokenizer=tokenizer, seq_length=seq_length)
 
     @property
@@ -111,15 +113,15 @@ class AlbertPreprocessor(keras.layers.Layer):
         pairs: tf.Tensor | None = None,
         seq_length: int | tf.Tensor | None = None,
     ) -> dict[str, tf.Tensor]:
-        """Encodes and packs texts, or pairs of texts, for the encoder.
+        """Encodes texts, or pairs of texts, as inputs of the encoder.
 
         Args:
-          inputs: tf.string `[batch]`, or a list or tuple of two of them, for
-            pairs. A list of Python strings is one batch, one string a batch of
-            one.
-          pairs: second text of each pair, like `inputs`. An integer is the
-            sequence length.
-          seq_length: sequence length, by default `self.seq_length`.
+          inputs: tf.string `[batch]`; for pairs, a list or tuple of two such
+            tensors. A list of Python strings is one batch, a single string a
+            batch of one.
+          pairs: the second text of each pair, like `inputs`. An integer is
+            taken as the sequence length.
+          seq_length: the sequence length. Defaults to `self.seq_length`.
 
         Returns:
           Dict of `input_word_ids`, `input_mask` and `input_type_ids`, int32
@@ -131,7 +133,7 @@ class AlbertPreprocessor(keras.layers.Layer):
         )
 
     def compute_output_spec(self, inputs, pairs=None, seq_length=None):
-        """Returns the specifications of the outputs of `call`."""
+        """Returns the symbolic outputs of `call`."""
         segments, seq_length = _arguments(inputs, pairs, seq_length)
         if seq_length is None:
             seq_length = self.seq_length
@@ -140,10 +142,11 @@ class AlbertPreprocessor(keras.layers.Layer):
         return {name: keras.KerasTensor(shape, "int32") for name in _OUTPUTS}
 
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Returns token ids, without `[CLS]` and `[SEP]`.
+        """Tokenizes texts, without adding `[CLS]` and `[SEP]`.
 
         Args:
-          texts: tf.string `[batch]`, in UTF-8.
+          texts: tf.string `[batch]`, in UTF-8. Invalid bytes are replaced by
+            U+FFFD.
 
         Returns:
           Ragged int32 `[batch, (tokens)]`.
@@ -153,7 +156,12 @@ class AlbertPreprocessor(keras.layers.Layer):
     def tokenize_with_offsets(
         self, texts: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """Returns token ids with their offsets in the texts, in bytes.
+        """Tokenizes texts, with offsets in bytes.
+
+        `text[start:end]` is the text of a token before normalization. A token
+        with `▁` starts at the space before its word, and a dropped accent
+        belongs to its letter. `AlbertTokenizer.tokenize_with_offsets` gives the
+        same offsets in characters.
 
         Args:
           texts: tf.string `[batch]`, in UTF-8.
@@ -168,13 +176,13 @@ class AlbertPreprocessor(keras.layers.Layer):
         segments: Sequence[tf.RaggedTensor],
         seq_length: int | tf.Tensor | None = None,
     ) -> dict[str, tf.Tensor]:
-        """Packs token ids of one text, or of two, for the encoder.
+        """Packs one or two segments as inputs of the encoder.
 
         Args:
           segments: one or two ragged tensors of ids, `[batch, (tokens)]` or
             `[batch, (words), (pieces)]`.
-          seq_length: sequence length, by default `self.seq_length`. Longer
-            texts are truncated, pairs round-robin.
+          seq_length: the sequence length. Defaults to `self.seq_length`. Longer
+            texts are truncated; pairs are trimmed round-robin.
 
         Returns:
           Dict of `input_word_ids`, `input_mask` and `input_type_ids`, int32
@@ -183,11 +191,11 @@ class AlbertPreprocessor(keras.layers.Layer):
         return self.graph.bert_pack_inputs(segments, seq_length)
 
     def get_special_tokens_dict(self) -> dict[str, tf.Tensor]:
-        """Returns special ids and `vocab_size` by TF-Hub's names, int32."""
+        """Returns special ids and `vocab_size` under TF-Hub's names, int32."""
         return self.graph.get_special_tokens_dict()
 
     def get_config(self) -> dict[str, Any]:
-        """Returns what `from_config` needs, including the vocabulary."""
+        """Returns the config of the layer, including the vocabulary."""
         tokenizer = self.tokenizer
         return {
             "name": self.name,
@@ -201,7 +209,7 @@ class AlbertPreprocessor(keras.layers.Layer):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> AlbertPreprocessor:
-        """Returns the layer of a `get_config`."""
+        """Creates the layer from its config."""
         stored = config["tokenizer"]
         tokenizer = _CLASSES[stored["class"]](
             base64.b64decode(stored["model"]), **stored["settings"]
@@ -216,7 +224,7 @@ class AlbertPreprocessor(keras.layers.Layer):
 def _arguments(
     inputs: Any, pairs: Any, seq_length: int | tf.Tensor | None
 ) -> tuple[list[Any], int | tf.Tensor | None]:
-    """Returns one or two batches of texts, and the sequence length."""
+    """Parses the arguments of `call` to segments and the sequence length."""
     if _is_integer(pairs):
         pairs, seq_length = None, pairs
     if pairs is not None:
@@ -231,7 +239,7 @@ def _arguments(
 
 
 def _is_integer(value: Any) -> bool:
-    """Returns whether a value is an integer, possibly of a tensor type."""
+    """Returns whether a value is an integer or an integer tensor."""
     dtype = getattr(value, "dtype", None)
     if dtype is None:
         return isinstance(value, int)

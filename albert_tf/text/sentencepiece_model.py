@@ -1,4 +1,4 @@
-"""SentencePiece models: loading, special pieces and the digit-comma rule."""
+"""SentencePiece models: loading, checks and the digit-comma rule."""
 
 import dataclasses
 import math
@@ -15,7 +15,7 @@ from albert_tf.errors import InputError
 from albert_tf.text.vocabulary_file import MAX_PIECE_BYTES, MAX_PIECES
 
 SPECIAL_PIECES = ("<pad>", "[CLS]", "[SEP]", "[MASK]")
-WORD_MARK = "\u2581"  # SentencePiece's ▁, which stands for a blank.
+WORD_MARK = "\u2581"  # SentencePiece's ▁, which stands for a space
 
 _Piece = sentencepiece_model_pb2.ModelProto.SentencePiece
 
@@ -25,14 +25,15 @@ DigitComma = Literal["google", "corrected", "off"]
 def load_processor(
     content: bytes, name: str
 ) -> sentencepiece.SentencePieceProcessor:
-    """Loads a SentencePiece model with ALBERT's special pieces.
+    """Loads a SentencePiece model that has ALBERT's special pieces.
 
     Args:
       content: the serialized model.
       name: name of the model in error messages, such as its path.
 
     Raises:
-      InputError: the content is not such a model.
+      InputError: if the content is not a SentencePiece model, or if a special
+        piece is missing.
     """
     try:
         check_model(content)
@@ -64,21 +65,22 @@ def load_processor(
 
 
 def check_model(content: bytes) -> None:
-    """Refuses models that end the process, or take more memory than they weigh.
+    """Rejects models on which SentencePiece would crash or exhaust memory.
 
-    SentencePiece checks less of what it reads than it relies on. Whether the
-    content is a model at all is left to it.
+    SentencePiece does not validate its input. Content that is not a model at
+    all passes this check; loading it then fails.
 
     Args:
-      content: a serialized SentencePiece model, possibly.
+      content: a serialized SentencePiece model, possibly invalid.
 
     Raises:
-      ValueError: a piece is too long, not UTF-8, has a NUL or no finite score,
-        there are too many pieces, or the charsmap refers to what is not in it.
+      ValueError: if there are too many pieces; if a piece is too long, is not
+        UTF-8, contains NUL or has no finite score; or if the charsmap is
+        damaged.
     """
     num_pieces = 0
     for size in _piece_sizes(content):
-        # Besides its text, a piece has a score and a type.
+        # 32 bytes leave room for the score and the type.
         if size > MAX_PIECE_BYTES + 32:
             raise ValueError(
                 f"piece {num_pieces} has {size:,} bytes, "
@@ -92,10 +94,10 @@ def check_model(content: bytes) -> None:
     except DecodeError:
         return
     for i, piece in enumerate(model.pieces):
-        # Of what is not UTF-8, Protocol Buffers returns the bytes.
+        # Protocol Buffers returns bytes if a string is not UTF-8.
         if not isinstance(piece.piece, str):
             raise ValueError(f"piece {i} is not UTF-8")
-        if "\0" in piece.piece:  # It ends the process.
+        if "\0" in piece.piece:  # SentencePiece would abort the process.
             raise ValueError(f"piece {i} has a NUL character")
         if not math.isfinite(piece.score):
             raise ValueError(f"the score of piece {i} is {piece.score}")
@@ -104,9 +106,9 @@ def check_model(content: bytes) -> None:
 
 
 def _piece_sizes(content: bytes) -> Iterator[int]:
-    """Yields the size of each piece of a serialized model, before parsing it.
+    """Yields the size of each piece in a serialized model, without parsing it.
 
-    Stops where the content is not in Protocol Buffers' wire format.
+    Stops where the content is not in the wire format of Protocol Buffers.
     """
     end = 0
 
@@ -139,10 +141,10 @@ def _piece_sizes(content: bytes) -> Iterator[int]:
 
 
 def _charsmap(charsmap: bytes) -> tuple[np.ndarray, bytes]:
-    """Returns the units of a charsmap's trie, and its replacements.
+    """Splits a charsmap into the units of its trie and its replacements.
 
-    The trie is a double array of Darts-clone: the child of a node for a byte is
-    at `node ^ offset ^ byte`, and its label is that byte.
+    The trie is a double array as in Darts-clone: the child of a node for a byte
+    is at `node ^ offset ^ byte`, and its label is that byte.
     """
     size = int.from_bytes(charsmap[:4], "little")
     return np.frombuffer(charsmap[4 : 4 + size], "<u4"), charsmap[4 + size :]
@@ -164,22 +166,21 @@ def _check_charsmap(charsmap: bytes) -> None:
     children = positions ^ _offsets(units)
     if ((children | 0xFF)[~is_value] >= len(units)).any() or is_value[0]:
         raise ValueError("the charsmap is damaged")
-    # A node that ends a text has its value at its child for no byte, whatever
-    # unit is there.
+    # A node that ends a key has its value at `node ^ offset`.
     ends = children[~is_value & (units & 0x100 > 0)]
     values = units[ends] & 0x7FFFFFFF
     if (values >= len(replacements)).any():
         raise ValueError("the charsmap is damaged")
 
 
-def _replaces_blanks(charsmap: bytes) -> bool:
-    """Returns whether a blank is in any text that the charsmap replaces."""
+def _replaces_spaces(charsmap: bytes) -> bool:
+    """Returns whether the charsmap replaces any string with a space in it."""
     if not charsmap:
         return False
     units, _ = _charsmap(charsmap)
     offsets, labels = _offsets(units), units & 0x800000FF
     letters = np.arange(1, 256, dtype=np.uint32)
-    # Texts share nodes for their common ends.
+    # Keys share the nodes of common suffixes.
     is_new = np.ones(len(units), bool)
     nodes = np.zeros(1, np.uint32)
     while len(nodes):
@@ -194,10 +195,10 @@ def _replaces_blanks(charsmap: bytes) -> bool:
 
 
 def words_are_independent(content: bytes) -> bool:
-    """Returns whether the pieces of a word are independent of other words.
+    """Returns whether a model segments each word independently of the others.
 
-    Then a text has the pieces of its words, each of which begins with a mark.
-    `content` is a serialized model.
+    If so, the pieces of a text are those of its words, each of which begins
+    with a word mark. `content` is a serialized model.
     """
     model = sentencepiece_model_pb2.ModelProto.FromString(content)
     trainer, normalizer = model.trainer_spec, model.normalizer_spec
@@ -209,18 +210,17 @@ def words_are_independent(content: bytes) -> bool:
         and normalizer.add_dummy_prefix
         and normalizer.remove_extra_whitespaces
         and normalizer.escape_whitespaces
-        # Else the mark is unknown, like what follows, and unknown characters
-        # become one token.
+        # Otherwise an unknown word would form one token with its mark.
         and WORD_MARK in pieces
         and not any(WORD_MARK in piece[1:] or " " in piece for piece in pieces)
-        and not _replaces_blanks(normalizer.precompiled_charsmap)
+        and not _replaces_spaces(normalizer.precompiled_charsmap)
     )
 
 
 def user_defined_pieces(content: bytes) -> dict[str, int]:
-    """Returns piece -> id of the user-defined pieces of a serialized model.
+    """Returns the ids of the user-defined pieces of a serialized model.
 
-    SentencePiece prefers these pieces to all others.
+    SentencePiece always uses these pieces where they match.
     """
     model = sentencepiece_model_pb2.ModelProto.FromString(content)
     return {
@@ -233,14 +233,13 @@ def user_defined_pieces(content: bytes) -> dict[str, int]:
 
 @dataclasses.dataclass(frozen=True)
 class SplitPiece:
-    """One of the pieces that replace a piece.
+    """One of the pieces that a piece is split into.
 
     Attributes:
       piece: the piece.
       id: id of the piece, or of `<unk>` if it is not in the vocabulary.
-      start: start of its text, in characters before the end of the text of the
-        replaced piece.
-      end: end of its text, counted in the same way; 0 for the comma.
+      start: start offset, in characters before the end of the original piece.
+      end: end offset, counted in the same way; 0 for the comma.
     """
 
     piece: str
@@ -252,29 +251,29 @@ class SplitPiece:
 def split_digit_commas(
     processor: sentencepiece.SentencePieceProcessor, rule: DigitComma
 ) -> Mapping[int, tuple[SplitPiece, ...]]:
-    """Returns the replacements of pieces that end in a digit and a comma.
+    """Tabulates how pieces that end in a digit and a comma are split.
 
-    The original encodes such a piece again, without its comma and word marks,
-    and appends a separate comma: "▁2000," becomes "▁2000" and ",". As that
-    depends on the piece alone, it is computed once for all pieces, and looked
-    up in Python and in the graph.
+    Google's code encodes such a piece again, without its comma and word marks,
+    and appends a separate comma: "▁2000," becomes "▁2000" and ",". The result
+    depends on the piece alone, so it is computed once for all pieces, and
+    looked up in Python and in graphs.
 
-    Encoding again adds a word mark to a piece that had none. The original
-    intends to remove it but does not: "2," inside a word becomes "▁2" and ",".
-    `google` is the original's behavior; `corrected` removes the mark, like
-    Hugging Face's `AlbertTokenizer`: "2" and ",". With `off`, as in KerasHub,
-    pieces are not split.
+    Encoding again adds a word mark to a piece that had none. Google's code is
+    meant to remove it but does not: "2," inside a word becomes "▁2" and ",".
+    `google` reproduces this; `corrected` removes the mark, like Hugging Face's
+    `AlbertTokenizer`: "2" and ",". With `off`, as in KerasHub, pieces are not
+    split.
 
-    In a vocabulary without "," the appended comma is `<unk>`, as in the
-    original. With such a vocabulary the original would also split unknown text
-    that ends in a digit and a comma; here only pieces are split.
+    If the vocabulary lacks ",", the appended comma is `<unk>`, as in Google's
+    code, which would then also split unknown text that ends in a digit and a
+    comma; here only pieces are split.
 
     Args:
       processor: the SentencePiece model.
-      rule: `google`, `corrected`, or `off` to split nothing.
+      rule: `google`, `corrected` or `off`.
 
     Returns:
-      id -> replacement, for the pieces that the rule splits.
+      The parts of each piece that is split, by its id.
     """
     if rule not in get_args(DigitComma):
         raise ValueError(
@@ -293,7 +292,7 @@ def split_digit_commas(
 def replace_pieces(
     ids: list[int], splits: Mapping[int, tuple[SplitPiece, ...]]
 ) -> list[int]:
-    """Returns the ids after applying the replacements in `splits`."""
+    """Replaces each id in `splits` by the ids of its parts."""
     if splits.keys().isdisjoint(ids):
         return ids
     replaced = []
@@ -304,7 +303,7 @@ def replace_pieces(
 
 
 def _describe(content: bytes) -> str:
-    """Returns an error message that says what the content is instead."""
+    """Describes content that is not a SentencePiece model."""
     start = content[:4096].lstrip(b"\xef\xbb\xbf \t\r\n")
     lines = start.decode("utf-8", errors="replace").splitlines()
     if not content:

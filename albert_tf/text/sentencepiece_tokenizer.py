@@ -1,4 +1,4 @@
-"""SentencePiece tokenizer with the original's rules."""
+"""SentencePiece tokenizer with the rules of google-research/albert."""
 
 import dataclasses
 import functools
@@ -31,25 +31,26 @@ class AlbertTokenizer(Tokenizer):
     """SentencePiece tokenizer with the rules of Google's ALBERT.
 
     Text is normalized and segmented by SentencePiece, and pieces that end in a
-    digit and a comma are split (`split_digit_commas`). As in the original,
-    special tokens such as `[MASK]` in a text are cut into pieces like any text,
-    unless `match_special_tokens` is set, as it is for checkpoints of Hugging
-    Face; `from_file`, `from_pretrained` and `with_settings` take it.
-    `HUGGING_FACE_SLOW` in `tokenizer_files.py` has the settings that give the
-    ids of Hugging Face's slow tokenizer. For example:
+    digit and a comma are split (`split_digit_commas`). As in Google's code, a
+    special token such as `[MASK]` in a text is split into pieces like any other
+    text, unless `match_special_tokens` is set, as it is for Hugging Face
+    checkpoints. `HUGGING_FACE_SLOW` in `tokenizer_files.py` holds the settings
+    that reproduce Hugging Face's slow tokenizer. Settings are arguments of
+    `from_file`, `from_pretrained` and `with_settings`. For example:
 
         tokenizer = AlbertTokenizer.from_file("spiece.model")
         tokenizer.encode("Hello, world!")
         batch = tokenizer(["Who?", "Where?"], ["He.", "There."])
 
-    Tokenizers are picklable and do not need TensorFlow. `AlbertPreprocessor`
+    Tokenizers can be pickled and do not need TensorFlow; `AlbertPreprocessor`
     gives the same ids in a graph.
 
     Attributes:
-      normalizer: the `Normalizer` of the texts.
+      normalizer: the `Normalizer` applied to texts.
       digit_comma: the rule for pieces that end in a digit and a comma.
-      splits: id -> pieces that replace it under that rule.
-      cut_at_user_defined_pieces: whether texts are split at these pieces.
+      splits: the parts of each piece that this rule splits, by its id.
+      cut_at_user_defined_pieces: whether texts are split at user-defined pieces
+        before tokenization.
     """
 
     file_name = "spiece.model"
@@ -70,8 +71,8 @@ class AlbertTokenizer(Tokenizer):
         """Initializes the tokenizer from a serialized SentencePiece model.
 
         Args:
-          model_bytes: the serialized model. `from_file` takes a path.
-          do_lower_case: whether to lower-case, as for all English releases.
+          model_bytes: the serialized model. To load a file, use `from_file`.
+          do_lower_case: whether to lower-case, as all English releases do.
           strip_accents: whether to decompose text (NFKD) and drop accents.
           digit_comma: how pieces that end in a digit and a comma are split:
             "google" as for the released weights, "corrected" as by Hugging
@@ -79,20 +80,20 @@ class AlbertTokenizer(Tokenizer):
           replace_latex_quotes: whether to replace `` and '' by a quotation
             mark.
           lower_characters_first: whether to lower-case each character on its
-            own before everything else, as Hugging Face's slow tokenizer does.
+            own before all other steps, as Hugging Face's slow tokenizer does.
           match_special_tokens: whether `[MASK]`, `[CLS]`, `[SEP]`, `<pad>` and
-            `<unk>` in a text become their ids. The text is split at them
-            first, and the rest is encoded piece by piece, so the blank before
-            `[MASK]` is dropped, as in Hugging Face.
+            `<unk>` in a text are encoded as their ids. The text is split at
+            them and its parts are encoded separately, which drops the space
+            before `[MASK]`, as in Hugging Face.
           cut_at_user_defined_pieces: whether to split texts at the vocabulary's
             user-defined pieces as if they were special tokens, as transformers
             5 does. In Google's English vocabulary these are ( ) " - . – £ and
-            €. Then "well-known" ends in "▁known"; by default, as in the
-            original, in "known".
+            €. "well-known" then ends in "▁known"; by default, as in Google's
+            code, in "known".
           name: name of the model in error messages, such as its path.
 
         Raises:
-          InputError: the model is invalid, or a special piece of ALBERT is
+          InputError: if the model is invalid, or a special piece of ALBERT is
             missing.
         """
         self.normalizer = Normalizer(
@@ -135,9 +136,9 @@ class AlbertTokenizer(Tokenizer):
           An `AlbertTokenizer`, or for a `vocab.txt` a `WordPieceTokenizer`.
 
         Raises:
-          InputError: there is no tokenizer, or it cannot be used.
+          InputError: if the checkpoint has no tokenizer, or an unsupported one.
         """
-        # By its public name, as checkpoints are built upon tokenizers.
+        # By its public name: `interop` is built on `text`.
         import albert_tf
 
         return albert_tf.load_tokenizer(path, revision, **settings)
@@ -153,16 +154,15 @@ class AlbertTokenizer(Tokenizer):
         Args:
           path: local or remote path, such as `spiece.model`, `vocab.txt` or
             `gs://bucket/30k-clean.model`.
-          **settings: arguments of the constructor, or of that of
-            `WordPieceTokenizer`, such as `do_lower_case`.
+          **settings: constructor arguments of the tokenizer, such as
+            `do_lower_case`.
 
         Returns:
           An `AlbertTokenizer`, or for a `vocab.txt` a `WordPieceTokenizer`.
 
         Raises:
-          InputError: the file cannot be read, is in neither format, a special
-            piece of ALBERT is missing, or a setting is not supported for the
-            format.
+          InputError: if the file cannot be read or is in neither format, if a
+            special piece is missing, or if the tokenizer has no such setting.
         """
         content, name = read_model(path), os.fspath(path)
         if not is_wordpiece(content):
@@ -171,7 +171,7 @@ class AlbertTokenizer(Tokenizer):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Keyword arguments of the constructor, without the model."""
+        """Keyword arguments of the constructor, except the model."""
         return {
             **dataclasses.asdict(self.normalizer),
             "digit_comma": self.digit_comma,
@@ -193,15 +193,15 @@ class AlbertTokenizer(Tokenizer):
 
     @functools.cached_property
     def _segment_length(self) -> int:
-        # Otherwise only memory is a reason to cut a text.
+        # Otherwise split texts only where memory requires it.
         is_exact = words_are_independent(self.model_bytes)
         return SEGMENT_LENGTH if is_exact else LONGEST_SEGMENT
 
-    def _tokens_plain(self, text: str, follows_blank: bool) -> Iterator[Token]:
+    def _tokens_plain(self, text: str, follows_space: bool) -> Iterator[Token]:
         tokens = _tokens_with_offsets(
             text, self.normalizer, self._processor, self.splits
         )
-        if follows_blank:  # The blank of the first piece.
+        if follows_space:  # It belongs to the first token.
             for token in itertools.islice(tokens, 1):
                 yield token._replace(start=-1)
         yield from tokens
@@ -219,12 +219,9 @@ def _tokens_with_offsets(
     processor: sentencepiece.SentencePieceProcessor,
     splits: Mapping[int, tuple[SplitPiece, ...]],
 ) -> Iterator[Token]:
-    """Yields the tokens of a text without special tokens.
-
-    Offsets refer to `text`, as it is before the normalizer is applied.
-    """
+    """Yields tokens with offsets into `text`, before normalization."""
     normalized, starts, ends = normalizer.align(text)
-    # An empty token (of the blank added before the first word) may end at the
+    # An empty token (from the space added before the first word) may end at the
     # start of the next character.
     starts = [*starts, len(text)]
 
@@ -246,7 +243,7 @@ def _tokens_with_offsets(
 def _segment(
     text: str, processor: sentencepiece.SentencePieceProcessor
 ) -> Iterator[Token]:
-    """Yields SentencePiece's pieces of a normalized text."""
+    """Yields the pieces of a normalized text, with offsets into it."""
     proto = sentencepiece_pb2.SentencePieceText.FromString(
         processor.encode(text, out_type="serialized_proto")
     )

@@ -1,4 +1,4 @@
-"""Tokenizer files in folders of records, runs and models."""
+"""Tokenizer files in the folders of records, runs and models."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from albert_tf.files import exists
 from albert_tf.input_files import parse_object, shown
 from albert_tf.schema import typed
 from albert_tf.text.added_tokens import (
-    added_tokens_without_specials,
     check_added_tokens,
     check_special_tokens,
     content_of,
+    non_special_added_tokens,
 )
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.sentencepiece_model import DigitComma
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
-from albert_tf.text.tokenizer_json import (
-    TOKENIZER_JSON,
+from albert_tf.text.tokenizer_json import TOKENIZER_JSON
+from albert_tf.text.tokenizer_json_reader import (
     TokenizerJsonModel,
     read_tokenizer_json,
 )
@@ -39,7 +39,7 @@ SETTINGS_FILE = "tokenizer_config.json"
 _HUGGING_FACE_CONFIG = "config.json"
 
 _TOKENIZER_CLASSES = ("AlbertTokenizer", "AlbertTokenizerFast")
-# Classes for any `tokenizer.json`, whatever its model.
+# Classes for a `tokenizer.json` of any model type.
 _ANY_MODEL_CLASSES = ("PreTrainedTokenizerFast", "TokenizersBackend")
 _SPECIAL_TOKENS = {
     "bos_token": "[CLS]",
@@ -51,7 +51,7 @@ _SPECIAL_TOKENS = {
     "mask_token": "[MASK]",
 }
 
-# Arguments of `AlbertTokenizer` that give the ids of Hugging Face's slow one
+# Arguments of `AlbertTokenizer` that reproduce Hugging Face's slow tokenizer
 # (transformers up to 4.57) with its default options.
 HUGGING_FACE_SLOW = {
     "do_lower_case": True,
@@ -62,9 +62,9 @@ HUGGING_FACE_SLOW = {
     "match_special_tokens": True,
     "cut_at_user_defined_pieces": False,
 }
-# Key of our own: SHA-256 of the vocabulary's file.
+# A key of albert_tf only: the SHA-256 of the vocabulary file.
 _FINGERPRINT = "vocabulary_sha256"
-# Settings that version 0.1.0 did not have.
+# Settings that version 0.1.0 lacked.
 _ADDED_SETTINGS = (
     "replace_latex_quotes",
     "lower_characters_first",
@@ -76,10 +76,10 @@ _ADDED_SETTINGS = (
 def tokenizer_files(
     tokenizer: Tokenizer, *, max_length: int | None = None
 ) -> dict[str, bytes]:
-    """Returns the files of a tokenizer, as name -> content.
+    """Returns the files of a tokenizer, as a dict from name to content.
 
     Names and keys are Hugging Face's. transformers 4 gives the same ids if the
-    settings are `HUGGING_FACE_SLOW`, with any `do_lower_case` and
+    settings are `HUGGING_FACE_SLOW`, apart from `do_lower_case` and
     `strip_accents`.
 
     Args:
@@ -100,6 +100,7 @@ def tokenizer_files(
 
 
 def _describe(tokenizer: Tokenizer) -> dict[str, Any]:
+    """Returns the `tokenizer_config.json` of an `AlbertTokenizer`."""
     settings = dict(tokenizer.settings)
     return {
         "tokenizer_class": "AlbertTokenizer",
@@ -115,42 +116,45 @@ def _describe(tokenizer: Tokenizer) -> dict[str, Any]:
 
 
 def load_tokenizer(folder: str | os.PathLike[str]) -> Tokenizer:
-    """Loads the tokenizer in a folder of records, a run or a model.
+    """Loads the tokenizer of a folder of records, a run or a model.
 
-    A folder with Hugging Face's `config.json` or `tokenizer_config.json`, but
-    without settings of albert_tf, gives the ids of the slow tokenizer of
-    transformers 4. (Texts are split at user-defined pieces if these are added
-    tokens, as in the settings that the fast tokenizer writes.) A folder with a
-    `vocab.txt` instead of a `spiece.model` gives a `WordPieceTokenizer`.
+    Hugging Face's `config.json` or `tokenizer_config.json`, without settings of
+    albert_tf, selects the slow tokenizer of transformers 4. (Texts are split at
+    user-defined pieces if these are added tokens, as in the config that the
+    fast tokenizer saves.) A folder that has a `vocab.txt` but no `spiece.model`
+    gives a `WordPieceTokenizer`.
 
-    transformers 5 saves `tokenizer.json` instead of `spiece.model`. If a folder
-    has only that, the model is rebuilt from it (see `read_tokenizer_json`):
+    transformers 5 saves a `tokenizer.json` instead of `spiece.model`. If the
+    folder has only this file, the model is rebuilt from it (see
+    `read_tokenizer_json`):
 
     * Its normalizers determine lower-casing, accents and quotes.
       `tokenizer_config.json` is optional, but must not contradict them.
     * Commas are not split from digits (`digit_comma="off"`), as in transformers
-      5, unless the file has the penalty of transformers 4 for such pieces.
+      5, unless such pieces have the penalty that transformers 4 gives them.
     * Texts are split at user-defined pieces (`cut_at_user_defined_pieces`) if
-      these are added tokens, as transformers 4 and 5 write them.
+      these are added tokens, as transformers 4 and 5 save them.
     * All other settings are those of the slow tokenizer. Settings of albert_tf
       in `tokenizer_config.json`, which transformers 5 keeps, take precedence
       except for lower-casing and accents.
 
-    For English text the ids are those of transformers 5 with the same folder.
-    (The fast tokenizer of transformers 4 turns a blank before a split into a
-    "▁".) There are these differences:
+    For English text the ids equal those of transformers 5 with the same folder.
+    (The fast tokenizer of transformers 4 turns a space before a split into a
+    "▁".) Known differences:
 
     * transformers 5 does not treat the vertical tab and the separators U+001C
       to U+001F as whitespace.
-    * It drops all marks as accents; here only those with a combining class.
-      With `keep_accents`, several accents on one letter may give other pieces.
-    * Here, when lower-casing, `<PAD>` and `<UNK>` are special tokens, and
-      user-defined pieces with letters are matched in any case.
-    * Special tokens other than ALBERT's five are treated as text here.
+    * transformers 5 drops all marks as accents; albert_tf only those with a
+      combining class. With `keep_accents`, several accents on one letter may
+      give other pieces.
+    * When lower-casing, albert_tf also matches `<PAD>` and `<UNK>` as special
+      tokens, and user-defined pieces with letters in any case.
+    * albert_tf treats special tokens other than ALBERT's five as text.
     * The versions of Unicode may differ.
 
     Raises:
-      InputError: a file is missing or invalid, or a setting is not supported.
+      InputError: if a file is missing or invalid, or a setting is not
+        supported.
     """
     folder = os.fspath(folder)
     path, model, pieces, json_file = (
@@ -170,7 +174,7 @@ def load_tokenizer(folder: str | os.PathLike[str]) -> Tokenizer:
         config = {}
     else:
         raise InputError(f"{folder}: no tokenizer found (no {SETTINGS_FILE})")
-    with _errors_of(path):
+    with _config_errors(path):
         if tokenizer_class is WordPieceTokenizer:
             settings = wordpiece_settings(config)
         else:
@@ -181,15 +185,15 @@ def load_tokenizer(folder: str | os.PathLike[str]) -> Tokenizer:
         )
     else:
         tokenizer = tokenizer_class.from_file(model, **settings)
-    with _errors_of(path):
+    with _config_errors(path):
         check_added_tokens(config, tokenizer)
         _check_fingerprint(config, tokenizer, rebuilt)
     return tokenizer
 
 
 @contextlib.contextmanager
-def _errors_of(path: str) -> Iterator[None]:
-    """Turns errors into input errors about a file of settings."""
+def _config_errors(path: str) -> Iterator[None]:
+    """Converts errors to an `InputError` that names the config file."""
     try:
         yield
     except (
@@ -216,10 +220,10 @@ def _check_fingerprint(
 
 
 def check_settings(settings: dict[str, Any], source: str) -> None:
-    """Checks arguments of `AlbertTokenizer` that the file `source` stores.
+    """Checks arguments of `AlbertTokenizer` that were read from `source`.
 
     Raises:
-      InputError: a setting is unknown, or its value has another type.
+      InputError: if a setting is unknown, or its value has another type.
     """
     for name, value in settings.items():
         if name == "digit_comma" and value in get_args(DigitComma):
@@ -234,16 +238,17 @@ def _settings(
 ) -> dict[str, Any]:
     """Returns the arguments of `AlbertTokenizer` for a `tokenizer_config.json`.
 
-    `rebuilt` is the model of `tokenizer.json`, if there is no `spiece.model`.
+    `rebuilt` is the content of `tokenizer.json`, if there is no `spiece.model`.
     """
     if rebuilt:
-        return _settings_beside_json(config, rebuilt)
+        return _tokenizer_json_settings(config, rebuilt)
     if "digit_comma" not in config:
-        return _settings_of_hugging_face(config)
-    return _settings_of_ours(config)
+        return _hugging_face_settings(config)
+    return _albert_tf_settings(config)
 
 
-def _settings_of_ours(config: dict[str, Any]) -> dict[str, Any]:
+def _albert_tf_settings(config: dict[str, Any]) -> dict[str, Any]:
+    """Returns the settings in a config that albert_tf has written."""
     rules = get_args(DigitComma)
     if config["digit_comma"] not in rules:
         raise ValueError(
@@ -261,8 +266,8 @@ def _settings_of_ours(config: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _settings_of_hugging_face(config: dict[str, Any]) -> dict[str, Any]:
-    """Returns the settings that give the ids of the slow tokenizer."""
+def _hugging_face_settings(config: dict[str, Any]) -> dict[str, Any]:
+    """Returns the settings that reproduce the slow tokenizer."""
     name = typed(config, "tokenizer_class", str) or "AlbertTokenizer"
     if name not in _TOKENIZER_CLASSES:
         raise ValueError(
@@ -278,22 +283,20 @@ def _settings_of_hugging_face(config: dict[str, Any]) -> dict[str, Any]:
         **HUGGING_FACE_SLOW,
         "do_lower_case": typed(config, "do_lower_case", bool, True),
         "strip_accents": not typed(config, "keep_accents", bool, False),
-        "cut_at_user_defined_pieces": bool(
-            added_tokens_without_specials(config)
-        ),
+        "cut_at_user_defined_pieces": bool(non_special_added_tokens(config)),
     }
 
 
-def _settings_beside_json(
+def _tokenizer_json_settings(
     config: dict[str, Any], rebuilt: TokenizerJsonModel
 ) -> dict[str, Any]:
-    """Returns the settings that give the ids of a `tokenizer.json`."""
+    """Returns the settings that reproduce a `tokenizer.json`."""
     if "digit_comma" in config:
-        settings = _settings_of_ours(config)
+        settings = _albert_tf_settings(config)
     else:
         if typed(config, "tokenizer_class", str) in _ANY_MODEL_CLASSES:
             config = {**config, "tokenizer_class": None}
-        settings = _settings_of_hugging_face(config)
+        settings = _hugging_face_settings(config)
         for name in ("replace_latex_quotes", "cut_at_user_defined_pieces"):
             settings[name] = getattr(rebuilt, name)
         if rebuilt.splits_digit_commas is False:

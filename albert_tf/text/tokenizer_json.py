@@ -1,39 +1,21 @@
-"""`tokenizer.json`, the format of Hugging Face's `tokenizers` library."""
+"""Writer of `tokenizer.json`, the format of Hugging Face's `tokenizers`."""
 
 from __future__ import annotations
 
 import base64
-import collections
-import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Container
 from typing import Any
 
-import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
 
-from albert_tf.errors import InputError
-from albert_tf.input_files import parse_object
-from albert_tf.schema import typed
-from albert_tf.text.added_tokens import are_all_added, special_by_id
-from albert_tf.text.sentencepiece_model import (
-    SPECIAL_PIECES,
-    WORD_MARK,
-    check_model,
-    user_defined_pieces,
-)
+from albert_tf.text.sentencepiece_model import WORD_MARK
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
-from albert_tf.text.vocabulary_file import PENALTY, library_model
-
-_Type = sentencepiece_model_pb2.ModelProto.SentencePiece
 
 TOKENIZER_JSON = "tokenizer.json"
-# Larger than any score (a logarithm), and within float32.
-_MAX_SCORE = 1e30
-_QUOTES = ("``", "''")
-WHITESPACE = r"[\s\x1c-\x1f\x85]+"  # as in Python's `str.split`
-# Replacing these has no effect, as whitespace is always collapsed.
-_BLANKS = ({"Regex": " {2,}"}, {"Regex": WHITESPACE})
+WHITESPACE = r"[\s\x1c-\x1f\x85]+"  # As in Python's `str.split`.
+# Added to the score of a piece that is used only if there is no alternative.
+PENALTY = -100.0
 _METASPACE = {
     "type": "Metaspace",
     "replacement": WORD_MARK,
@@ -41,269 +23,25 @@ _METASPACE = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class TokenizerJsonModel:
-    """SentencePiece model and settings of a `tokenizer.json`.
-
-    Attributes:
-      model_bytes: serialized SentencePiece model with the same pieces.
-      unk_token: the unknown piece.
-      do_lower_case: whether text is lower-cased.
-      strip_accents: whether text is decomposed (NFKD) and accents are dropped.
-      replace_latex_quotes: whether `` and '' are replaced.
-      splits_digit_commas: whether pieces such as `▁2000,` have the penalty by
-        which transformers 4 avoids them; None if there are no such pieces.
-      cut_at_user_defined_pieces: whether texts are split at these pieces.
-    """
-
-    model_bytes: bytes
-    unk_token: str
-    do_lower_case: bool
-    strip_accents: bool
-    replace_latex_quotes: bool
-    splits_digit_commas: bool | None
-    cut_at_user_defined_pieces: bool
-
-
-def read_tokenizer_json(content: bytes, name: str) -> TokenizerJsonModel:
-    """Rebuilds the SentencePiece model of an ALBERT `tokenizer.json`.
-
-    Pieces, scores, types, charsmap and word marks are those of the original
-    model, so that texts get the same ids; its training settings are lost.
-    Supported are the files of transformers 4 and 5 and of `tokenizer_json`:
-    Unigram models with a Metaspace pre-tokenizer and, optionally, replaced
-    quotes, NFKD with StripAccents, Lowercase and a charsmap as normalizers.
-
-    * A special added token becomes a control piece. Other added tokens, and all
-      pieces with the score 0, which SentencePiece gives to no ordinary piece,
-      become user-defined pieces. Added tokens must be in the vocabulary.
-    * Texts are split at added tokens before normalization. So either all
-      user-defined pieces must be added tokens, or none.
-    * The penalty of pieces that end in a digit and a comma is removed. No
-      ordinary score, a logarithm of a probability, is that low.
-    * Without a charsmap in the file, the model has none.
-
-    Args:
-      content: content of the file.
-      name: name of the file in error messages, such as its path.
-
-    Raises:
-      InputError: the file is damaged, or has another type of tokenizer or an
-        option that is not supported.
-    """
-    try:
-        return _read(parse_object(content, "it"))
-    except ValueError as error:
-        reason = " ".join(str(error).split())
-    except (KeyError, TypeError, AttributeError) as error:
-        reason = f"the file is damaged, {type(error).__name__}: {error}"
-    raise InputError(
-        f"{name}: not a supported tokenizer of ALBERT: {reason}; give the "
-        "spiece.model that it was made from."
-    )
-
-
-def _read(config: Mapping[str, Any]) -> TokenizerJsonModel:
-    if "model" not in config:
-        raise ValueError("there is no tokenizer in the file")
-    vocab, unk_id = _vocabulary(config["model"])
-    added = special_by_id(config.get("added_tokens") or [], vocab)
-    steps, charsmap = _normalization(config.get("normalizer"))
-    ends_in_comma = {
-        i
-        for i, (piece, _) in enumerate(vocab)
-        if len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit()
-    }
-    penalized = {i for i in ends_in_comma if vocab[i][1] <= PENALTY}
-    model = sentencepiece_model_pb2.ModelProto()
-    for i, (piece, score) in enumerate(vocab):
-        score -= PENALTY * (i in penalized)
-        model.pieces.add(piece=piece, score=score, type=_Type.NORMAL)
-        if i == unk_id:
-            model.pieces[i].type = _Type.UNKNOWN
-        elif piece in SPECIAL_PIECES:
-            model.pieces[i].type = _Type.CONTROL
-        elif added.get(i):
-            if score:
-                raise ValueError(
-                    f"the special token {piece!r} is an ordinary piece"
-                )
-            model.pieces[i].type = _Type.CONTROL
-        elif i in added or not score:
-            model.pieces[i].type = _Type.USER_DEFINED
-    _specify(model, unk_id)
-    spec = model.normalizer_spec
-    spec.name = "user_defined" if charsmap else "identity"
-    spec.precompiled_charsmap = charsmap
-    spec.add_dummy_prefix = _begins_with_mark(config.get("pre_tokenizer"))
-    content = model.SerializeToString()
-    check_model(content)
-    try:
-        sentencepiece.SentencePieceProcessor(model_proto=content)
-    except RuntimeError as error:
-        raise ValueError(f"SentencePiece refuses the model: {error}") from None
-    return TokenizerJsonModel(
-        content,
-        unk_token=vocab[unk_id][0],
-        splits_digit_commas=bool(penalized) if ends_in_comma else None,
-        cut_at_user_defined_pieces=are_all_added(
-            user_defined_pieces(content), added
-        ),
-        **steps,
-    )
-
-
-def _vocabulary(
-    model: Mapping[str, Any],
-) -> tuple[list[tuple[str, float]], int]:
-    """Returns (piece, score) pairs and the id of the unknown piece."""
-    vocab = model.get("vocab")
-    # The oldest files have no type, and only Unigram's vocabulary is a list.
-    default = "Unigram" if isinstance(vocab, list) else "BPE or WordPiece"
-    found = model.get("type", default)
-    if found != "Unigram" or not isinstance(vocab, list):
-        raise ValueError(f"the model type is {found}, not Unigram")
-    if typed(model, "byte_fallback", bool):
-        raise ValueError("byte_fallback is not supported")
-    for i, row in enumerate(vocab):
-        if (
-            not isinstance(row, list)
-            or list(map(type, row)) not in ([str, float], [str, int])
-            or not row[0]
-            or not abs(row[1]) < _MAX_SCORE  # nor NaN
-        ):
-            raise ValueError(f"row {i} of the vocabulary is {row!r:.60}")
-    for piece, count in collections.Counter(p for p, _ in vocab).most_common(1):
-        if count > 1:
-            raise ValueError(f"the piece {piece!r} is in the vocabulary twice")
-    unk_id = model.get("unk_id")
-    if type(unk_id) is not int or not 0 <= unk_id < len(vocab):
-        raise ValueError(
-            f"unk_id={unk_id!r} is not in the vocabulary of {len(vocab):,}"
-        )
-    return [(piece, score) for piece, score in vocab], unk_id
-
-
-def _normalization(
-    normalizer: Mapping[str, Any] | None,
-) -> tuple[dict[str, bool], bytes]:
-    """Returns the settings with the same effect, and the charsmap or b""."""
-    charsmap = b""
-    found = []
-    for step in _flat(normalizer, "normalizers"):
-        name = step["type"]
-        if charsmap and name not in ("Replace", "Strip"):
-            raise ValueError(f"the normalizer {name} follows the charsmap")
-        if name == "Precompiled":
-            try:
-                charsmap = base64.b64decode(
-                    step["precompiled_charsmap"], validate=True
-                )
-            except ValueError:
-                raise ValueError("the charsmap is not base64") from None
-        elif name == "Replace":
-            pattern, replacement = step["pattern"], step["content"]
-            if pattern in _BLANKS and replacement == " ":
-                continue
-            quote = pattern.get("String")
-            if quote not in _QUOTES or replacement != '"' or charsmap:
-                raise ValueError(
-                    f"replacing {pattern} by {replacement!r} is not supported"
-                )
-            found.append(quote)
-        elif name in ("NFKD", "StripAccents", "Lowercase"):
-            found.append(name)
-        elif name != "Strip":
-            raise ValueError(f"the normalizer {name} is not supported")
-    settings = {"do_lower_case": "Lowercase" in found}
-    for setting, both in (
-        ("strip_accents", ("NFKD", "StripAccents")),
-        ("replace_latex_quotes", _QUOTES),
-    ):
-        used = tuple(name for name in found if name in both)
-        if used and used != both:
-            raise ValueError(
-                f"the normalizer has {' '.join(used)}; supported are both "
-                f"{' and '.join(both)}, in this order, or neither"
-            )
-        settings[setting] = bool(used)
-    return settings, charsmap
-
-
-def _begins_with_mark(pre_tokenizer: Mapping[str, Any] | None) -> bool:
-    """Returns whether the first word of a text gets a word mark."""
-    steps = _flat(pre_tokenizer, "pretokenizers")
-    types = [step["type"] for step in steps]
-    if types not in (["Metaspace"], ["WhitespaceSplit", "Metaspace"]):
-        raise ValueError(
-            f"the pre-tokenizer is {' '.join(types) or 'absent'}, not Metaspace"
-        )
-    metaspace = steps[-1]
-    if metaspace["replacement"] != WORD_MARK:
-        raise ValueError(
-            f"the word mark is {metaspace['replacement']!r}, not {WORD_MARK!r}"
-        )
-    # The oldest files have add_prefix_space instead.
-    prefix = typed(metaspace, "add_prefix_space", bool, True)
-    always = "always" if prefix else "never"
-    scheme = metaspace.get("prepend_scheme", always)
-    # After WhitespaceSplit only the prefix marks the words.
-    if scheme not in ("always", "first", "never") or (
-        scheme != "always" and len(steps) > 1
-    ):
-        raise ValueError(
-            f"prepend_scheme={scheme!r} with {' and '.join(types)} is not "
-            "supported"
-        )
-    return scheme != "never"
-
-
-def _flat(step: Mapping[str, Any] | None, name: str) -> list[Mapping[str, Any]]:
-    """Returns the steps of a possibly nested sequence, in order."""
-    if step is None:
-        return []
-    if step["type"] != "Sequence":
-        return [step]
-    return [part for inner in step[name] for part in _flat(inner, name)]
-
-
-def _specify(model: sentencepiece_model_pb2.ModelProto, unk_id: int) -> None:
-    """Sets the trainer's settings that follow from the pieces."""
-    pieces = model.pieces
-    pad = [i for i, p in enumerate(pieces) if p.piece == "<pad>"]
-    spec = model.trainer_spec
-    spec.model_type = spec.UNIGRAM
-    spec.vocab_size = len(pieces)
-    spec.unk_id = unk_id
-    spec.unk_piece = pieces[unk_id].piece
-    spec.bos_id = spec.eos_id = -1
-    spec.pad_id = pad[0] if pad else -1
-    for piece in pieces:
-        if piece.type == _Type.CONTROL and piece.piece != "<pad>":
-            spec.control_symbols.append(piece.piece)
-        elif piece.type == _Type.USER_DEFINED:
-            spec.user_defined_symbols.append(piece.piece)
-
-
 def tokenizer_json(tokenizer: AlbertTokenizer) -> bytes:
     """Returns a `tokenizer.json` that approximates a tokenizer.
 
-    transformers 5 has no slow tokenizer. From `spiece.model` alone it does not
-    split commas from digits, and splits texts at `-`, `(` and other
-    user-defined pieces as if a word began after them, so that half of all
-    English sentences get other ids. Here a piece that the comma rule splits has
-    a penalty, as in the files of transformers 4, so that other pieces are used;
-    and texts are split at special tokens only, unless
-    `cut_at_user_defined_pieces` is set. Then these pieces are added tokens that
-    are not special, as both releases of transformers write them.
+    transformers 5 has no slow tokenizer. Given only `spiece.model`, it does not
+    split commas from digits, and begins a new word after `-`, `(` and other
+    user-defined pieces, so that half of all English sentences get other ids.
+    Therefore the pieces that the comma rule splits have a penalty here, as in
+    the files of transformers 4, so that other pieces are used. Texts are split
+    only at special tokens, unless `cut_at_user_defined_pieces` is set: then
+    user-defined pieces are non-special added tokens, as both releases of
+    transformers save them.
 
-    In a byte-pair vocabulary that piece is not merged; in texts with a digit
-    before a comma, others may follow from it.
+    In a byte-pair vocabulary, a piece that the comma rule splits is never
+    merged, which may change other pieces of texts with a digit before a comma.
 
     The format cannot express `lower_characters_first`,
     `match_special_tokens=False` and the difference between `google` and
-    `corrected` commas. The normalizer applies to the library itself and to
-    transformers 4: transformers 5 derives its own from `do_lower_case` and
+    `corrected` commas. The normalizer applies to the `tokenizers` library and
+    to transformers 4: transformers 5 derives its own from `do_lower_case` and
     `keep_accents`, and always replaces quotes.
     """
     model = sentencepiece_model_pb2.ModelProto.FromString(tokenizer.model_bytes)
@@ -338,7 +76,7 @@ def tokenizer_json(tokenizer: AlbertTokenizer) -> bytes:
         "pre_tokenizer": {**_METASPACE, "split": False},
         "post_processor": _template(tokenizer),
         "decoder": {**_METASPACE, "split": True},
-        "model": library_model(model, tokenizer.unk_id, tokenizer.splits),
+        "model": _library_model(model, tokenizer.unk_id, tokenizer.splits),
     }
     return (json.dumps(config, ensure_ascii=False) + "\n").encode()
 
@@ -346,7 +84,7 @@ def tokenizer_json(tokenizer: AlbertTokenizer) -> bytes:
 def _normalizers(
     tokenizer: AlbertTokenizer, charsmap: bytes
 ) -> list[dict[str, Any]]:
-    """Returns the steps of `Normalizer`, then those of SentencePiece."""
+    """Returns the steps of `Normalizer`, followed by SentencePiece's."""
 
     def replace(syntax: str, pattern: str, by: str) -> dict[str, Any]:
         return {"type": "Replace", "pattern": {syntax: pattern}, "content": by}
@@ -391,4 +129,45 @@ def _template(tokenizer: AlbertTokenizer) -> dict[str, Any]:
             token: {"id": token, "ids": [piece_id], "tokens": [token]}
             for token, piece_id in ids.items()
         },
+    }
+
+
+def _library_model(
+    model: sentencepiece_model_pb2.ModelProto,
+    unk_id: int,
+    avoided: Container[int],
+) -> dict[str, Any]:
+    """Converts a SentencePiece model to the `model` of a `tokenizer.json`.
+
+    Pieces whose ids are in `avoided` are used only if there is no alternative.
+    """
+    if model.trainer_spec.model_type != model.trainer_spec.BPE:
+        return {
+            "type": "Unigram",
+            "unk_id": unk_id,
+            "vocab": [
+                [p.piece, p.score + PENALTY * (i in avoided)]
+                for i, p in enumerate(model.pieces)
+            ],
+            "byte_fallback": False,
+        }
+    ids = {p.piece: i for i, p in enumerate(model.pieces)}
+    # Best scores first. Any two pieces that join to a third are merged.
+    learned = [
+        (-p.score, p.piece)
+        for i, p in enumerate(model.pieces)
+        if p.type == p.NORMAL and i not in avoided
+    ]
+    return {
+        "type": "BPE",
+        "unk_token": model.pieces[unk_id].piece,
+        "fuse_unk": True,
+        "byte_fallback": False,
+        "vocab": ids,
+        "merges": [
+            [piece[:cut], piece[cut:]]
+            for _, piece in sorted(learned)
+            for cut in range(1, len(piece))
+            if piece[:cut] in ids and piece[cut:] in ids
+        ],
     }

@@ -1,4 +1,4 @@
-"""Tokens, special tokens in a text, such as `[MASK]`, and segments of it."""
+"""Tokens, special tokens such as `[MASK]`, and segments of long texts."""
 
 import dataclasses
 import functools
@@ -11,13 +11,13 @@ class Token(NamedTuple):
     """A token of a text.
 
     Attributes:
-      piece: the piece: with `▁` at the start of a word, or in WordPiece with
-        `##` inside a word. For unknown text, SentencePiece has the text itself
-        and WordPiece `[UNK]`.
+      piece: the piece, with `▁` at the start of a word (SentencePiece) or `##`
+        inside a word (WordPiece). For unknown text, the text itself
+        (SentencePiece) or `[UNK]` (WordPiece).
       id: id of the piece.
       start: start offset in the original text, in characters. A piece with `▁`
-        starts at the blank before the word.
-      end: end offset.
+        starts at the space before the word.
+      end: end offset, exclusive.
     """
 
     piece: str
@@ -27,12 +27,12 @@ class Token(NamedTuple):
 
 
 class TextPart(NamedTuple):
-    """A special token in a text, or the text between two of them.
+    """A special token in a text, or the text between two special tokens.
 
     Attributes:
       text: the text as it was written.
       start: start offset, in characters.
-      id: id of the special token, or None.
+      id: id of the special token; None for ordinary text.
     """
 
     text: str
@@ -44,33 +44,32 @@ class TextPart(NamedTuple):
 class SpecialTokens:
     """Splits texts at special tokens, as Hugging Face's tokenizers do.
 
-    Tokens are matched exactly, the longest first. With
-    `lower_characters_first`, tokens without capitals are matched in any case,
-    such as `<PAD>` for `<pad>`.
+    The longest token that matches is used. With `lower_characters_first`,
+    tokens without capitals match in any case, such as `<PAD>` for `<pad>`.
 
     Attributes:
-      ids: token -> id, of special tokens and other tokens to split at.
-      lower_characters_first: whether the text is lower-cased before the search,
-        except for special tokens with capitals.
+      ids: ids of the tokens at which texts are split, by token.
+      lower_characters_first: whether tokens without capitals match in any case,
+        as if the text had been lower-cased first.
     """
 
     ids: Mapping[str, int]
     lower_characters_first: bool = False
 
     def pattern(self, token: str) -> str:
-        """Returns the pattern of a token, for both `re` and RE2."""
+        """Returns the regular expression of a token, for `re` and RE2."""
         spelling = re.escape(token)
         any_case = self.lower_characters_first and token == token.lower()
         return f"(?i:{spelling})" if any_case else spelling
 
     @functools.cached_property
     def any_pattern(self) -> str:
-        """Pattern of all tokens, as one group."""
+        """Regular expression that matches any of the tokens, as a group."""
         longest_first = sorted(self.ids, key=len, reverse=True)
         return f"({'|'.join(map(self.pattern, longest_first))})"
 
     def split(self, text: str) -> Iterator[TextPart]:
-        """Yields the special tokens of a text and the texts between them."""
+        """Splits a text into special tokens and the texts between them."""
         start = 0
         # `re` caches compiled patterns.
         for match in re.finditer(self.any_pattern, text) if self.ids else ():
@@ -86,49 +85,50 @@ class SpecialTokens:
 
 
 # Long texts are encoded in segments of this many characters, up to the next
-# blank, or of the second number where there is none: SentencePiece's time grows
-# with the square of a run of unknown characters. The third is for models for
-# which blanks are no places to cut.
+# space.
 SEGMENT_LENGTH = 1 << 16
+# Without a space a segment ends here, since SentencePiece takes quadratic time
+# for a run of unknown characters.
 LONGEST_RUN = 1 << 17
+# Segments of models that do not allow splitting at spaces.
 LONGEST_SEGMENT = 1 << 20
-_CUT = re.compile(r"(?<=\w)[ \t\n\r](?=\w)")
+_SPACE_BETWEEN_WORDS = re.compile(r"(?<=\w)[ \t\n\r](?=\w)")
 
 
 class Segment(NamedTuple):
     """A part of a long text that is encoded on its own.
 
     Attributes:
-      text: the text, without the blank after it.
+      text: the text, without the space after it.
       start: start offset, in characters.
-      follows_blank: whether the blank before it is in no segment.
+      follows_space: whether the text was split at the space before the segment.
     """
 
     text: str
     start: int
-    follows_blank: bool
+    follows_space: bool
 
 
 def segments(text: str, length: int) -> Iterator[Segment]:
-    """Yields segments of a text, so that memory does not grow with its length.
+    """Splits a text into segments that are encoded in bounded memory.
 
-    A text of at most `length` characters is one segment. A longer one is cut at
-    a blank between two words, where no piece of a word can continue, so that
-    its ids are those of the whole text. (SentencePiece adds up the scores of
-    all pieces in float32. Of segmentations with nearly the same score, a text
-    of millions of characters as a whole may get another one.) Only a run of
-    `LONGEST_RUN` characters without a blank is cut inside.
+    A text of at most `length` characters is one segment. A longer text is split
+    at spaces between words, which no piece crosses, so that its ids do not
+    change. (SentencePiece adds up the scores of all pieces in float32, so for a
+    text of millions of characters it may choose among segmentations of nearly
+    the same score differently.) A word is split only if it has more than
+    `LONGEST_RUN` characters.
 
     Args:
       text: a text without special tokens.
-      length: length of a segment, up to the next blank.
+      length: number of characters after which to split at the next space.
     """
-    start, follows_blank = 0, False
+    start, follows_space = 0, False
     while len(text) - start > length:
-        most = start + max(length, LONGEST_RUN)
-        cut = _CUT.search(text, start + length, most)
-        end = cut.start() if cut else most
-        yield Segment(text[start:end], start, follows_blank)
-        start, follows_blank = (cut.end(), True) if cut else (end, False)
+        limit = start + max(length, LONGEST_RUN)
+        space = _SPACE_BETWEEN_WORDS.search(text, start + length, limit)
+        end = space.start() if space else limit
+        yield Segment(text[start:end], start, follows_space)
+        start, follows_space = (space.end(), True) if space else (end, False)
     if start < len(text):
-        yield Segment(text[start:], start, follows_blank)
+        yield Segment(text[start:], start, follows_space)

@@ -1,4 +1,4 @@
-"""Training a vocabulary: SentencePiece by ALBERT's recipe, or WordPiece."""
+"""Training of vocabularies: SentencePiece with ALBERT's recipe, WordPiece."""
 
 from __future__ import annotations
 
@@ -18,54 +18,54 @@ from albert_tf.errors import InputError
 from albert_tf.files import is_remote, write_together
 from albert_tf.settings import check_settings, setting
 from albert_tf.text.normalizer import Normalizer
+from albert_tf.text.sentencepiece_model import WORD_MARK
 from albert_tf.text.word_splitter import WordSplitter
 from albert_tf.text.wordpiece_tokenizer import CONTINUATION
 
 ModelType = Literal["unigram", "bpe", "wordpiece"]
 
-# Sentences are cut, as SentencePiece skips those of more than 4192 bytes. A
-# character has at most 4 bytes.
+# Longer sentences are split, as SentencePiece skips those of more than 4192
+# bytes. A character has at most 4 bytes.
 _MAX_CHARACTERS = 1000
-_BLANK = "\u2581"  # SentencePiece's mark of the start of a word
 _WORDPIECE_SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class VocabularyConfig:
-    """Settings of a vocabulary, also the flags of `albert train-vocab`.
+    """Settings of a vocabulary, and flags of `albert train-vocab`.
 
-    `num_threads` has a fixed default because it affects the result: it sets the
-    order of SentencePiece's sums, and so the last digits of the scores.
+    The default of `num_threads` is fixed because it affects the result: the
+    order of SentencePiece's sums determines the last digits of the scores.
     """
 
     model_type: ModelType = setting(
         "unigram",
-        "unigram, bpe: a SentencePiece model; unigram is the original's. "
-        "wordpiece: BERT's vocab.txt.",
+        "unigram, bpe: a SentencePiece model; ALBERT uses unigram. "
+        "wordpiece: a vocab.txt, as BERT uses.",
     )
     vocab_size: int = setting(
-        30_000, "Number of pieces, special ones included.", bounds="[13, inf)"
+        30_000, "Number of pieces, including special ones.", bounds="[13, inf)"
     )
     do_lower_case: bool = setting(True, "Lower-case all text.")
     strip_accents: bool | None = setting(
         None,
-        "Drop accents (combining marks). Default: yes; with "
-        "--model_type=wordpiece what --do_lower_case is, as in BERT.",
+        "Drop accents (combining marks). Default: true; with "
+        "--model_type=wordpiece the value of --do_lower_case, as in BERT.",
     )
     # 0.9995 is usual for Chinese and Japanese.
     character_coverage: float = setting(
         0.99995,
-        "Share of the characters that get pieces; the rest is unknown.",
+        "Share of the characters that the pieces cover; others are unknown.",
         bounds="[0.98, 1]",
     )
     max_sentences: int = setting(
         1_000_000,
-        "Most sentences to train on; of more, that many are drawn at random.",
+        "Maximum number of sentences to train on, sampled at random from more.",
         bounds="[1, inf)",
     )
-    seed: int = setting(12345, "Seed of that drawing.", bounds=f"[0, {2**63})")
+    seed: int = setting(12345, "Seed of the sampling.", bounds=f"[0, {2**63})")
     num_threads: int = setting(
-        16, "SentencePiece's threads.", flag=None, bounds="[1, 1024]"
+        16, "Number of SentencePiece threads.", flag=None, bounds="[1, 1024]"
     )
 
     def __post_init__(self) -> None:
@@ -86,43 +86,42 @@ def train_vocabulary(
 
     WordPiece vocabularies are written as OUTPUT.txt: `[PAD]` 0, `[UNK]` 1,
     `[CLS]` 2, `[SEP]` 3, `[MASK]` 4, the characters, then pieces of the words
-    of a `WordSplitter`. As in Hugging Face's trainer they are those of
-    byte-pair encoding, the most frequent ones first; SentencePiece learns them.
+    that a `WordSplitter` finds. As in Hugging Face's trainer, these result from
+    byte-pair encoding, by SentencePiece, with the most frequent ones first.
 
     The same sentences and settings give the same bytes on any machine with the
     same release of sentencepiece.
 
     Args:
       sentences: the text, such as the lines of a corpus; read once. Blank
-        sentences are skipped. Of the others a sample is held in memory.
-      output: prefix of the paths of the files. Missing folders are created.
-      config: the settings; None for the defaults.
+        sentences are skipped; a sample of the others is kept in memory.
+      output: prefix of the output paths. Missing folders are created.
+      config: the settings. Defaults to `VocabularyConfig()`.
 
     Returns:
       The path of OUTPUT.model or OUTPUT.txt.
 
     Raises:
-      InputError: there is no text, there is too little text for `vocab_size`,
-        `vocab_size` is too small for the characters of the text, or the output
-        cannot be written.
+      InputError: if there is no text or too little for `vocab_size`, if
+        `vocab_size` is too small for the characters of the text, or if the
+        output cannot be written.
     """
     config = config or VocabularyConfig()
     if isinstance(sentences, str):
-        raise TypeError("sentences must be many strings, not one str.")
+        raise TypeError("sentences must be an iterable of str, not one str.")
     if is_remote(output):
         raise InputError(
-            f"output={os.fspath(output)!r}: a vocabulary is "
-            "written to a local folder; name one, and copy it there."
+            f"output={os.fspath(output)!r}: must be a local path; write the "
+            "vocabulary there and copy it."
         )
     prefix = pathlib.Path(output)
-    _make_folder(prefix)  # Fails before the training, not after it.
+    _make_folder(prefix)  # Fails before the training rather than after it.
     paths = vocabulary_files(prefix, config.model_type)
-    drawn = SentenceSample(config.max_sentences, config.seed)
+    sample = SentenceSample(config.max_sentences, config.seed)
     for sentence in sentences:
-        drawn.add(sentence)
-    sample = drawn.texts
+        sample.add(sentence)
     # SentencePiece aborts the process if there is no text to train on.
-    if not any(c.isalnum() for sentence in sample for c in sentence):
+    if not any(c.isalnum() for text in sample.texts for c in text):
         raise InputError(
             "sentences: no text to train a vocabulary on (no letter or digit); "
             "check the input files."
@@ -130,7 +129,8 @@ def train_vocabulary(
     train = _train_wordpiece
     if config.model_type != "wordpiece":
         train = _train_sentencepiece
-    write_together(dict(zip(paths, train(sample, config), strict=True)))
+    contents = train(sample.texts, config)
+    write_together(dict(zip(paths, contents, strict=True)))
     return paths[0]
 
 
@@ -176,11 +176,11 @@ def _train_wordpiece(sample: list[str], config: VocabularyConfig) -> tuple[str]:
         _consume(sample, words),
         config,
         model_type="bpe",
-        # A vocabulary lacks those that only put a blank before a character.
+        # Some pieces are dropped below: a character with a word mark.
         vocab_size=min(2 * config.vocab_size, 2**31 - 1),
         hard_vocab_limit=False,
         unk_id=0,
-        # The words are those of the splitter.
+        # Words are separated by spaces only.
         split_by_unicode_script=False,
         split_by_number=False,
         normalization_rule_name="identity",
@@ -190,18 +190,18 @@ def _train_wordpiece(sample: list[str], config: VocabularyConfig) -> tuple[str]:
     learned = [
         processor.id_to_piece(i) for i in range(1, processor.get_piece_size())
     ]
-    characters = sorted(x for x in learned if len(x) == 1 and x != _BLANK)
-    least = dict.fromkeys(
+    characters = sorted(x for x in learned if len(x) == 1 and x != WORD_MARK)
+    required = dict.fromkeys(
         [
             *_WORDPIECE_SPECIALS,
             *characters,
             *(CONTINUATION + x for x in characters if x in inside),
         ]
     )
-    if len(least) > config.vocab_size:
-        raise _too_small(config, len(least))
-    pieces = least | dict.fromkeys(
-        x[1:] if x.startswith(_BLANK) else CONTINUATION + x
+    if len(required) > config.vocab_size:
+        raise _too_small(config, len(required))
+    pieces = required | dict.fromkeys(
+        x[1:] if x.startswith(WORD_MARK) else CONTINUATION + x
         for x in learned
         if len(x) > 1
     )
@@ -229,7 +229,7 @@ def _train(
             **settings,
         )
     except RuntimeError as error:
-        raise _explained(error, config) from error
+        raise _training_error(error, config) from error
     return model.getvalue()
 
 
@@ -249,50 +249,45 @@ def _make_folder(prefix: pathlib.Path) -> None:
 
 
 class SentenceSample:
-    """A random sample of bounded size, drawn in one pass.
+    """A random sample of bounded size, drawn in one pass (reservoir sampling).
 
     Attributes:
-      texts: the sample: sentences, those of more than 1000 characters in parts.
+      texts: the sampled sentences; longer ones in parts of 1000 characters.
     """
 
-    def __init__(self, most: int, seed: int):
-        """Initializes an empty sample.
-
-        Args:
-          most: size of the sample.
-          seed: seed of the drawing.
-        """
+    def __init__(self, max_size: int, seed: int):
         self.texts: list[str] = []
-        self._most = most
+        self._max_size = max_size
         self._seen = 0
         self._generator = random.Random(seed)
 
     def add(self, sentence: str) -> None:
-        """Offers a sentence to the sample; a blank one is skipped."""
-        for text in _cut(sentence):
+        """Adds a sentence to those sampled from; a blank one is skipped."""
+        for text in _split(sentence):
             self._seen += 1
-            if len(self.texts) < self._most:
+            if len(self.texts) < self._max_size:
                 self.texts.append(text)
                 continue
             index = self._generator.randrange(self._seen)
-            if index < self._most:
+            if index < self._max_size:
                 self.texts[index] = text
 
 
 def sample_by_weight(
     corpora: Mapping[str, tuple[float, Iterable[str]]], config: VocabularyConfig
 ) -> list[str]:
-    """Draws sentences of corpora in proportion to their weights.
+    """Samples sentences from corpora in proportion to their weights.
 
-    As many as `max_sentences`, or fewer if a corpus has not enough for its
+    Returns `max_sentences` sentences, or fewer if a corpus has too few for its
     share.
 
     Args:
-      corpora: name -> weight and sentences; the weights add up to 1.
+      corpora: the weight and the sentences of each corpus, by name. The weights
+        add up to 1.
       config: the settings.
 
     Raises:
-      InputError: a corpus has no sentence.
+      InputError: if a corpus has no sentence.
     """
     samples = {}
     for name, (weight, sentences) in corpora.items():
@@ -318,8 +313,8 @@ def sample_by_weight(
     ]
 
 
-def _cut(text: str) -> Iterator[str]:
-    """Yields a text in parts, which end at blanks where there are some."""
+def _split(text: str) -> Iterator[str]:
+    """Splits a text into parts of bounded length, at spaces if possible."""
     text = text.strip()
     start = 0
     while len(text) - start > _MAX_CHARACTERS:
@@ -335,14 +330,14 @@ def _cut(text: str) -> Iterator[str]:
 def _consume(
     sample: list[str], normalize: Callable[[str], str]
 ) -> Iterator[str]:
-    """Yields normalized sentences, freeing those SentencePiece has copied."""
+    """Yields normalized sentences, freeing each one after it is consumed."""
     sample.reverse()
     while sample:
-        yield from _cut(normalize(sample.pop()))
+        yield from _split(normalize(sample.pop()))
 
 
-def _explained(error: RuntimeError, config: VocabularyConfig) -> Exception:
-    """Returns an `InputError` for an error of SentencePiece if it is one."""
+def _training_error(error: RuntimeError, config: VocabularyConfig) -> Exception:
+    """Converts an error of SentencePiece, to an `InputError` if possible."""
     message = str(error)
     if match := re.search(r"too high.*<= (\d+)", message):
         return _too_large(config, int(match[1]))
@@ -351,18 +346,18 @@ def _explained(error: RuntimeError, config: VocabularyConfig) -> Exception:
     return RuntimeError(f"SentencePiece could not train: {message}")
 
 
-def _too_large(config: VocabularyConfig, most: int) -> InputError:
+def _too_large(config: VocabularyConfig, maximum: int) -> InputError:
     return InputError(
         f"vocab_size={config.vocab_size} is too large for this text, which "
-        f"gives at most {most} pieces; use more text, or vocab_size={most} or "
-        "less."
+        f"gives at most {maximum} pieces; use more text, or "
+        f"vocab_size={maximum} or less."
     )
 
 
-def _too_small(config: VocabularyConfig, least: int) -> InputError:
+def _too_small(config: VocabularyConfig, minimum: int) -> InputError:
     return InputError(
         f"vocab_size={config.vocab_size} is too small for the characters of "
-        f"the text and the special pieces; use at least {least}, or lower "
+        f"the text and the special pieces; use at least {minimum}, or lower "
         f"character_coverage={config.character_coverage}."
     )
 
@@ -370,10 +365,10 @@ def _too_small(config: VocabularyConfig, least: int) -> InputError:
 def vocabulary_files(
     prefix: str | os.PathLike[str], model_type: ModelType = "unigram"
 ) -> tuple[pathlib.Path, ...]:
-    """Returns the paths of the files that a vocabulary is written to.
+    """Returns the paths of the files of a vocabulary.
 
     Raises:
-      InputError: the prefix names a folder.
+      InputError: if the prefix is a folder.
     """
     prefix = pathlib.Path(prefix)
     if prefix.name in ("", ".."):

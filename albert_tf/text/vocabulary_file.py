@@ -1,12 +1,8 @@
-"""Vocabulary files of tokenizers: reading, limits, and their pieces as JSON."""
+"""Reading of vocabulary files, and limits on their size."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Container
-from typing import Any
-
-from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf.errors import InputError
 from albert_tf.input_files import (
@@ -15,21 +11,18 @@ from albert_tf.input_files import (
     check_regular,
 )
 
-# Many times what any published vocabulary has, which is 262,144 pieces.
+# The largest published vocabulary has 262,144 pieces.
 MAX_PIECES = 1 << 20
-# SentencePiece trains pieces of at most 512 characters. It builds its trie by a
-# recursion over the bytes of a piece, so that a very long one ends the process.
+# SentencePiece trains pieces of at most 512 characters. It builds its trie
+# recursively over the bytes of a piece, so a very long one crashes the process.
 MAX_PIECE_BYTES = 2048
-
-# Added to the score of a piece that is used only where there is no other.
-PENALTY = -100.0
 
 
 def read_model(path: str | os.PathLike[str]) -> bytes:
-    """Reads a file of a tokenizer; the path may be remote (`gs://...`).
+    """Reads a tokenizer file from a local or remote (`gs://...`) path.
 
     Raises:
-      InputError: the file does not exist, cannot be read, is not a regular
+      InputError: if the file does not exist, cannot be read, is not a regular
         file, or is larger than any vocabulary.
     """
     name = os.fspath(path)
@@ -48,7 +41,7 @@ def read_model(path: str | os.PathLike[str]) -> bytes:
 
 
 def _read_remote(name: str) -> bytes:
-    # Imported here: only remote paths need TensorFlow's file systems.
+    # Imported here, as only remote paths need TensorFlow.
     import tensorflow as tf
 
     try:
@@ -75,44 +68,3 @@ def _read_local(name: str) -> bytes:
             f"{name}: cannot be read: {reason}; "
             "give the path of a SentencePiece model."
         ) from error
-
-
-def library_model(
-    model: sentencepiece_model_pb2.ModelProto,
-    unk_id: int,
-    avoided: Container[int],
-) -> dict[str, Any]:
-    """Returns a SentencePiece model as the `model` of a `tokenizer.json`.
-
-    The pieces with the ids `avoided` are used only where there is no other.
-    """
-    if model.trainer_spec.model_type != model.trainer_spec.BPE:
-        return {
-            "type": "Unigram",
-            "unk_id": unk_id,
-            "vocab": [
-                [p.piece, p.score + PENALTY * (i in avoided)]
-                for i, p in enumerate(model.pieces)
-            ],
-            "byte_fallback": False,
-        }
-    ids = {p.piece: i for i, p in enumerate(model.pieces)}
-    # The best first. Any two pieces that make a third are merged to it.
-    learned = [
-        (-p.score, p.piece)
-        for i, p in enumerate(model.pieces)
-        if p.type == p.NORMAL and i not in avoided
-    ]
-    return {
-        "type": "BPE",
-        "unk_token": model.pieces[unk_id].piece,
-        "fuse_unk": True,
-        "byte_fallback": False,
-        "vocab": ids,
-        "merges": [
-            [piece[:cut], piece[cut:]]
-            for _, piece in sorted(learned)
-            for cut in range(1, len(piece))
-            if piece[:cut] in ids and piece[cut:] in ids
-        ],
-    }

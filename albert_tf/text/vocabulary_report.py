@@ -1,4 +1,4 @@
-"""Report on a vocabulary: what it makes of text it was not trained on."""
+"""Report on how a vocabulary segments held-out text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.word_splitter import WordSplitter
 
-# Text without a letter, such as numbers.
+# Text without letters, such as numbers.
 _NO_SCRIPT = "none"
 
 
@@ -20,13 +20,13 @@ class PieceCounts:
 
     Attributes:
       sentences: number of sentences.
-      words: number of words: what blanks separate, and each punctuation mark
-        and each Chinese character by itself, as in BERT. Languages that put no
-        blanks between words, such as Thai, have long ones.
-      characters: number of characters, without blanks.
+      words: number of words, as BERT splits text: at spaces, and around each
+        punctuation mark and Chinese character. Languages without spaces between
+        words, such as Thai, have long words.
+      characters: number of characters, without whitespace.
       pieces: number of pieces.
-      unknown_pieces: number of pieces that are unknown.
-      unknown_characters: number of characters in them.
+      unknown_pieces: number of unknown pieces.
+      unknown_characters: number of characters in unknown pieces.
     """
 
     sentences: int = 0
@@ -48,12 +48,12 @@ class PieceCounts:
 
     @property
     def unknown_rate(self) -> float:
-        """Share of the pieces that are unknown."""
+        """Fraction of the pieces that are unknown."""
         return self.unknown_pieces / max(1, self.pieces)
 
     @property
     def unknown_character_rate(self) -> float:
-        """Share of the characters that are in unknown pieces."""
+        """Fraction of the characters that are in unknown pieces."""
         return self.unknown_characters / max(1, self.characters)
 
     def __add__(self, other: PieceCounts) -> PieceCounts:
@@ -66,7 +66,7 @@ class PieceCounts:
         )
 
     def to_json(self) -> dict[str, float]:
-        """Returns the counts and what follows from them, by name."""
+        """Returns the counts and the rates, by name."""
         rates = (
             "fertility",
             "characters_per_piece",
@@ -78,15 +78,15 @@ class PieceCounts:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class VocabularyReport:
-    """What a vocabulary makes of some text.
+    """How a vocabulary segments some text.
 
     Attributes:
-      vocab_size: number of pieces of the vocabulary.
-      used_pieces: how many of them the text has.
+      vocab_size: number of pieces in the vocabulary.
+      used_pieces: number of different pieces in the segmented text.
       total: counts of the whole text.
-      by_script: Unicode script, such as "Latin" -> counts of the sentences
-        whose letters are mostly of it.
-      by_source: source -> counts of the sentences from there.
+      by_script: counts of the sentences in each Unicode script, such as
+        "Latin".
+      by_source: counts of the sentences from each source.
     """
 
     vocab_size: int
@@ -97,11 +97,11 @@ class VocabularyReport:
 
     @property
     def vocabulary_use(self) -> float:
-        """Share of the vocabulary's pieces that the text has."""
+        """Fraction of the vocabulary that the text uses."""
         return self.used_pieces / self.vocab_size
 
     def to_json(self) -> dict[str, object]:
-        """Returns the report as values of JSON."""
+        """Returns the report as JSON values."""
         return {
             "vocab_size": self.vocab_size,
             "used_pieces": self.used_pieces,
@@ -112,11 +112,11 @@ class VocabularyReport:
         }
 
     def table(self) -> str:
-        """Returns the report as lines to print."""
+        """Returns the report as a table to print."""
         groups = {"all": self.total}
-        for parts in (self.by_script, self.by_source):
-            if len(parts) > 1:  # One is all of the text.
-                groups |= parts
+        for group in (self.by_script, self.by_source):
+            if len(group) > 1:  # A single one equals the total.
+                groups |= group
         width = max(len("held-out text"), *map(len, groups))
         lines = [
             f"{'held-out text':{width}} {'sentences':>9} {'words':>9} "
@@ -139,11 +139,11 @@ class VocabularyReport:
 def measure_vocabulary(
     tokenizer: Tokenizer, texts: Mapping[str, Iterable[str]]
 ) -> VocabularyReport:
-    """Returns what a tokenizer's vocabulary makes of texts.
+    """Measures how a tokenizer segments texts.
 
     Args:
       tokenizer: the tokenizer.
-      texts: name of a source -> its sentences, such as the name of a language.
+      texts: the sentences of each source, such as a language, by name.
     """
     split = WordSplitter(do_lower_case=False, strip_accents=False)
     used: set[int] = set()
@@ -159,11 +159,11 @@ def measure_vocabulary(
             counts = PieceCounts(
                 sentences=1,
                 words=len(split(sentence)),
-                characters=_without_blanks(sentence),
+                characters=_count_characters(sentence),
                 pieces=len(tokens),
                 unknown_pieces=len(unknown),
                 unknown_characters=sum(
-                    _without_blanks(sentence[max(0, x.start) : x.end])
+                    _count_characters(sentence[max(0, x.start) : x.end])
                     for x in unknown
                 ),
             )
@@ -181,11 +181,11 @@ def measure_vocabulary(
 
 
 def script_of(text: str) -> str:
-    """Returns the script of most letters of a text, such as "Latin".
+    """Returns the script of most letters in a text, such as "Latin".
 
-    It is the first word of the letters' names in Unicode; "none" if there is no
-    letter. Japanese, whose text mixes scripts, is "Kana" where a tenth of the
-    letters are kana.
+    The script is the first word of the Unicode names of the letters, or "none"
+    without letters. Japanese, which mixes scripts, is "Kana" if at least a
+    tenth of the letters are kana.
     """
     letters = unicodedata.normalize("NFKC", text)
     scripts = collections.Counter(
@@ -202,5 +202,5 @@ def script_of(text: str) -> str:
     return "Chinese" if name == "CJK" else name.capitalize()
 
 
-def _without_blanks(text: str) -> int:
+def _count_characters(text: str) -> int:
     return sum(map(len, text.split()))

@@ -1,4 +1,4 @@
-"""Word splitter of BERT, the step before WordPiece."""
+"""BERT's word splitter, the step before WordPiece."""
 
 import dataclasses
 import functools
@@ -21,7 +21,7 @@ _IDEOGRAPHS = (
     range(0xF900, 0xFB00),
     range(0x2F800, 0x2FA20),
 )
-# Vowels and finals of Hangul, which compose with the preceding letter.
+# Vowels and final consonants of Hangul, which compose with the letter before.
 _JAMO = range(0x1160, 0x1200)
 
 
@@ -30,10 +30,10 @@ class Word(NamedTuple):
 
     Attributes:
       text: the normalized word.
-      starts: start of the source of each character in the original text, in
-        characters.
-      ends: end of the source. A dropped character (an accent, a control
-        character) belongs to the character before it.
+      starts: where the source of each character starts in the original text,
+        in characters.
+      ends: where the source ends, exclusive. A dropped character (an accent, a
+        control character) belongs to the character before it.
     """
 
     text: str
@@ -42,7 +42,7 @@ class Word(NamedTuple):
 
 
 class _Source(NamedTuple):
-    """A span of the original text and its form so far."""
+    """A span of the original text and its normalized form so far."""
 
     form: str
     start: int
@@ -54,16 +54,16 @@ class WordSplitter:
     """BERT's `BasicTokenizer`, the step before WordPiece.
 
     In this order: drop control and format characters (Cc, Cf) and U+FFFD; put
-    blanks around ideographs; lower-case; decompose (NFD) and drop nonspacing
-    marks (Mn); split at whitespace and around punctuation, which is Unicode's
-    and all symbols of ASCII.
+    spaces around ideographs; lower-case; decompose (NFD) and drop nonspacing
+    marks (Mn); split at whitespace and around punctuation, which includes all
+    ASCII symbols.
 
-    These are the original's rules, `google`. With `hugging_face`, as in the
-    slow `BertTokenizer` of transformers 4, each character is lower-cased on its
-    own before everything else, so that a capital sigma never becomes a final
-    one; private and unassigned characters (Co, Cn) are dropped, too; and text
-    is composed (NFC) before lower-casing, which matters only if accents are
-    kept.
+    These are the rules of Google's code, `google`. With `hugging_face`, as in
+    the slow `BertTokenizer` of transformers 4, each character is lower-cased on
+    its own before all other steps, so that a capital sigma never becomes a
+    final one; private and unassigned characters (Co, Cn) are dropped as well;
+    and text is composed (NFC) before lower-casing, which matters only if
+    accents are kept.
 
     A lone surrogate, which UTF-8 cannot encode, is treated as U+FFFD.
 
@@ -95,29 +95,31 @@ class WordSplitter:
 
     @property
     def lowers_characters_first(self) -> bool:
-        """Whether characters are lower-cased on their own, before all else."""
+        """Whether characters are lower-cased before all other steps."""
         return self.do_lower_case and self.rules == "hugging_face"
 
     @property
     def composes(self) -> bool:
-        """Whether text is composed with an effect on the result."""
+        """Whether text is composed (NFC), if this affects the result."""
         return self.rules == "hugging_face" and not self.strips_accents
 
     def __call__(self, text: str) -> list[str]:
-        """Returns the words of a text."""
+        """Splits a text into words."""
         if self.lowers_characters_first:
             text = lower_characters(text)
-        text = text.translate(_cleaned(self.rules, self.tokenize_chinese_chars))
+        text = text.translate(
+            _cleaning_table(self.rules, self.tokenize_chinese_chars)
+        )
         if self.composes:
             text = unicodedata.normalize("NFC", text)
         if self.do_lower_case:
             text = text.lower()
         if self.strips_accents:
             text = unicodedata.normalize("NFD", text)
-        return text.translate(_spaced(self.strips_accents)).split()
+        return text.translate(_spacing_table(self.strips_accents)).split()
 
     def align(self, text: str) -> list[Word]:
-        """Returns the words of a text with offsets into it."""
+        """Splits a text into words, with offsets."""
         sources = list(self._clean_sources(text))
         if self.composes:
             sources = _compose(sources)
@@ -155,7 +157,7 @@ class WordSplitter:
         return [word for word in words if word.text]
 
     def _clean_sources(self, text: str) -> Iterator[_Source]:
-        table = _cleaned(self.rules, self.tokenize_chinese_chars)
+        table = _cleaning_table(self.rules, self.tokenize_chinese_chars)
         for start, c in enumerate(text):
             if self.lowers_characters_first:
                 c = lower_characters(c)
@@ -163,8 +165,8 @@ class WordSplitter:
 
 
 def clean(text: str, rules: WordRules) -> str:
-    """Drops control characters and replaces whitespace by blanks."""
-    return text.translate(_cleaned(rules, False))
+    """Drops control characters and replaces whitespace by spaces."""
+    return text.translate(_cleaning_table(rules, False))
 
 
 def is_ideograph(character: str) -> bool:
@@ -181,8 +183,8 @@ def is_punctuation(character: str) -> bool:
     return unicodedata.category(character).startswith("P")
 
 
-class _Cleaned(dict):
-    """First table for `str.translate`: cleaning and ideographs."""
+class _CleaningTable(dict):
+    """Table for the first `str.translate`: cleaning and ideographs."""
 
     def __init__(self, rules: WordRules, spaces_ideographs: bool):
         super().__init__()
@@ -206,8 +208,8 @@ class _Cleaned(dict):
         return form
 
 
-class _Spaced(dict):
-    """Last table for `str.translate`: punctuation and marks."""
+class _SpacingTable(dict):
+    """Table for the last `str.translate`: punctuation and marks."""
 
     def __init__(self, drops_marks: bool):
         super().__init__()
@@ -223,13 +225,13 @@ class _Spaced(dict):
         return form
 
 
-# The tables are filled on demand, as texts use few of the code points.
-_cleaned = functools.cache(_Cleaned)
-_spaced = functools.cache(_Spaced)
+# The tables are filled on demand, as texts use few code points.
+_cleaning_table = functools.cache(_CleaningTable)
+_spacing_table = functools.cache(_SpacingTable)
 
 
 def _compose(sources: list[_Source]) -> list[_Source]:
-    """Merges sources whose forms compose with each other."""
+    """Merges sources whose characters compose with each other (NFC)."""
     composed: list[_Source] = []
     group: list[_Source] = []
 
@@ -256,7 +258,7 @@ def _compose(sources: list[_Source]) -> list[_Source]:
 
 
 def _composes(character: str) -> bool:
-    """Returns whether a character may compose with preceding ones."""
+    """Returns whether a character may compose with those before it."""
     return (
         unicodedata.category(character).startswith("M")
         or ord(character) in _JAMO
@@ -264,7 +266,7 @@ def _composes(character: str) -> bool:
 
 
 def _reorder(characters: list[tuple[str, int]]) -> list[tuple[str, int]]:
-    """Sorts marks by their combining class, as in a normal form."""
+    """Sorts marks by their combining class (canonical order)."""
     keys, starter = [], 0
     for c, _ in characters:
         combining = unicodedata.combining(c)

@@ -20,13 +20,13 @@ from albert_tf.text.vocabulary_file import (
 )
 from albert_tf.text.word_splitter import WordRules, WordSplitter
 
-CONTINUATION = "##"  # prefix of pieces inside a word
+CONTINUATION = "##"  # Prefix of pieces inside a word.
 SPECIAL_PIECES = ("[PAD]", "[CLS]", "[SEP]", "[MASK]", "[UNK]")
 _CACHED_WORDS = 1 << 16
 
 
 def is_wordpiece(content: bytes) -> bool:
-    """Returns whether a file is a `vocab.txt`, by BERT's special pieces."""
+    """Returns whether a file has BERT's special pieces, as a `vocab.txt`."""
     try:
         return not set(_lines(content)).isdisjoint(SPECIAL_PIECES)
     except UnicodeDecodeError:
@@ -34,15 +34,15 @@ def is_wordpiece(content: bytes) -> bool:
 
 
 def read_pieces(content: bytes, name: str) -> list[str]:
-    """Returns the pieces of a `vocab.txt`, in the order of their ids.
+    """Parses a `vocab.txt` to a list of pieces, in the order of their ids.
 
     Args:
       content: one piece per line, in UTF-8.
       name: name of the file in error messages, such as its path.
 
     Raises:
-      InputError: the file is not such a vocabulary, or a special piece of BERT
-        is missing.
+      InputError: if the file is not a WordPiece vocabulary, or if one of BERT's
+        special pieces is missing.
     """
     num_lines = content.count(b"\n") + content.count(b"\r")
     if num_lines > 2 * MAX_PIECES:
@@ -70,7 +70,7 @@ def read_pieces(content: bytes, name: str) -> list[str]:
             continue
         raise InputError(
             f"{name}:{line}: {problem}, but a WordPiece vocabulary has one "
-            "piece a line, each of them once; give the vocab.txt of the "
+            "piece per line, without duplicates; give the vocab.txt of the "
             "checkpoint."
         )
     missing = sorted(set(SPECIAL_PIECES) - line_of.keys())
@@ -86,13 +86,12 @@ def read_pieces(content: bytes, name: str) -> list[str]:
 class WordPieces:
     """Greedy longest-match segmentation of words into pieces.
 
-    A word that cannot be segmented, or is too long, is unknown as a whole.
+    A word that is too long or cannot be segmented is unknown as a whole.
     """
 
     def __init__(
         self, pieces: Sequence[str], unk_id: int, max_characters_per_word: int
     ):
-        """Takes the pieces in the order of their ids; `unk_id` is for words."""
         self._ids = {piece: i for i, piece in enumerate(pieces)}
         self._longest = max(map(len, pieces))
         self._unknown = (unk_id,)
@@ -100,7 +99,7 @@ class WordPieces:
         self._cache: dict[str, tuple[int, ...]] = {}
 
     def __call__(self, word: str) -> tuple[int, ...]:
-        """Returns the ids of the pieces of a word."""
+        """Segments a word; returns the ids of its pieces."""
         ids = self._cache.get(word)
         if ids is None:
             ids = self._find(word)
@@ -115,7 +114,7 @@ class WordPieces:
         ids: list[int] = []
         start, mark = 0, ""
         while start < len(word):
-            # `_longest` may include the prefix; extra look-ups are harmless.
+            # `_longest` may count the prefix; extra lookups are harmless.
             for end in range(min(len(word), start + self._longest), start, -1):
                 piece_id = self._ids.get(mark + word[start:end])
                 if piece_id is not None:
@@ -133,10 +132,10 @@ def _lines(content: bytes) -> list[str]:
     return lines if lines[-1] else lines[:-1]
 
 
-# Arguments of `WordPieceTokenizer` that give the ids of Hugging Face's slow
+# Arguments of `WordPieceTokenizer` that reproduce Hugging Face's slow
 # `BertTokenizer` (transformers up to 4.57) with its default options. One
-# difference: in cased text it matches "[MA\u00adSK]" as [MASK], as it looks for
-# special tokens again after dropping the soft hyphen.
+# difference: in cased text it matches "[MA\u00adSK]" as [MASK], since it
+# searches for special tokens again after dropping the soft hyphen.
 HUGGING_FACE_SLOW_WORDPIECE = {
     "do_lower_case": True,
     "strip_accents": None,
@@ -145,7 +144,7 @@ HUGGING_FACE_SLOW_WORDPIECE = {
     "match_special_tokens": True,
 }
 
-# Community checkpoints of ALBERT with a `vocab.txt` have any of these.
+# Community checkpoints of ALBERT with a `vocab.txt` use any of these.
 _TOKENIZER_CLASSES = (
     "BertTokenizer",
     "BertTokenizerFast",
@@ -165,8 +164,8 @@ _OUR_RULES = "word_rules"  # only in files of albert_tf
 def describe_wordpiece(tokenizer: WordPieceTokenizer) -> dict[str, Any]:
     """Returns the `tokenizer_config.json` of a tokenizer.
 
-    transformers 4 gives the same ids if the settings are
-    `HUGGING_FACE_SLOW_WORDPIECE`, with any values of the first three.
+    transformers 4 gives the same ids if `rules` and `match_special_tokens` are
+    those of `HUGGING_FACE_SLOW_WORDPIECE`.
     """
     settings = dict(tokenizer.settings)
     return {
@@ -180,12 +179,12 @@ def describe_wordpiece(tokenizer: WordPieceTokenizer) -> dict[str, Any]:
 
 
 def wordpiece_settings(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the tokenizer's arguments for a `tokenizer_config.json`.
+    """Returns the constructor arguments for a `tokenizer_config.json`.
 
-    A file of Hugging Face gives the settings of its slow tokenizer.
+    A Hugging Face file gives the settings of its slow tokenizer.
 
     Raises:
-      ValueError: an option is not supported.
+      ValueError: if an option is not supported.
     """
     name = typed(config, "tokenizer_class", str) or "BertTokenizer"
     if name not in _TOKENIZER_CLASSES:
@@ -235,15 +234,15 @@ class WordPieceTokenizer(Tokenizer):
     Text is split into words (`WordSplitter`), and each word into the longest
     pieces of the vocabulary (`WordPieces`). Special tokens such as `[MASK]` in
     a text are treated as text, unless `match_special_tokens` is set.
-    `HUGGING_FACE_SLOW_WORDPIECE` has the settings that give the ids of Hugging
+    `HUGGING_FACE_SLOW_WORDPIECE` holds the settings that reproduce Hugging
     Face's slow `BertTokenizer`. For example:
 
         tokenizer = AlbertTokenizer.from_file("vocab.txt")
         tokenizer.tokenize("unaffable 中文")  # un ##aff ##able 中 文
 
     Attributes:
-      normalizer: the `WordSplitter` of the texts.
-      max_characters_per_word: maximum length; longer words are unknown.
+      normalizer: the `WordSplitter` applied to texts.
+      max_characters_per_word: longer words are unknown.
     """
 
     file_name = "vocab.txt"
@@ -262,21 +261,21 @@ class WordPieceTokenizer(Tokenizer):
         """Initializes the tokenizer from the content of a `vocab.txt`.
 
         Args:
-          model_bytes: one piece per line. `from_file` takes a path.
+          model_bytes: one piece per line. To load a file, use `from_file`.
           do_lower_case: whether to lower-case.
           strip_accents: whether to decompose text (NFD) and drop accents; None
             for the value of `do_lower_case`.
           tokenize_chinese_chars: whether every ideograph is a word.
-          rules: how text is split into words: "google" as for the released
-            weights, or "hugging_face"; see `WordSplitter`. They also set the
-            maximum length of a word, 200 and 100 characters.
+          rules: how text is split into words: "google", as for the released
+            weights, or "hugging_face"; see `WordSplitter`. Words have at most
+            200 and 100 characters, respectively.
           match_special_tokens: whether `[MASK]`, `[CLS]`, `[SEP]`, `[PAD]` and
-            `[UNK]` in a text become their ids.
+            `[UNK]` in a text are encoded as their ids.
           name: name of the vocabulary in error messages, such as its path.
 
         Raises:
-          InputError: the vocabulary is invalid, or a special piece of BERT is
-            missing.
+          InputError: if the vocabulary is invalid, or if one of BERT's special
+            pieces is missing.
         """
         self.normalizer = WordSplitter(
             do_lower_case, strip_accents, tokenize_chinese_chars, rules
@@ -304,7 +303,7 @@ class WordPieceTokenizer(Tokenizer):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Keyword arguments of the constructor, without the vocabulary."""
+        """Keyword arguments of the constructor, except the vocabulary."""
         return {
             **dataclasses.asdict(self.normalizer),
             "match_special_tokens": self.match_special_tokens,
@@ -313,14 +312,14 @@ class WordPieceTokenizer(Tokenizer):
     def _encode_plain(
         self, texts: list[str], num_threads: int
     ) -> list[list[int]]:
-        del num_threads  # Words are split in Python, in one thread.
+        del num_threads  # Words are segmented in Python, in one thread.
         return [
             [i for word in self.normalizer(text) for i in self._pieces_of(word)]
             for text in texts
         ]
 
-    def _tokens_plain(self, text: str, follows_blank: bool) -> Iterator[Token]:
-        del follows_blank  # Blanks belong to no token.
+    def _tokens_plain(self, text: str, follows_space: bool) -> Iterator[Token]:
+        del follows_space  # Spaces belong to no token.
         for word in self.normalizer.align(text):
             ids = self._pieces_of(word.text)
             begin = 0

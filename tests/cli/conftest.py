@@ -1,8 +1,10 @@
+import io
 import shlex
 
 import keras
 import pytest
 
+from albert_tf.cli.main import main
 from albert_tf.config import AlbertConfig
 from albert_tf.demo.corpora import python_documents
 from albert_tf.models.pretrainer import AlbertPretrainer
@@ -16,6 +18,23 @@ def albert(run_albert):
 
     def run(folder, command, stdin=None):
         return run_albert(*shlex.split(command), cwd=folder, input=stdin)
+
+    return run
+
+
+@pytest.fixture
+def albert_eagerly(monkeypatch, capfd, eagerly):
+    """Returns `run(folder, command, stdin)`: the output, without graphs."""
+
+    def run(folder, command, stdin=""):
+        monkeypatch.chdir(folder)
+        lines = io.TextIOWrapper(io.BytesIO(stdin.encode()))
+        monkeypatch.setattr("sys.stdin", lines)
+        with eagerly():
+            status = main(shlex.split(command))
+        output = capfd.readouterr()
+        assert status == 0, output.err
+        return output.out
 
     return run
 

@@ -71,6 +71,8 @@ FINETUNE = (
 )
 NAMED = "finetune --output=new --init_from=start --data=absent"
 PREDICT = "predict --model=start"
+LITERT = "export --kind=litert --model=start --output=new"
+SIMILARITY = "analyze similarity start --input=train.csv"
 LONG = "n" * 300
 
 # Command -> (flags, part of the message). The longer keys stand for what they
@@ -131,7 +133,7 @@ BAD_INPUT = {
         ("--flagfile=absent", "--flagfile=absent: No such file"),
         ("--flagfile=binary", "--flagfile=binary: not UTF-8"),
         ("--flagfile=/dev/zero", "a pipe, device or socket"),
-        ("--flagfile=loop.flags", "--flagfile=loop.flags: names itself"),
+        ("--flagfile=loop.flags", "--flagfile=loop.flags: includes itself"),
         ("--flagfile=", "--flagfile= must not be empty"),
         ("--flagfile", "--flagfile= must not be empty"),
         ("--input", "no value for --input"),
@@ -182,7 +184,7 @@ BAD_INPUT = {
         ("--task=sst2", "train.csv"),
         ("--task=sst2 --classes=a,b", "--classes requires --task=text"),
         ("--max_seq_length=64", "takes at most 32 tokens"),
-        ("--from=tfds", "has known tasks only"),
+        ("--from=tfds", "does not support --task=text"),
         (
             "--from=tfds --task=dream --max_qa_length=8",
             "from='tfds' does not have task='dream'",
@@ -252,6 +254,20 @@ BAD_INPUT = {
         ("--model=start --output=new --seq_length=0", "must be at least 1"),
         ("--model=start --output=text.txt", "text.txt exists"),
         ("--check=absent", "absent"),
+        (
+            "--kind=task --model=start --output=new",
+            "start: no fine-tuned model (no task.json)",
+        ),
+    ],
+    LITERT: [
+        ("--quantization=int8", "int8 requires calibration_input"),
+        (
+            "--quantization=int8 --calibration_input=absent.txt",
+            "absent.txt: no such file",
+        ),
+        ("--calibration_input=text.txt", "does not support calibration_input"),
+        ("--seq_length=33", "seq_length=33 must be at least 2"),
+        ("--quantization=int4", "quantization=int4 must be one of"),
     ],
     "analyze": [
         ("", "nothing to analyze; use `albert analyze parameters"),
@@ -272,6 +288,24 @@ BAD_INPUT = {
         ("data data --spm_model_file=spiece.model", "their own tokenizer"),
         ("data data --output=data/manifest.json", "would destroy the input"),
         ("data data --output=data.word", "output data.word"),
+        ("similarity", "cannot analyze 'similarity'"),
+        ("similarity start --input=absent.txt", "absent.txt"),
+        (
+            "similarity start --input=text.txt --output=text.txt",
+            "would destroy",
+        ),
+    ],
+    SIMILARITY: [
+        ("--config_overrides=hidden_size=7", "hidden_size=7"),
+        ("--config_overrides=vocab_size=9", "vocab_size is 9"),
+    ],
+    "analyze attention": [
+        ("start start --text=a", "cannot analyze 'attention "),
+        ("start", "needs --text"),
+        ("start --text=", "must not be empty"),
+        ("start --text=a --layers=2", "layers=2 must be numbers from 1"),
+        ("start --text=a --heads=x", "--heads=x must be numbers"),
+        ("absent --text=a", "absent"),
     ],
     "demo": [
         ("extra", "unexpected argument 'extra'"),
@@ -322,7 +356,7 @@ BAD_INPUT = {
 }
 
 
-def test_every_command_is_there():
+def test_every_command_has_bad_input():
     assert {key.split()[0] for key in BAD_INPUT} == set(COMMANDS)
 
 
@@ -360,7 +394,7 @@ PACKAGES = {"tfds": "tensorflow_datasets", "huggingface": "datasets"}
 
 
 @pytest.mark.parametrize("source", PACKAGES)
-def test_a_library_that_is_not_installed(folder, source, capfd):
+def test_library_that_is_not_installed(folder, source, capfd):
     if importlib.util.find_spec(PACKAGES[source]):
         pytest.skip(f"{PACKAGES[source]} is installed")
     command = f"finetune --task=sst2 --init_from=start --from={source}"

@@ -84,7 +84,7 @@ def test_google_to_keras_hub(convert, folder):
         ),
         (
             "google_tf1 --output=albert_tf_run --overwrite",
-            "holds no model.safetensors, so it is not overwritten",
+            "has no model.safetensors, so it is not overwritten",
         ),
     ],
 )

@@ -30,24 +30,3 @@ def test_int8_from_text(albert, folder):
         "seq_length": 16,
         "resizable": False,
     }.items() <= values.items()
-
-
-@pytest.mark.parametrize(
-    ("command", "message"),
-    [
-        ("--quantization=int8", "int8 requires calibration_input"),
-        (
-            "--quantization=int8 --calibration_input=absent.txt",
-            "absent.txt: no such file",
-        ),
-        ("--calibration_input=texts.txt", "does not support calibration_input"),
-        ("--seq_length=33", "seq_length=33 must be at least 2"),
-        ("--quantization=int4", "quantization=int4 must be one of"),
-    ],
-)
-def test_one_line_and_status_2(albert, folder, command, message):
-    result = albert(folder, f"{EXPORT} --output=other {command}")
-    assert result.returncode == 2, result.stderr
-    (line,) = result.stderr.splitlines()
-    assert message in line
-    assert not (folder / "other").exists()

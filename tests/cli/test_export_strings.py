@@ -32,7 +32,7 @@ def folder(folder):
 
 
 @pytest.mark.long
-def test_a_task_says_what_predict_says(albert, folder):
+def test_exported_task_equals_predict(albert, folder):
     result = albert(folder, "export --kind=task --model=sst2 --output=task")
     assert result.returncode == 0, result.stderr
     result = albert(
@@ -67,11 +67,3 @@ def test_text_encoder_of_a_fine_tuned_model(albert, folder):
         np.testing.assert_allclose(
             outputs[name], model(inputs)[name], rtol=0, atol=1e-5
         )
-
-
-def test_a_task_needs_a_fine_tuned_model(albert, folder):
-    result = albert(folder, "export --kind=task --model=start --output=new")
-    assert result.returncode == 2
-    assert result.stderr.count("\n") == 1, result.stderr
-    assert "start: no fine-tuned model (no task.json)" in result.stderr
-    assert not (folder / "new").exists()

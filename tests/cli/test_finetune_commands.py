@@ -35,6 +35,7 @@ NAMED = FINETUNE.replace("--task=text", "--task=sst2").replace(
 )
 
 
+@pytest.mark.long
 def test_from_a_table_to_predictions(albert, folder):
     columns = "--text_column=0 --label_column=1 --header"
     result = albert(

@@ -178,12 +178,13 @@ def test_parameter_table():
     assert result.stderr == ""
 
 
-def test_memory_table(run_albert):
-    arguments = ("analyze", "memory", "albert_xxlarge_v2", "--rematerialize")
-    result = run_albert(*arguments)
+def test_memory_table(capfd):
+    command = "analyze memory albert_xxlarge_v2 --rematerialize"
+    assert main(command.split()) == 0
+    output = capfd.readouterr()
     # 223,158,450 weights of four bytes, and two moments of each.
-    assert result.stdout.splitlines()[1].split()[1:3] == ["851", "1,703"]
-    assert result.stderr == ""
+    assert output.out.splitlines()[1].split()[1:3] == ["851", "1,703"]
+    assert output.err == ""
 
 
 @pytest.fixture
@@ -195,7 +196,9 @@ def interrupts():
     cli._interrupted = False
 
 
-def test_interrupt_that_becomes_another_error(monkeypatch, interrupts, capfd):
+def test_interrupt_that_is_raised_as_another_error(
+    monkeypatch, interrupts, capfd
+):
     """As in the import of optree, whose C++ turns it into an ImportError."""
 
     def parse(*_):
@@ -223,7 +226,7 @@ def test_interrupt_that_becomes_another_error(monkeypatch, interrupts, capfd):
         (ValueError("two\nlines"), 1, "ValueError: two lines (--debug"),
     ],
 )
-def test_errors_of_the_system(error, status, message, monkeypatch, capfd):
+def test_system_errors(error, status, message, monkeypatch, capfd):
     def parse(*_):
         raise error
 
@@ -254,7 +257,7 @@ def test_python_is_quiet():
     assert result.stderr == ""
 
 
-def test_other_output_is_passed_on(monkeypatch, capfd):
+def test_other_output_is_not_suppressed(monkeypatch, capfd):
     monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL")
     monkeypatch.delitem(sys.modules, "tensorflow")
     with quiet_by_default():

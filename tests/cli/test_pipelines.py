@@ -11,14 +11,9 @@ def texts(folder):
     return folder
 
 
-def output_of(result):
-    assert result.returncode == 0, result.stderr
-    return result.stdout
-
-
-def test_fill_mask(texts, albert):
-    output = output_of(
-        albert(texts, "fill-mask --model=start --input=texts.txt --top_k=2")
+def test_fill_mask(texts, albert_eagerly):
+    output = albert_eagerly(
+        texts, "fill-mask --model=start --input=texts.txt --top_k=2"
     )
     header, *rows = [line.split("\t") for line in output.splitlines()]
     assert header == ["text", "mask", "score", "token", "sequence"]
@@ -27,12 +22,10 @@ def test_fill_mask(texts, albert):
         for text, mask in (("0", "0"), ("1", "0"), ("1", "1"))
         for _ in range(2)
     ]
-    assert not output_of(
-        albert(
-            texts,
-            "fill-mask --model=start --top_k=2 --output=words.jsonl",
-            "A [MASK] is here.\n\n",
-        )
+    assert not albert_eagerly(
+        texts,
+        "fill-mask --model=start --top_k=2 --output=words.jsonl",
+        stdin="A [MASK] is here.\n\n",
     )
     (line,) = (texts / "words.jsonl").read_text().splitlines()
     ((first, _),) = json.loads(line)
@@ -40,32 +33,33 @@ def test_fill_mask(texts, albert):
     assert first["sequence"] == rows[0][4]
 
 
-def test_embed(texts, albert):
-    albert(texts, "embed --model=start --input=texts.txt --output=vectors.npy")
+def test_embed(texts, albert_eagerly):
+    albert_eagerly(
+        texts, "embed --model=start --input=texts.txt --output=vectors.npy"
+    )
     vectors = np.load(texts / "vectors.npy")
     assert (vectors.shape, vectors.dtype) == ((2, 32), np.float32)
-    lines = output_of(
-        albert(texts, "embed --model=start", (texts / "texts.txt").read_text())
+    lines = albert_eagerly(
+        texts,
+        "embed --model=start",
+        stdin=(texts / "texts.txt").read_text(),
     )
     np.testing.assert_allclose(
         [json.loads(line) for line in lines.splitlines()], vectors, atol=2e-6
     )
-    same = output_of(albert(texts, "embed --model=start --text=a --pair=a"))
+    same = albert_eagerly(texts, "embed --model=start --text=a --pair=a")
     assert same == "1.0000\n"
 
 
-def test_sentence_order(texts, albert):
-    output = output_of(
-        albert(texts, "sentence-order --model=start --input=pairs.tsv")
+def test_sentence_order(texts, albert_eagerly):
+    output = albert_eagerly(
+        texts, "sentence-order --model=start --input=pairs.tsv"
     )
     first, second = map(float, output.split())
     assert 0 < first < 1
-    one = output_of(
-        albert(
-            texts,
-            "sentence-order --model=start --text='He slept.' "
-            "--pair='He dreamed.'",
-        )
+    one = albert_eagerly(
+        texts,
+        "sentence-order --model=start --text='He slept.' --pair='He dreamed.'",
     )
     assert float(one) == pytest.approx(first, abs=2e-6)
     assert 0 < second < 1

@@ -3,7 +3,7 @@ from albert_tf.cli.evaluate import print_score_table
 KNOWN = {"mlm_unigram_accuracy": 0.05, "sop_chance": 0.5}
 
 
-def test_rows_come_as_checkpoints_are_scored(capsys):
+def test_rows_are_printed_as_checkpoints_are_scored(capsys):
     def scored():
         for step in (900, 1000):
             shown.append(capsys.readouterr().out)
@@ -22,6 +22,6 @@ def test_rows_come_as_checkpoints_are_scored(capsys):
     ]
 
 
-def test_without_baselines_there_is_no_row_of_them(capsys):
+def test_no_baseline_row_without_baselines(capsys):
     print_score_table([("a", {"step": 1, "loss": 2.0})], {}, 1)
     assert len(capsys.readouterr().out.splitlines()) == 2

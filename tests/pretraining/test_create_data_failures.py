@@ -118,7 +118,7 @@ def test_unusable_outputs(create, tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="is a file; name a folder"):
         create("file", overwrite=True)
-    with pytest.raises(InputError, match="cannot make a folder in"):
+    with pytest.raises(InputError, match="cannot create a folder in"):
         create("file/data")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match="is the current folder or one above"):

@@ -86,7 +86,7 @@ def test_real_texts(sentences):
         b"A\xc3 \xc3\x89",
     ],
 )
-def test_invalid_utf8_reads_as_python_replaces_it(raw):
+def test_invalid_utf8_is_replaced_as_in_python(raw):
     normalizer = Normalizer()
     expected = normalizer(raw.decode("utf-8", errors="replace"))
     assert in_graph(normalizer, [raw]) == [expected]

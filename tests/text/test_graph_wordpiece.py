@@ -33,7 +33,7 @@ def graph_ids(in_batches):
 
 
 @pytest.mark.parametrize("options", OPTIONS)
-def test_hostile_texts_give_the_ids_of_python(
+def test_ids_equal_python_on_adversarial_texts(
     odd_vocabulary,
     odd_texts,
     special_texts,
@@ -49,7 +49,7 @@ def test_hostile_texts_give_the_ids_of_python(
 
 
 @pytest.mark.parametrize("options", OPTIONS)
-def test_offsets_are_those_of_python(
+def test_offsets_equal_python(
     odd_vocabulary,
     odd_texts,
     special_texts,
@@ -76,8 +76,8 @@ def test_every_code_point(odd_vocabulary, characters, graph_ids, rules):
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
-def test_real_texts(wordpiece_vocabulary, sentences, graph_ids, language):
-    texts = sentences(language, 3000)
+def test_real_texts(wordpiece_vocabulary, sentences, graph_ids, language, each):
+    texts = sentences(language, 3000)[::each]
     tokenizer = WordPieceTokenizer(wordpiece_vocabulary(texts, 3000))
     ids = tokenizer.encode(texts)
     assert graph_ids(tokenizer, texts) == ids
@@ -113,7 +113,7 @@ def test_invalid_utf8_is_dropped(odd_vocabulary):
     assert ids == [tokenizer.encode(text)]
 
 
-def test_text_that_is_composed_is_refused(odd_vocabulary):
+def test_composing_tokenizers_are_not_supported(odd_vocabulary):
     tokenizer = WordPieceTokenizer(
         odd_vocabulary, do_lower_case=False, rules="hugging_face"
     )

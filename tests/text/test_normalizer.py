@@ -41,7 +41,7 @@ def preprocess_text(
         ("nul\x00 inside", "nul\x00 inside"),
     ],
 )
-def test_cleans_as_the_original(text, expected):
+def test_normalizes_as_google(text, expected):
     assert Normalizer()(text) == expected == preprocess_text(text)
 
 
@@ -65,7 +65,7 @@ def test_golden_texts(shared):
         ("Straße İs", "straße is"),
     ],
 )
-def test_cleans_as_hugging_face(text, expected):
+def test_normalizes_as_hugging_face(text, expected):
     options = {"replace_latex_quotes": True, "lower_characters_first": True}
     assert Normalizer(**options)(text) == expected
     assert preprocess_text(text, True, True, True, True) == expected
@@ -125,7 +125,7 @@ def test_alignment_of_latex_quotes():
     assert list(zip(aligned.starts, aligned.ends, strict=True)) == sources
 
 
-def test_is_a_value():
+def test_normalizers_are_hashable_and_picklable():
     normalizer = Normalizer(strip_accents=False)
     assert pickle.loads(pickle.dumps(normalizer)) == normalizer
     assert len({normalizer, Normalizer(True, False)}) == 1

@@ -102,7 +102,7 @@ def test_length_may_be_a_tensor():
         packed(2)
 
 
-def test_refuses_what_cannot_be_packed():
+def test_invalid_arguments_of_packing():
     segment = tf.ragged.constant([[10], [11, 12]], tf.int32)
     with pytest.raises(ValueError, match="1 or 2 ragged tensors, not of 3"):
         pack_ragged([segment] * 3, 8, **SPECIALS)

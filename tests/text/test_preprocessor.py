@@ -31,7 +31,7 @@ def preprocessor(clean_model):
 
 
 @pytest.mark.parametrize("options", OPTIONS)
-def test_odd_texts_give_the_ids_of_python(
+def test_ids_equal_python_on_odd_texts(
     clean_model, odd_texts, special_texts, in_batches, same_ids, options, each
 ):
     texts = [*odd_texts[:9], *odd_texts[9::each], *special_texts[::each]]
@@ -42,7 +42,7 @@ def test_odd_texts_give_the_ids_of_python(
 
 
 @pytest.mark.parametrize("rule", ["google", "corrected", "off"])
-def test_digit_commas_give_the_ids_of_python(
+def test_ids_equal_python_with_digit_commas(
     comma_model, in_batches, same_ids, rule, each
 ):
     generator = np.random.default_rng(0)
@@ -60,7 +60,7 @@ def test_digit_commas_give_the_ids_of_python(
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
-def test_real_texts_give_the_ids_of_python(
+def test_ids_equal_python_on_real_texts(
     preprocessor, sentences, in_batches, same_ids, language, each
 ):
     texts = sentences(language, 20_000)[::each]
@@ -111,9 +111,9 @@ def test_published_ids_of_hugging_face(clean_model, shared):
     assert ids.numpy().tolist() == [[2, 1289, 5123, 29, 4, 13, 9, 3]]
 
 
-def test_packs_as_python_does(preprocessor, sentences):
+def test_packing_equals_python(preprocessor, sentences):
     texts, pairs = sentences("en", 200)[:100], sentences("en", 200)[100:]
-    for length in (5, 32, 128):
+    for length in (5, 128):
         for inputs in ((texts,), (texts, pairs)):
             expected = preprocessor.tokenizer(
                 *inputs, max_length=length, padding="max_length"
@@ -137,9 +137,10 @@ def equal(outputs, expected):
         np.testing.assert_array_equal(values, expected[name])
 
 
-@pytest.mark.parametrize("options", [{}, HUGGING_FACE_SLOW])
-def test_is_a_layer_of_a_model_that_is_saved(clean_model, options, tmp_path):
-    preprocessor = AlbertPreprocessor(clean_model, 12, name="text", **options)
+def test_layer_of_a_saved_model(clean_model, tmp_path):
+    preprocessor = AlbertPreprocessor(
+        clean_model, 12, name="text", **HUGGING_FACE_SLOW
+    )
     first = keras.Input((), dtype="string")
     second = keras.Input((), dtype="string")
     symbolic = preprocessor(first, second)
@@ -177,7 +178,7 @@ def test_arguments_of_the_constructor(clean_model):
 
 
 @pytest.mark.parametrize("options", OPTIONS)
-def test_offsets_are_those_of_python_in_bytes(
+def test_offsets_equal_python_in_bytes(
     clean_model,
     comma_model,
     odd_texts,
@@ -189,8 +190,10 @@ def test_offsets_are_those_of_python_in_bytes(
     texts = [*odd_texts[:9], *odd_texts[9:1000:each]]
     texts += special_texts[:1000:each]
     texts += ["a34, １，", "2,é,\u03012,", "[MASK]", "<pad>２,[SEP][SEP] ", ""]
-    for model in (clean_model, comma_model):
-        assert_offsets(AlbertPreprocessor(model, **options), texts)
+    assert_offsets(AlbertPreprocessor(clean_model, **options), texts)
+    if options in OPTIONS[:2] or options == HUGGING_FACE_SLOW:
+        # Only here the rules for commas differ.
+        assert_offsets(AlbertPreprocessor(comma_model, **options), texts)
 
 
 def test_forms_of_the_input(preprocessor):
@@ -231,7 +234,11 @@ def test_static_shape_in_a_dataset(clean_model):
     assert [len(batch["input_mask"]) for batch in dataset] == [2, 1]
     for size in (1, 3):
         dataset = texts.batch(size, drop_remainder=True)
-        tokens = dataset.map(lambda first, _: preprocessor.tokenize(first))
+        tokens = dataset.map(
+            tf.autograph.experimental.do_not_convert(
+                lambda first, _: preprocessor.tokenize(first)
+            )
+        )
         assert tokens.element_spec.shape.as_list() == [size, None]
 
 
@@ -283,11 +290,8 @@ def test_special_tokens(preprocessor):
     assert all(v.dtype == tf.int32 and v.shape == [] for v in tokens.values())
 
 
-# Both clear a cache of kernels, with TensorFlow Text's own models.
-@pytest.mark.parametrize(
-    "seed", [tf.random.set_seed, keras.utils.set_random_seed]
-)
-def test_goes_on_when_a_seed_is_set(comma_model, seed):
+def test_works_after_a_seed_is_set(comma_model):
+    """Setting a seed clears a cache that holds TensorFlow Text's models."""
     preprocessor = AlbertPreprocessor(comma_model)
     texts = tf.constant(["12,345 is a number"])
     traced = tf.function(preprocessor.tokenize, autograph=False)
@@ -295,15 +299,15 @@ def test_goes_on_when_a_seed_is_set(comma_model, seed):
     expected = preprocessor.tokenize(texts).to_list()
     assert traced(texts).to_list() == expected
     (before,) = data
-    seed(7)
-    assert preprocessor.tokenize(texts).to_list() == expected
-    assert traced(texts).to_list() == expected
-    (after,) = data
-    for name, ids in before.items():
-        np.testing.assert_array_equal(after[name], ids)
+    for set_seed in (tf.random.set_seed, keras.utils.set_random_seed):
+        set_seed(7)
+        assert preprocessor.tokenize(texts).to_list() == expected
+        assert traced(texts).to_list() == expected
+        (after,) = data
+        equal(after, before)
 
 
-def test_models_of_a_process_do_not_mix(comma_model, clean_model):
+def test_several_models_in_one_process(comma_model, clean_model):
     text = ["A number, 12,345"]
     for model in (comma_model, clean_model, comma_model):
         expected = AlbertTokenizer.from_file(model).encode(text)
@@ -321,7 +325,7 @@ def test_special_tokens_in_invalid_utf8(clean_model, raw):
     assert preprocessor.tokenize([raw, b"a"]).to_list() == expected
 
 
-def test_cuts_at_any_user_defined_piece(clean_model, in_batches):
+def test_splits_at_any_user_defined_piece(clean_model, in_batches):
     """Also at control characters, which could mark where texts are cut."""
     model = sentencepiece_model_pb2.ModelProto.FromString(
         clean_model.read_bytes()

@@ -32,7 +32,7 @@ from albert_tf.text.vocabulary_file import MAX_PIECES
         (b"hello", "not a SentencePiece model"),
     ],
 )
-def test_says_what_the_file_is_instead(tmp_path, content, message):
+def test_errors_describe_files_that_are_not_models(tmp_path, content, message):
     path = tmp_path / "spiece.model"
     path.write_bytes(content)
     with pytest.raises(InputError, match=message) as raised:
@@ -86,18 +86,18 @@ UNITS = struct.pack("<258I", 1024, 1 << 10 | 256, 5000, *[0] * 255)
         ),
     ],
 )
-def test_refuses_what_would_end_the_process(changed, edit, message):
+def test_models_that_crash_sentencepiece_are_rejected(changed, edit, message):
     with pytest.raises(InputError, match=f"^here: .*{message}"):
         AlbertTokenizer(changed(edit), name="here")
 
 
-def test_refuses_a_piece_that_is_not_text(comma_model):
+def test_pieces_that_are_not_utf8_are_rejected(comma_model):
     content = comma_model.read_bytes().replace("▁2000,".encode(), b"\xff" * 8)
     with pytest.raises(InputError, match="piece [0-9]+ is not UTF-8"):
         AlbertTokenizer(content)
 
 
-def test_refuses_more_pieces_than_a_vocabulary_has():
+def test_too_many_pieces_are_rejected():
     content = b"\x0a\x00" * (MAX_PIECES + 1)  # 4 MB, of empty pieces
     with pytest.raises(InputError, match="more than 1,048,576 pieces"):
         AlbertTokenizer(content)
@@ -113,7 +113,7 @@ def test_refuses_more_pieces_than_a_vocabulary_has():
         normalizes("remove_extra_whitespaces", False),
     ],
 )
-def test_words_that_depend_on_each_other(comma_model, changed, edit):
+def test_models_whose_words_are_not_independent(comma_model, changed, edit):
     assert words_are_independent(comma_model.read_bytes())
     assert not words_are_independent(changed(edit))
 
@@ -121,7 +121,7 @@ def test_words_that_depend_on_each_other(comma_model, changed, edit):
 @pytest.mark.parametrize(
     ("source", "independent"), [("61 62", True), ("61 20 62", False)]
 )
-def test_replacements_of_blanks(tmp_path, source, independent):
+def test_charsmaps_that_replace_spaces(tmp_path, source, independent):
     rules = tmp_path / "rules.tsv"
     rules.write_text(f"{source}\t63\n")
     model = io.BytesIO()
@@ -166,7 +166,7 @@ def test_remote_paths_are_read_by_tensorflow(comma_model):
 
 
 @pytest.mark.parametrize("missing", [["[MASK]"], ["<pad>"], ["[CLS]", "[SEP]"]])
-def test_names_the_special_pieces_that_are_missing(changed, missing):
+def test_errors_name_missing_special_pieces(changed, missing):
     def rename(model):
         for piece in model.pieces:
             if piece.piece in missing:
@@ -206,7 +206,7 @@ TEXTS = [
 
 
 @pytest.mark.parametrize("rule", ["google", "corrected"])
-def test_is_the_original_rule(comma_model, rule):
+def test_rules_equal_the_original_implementations(comma_model, rule):
     processor = sentencepiece.SentencePieceProcessor(str(comma_model))
     tokenizer = AlbertTokenizer.from_file(comma_model, digit_comma=rule)
     for text in TEXTS:

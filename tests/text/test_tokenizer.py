@@ -148,7 +148,7 @@ def test_offsets_of_special_tokens(slow, sources):
     ]
 
 
-def test_cuts_at_user_defined_pieces(tokenizer, cutting, sources):
+def test_splits_at_user_defined_pieces(tokenizer, cutting, sources):
     text = "A  well-known (thing) – of \u00a35."
     assert tokenizer.tokenize(text) == [
         *["▁a", "▁well", "-", "known", "▁", "(", "th", "ing", ")"],
@@ -168,7 +168,7 @@ def test_cuts_at_user_defined_pieces(tokenizer, cutting, sources):
         ("▁5", "5"),
         (".", "."),
     ]
-    # What normalization makes is not cut at.
+    # Texts are split before normalization.
     assert cutting.tokenize("a…b") == ["▁a", ".", ".", ".", "b"]
     assert cutting.tokenize("( - )") == ["(", "-", ")"]
     # Special tokens match by a setting of their own.
@@ -177,7 +177,7 @@ def test_cuts_at_user_defined_pieces(tokenizer, cutting, sources):
 
 
 @pytest.mark.parametrize("name", ["slow", "cutting"])
-def test_pieces_with_offsets_are_what_is_encoded(
+def test_tokens_with_offsets_have_the_encoded_ids(
     name, request, special_texts, each
 ):
     slow = request.getfixturevalue(name)
@@ -251,18 +251,18 @@ def test_with_settings(tokenizer):
 
 
 def joined(tokens_of, text, length):
-    """Tokens of the segments of a text, as of a whole."""
+    """Returns the tokens of the segments of a text."""
     return [
         token._replace(start=start + token.start, end=start + token.end)
-        for part, start, follows_blank in segments(text, length)
-        for token in tokens_of(part, follows_blank)
+        for part, start, follows_space in segments(text, length)
+        for token in tokens_of(part, follows_space)
     ]
 
 
-def test_segments_have_the_tokens_of_the_whole(
-    slow, odd_texts, special_texts, quoted_texts, sentences
+def test_segments_have_the_tokens_of_the_whole_text(
+    slow, odd_texts, special_texts, quoted_texts, sentences, each
 ):
-    """Cut at every blank where a long text may be cut at all."""
+    """Segments that end at every space where a long text may be split."""
     tokenizer = slow
     assert tokenizer._segment_length == SEGMENT_LENGTH
     texts = [
@@ -270,7 +270,7 @@ def test_segments_have_the_tokens_of_the_whole(
         *("\n".join(special_texts[i : i + 8]) for i in range(0, 2000, 8)),
         *("x".join(quoted_texts[i : i + 4]) for i in range(0, 1000, 4)),
         *sentences("en", 500),
-    ]
+    ][::each]
     num_segments = 0
     for text in texts:
         whole = list(tokenizer._tokens_plain(text, False))
@@ -304,8 +304,8 @@ def test_long_texts_are_encoded_in_segments(tokenizer, sentences):
     ("length", "longest"),
     [(SEGMENT_LENGTH, LONGEST_RUN), (LONGEST_SEGMENT, LONGEST_SEGMENT)],
 )
-def test_a_long_run_without_blanks_is_cut_at_last(length, longest):
-    """Of unknown characters it takes quadratic time."""
+def test_a_long_run_without_spaces_is_split(length, longest):
+    """SentencePiece takes quadratic time for a run of unknown characters."""
     text = "x" * 2_000_000
     parts = list(segments(text, length))
     assert [x.start for x in parts] == list(range(0, len(text), longest))
@@ -358,7 +358,7 @@ def test_surrogates_and_bytes(tokenizer):
         tokenizer.encode([b"a"])
 
 
-def test_refuses_wrong_arguments(tokenizer, clean_model):
+def test_wrong_arguments(tokenizer, clean_model):
     with pytest.raises(ValueError, match="padding must be .* not 'none'"):
         tokenizer("a", padding="none")
     with pytest.raises(ValueError, match="max_length must be at least 3"):
@@ -369,7 +369,7 @@ def test_refuses_wrong_arguments(tokenizer, clean_model):
         AlbertTokenizer.from_file(clean_model, digit_comma="none")
 
 
-def test_survives_pickling_and_worker_processes(comma_model):
+def test_pickling_and_worker_processes(comma_model):
     settings = {
         **HUGGING_FACE_SLOW,
         "do_lower_case": False,

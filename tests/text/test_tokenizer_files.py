@@ -106,7 +106,9 @@ def folder(model_path, tmp_path):
         ],
     ),
 )
-def test_settings_travel(model_path, tmp_path, save, name, changes):
+def test_settings_are_saved_and_loaded(
+    model_path, tmp_path, save, name, changes
+):
     tokenizer = AlbertTokenizer.from_file(model_path(name), **changes)
     loaded = load_tokenizer(save(tokenizer, tmp_path))
     assert isinstance(loaded, FORMATS[name].tokenizer_class)
@@ -151,7 +153,9 @@ def test_settings_travel(model_path, tmp_path, save, name, changes):
         ),
     ],
 )
-def test_says_what_transformers_must_know(model_path, name, changes, expected):
+def test_config_has_the_keys_of_transformers(
+    model_path, name, changes, expected
+):
     tokenizer = AlbertTokenizer.from_file(
         model_path(name), do_lower_case=False, **changes
     )
@@ -174,7 +178,7 @@ def test_says_what_transformers_must_know(model_path, name, changes, expected):
     ("name", "before", "after"),
     [("spiece.model", b"x1", b"x7"), ("vocab.txt", b"the", b"thx")],
 )
-def test_another_vocabulary_than_the_one_that_was_saved(
+def test_changed_vocabulary_is_detected(
     tmp_path, model_path, save, name, before, after
 ):
     save(AlbertTokenizer.from_file(model_path(name)), tmp_path)
@@ -257,7 +261,7 @@ def test_folders_of_hugging_face(folder, name, written, changes):
 
 @pytest.mark.parametrize("files", [{}, {"tokenizer": "{}"}])
 @pytest.mark.parametrize("name", FORMATS)
-def test_a_model_without_settings(folder, name, files):
+def test_model_without_config(folder, name, files):
     path = folder(name, config={"model_type": "albert"}, **files)
     assert load_tokenizer(path).settings == FORMATS[name].hugging_face
 
@@ -306,7 +310,7 @@ def test_a_model_without_settings(folder, name, files):
         ],
     ),
 )
-def test_settings_that_cannot_be_used(folder, name, written, message):
+def test_invalid_settings(folder, name, written, message):
     path = folder(name, tokenizer_config=written)
     with pytest.raises(InputError, match=message) as error:
         load_tokenizer(path)
@@ -324,7 +328,7 @@ def test_missing_files(folder, tmp_path):
         load_tokenizer(path)
 
 
-def test_a_file_that_is_no_vocabulary(folder):
+def test_file_that_is_not_a_vocabulary(folder):
     path = folder("vocab.txt", tokenizer_config={})
     (path / "vocab.txt").write_bytes(b"hello")
     with pytest.raises(InputError, match=r"vocab\.txt: .* no line \[CLS\]"):

@@ -95,7 +95,7 @@ def test_vectors_of_transformers_5(text, ids):
 
 
 @pytest.mark.parametrize("release", SAVED)
-def test_travels_on_as_a_model(release, tmp_path, save):
+def test_saved_again_as_a_model(release, tmp_path, save):
     tokenizer = load_tokenizer(DATA / release)
     again = load_tokenizer(save(tokenizer, tmp_path))
     assert again.settings == tokenizer.settings
@@ -103,7 +103,7 @@ def test_travels_on_as_a_model(release, tmp_path, save):
 
 
 @pytest.mark.parametrize("release", SAVED)
-def test_settings_of_transformers_beside_the_model(release, tmp_path):
+def test_settings_of_transformers_with_a_model(release, tmp_path):
     """As transformers 4's fast tokenizer saves it; 5 has no such folders."""
     shutil.copytree(DATA / release, tmp_path, dirs_exist_ok=True)
     shutil.copy(TINY, tmp_path)
@@ -114,7 +114,7 @@ def test_settings_of_transformers_beside_the_model(release, tmp_path):
     assert tokenizer.model_bytes == TINY.read_bytes()
 
 
-def test_is_found_beside_weights(tmp_path):
+def test_found_next_to_weights(tmp_path):
     shutil.copytree(DATA / SAVED[1], tmp_path, dirs_exist_ok=True)
     found = folder_vocabulary(tmp_path, "huggingface")
     assert found.tokenizer.vocab_size == 60
@@ -195,7 +195,7 @@ USER_DEFINED = {
         ([], "expected a JSON object"),
     ],
 )
-def test_settings_that_contradict(folder, config, message):
+def test_contradictory_settings(folder, config, message):
     path = folder(config)
     with pytest.raises(InputError, match=message) as error:
         load_tokenizer(path)

@@ -16,11 +16,8 @@ from albert_tf.errors import InputError
 from albert_tf.text.preprocessor_layer import AlbertPreprocessor
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.tokenizer_files import HUGGING_FACE_SLOW
-from albert_tf.text.tokenizer_json import (
-    TOKENIZER_JSON,
-    read_tokenizer_json,
-    tokenizer_json,
-)
+from albert_tf.text.tokenizer_json import TOKENIZER_JSON, tokenizer_json
+from albert_tf.text.tokenizer_json_reader import read_tokenizer_json
 
 DATA = pathlib.Path(__file__).parent / "data" / "tokenizer_json"
 TINY = DATA / "spiece.model"
@@ -35,16 +32,16 @@ def rebuilt(tokenizer):
 
 @pytest.mark.parametrize("settings", [{}, HUGGING_FACE_SLOW])
 def test_google_model_is_rebuilt(
-    clean_model, vectors, sentences, special_texts, pieces_of, settings
+    clean_model, vectors, sentences, special_texts, pieces_of, settings, each
 ):
     tokenizer = AlbertTokenizer.from_file(clean_model, **settings)
     again = rebuilt(tokenizer)
     assert pieces_of(again.model_bytes) == pieces_of(tokenizer.model_bytes)
     texts = [
         *vectors,
-        *sentences("en", 2000),
-        *sentences("zh", 200),
-        *special_texts,
+        *sentences("en", 2000)[::each],
+        *sentences("zh", 200)[::each],
+        *special_texts[::each],
     ]
     assert len(vectors) == 302
     assert again.encode(texts) == tokenizer.encode(texts)
@@ -87,7 +84,7 @@ def test_graph_gives_the_ids_of_python(
 
 
 @pytest.mark.parametrize("rule", ["google", "corrected", "off"])
-def test_penalty_is_taken_back(comma_model, pieces_of, rule):
+def test_penalty_is_removed(comma_model, pieces_of, rule):
     tokenizer = AlbertTokenizer.from_file(comma_model, digit_comma=rule)
     content = tokenizer_json(tokenizer)
     scores = [score for _, score in json.loads(content)["model"]["vocab"]]
@@ -98,7 +95,7 @@ def test_penalty_is_taken_back(comma_model, pieces_of, rule):
 
 
 @pytest.mark.parametrize("cuts", [False, True])
-def test_cuts_if_user_defined_pieces_are_added_tokens(
+def test_splits_if_user_defined_pieces_are_added_tokens(
     clean_model, pieces_of, cuts
 ):
     tokenizer = AlbertTokenizer.from_file(
@@ -160,7 +157,7 @@ def test_without_a_charsmap():
     assert without.encode("houses") == with_charsmap.encode("houses")
 
 
-def test_normalizers_decide():
+def test_normalizers_determine_the_settings():
     values = described()
     kept = values["normalizer"]["normalizers"][-1:]
     values["normalizer"]["normalizers"] = kept
@@ -250,7 +247,7 @@ ADDED = {"content": "<entity>", "special": True}
         (changed([*WORDS, 1, "prepend_scheme"], "never"), "'never' with White"),
     ],
 )
-def test_refused(values, message):
+def test_unsupported_files(values, message):
     with pytest.raises(InputError, match=message) as error:
         read(values)
     text = str(error.value)

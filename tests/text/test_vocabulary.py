@@ -21,7 +21,7 @@ def train(texts, output, **settings):
 
 @pytest.fixture(scope="module")
 def corpus(sentences):
-    return sentences("en", 2000)
+    return sentences("en", 1000)
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +93,7 @@ def test_pieces_of_bpe_are_merged_in_their_order(corpus, tmp_path):
     )
 
 
-def test_is_sentencepieces_own_model(trained, corpus, tmp_path):
+def test_model_equals_sentencepiece_command(trained, corpus, tmp_path):
     """The same recipe, by its command line and files."""
     normalizer = Normalizer()
     text = tmp_path / "text.txt"

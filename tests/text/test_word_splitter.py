@@ -38,7 +38,7 @@ def test_words(text, words):
     assert WordSplitter()(text) == words
 
 
-def test_accents_go_if_lower_casing_unless_told():
+def test_accents_are_stripped_if_lower_casing():
     text = "É e\u0301"
     assert WordSplitter()(text) == ["e", "e"]
     assert WordSplitter(do_lower_case=False)(text) == ["É", "e\u0301"]
@@ -63,7 +63,7 @@ def test_rules():
 
 
 @pytest.mark.parametrize("options", OPTIONS)
-def test_alignment_has_the_words(
+def test_alignment_finds_the_same_words(
     odd_texts, special_texts, marked_texts, options, each
 ):
     splitter = WordSplitter(**options)
@@ -77,7 +77,7 @@ def test_alignment_has_the_words(
                 assert 0 <= start < limit <= len(text)
 
 
-def test_where_characters_come_from():
+def test_alignment_of_characters():
     text = "\u200b É\u200de\u0301\u200d! 中ﬃ 한"
     words = WordSplitter().align(text)
     assert [word.text for word in words] == [

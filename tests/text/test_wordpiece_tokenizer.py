@@ -48,7 +48,7 @@ def test_golden_pieces(wordpiece_golden):
         ]
 
 
-def test_the_content_tells_the_kind(tokenizer, vocab):
+def test_format_is_detected_from_the_content(tokenizer, vocab):
     assert isinstance(tokenizer, WordPieceTokenizer)
     assert tokenizer.vocab_size == len(PIECES)
     assert [tokenizer.id_to_piece(i) for i in range(len(PIECES))] == PIECES
@@ -67,12 +67,12 @@ def test_the_content_tells_the_kind(tokenizer, vocab):
     }
 
 
-def test_settings_of_the_other_kind(vocab):
+def test_settings_of_the_other_tokenizer(vocab):
     with pytest.raises(InputError, match="digit_comma='off' is not a setting"):
         AlbertTokenizer.from_file(vocab, digit_comma="off")
 
 
-def test_pieces_and_where_they_come_from(tokenizer, sources):
+def test_pieces_with_their_sources(tokenizer, sources):
     text = "Unaffable中文 x\u200dy! E\u0301"
     tokens = tokenizer.tokenize_with_offsets(text)
     assert sources(tokenizer, text) == [
@@ -170,7 +170,7 @@ SPECIAL = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"
         (SPECIAL + "\u2028\n".encode(), ["\u2028"]),
     ],
 )
-def test_a_piece_a_line(content, pieces):
+def test_one_piece_per_line(content, pieces):
     assert is_wordpiece(content)
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     assert read_pieces(content, "vocab.txt") == [*special, *pieces]
@@ -179,7 +179,7 @@ def test_a_piece_a_line(content, pieces):
 @pytest.mark.parametrize(
     "content", [b"", b"hello", b"<pad>\t0\n[CLS]\t0\n", b"[PAD]\n\xff\n"]
 )
-def test_what_is_none(content):
+def test_files_that_are_not_wordpiece(content):
     assert not is_wordpiece(content)
 
 
@@ -195,7 +195,7 @@ def test_what_is_none(content):
         (SPECIAL + b"\n" * (1 << 22), "4,194,309 lines"),
     ],
 )
-def test_says_what_is_wrong(content, message):
+def test_invalid_vocabularies(content, message):
     with pytest.raises(InputError, match=message) as raised:
         read_pieces(content, "here")
     assert "\n" not in str(raised.value)

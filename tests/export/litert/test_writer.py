@@ -104,7 +104,7 @@ def test_equal_exports_have_equal_bytes(folder, write, tmp_path):
 def test_existing_folders_are_kept(folder, write, tmp_path):
     with pytest.raises(InputError, match="exists"):
         write(folder)
-    with pytest.raises(InputError, match="holds no export.json"):
+    with pytest.raises(InputError, match="has no export.json"):
         write(tmp_path, overwrite=True)
     with pytest.raises(InputError, match="int8 requires calibration_input"):
         write(tmp_path / "x", quantization="int8")
