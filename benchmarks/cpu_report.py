@@ -1,4 +1,4 @@
-"""Report of `cpu_speed.py`: tables and a plot."""
+"""Report of `cpu_speed.py`: tables and plots."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ _TITLES = {
     "embed": "Reviews to embeddings",
     "start": "From a process's start to its first result",
     "memory": "Peak resident memory of the process",
+    "growth": "Growth of cost",
 }
 
 
@@ -129,12 +130,13 @@ def _title(name: str) -> str:
 
 
 def write(results: Mapping, folder: pathlib.Path) -> None:
-    """Writes `report.md` and `speed.png`."""
+    """Writes `report.md`, `speed.png` and `growth.png`."""
     (folder / "report.md").write_text(to_markdown(results))
     import matplotlib
 
     matplotlib.use("Agg")
     _plot_speed(results, folder / "speed.png")
+    _plot_growth(results, folder / "growth.png")
 
 
 def _plot_speed(results: Mapping, path: pathlib.Path) -> None:
@@ -144,7 +146,7 @@ def _plot_speed(results: Mapping, path: pathlib.Path) -> None:
     panels = {
         name: work
         for name, work in results["work"].items()
-        if work["part"] != "rate" and work["systems"]
+        if work["part"] not in ("growth", "rate") and work["systems"]
     }
     if not panels:
         return
@@ -183,6 +185,61 @@ def _plot_speed(results: Mapping, path: pathlib.Path) -> None:
     figure.tight_layout()
     figure.savefig(path, dpi=100)
     plt.close(figure)
+
+
+def _plot_growth(results: Mapping, path: pathlib.Path) -> None:
+    """Plots time and FLOPs, both relative to the smallest workload."""
+    import matplotlib.pyplot as plt
+
+    works = [x for x in results["work"].values() if x["part"] == "growth"]
+    panels = {
+        "depth": [x for x in works if "-depth" in x["model"]],
+        "width": [x for x in works if "-width" in x["model"]],
+        "length": [x for x in works if _plain(x) and x["case"][:2] == "4x"],
+        "batch": [x for x in works if _plain(x) and x["case"][-4:] == "x128"],
+    }
+    panels = {name: found for name, found in panels.items() if len(found) > 1}
+    if not panels:
+        return
+    figure, axes = plt.subplots(
+        1, len(panels), figsize=(5 * len(panels), 4.5), squeeze=False
+    )
+    for axis, (panel, found) in zip(axes.flat, panels.items(), strict=True):
+        found = sorted(found, key=lambda work: work["flops"])
+        sizes = [_size(panel, work) for work in found]
+        base = found[0]["flops"]
+        axis.plot(
+            sizes, [x["flops"] / base for x in found], "k--", label="FLOPs"
+        )
+        for name in SYSTEMS:
+            if all(name in work["systems"] for work in found):
+                times = [_middle(work["systems"][name]) for work in found]
+                axis.plot(
+                    sizes,
+                    [x / times[0] for x in times],
+                    marker="o",
+                    label=_title(name),
+                )
+        axis.set_xscale("log", base=2)
+        axis.set_yscale("log", base=2)
+        axis.set_xticks(sizes, [str(x) for x in sizes])
+        axis.set_xlabel(panel)
+        axis.set_ylabel("time, relative to the smallest")
+        axis.legend(fontsize=8)
+    figure.tight_layout()
+    figure.savefig(path, dpi=100)
+    plt.close(figure)
+
+
+def _plain(work) -> bool:
+    return "-" not in work["model"]
+
+
+def _size(panel, work) -> int:
+    if panel in ("depth", "width"):
+        return int(work["model"].partition(panel)[2])
+    batch, length = work["case"].split("x")
+    return int(length if panel == "length" else batch)
 
 
 def _middle(found) -> float:

@@ -4,7 +4,7 @@ Each system runs in its own process, with the same cores, weights and inputs,
 and its outputs are compared with ours before it is timed. Systems take turns,
 so that slow periods of the machine affect all of them. Results are written to
 results.json in --output after each workload, and are not measured again;
-report.md and speed.png are made from them.
+report.md and plots are made from them.
 
 Example:
   python benchmarks/cpu_speed.py --output=build/cpu --work=rate,forward/base
@@ -232,7 +232,12 @@ def run(session: Session, selected: list[Work], systems: list[str]) -> None:
     """Measures the workloads that have no results yet."""
     for number, work in enumerate(selected, 1):
         head = f"[{number}/{len(selected)}] {work.name}"
-        able = [name for name in systems if work.kind in SYSTEMS[name].kinds]
+        able = [
+            name
+            for name in systems
+            if work.kind in SYSTEMS[name].kinds
+            and (not work.systems or name in work.systems)
+        ]
         absent = {name: SYSTEMS[name].absent() for name in able}
         skipped = {name: why for name, why in absent.items() if why}
         able = [name for name in able if name not in skipped]

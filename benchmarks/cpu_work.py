@@ -31,6 +31,13 @@ PARTS = (
     "embed",
     "start",
     "memory",
+    "growth",
+)
+_GROWTH_SYSTEMS = (
+    "albert_tf_float32",
+    "albert_tf_bfloat16",
+    "huggingface_float32",
+    "huggingface_bfloat16",
 )
 _OFFICIAL = {"base": "albert_base_v2", "tiny": "albert_tiny"}
 _PREDICTIONS = 20
@@ -47,6 +54,7 @@ class Work:
       model: Name of the architecture, see `config_of`.
       case: "BATCHxLENGTH", or the name of a data set.
       texts: Number of texts of the data set.
+      systems: The only systems that are measured; () for all that can.
     """
 
     part: str
@@ -54,6 +62,7 @@ class Work:
     model: str = "base"
     case: str = ""
     texts: int = 0
+    systems: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -74,7 +83,8 @@ def config_of(model: str) -> AlbertConfig:
     """Returns an architecture without dropout.
 
     Args:
-      model: "base", "tiny" or "micro" (for tests).
+      model: "base", "tiny" or "micro" (for tests), or "base" with another
+        depth or width, such as "base-depth48" and "base-width4096".
     """
     no_dropout = {
         "hidden_dropout_prob": 0.0,
@@ -91,7 +101,18 @@ def config_of(model: str) -> AlbertConfig:
             max_position_embeddings=64,
             **no_dropout,
         )
-    return AlbertConfig.from_official(_OFFICIAL[model], **no_dropout)
+    name, _, change = model.partition("-")
+    config = AlbertConfig.from_official(_OFFICIAL[name], **no_dropout)
+    if change.startswith("depth"):
+        return config.replace(num_hidden_layers=int(change[5:]))
+    if change.startswith("width"):
+        width = int(change[5:])
+        return config.replace(
+            hidden_size=width,
+            intermediate_size=4 * width,
+            num_attention_heads=width // 64,
+        )
+    return config
 
 
 def all_work(texts: int, reviews: int, examples: int) -> list[Work]:
@@ -108,6 +129,12 @@ def all_work(texts: int, reviews: int, examples: int) -> list[Work]:
     ]
     start = [("forward", "base", "1x128"), ("step", "base", "8x128")]
     memory = [("forward", "base", "8x512"), ("step", "base", "8x128")]
+    growth = [
+        *((f"base-depth{x}", "1x128") for x in (6, 12, 24, 48)),
+        *(("base", f"4x{x}") for x in (64, 128, 256, 512)),
+        *(("base", f"{x}x128") for x in (1, 2, 8, 16, 32, 64)),
+        *((f"base-width{x}", "1x128") for x in (768, 1024, 2048, 4096)),
+    ]
     return [
         Work("rate", "rate", "", "2048"),
         Work("rate", "rate", "", "4096"),
@@ -123,6 +150,10 @@ def all_work(texts: int, reviews: int, examples: int) -> list[Work]:
         Work("start", "imports", ""),
         *(Work("start", *x) for x in start),
         *(Work("memory", *x) for x in memory),
+        *(
+            Work("growth", "forward", *x, systems=_GROWTH_SYSTEMS)
+            for x in growth
+        ),
     ]
 
 
@@ -136,6 +167,7 @@ def short_work() -> list[Work]:
         Work("finetune", "finetune", "micro", "sentences", 64),
         Work("start", "forward", "micro", "2x16"),
         Work("memory", "forward", "micro", "2x16"),
+        Work("growth", "forward", "micro", "4x16"),
     ]
 
 
