@@ -181,7 +181,7 @@ def test_models_that_do_not_fit(config, tokenizer, tmp_path):
     def export(model):
         export_text_encoder(model, tmp_path / "new", tokenizer=tokenizer)
 
-    with pytest.raises(InputError, match="made with pooler=False"):
+    with pytest.raises(InputError, match="created with pooler=False"):
         export(AlbertEncoder(config, pooler=False))
     with pytest.raises(TypeError, match="not AlbertClassifier"):
         export(AlbertClassifier(config, 2))
