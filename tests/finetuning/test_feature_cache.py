@@ -99,7 +99,7 @@ def test_features_are_returned_even_if_they_cannot_be_stored(tmp_path, capfd):
         return make()
 
     assert labels_of(cached(folder, {}, make_and_spoil)) == {1}
-    assert "features are not stored: cannot make a" in capfd.readouterr().err
+    assert "features are not stored: cannot create a" in capfd.readouterr().err
 
 
 def test_invalid_folders_are_refused(tmp_path):
