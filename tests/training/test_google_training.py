@@ -148,7 +148,7 @@ def test_off_tpus_where_slices_are_clipped(folder, optimizer, monkeypatch):
     # A plain lookup has the gradient in slices that the original's has there.
     monkeypatch.setattr(
         embeddings,
-        "_rows_of",
+        "_lookup",
         lambda table, ids: keras.ops.take(table, ids, axis=0),
     )
     golden = dict(np.load(folder / "training.npz"))
