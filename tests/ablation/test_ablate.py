@@ -86,7 +86,7 @@ def test_killed_study_resumes(config, monkeypatch):
         albert_tf.ablate("5", config("whole", seeds=3))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_parallel_runs_have_the_same_scores(config, capfd):
     grown = albert_tf.Study(
         name="grown",
