@@ -113,7 +113,7 @@ def change(code, line, new_line):
         ("tensorflow_hub", False),
         pytest.param("tensorflow_hub", True, marks=pytest.mark.slow),
         pytest.param("albert_tf", False, marks=pytest.mark.slow),
-        ("albert_tf", True),
+        pytest.param("albert_tf", True, marks=pytest.mark.slow),
     ],
 )
 def test_code_of_the_article(

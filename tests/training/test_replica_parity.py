@@ -95,7 +95,7 @@ def assert_same_weights(run, other):
 @pytest.mark.parametrize(
     ("distribution", "accumulation"),
     [
-        ("mirrored", 2),
+        pytest.param("mirrored", 2, marks=pytest.mark.slow),
         pytest.param("one_device", 4, marks=pytest.mark.slow),
         pytest.param("mirrored", 1, marks=pytest.mark.slow),
     ],
