@@ -31,8 +31,12 @@ def input_context(
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
     """Returns whether this process writes the files of the run.
 
-    Without a "chief" in TF_CONFIG, worker 0 is the chief.
+    Without a "chief" in TF_CONFIG, worker 0 is the chief. An "evaluator", whose
+    index is not one of the workers', never is.
     """
+    if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        if strategy.cluster_resolver.task_type == "evaluator":
+            return False
     return input_context(strategy).input_pipeline_id == 0
 
 

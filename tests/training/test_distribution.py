@@ -130,3 +130,29 @@ def test_precision_is_the_policy_of_new_layers():
         set_precision("float32")
     with pytest.raises(InputError, match="precision='float64'"):
         set_precision("float64")
+
+
+IS_CHIEF = """
+import tensorflow as tf
+from albert_tf.training.workers import is_chief
+print(is_chief(tf.distribute.MultiWorkerMirroredStrategy()))
+"""
+
+
+@pytest.mark.parametrize(
+    ("role", "expected"),
+    [("chief", "True"), ("worker", "True"), ("evaluator", "False")],
+)
+def test_evaluator_is_not_the_chief(
+    run_albert, worker_environments, role, expected
+):
+    first, second = worker_environments(2)
+    addresses = json.loads(first["TF_CONFIG"])["cluster"]["worker"]
+    # The only task of its job, beside those of the other one.
+    other = "worker" if role == "evaluator" else "evaluator"
+    cluster = {role: addresses[:1], other: addresses[1:]}
+    task = {"type": role, "index": 0}
+    config = json.dumps({"cluster": cluster, "task": task})
+    result = run_albert("-c", IS_CHIEF, env=second | {"TF_CONFIG": config})
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.split() == [expected]
