@@ -201,10 +201,7 @@ class BlockWorker:
         )
         counts.update(chunk_counts)
         self._count_text(chunks, range(len(chunks)), counts)
-        # Every token may be masked.
-        label_counts += np.bincount(
-            documents.tokens, minlength=len(label_counts)
-        )
+        _count_tokens(documents, label_counts)
         yield serialize_examples(chunks.features())
 
     def _packed_records(
@@ -226,9 +223,7 @@ class BlockWorker:
         )
         counts.update(chunk_counts, sequences=len(rows.chunks))
         self._count_text(rows.chunks, rows.row_starts[:-1], counts)
-        label_counts += np.bincount(
-            documents.tokens, minlength=len(label_counts)
-        )
+        _count_tokens(documents, label_counts)
         yield serialize_examples(rows.features())
 
     def _count_text(
@@ -298,6 +293,13 @@ class BlockWorker:
             label_counts += np.bincount(
                 masked.ids[masked.weights > 0], minlength=len(label_counts)
             )
+
+
+def _count_tokens(
+    documents: TokenizedDocuments, label_counts: np.ndarray
+) -> None:
+    """Adds each token to the counts of labels, as every token may be masked."""
+    label_counts += np.bincount(documents.tokens, minlength=len(label_counts))
 
 
 def make_records(
