@@ -140,7 +140,7 @@ class AlbertTf:
         }
         model = AlbertPretrainer.from_pretrained(self._folder / "checkpoint")
         step = self._train_step(model, PretrainingLoss(), work["batch"])
-        train_step = tf.function(step)
+        train_step = tf.function(step, autograph=False)
         arguments = (
             tf.constant(_LEARNING_RATE),
             tf.constant([0, 1]),
