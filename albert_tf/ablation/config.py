@@ -227,6 +227,7 @@ class AblationConfig(ReadingConfig):
             "packages": "the English text in installed packages",
         }
         text = self.input or default[scale.default_text]
+        seeds = f"{self.num_seeds} seed{'s' * (self.num_seeds > 1)}"
         return (
             f"The base model has {base.num_hidden_layers} layers that share "
             f"all weights, hidden size H = {base.hidden_size}, embedding size "
@@ -235,5 +236,5 @@ class AblationConfig(ReadingConfig):
             f"{scale.num_train_steps:,} steps of {scale.train_batch_size} "
             f"sequences of {scale.max_seq_length} tokens with AdamW at "
             f"{scale.learning_rate:g}, on up to {scale.text_megabytes:g} MB of "
-            f"{text}; {self.num_seeds} seeds."
+            f"{text}; {seeds}."
         )

@@ -334,15 +334,16 @@ class Ablation:
         """Returns the report as Markdown."""
         sections = [study.markdown() for study in self.studies]
         verdicts = [x for study in self.studies for x in study.verdicts()]
-        held = sum(x.outcome == "reproduced" for x in verdicts)
+        judged = [x for x in verdicts if x.outcome != "not judged"]
+        held = sum(x.outcome == "reproduced" for x in judged)
         summary = (
             "Numbers are mean ± standard deviation over seeds, on held-out "
             "text. A difference counts if it is larger than the sum of both "
             "standard deviations; a lower loss is better."
         )
-        if verdicts:
+        if judged:
             summary = (
-                f"{held} of {len(verdicts)} findings were reproduced. {summary}"
+                f"{held} of {len(judged)} findings were reproduced. {summary}"
             )
         head = [f"# Studies at the scale `{self.scale}`", self.setup, summary]
         return "\n\n".join([*head, *sections]) + "\n"

@@ -88,6 +88,13 @@ def test_report(tmp_path):
     assert (tmp_path / "dropout.png").stat().st_size > 5000
 
 
+def test_findings_of_one_seed_are_not_counted():
+    study = result("dropout", [losses(3.0), losses(2.0)])
+    text = Ablation("smoke", "A small model.", (study,)).table()
+    assert "**Not judged**" in text
+    assert "findings were reproduced" not in text
+
+
 @pytest.mark.parametrize("name", STUDIES)
 def test_models_are_valid_at_every_scale(name):
     for row in STUDIES[name].rows:

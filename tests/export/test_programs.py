@@ -53,6 +53,8 @@ def test_tasks_in_tensorflow(task_exports, run_in_tensorflow):
     run_in_tensorflow([task_exports(name) for name in ("dream", "ner")])
 
 
+# test_article.py runs `hub.KerasLayer` on movie reviews in `make test-long`.
+@pytest.mark.slow
 @pytest.mark.usefixtures("tensorflow_hub")
 def test_movie_reviews(run_program, encoder_path, preprocessor_path, tmp_path):
     paths = (preprocessor_path, encoder_path, tmp_path)
@@ -80,7 +82,9 @@ def test_keras_layer_in_keras_3(run_program, encoder_path):
     run_program("keras_layer_in_keras_3.py", encoder_path)
 
 
-@pytest.mark.parametrize("layer", ["tfsm", "hub"])
+@pytest.mark.parametrize(
+    "layer", [pytest.param("tfsm", marks=pytest.mark.slow), "hub"]
+)
 def test_layers_of_keras_3(
     run_program, encoder_path, preprocessor_path, layer, tmp_path
 ):
