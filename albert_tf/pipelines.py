@@ -15,6 +15,7 @@ import tensorflow as tf
 from albert_tf.errors import InputError
 from albert_tf.finetuning.features import Features
 from albert_tf.finetuning.predictor import CHUNK, BatchPredictor
+from albert_tf.input_files import shown
 from albert_tf.models.base import AlbertModel
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrained import tokenizer_of
@@ -118,7 +119,7 @@ class FillMask(_Pipeline):
         predict = self._predictors[top_k]
         results = []
         for chunk in chunks_of(_as_list(texts, "texts")):
-            features = self._with_masks(chunk, first=len(results))
+            features = self._with_masks(chunk)
             for example, outputs in enumerate(predict(features)):
                 start, end = features.starts[example : example + 2]
                 ids = features.ids[start:end].tolist()
@@ -135,16 +136,16 @@ class FillMask(_Pipeline):
                 results.append(fills[0] if len(fills) == 1 else fills)
         return results[0] if isinstance(texts, str) else results
 
-    def _with_masks(self, texts: Sequence[str], first: int) -> Features:
+    def _with_masks(self, texts: Sequence[str]) -> Features:
         features = self._features(texts)
         masks = np.split(
             features.ids == self._tokenizer.mask_id, features.starts[1:-1]
         )
         positions = [np.flatnonzero(mask) for mask in masks]
-        for number, found in enumerate(positions, first + 1):
+        for text, found in zip(texts, positions, strict=True):
             if not len(found):
                 raise InputError(
-                    f"text {number} has no [MASK] within the first "
+                    f"the text {shown(text)} has no [MASK] within the first "
                     f"{self._max_length} tokens; write [MASK] for the word to "
                     "fill in"
                 )
@@ -204,9 +205,18 @@ class SentenceOrder(_Pipeline):
 
         Returns:
           float32 `[pairs]`: near 0 for pairs in order, near 1 for swapped ones.
+
+        Raises:
+          InputError: if an item is not a pair of texts.
         """
         found = []
         for chunk in chunks_of(pairs):
+            for pair in chunk:
+                if isinstance(pair, str) or len(pair) != 2:
+                    raise InputError(
+                        f"pairs must be a list of pairs of texts, but has the "
+                        f"item {shown(pair)}"
+                    )
             firsts = [first for first, _ in chunk]
             seconds = [second for _, second in chunk]
             features = self._features(firsts, seconds)

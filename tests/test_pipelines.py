@@ -62,7 +62,7 @@ def test_several_masks_and_texts(fill):
 @pytest.mark.parametrize(
     ("texts", "top_k", "message"),
     [
-        (["A [MASK].", "nothing"], 5, r"text 2 has no \[MASK\]"),
+        (["A [MASK].", "nothing"], 5, r"the text 'nothing' has no \[MASK\]"),
         (["long " * 80 + "[MASK]"], 5, "within the first 64 tokens"),
         (["A [MASK]."], 0, r"top_k=0 must be in \[1, 600\]"),
         ([3], 1, r"texts\[0\] must be a text, not int"),
@@ -130,6 +130,9 @@ def test_probability_that_pairs_are_swapped(checkpoint):
         expected = keras.ops.softmax(logits)[0, 1]
         np.testing.assert_allclose(probability, expected, atol=1e-5)
     assert order([]).shape == (0,)
+    for wrong in (("one", "pair"), [("a", "b", "c")]):
+        with pytest.raises(InputError, match="must be a list of pairs of text"):
+            order(wrong)
 
 
 def test_models_without_what_is_needed(checkpoint, tmp_path):

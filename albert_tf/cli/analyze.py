@@ -42,6 +42,11 @@ _PARAMETERS, _MEMORY = "analyze parameters", "analyze memory"
 _RUN, _DATA = "analyze run", "analyze data"
 _SIMILARITY, _ATTENTION = "analyze similarity", "analyze attention"
 
+_SUBJECTS = {
+    x.removeprefix("analyze ")
+    for x in (_PARAMETERS, _MEMORY, _RUN, _DATA, _SIMILARITY, _ATTENTION)
+}
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AnalyzeFlags:
@@ -149,6 +154,7 @@ def main(flags: CommandFlags) -> None:
     """Runs one analysis."""
     given = flags.build(AnalyzeFlags)
     subject, *names = flags.arguments or [""]
+    _check_subject(subject, flags)
     if subject == "parameters":
         _print_parameters(_configs(names, given), given)
     elif subject == "memory":
@@ -169,6 +175,18 @@ def main(flags: CommandFlags) -> None:
             "[CONFIG...]`, `run DIR...`, `data PATH...`, `similarity MODEL...` "
             "or `attention MODEL --text=...`"
         )
+
+
+def _check_subject(subject: str, flags: CommandFlags) -> None:
+    """Raises an `InputError` if a flag of another analysis is given."""
+    for name in flags.given(*flags.settings):
+        group = flags.settings[name].description.group
+        subjects = group.replace("analyze ", "").split(", ")
+        if subject in _SUBJECTS and subject not in subjects:
+            raise InputError(
+                f"--{name} is not supported by `analyze {subject}`, but by "
+                f"{', '.join(subjects)}"
+            )
 
 
 def _configs(
@@ -237,6 +255,13 @@ def _print_data(paths: Sequence[str], given: AnalyzeFlags) -> None:
 def _print_memory(
     configs: Mapping[str, AlbertConfig], given: AnalyzeFlags
 ) -> None:
+    for name, config in configs.items():
+        if given.max_seq_length > config.max_position_embeddings:
+            raise InputError(
+                f"max_seq_length={given.max_seq_length} exceeds the "
+                f"max_position_embeddings={config.max_position_embeddings} of "
+                f"{name}; add max_position_embeddings to --config_overrides"
+            )
     print(
         f"{'MiB':20} {'weights':>8} {'moments':>8} {'gradients':>9} "
         f"{'activations':>11} {'working':>8} {'update':>8} {'total':>8}"

@@ -21,6 +21,7 @@ import numpy as np
 
 from albert_tf.cli.flags import CommandFlags, require_flags
 from albert_tf.cli.text_lines import TextLinesFlags, texts_of, write_lines
+from albert_tf.errors import InputError
 from albert_tf.files import write_atomically
 from albert_tf.quiet_import import import_tensorflow
 from albert_tf.settings import setting
@@ -50,6 +51,12 @@ def main(flags: CommandFlags) -> None:
     """Writes the vectors of texts, or the cosine similarity of two."""
     given = flags.build(EmbedFlags)
     require_flags({"pair": ["text"]}, given)
+    array = given.output if (given.output or "").endswith(".npy") else None
+    if given.pair is not None and array is not None:
+        raise InputError(
+            f"--output={array}: the similarity of --pair is written as "
+            "text, not as an array; use another name than .npy"
+        )
     texts = texts_of(given)
     import_tensorflow()
     from albert_tf.pipelines import SentenceEmbedder
@@ -64,10 +71,10 @@ def main(flags: CommandFlags) -> None:
     if given.text is not None and given.pair is not None:
         cosine = embed.similarity([given.text], [given.pair])[0, 0]
         write_lines([f"{cosine:.4f}"], given.output)
-    elif given.output is not None and given.output.endswith(".npy"):
+    elif array is not None:
         file = io.BytesIO()
         np.save(file, embed(texts))
-        write_atomically(given.output, file.getvalue())
+        write_atomically(array, file.getvalue())
     else:
         write_lines(
             (

@@ -71,9 +71,12 @@ def main(flags: CommandFlags) -> None:
     if given.model is not None:
         for name in flags.given("checkpoint", "max_eval_steps"):
             raise InputError(f"--{name} is not supported with --model")
+        given.load_task_module()
         _score_models(split_patterns(given.model), given)
     else:
-        for name in flags.given("from", "data", "on_bad_example"):
+        for name in flags.given(
+            "from", "data", "on_bad_example", "task_module"
+        ):
             raise InputError(f"--{name} requires --model")
         _score_checkpoints(given)
 

@@ -11,13 +11,14 @@ import dataclasses
 import sys
 
 from albert_tf.cli.flags import CommandFlags
+from albert_tf.cli.task_flags import TaskModuleFlags
 from albert_tf.errors import InputError
 from albert_tf.export.config import ExportConfig, Kind
 from albert_tf.settings import setting
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ExportFlags:
+class ExportFlags(TaskModuleFlags):
     """Flags for what to export, or which export to check."""
 
     model: str | None = setting(
@@ -50,12 +51,14 @@ def main(flags: CommandFlags) -> None:
     if given.check is not None:
         if given.output is not None:
             raise InputError("--check writes nothing; remove --output")
+        given.load_task_module()
         _check(given.check, given.model)
         return
     if given.model is None or given.output is None:
         missing = "model" if given.model is None else "output"
         raise InputError(f"--{missing} is required, except with --check")
     config = flags.build(ExportConfig)
+    given.load_task_module()
     # Imported here, so that help and flag errors do not wait for TensorFlow.
     from albert_tf.export.export import export
 

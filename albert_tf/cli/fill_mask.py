@@ -47,17 +47,21 @@ def main(flags: CommandFlags) -> None:
     as_json = (given.output or "").endswith(".jsonl")
 
     def lines() -> Iterator[str]:
-        number = 0
-        for chunk in chunks_of(text for text in texts if text.strip()):
-            for filled in fill(chunk, top_k=given.top_k):
-                masks = filled if isinstance(filled[0], list) else [filled]
+        numbered = ((n, text) for n, text in enumerate(texts) if text.strip())
+        has_header = as_json
+        for chunk in chunks_of(numbered):
+            numbers, filled = zip(*chunk, strict=True)
+            for number, fills in zip(
+                numbers, fill(filled, top_k=given.top_k), strict=True
+            ):
+                masks = fills if isinstance(fills[0], list) else [fills]
                 if as_json:
                     yield json.dumps(masks, ensure_ascii=False)
-                else:
-                    if not number:
-                        yield "text\tmask\tscore\ttoken\tsequence"
-                    yield from _rows(number, masks)
-                number += 1
+                    continue
+                if not has_header:
+                    yield "text\tmask\tscore\ttoken\tsequence"
+                    has_header = True
+                yield from _rows(number, masks)
 
     write_lines(lines(), given.output)
 

@@ -26,7 +26,6 @@ from albert_tf.finetuning.examples import BadExamples
 from albert_tf.finetuning.registry import (
     known_task,
     known_tasks,
-    load_task_module,
     make_task_type,
     with_metrics,
     with_settings,
@@ -60,9 +59,6 @@ class TaskFlags(SourceFlags):
             f"or {_TEXT_TASK}: labels or numbers of your own texts. Required.",
             group=MODEL,
         )
-    )
-    task_module: str | None = setting(
-        None, "Python file that registers custom task types.", group=MODEL
     )
     train: str | None = setting(
         None,
@@ -144,8 +140,7 @@ def main(flags: CommandFlags) -> None:
     if flags.given("num_train_steps") and flags.given("num_train_epochs"):
         raise InputError("give either --num_train_epochs or --num_train_steps")
     given = flags.build(TaskFlags)
-    if given.task_module is not None:
-        load_task_module(given.task_module)
+    given.load_task_module()
     columns = ("text_column", "pair_column", "label_column", "id_column")
     text_only = flags.given(*columns, "header", "classes", "regression")
     if text_only and given.task != _TEXT_TASK:

@@ -140,6 +140,7 @@ def main(flags: CommandFlags) -> None:
         check_not_input(given.output, _inputs(given, models))
     # Only now, so that help and flag errors do not wait for TensorFlow.
     import_tensorflow()
+    given.load_task_module()
     from albert_tf.finetuning.examples import BadExamples
     from albert_tf.finetuning.predictor import Predictor, open_model_folders
     from albert_tf.finetuning.registry import make_task_type

@@ -7,7 +7,7 @@ from typing import Literal
 
 from albert_tf.finetuning.data import FILES
 from albert_tf.finetuning.library_datasets import SOURCES
-from albert_tf.settings import EXAMPLES, setting
+from albert_tf.settings import EXAMPLES, MODEL, setting
 
 
 def column(name: str) -> str | int:
@@ -16,7 +16,30 @@ def column(name: str) -> str | int:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SourceFlags:
+class TaskModuleFlags:
+    """The flag for task types of the user."""
+
+    task_module: str | None = setting(
+        None,
+        "Python file that registers custom task types. It is executed.",
+        group=MODEL,
+    )
+
+    def load_task_module(self) -> None:
+        """Imports the file, if one is given.
+
+        Raises:
+          InputError: if it cannot be imported.
+        """
+        if self.task_module is not None:
+            # Imported here, so that flag errors do not wait for TensorFlow.
+            from albert_tf.finetuning.registry import load_task_module
+
+            load_task_module(self.task_module)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SourceFlags(TaskModuleFlags):
     """Flags for the source of examples, and for invalid ones."""
 
     source: str = setting(

@@ -13,6 +13,7 @@ from albert_tf.finetuning.predictor import Predictions, Predictor
 from albert_tf.finetuning.task_type import TaskType
 from albert_tf.interop.run_folder import fine_tuned_model
 from albert_tf.pretraining.evaluate import evaluate_pretraining
+from albert_tf.training.best_checkpoint import lower_is_better
 
 
 def evaluate(
@@ -88,7 +89,8 @@ def score_predictions(
 
 def _ensemble_gain(metric: str, score: float, members: Sequence[float]) -> str:
     """Compares the score of an ensemble with those of its members."""
-    over_best = score - max(members)
+    best = np.nanmin if lower_is_better(metric) else np.nanmax
+    over_best = score - float(best(members))
     over_mean = score - float(np.mean(members))
     return (
         f"{metric} {score:.4f}: {over_best:+.4f} against the best and "

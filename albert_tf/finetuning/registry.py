@@ -102,25 +102,26 @@ def load_task_module(path: str | os.PathLike[str]) -> str:
 
 
 def task_type_class(task_config: TaskConfig) -> type[TaskType]:
-    """Returns the class of a task's type, importing its module if necessary.
+    """Returns the class of a task's type.
+
+    The module that `task.json` names is not imported, as a model may come from
+    strangers.
 
     Raises:
-      InputError: if the task type is unknown, or its module is missing.
+      InputError: if no task type with this name is registered.
     """
     name, module = task_config.task_type, task_config.task_module
-    if name not in _TASK_TYPES and module is not None:
-        if not os.path.isfile(module):
-            raise InputError(
-                f"task type {name!r} is defined in {module}, which does not "
-                "exist; restore the file"
-            )
-        load_task_module(module)
-    if name not in _TASK_TYPES:
+    if name in _TASK_TYPES:
+        return _TASK_TYPES[name]
+    if module is not None:
         raise InputError(
-            f"task_type={name!r} must be one of {', '.join(_TASK_TYPES)}, or "
-            "be defined by --task_module"
+            f"task type {name!r} is defined by {module}; give this file as "
+            "--task_module, or import it in Python, to execute it"
         )
-    return _TASK_TYPES[name]
+    raise InputError(
+        f"task_type={name!r} must be one of {', '.join(_TASK_TYPES)}, or be "
+        "defined by --task_module"
+    )
 
 
 def make_task_type(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import math
 import os
 import statistics
 from collections.abc import Mapping, Sequence
@@ -25,6 +26,7 @@ from albert_tf.models.base import AlbertModel
 from albert_tf.models.pretrained import tokenizer_of
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.tokenizer_files import load_tokenizer, tokenizer_files
+from albert_tf.training.best_checkpoint import lower_is_better
 from albert_tf.training.checkpoint_files import FOLDER, list_checkpoints
 from albert_tf.training.distribution import (
     LOCAL,
@@ -274,6 +276,13 @@ class RunsResult:
             if result.scores
         }
 
+    def _finite_scores(self) -> dict[str, float]:
+        """Returns `scores` without those that are undefined.
+
+        The correlation of constant predictions is, for example.
+        """
+        return {n: x for n, x in self.scores.items() if math.isfinite(x)}
+
     def summary(self) -> str:
         """Describes the scores of the runs, one line each."""
         lines = []
@@ -284,22 +293,28 @@ class RunsResult:
                 count = isinstance(score, int)
                 text += f", {metric} {score if count else f'{score:.4f}'}"
             lines.append(text)
-        if len(self.scores) > 1:
-            median = statistics.median(self.scores.values())
+        scores = self._finite_scores()
+        if len(scores) > 1:
+            median = statistics.median(scores.values())
             lines.append(
-                f"{self.metric}: median {median:.4f} of {len(self.scores)} runs"
+                f"{self.metric}: median {median:.4f} of {len(scores)} runs"
             )
         return "\n".join(lines)
 
     def to_json(self) -> str:
-        """Returns the text of `runs.json`."""
-        scores = self.scores
+        """Returns the text of `runs.json`, with null for undefined scores."""
+        scores = self._finite_scores()
+        best = min if lower_is_better(self.metric) else max
         record: dict[str, Any] = {
             "metric": self.metric,
-            "runs": {name: dict(x.scores) for name, x in self.results.items()},
-            "best": max(scores, key=lambda name: scores[name])
-            if scores
-            else "run-0",
+            "runs": {
+                name: {
+                    metric: score if math.isfinite(score) else None
+                    for metric, score in result.scores.items()
+                }
+                for name, result in self.results.items()
+            },
+            "best": best(scores, key=scores.__getitem__) if scores else "run-0",
         }
         if scores:
             record["median"] = statistics.median(scores.values())

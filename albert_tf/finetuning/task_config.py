@@ -149,8 +149,8 @@ class TaskConfig:
         `max_seq_length`; see the task type.
       source: how the task's files are read, as JSON values; see the task type.
       scores: scores on the development set by metric; empty if there is none.
-      task_module: absolute path of the Python file that defines the task type;
-        None for built-in task types.
+      task_module: absolute path of the Python file that defines the task type,
+        for error messages; None for built-in task types.
     """
 
     name: str

@@ -201,7 +201,11 @@ def _finetune(run: FinetuneRun, folder: RunFolder) -> FinetuneResult:
             os.path.join(config.output, MODEL_FOLDER),
             model,
             task_type,
-            dataclasses.replace(task_config, scores=scores),
+            # JSON has no NaN, which a correlation may be.
+            dataclasses.replace(
+                task_config,
+                scores={n: x for n, x in scores.items() if math.isfinite(x)},
+            ),
         )
     return FinetuneResult(training=result, step=step, scores=scores)
 

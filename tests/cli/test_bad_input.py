@@ -299,6 +299,10 @@ BAD_INPUT = {
         ("--config_overrides=hidden_size=7", "hidden_size=7"),
         ("--config_overrides=vocab_size=9", "vocab_size is 9"),
     ],
+    "analyze memory": [
+        ("--output=plot.png", "--output is not supported by `analyze memory`"),
+        ("albert_base_v2 --max_seq_length=513", "exceeds the max_position_emb"),
+    ],
     "analyze attention": [
         ("start start --text=a", "cannot analyze 'attention "),
         ("start", "needs --text"),
@@ -316,7 +320,7 @@ BAD_INPUT = {
     "fill-mask": [
         ("--text=x", "--model is required"),
         ("--model=absent --text=[MASK]", "absent"),
-        ("--model=start --text=word", "text 1 has no [MASK]"),
+        ("--model=start --text=word", "the text 'word' has no [MASK]"),
         ("--model=start --text=[MASK] --input=text.txt", "either --text or"),
         ("--model=start --input=absent.txt", "absent.txt"),
         ("--model=start --input=binary", "binary:2: byte"),
@@ -327,6 +331,7 @@ BAD_INPUT = {
     "embed": [
         ("--model=absent --text=x", "absent"),
         ("--model=start --pair=x", "--pair requires --text"),
+        ("--model=start --text=x --pair=y --output=x.npy", "as text, not as"),
         ("--model=start --text=x --pooling=max", "must be one of mean, cls"),
         ("--model=start --text=x --output=new/x.npy", "new"),
         ("--model=start --input=text.txt --output=text.txt", "would destroy"),

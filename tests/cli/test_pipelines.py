@@ -27,6 +27,13 @@ def test_fill_mask(texts, albert_eagerly):
         "fill-mask --model=start --top_k=2 --output=words.jsonl",
         stdin="A [MASK] is here.\n\n",
     )
+    skipped = albert_eagerly(
+        texts,
+        "fill-mask --model=start --top_k=1",
+        stdin="\nA [MASK] is here.\n\nThe [MASK].\n",
+    )
+    _, *others = skipped.splitlines()
+    assert [x.split("\t")[0] for x in others] == ["1", "3"]
     (line,) = (texts / "words.jsonl").read_text().splitlines()
     ((first, _),) = json.loads(line)
     assert f"{first['score']:.4f}" == rows[0][2]

@@ -14,7 +14,7 @@ from albert_tf.finetuning.data import TaskFiles, labelled_examples
 from albert_tf.finetuning.model_folder import open_model_folder
 from albert_tf.finetuning.predictor import Predictor
 from albert_tf.finetuning.registry import make_task_type, with_settings
-from albert_tf.finetuning.run import open_runs
+from albert_tf.finetuning.run import FinetuneResult, RunsResult, open_runs
 from albert_tf.finetuning.text_classification.model import AlbertClassifier
 from albert_tf.finetuning.train import finetune, finetune_runs
 from albert_tf.training.logging import read_metrics
@@ -126,6 +126,26 @@ def test_resuming_with_other_settings_is_refused(
     others = dataclasses.replace(files, dev=[other_dev])
     with pytest.raises(InputError, match=r"data=.*dev_files"):
         finetune(settings(checkpoint, folder), task_config, others)
+
+
+@pytest.mark.parametrize(
+    ("metric", "best", "median"),
+    [("pearson", "run-2", 0.5), ("closeness_loss", "run-1", 0.5)],
+)
+def test_undefined_scores_are_never_best(metric, best, median):
+    result = RunsResult(
+        metric=metric,
+        results={
+            f"run-{i}": FinetuneResult(
+                training=None, step=1, scores={metric: x}
+            )
+            for i, x in enumerate((float("nan"), 0.4, 0.6))
+        },
+    )
+    record = json.loads(result.to_json(), parse_constant=pytest.fail)
+    assert (record["best"], record["median"]) == (best, median)
+    assert record["runs"]["run-0"] == {metric: None}
+    assert f"{metric}: median 0.5000 of 2 runs" in result.summary()
 
 
 @pytest.mark.long
