@@ -148,7 +148,7 @@ class SavedModel:
             self.checks += ["weights", "training"]
 
     def call(self, endpoint: str, inputs: Mapping) -> dict[str, np.ndarray]:
-        """Returns the outputs of a signature, the object ("") or its part."""
+        """Calls a signature, the object itself ("") or one of its functions."""
         inputs = {name: tf.constant(x) for name, x in inputs.items()}
         if endpoint in self.root.signatures:
             outputs = self.root.signatures[endpoint](**inputs)

@@ -43,8 +43,8 @@ def export_preprocessor(
     - `.tokenize.get_special_tokens_dict()` returns int32 scalars `padding_id`,
       `start_of_sequence_id`, `end_of_segment_id`, `mask_id` and `vocab_size`.
     - `.tokenize_with_offsets` maps strings `[B]` to a list of ids, starts and
-      limits, all ragged `[B, (tokens)]`. Starts and limits are int64 positions
-      in the text in bytes.
+      ends, all ragged `[B, (tokens)]`. Starts and ends are int64 positions in
+      the text in bytes.
     - `.bert_pack_inputs` maps a list of one or two ragged int32 `[B, (tokens)]`
       or `[B, (words), (pieces)]`, and optionally `seq_length=S`, to the
       encoder's dict.

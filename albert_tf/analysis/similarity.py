@@ -60,9 +60,9 @@ class StateChanges:
         near 1 if states move straight on, below 0 if they turn back.
       settled: share of tokens whose last step is shorter than `SETTLED` times
         their norm.
-      oscillating: share of tokens that have not settled, but return: in the
-        second half of the iterations, a state is less than half as far from the
-        last state as a later one.
+      oscillating: share of tokens that have not settled and come back: in the
+        second half of the iterations, they are at least twice as far from their
+        last state as they were before.
     """
 
     name: str

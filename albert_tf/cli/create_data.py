@@ -35,7 +35,9 @@ class TokenizerFlags:
     )
     digit_comma: Literal["google", "corrected"] = setting(
         "google",
-        "How pieces such as '9,' are split. The released models use google.",
+        "How pieces such as '9,' are split: google as in the original, which "
+        "trained the released models; corrected as in Hugging Face's "
+        "tokenizers.",
     )
 
 

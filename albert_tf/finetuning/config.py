@@ -103,7 +103,7 @@ class FinetuneConfig(RunConfig):
             )
 
     def _check_early_stopping(self) -> None:
-        """Does nothing: `resolved` checks it, when the metric is known."""
+        """Does nothing; `resolved` checks it, once the metric is known."""
 
     @property
     def fixed_length(self) -> bool:

@@ -149,8 +149,8 @@ _TRANSPOSED = {"huggingface": ("kernel", "matrix"), "google": ("matrix",)}
 _PER_HEAD = ("keras_hub", "model_garden")
 # fmt: on
 
-# Kind of layer -> its tensors, and the axis at which each one's shape starts in
-# that of the layer.
+# Kind of layer -> its tensors, each with the first axis of the layer's shape
+# that it has.
 _TENSORS = {
     "table": {"table": 0},
     "norm": {"gamma": 0, "beta": 0},

@@ -116,7 +116,7 @@ class PaddedRows:
         return ops.reshape(inputs, (-1, inputs.shape[-1]))
 
     def to_batch(self, rows):
-        """Converts rows to `[batch, seq, size]`; padding has any values."""
+        """Converts rows to `[batch, seq, size]`; padding is undefined."""
         return ops.reshape(rows, (self.batch, self.length, rows.shape[-1]))
 
     def restore(self, rows):

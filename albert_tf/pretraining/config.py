@@ -113,7 +113,7 @@ class PretrainConfig(RunConfig):
     )
     reading_groups: int = setting(
         1,
-        "Equal parts of each batch that are read from separate files. If the "
+        "Read each batch as this many equal parts, from disjoint files. If the "
         "number of hosts divides it, each host reads only its own files. The "
         "batches do not depend on the number of hosts.",
         group=MODEL,

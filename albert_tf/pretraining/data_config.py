@@ -153,8 +153,8 @@ class PretrainingDataConfig(MaskingConfig, TextConfig):
     )
     short_seq_prob: float = setting(
         0.1,
-        "Share of shorter records; static: share of documents cut into shorter "
-        "records.",
+        "Probability that a record is randomly shortened, as in BERT; static: "
+        "that a document is cut into shorter records.",
         bounds="[0, 1]",
     )
     sentence_order: SentenceOrder = setting(
@@ -176,8 +176,8 @@ class PretrainingDataConfig(MaskingConfig, TextConfig):
     one_sentence_chunks: OneSentenceChunks = setting(
         "drop",
         "static: what to do with a chunk of a single sentence, which has no "
-        "order; random_next is the original's behavior, which mixes NSP into "
-        "SOP.",
+        "order: drop it, or, as the original does, pair it with a random "
+        "segment (random_next), an example of NSP among those of SOP.",
     )
     # 10 is BERT's; the original ALBERT used 40, at four times the disk space.
     dupe_factor: int = setting(

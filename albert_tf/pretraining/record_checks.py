@@ -77,7 +77,7 @@ class RecordLimits:
         }
 
     def _predict_nothing(self, weights: tf.Tensor) -> tf.Tensor:
-        """Returns whether a batch unexpectedly has no predictions.
+        """Returns whether all weights of a batch are 0, unexpectedly.
 
         A single short record may have none, if all its words exceed the quota.
         """

@@ -59,7 +59,7 @@ class Checkpoints:
       seed: the seed of the run; checkpoints of another seed are not restored.
       keep: number of the newest checkpoints to keep, besides the best one.
       reach: if given, the newest checkpoint that is at least this many steps
-        old is kept, too.
+        old is also kept, to return to if the run diverges.
       writes: whether this process writes.
 
     Attributes:

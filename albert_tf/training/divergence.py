@@ -23,7 +23,7 @@ _MAX_ROLLBACKS = 3
 
 
 class Divergence(Exception):
-    """Raised for a step whose loss, gradient or weights are not acceptable.
+    """Raised for a step with a non-finite or too large loss or gradient.
 
     Attributes:
       update: number of the step, from 0.
