@@ -55,3 +55,15 @@ def wordpiece():
 def letters(wordpiece):
     """A tokenizer with a piece for each letter."""
     return wordpiece("abcdefghijklmnopqrstuvwxyz")
+
+
+@pytest.fixture(scope="session")
+def unusual_texts():
+    """Characters that are reordered, composed, dropped, or space to Python."""
+    return (
+        "a\u0323\u0301 e\u0301\u0323o a\u0301\u0300\u0323\u0327b \u1ea5\u0323",
+        "\ufeffthe movie\ufeff \ufb01lm \u00bd \u00ad so\u00adft\u00ad",
+        " \x1c\x1d\x85 the\u3000\u2028movie \x00 not\x00 \u200b",
+        "\U0001f468\u200d\U0001f469\u200d\U0001f467 \u5317\u4eac\u5927\u5b66 "
+        "\ud55c\uad6d\u1112\u1161\u11ab",
+    )

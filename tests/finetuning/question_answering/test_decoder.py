@@ -1,24 +1,19 @@
 import collections
 import dataclasses
 import math
-import random
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from albert_tf.finetuning.question_answering.answers import (
     QuestionScores,
     answer_questions,
 )
-from albert_tf.finetuning.question_answering.contexts import Contexts
 from albert_tf.finetuning.question_answering.features import (
     SpanWindow,
-    TokenizedContext,
     WindowSettings,
     question_windows,
 )
-from albert_tf.finetuning.question_answering.metrics import squad_v1
 
 WORDS = "Alpha beta beta gamma delta epsilon zeta eta theta iota kappa".split()
 
@@ -225,14 +220,14 @@ def test_answers_equal_those_of_the_originals_loops(outputs, models, settings):
     [(1, 9, 20, 9), (8, 2, 20, 4), (8, 4, 3, 2), (12, 500, 1, 99)],
 )
 def test_equal_scores_and_unusual_texts(
-    tokenizer, make_example, beams, levels, n_best, longest
+    tokenizer, make_example, unusual_texts, beams, levels, n_best, longest
 ):
     generator = np.random.default_rng(beams)
     examples = [
         make_example(context, question=question)
         for question in ("", "a", "a b c d e f")
         for context in (
-            *UNUSUAL,
+            *unusual_texts,
             "",
             " \u3000\t ",
             "[CLS] not [SEP] a <pad> movie [MASK]",
@@ -407,91 +402,3 @@ def test_threshold():
     assert text
     assert answers.text() == answers.text(score) == answers.text(9.0) == text
     assert answers.text(math.nextafter(score, -9.0)) == ""
-
-
-# Characters that are reordered, composed, dropped or white space to Python.
-UNUSUAL = (
-    "a\u0323\u0301 e\u0301\u0323o a\u0301\u0300\u0323\u0327b \u1ea5\u0323",
-    "\ufeffthe movie\ufeff \ufb01lm \u00bd \u00ad so\u00adft\u00ad",
-    " \x1c\x1d\x85 the\u3000\u2028movie \x00 not\x00 \u200b",
-    "\U0001f468\u200d\U0001f469\u200d\U0001f467 \u5317\u4eac\u5927\u5b66 "
-    "\ud55c\uad6d\u1112\u1161\u11ab",
-)
-
-
-def test_spans_are_stripped_like_str_strip(google_tokenizer):
-    generator = random.Random(5)
-    alphabet = "".join(UNUSUAL) + "a ,.9\n"
-    texts = [*UNUSUAL, "", " ", "the good movie"]
-    texts += ["".join(generator.choices(alphabet, k=40)) for _ in range(60)]
-    contexts = Contexts(tf.constant(texts))
-    starts, ends, numbers, expected = [], [], [], []
-    offset = 0
-    for number, text in enumerate(texts):
-        assert contexts.offsets[number] == offset
-        tokens = TokenizedContext.from_text(text, google_tokenizer)
-        for first in range(len(tokens.ids)):
-            for last in range(first, min(first + 9, len(tokens.ids))):
-                start, end = tokens.starts[first], tokens.ends[last]
-                starts.append(offset + start)
-                ends.append(offset + end)
-                numbers.append(number)
-                span = text[start:end]
-                start += len(span) - len(span.lstrip())
-                expected.append(
-                    (
-                        span.strip().encode(),
-                        offset + int(start),
-                        len(text[:start].encode()),
-                    )
-                )
-        offset += len(text)
-    starts, ends, numbers = (
-        tf.constant(x, tf.int64) for x in (starts, ends, numbers)
-    )
-    starts, ends = contexts.strip(starts, ends)
-    characters = starts - tf.gather(contexts.offsets, numbers)
-    positions = contexts.to_bytes(numbers, characters)
-    np.testing.assert_array_equal(
-        contexts.to_characters(numbers, positions), characters
-    )
-    found = [
-        x.numpy().tolist()
-        for x in (contexts.substrings(starts, ends), starts, positions)
-    ]
-    assert list(zip(*found, strict=True)) == expected
-    # Only white space, and reordered marks.
-    assert sum(text == b"" for text, *_ in expected) > 3
-
-
-def test_scores_of_the_labels_give_the_right_answers(read, google_tokenizer):
-    """Through features, decoding and metric; 99.7 % on every fourth of dev."""
-    examples = read("data", "squad", "dev-v1.1.json.gz")[::50]
-    windows = list(
-        question_windows(
-            examples, google_tokenizer, WindowSettings(), labelled=True
-        )
-    )
-
-    def row(window):
-        start, end = np.zeros((2, len(window.ids)))
-        if not window.is_impossible:
-            start[window.start_position] = end[window.end_position] = 1
-        return {"start_logits": start, "end_logits": end}
-
-    answers = answer_questions(
-        [
-            QuestionScores(
-                id=example.id,
-                context=example.context,
-                windows=each,
-                members=[[row(window) for window in each]],
-            )
-            for example, each in zip(examples, windows, strict=True)
-        ]
-    )
-    scores = squad_v1(
-        {x.id: [answer.text for answer in x.answers] for x in examples},
-        {each.id: each.text() for each in answers},
-    )
-    assert scores["exact_match"] > 98
