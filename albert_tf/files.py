@@ -168,6 +168,14 @@ def open_bytes(path: Path) -> IO[bytes]:
 PARTIAL = ".partial"
 
 
+def partial_path(path: pathlib.Path) -> pathlib.Path:
+    """Returns the path under which a file is written, that of a hidden file.
+
+    A visible one might be a file of the user, such as a download.
+    """
+    return path.with_name(f".{path.name}{PARTIAL}")
+
+
 def write_atomically(path: Path, content: str | bytes) -> None:
     """Writes a file under a temporary name and renames it.
 
@@ -179,10 +187,11 @@ def write_atomically(path: Path, content: str | bytes) -> None:
         return
     import tensorflow as tf  # Only remote paths need it.
 
-    path = os.fspath(path)
-    with writing(path), tf.io.gfile.GFile(path + PARTIAL, "wb") as file:
+    folder, name = os.path.split(os.fspath(path))
+    partial = os.path.join(folder, f".{name}{PARTIAL}")
+    with writing(path), tf.io.gfile.GFile(partial, "wb") as file:
         file.write(content)
-    tf.io.gfile.rename(path + PARTIAL, path, overwrite=True)
+    tf.io.gfile.rename(partial, os.fspath(path), overwrite=True)
 
 
 def write_together(contents: Mapping[Path, str | bytes]) -> None:
@@ -213,11 +222,7 @@ def write_together(contents: Mapping[Path, str | bytes]) -> None:
         for path in written[1:]:
             path.unlink(missing_ok=True)
         for path in written:
-            os.replace(_partial_path(path), path)
-
-
-def _partial_path(path: pathlib.Path) -> pathlib.Path:
-    return path.with_name(path.name + PARTIAL)
+            os.replace(partial_path(path), path)
 
 
 @contextlib.contextmanager
@@ -237,7 +242,7 @@ def _partial(
     Raises:
       InputError: if another process holds the lock.
     """
-    partial = _partial_path(path)
+    partial = partial_path(path)
     while True:
         file = open(partial, mode, **options)
         try:
@@ -297,12 +302,12 @@ def new_file(path: Path) -> Iterator[TextIO]:
         with creating(path):
             file = stack.enter_context(_partial(path, "a", **options))
             if path.exists():
-                shutil.copymode(path, _partial_path(path))
+                shutil.copymode(path, partial_path(path))
         with writing(path):
             yield file
             file.flush()
         with creating(path):
-            os.replace(_partial_path(path), path)
+            os.replace(partial_path(path), path)
 
 
 def _is_special(path: Path) -> bool:

@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Collection, Iterator
 
 from albert_tf.errors import InputError
-from albert_tf.files import PARTIAL, Path, local_path, real_path, writing
+from albert_tf.files import Path, local_path, partial_path, real_path, writing
 
 
 @contextlib.contextmanager
@@ -78,7 +78,7 @@ def job_file(temporary: pathlib.Path) -> pathlib.Path:
 def _remove(temporary: pathlib.Path) -> None:
     job = job_file(temporary)
     # First, so that no process continues in a partly removed folder.
-    for path in (job, job.with_name(job.name + PARTIAL)):
+    for path in (job, partial_path(job)):
         path.unlink(missing_ok=True)
     shutil.rmtree(temporary, ignore_errors=True)
 
@@ -258,7 +258,7 @@ def _remove_abandoned(
     """
     parent = _temporaries_folder(path)
     name = re.compile(
-        rf"(\.{re.escape(path.name)}\.[0-9a-f]{{32}})"
+        rf"\.?(\.{re.escape(path.name)}\.[0-9a-f]{{32}})"
         r"\.(tmp|old|job|job\.partial)"
     )
     try:

@@ -7,7 +7,12 @@ import threading
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.files import check_not_input, new_file, write_together
+from albert_tf.files import (
+    check_not_input,
+    new_file,
+    write_atomically,
+    write_together,
+)
 
 
 def write(path, text="new\n"):
@@ -41,7 +46,7 @@ def test_links_are_followed(tmp_path, writer):
 @pytest.mark.parametrize("left", ["", "of a process that was killed\n"])
 def test_one_process_at_a_time(tmp_path, left):
     path = tmp_path / "file"
-    (tmp_path / "file.partial").write_text(left)
+    (tmp_path / ".file.partial").write_text(left)
     with new_file(path) as file:
         with pytest.raises(InputError, match="written by another process"):
             write(path, "other\n")
@@ -52,6 +57,14 @@ def test_one_process_at_a_time(tmp_path, left):
         raise KeyError
     assert path.read_text() == "new\n"
     assert os.listdir(tmp_path) == ["file"]
+
+
+@pytest.mark.parametrize("writer", [write, write_atomically])
+def test_a_file_called_partial_is_left_alone(tmp_path, writer):
+    (tmp_path / "file.partial").write_text("mine")
+    writer(tmp_path / "file", "new\n")
+    assert (tmp_path / "file").read_text() == "new\n"
+    assert (tmp_path / "file.partial").read_text() == "mine"
 
 
 def test_short_files_wait_for_each_other(tmp_path):

@@ -345,9 +345,10 @@ def open_model_folders(
     names = [
         os.fspath(x.path if isinstance(x, ModelFolder) else x) for x in paths
     ]
-    if len(set(names)) != len(names):
+    opened = list(map(open_model_folder, paths))
+    if len({os.path.realpath(x.path) for x in opened}) != len(opened):
         raise InputError(f"model={','.join(names)}: a model is given twice")
-    folders = dict(zip(names, map(open_model_folder, paths), strict=True))
+    folders = dict(zip(names, opened, strict=True))
     first, *others = folders.items()
     for name, folder in others:
         for field in ("task_type", "labels"):

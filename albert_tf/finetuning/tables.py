@@ -360,19 +360,23 @@ def table_lines(record: Mapping[str, Any], *, header: bool) -> list[str]:
       record: the record. Nested dicts are flattened, lists are left out.
       header: whether to begin with the header.
     """
-    cells = _cells(record)
-    lines = ["\t".join(cells)] if header else []
-    return [*lines, "\t".join(cells.values())]
+    cells = list(_cells(record))
+    rows = zip(*cells, strict=True) if header else [[x for _, x in cells]]
+    return [
+        "\t".join(_TABS_AND_LINE_BREAKS.sub(" ", cell) for cell in row)
+        for row in rows
+    ]
 
 
-def _cells(record: Mapping[str, Any]) -> dict[str, str]:
-    """Flattens a record; leaves lists out."""
-    cells = {}
+def _cells(record: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yields the names and the cells of a record, without its lists."""
     for name, value in record.items():
         if isinstance(value, Mapping):
-            cells |= _cells(value)
+            for inner, cell in _cells(value):
+                # A class may be called "id" or "label".
+                yield f"{name}.{inner}" if inner in record else inner, cell
         elif isinstance(value, float):
-            cells[name] = f"{value:.6f}"
+            is_small = 0.0 < abs(value) < 1e-4
+            yield name, f"{value:.6g}" if is_small else f"{value:.6f}"
         elif not isinstance(value, list):
-            cells[name] = _TABS_AND_LINE_BREAKS.sub(" ", str(value))
-    return cells
+            yield name, str(value)

@@ -6,6 +6,7 @@ weights are skipped, with a reason.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping
 
@@ -22,6 +23,8 @@ from albert_tf.interop.names import (
     Tensor,
     tensors_of,
 )
+
+_logger = logging.getLogger(__name__)
 
 # Heads whose tensors have the same names in some systems; the config, or the
 # requested model, determines which head it is.
@@ -138,7 +141,21 @@ def match_tensors(
             )
         transform = tensor.names[system].transform
         array = transform.to_ours(array, tensor.shape)
-        return array.astype(np.float32, copy=False)
+        # Large numbers of float64 become infinite, which is an error below.
+        with np.errstate(over="ignore"):
+            single = array.astype(np.float32, copy=False)
+        if not np.isfinite(single).all():
+            if np.isfinite(array.astype(np.float64, copy=False)).all():
+                raise InputError(
+                    f"{file.source}: {original} has values that are too large "
+                    "for float32"
+                )
+            _logger.warning(
+                "%s: %s has values that are NaN or infinite",
+                file.source,
+                original,
+            )
+        return single
 
     return Checkpoint(
         config=config,

@@ -120,10 +120,11 @@ def find_text_files(
     names = list(filter(None, split_patterns(patterns)))
     if not names:
         raise InputError("input: no files given; give a path or glob pattern")
-    files: dict[TextPath, None] = {}
+    # By real path, so that no file is read twice under two names.
+    files: dict[TextPath, TextPath] = {}
     for pattern in names:
         if pattern.startswith(PREFIX):
-            files |= dict.fromkeys(find_tfds_files(pattern, data_dir))
+            files |= {x: x for x in find_tfds_files(pattern, data_dir)}
             continue
         matches = _match(pattern)
         if not matches:
@@ -139,8 +140,11 @@ def find_text_files(
         for path in matches:
             if size_of(path) == 0:
                 raise InputError(f"input {path}: the file is empty; remove it")
-            files[path if is_remote(path) else pathlib.Path(path)] = None
-    return list(files)
+            is_local = not is_remote(path)
+            file = pathlib.Path(path) if is_local else path
+            key = os.path.realpath(path) if is_local else path
+            files.setdefault(key, file)
+    return list(files.values())
 
 
 def _match(pattern: str) -> list[str]:

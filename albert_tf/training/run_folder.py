@@ -301,9 +301,12 @@ def _check_empty(path: str, files: Collection[str]) -> None:
 
 def _names(path: str) -> set[str]:
     """Returns the names in a folder; partial files have their final names."""
+    names = {name.rstrip("/") for name in tf.io.gfile.listdir(path)}
     return {
-        name.rstrip("/").removesuffix(PARTIAL)
-        for name in tf.io.gfile.listdir(path)
+        name.removesuffix(PARTIAL).removeprefix(".")
+        if name.endswith(PARTIAL)
+        else name
+        for name in names
     }
 
 

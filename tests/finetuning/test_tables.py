@@ -9,7 +9,7 @@ import pytest
 from albert_tf.errors import InputError
 from albert_tf.finetuning import tables as module
 from albert_tf.finetuning.examples import BadExamples
-from albert_tf.finetuning.tables import quoted_rows, read_rows
+from albert_tf.finetuning.tables import quoted_rows, read_rows, table_lines
 
 
 def write(path, text):
@@ -291,3 +291,18 @@ def test_open_quote_reads_a_bounded_part_of_the_file(monkeypatch):
     assert [next(rows), next(rows)] == [(1, ["a", "b"]), (2, None)]
     assert len(taken) < 20
     assert next(rows) == (3, ["e" * 99, "f"])
+
+
+def test_lines_of_predictions():
+    record = {
+        "id": "7",
+        "label": "id",
+        "probabilities": {"id": 0.9, "label": 0.1, "a\tb\n": 3e-8},
+        "tokens": ["left", "out"],
+    }
+    header, row = table_lines(record, header=True)
+    assert header.split("\t") == [
+        *("id", "label", "probabilities.id", "probabilities.label", "a b "),
+    ]
+    assert row.split("\t") == ["7", "id", "0.900000", "0.100000", "3e-08"]
+    assert table_lines(record, header=False) == [row]

@@ -335,3 +335,15 @@ def test_a_projection_without_its_bias_is_an_error(projected, equal_sizes):
 def test_google_does_not_project_equal_sizes(equal_sizes, tensors):
     found = tensors("google", equal_sizes).match(equal_sizes)
     assert not found.config.has_embedding_projection
+
+
+def test_values_that_are_not_finite(huggingface, config, caplog):
+    name = "albert.embeddings.word_embeddings.weight"
+    huggingface[name] = np.full(huggingface[name].shape, np.nan, np.float32)
+    arrays = huggingface.match(config).arrays
+    path = next(x for x in arrays if "word_embeddings" in x)
+    assert np.isnan(arrays[path]).all()
+    assert f"{name} has values that are NaN or infinite" in caplog.text
+    huggingface[name] = np.full(huggingface[name].shape, 1e300)
+    with pytest.raises(InputError, match="too large for float32"):
+        huggingface.match(config).arrays[path]

@@ -1,6 +1,7 @@
 import bz2
 import gzip
 import itertools
+import os
 import random
 import sys
 
@@ -57,6 +58,12 @@ def test_find_text_files(tmp_path):
     assert found([tmp_path / "d[1].txt"]) == ["d[1].txt"]
     assert found([f"{tmp_path}/e,f.txt"]) == ["e,f.txt"]
     assert found(tmp_path / "a.txt") == ["a.txt"]
+    (tmp_path / "link.txt").symlink_to("a.txt")
+    twice = os.path.relpath(tmp_path / "b.txt")
+    assert found(f"{tmp_path}/?.txt,{tmp_path}/link.txt,{twice}") == [
+        "a.txt",
+        "b.txt",
+    ]
 
 
 @pytest.mark.parametrize(

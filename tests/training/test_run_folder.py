@@ -135,7 +135,7 @@ def test_folder_of_something_else_is_not_touched(tmp_path):
 
 
 def test_files_of_a_killed_start_are_overwritten(tmp_path):
-    for name in ("a.flags", "run.json.partial", ".lock"):
+    for name in ("a.flags", ".run.json.partial", ".lock"):
         (tmp_path / name).write_text("{")
     assert not claim(tmp_path, files={"a.flags": "x"})
     assert (tmp_path / "a.flags").read_text() == "x"

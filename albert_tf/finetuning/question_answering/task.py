@@ -383,7 +383,17 @@ class QuestionAnswering(TaskType):
 
 
 def _right_answers(examples) -> dict[str, list[str]]:
-    return {
-        example.id: [answer.text for answer in example.answers]
-        for example in examples
-    }
+    """Returns the texts of the answers to each question.
+
+    Raises:
+      InputError: if questions of several files have the same id.
+    """
+    right: dict[str, list[str]] = {}
+    for example in examples:
+        if example.id in right:
+            raise InputError(
+                f"{example.location}: a question of another file has this id, "
+                "so they cannot be scored together; change one of the ids"
+            )
+        right[example.id] = [answer.text for answer in example.answers]
+    return right

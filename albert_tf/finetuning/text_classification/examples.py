@@ -8,6 +8,8 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from albert_tf.errors import InputError, counted
 from albert_tf.finetuning.examples import BadExamples, text_problem
 from albert_tf.finetuning.tables import read_rows
@@ -192,14 +194,20 @@ def _label(task: TextTask, cell: str) -> tuple[str | float | None, str]:
             number = float(cell)
         except ValueError:
             number = math.nan
-        if math.isfinite(number):
-            return number, ""
-        return None, f"label {cell[:60]!r} is not a number; fix it"
+        if not math.isfinite(number):
+            return None, f"label {cell[:60]!r} is not a number; fix it"
+        if abs(number) > _LARGEST_NUMBER:
+            return None, f"label {cell[:60]!r} is too large for float32; fix it"
+        return number, ""
     if cell in task.labels:
         return cell, ""
     known = ", ".join(task.labels[:12])
     more = ", ..." if len(task.labels) > 12 else ""
     return None, f"label {cell[:60]!r} is not one of {known}{more}; fix it"
+
+
+# That of float32, the dtype of the model's outputs.
+_LARGEST_NUMBER = float(np.finfo(np.float32).max)
 
 
 # A column with more labels is probably not one of labels.

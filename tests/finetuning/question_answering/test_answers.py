@@ -2,7 +2,9 @@ import io
 import json
 
 import numpy as np
+import pytest
 
+from albert_tf.errors import InputError
 from albert_tf.finetuning.question_answering.answers import (
     AnswerText,
     QuestionAnswers,
@@ -15,6 +17,7 @@ from albert_tf.finetuning.question_answering.features import (
     question_windows,
 )
 from albert_tf.finetuning.question_answering.metrics import squad_v1
+from albert_tf.finetuning.registry import known_task, make_task_type
 
 
 def answers_of(question, texts, null_score):
@@ -135,3 +138,11 @@ def test_scores_of_the_labels_give_the_right_answers(read, google_tokenizer):
         {each.id: each.text() for each in answers},
     )
     assert scores["exact_match"] > 98
+
+
+def test_questions_of_two_files_with_one_id(make_example):
+    """Their answers would be mixed up, as scores are by id."""
+    task_type = make_task_type(known_task("squad1.1"))
+    examples = [make_example("It is red.", answer="red")] * 2
+    with pytest.raises(InputError, match="x.json, q: a question of another"):
+        task_type.check_scores(examples)

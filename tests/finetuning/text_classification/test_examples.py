@@ -127,6 +127,12 @@ def test_labels_that_are_not_numbers(tmp_path, cell):
         read(NUMBERS, path)
 
 
+def test_labels_that_float32_cannot_represent(tmp_path):
+    path = write(tmp_path / "a.tsv", "one\t1\ntwo\t1e39\n")
+    with pytest.raises(InputError, match="a.tsv:2: .* too large for float32"):
+        read(NUMBERS, path)
+
+
 def test_reading_is_lazy(tmp_path):
     path = write(tmp_path / "a.tsv", "one\t1\ntwo\tx\n")
     reader = read_texts(NUMBERS, path, bad=BadExamples(), labelled=True)
