@@ -169,10 +169,21 @@ class FillMask(_Pipeline):
                     "score": score,
                     "token": token,
                     "token_str": self._tokenizer.decode([token]),
-                    "sequence": self._tokenizer.decode(filled),
+                    "sequence": self._decode(filled),
                 }
             )
         return fills
+
+    def _decode(self, ids: list[int]) -> str:
+        """Decodes ids to text, and keeps masks."""
+        mask_id, parts = self._tokenizer.mask_id, [[]]
+        for token in ids:
+            if token == mask_id:
+                parts.append([])
+            else:
+                parts[-1].append(token)
+        texts = [self._tokenizer.decode(part) for part in parts]
+        return " [MASK] ".join(texts).strip()
 
 
 class SentenceOrder(_Pipeline):

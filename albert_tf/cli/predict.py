@@ -260,7 +260,7 @@ def _predict(
                 pass
     if not given.score:
         return
-    scores, gain = score_predictions(predictor.task_type, kept)
+    scores, gain = score_predictions(predictor.task_type, kept, as_written=True)
     for name, score in scores.items():
         print(f"{name:22} {score:>10.4f}", file=sys.stderr)
     if gain:

@@ -38,7 +38,7 @@ def texts_of(given: TextLinesFlags) -> Iterable[str]:
 
     Raises:
       InputError: if both --text and --input are given, if the input does not
-        exist or is not UTF-8, or if the output would overwrite it.
+        exist, is empty or is not UTF-8, or if the output would overwrite it.
     """
     if given.text is not None and given.input is not None:
         raise InputError("give either --text or --input")
@@ -48,8 +48,19 @@ def texts_of(given: TextLinesFlags) -> Iterable[str]:
     if given.text is not None:
         return [given.text]
     if given.input is None:
-        return standard_input_lines()
-    return _decoded(open_bytes(given.input), given.input)
+        return _not_empty(standard_input_lines(), "standard input")
+    return _not_empty(
+        _decoded(open_bytes(given.input), given.input), given.input
+    )
+
+
+def _not_empty(lines: Iterable[str], source: str) -> Iterator[str]:
+    empty = True
+    for line in lines:
+        empty = False
+        yield line
+    if empty:
+        raise InputError(f"{source} has no text")
 
 
 def standard_input_lines() -> Iterator[str]:

@@ -12,9 +12,11 @@ import collections
 import dataclasses
 import itertools
 import json
+import os
 from collections.abc import Iterable, Iterator
 
 from albert_tf.cli.flags import CommandFlags
+from albert_tf.errors import InputError
 from albert_tf.files import check_not_input, split_patterns, write_atomically
 from albert_tf.pretraining.data_config import TextConfig
 from albert_tf.pretraining.documents import (
@@ -64,6 +66,7 @@ class OutputFlags:
         bounds="[1048576, inf)",
     )
     report: str | None = setting(None, "JSON file to write the report to.")
+    overwrite: bool = setting(False, "Replace an existing vocabulary.")
 
 
 def _find_sources(
@@ -97,6 +100,12 @@ def main(flags: CommandFlags) -> None:
     for path in (*outputs, given.report):
         if path is not None:
             check_not_input(path, itertools.chain(*sources.values()))
+    for path in outputs:
+        if os.path.exists(path) and not given.overwrite:
+            raise InputError(
+                f"{path} exists; choose another --output, or replace it with "
+                "--overwrite"
+            )
     oddities: collections.Counter[str] = collections.Counter()
     heldout = {
         source: SentenceSample(_MAX_HELDOUT, config.seed) for source in sources

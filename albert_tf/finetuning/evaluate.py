@@ -50,13 +50,18 @@ def evaluate(
 
 
 def score_predictions(
-    task_type: TaskType, chunks: Sequence[Predictions]
+    task_type: TaskType,
+    chunks: Sequence[Predictions],
+    *,
+    as_written: bool = False,
 ) -> tuple[dict[str, float], str]:
     """Scores predictions of labelled examples.
 
     Args:
       task_type: the task.
       chunks: all predictions, in chunks.
+      as_written: whether to score them with the task's settings instead of the
+        best ones for the examples; see `TaskType.written_scores`.
 
     Returns:
       The scores of the model or ensemble, the key metric first; and for an
@@ -71,17 +76,16 @@ def score_predictions(
     for example in examples:
         if not task_type.has_label(example):
             raise InputError(f"{example.location}: no label to score with")
-    scores = task_type.scores(
-        examples, [p for chunk in chunks for p in chunk.predictions]
-    )
+    score = task_type.written_scores if as_written else task_type.scores
+    scores = score(examples, [p for chunk in chunks for p in chunk.predictions])
     names = chunks[0].members
     if len(names) == 1:
         return scores, ""
     key = task_type.task_config.key_metric
     members = [
-        task_type.scores(
-            examples, [p for chunk in chunks for p in chunk.members[name]]
-        )[key]
+        score(examples, [p for chunk in chunks for p in chunk.members[name]])[
+            key
+        ]
         for name in names
     ]
     return scores, _ensemble_gain(key, scores[key], members)

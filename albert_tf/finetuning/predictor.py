@@ -22,6 +22,7 @@ from albert_tf.finetuning.model_folder import (
 )
 from albert_tf.finetuning.registry import make_task_type
 from albert_tf.finetuning.task_type import TaskType
+from albert_tf.input_files import shown
 from albert_tf.models.base import AlbertModel
 from albert_tf.training.distribution import strategy_of_this_machine
 
@@ -274,13 +275,12 @@ class Predictor:
         Raises:
           InputError: if an input is not an example of the task.
         """
+        if isinstance(inputs, (str, Mapping)):
+            raise InputError(
+                f"inputs={shown(inputs)} must be a list; put it in brackets"
+            )
         predictions = self(
-            [
-                self.task_type.example_from_fields(
-                    {"text": x} if isinstance(x, str) else x, str(number)
-                )
-                for number, x in enumerate(inputs)
-            ]
+            [self._example(number, x) for number, x in enumerate(inputs)]
         )
         return [
             self.task_type.record(example, prediction)
@@ -289,18 +289,25 @@ class Predictor:
             )
         ]
 
+    def _example(self, number: int, given: str | Mapping[str, str]) -> Any:
+        fields = {"text": given} if isinstance(given, str) else given
+        if not isinstance(fields, Mapping):
+            raise InputError(
+                f"inputs[{number}]={shown(given)} must be a text or a dict"
+            )
+        try:
+            return self.task_type.example_from_fields(fields, str(number))
+        except InputError as error:
+            raise InputError(f"inputs[{number}]: {error}") from None
+
     def chunks(
         self, examples: Iterable[Any], size: int = CHUNK
     ) -> Iterator[Predictions]:
-        """Predicts any number of examples in constant memory.
+        """Yields the predictions of any number of examples, chunk by chunk.
 
         Args:
           examples: the examples; may be an iterator.
-          size: number of examples that are sorted by length and predicted at a
-            time.
-
-        Yields:
-          The predictions of each chunk.
+          size: number of examples per chunk, which are sorted by length.
         """
         yield from map(self, batched(examples, size))
 

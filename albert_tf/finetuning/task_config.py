@@ -255,8 +255,9 @@ def split_path(
     files = source.get("files", {})
     if split not in files:
         raise InputError(
-            f"split={split!r} of {task} must be one of "
-            f"{', '.join(files) or 'none: give the files themselves'}"
+            f"split={split!r} of {task} must be one of {', '.join(files)}"
+            if files
+            else f"{task} has no splits; give its files themselves"
         )
     other = source.get("other_files", {}).get(split)
     names = [files[split], *([other] if other else [])]

@@ -274,8 +274,8 @@ class TaskType(abc.ABC):
     def average(self, members: Mapping[str, Sequence[Any]]) -> list[Any]:
         """Averages the predictions of the models of an ensemble.
 
-        By default, predictions are numbers or arrays, such as probabilities,
-        and their mean is returned, as in the paper's ensembles.
+        By default, predictions are numbers or arrays, and their mean is
+        returned, as in the paper's ensembles.
 
         Args:
           members: predictions by path of the model.
@@ -293,11 +293,7 @@ class TaskType(abc.ABC):
         return [np.mean(group, axis=0) for group in groups]
 
     def ensemble_config(self, members: Sequence[TaskConfig]) -> TaskConfig:
-        """Returns the task of an ensemble.
-
-        Args:
-          members: tasks of the models; the first is this one.
-        """
+        """Returns the task of an ensemble of `members`, the first this one."""
         del members
         return self.task_config
 
@@ -306,15 +302,13 @@ class TaskType(abc.ABC):
         """Returns a prediction as a dict of JSON values, `id` first."""
 
     def tsv_lines(self, record: Mapping[str, Any], *, first: bool) -> list[str]:
-        """Formats a record as lines of a TSV file.
+        """Formats a record as lines of a TSV file, by default as one line.
 
-        By default, it is one line with a column for each value that is not a
-        list; nested dicts are flattened.
+        It has a column for each value but lists; nested dicts are flattened.
 
         Args:
           record: see `record`.
-          first: whether it is the first record of the file, which the header
-            precedes.
+          first: whether to begin with the header.
         """
         return table_lines(record, header=first)
 
@@ -330,6 +324,12 @@ class TaskType(abc.ABC):
           examples: examples with labels.
           predictions: a prediction for each example.
         """
+
+    def written_scores(
+        self, examples: Sequence[Any], predictions: Sequence[Any]
+    ) -> dict[str, float]:
+        """Returns scores with the task's settings, not those that fit best."""
+        return self.scores(examples, predictions)
 
     @abc.abstractmethod
     def check_scores(self, examples: Sequence[Any]) -> None:

@@ -13,6 +13,7 @@ from albert_tf.folders import replace_folder, temporary_folder
 from albert_tf.interop.checkpoint import Checkpoint, HeadSettings, LazyArrays
 from albert_tf.interop.huggingface import CONFIG_FILE, write_huggingface
 from albert_tf.interop.names import COMPONENTS, component_of, tensors_of
+from albert_tf.interop.run_folder import is_run_folder
 from albert_tf.text.base_tokenizer import Tokenizer
 
 # `new_head` always initializes task heads, but the pretraining heads and the
@@ -155,9 +156,14 @@ def write_pretrained(
       files: additional text files, name -> content.
 
     Raises:
-      InputError: if the folder cannot be created or written to.
+      InputError: if the folder is that of a run, or cannot be written to.
       StorageError: if the disk is full.
     """
+    if is_run_folder(folder):
+        raise InputError(
+            f"{folder} is the folder of a run, whose files would be replaced; "
+            "save the model to another folder"
+        )
     try:
         with temporary_folder(folder) as new:
             write_huggingface(checkpoint, new)

@@ -277,6 +277,9 @@ def _check_same_run(
     settings: Mapping[str, Any],
     may_change: Collection[str],
 ) -> None:
+    if ("data" in old) != ("data" in settings):  # data of a fine-tuning task
+        kind = "fine-tuning" if "data" in old else "pretraining"
+        raise InputError(f"{path} holds a {kind} run; choose another folder")
     for name in sorted(old.keys() | settings.keys()):
         if name not in may_change and old.get(name) != settings.get(name):
             raise InputError(

@@ -26,6 +26,7 @@ def folder(folder, python_lines):
     line = {"step": 5, "time": 1.0, "split": "eval", "values": {"loss": 2}}
     (folder / "scored" / "metrics.jsonl").write_text(f"{json.dumps(line)}\n")
     (folder / "binary").write_bytes(bytes(range(256)))
+    (folder / "empty").touch()
     (folder / "loop.flags").write_text("# a\n--flagfile=loop.flags\n")
     _write_without_mask(
         (folder / "spiece.model").read_bytes(), folder / "no_mask.model"
@@ -85,6 +86,7 @@ BAD_INPUT = {
         ("--output=x --input=text.txt,,text.txt", "has an empty path"),
         ("--output= --input=text.txt", "output='' must not be empty"),
         ("--output=. --input=text.txt", "must be a prefix of file names"),
+        ("--output=spiece --input=text.txt", "spiece.model exists; choose"),
     ],
     VOCAB: [
         ("--vocab_size=90000", "90000"),
@@ -332,6 +334,7 @@ BAD_INPUT = {
         ("--model=absent --text=x", "absent"),
         ("--model=start --pair=x", "--pair requires --text"),
         ("--model=start --text=x --pair=y --output=x.npy", "as text, not as"),
+        ("--model=start --input=empty", "empty has no text"),
         ("--model=start --text=x --pooling=max", "must be one of mean, cls"),
         ("--model=start --text=x --output=new/x.npy", "new"),
         ("--model=start --input=text.txt --output=text.txt", "would destroy"),

@@ -22,6 +22,9 @@ def test_fill_mask(texts, albert_eagerly):
         for text, mask in (("0", "0"), ("1", "0"), ("1", "1"))
         for _ in range(2)
     ]
+    sequences = [x[4] for x in rows]
+    assert [x.count("[MASK]") for x in sequences] == [0, 0, 1, 1, 1, 1]
+    assert all(x.startswith("the [MASK] ") for x in sequences[4:])
     assert not albert_eagerly(
         texts,
         "fill-mask --model=start --top_k=2 --output=words.jsonl",

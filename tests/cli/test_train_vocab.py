@@ -40,6 +40,7 @@ def test_corpora_are_mixed(albert, tmp_path):
     (tmp_path / "ru.txt").write_text("это предложение номер\n" * 100, "utf-8")
     command = "train-vocab --input=en={}:en.txt,ru=1:ru.txt --vocab_size={}"
     command += " --output=v --character_coverage=0.98 --heldout_fraction=0"
+    command += " --overwrite"
     # Of equal shares, the letters of both are pieces; of 1 %, those of one.
     for weight, size, has_russian in ((1, 36, True), (99, 24, False)):
         result = albert(tmp_path, command.format(weight, size))

@@ -208,6 +208,18 @@ def test_ensemble_has_its_own_null_threshold(make_model, read):
     }
     right = {x.id: [a.text for a in x.answers] for x in examples}
     assert squad_v2(right, answers)["f1"] == pytest.approx(scores["f1"])
+    # `predict --score` has the scores of the written answers.
+    for threshold in (-100.0, 100.0):
+        given = Predictor(folders, {"null_threshold": threshold})
+        chunk = given(examples)
+        written, _ = score_predictions(
+            given.task_type, [chunk], as_written=True
+        )
+        answers = {
+            x.answers.id: x.answers.text(threshold) for x in chunk.predictions
+        }
+        assert written["null_threshold"] == threshold
+        assert written["f1"] == pytest.approx(squad_v2(right, answers)["f1"])
 
 
 def test_models_of_different_tasks_are_refused(make_model):
@@ -220,6 +232,21 @@ def test_models_of_different_tasks_are_refused(make_model):
         Predictor([folders[0], folders[0].parent / "." / folders[0].name])
     with pytest.raises(InputError, match=r"no task.json"):
         Predictor([folders[0].parent])
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ("good", r"inputs='good' must be a list"),
+        ({"text": "good"}, "must be a list"),
+        (["good", 1], r"inputs\[1\]=1 must be a text or a dict"),
+        (["good", " "], r"inputs\[1\]: .*a text is empty"),
+        ([("good", "bad")], r"inputs\[0\]=\('good', 'bad'\) must be a text or"),
+    ],
+)
+def test_inputs_that_are_no_list_of_examples(make_model, inputs, message):
+    with pytest.raises(InputError, match=message):
+        Predictor(make_model("classes")).predict(inputs)
 
 
 @pytest.mark.parametrize(

@@ -142,6 +142,11 @@ def test_files_of_a_killed_start_are_overwritten(tmp_path):
     assert names(tmp_path) == ["a.flags", "run.json"]
 
 
+def test_run_of_the_other_kind_is_named(started):
+    with pytest.raises(InputError, match="holds a pretraining run; choose"):
+        claim(started, {**SETTINGS, "data": {"task": "text"}})
+
+
 def test_file_at_the_path_is_an_error(tmp_path):
     (tmp_path / "run").write_text("")
     with pytest.raises(InputError, match="is not a folder"):

@@ -242,17 +242,24 @@ class QuestionAnswering(TaskType):
         For SQuAD 2.0, the best null threshold for the examples is applied and
         returned, too.
         """
-        right = _right_answers(examples)
-        answers = [prediction.answers for prediction in predictions]
         threshold = None
         if self._rules == "squad2.0":
+            answers = [prediction.answers for prediction in predictions]
             threshold = best_thresholds(
-                right,
+                _right_answers(examples),
                 {x.id: x.text() for x in answers},
                 {x.id: x.null_score for x in answers},
             )["best_f1_thresh"]
+        return self._scores_at(threshold, examples, predictions)
+
+    def written_scores(self, examples, predictions):
+        """Returns the scores at the task's null threshold."""
+        return self._scores_at(self.null_threshold, examples, predictions)
+
+    def _scores_at(self, threshold, examples, predictions):
         scores = RULES[self._rules](
-            right, {x.id: x.text(threshold) for x in answers}
+            _right_answers(examples),
+            {x.answers.id: x.answers.text(threshold) for x in predictions},
         )
         scores = {"f1": scores["f1"], **scores}
         if threshold is not None:
@@ -271,10 +278,7 @@ class QuestionAnswering(TaskType):
         return dataclasses.replace(self.task_config, settings=settings)
 
     def ensemble_config(self, members):
-        """Returns the task with the mean of the null thresholds.
-
-        Null scores are averaged, too.
-        """
+        """Returns the task with the mean threshold, as scores are averaged."""
         thresholds = {x.settings["null_threshold"] for x in members}
         if len(thresholds) == 1 or None in thresholds:
             return self.task_config
@@ -383,11 +387,7 @@ class QuestionAnswering(TaskType):
 
 
 def _right_answers(examples) -> dict[str, list[str]]:
-    """Returns the texts of the answers to each question.
-
-    Raises:
-      InputError: if questions of several files have the same id.
-    """
+    """Returns the texts of the answers to each question, by its id."""
     right: dict[str, list[str]] = {}
     for example in examples:
         if example.id in right:

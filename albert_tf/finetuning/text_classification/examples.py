@@ -8,8 +8,6 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from albert_tf.errors import InputError, counted
 from albert_tf.finetuning.examples import BadExamples, text_problem
 from albert_tf.finetuning.tables import read_rows
@@ -207,7 +205,7 @@ def _label(task: TextTask, cell: str) -> tuple[str | float | None, str]:
 
 
 # That of float32, the dtype of the model's outputs.
-_LARGEST_NUMBER = float(np.finfo(np.float32).max)
+_LARGEST_NUMBER = (2.0 - 2.0**-23) * 2.0**127
 
 
 # A column with more labels is probably not one of labels.
