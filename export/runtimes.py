@@ -250,7 +250,7 @@ def task_program(
     return IdsProgram(
         model=loaded.model,
         forward=lambda model, inputs: dict(
-            task_type.litert_outputs(model, inputs)
+            task_type.runtime_outputs(model, inputs)
         ),
         inputs=task_type.model_inputs,
         seq_length=task_type.max_seq_length,

@@ -370,8 +370,8 @@ class TaskType(abc.ABC):
           InputError: if `max_seq_length` exceeds the model's maximum.
         """
 
-    def litert_outputs(self, model: AlbertModel, batch: Tensors) -> Tensors:
-        """Like `forward`, but for exports that take ids (LiteRT, ONNX)."""
+    def runtime_outputs(self, model: AlbertModel, batch: Tensors) -> Tensors:
+        """Like `forward`, but for exports of ids (LiteRT, ONNX, OpenVINO)."""
         return self.forward(model, batch)
 
     @abc.abstractmethod

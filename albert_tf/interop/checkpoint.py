@@ -113,7 +113,7 @@ class Checkpoint:
         return tuple(head for head in HEADS if head in self.components)
 
     def tensors_for(
-        self, system: str, tick: Callable[[], None] | None = None
+        self, system: str, on_tensor: Callable[[], None] | None = None
     ) -> Iterator[tuple[str, np.ndarray]]:
         """Yields the tensors under another system's names and in its layouts.
 
@@ -122,7 +122,7 @@ class Checkpoint:
 
         Args:
           system: one of `interop.names.FORMATS`.
-          tick: called after each tensor of the checkpoint.
+          on_tensor: called after each tensor of the checkpoint.
 
         Yields:
           Pairs of a name and an array.
@@ -141,8 +141,8 @@ class Checkpoint:
             else:
                 array = np.zeros(shape, np.float32)
             yield theirs.name, theirs.transform.to_theirs(array)
-            if tick and is_ours:
-                tick()
+            if on_tensor and is_ours:
+                on_tensor()
 
     def report(self) -> str:
         """Returns a summary of loaded and skipped tensors, in lines."""

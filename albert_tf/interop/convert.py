@@ -76,14 +76,14 @@ def convert(
     write, marker = WRITERS[to]
     done = 0
 
-    def tick():
+    def on_tensor():
         nonlocal done
         done += 1
         if progress:
             progress(done, len(kept.arrays))
 
     with new_folder(output, overwrite, marker) as folder:
-        write(kept, folder, tick)
+        write(kept, folder, on_tensor)
     return checkpoint
 
 

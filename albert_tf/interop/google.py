@@ -134,7 +134,7 @@ def _correct_by_graph(
 
 
 def write_google(
-    checkpoint: Checkpoint, folder: str | os.PathLike[str], tick=None
+    checkpoint: Checkpoint, folder: str | os.PathLike[str], on_tensor=None
 ) -> None:
     """Writes the files of a published archive: checkpoint, config, vocabulary.
 
@@ -144,7 +144,7 @@ def write_google(
     values = config_to_google(checkpoint.config)
     if "token_head" in checkpoint.components:
         raise InputError("Google's code has no token classifier")
-    _write_tensors(checkpoint, folder / CHECKPOINT, tick)
+    _write_tensors(checkpoint, folder / CHECKPOINT, on_tensor)
     tokenizer = checkpoint.tokenizer
     if isinstance(tokenizer, WordPieceTokenizer):
         (folder / tokenizer.file_name).write_bytes(tokenizer.model_bytes)
@@ -156,7 +156,9 @@ def write_google(
     (folder / CONFIG_FILE).write_text(text, encoding="utf-8")
 
 
-def _write_tensors(checkpoint: Checkpoint, prefix: pathlib.Path, tick) -> None:
+def _write_tensors(
+    checkpoint: Checkpoint, prefix: pathlib.Path, on_tensor
+) -> None:
     """Writes shards of `_SHARD_BYTES`, then merges them.
 
     TensorFlow writes all tensors of a checkpoint at once; this way, they take
@@ -180,7 +182,7 @@ def _write_tensors(checkpoint: Checkpoint, prefix: pathlib.Path, tick) -> None:
         )
         waiting.clear()
 
-    for name, array in checkpoint.tensors_for("google", tick):
+    for name, array in checkpoint.tensors_for("google", on_tensor):
         if waiting and size + array.nbytes > _SHARD_BYTES:
             flush()
             size = 0

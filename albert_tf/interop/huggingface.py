@@ -103,7 +103,7 @@ def open_huggingface(
 
 
 def write_huggingface(
-    checkpoint: Checkpoint, folder: str | os.PathLike[str], tick=None
+    checkpoint: Checkpoint, folder: str | os.PathLike[str], on_tensor=None
 ) -> None:
     """Writes a folder that transformers opens.
 
@@ -137,7 +137,7 @@ def write_huggingface(
         (folder / name).write_bytes(content)
     ours_only = values["model_type"] == OUR_MODEL_TYPE
     save_safetensors(
-        _named_tensors(checkpoint, tick),
+        _named_tensors(checkpoint, on_tensor),
         folder / WEIGHTS_FILE,
         # transformers 4 rejects files whose format is not "pt".
         {"format": OUR_MODEL_TYPE if ours_only else "pt"},
@@ -154,11 +154,11 @@ def architecture(components: frozenset[str]) -> str:
     return "AlbertModel"
 
 
-def _named_tensors(checkpoint: Checkpoint, tick) -> dict[str, np.ndarray]:
+def _named_tensors(checkpoint: Checkpoint, on_tensor) -> dict[str, np.ndarray]:
     is_encoder = architecture(checkpoint.components) == "AlbertModel"
     prefix = "" if is_encoder else "albert."
     tensors = {}
-    for name, array in checkpoint.tensors_for("huggingface", tick):
+    for name, array in checkpoint.tensors_for("huggingface", on_tensor):
         if name.startswith("albert."):
             name = prefix + name.removeprefix("albert.")
         tensors[name] = array

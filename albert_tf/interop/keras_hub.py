@@ -138,7 +138,7 @@ def _task(folder: pathlib.Path, config: AlbertConfig) -> dict[str, Any] | None:
 
 
 def write_keras_hub(
-    checkpoint: Checkpoint, folder: str | os.PathLike[str], tick=None
+    checkpoint: Checkpoint, folder: str | os.PathLike[str], on_tensor=None
 ) -> None:
     """Writes a preset that `keras_hub.models...from_preset(folder)` opens.
 
@@ -175,7 +175,7 @@ def write_keras_hub(
     try:
         if heads:
             files[_TASK] = h5py.File(folder / TASK_FILE, "w")
-        for name, array in checkpoint.tensors_for("keras_hub", tick):
+        for name, array in checkpoint.tensors_for("keras_hub", on_tensor):
             prefix = _TASK if name.startswith(_TASK) else ""
             # HDF5 verifies this checksum in every reader.
             files[prefix].create_dataset(

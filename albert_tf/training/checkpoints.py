@@ -58,9 +58,9 @@ class Checkpoints:
         `training_variables`.
       seed: the seed of the run; checkpoints of another seed are not restored.
       keep: number of the newest checkpoints to keep, besides the best one.
-      reach: if given, the newest checkpoint that is at least this many steps
-        old is also kept, to return to if the run diverges.
-      writes: whether this process writes.
+      rollback_steps: if given, the newest checkpoint that is at least this many
+        steps old is also kept, to return to if the run diverges.
+      is_writer: whether this process writes.
 
     Attributes:
       rollbacks: the rollbacks of the run so far; saved and restored with the
@@ -74,21 +74,21 @@ class Checkpoints:
         *,
         seed: int = 0,
         keep: int = 5,
-        reach: int | None = None,
-        writes: bool = True,
+        rollback_steps: int | None = None,
+        is_writer: bool = True,
     ):
         self._folder = os.fspath(folder)
         self._variables = dict(variables)
         self._seed = seed
         self._keep = keep
-        self._reach = reach
-        self._writes = writes
+        self._rollback_steps = rollback_steps
+        self._is_writer = is_writer
         self._best = read_best(self._folder)
         self._step = 0  # last step that was saved or restored
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="checkpoints")
         self._pending: Future | None = None
         self.rollbacks: tuple[Rollback, ...] = ()
-        if writes:
+        if is_writer:
             remove_unfinished(self._folder)
 
     def save(self, step: int) -> None:
@@ -101,7 +101,7 @@ class Checkpoints:
           OSError: if the previous checkpoint could not be written. An error of
             this one is raised by the next `save` or `wait`.
         """
-        if not self._writes:
+        if not self._is_writer:
             return
         self.wait()  # Keep one copy of the values at a time.
         self._step = step
@@ -143,7 +143,7 @@ class Checkpoints:
         Args:
           best: evaluation at a step that was saved; None to forget the best.
         """
-        if best == self._best or not self._writes:
+        if best == self._best or not self._is_writer:
             return
         self._best = best
 
@@ -172,7 +172,7 @@ class Checkpoints:
           OSError: if it cannot be written.
         """
         self.rollbacks = rollbacks
-        if not self._writes:
+        if not self._is_writer:
             return
         # Remove later ones first: a run that is killed in between must not
         # resume from them.
@@ -203,8 +203,10 @@ class Checkpoints:
         kept = set(past[-self._keep :])
         if self._best:
             kept.add(self._best.step)
-        if self._reach is not None:
-            kept.update([s for s in past if s <= step - self._reach][-1:])
+        if self._rollback_steps is not None:
+            kept.update(
+                [s for s in past if s <= step - self._rollback_steps][-1:]
+            )
         self._remove(lambda other: other <= step and other not in kept)
 
     def _remove(self, is_stale: Callable[[int], bool]) -> None:
@@ -272,7 +274,7 @@ def open_checkpoints(
     config: TrainingConfig,
     variables: Mapping[str, tf.Variable],
     *,
-    writes: bool,
+    is_writer: bool,
 ) -> Checkpoints | None:
     """Returns the `Checkpoints` of a run; None if it has no folder.
 
@@ -290,8 +292,8 @@ def open_checkpoints(
         variables,
         seed=config.seed,
         keep=config.keep_checkpoint_max,
-        reach=config.rollback_window - 1 if rolls_back else None,
-        writes=writes,
+        rollback_steps=config.rollback_window - 1 if rolls_back else None,
+        is_writer=is_writer,
     )
 
 

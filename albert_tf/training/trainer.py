@@ -184,7 +184,7 @@ class Trainer:
             self._model, self._optimizer, self._loss_scale, self._averages
         )
         self._checkpoints = checkpoints = open_checkpoints(
-            self._run_dir, config, variables, writes=self._chief
+            self._run_dir, config, variables, is_writer=self._chief
         )
         with graceful_stop() as stop, checkpoints or contextlib.nullcontext():
             self._stop_requested = any_worker(strategy, stop.is_set)

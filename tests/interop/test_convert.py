@@ -70,7 +70,7 @@ def test_progress(stored, tmp_path):
 
 # With these sizes, an identity projection is added, which does not count.
 @pytest.mark.parametrize("to", WRITERS)
-def test_writers_tick_for_each_tensor(config, make_checkpoint, tmp_path, to):
+def test_writers_report_each_tensor(config, make_checkpoint, tmp_path, to):
     checkpoint = make_checkpoint(config.replace(embedding_size=8))
     ticks = []
     WRITERS[to][0](checkpoint, tmp_path, lambda: ticks.append(1))

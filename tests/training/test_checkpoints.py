@@ -19,14 +19,14 @@ from albert_tf.training.checkpoints import (
 )
 
 
-def make(folder, seed=0, keep=5, reach=None, **values):
+def make(folder, seed=0, keep=5, rollback_steps=None, **values):
     """Variables of the given initial values, and their checkpoints."""
     variables = {
         f"model/layer/{name}": tf.Variable(value)
         for name, value in values.items()
     }
     return variables, Checkpoints(
-        folder, variables, seed=seed, keep=keep, reach=reach
+        folder, variables, seed=seed, keep=keep, rollback_steps=rollback_steps
     )
 
 
@@ -85,7 +85,7 @@ def test_keeps_the_newest(tmp_path):
 
 
 def test_one_far_enough_back_stays(tmp_path):
-    _, checkpoints = make(tmp_path, keep=2, reach=5, a=1.0)
+    _, checkpoints = make(tmp_path, keep=2, rollback_steps=5, a=1.0)
     stays = []
     for step in (1, 3, 6, 9, 11, 12):
         save(checkpoints, step)
@@ -302,7 +302,7 @@ def test_checkpoint_of_another_run_is_an_error(tmp_path, other, message):
 
 def test_only_the_writer_writes(tmp_path):
     variables, _ = make(tmp_path, a=1.0)
-    save(Checkpoints(tmp_path / "x", variables, writes=False), 1)
+    save(Checkpoints(tmp_path / "x", variables, is_writer=False), 1)
     assert not (tmp_path / "x").exists()
 
 

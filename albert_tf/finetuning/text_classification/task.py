@@ -252,7 +252,7 @@ class TextTaskType(TaskType):
         """
         raise NotImplementedError
 
-    def litert_outputs(self, model, batch):
+    def runtime_outputs(self, model, batch):
         """Returns the `serving_outputs`."""
         return self.serving_outputs(self.forward(model, batch)["logits"])
 
@@ -326,7 +326,7 @@ class TextClassification(TextTaskType):
             "label": tf.gather(tf.constant(self.labels), best),
         }
 
-    def litert_outputs(self, model, batch):
+    def runtime_outputs(self, model, batch):
         """Returns `probabilities` `[batch, labels]`."""
         import tensorflow as tf
 
