@@ -168,12 +168,13 @@ def open_bytes(path: Path) -> IO[bytes]:
 PARTIAL = ".partial"
 
 
-def partial_path(path: pathlib.Path) -> pathlib.Path:
+def partial_path(path: Path) -> str:
     """Returns the path under which a file is written, that of a hidden file.
 
     A visible one might be a file of the user, such as a download.
     """
-    return path.with_name(f".{path.name}{PARTIAL}")
+    folder, name = os.path.split(os.fspath(path))
+    return os.path.join(folder, f".{name}{PARTIAL}")
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
@@ -187,8 +188,7 @@ def write_atomically(path: Path, content: str | bytes) -> None:
         return
     import tensorflow as tf  # Only remote paths need it.
 
-    folder, name = os.path.split(os.fspath(path))
-    partial = os.path.join(folder, f".{name}{PARTIAL}")
+    partial = partial_path(path)
     with writing(path), tf.io.gfile.GFile(partial, "wb") as file:
         file.write(content)
     tf.io.gfile.rename(partial, os.fspath(path), overwrite=True)
@@ -265,10 +265,10 @@ def _partial(
             yield file
         finally:
             if _is_same(file, partial):
-                partial.unlink()
+                os.unlink(partial)
 
 
-def _is_same(file: IO[Any], path: pathlib.Path) -> bool:
+def _is_same(file: IO[Any], path: Path) -> bool:
     try:
         return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
     except FileNotFoundError:

@@ -78,7 +78,7 @@ def job_file(temporary: pathlib.Path) -> pathlib.Path:
 def _remove(temporary: pathlib.Path) -> None:
     job = job_file(temporary)
     # First, so that no process continues in a partly removed folder.
-    for path in (job, partial_path(job)):
+    for path in (job, pathlib.Path(partial_path(job))):
         path.unlink(missing_ok=True)
     shutil.rmtree(temporary, ignore_errors=True)
 

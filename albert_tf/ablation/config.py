@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from albert_tf.config import AlbertConfig
+from albert_tf.errors import counted
 from albert_tf.files import split_patterns
 from albert_tf.pretraining.data_config import ReadingConfig, TextFormat
 from albert_tf.pretraining.text_files import TextPath, find_text_files, size_of
@@ -227,7 +228,6 @@ class AblationConfig(ReadingConfig):
             "packages": "the English text in installed packages",
         }
         text = self.input or default[scale.default_text]
-        seeds = f"{self.num_seeds} seed{'s' * (self.num_seeds > 1)}"
         return (
             f"The base model has {base.num_hidden_layers} layers that share "
             f"all weights, hidden size H = {base.hidden_size}, embedding size "
@@ -236,5 +236,5 @@ class AblationConfig(ReadingConfig):
             f"{scale.num_train_steps:,} steps of {scale.train_batch_size} "
             f"sequences of {scale.max_seq_length} tokens with AdamW at "
             f"{scale.learning_rate:g}, on up to {scale.text_megabytes:g} MB of "
-            f"{text}; {seeds}."
+            f"{text}; {counted(self.num_seeds, 'seed')}."
         )

@@ -249,6 +249,14 @@ class FinetuneResult:
     scores: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
 
+def finite(scores: Mapping[str, float]) -> dict[str, float]:
+    """Returns the scores without undefined ones, which JSON does not have.
+
+    The correlation of constant predictions is undefined, for example.
+    """
+    return {name: x for name, x in scores.items() if math.isfinite(x)}
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunsResult:
     """Results of one or several runs.
@@ -276,13 +284,6 @@ class RunsResult:
             if result.scores
         }
 
-    def _finite_scores(self) -> dict[str, float]:
-        """Returns `scores` without those that are undefined.
-
-        The correlation of constant predictions is, for example.
-        """
-        return {n: x for n, x in self.scores.items() if math.isfinite(x)}
-
     def summary(self) -> str:
         """Describes the scores of the runs, one line each."""
         lines = []
@@ -293,7 +294,7 @@ class RunsResult:
                 count = isinstance(score, int)
                 text += f", {metric} {score if count else f'{score:.4f}'}"
             lines.append(text)
-        scores = self._finite_scores()
+        scores = finite(self.scores)
         if len(scores) > 1:
             median = statistics.median(scores.values())
             lines.append(
@@ -303,16 +304,13 @@ class RunsResult:
 
     def to_json(self) -> str:
         """Returns the text of `runs.json`, with null for undefined scores."""
-        scores = self._finite_scores()
+        scores = finite(self.scores)
         best = min if lower_is_better(self.metric) else max
         record: dict[str, Any] = {
             "metric": self.metric,
             "runs": {
-                name: {
-                    metric: score if math.isfinite(score) else None
-                    for metric, score in result.scores.items()
-                }
-                for name, result in self.results.items()
+                name: {**dict.fromkeys(x.scores), **finite(x.scores)}
+                for name, x in self.results.items()
             },
             "best": best(scores, key=scores.__getitem__) if scores else "run-0",
         }

@@ -23,6 +23,7 @@ from albert_tf.finetuning.run import (
     FinetuneResult,
     FinetuneRun,
     RunsResult,
+    finite,
     open_runs,
     run_summary,
 )
@@ -201,11 +202,7 @@ def _finetune(run: FinetuneRun, folder: RunFolder) -> FinetuneResult:
             os.path.join(config.output, MODEL_FOLDER),
             model,
             task_type,
-            # JSON has no NaN, which a correlation may be.
-            dataclasses.replace(
-                task_config,
-                scores={n: x for n, x in scores.items() if math.isfinite(x)},
-            ),
+            dataclasses.replace(task_config, scores=finite(scores)),
         )
     return FinetuneResult(training=result, step=step, scores=scores)
 

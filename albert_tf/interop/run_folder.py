@@ -24,7 +24,7 @@ MODEL_FOLDER = "model"
 TASK_FILE = "task.json"
 RUNS_FILE = "runs.json"
 _CONFIG = "config.json"
-_RECORD = "run.json"
+RECORD = "run.json"
 # Prefixes of the model's variables and, if any, of their moving averages.
 _MODEL = "model/"
 _AVERAGE = "average/"
@@ -33,7 +33,7 @@ _AVERAGE = "average/"
 def is_run_folder(folder: str | os.PathLike[str]) -> bool:
     """Returns whether a folder belongs to a training run."""
     folder = pathlib.Path(folder)
-    return (folder / _RECORD).exists() and (folder / _CONFIG).exists()
+    return (folder / RECORD).exists() and (folder / _CONFIG).exists()
 
 
 def fine_tuned_model(folder: str | os.PathLike[str]) -> pathlib.Path | None:
@@ -85,10 +85,10 @@ def open_run(
     else:
         folder = path.parent.parent
     config = AlbertConfig.from_json(folder / _CONFIG)
-    record = read_json(folder / _RECORD)
+    record = read_json(folder / RECORD)
     config = positions_trained_so_far(
         config,
-        typed(record, "settings", dict, {}, str(folder / _RECORD)),
+        typed(record, "settings", dict, {}, str(folder / RECORD)),
         prefix.name,
     ).replace(**overrides or {})
     opened = open_tf_checkpoint(prefix, by_object=True)

@@ -13,7 +13,7 @@ from albert_tf.folders import replace_folder, temporary_folder
 from albert_tf.interop.checkpoint import Checkpoint, HeadSettings, LazyArrays
 from albert_tf.interop.huggingface import CONFIG_FILE, write_huggingface
 from albert_tf.interop.names import COMPONENTS, component_of, tensors_of
-from albert_tf.interop.run_folder import is_run_folder
+from albert_tf.interop.run_folder import RECORD
 from albert_tf.text.base_tokenizer import Tokenizer
 
 # `new_head` always initializes task heads, but the pretraining heads and the
@@ -159,7 +159,7 @@ def write_pretrained(
       InputError: if the folder is that of a run, or cannot be written to.
       StorageError: if the disk is full.
     """
-    if is_run_folder(folder):
+    if os.path.exists(os.path.join(folder, RECORD)):
         raise InputError(
             f"{folder} is the folder of a run, whose files would be replaced; "
             "save the model to another folder"

@@ -243,6 +243,13 @@ def test_the_tokenizer_is_saved_with_the_model(tmp_path):
     assert back.tokenizer.tokenize("The cat") == other.tokenize("The cat")
 
 
+def test_the_folder_of_a_run_is_refused(tmp_path, encoder):
+    (tmp_path / "run.json").write_text("{}")
+    with pytest.raises(InputError, match="is the folder of a run"):
+        encoder.save_pretrained(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
+
+
 def test_a_folder_with_other_files_keeps_them(tmp_path, encoder):
     folder = tmp_path / "mine"
     (folder / "logs").mkdir(parents=True)

@@ -242,25 +242,24 @@ class QuestionAnswering(TaskType):
         For SQuAD 2.0, the best null threshold for the examples is applied and
         returned, too.
         """
-        threshold = None
+        right, threshold = _right_answers(examples), None
         if self._rules == "squad2.0":
             answers = [prediction.answers for prediction in predictions]
             threshold = best_thresholds(
-                _right_answers(examples),
+                right,
                 {x.id: x.text() for x in answers},
                 {x.id: x.null_score for x in answers},
             )["best_f1_thresh"]
-        return self._scores_at(threshold, examples, predictions)
+        return self._scores_at(threshold, right, predictions)
 
     def written_scores(self, examples, predictions):
         """Returns the scores at the task's null threshold."""
-        return self._scores_at(self.null_threshold, examples, predictions)
+        right = _right_answers(examples)
+        return self._scores_at(self.null_threshold, right, predictions)
 
-    def _scores_at(self, threshold, examples, predictions):
-        scores = RULES[self._rules](
-            _right_answers(examples),
-            {x.answers.id: x.answers.text(threshold) for x in predictions},
-        )
+    def _scores_at(self, threshold, right, predictions):
+        answers = {x.answers.id: x.answers.text(threshold) for x in predictions}
+        scores = RULES[self._rules](right, answers)
         scores = {"f1": scores["f1"], **scores}
         if threshold is not None:
             scores["null_threshold"] = threshold
