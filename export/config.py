@@ -25,7 +25,7 @@ IDS_KINDS = ("litert", "onnx", "openvino")
 # Setting -> the kinds that support it. All kinds support the other settings.
 _SUPPORTED_BY = {
     "seq_length": ("preprocessor", "text_encoder", "task", *IDS_KINDS),
-    "packed": ("encoder", "text_encoder", "task"),
+    "packed": ("encoder", "text_encoder", "task", "onnx", "openvino"),
     "quantization": IDS_KINDS,
     "calibration_input": ("litert",),
     "calibration_examples": ("litert",),
@@ -48,7 +48,8 @@ class ExportConfig:
     packed: bool | None = setting(
         None,
         "Remove padding inside the model: for CPUs and GPUs, not for XLA. "
-        "Defaults: no for an encoder, yes for exports that take strings.",
+        "Defaults: no for an encoder, yes for a fine-tuned model and for "
+        "exports that take strings.",
     )
     quantization: Quantization = setting(
         "none",
@@ -81,6 +82,17 @@ class ExportConfig:
 
     def __post_init__(self) -> None:
         check_settings(self)
+
+    def is_packed(self, kind: str, *, task: bool = False) -> bool:
+        """Returns whether an export removes padding: `packed` or its default.
+
+        Args:
+          kind: kind of the export.
+          task: whether it has the head of a fine-tuned model.
+        """
+        if self.packed is not None:
+            return self.packed
+        return kind == "text_encoder" or (task and kind != "litert")
 
     def check_kind(self, kind: str) -> None:
         """Checks that a kind of export supports the settings.

@@ -101,7 +101,7 @@ def _export_task(
         "origin": origin.with_licence(config.licence),
     }
     if kind == "task":
-        packed = config.packed is not False
+        packed = config.is_packed(kind, task=True)
         graph = task_type.serving_graph(loaded.model, packed=packed)
         export_task(graph, output, overwrite=config.overwrite, **arguments)
     else:
@@ -178,7 +178,7 @@ def _export_encoder(
             load_with_heads(checkpoint),
             output,
             tokenizer=tokenizer,
-            packed=bool(config.packed),
+            packed=config.is_packed(kind),
             **arguments,
         )
     else:
@@ -187,6 +187,6 @@ def _export_encoder(
             output,
             tokenizer=tokenizer,
             seq_length=config.seq_length,
-            packed=config.packed is not False,
+            packed=config.is_packed(kind),
             **arguments,
         )

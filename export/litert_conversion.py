@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+from albert_tf.layers.shared_stack import SharedStack
 from albert_tf.models.base import ENCODER_INPUTS, AlbertModel
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.model_graph import ModelGraph
@@ -95,6 +96,9 @@ class ConstantGraph(ModelGraph):
 
     def __init__(self, program: IdsProgram):
         super().__init__(program.model, packed=False)
+        for layer in self._copy._flatten_layers():
+            if isinstance(layer, SharedStack):
+                layer.space_kernels = False
         fixed = [1, program.seq_length]
         shape = [None, None] if program.resizable else fixed
         signature = [

@@ -53,7 +53,11 @@ def require(kind: str, *names: str) -> list[Any]:
 
 
 def onnx_model(
-    program: IdsProgram, storage: str = "float32", *, kind: str = "onnx"
+    program: IdsProgram,
+    storage: str = "float32",
+    *,
+    kind: str = "onnx",
+    packed: bool = False,
 ) -> Any:
     """Converts a program to an `onnx.ModelProto`.
 
@@ -66,6 +70,7 @@ def onnx_model(
         float32; or "int8" with a scale for each output or row, which OpenVINO
         computes with, and ONNX Runtime dequantizes.
       kind: kind of export, for error messages.
+      packed: whether to compute no padding; see `AlbertEncoder`.
 
     Raises:
       InputError: If a package is not installed, or the program uses an
@@ -119,7 +124,7 @@ def onnx_model(
             node, lambda x: graph.weight(names[x]) if x in names else renamed[x]
         )
         if node.op_type == _PLACEHOLDER_TYPE and blocks:
-            write_blocks(graph, encoders[int(blocks[1])], node)
+            write_blocks(graph, encoders[int(blocks[1])], node, packed=packed)
         else:
             node.name = f"head/{node.op_type}_{number}"
             graph.copy(node)
@@ -306,15 +311,19 @@ class GraphBuilder:
         self._nodes.append(node)
 
     def model(self, inputs: Sequence[str], outputs: Sequence[Any]) -> Any:
-        """Returns the model, without unused constants.
+        """Returns the model, without unused nodes and constants.
 
         Args:
           inputs: names of the inputs.
           outputs: `ValueInfoProto`s of the outputs.
         """
         helper = self._onnx.helper
-        read = [name for node in self._nodes for name in node.input]
-        read = dict.fromkeys([*read, *(output.name for output in outputs)])
+        read = dict.fromkeys(output.name for output in outputs)
+        nodes = []
+        for node in reversed(self._nodes):
+            if any(name in read for name in node.output):
+                nodes.append(node)
+                read.update(dict.fromkeys(node.input))
         for output in outputs:
             shape = output.type.tensor_type.shape
             for size, name in zip(
@@ -323,7 +332,7 @@ class GraphBuilder:
                 if not size.dim_value:
                     size.dim_param = name
         graph = helper.make_graph(
-            self._nodes,
+            nodes[::-1],
             "albert",
             [
                 helper.make_tensor_value_info(

@@ -92,6 +92,7 @@ def source_cases(model: Path, manifest: Mapping[str, Any]) -> list[Case]:
         found = open_model_folder(model).task_config.to_dict()
         _check_same(model, found, expected)
     length = manifest.get("seq_length", 0)
+    packed = bool(manifest.get("packed"))
     match manifest["kind"]:
         case "encoder":
             cases = _encoder_cases(load_with_heads(checkpoint))
@@ -103,10 +104,10 @@ def source_cases(model: Path, manifest: Mapping[str, Any]) -> list[Case]:
         case "task":
             cases = _task_cases(model, settings)
         case _ if "task" in manifest:
-            loaded = load_model(model, settings, packed=False)
+            loaded = load_model(model, settings, packed=packed)
             cases = _runtime_cases(task_program(loaded))
         case _:
-            encoder = AlbertEncoder.from_checkpoint(checkpoint)
+            encoder = AlbertEncoder.from_checkpoint(checkpoint, packed=packed)
             cases = _runtime_cases(encoder_program(encoder, seq_length=length))
     return list(cases)
 

@@ -78,8 +78,8 @@ def export_for_runtime(
       kind: "litert" for `model.tflite`, "onnx" for `model.onnx`, "openvino" for
         `model.xml` and `model.bin`.
       tokenizer: tokenizer of the model.
-      config: the quantization, and whether to replace an export at `path`; None
-        for the defaults.
+      config: the quantization, whether to remove padding, and whether to
+        replace an export at `path`; None for the defaults.
       calibration: rows to calibrate a LiteRT model in "int8" with.
       task: the task for `export.json`, as JSON values; its `labels`, if any,
         are stored with the model.
@@ -117,15 +117,17 @@ def export_for_runtime(
                 "associated_files": list(files),
             }
         else:
+            packed = config.is_packed(kind, task=task is not None)
             write = _write_onnx if kind == "onnx" else _write_openvino
-            outputs = write(program, file, config.quantization)
+            outputs = write(program, file, config.quantization, packed)
             for name, content in files.items():
                 (folder / name).write_bytes(content)
             described = {
                 "files": {
                     each.name: _describe_file(each)
                     for each in sorted(folder.iterdir())
-                }
+                },
+                "packed": packed,
             }
         describe_export(
             folder,
@@ -168,12 +170,14 @@ def _write_litert(
 
 
 def _write_onnx(
-    program: IdsProgram, path: pathlib.Path, quantization: str
+    program: IdsProgram, path: pathlib.Path, quantization: str, packed: bool
 ) -> list[str]:
     """Writes `model.onnx`; returns its output names."""
     (onnx,) = require("onnx", "onnx")
     model = onnx_model(
-        program, "float16" if quantization == "float16" else "float32"
+        program,
+        "float16" if quantization == "float16" else "float32",
+        packed=packed,
     )
     outputs = [output.name for output in model.graph.output]
     if quantization != "dynamic":
@@ -198,7 +202,7 @@ def _write_onnx(
 
 
 def _write_openvino(
-    program: IdsProgram, path: pathlib.Path, quantization: str
+    program: IdsProgram, path: pathlib.Path, quantization: str, packed: bool
 ) -> list[str]:
     """Writes `model.xml` and `model.bin`; returns the output names."""
     onnx, openvino = require("openvino", "onnx", "openvino")
@@ -206,6 +210,7 @@ def _write_openvino(
         program,
         "int8" if quantization == "dynamic" else "float32",
         kind="openvino",
+        packed=packed,
     )
     with tempfile.TemporaryDirectory() as scratch:
         translated = pathlib.Path(scratch, MODEL_FILES["onnx"])

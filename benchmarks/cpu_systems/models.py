@@ -188,7 +188,7 @@ def _exported(kind, quantization):
             output,
             kind=kind,
             tokenizer=model.tokenizer,
-            config=ExportConfig(quantization=quantization),
+            config=ExportConfig(quantization=quantization, packed=True),
         )
 
     return make

@@ -38,6 +38,7 @@ def test_check_of_tasks(
     export(source, tmp_path / "e", kind, ExportConfig(seq_length=20))
     assert_same_as_source(source, tmp_path / "e")
     values = read_export(tmp_path / "e")
+    assert values["packed"]
     assert values["task"]["task_type"] == read_task(source)["task_type"]
     settings = json.loads((tmp_path / "e/tokenizer_config.json").read_text())
     assert settings["model_max_length"] == values["seq_length"] == 20
@@ -89,9 +90,14 @@ def test_flipped_weights(exports, tmp_path):
 
 
 @pytest.mark.parametrize("kind", RUNTIMES)
-def test_rows_that_are_too_long(exports, config, kind):
+@pytest.mark.parametrize("packed", [False, True])
+def test_rows_that_are_too_long(exports, config, tmp_path, kind, packed):
     longest = config.max_position_embeddings
-    model = load_export(exports[kind][1])
+    source, path = exports[kind]
+    if packed:
+        path = tmp_path / "packed"
+        export(source, path, kind, ExportConfig(packed=True))
+    model = load_export(path)
     ids = np.ones([1, longest + 1], "int32")
     with pytest.raises(
         Exception, match=f"longer_than_max_position_embeddings_{longest}"
@@ -104,7 +110,6 @@ def test_rows_that_are_too_long(exports, config, kind):
     [
         ({"quantization": "int8"}, "use quantization=dynamic"),
         ({"resizable": True}, "resizable is not supported by kind="),
-        ({"packed": True}, "packed is not supported by kind="),
         ({"calibration_input": "x"}, "calibration_input is not supported"),
         ({"seq_length": 1}, "seq_length=1 must be at least 2"),
         ({"seq_length": 1000}, "seq_length=1000 must be at least 2, .* 40"),
