@@ -8,7 +8,8 @@ import keras
 from keras import ops
 
 from albert_tf.config import AlbertConfig
-from albert_tf.layers.core import LayerNorm, add_bias, at_least_float32, dense
+from albert_tf.layers import spaced_kernels
+from albert_tf.layers.core import LayerNorm, at_least_float32, dense, product
 from albert_tf.layers.dropout import Dropout
 
 
@@ -81,6 +82,15 @@ class SelfAttention(keras.layers.Layer):
         )
         return kernel, bias
 
+    def spaced(self):
+        """Returns kernel and bias of both products; see `spaced_kernels`."""
+        return (
+            spaced_kernels.space(*self.fused()),
+            spaced_kernels.space(
+                self.output_dense.kernel, self.output_dense.bias
+            ),
+        )
+
     def call(
         self,
         rows,
@@ -89,6 +99,7 @@ class SelfAttention(keras.layers.Layer):
         positions=None,
         training=False,
         output_attentions=False,
+        spaced=None,
     ):
         """Applies attention.
 
@@ -100,6 +111,8 @@ class SelfAttention(keras.layers.Layer):
             all. Keys and values are computed for all rows.
           training: whether to apply dropout.
           output_attentions: whether to return the attention probabilities.
+          spaced: the output of `spaced`, which is used instead of `fused`, or
+            None.
 
         Returns:
           `[rows, hidden]`, or `[batch * picks, hidden]` with `positions`. With
@@ -107,22 +120,23 @@ class SelfAttention(keras.layers.Layer):
           dropout, float32 `[batch, heads, queries, seq]`.
         """
         hidden = self.config.hidden_size
-        kernel, bias = fused
+        (kernel, bias), spaced_output = spaced or (fused, None)
         if positions is None:
-            qkv = layout.to_batch(add_bias(ops.matmul(rows, kernel), bias))
+            qkv = product(rows, kernel, bias)
+            qkv = spaced_kernels.first_columns(qkv, 3 * hidden)
+            qkv = layout.to_batch(qkv)
             query, key, value = (
                 self._heads(x) for x in ops.split(qkv, 3, axis=-1)
             )
         else:
-            kv = add_bias(ops.matmul(rows, kernel[:, hidden:]), bias[hidden:])
+            kv = product(rows, kernel[:, hidden:], bias[hidden:])
+            kv = spaced_kernels.first_columns(kv, 2 * hidden)
             key, value = (
                 self._heads(x)
                 for x in ops.split(layout.to_batch(kv), 2, axis=-1)
             )
             rows = layout.take(rows, positions)
-            query = add_bias(
-                ops.matmul(rows, kernel[:, :hidden]), bias[:hidden]
-            )
+            query = product(rows, kernel[:, :hidden], bias[:hidden])
             picks = ops.shape(positions)[1]
             query = self._heads(
                 ops.reshape(query, (layout.batch, picks, hidden))
@@ -133,9 +147,13 @@ class SelfAttention(keras.layers.Layer):
             context = layout.to_rows(context)
         else:
             context = ops.reshape(context, (-1, hidden))
-        output = self.output_dropout(
-            self.output_dense(context), training=training
-        )
+        if spaced is None:
+            output = self.output_dense(context)
+        else:
+            output = spaced_kernels.first_columns(
+                product(context, *spaced_output), hidden
+            )
+        output = self.output_dropout(output, training=training)
         rows = self.layer_norm(output + rows)
         return (rows, probs) if output_attentions else rows
 

@@ -50,6 +50,17 @@ def add_bias(x, bias):
     return add(x, tf.cast(bias, x.dtype))
 
 
+def product(x, kernel, bias):
+    """Multiplies `[..., features]` by a kernel, and adds a bias.
+
+    Args:
+      x: `[..., features]`.
+      kernel: `[features, size]`.
+      bias: `[size]`.
+    """
+    return add_bias(ops.matmul(x, kernel), bias)
+
+
 def truncated_normal(stddev: float) -> keras.initializers.Initializer:
     """Returns a new initializer, to be used for a single weight.
 

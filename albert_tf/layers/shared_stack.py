@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Callable, Sequence
 
 import keras
@@ -9,8 +10,9 @@ from keras import ops
 from keras.src.backend.common.variables import AutocastScope
 
 from albert_tf.config import AlbertConfig
+from albert_tf.layers import spaced_kernels
 from albert_tf.layers.attention import SelfAttention
-from albert_tf.layers.core import LayerNorm, activation, dense
+from albert_tf.layers.core import LayerNorm, activation, dense, product
 from albert_tf.layers.dropout import Dropout, dropout_seeds, reserve_seeds
 
 
@@ -54,9 +56,33 @@ class FeedForward(keras.layers.Layer):
         """The dropout layers in call order."""
         return [self.output_dropout]
 
-    def call(self, rows, training=False):
-        """Maps `[rows, hidden]` to the same shape."""
-        output = self.output_dense(self.intermediate(rows))
+    def spaced(self):
+        """Returns kernel and bias of both products; see `spaced_kernels`."""
+        wide = spaced_kernels.space(
+            self.intermediate.kernel, self.intermediate.bias
+        )
+        # The activations of appended columns meet rows of zeros.
+        kernel = spaced_kernels.append_rows(
+            self.output_dense.kernel, wide[0].shape[1]
+        )
+        return wide, spaced_kernels.space(kernel, self.output_dense.bias)
+
+    def call(self, rows, training=False, spaced=None):
+        """Maps `[rows, hidden]` to the same shape.
+
+        Args:
+          rows: `[rows, hidden]`.
+          training: whether to apply dropout.
+          spaced: the output of `spaced`, or None.
+        """
+        if spaced is None:
+            output = self.output_dense(self.intermediate(rows))
+        else:
+            wide, narrow = spaced
+            output = self.intermediate.activation(product(rows, *wide))
+            output = spaced_kernels.first_columns(
+                product(output, *narrow), self.config.hidden_size
+            )
         output = self.output_dropout(output, training=training)
         return self.layer_norm(output + rows)
 
@@ -79,6 +105,10 @@ class SharedStack(keras.layers.Layer):
       rematerialize: whether to keep only the inputs of blocks in training, and
         to recompute each block in the backward pass.
       **kwargs: `name` and `dtype` of `keras.layers.Layer`.
+
+    Attributes:
+      space_kernels: whether `spaced_kernels` may be used. False in graphs for
+        other runtimes, which lay out matrices themselves.
     """
 
     def __init__(
@@ -87,6 +117,7 @@ class SharedStack(keras.layers.Layer):
         super().__init__(**kwargs)
         self.config = config
         self.rematerialize = rematerialize
+        self.space_kernels = True
         attention_of = config.block_scopes("attention")
         ffn_of = config.block_scopes("ffn")
         self._attention_scopes = list(dict.fromkeys(attention_of))
@@ -144,8 +175,15 @@ class SharedStack(keras.layers.Layer):
           values from padding are undefined.
         """
         blocks = self._blocks[first_block:]
-        used = dict.fromkeys(a for a, _ in blocks)
-        fused = {a: self.attentions[a].fused() for a in used}
+        used = [a for a, _ in blocks]
+        spaced_attentions = self._spaced(self.attentions, used, training)
+        fused = {
+            a: self.attentions[a].fused()
+            for a in dict.fromkeys(used)
+            if a not in spaced_attentions
+        }
+        used = [f for _, f in blocks]
+        spaced_ffns = self._spaced(self.feed_forwards, used, training)
         run = self._run
         # Without training, nothing is kept for a backward pass anyway.
         if self.rematerialize and training and not output_attentions:
@@ -157,15 +195,36 @@ class SharedStack(keras.layers.Layer):
                 self.attentions[a],
                 self.feed_forwards[f],
                 rows,
-                fused[a],
+                fused.get(a),
                 layout=layout,
                 positions=positions if last else None,
                 training=training,
                 output_attentions=output_attentions,
+                spaced_attention=spaced_attentions.get(a),
+                spaced_ffn=spaced_ffns.get(f),
             )
             outputs.append(rows)
             attentions.append(probs)
         return (outputs, attentions) if output_attentions else outputs
+
+    def _spaced(self, layers, used, training):
+        """Returns the spaced kernels of the layers that several blocks use.
+
+        Args:
+          layers: `self.attentions` or `self.feed_forwards`.
+          used: for each block, the index of its layer.
+          training: whether the blocks apply dropout.
+
+        Returns:
+          A dict from indices to the outputs of `spaced`.
+        """
+        if not (
+            self.space_kernels
+            and spaced_kernels.is_applicable(self.compute_dtype, training)
+        ):
+            return {}
+        counts = collections.Counter(used)
+        return {i: layers[i].spaced() for i, n in counts.items() if n > 1}
 
     def _run(
         self,
@@ -175,6 +234,8 @@ class SharedStack(keras.layers.Layer):
         fused,
         training,
         output_attentions,
+        spaced_attention=None,
+        spaced_ffn=None,
         **arguments,
     ):
         """Runs a block; returns its rows, and its attentions or None."""
@@ -183,10 +244,11 @@ class SharedStack(keras.layers.Layer):
             fused=fused,
             training=training,
             output_attentions=output_attentions,
+            spaced=spaced_attention,
             **arguments,
         )
         rows, probs = rows if output_attentions else (rows, None)
-        return feed_forward(rows, training=training), probs
+        return feed_forward(rows, training=training, spaced=spaced_ffn), probs
 
     def _run_rematerialized(
         self, attention, feed_forward, rows, fused, **arguments
