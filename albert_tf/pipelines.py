@@ -16,6 +16,7 @@ from albert_tf.errors import InputError
 from albert_tf.finetuning.features import Features
 from albert_tf.finetuning.predictor import CHUNK, BatchPredictor
 from albert_tf.input_files import shown
+from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.models.base import AlbertModel
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrained import tokenizer_of
@@ -34,12 +35,19 @@ class _Pipeline:
         model_class: type[AlbertModel],
         path: str | os.PathLike[str],
         batch_size: int,
+        head: str = "",
         **arguments: Any,
     ):
+        checkpoint = open_checkpoint(path, head="classifier_head")
+        if head and head not in checkpoint.components:
+            raise InputError(
+                f"{checkpoint.source} ({checkpoint.format}) has no {head}, "
+                "which only pretrained models have; fine-tuned ones lose it"
+            )
         self._strategy = strategy_of_this_machine()
         with self._strategy.scope():
-            self._model: Any = model_class.from_pretrained(
-                path, packed=True, **arguments
+            self._model: Any = model_class.from_checkpoint(
+                checkpoint, packed=True, **arguments
             )
         self._tokenizer = tokenizer_of(self._model, path)
         self._max_length = self._model.config.num_trained_positions
@@ -81,7 +89,9 @@ class FillMask(_Pipeline):
     """
 
     def __init__(self, model: str | os.PathLike[str], *, batch_size: int = 32):
-        super().__init__(AlbertPretrainer, model, batch_size, sop_head=False)
+        super().__init__(
+            AlbertPretrainer, model, batch_size, "mlm_head", sop_head=False
+        )
         self._tokenizer = self._tokenizer.with_settings(
             match_special_tokens=True
         )
@@ -205,7 +215,7 @@ class SentenceOrder(_Pipeline):
     """
 
     def __init__(self, model: str | os.PathLike[str], *, batch_size: int = 32):
-        super().__init__(AlbertPretrainer, model, batch_size)
+        super().__init__(AlbertPretrainer, model, batch_size, "sop_head")
         self._predict = self._predictor(_order_of_pairs)
 
     def __call__(self, pairs: Iterable[tuple[str, str]]) -> np.ndarray:

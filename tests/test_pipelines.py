@@ -4,6 +4,7 @@ import pytest
 
 import albert_tf
 from albert_tf.errors import InputError
+from albert_tf.finetuning.text_classification.model import AlbertClassifier
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrainer import AlbertPretrainer
 
@@ -139,8 +140,12 @@ def test_models_without_what_is_needed(checkpoint, tmp_path):
     model = AlbertPretrainer.from_pretrained(checkpoint, sop_head=False)
     model.save_pretrained(tmp_path / "mlm", model.tokenizer)
     albert_tf.FillMask(tmp_path / "mlm")
-    with pytest.raises(InputError, match="lacks the sop_head"):
+    with pytest.raises(InputError, match="has no sop_head, which only pretra"):
         albert_tf.SentenceOrder(tmp_path / "mlm")
+    classifier = AlbertClassifier(model.config, num_labels=2)
+    classifier.save_pretrained(tmp_path / "tuned", model.tokenizer)
+    with pytest.raises(InputError, match="has no mlm_head, which only pretra"):
+        albert_tf.FillMask(tmp_path / "tuned")
     AlbertPretrainer(model.config).save_pretrained(tmp_path / "bare")
     for pipeline in (
         albert_tf.FillMask,

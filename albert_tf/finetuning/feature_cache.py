@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import pathlib
-import sys
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -21,6 +21,8 @@ from albert_tf.text.base_tokenizer import Tokenizer
 
 # Version of the features, incremented when the same examples give other ones.
 VERSION = 1
+
+_logger = logging.getLogger(__name__)
 
 _HEADER = "header"
 _ARRAYS = ("ids", "types", "starts")
@@ -111,7 +113,7 @@ def cached(
         try:
             return read_features(path, key)
         except InputError as error:
-            _warn(f"{error} (replaced now)")
+            _logger.warning("%s (replaced now)", error)
     features, remarks = make()
     try:
         with temporary_folder(path) as new:
@@ -119,12 +121,8 @@ def cached(
             os.replace(new / path.name, path)
     except (OSError, InputError) as error:
         reason = getattr(error, "strerror", None) or error
-        _warn(f"cache {folder}: features are not stored: {reason}")
+        _logger.warning("cache %s: features are not stored: %s", folder, reason)
     return features, remarks
-
-
-def _warn(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 def write_features(

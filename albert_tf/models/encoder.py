@@ -236,9 +236,9 @@ class AlbertEncoder(AlbertModel):
           Rows `[rows, hidden]`, and their layout.
         """
         layout_of = PackedRows if self.packed else PaddedRows
-        ids, mask, types = (
-            _as_integers(name, inputs[name]) for name in ENCODER_INPUTS
-        )
+        arrays = {x: _as_integers(x, inputs[x]) for x in ENCODER_INPUTS}
+        _check_shapes(arrays)
+        ids, mask, types = arrays.values()
         sequence_ids = positions = None
         if "sequence_ids" in inputs:
             sequence_ids = _as_integers("sequence_ids", inputs["sequence_ids"])
@@ -305,3 +305,29 @@ def _as_integers(name: str, values):
             f"{name} is {dtype}, which cannot represent every id; use int32"
         )
     return ops.cast(values, "int32") if dtype.startswith("float") else values
+
+
+def _check_shapes(arrays: dict[str, Any]) -> None:
+    """Checks that arrays are `[batch, seq]` as far as shapes are known.
+
+    Raises:
+      ValueError: if an array has another rank, or another shape than the first.
+    """
+    first, expected = "", ()
+    for name, values in arrays.items():
+        if getattr(values.shape, "rank", 0) is None:
+            continue
+        shape = tuple(values.shape)
+        if len(shape) != 2:
+            raise ValueError(
+                f"{name} has the shape {list(shape)}, but must be "
+                "[batch, seq], also for a single row"
+            )
+        if not first:
+            first, expected = name, shape
+        known = zip(shape, expected, strict=True)
+        if any(None not in sizes and len(set(sizes)) > 1 for sizes in known):
+            raise ValueError(
+                f"{name} has the shape {list(shape)}, but {first} has "
+                f"{list(expected)}; all inputs must have the same"
+            )

@@ -71,13 +71,13 @@ def of_another_key(path):
 
 
 @pytest.mark.parametrize("damage", [cut, flip, empty, of_another_key])
-def test_invalid_files_are_replaced(damage, tmp_path, capfd):
+def test_invalid_files_are_replaced(damage, tmp_path, caplog):
     key = {"task": "x"}
     cached(tmp_path, key, make)
     [path] = tmp_path.iterdir()
     damage(path)
     assert labels_of(cached(tmp_path, key, lambda: make(2))) == {2}
-    [line] = capfd.readouterr().err.splitlines()
+    [line] = caplog.messages
     assert str(path) in line
     assert "replaced now" in line
     assert labels_of(cached(tmp_path, key, fail)) == {2}
@@ -90,7 +90,7 @@ def test_failures_leave_no_file(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_features_are_returned_even_if_they_cannot_be_stored(tmp_path, capfd):
+def test_features_are_returned_even_if_they_cannot_be_stored(tmp_path, caplog):
     folder = tmp_path / "cache"
 
     def make_and_spoil():
@@ -99,7 +99,7 @@ def test_features_are_returned_even_if_they_cannot_be_stored(tmp_path, capfd):
         return make()
 
     assert labels_of(cached(folder, {}, make_and_spoil)) == {1}
-    assert "features are not stored: cannot create a" in capfd.readouterr().err
+    assert "features are not stored: cannot create a" in caplog.text
 
 
 def test_invalid_folders_are_refused(tmp_path):

@@ -290,6 +290,11 @@ def test_wrong_inputs_are_named():
     long = {k: np.pad(v, ((0, 0), (0, 9))) for k, v in batch.items()}
     with pytest.raises(ValueError, match="max_position_embeddings is 20"):
         encoder(long)
+    with pytest.raises(ValueError, match=r"ids has .*\[12\].* \[batch, seq\]"):
+        encoder({k: v[0] for k, v in batch.items()})
+    short = {**batch, "input_mask": batch["input_mask"][:, :5]}
+    with pytest.raises(ValueError, match=r"input_mask has the shape \[4, 5\]"):
+        encoder(short)
 
 
 @pytest.mark.parametrize("packed", [False, True])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import math
 from collections.abc import Iterable, Sequence
@@ -244,13 +245,13 @@ class TextTaskType(TaskType):
 
         return text_graph(self, model, packed)
 
+    @abc.abstractmethod
     def serving_outputs(self, logits: Any) -> dict[str, Any]:
         """Returns the outputs of exports by name, each `[batch, ...]`.
 
         Args:
           logits: logits of the model, float32 `[batch, num_labels]`.
         """
-        raise NotImplementedError
 
     def runtime_outputs(self, model, batch):
         """Returns the `serving_outputs`."""
