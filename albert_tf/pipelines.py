@@ -35,7 +35,7 @@ class _Pipeline:
         model_class: type[AlbertModel],
         path: str | os.PathLike[str],
         batch_size: int,
-        head: str = "",
+        head: str | None,
         **arguments: Any,
     ):
         checkpoint = open_checkpoint(path, head="classifier_head")
@@ -285,7 +285,7 @@ class SentenceEmbedder(_Pipeline):
             )
         arguments = {} if pooling == "pooler" else {"pooler": False}
         super().__init__(
-            AlbertEncoder, model, batch_size, dtype=dtype, **arguments
+            AlbertEncoder, model, batch_size, None, dtype=dtype, **arguments
         )
         if pooling == "pooler" and self._model.pooler is None:
             raise InputError(

@@ -64,11 +64,11 @@ def write_blocks(
         wide = _ACTIVATIONS[config.hidden_act](graph, wide)
         narrow = _dense(graph, f"{feed_forward}/output", wide)
         states = graph.add("Add", narrow, states)
-        name = output if layout is padded else ""
+        name = "" if isinstance(layout, _PackedStates) else output
         states = _layer_norm(
             graph, f"{feed_forward}/layer_norm", config, states, name
         )
-        if layout is not padded:
+        if isinstance(layout, _PackedStates):
             layout.restore(states, output)
 
 
@@ -223,14 +223,15 @@ def _attention(graph, path: str, config: AlbertConfig, queries, keys, bias):
     heads = config.num_attention_heads
     size = config.hidden_size // heads
 
-    def project(name, states, layout, axes):
+    def project(name, source, axes):
+        states, layout = source
         outputs = _dense(graph, f"{path}/{name}", states)
         outputs = layout.split_heads(outputs, heads, size)
         return graph.add("Transpose", outputs, perm=axes)
 
-    query = project("query", *queries, [0, 2, 1, 3])
-    key = project("key", *keys, [0, 2, 3, 1])
-    value = project("value", *keys, [0, 2, 1, 3])
+    query = project("query", queries, [0, 2, 1, 3])
+    key = project("key", keys, [0, 2, 3, 1])
+    value = project("value", keys, [0, 2, 1, 3])
     scores = graph.add(
         "Div", graph.add("MatMul", query, key), graph.scalar(math.sqrt(size))
     )

@@ -147,7 +147,7 @@ class SelfAttention(keras.layers.Layer):
             context = layout.to_rows(context)
         else:
             context = ops.reshape(context, (-1, hidden))
-        if spaced is None:
+        if spaced_output is None:
             output = self.output_dense(context)
         else:
             output = spaced_kernels.first_columns(

@@ -73,7 +73,7 @@ def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float) -> tf.Tensor:
 
 @functools.cache
 def _compiled(function: Callable) -> Callable:
-    return tf.function(function, jit_compile=True)
+    return tf.function(function, jit_compile=True, autograph=False)
 
 
 def _widen(x):
