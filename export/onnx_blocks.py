@@ -118,7 +118,7 @@ class _PackedStates:
     def __init__(self, graph, mask):
         self._graph = graph
         self._flat = graph.integers(-1)
-        self._shape = graph.add("Shape", mask)  # [batch, seq]
+        shape = graph.add("Shape", mask)
         self._length = graph.add("Shape", mask, start=1, end=2)
         mask = graph.add("Cast", mask, to=graph.INT64)
         flat = graph.add("Reshape", mask, self._flat)
@@ -131,7 +131,7 @@ class _PackedStates:
         self._one = graph.integers(1)
         rows = graph.add("Sub", count, self._one)
         rows = graph.add("Max", rows, graph.integers(0))
-        self._row_of = graph.add("Reshape", rows, self._shape)
+        self._row_of = graph.add("Reshape", rows, shape)
         visible = graph.add("Cast", mask, to=graph.FLOAT)
         self._visible = graph.add("Unsqueeze", visible, graph.integers(2))
 
@@ -155,8 +155,7 @@ class _PackedStates:
 
     def split_heads(self, states, heads: int, size: int):
         """Maps states to `[batch, seq, heads, size]`."""
-        by_head = self._graph.integers(heads, size)
-        shape = self._graph.add("Concat", self._shape, by_head, axis=0)
+        shape = self._graph.integers(0, 0, heads, size)
         return self._graph.add("Reshape", self._to_batch(states), shape)
 
     def merge_heads(self, context, hidden: int):
@@ -177,6 +176,7 @@ class _PackedStates:
         self._graph.add("Mul", states, self._visible, output=output)
 
     def _to_batch(self, states):
+        """Maps states to `[batch, seq, hidden]`; padding is undefined."""
         return self._graph.add("Gather", states, self._row_of)
 
 
