@@ -10,7 +10,8 @@ import tensorflow as tf
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.pretraining.loss import PretrainingLoss
 from albert_tf.training.config import TrainingConfig
-from albert_tf.training.optimizers import AdamW, DynamicLossScale
+from albert_tf.training.loss_scale import DynamicLossScale
+from albert_tf.training.optimizers import AdamW
 from albert_tf.training.train_step import TrainStep, make_train_loop
 
 HALVES = {"mixed_bfloat16": tf.bfloat16, "mixed_float16": tf.float16}

@@ -5,7 +5,7 @@ import pytest
 from albert_tf.errors import InputError
 from albert_tf.finetuning.text_classification import task as module
 from albert_tf.finetuning.text_classification.examples import TextExample
-from albert_tf.finetuning.text_classification.task import (
+from albert_tf.finetuning.text_classification.features import (
     text_features,
     truncate,
 )
