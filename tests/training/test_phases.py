@@ -185,17 +185,17 @@ def test_phase_begins_with_changed_variables(
     assert said.index("phase 2 of 2") < said.index("all is doubled\n")
     assert said.count("all is doubled") == 1
     assert seen.pop() == [
-        "average/weight",
-        "model/weight",
-        "optimizer/weight/adam_m",
-        "optimizer/weight/adam_v",
+        "average/one_weight/weight",
+        "model/one_weight/weight",
+        "optimizer/one_weight/weight/adam_m",
+        "optimizer/one_weight/weight/adam_v",
     ]
     # The checkpoint at the boundary is that of the first phase.
     train(strategy, phases, tmp_path / "unchanged")
     assert_same(whole, tmp_path / "unchanged", BOUNDARY)
-    after = values(whole)["model/weight"]
+    after = values(whole)["model/one_weight/weight"]
     assert not np.array_equal(
-        after, values(tmp_path / "unchanged")["model/weight"]
+        after, values(tmp_path / "unchanged")["model/one_weight/weight"]
     )
     # Killed right there, and later.
     for step in (BOUNDARY, 10):
