@@ -179,7 +179,9 @@ def repeat_trained_positions(
     for name, variable in variables.items():
         if POSITIONS in name:
             rows, _ = variable.shape
-            variable.assign(repeat_rows(variable.read_value().numpy(), trained, rows))
+            variable.assign(
+                repeat_rows(variable.read_value().numpy(), trained, rows)
+            )
     return describe_repeated(trained, rows)
 
 

@@ -19,8 +19,8 @@ class TrainingPhase:
     """Consecutive steps of a run with the same data and loss.
 
     Weights, moments, averages, loss scale and learning rate continue from one
-    phase to the next, except for what `begin` changes. The train step is traced once per phase, so each phase
-    can have its own batch shapes.
+    phase to the next, except for what `begin` changes. The train step is traced
+    once per phase, so each phase can have its own batch shapes.
 
     Attributes:
       first_step: number of updates before the phase.
