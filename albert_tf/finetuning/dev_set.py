@@ -83,9 +83,7 @@ class DevSet:
         scores = task_type.scores(*selecting)
         if self.selection == "whole":
             return scores
-        chosen = make_task_type(
-            task_type.with_scores(scores), task_type.tokenizer
-        )
+        chosen = make_task_type(task_type.with_scores(scores))
         others = chosen.written_scores(*held)
         return scores | {f"{_HELD}{name}": x for name, x in others.items()}
 

@@ -72,7 +72,10 @@ def test_the_model_is_the_best_of_the_evaluations(run, files, task_config):
         if line["split"] == "eval"
     }
     assert set(scores) == {4, 8}
-    best = max(scores, key=lambda step: scores[step]["accuracy"])
+    # Of equal scores, the one with the lower loss.
+    best = max(
+        scores, key=lambda x: (scores[x]["accuracy"], -scores[x]["loss"])
+    )
     assert result.step == best
     assert result.scores == scores[best]
     # The saved model has the same scores.

@@ -52,6 +52,15 @@ def bag_of_words_predictions(
       InputError: if scikit-learn is not installed.
       ValueError: if there are no words.
     """
+    if len(np.unique(targets)) == 1:
+        return np.full(len(examples), targets[0])
+    # Products this small are slower with several threads.
+    threads = import_package("threadpoolctl", "baselines")
+    with threads.threadpool_limits(1):
+        return _predictions(training, targets, examples, score)
+
+
+def _predictions(training, targets, examples, score) -> np.ndarray:
     linear_model = import_package("sklearn.linear_model", "baselines")
     numbers = targets.dtype.kind == "f"
 
@@ -60,8 +69,6 @@ def bag_of_words_predictions(
             return linear_model.Ridge(alpha=1 / strength)
         return linear_model.LogisticRegression(C=strength, max_iter=2000)
 
-    if len(np.unique(targets)) == 1:
-        return np.full(len(examples), targets[0])
     if training[0].pair is None:
         inputs, others = _of_single_texts(training, examples)
     elif numbers:
@@ -84,9 +91,9 @@ def bag_of_words_predictions(
 
 def _vectorizer(**settings):
     text = import_package("sklearn.feature_extraction.text", "baselines")
-    return text.TfidfVectorizer(
-        **{"token_pattern": _WORD, "sublinear_tf": True, **settings}
-    )
+    if "analyzer" not in settings:
+        settings["token_pattern"] = _WORD
+    return text.TfidfVectorizer(sublinear_tf=True, **settings)
 
 
 def _of_single_texts(training, examples):
