@@ -48,7 +48,9 @@ def test_one_process_at_a_time(tmp_path, left):
     path = tmp_path / "file"
     (tmp_path / ".file.partial").write_text(left)
     with new_file(path) as file:
-        with pytest.raises(InputError, match="written by another process"):
+        with pytest.raises(
+            InputError, match=f"written by process {os.getpid()}"
+        ):
             write(path, "other\n")
         file.write("new\n")
     assert path.read_text() == "new\n"

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from absl import flags
 
 from albert_tf.errors import InputError
-from albert_tf.input_files import read_bytes
+from albert_tf.input_files import read_text
 from albert_tf.settings import GROUPS, Setting, check_settings, settings_of
 
 # Flags of version 0.1 that were renamed.
@@ -258,11 +258,7 @@ def _expand_flagfiles(
             raise InputError(f"--flagfile={path}: includes itself")
         if len(within) == _MAX_NESTED:
             raise InputError(f"--flagfile={path}: nested too deeply")
-        content = read_bytes(path, f"--flagfile={path}")
-        try:
-            text = io.StringIO(content.decode("utf-8-sig"), newline=None)
-        except UnicodeDecodeError:
-            raise InputError(f"--flagfile={path}: not UTF-8") from None
+        text = io.StringIO(read_text(path, f"--flagfile={path}"), newline=None)
         lines = (line.strip() for line in text if not line.startswith(_COMMENT))
         yield from _expand_flagfiles(filter(None, lines), (*within, path))
 

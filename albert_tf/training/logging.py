@@ -16,8 +16,8 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.files import PARTIAL, exists, read_bytes, write_atomically
-from albert_tf.input_files import parse_object
+from albert_tf.files import PARTIAL, exists, write_atomically
+from albert_tf.input_files import parse_object, read_bytes
 from albert_tf.schema import typed
 from albert_tf.training.config import TrainingConfig
 from albert_tf.training.evaluation import means
@@ -28,6 +28,8 @@ _logger = logging.getLogger(__name__)
 
 FILE = "metrics.jsonl"
 TENSORBOARD_FOLDER = "tensorboard"
+# Of a log; a million lines take less.
+_MAX_BYTES = 1 << 30
 
 
 class MetricsAccumulator:
@@ -177,7 +179,7 @@ def _complete_lines(path: str) -> list[bytes]:
     if not exists(path):
         return []
     # The text after the last newline is empty or incomplete.
-    return read_bytes(path).split(b"\n")[:-1]
+    return read_bytes(path, limit=_MAX_BYTES).split(b"\n")[:-1]
 
 
 def _parse(text: bytes, source: str) -> dict[str, Any]:

@@ -132,8 +132,14 @@ BAD_INPUT = {
         ("--output=x", "--input is required"),
         ("--lerning_rate=1", "--lerning_rate; did you mean --learning_rate?"),
         ("--recipe=none", "unknown recipe 'none'"),
-        ("--flagfile=absent", "--flagfile=absent: No such file"),
-        ("--flagfile=binary", "--flagfile=binary: not UTF-8"),
+        (
+            "--flagfile=absent",
+            "--flagfile=absent: cannot be read: No such file",
+        ),
+        (
+            "--flagfile=binary",
+            "--flagfile=binary: byte 129 of the file is not UTF-8",
+        ),
         ("--flagfile=/dev/zero", "a pipe, device or socket"),
         ("--flagfile=loop.flags", "--flagfile=loop.flags: includes itself"),
         ("--flagfile=", "--flagfile= must not be empty"),
