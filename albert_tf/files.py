@@ -19,6 +19,7 @@ from albert_tf.locks import create_locked, holder_of, is_open_as
 Path = str | os.PathLike[str]
 PathPatterns = Path | Sequence[Path]
 
+_ROOT = 0  # user id
 _MAX_WAIT = 60  # seconds for another process that writes a short file
 
 _logger = logging.getLogger(__name__)
@@ -209,15 +210,15 @@ def output_path(path: Path) -> pathlib.Path:
 
     Raises:
       InputError: if a link in a folder that everyone can write to is another
-        user's: it may lead to any file. (Linux has the same rule, see
-        `fs.protected_symlinks`, but can be configured not to.)
+        user's: it may lead to any file. (Linux has a similar rule, see
+        `fs.protected_symlinks`, but not for all folders.)
     """
     absolute = pathlib.Path(os.path.abspath(path))
     for link in (absolute, *absolute.parents):
         if (
             os.path.islink(link)
             and os.stat(link.parent).st_mode & stat.S_IWOTH
-            and not is_ours(link)
+            and os.lstat(link).st_uid not in (os.geteuid(), _ROOT)
         ):
             raise InputError(
                 f"{path}: {link} is another user's link in a folder that "
@@ -225,17 +226,6 @@ def output_path(path: Path) -> pathlib.Path:
                 "another path"
             )
     return real_path(path)
-
-
-def is_ours(path: Path) -> bool:
-    """Returns whether a path is this user's, or of the owner of its folder.
-
-    The latter can replace it anyway. On some mounted file systems, one user
-    owns everything.
-    """
-    owner = os.lstat(path).st_uid
-    folder = os.stat(os.path.dirname(os.path.abspath(path)))
-    return owner in (os.geteuid(), folder.st_uid)
 
 
 @contextlib.contextmanager
@@ -258,14 +248,18 @@ def _partial(
       InputError: if another process holds the lock.
     """
     partial = partial_path(path)
-    descriptor = _create_locked(partial, path, _MAX_WAIT if wait else 0)
-    with writing(path), os.fdopen(descriptor, mode, **options) as file:
+
+    def opener(*_: Any) -> int:
+        return _create_locked(partial, path, _MAX_WAIT if wait else 0)
+
+    with writing(path), open(partial, mode, opener=opener, **options) as file:
         try:
             with contextlib.suppress(FileNotFoundError):
-                os.fchmod(descriptor, stat.S_IMODE(os.stat(path).st_mode))
+                permissions = stat.S_IMODE(os.stat(path).st_mode)
+                os.fchmod(file.fileno(), permissions)
             yield file
         finally:
-            if is_open_as(descriptor, partial):
+            if is_open_as(file.fileno(), partial):
                 os.unlink(partial)
 
 

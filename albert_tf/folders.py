@@ -17,7 +17,6 @@ from collections.abc import Collection, Iterator
 from albert_tf.errors import InputError
 from albert_tf.files import (
     Path,
-    is_ours,
     local_path,
     output_path,
     real_path,
@@ -58,7 +57,12 @@ def temporary_folder(
       StorageError: if the disk is full.
     """
     path = output_path(local_path(path))
-    temporary, lock = _remove_abandoned(path, job) or _make_locked(path)
+    temporary, lock = _make_locked(path)
+    # Its owner need not be this user, on some mounted file systems.
+    if kept := _remove_abandoned(path, os.fstat(lock).st_uid, job):
+        temporary.rmdir()
+        os.close(lock)
+        temporary, lock = kept
     with contextlib.ExitStack() as stack:
         stack.callback(os.close, lock)
         try:
@@ -117,7 +121,7 @@ def new_folder(
     """
     path = local_path(path)
     target = output_path(path)
-    _remove_abandoned(target)
+    _remove_abandoned(target, os.geteuid())
     _check_free(path, overwrite, marker)
     with temporary_folder(path) as temporary:
         yield temporary
@@ -251,14 +255,14 @@ def _make_locked(path: pathlib.Path) -> tuple[pathlib.Path, int]:
 
 
 def _remove_abandoned(
-    path: pathlib.Path, job: str = ""
+    path: pathlib.Path, owner: int, job: str = ""
 ) -> tuple[pathlib.Path, int] | None:
     """Removes temporary folders of `path` whose process was killed.
 
     These are not locked: the system releases the lock when a process ends for
     any reason, and locks work across containers and, on most shared file
     systems, machines. Where folders cannot be locked, as on NFS, nothing is
-    removed. Nor are those of other users, who might know the job.
+    removed. Nor are those of other owners, who might know the job.
 
     A process killed between the two renames of `_move` leaves the old content
     of `path` as `.<name>.<random>.old`, which is renamed back.
@@ -278,7 +282,8 @@ def _remove_abandoned(
         new, old = parent / f"{stem}.tmp", parent / f"{stem}.old"
         # Others may remove them meanwhile.
         with contextlib.suppress(OSError):
-            if not all(is_ours(x) for x in (new, old) if os.path.lexists(x)):
+            both = [x for x in (new, old) if os.path.lexists(x)]
+            if any(os.lstat(x).st_uid != owner for x in both):
                 continue
             if not os.path.lexists(new):
                 shutil.rmtree(old)

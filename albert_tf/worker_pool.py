@@ -83,7 +83,8 @@ def _without_current_folder() -> Iterator[None]:
 def _start_worker(file: str, log: str | None) -> None:
     if log is not None:
         # Redirect descriptors, as libraries in C++ print too.
-        descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
+        descriptor = os.open(log, flags, 0o666)
         for stream in (1, 2):
             os.dup2(descriptor, stream)
         os.close(descriptor)

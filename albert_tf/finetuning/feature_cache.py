@@ -16,7 +16,7 @@ import numpy as np
 from albert_tf.errors import InputError
 from albert_tf.finetuning.features import Features
 from albert_tf.folders import temporary_folder
-from albert_tf.input_files import sha256
+from albert_tf.input_files import check_regular, sha256
 from albert_tf.text.base_tokenizer import Tokenizer
 
 # Version of the features, incremented when the same examples give other ones.
@@ -158,6 +158,7 @@ def read_features(
       InputError: if the file cannot be read, is damaged, has another key or
         another format.
     """
+    check_regular(path)
     try:
         # NumPy verifies no checksum if a damaged header makes an array shorter.
         with zipfile.ZipFile(path) as file:

@@ -9,6 +9,7 @@ import math
 import os
 import socket
 import time
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -247,7 +248,9 @@ def _cut_events(path: str, step: int) -> None:
     """Rewrites an event file without the events after `step`."""
     kept = [event for event in read_events(path) if event.step <= step]
     # No ".tfevents." in the name, so that TensorBoard does not read it.
-    partial = os.path.join(os.path.dirname(path), "cut" + PARTIAL)
+    # A name that nobody knows before, as TensorFlow follows links.
+    name = f"{uuid.uuid4().hex}{PARTIAL}"
+    partial = os.path.join(os.path.dirname(path), name)
     with tf.io.TFRecordWriter(partial) as writer:
         for event in kept:
             writer.write(event.SerializeToString())

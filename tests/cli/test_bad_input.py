@@ -28,6 +28,9 @@ def folder(folder, python_lines):
     (folder / "binary").write_bytes(bytes(range(256)))
     (folder / "empty").touch()
     (folder / "loop.flags").write_text("# a\n--flagfile=loop.flags\n")
+    (folder / "one.flags").write_text("--flagfile=./two.flags\n")
+    (folder / "two.flags").write_text("--flagfile=one.flags\n")
+    (folder / "wide.flags").write_text("--flagfile=empty\n" * 2000)
     _write_without_mask(
         (folder / "spiece.model").read_bytes(), folder / "no_mask.model"
     )
@@ -143,6 +146,11 @@ BAD_INPUT = {
         ),
         ("--flagfile=/dev/zero", "a pipe, device or socket"),
         ("--flagfile=loop.flags", "--flagfile=loop.flags: includes itself"),
+        (
+            "--flagfile=one.flags",
+            "includes itself (one.flags -> ./two.flags -> one.flags)",
+        ),
+        ("--flagfile=wide.flags", "--flagfile=empty: nested deeper than 16"),
         ("--flagfile=", "--flagfile= must not be empty"),
         ("--flagfile", "--flagfile= must not be empty"),
         ("--input", "no value for --input"),
