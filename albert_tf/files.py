@@ -210,8 +210,7 @@ def output_path(path: Path) -> pathlib.Path:
 
     Raises:
       InputError: if a link in a folder that everyone can write to is another
-        user's: it may lead to any file. (Linux has a similar rule, see
-        `fs.protected_symlinks`, but not for all folders.)
+        user's: it may lead to any file.
     """
     absolute = pathlib.Path(os.path.abspath(path))
     for link in (absolute, *absolute.parents):
@@ -366,16 +365,25 @@ def _overlap(output: Path, path: Path) -> bool:
     )
 
 
-def new_output_folder(path: Path) -> pathlib.Path:
-    """Creates a folder if it does not exist.
+@contextlib.contextmanager
+def output_folder(path: Path) -> Iterator[pathlib.Path]:
+    """Creates a folder, and those above it, if they do not exist.
+
+    Those that are still empty after the block are removed again.
 
     Raises:
       InputError: if the folder cannot be created.
     """
     path = pathlib.Path(path)
-    with creating(path):
-        path.mkdir(parents=True, exist_ok=True)
-    return path
+    created = [x for x in (path, *path.parents) if not x.exists()]
+    try:
+        with creating(path):
+            path.mkdir(parents=True, exist_ok=True)
+        yield path
+    finally:
+        with contextlib.suppress(OSError):  # Not empty.
+            for folder in created:
+                folder.rmdir()
 
 
 @contextlib.contextmanager

@@ -93,7 +93,7 @@ def test_lines_are_bounded(tmp_path, monkeypatch):
         ("[" * 100_000, "nested deeper than 64 levels"),
         ('{"a":' * 100_000, "nested deeper than 64 levels"),
         ("9" * 5000, "is not JSON: Exceeds the limit"),
-        ('"\\ud800"', "half of a surrogate pair"),
+        ('"\\ud800"', "a string has half of a surrogate pair"),
         (b'"\xed\xa0\x80"', "is not JSON: 'utf-8' codec"),
         ("", "is not JSON: Expecting value"),
     ],

@@ -23,6 +23,7 @@ from albert_tf.files import (
     Path,
     creating,
     is_remote,
+    output_folder,
     write_atomically,
 )
 from albert_tf.input_files import read_text
@@ -336,35 +337,28 @@ def lock_output(output: Path, file: Path) -> Iterator[None]:
         yield
         return
     file = pathlib.Path(file)
-    created = [x for x in file.parents if not x.exists()]
-    with creating(file):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            descriptor, problem = create_locked(os.fspath(file))
-        except BlockingIOError:
-            raise InputError(
-                f"{output} is being written by {_lock_holder(file)}; wait for "
-                "it to end, stop it, or use another folder"
-            ) from None
-    if problem:
-        _logger.warning(
-            f"{file}: no lock ({problem}): a second process could write "
-            f"{output}, too"
-        )
     with contextlib.ExitStack() as stack:
-        for folder in reversed(created):
-            stack.callback(_remove_empty, folder)
+        stack.enter_context(output_folder(file.parent))
+        with creating(file):
+            try:
+                descriptor, problem = create_locked(os.fspath(file))
+            except BlockingIOError:
+                raise InputError(
+                    f"{output} is being written by {_lock_holder(file)}; wait "
+                    "for it to end, stop it, or use another folder"
+                ) from None
+        if problem:
+            _logger.warning(
+                f"{file}: no lock ({problem}): a second process could write "
+                f"{output}, too"
+            )
         stack.callback(os.close, descriptor)
         stack.callback(file.unlink, missing_ok=True)
         since = time.strftime("%Y-%m-%d %H:%M:%S %z")
         holder = f"process {os.getpid()} on {socket.gethostname()}"
-        os.write(descriptor, f"{holder} since {since}\n".encode())
+        with creating(file):
+            os.write(descriptor, f"{holder} since {since}\n".encode())
         yield
-
-
-def _remove_empty(folder: pathlib.Path) -> None:
-    with contextlib.suppress(OSError):
-        folder.rmdir()
 
 
 def _lock_holder(file: pathlib.Path) -> str:
