@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.export.check_program import weights_fingerprint
-from albert_tf.export.config import KINDS
+from albert_tf.export.config import Kind, Quantization
 from albert_tf.input_files import check_not_web_address, read_json
 from albert_tf.pretraining.manifest import DataDescription
 from albert_tf.schema import check_type
@@ -78,7 +78,7 @@ class _ExportExtras(TypedDict, total=False):
     file: str
     files: Mapping[str, _File]
     sha256: str
-    quantization: str
+    quantization: Quantization
 
 
 class _Tokenizer(TypedDict):
@@ -89,7 +89,7 @@ class _Tokenizer(TypedDict):
 class _Export(_ExportExtras):
     """The entries of `export.json` that are read; it has others."""
 
-    kind: str
+    kind: Kind
     tokenizer: _Tokenizer | None
 
 
@@ -129,11 +129,6 @@ def read_export(folder: str | os.PathLike[str]) -> dict[str, Any]:
         )
     values = read_json(path)
     check_type(values, _Export, str(path))
-    kind = values["kind"]
-    if kind not in KINDS:
-        raise InputError(
-            f"{path}: kind {kind!r} must be one of {', '.join(KINDS)}"
-        )
     return values
 
 
@@ -179,7 +174,9 @@ class Origin:
         return dataclasses.asdict(self) | {"data_manifest": manifest}
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any], path: str) -> Origin:
+    def from_dict(
+        cls, values: Mapping[str, Any], path: str = MANIFEST
+    ) -> Origin:
         """Creates an origin from `to_dict()`. Unknown fields are ignored.
 
         Args:
