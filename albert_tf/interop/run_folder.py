@@ -6,7 +6,7 @@ import dataclasses
 import os
 import pathlib
 from collections.abc import Collection, Mapping
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
@@ -33,18 +33,18 @@ _AVERAGE = "average/"
 
 class _PhaseExtras(TypedDict, total=False):
     train_batch_size: int
+    trained_positions: int
 
 
 class _Phase(_PhaseExtras):
     steps: int
-    trained_positions: int
 
 
 class _Settings(TypedDict, total=False):
     """The settings that are read from a run, not only compared."""
 
     model: Mapping[str, Any]
-    precision: str
+    precision: Literal["float32", "mixed_bfloat16", "mixed_float16"]
     num_train_steps: int
     total_steps: int  # its name in versions before 0.2
     train_batch_size: int
@@ -166,7 +166,7 @@ def positions_trained_so_far(
     trained, first_step = config.trained_positions, 0
     for phase in settings.get("phases", ()):
         if first_step == 0 or first_step < step:
-            trained = phase["trained_positions"]
+            trained = phase.get("trained_positions", trained)
         first_step += phase["steps"]
     return config.replace(trained_positions=trained)
 

@@ -8,12 +8,10 @@ import copy
 import itertools
 import json
 import os
-import pathlib
 import random
 import shlex
 import shutil
 import signal
-import tarfile
 
 import pytest
 
@@ -23,8 +21,6 @@ from albert_tf.cli.main import main
 CASES = int(os.environ.get("ALBERT_TF_HOSTILE", "60"))
 SEED = os.environ.get("ALBERT_TF_FUZZ_SEED", "0")
 SECONDS = 60  # that no command takes
-
-OLD = pathlib.Path(__file__).parents[1] / "compatibility" / "data" / "31816b2"
 
 NEW = "--config_overrides=num_hidden_layers=1 --output=new --num_train_steps=1"
 # Command -> files and folders that it reads.
@@ -64,20 +60,6 @@ READS = {
     ),
 }
 WITHOUT_FILES = {"demo", "ablate", "completion"}
-
-
-@pytest.fixture(scope="module")
-def artifacts(tmp_path_factory):
-    """What version 0.1 wrote, and some text."""
-    folder = tmp_path_factory.mktemp("artifacts")
-    with tarfile.open(OLD / "artifacts.tar.xz") as archive:
-        archive.extractall(folder, filter="data")
-    shutil.copytree(OLD / "tasks", folder / "tasks")
-    text = "".join(f"ba ti ku {number} ro.\n" for number in range(400))
-    (folder / "text.txt").write_text(text)
-    (folder / "pairs.tsv").write_text("ba ti\tku ro\n")
-    (folder / "phases.json").write_text('[{"steps": 1, "input": "records"}]')
-    return folder
 
 
 def make_pipe(path):
