@@ -15,8 +15,9 @@ from albert_tf.training.loss import TOKENS, WEIGHTS, sparse_cross_entropy
 # Added to the denominator by the original, for batches without predictions.
 _EPSILON = 1e-5
 
-# Key in batches of packed rows, float32 `[batch, sequences]`: 1.0 for each
-# sequence of a row, 0.0 for padding.
+# Key of the weights of `sentence_order_labels`, float32 in their shape: 0.0 for
+# sequences of one segment, which have no order, and for missing sequences of
+# packed rows.
 SEQUENCE_WEIGHTS = "sentence_order_weights"
 
 
@@ -30,7 +31,8 @@ class PretrainingLoss:
     depends on the number of replicas.
 
     In packed rows, each sequence is an example: the means do not depend on how
-    sequences are packed.
+    sequences are packed. Sequences without a label (`SEQUENCE_WEIGHTS`) do not
+    count; the loss of a batch without any label is that of the masked tokens.
 
     Attributes:
       pair_task: the task of sentence pairs, `sentence_order` of the data: "sop"
@@ -92,7 +94,7 @@ class PretrainingLoss:
             )
             examples = tf.reduce_sum(example_weights)
             sop_sum = tf.reduce_sum(example_weights * sop_nll)
-            loss += sop_sum / normalizers["examples"]
+            loss += tf.math.divide_no_nan(sop_sum, normalizers["examples"])
             metrics[f"{self.pair_task}_loss"] = tf.stack([sop_sum, examples])
             metrics[f"{self.pair_task}_accuracy"] = tf.stack(
                 [tf.reduce_sum(example_weights * sop_hits), examples]
@@ -118,9 +120,10 @@ def _row_weights(batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
 def _example_weights(batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
     """Returns the weights of `sentence_order_labels`, in their shape."""
     rows = _row_weights(batch)
-    if SEQUENCE_WEIGHTS not in batch:
+    weights = batch.get(SEQUENCE_WEIGHTS)
+    if weights is None:
         return rows
-    return batch[SEQUENCE_WEIGHTS] * rows[:, tf.newaxis]
+    return weights * (rows if len(weights.shape) == 1 else rows[:, tf.newaxis])
 
 
 def _prediction_weights(batch: Mapping[str, tf.Tensor]) -> tf.Tensor:

@@ -267,6 +267,7 @@ def test_packed_rows_have_examples_of_the_phase(make_texts):
     assert np.any(before["sentence_order_labels"])
     # The same text, with a [SEP] fewer in each sequence.
     tokens, others = (np.sum(x["input_mask"]) for x in (batch, before))
+    assert np.any(before["sentence_order_weights"])
     assert others - tokens == np.sum(before["sentence_order_weights"])
 
 
