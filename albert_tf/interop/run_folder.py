@@ -86,11 +86,10 @@ def open_run(
         folder = path.parent.parent
     config = AlbertConfig.from_json(folder / _CONFIG)
     record = read_json(folder / RECORD)
-    config = positions_trained_so_far(
-        config,
-        typed(record, "settings", dict, {}, str(folder / RECORD)),
-        prefix.name,
-    ).replace(**overrides or {})
+    settings = typed(record, "settings", dict, {}, str(folder / RECORD))
+    config = positions_trained_so_far(config, settings, prefix.name).replace(
+        **overrides or {}
+    )
     opened = open_tf_checkpoint(prefix, by_object=True)
     names = _short_names(opened.shapes)
     file = TensorFile(
@@ -99,7 +98,12 @@ def open_run(
         str(prefix),
     )
     return dataclasses.replace(
-        match_tensors(OURS, file, config),
+        match_tensors(
+            OURS,
+            file,
+            config,
+            objective_heads=settings.get("objective", "mlm") != "mlm",
+        ),
         vocabulary=folder_vocabulary(folder, "huggingface"),
         format="training run of albert_tf",
     )
