@@ -162,9 +162,7 @@ class Checkpoint:
         ]
         if self.objective_arrays:
             heads = {path.split("/")[0] for path in self.objective_arrays}
-            lines.append(
-                f"heads of the objective: {', '.join(sorted(heads))}"
-            )
+            lines.append(f"heads of the objective: {', '.join(sorted(heads))}")
         reasons: dict[str, list[str]] = {}
         for name, reason in self.skipped.items():
             reasons.setdefault(reason, []).append(name)

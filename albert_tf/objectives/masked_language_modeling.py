@@ -17,14 +17,12 @@ from albert_tf.objectives.objective import (
     encoder_inputs,
     prediction_weights,
 )
-from albert_tf.objectives.registry import register_objective
 from albert_tf.training.loss import sparse_cross_entropy
 
 # Added to the denominator by the original, for batches without predictions.
 _EPSILON = 1e-5
 
 
-@register_objective
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MaskedLanguageModeling(Objective):
     """ALBERT's pretraining (paper, section 3.1).

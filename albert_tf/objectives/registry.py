@@ -7,13 +7,21 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from albert_tf.errors import InputError
+from albert_tf.objectives.masked_language_modeling import (
+    MaskedLanguageModeling,
+)
 from albert_tf.objectives.objective import Objective
+from albert_tf.objectives.replaced_token_detection import (
+    ReplacedTokenDetection,
+)
 from albert_tf.settings import settings_of
 from albert_tf.user_modules import import_user_module
 
 _ObjectiveClass = TypeVar("_ObjectiveClass", bound=type[Objective])
 
-_OBJECTIVES: dict[str, type[Objective]] = {}
+_OBJECTIVES: dict[str, type[Objective]] = {
+    cls.name: cls for cls in (MaskedLanguageModeling, ReplacedTokenDetection)
+}
 # Files that registered an objective.
 _MODULES: set[str] = set()
 
@@ -56,10 +64,6 @@ def objective_class(name: str) -> type[Objective]:
     Raises:
       InputError: if no objective has this name.
     """
-    # They register themselves, and import this module to do so.
-    import albert_tf.objectives.masked_language_modeling
-    import albert_tf.objectives.replaced_token_detection  # noqa: F401
-
     if name not in _OBJECTIVES:
         raise InputError(
             f"objective={name!r} must be one of {', '.join(_OBJECTIVES)}, or "

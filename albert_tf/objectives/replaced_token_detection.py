@@ -30,7 +30,6 @@ from albert_tf.objectives.objective import (
     replace_masked,
     token_weights,
 )
-from albert_tf.objectives.registry import register_objective
 from albert_tf.settings import setting
 from albert_tf.training.loss import sparse_cross_entropy
 
@@ -152,7 +151,6 @@ class ReplacedTokenDetector(AlbertModel):
         }
 
 
-@register_objective
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ReplacedTokenDetection(Objective):
     """Replaced-token detection (arXiv:2003.10555, section 2).

@@ -15,8 +15,10 @@ from albert_tf.errors import InputError
 from albert_tf.interop.growing import grow
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.objectives.masked_language_modeling import (
+    MaskedLanguageModeling,
+)
 from albert_tf.pretraining.initial_weights import resolve_initial_weights
-from albert_tf.pretraining.loss import PretrainingLoss
 from albert_tf.pretraining.records import open_records
 from albert_tf.pretraining.train import pretrain
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
@@ -166,7 +168,7 @@ def test_command_grows_and_trains(
     )
     batch = open_records(records).dataset(16, seed=5).take(1)
     strategy = tf.distribute.get_strategy()
-    expected = Evaluator(strategy, model, PretrainingLoss(), 16)(batch)
+    expected = Evaluator(strategy, model, MaskedLanguageModeling(), 16)(batch)
     lines = (new / "metrics.jsonl").read_text().splitlines()
     first = json.loads(lines[0])
     assert (first["step"], first["split"]) == (1, "train")
