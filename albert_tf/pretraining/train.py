@@ -26,6 +26,7 @@ from albert_tf.pretraining.evaluate import record_scores
 from albert_tf.pretraining.initial_weights import (
     REPORT_FILE,
     InitialWeights,
+    repeat_trained_positions,
     resolve_initial_weights,
 )
 from albert_tf.pretraining.manifest import DATA_FILE, sequences_per_row
@@ -155,8 +156,12 @@ def pretrain(
             summary = start_summary(config, phases, model, strategy, resumes)
             print(summary, file=sys.stderr, flush=True)
 
+        training_phases = [
+            _training_phase(*each)
+            for each in zip(phases, objectives, [None, *trained], strict=False)
+        ]
         result = _train(
-            config, phases, model, objectives, schedule, strategy, start
+            config, phases, training_phases, model, schedule, strategy, start
         )
     if not result.evaluation:
         return result
@@ -302,8 +307,8 @@ def _run_files(
 def _train(
     config: PretrainConfig,
     phases: Sequence[PhaseRecords],
+    training_phases: Sequence[TrainingPhase],
     model: AlbertModel,
-    objectives: Sequence[Objective],
     schedule: Schedule,
     strategy: tf.distribute.Strategy,
     start: Callable[[], None],
@@ -313,8 +318,8 @@ def _train(
     Args:
       config: the settings.
       phases: the phases; the records of the last one are evaluated.
+      training_phases: the same for the trainer.
       model: the model.
-      objectives: the objectives of the phases.
       schedule: the learning-rate schedule.
       strategy: the strategy of the model.
       start: called once everything is checked, before the first step.
@@ -343,19 +348,28 @@ def _train(
             config,
             strategy,
             model,
-            objectives[0],
+            training_phases[0].loss,
             make_optimizer(config, model),
             schedule,
             run_dir=config.output,
-        ).fit(
-            list(map(_training_phase, phases, objectives)),
-            evaluate=evaluate,
-            start=start,
-        )
+        ).fit(training_phases, evaluate=evaluate, start=start)
 
 
-def _training_phase(phase: PhaseRecords, objective: Objective) -> TrainingPhase:
+def _training_phase(
+    phase: PhaseRecords, objective: Objective, trained: int | None
+) -> TrainingPhase:
+    """Returns a phase for the trainer.
+
+    Args:
+      phase: the phase and its records.
+      objective: its objective.
+      trained: number of positions that earlier phases train; None for the first
+        phase.
+    """
     config, records = phase.resolved.config, phase.records
+    begin = None
+    if trained is not None and records.max_seq_length > trained:
+        begin = functools.partial(repeat_trained_positions, trained)
 
     def dataset_fn(
         first_batch: int,
@@ -384,4 +398,5 @@ def _training_phase(phase: PhaseRecords, objective: Objective) -> TrainingPhase:
         ),
         name=phase.describe(),
         num_shards=config.reading_groups,
+        begin=begin,
     )
