@@ -98,13 +98,14 @@ def evaluate_checkpoints(
         records do not fit its model; after the last one, if checkpoints could
         not be read.
     """
-    architectures = {path: _architecture(path, records) for path in checkpoints}
-    for path, (config, *_) in architectures.items():
+    for path in checkpoints:
+        config = load_run_config(_run_of(path))
         records.check_model(config)
         _check_vocabulary(_run_of(path), records)
         warn_of_untrained_positions(
             _trained_config(path, config), records.max_seq_length
         )
+    architectures = {path: _architecture(path, records) for path in checkpoints}
     scorers: dict[tuple[AlbertConfig, str, Objective], Any] = {}
     damaged = []
     for path, key in architectures.items():

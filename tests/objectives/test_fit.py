@@ -25,7 +25,7 @@ def objective(request):
 
 def test_losses_fall_and_scores_are_those_of_the_loop(objective, batch, config):
     model = PretrainingModel(objective.make_model(config), objective)
-    model.compile(keras.optimizers.SGD(0.1))
+    model.compile(keras.optimizers.Adam(0.003))
     history = model.fit(batch, batch_size=6, epochs=4, verbose=0).history
     assert set(history) == set(objective.metric_names)
     assert history["loss"][-1] < history["loss"][0]

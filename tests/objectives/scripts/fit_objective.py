@@ -26,7 +26,7 @@ def main(name, config, data, output):
     for variable in model.weights:
         variable.assign(arrays.pop(f"weight/{variable.path}"))
     training = PretrainingModel(model, objective)
-    training.compile(keras.optimizers.SGD(0.1))
+    training.compile(keras.optimizers.Adam(0.003))
     history = training.fit(
         arrays, batch_size=6, epochs=3, shuffle=False, verbose=0
     ).history
