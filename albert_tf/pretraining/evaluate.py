@@ -9,8 +9,8 @@ from typing import Any
 
 from albert_tf.config import AlbertConfig, warn_of_untrained_positions
 from albert_tf.errors import InputError
-from albert_tf.files import PathPatterns, exists, is_remote, read_text
-from albert_tf.input_files import parse_object
+from albert_tf.files import PathPatterns, exists, is_remote
+from albert_tf.input_files import read_json
 from albert_tf.interop.huggingface import CONFIG_FILE
 from albert_tf.interop.run_folder import positions_trained_so_far
 from albert_tf.models.base import AlbertModel
@@ -19,6 +19,7 @@ from albert_tf.pretraining.corpora import group_by_corpus
 from albert_tf.pretraining.manifest import DATA_FILE, read_manifest_file
 from albert_tf.pretraining.phase_records import objective_of
 from albert_tf.pretraining.records import Records, open_records
+from albert_tf.schema import typed
 from albert_tf.training.checkpoint_files import (
     BEST,
     FOLDER,
@@ -197,7 +198,7 @@ def _trained_config(checkpoint: str, config: AlbertConfig) -> AlbertConfig:
     path = os.path.join(_run_of(checkpoint), CONFIG_FILE)
     if not exists(path):
         return config
-    trained = parse_object(read_text(path), path).get("trained_positions")
+    trained = typed(read_json(path), "trained_positions", int, source=path)
     return positions_trained_so_far(
         config.replace(trained_positions=trained),
         read_settings(_run_of(checkpoint)),
@@ -214,7 +215,8 @@ def _architecture(
     objective = objective_of(
         settings | {"pair_task": records.pair_task}, records
     )
-    return load_run_config(run_dir), settings["precision"], objective
+    precision = settings.get("precision", "float32")
+    return load_run_config(run_dir), precision, objective
 
 
 def _run_of(checkpoint: str) -> str:

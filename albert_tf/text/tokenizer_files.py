@@ -11,7 +11,7 @@ from typing import Any, get_args
 from albert_tf.errors import InputError
 from albert_tf.files import (
     exists,
-    new_output_folder,
+    output_folder,
     read_bytes,
     write_together,
 )
@@ -133,8 +133,10 @@ def save_tokenizer(
                 "the tokenizer to another folder"
             )
     files = huggingface_files(tokenizer, max_length=tokenizer.model_max_length)
-    new_output_folder(folder)
-    write_together({os.path.join(folder, name): x for name, x in files.items()})
+    with output_folder(folder):
+        write_together(
+            {os.path.join(folder, name): x for name, x in files.items()}
+        )
 
 
 def _describe(tokenizer: Tokenizer) -> dict[str, Any]:
