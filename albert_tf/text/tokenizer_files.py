@@ -9,11 +9,7 @@ from collections.abc import Iterator
 from typing import Any, get_args
 
 from albert_tf.errors import InputError
-from albert_tf.files import (
-    exists,
-    output_folder,
-    write_together,
-)
+from albert_tf.files import exists, output_folder, write_together
 from albert_tf.input_files import parse_object, read_bytes, shown
 from albert_tf.schema import typed
 from albert_tf.text.added_tokens import (
