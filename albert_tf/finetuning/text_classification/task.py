@@ -173,6 +173,7 @@ class TextTaskType(TaskType):
             for name, x in self.task_config.source.items()
             if name in names
         }
+        check_type(values, TextTask, f"source of {self.task_config.name}")
         task = TextTask(**values)
         return read_texts(task, path, bad=bad, labelled=labelled)
 
