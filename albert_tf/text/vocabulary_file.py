@@ -10,6 +10,7 @@ from albert_tf.input_files import (
     check_not_web_address,
     check_regular,
 )
+from albert_tf.schema import check_argument
 
 # The largest published vocabulary has 262,144 pieces.
 MAX_PIECES = 1 << 20
@@ -25,6 +26,7 @@ def read_model(path: str | os.PathLike[str]) -> bytes:
       InputError: if the file does not exist, cannot be read, is not a regular
         file, or is larger than any vocabulary.
     """
+    check_argument(path, str | os.PathLike, "path")
     name = os.fspath(path)
     check_not_web_address(
         name,
