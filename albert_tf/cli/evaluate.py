@@ -64,6 +64,7 @@ CONFIGS = (EvaluateFlags,)
 
 def main(flags: CommandFlags) -> None:
     """Prints the scores of checkpoints or models."""
+    flags.choose("run", "checkpoints", "model")
     given = flags.build(EvaluateFlags)
     sources = (given.run, given.checkpoints, given.model)
     if sum(source is not None for source in sources) != 1:

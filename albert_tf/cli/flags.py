@@ -69,6 +69,10 @@ class CommandFlags:
         """
         self.arguments: list[str] = []
         self._values = flags.FlagValues()
+        # Flag -> the position at which it is given last, and the flagfile it is
+        # in ("" for the command line).
+        self._places: dict[str, tuple[int, str]] = {}
+        self._replaced: set[str] = set()
         self.settings: dict[str, Setting] = {}
         for config in configs:
             for declared in settings_of(config):
@@ -117,7 +121,8 @@ class CommandFlags:
           InputError: if a flag is unknown, renamed, invalid or missing, or if a
             flagfile cannot be read.
         """
-        expanded = list(_expand_flagfiles(arguments))
+        located = list(_expand_flagfiles(arguments))
+        expanded = [argument for argument, _ in located]
         if expanded != list(arguments):
             expanded.insert(0, f"--undefok={','.join(_ABSL_FLAGS)}")
         try:
@@ -136,6 +141,11 @@ class CommandFlags:
         # Otherwise absl holds back log messages until its own flags are parsed.
         flags.FLAGS.mark_as_parsed()
         self.arguments = rest[1:]
+        self._places = {
+            argument.lstrip("-").partition("=")[0]: (position, file)
+            for position, (argument, file) in enumerate(located)
+            if argument.startswith("-")
+        }
         missing = [
             f"--{name}"
             for name, declared in self.settings.items()
@@ -181,9 +191,57 @@ class CommandFlags:
         """Returns which of the named flags are on the command line."""
         return [name for name in names if self._values[name].present]
 
+    def changed(self, *names: str) -> list[str]:
+        """Returns which of the named flags have not their defaults."""
+        return [
+            name
+            for name in names
+            if self._values[name].value != self._values[name].default
+        ]
+
+    def choose(self, *names: str) -> None:
+        """Of flags that exclude each other, keeps the one that is given last.
+
+        A flag replaces its alternatives in recipes and flagfiles before it;
+        they get their defaults. A flag whose default means that it is not set
+        (0 or None) can be set to it beside the others, and so can any flag in a
+        flagfile, since those of runs list all defaults.
+
+        Args:
+          *names: the flags.
+
+        Raises:
+          InputError: if two of them are given in the same place.
+        """
+        given = [
+            name
+            for name in self.given(*names)
+            if self.changed(name) or self._values[name].default
+        ]
+        if not given:
+            return
+        file_of = {name: self._places[name][1] for name in given}
+        changed_in = {file_of[name] for name in self.changed(*given)} - {""}
+        given = [
+            name
+            for name in given
+            if self.changed(name) or file_of[name] not in changed_in
+        ]
+        *replaced, last = sorted(given, key=self._places.__getitem__)
+        for name in replaced:
+            if file_of[name] == file_of[last]:
+                raise InputError(f"give either --{name} or --{last}, not both")
+            self._values[name].value = self._values[name].default
+        self._replaced.update(set(names) - {last})
+
     def as_text(self) -> str:
-        """Returns the values of all flags as a flagfile."""
-        return self._values.flags_into_string()
+        """Returns the values of all flags as a flagfile.
+
+        The alternatives that `choose` did not choose are left out.
+        """
+        lines = self._values.flags_into_string().splitlines(keepends=True)
+        replaced = tuple(f"--{name}=" for name in self._replaced)
+        return "".join(x for x in lines if not x.startswith(replaced))
 
     @property
     def debug(self) -> bool:
@@ -228,7 +286,7 @@ class CommandFlags:
 
 def _expand_flagfiles(
     arguments: Iterable[str], within: Sequence[str] = ()
-) -> Iterator[str]:
+) -> Iterator[tuple[str, str]]:
     """Replaces flagfiles in arguments by the flags they contain.
 
     Unlike in absl, it is an error if a flagfile is a pipe, a device or huge, or
@@ -238,18 +296,22 @@ def _expand_flagfiles(
       arguments: arguments of a command line, or the lines of a flagfile.
       within: the flagfiles that include these lines.
 
+    Yields:
+      Each argument, and the flagfile that it comes from, or "".
+
     Raises:
       InputError: if a flagfile cannot be read.
     """
     rest = iter(arguments)
+    file = within[-1] if within else ""
     for argument in rest:
         if argument == "--":
-            yield argument
-            yield from rest
+            yield argument, file
+            yield from ((each, file) for each in rest)
             return
         name, equals, path = argument.partition("=")
         if name not in ("--flagfile", "-flagfile"):
-            yield argument
+            yield argument, file
             continue
         path = os.path.expanduser((path if equals else next(rest, "")).strip())
         if not path:

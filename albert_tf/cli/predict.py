@@ -145,6 +145,7 @@ CONFIGS = (PredictFlags,)
 
 def main(flags: CommandFlags) -> None:
     """Writes predictions, a submission or scores."""
+    flags.choose("input", "text", "question", "glue_submission")
     given = flags.build(PredictFlags)
     _check_flags(given)
     models = split_patterns(given.model)
@@ -176,10 +177,6 @@ def main(flags: CommandFlags) -> None:
 
 
 def _check_flags(given: PredictFlags) -> None:
-    sources = ("input", "text", "question", "glue_submission")
-    named = [name for name in sources if getattr(given, name) is not None]
-    if len(named) > 1:
-        raise InputError(f"give either --{named[0]} or --{named[1]}")
     require_flags(
         {
             "pair": ["text"],

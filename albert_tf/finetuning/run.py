@@ -26,7 +26,7 @@ from albert_tf.models.base import AlbertModel
 from albert_tf.models.pretrained import tokenizer_of
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.tokenizer_files import load_tokenizer, tokenizer_files
-from albert_tf.training.best_checkpoint import lower_is_better
+from albert_tf.training.best_checkpoint import rank
 from albert_tf.training.checkpoint_files import FOLDER, list_checkpoints
 from albert_tf.training.distribution import (
     LOCAL,
@@ -305,14 +305,18 @@ class RunsResult:
     def to_json(self) -> str:
         """Returns the text of `runs.json`, with null for undefined scores."""
         scores = finite(self.scores)
-        best = min if lower_is_better(self.metric) else max
+
+        def ranked(name: str) -> tuple[float, float]:
+            loss = self.results[name].scores.get("loss")
+            return rank(self.metric, scores[name], loss)
+
         record: dict[str, Any] = {
             "metric": self.metric,
             "runs": {
                 name: {**dict.fromkeys(x.scores), **finite(x.scores)}
                 for name, x in self.results.items()
             },
-            "best": best(scores, key=scores.__getitem__) if scores else "run-0",
+            "best": max(scores, key=ranked) if scores else "run-0",
         }
         if scores:
             record["median"] = statistics.median(scores.values())

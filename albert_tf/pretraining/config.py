@@ -212,13 +212,10 @@ class PretrainConfig(RunConfig):
                 self.schedule == schedule or getattr(self, name) == default,
                 f"{default} unless schedule={schedule}",
             )
-        require(
-            self,
-            "num_warmup_steps",
-            not self.scale_lr_with_batch
-            or self.resolved_warmup_steps <= self.num_train_steps,
-            f"lower: scaled with the batch it is {self.resolved_warmup_steps}, "
-            f"more than num_train_steps={self.num_train_steps}",
+        self.require_warmup_within(
+            self.start_warmup_step + self.resolved_warmup_steps,
+            "a tenth of the steps is usual, "
+            f"num_warmup_steps={self.num_train_steps // 10}",
         )
 
     def _check_phases(self) -> None:

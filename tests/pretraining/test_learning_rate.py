@@ -67,8 +67,13 @@ def test_schedules_by_name():
         ({"num_warmup_steps": -1}, "num_warmup_steps=-1"),
         (
             {"scale_lr_with_batch": True, "train_batch_size": 2**16},
-            "num_warmup_steps=10 must be lower: scaled with the batch it is "
-            "160, more than num_train_steps=100",
+            "num_warmup_steps=10 must be lower: the warm-up would end at step "
+            "160, but the run has 100 steps; a tenth of the steps is usual, "
+            "num_warmup_steps=10",
+        ),
+        (
+            {"num_warmup_steps": 95, "start_warmup_step": 5},
+            "the warm-up would end at step 100, but the run has 100 steps",
         ),
     ],
 )
