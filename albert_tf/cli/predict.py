@@ -149,9 +149,9 @@ def main(flags: CommandFlags) -> None:
     given = flags.build(PredictFlags)
     _check_flags(given)
     models = split_patterns(given.model)
-    output_format(given.output, given.format, "tsv")  # Raises if unknown.
     if given.output is not None:
         check_not_input(given.output, _inputs(given, models))
+        output_format(given.output, given.format, "tsv")
     # Only now, so that help and flag errors do not wait for TensorFlow.
     import_tensorflow()
     given.load_task_module()

@@ -67,13 +67,13 @@ def texts_of(given: TextLinesFlags, *, array: bool = False) -> Iterable[str]:
         exist, is empty or is not UTF-8, or if the output would overwrite it or
         has an unknown extension.
     """
-    if not array:
-        output_format(given.output, given.format, "tsv")
     if given.text is not None and given.input is not None:
         raise InputError("give either --text or --input")
     if given.output is not None:
         inputs = [given.model, given.input or STDIN]
         check_not_input(given.output, [x for x in inputs if os.path.exists(x)])
+        if not array:
+            output_format(given.output, given.format, "tsv")
     if given.text is not None:
         return [given.text]
     if given.input is None:

@@ -131,7 +131,7 @@ BAD_INPUT = {
     ],
     "pretrain": [
         ("--output=x", "--input is required"),
-        ("--lerning_rate=1", "--lerning_rate; did you mean --learning_rate?"),
+        ("--lerning_rate=1", "--lerning_rate (did you mean --learning_rate?)"),
         ("--recipe=none", "unknown recipe 'none'"),
         ("--flagfile=absent", "--flagfile=absent: No such file"),
         ("--flagfile=binary", "--flagfile=binary: not UTF-8"),
