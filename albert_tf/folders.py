@@ -6,16 +6,18 @@ import contextlib
 import ctypes
 import errno
 import fcntl
+import logging
 import os
 import pathlib
 import re
 import shutil
-import sys
 import uuid
 from collections.abc import Collection, Iterator
 
 from albert_tf.errors import InputError
 from albert_tf.files import Path, local_path, partial_path, real_path, writing
+
+_logger = logging.getLogger(__name__)
 
 
 @contextlib.contextmanager
@@ -56,10 +58,10 @@ def temporary_folder(
             if not job_file(temporary).exists():
                 _remove(temporary)
             else:
-                print(
-                    f"{path}: unfinished; the same command continues, or "
-                    f"remove {temporary}",
-                    file=sys.stderr,
+                _logger.warning(
+                    "%s: unfinished; the same command continues, or remove %s",
+                    path,
+                    temporary,
                 )
             raise
         _remove(temporary)
@@ -284,10 +286,10 @@ def _remove_abandoned(
                     kept = new, lock
                     continue
                 if job and _job_of(new):
-                    print(
-                        f"{path}: discards unfinished work with other settings "
-                        "or inputs",
-                        file=sys.stderr,
+                    _logger.warning(
+                        "%s: discards unfinished work with other settings or "
+                        "inputs",
+                        path,
                     )
                 _remove(new)
     return kept

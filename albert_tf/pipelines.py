@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 import numpy as np
 import tensorflow as tf
@@ -48,7 +48,7 @@ class _Pipeline:
         if head and head not in checkpoint.components:
             raise InputError(
                 f"{checkpoint.source} ({checkpoint.format}) has no {head}, "
-                "which only pretrained models have; fine-tuned ones lose it"
+                "which only pretrained models have; give one of these"
             )
         self._strategy = strategy_of_this_machine()
         with self._strategy.scope():
@@ -395,6 +395,6 @@ def _check_items(values: Any, name: str) -> None:
         raise InputError(f"{name}={shown(values)} must be a list of {name}")
 
 
-def _is_pair(value: Any) -> bool:
+def _is_pair(value: Any) -> TypeGuard[tuple[str, str]]:
     is_list = isinstance(value, (list, tuple)) and len(value) == 2
     return is_list and all(isinstance(text, str) for text in value)

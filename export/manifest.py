@@ -112,7 +112,7 @@ class Origin:
       scores: metric -> score on held-out or development data.
       scored_on: data and program of the scores, such as "the development set,
         by albert finetune".
-      licence: an SPDX identifier, or a sentence; empty if unknown.
+      license: an SPDX identifier, or a sentence; empty if unknown.
     """
 
     name: str = "albert"
@@ -121,11 +121,11 @@ class Origin:
     training_flags: Mapping[str, str] = dataclasses.field(default_factory=dict)
     scores: Mapping[str, float] = dataclasses.field(default_factory=dict)
     scored_on: str = ""
-    licence: str = ""
+    license: str = ""
 
-    def with_licence(self, licence: str) -> Origin:
-        """Returns a copy with another licence, unless it is empty."""
-        return dataclasses.replace(self, licence=licence or self.licence)
+    def with_license(self, license: str) -> Origin:
+        """Returns a copy with another license, unless it is empty."""
+        return dataclasses.replace(self, license=license or self.license)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns JSON values, without the lists of files in the manifest."""
@@ -141,6 +141,8 @@ class Origin:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Origin:
         """Creates an origin from `to_dict()`. Unknown fields are ignored."""
+        if "licence" in values:  # Its name until version 0.2.
+            values = {"license": values["licence"], **values}
         names = {field.name for field in dataclasses.fields(cls)}
         return cls(**{k: v for k, v in values.items() if k in names})
 

@@ -124,7 +124,7 @@ MIGRATION: dict[str, Rows] = {
         ("train_file, train_data_path", "--train"),
         (
             "predict_file, eval_file, eval_data_path",
-            "--dev, or --input of albert predict",
+            "--dev, or albert predict --input",
         ),
         (
             "train_feature_file, predict_feature_file, "
@@ -223,6 +223,7 @@ MIGRATION: dict[str, Rows] = {
         ),
         ("export_path, export_dir, model_export_path", "--output"),
         ("export_type", "--kind"),
+        ("licence", "--license"),
         ("max_seq_length", "--seq_length"),
         (f"{_TOKENIZER}, use_einsum", "not needed: it is read from --model"),
     ),

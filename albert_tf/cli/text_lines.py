@@ -12,7 +12,7 @@ import dataclasses
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from albert_tf.errors import InputError
 from albert_tf.files import check_not_input, new_file, open_bytes
@@ -76,17 +76,19 @@ def texts_of(given: TextLinesFlags, *, array: bool = False) -> Iterable[str]:
             output_format(given.output, given.format, "tsv")
     if given.text is not None:
         return [given.text]
-    if given.input is None:
-        return standard_input_lines()
-    return _decoded(open_bytes(given.input), given.input, _stop)
+    file = sys.stdin.buffer
+    if given.input is not None:
+        file = open_bytes(given.input)
+    lines = _decoded(file, given.source, _stop)
+    return (line for line in lines if line is not None)
 
 
-def _stop(location: str, problem: str) -> None:
+def _stop(location: str, problem: str) -> NoReturn:
     raise InputError(f"{location}: {problem}")
 
 
 def standard_input_lines(
-    report: Callable[[str, str], None] = _stop,
+    report: Callable[[str, str], None],
 ) -> Iterator[str | None]:
     """Yields the lines of standard input, without their ends.
 
@@ -102,7 +104,7 @@ def standard_input_lines(
 
 def _decoded(
     lines: Iterable[bytes], source: str, report: Callable[[str, str], None]
-) -> Iterator[Any]:
+) -> Iterator[str | None]:
     number = 0
     for number, line in enumerate(lines, 1):
         text = None

@@ -25,6 +25,7 @@ from albert_tf.input_files import shown
 from albert_tf.models.base import AlbertModel
 from albert_tf.schema import check_argument
 from albert_tf.training.distribution import strategy_of_this_machine
+from albert_tf.training.progress import reported
 
 Tensors = Mapping[str, tf.Tensor]
 Outputs = dict[str, np.ndarray]
@@ -48,6 +49,7 @@ class BatchPredictor:
       fixed_length: length to pad all batches to, for static shapes (XLA); the
         last batch is then filled up to `batch_size`. None for the longest
         sequence of each batch.
+      progress: whether to print a line every few seconds.
     """
 
     def __init__(
@@ -59,7 +61,9 @@ class BatchPredictor:
         token_outputs: Sequence[str] = (),
         batch_size: int = 32,
         fixed_length: int | None = None,
+        progress: bool = False,
     ):
+        self._progress = progress
         self._strategy = strategy
         self._model = model
         self._forward = forward
@@ -80,11 +84,16 @@ class BatchPredictor:
         """
         results: list[Outputs] = [{}] * features.num_examples
         lengths = features.example_lengths
-        for examples, batch in prediction_batches(
+        batches = prediction_batches(
             features,
             batch_size=self._batch_size,
             fixed_length=self._fixed_length,
-        ):
+        )
+        if self._progress:
+            batches = reported(
+                batches, lambda batch: len(batch[0]), features.num_examples
+            )
+        for examples, batch in batches:
             outputs = self._outputs(self._fill_up(batch))
             for offset, example in enumerate(examples):
                 results[example] = {
@@ -160,6 +169,7 @@ def make_batch_predictor(
     *,
     batch_size: int,
     fixed_length: bool = False,
+    progress: bool = False,
 ) -> BatchPredictor:
     """Creates a `BatchPredictor` for a task.
 
@@ -169,6 +179,7 @@ def make_batch_predictor(
       task_type: the task.
       batch_size: number of sequences per batch.
       fixed_length: whether all batches have the same shape, as XLA requires.
+      progress: whether to print a line every few seconds.
     """
     return BatchPredictor(
         strategy,
@@ -177,6 +188,7 @@ def make_batch_predictor(
         token_outputs=task_type.token_outputs,
         batch_size=batch_size,
         fixed_length=task_type.max_seq_length if fixed_length else None,
+        progress=progress,
     )
 
 
@@ -211,6 +223,7 @@ class Predictor:
       paths: folder of a run or of its model; several form an ensemble.
       changes: settings of the task to override, such as `max_seq_length`.
       batch_size: number of sequences per batch.
+      progress: whether to print a line every few seconds.
 
     Attributes:
       task_type: the task of the model; for ensembles, see
@@ -226,6 +239,7 @@ class Predictor:
         changes: Mapping[str, Any] | None = None,
         *,
         batch_size: int = 32,
+        progress: bool = False,
     ):
         if isinstance(paths, (str, os.PathLike, ModelFolder)):
             paths = [paths]
@@ -244,6 +258,7 @@ class Predictor:
                     loaded.model,
                     loaded.task_type,
                     batch_size=batch_size,
+                    progress=progress,
                 ),
             )
         task_types = [task_type for task_type, _ in self._members.values()]
@@ -271,15 +286,16 @@ class Predictor:
         Raises:
           InputError: if an input is not an example of the task.
         """
-        if isinstance(inputs, (str, Mapping)):
-            return self([inputs])[0]
-        if not isinstance(inputs, Iterable):
+        is_one = isinstance(inputs, (str, Mapping))
+        given: Any = [inputs] if is_one else inputs
+        if not isinstance(given, Iterable):
             raise InputError(
                 f"inputs={shown(inputs)} must be texts or dicts of texts"
             )
-        examples = [self._example(i, x) for i, x in enumerate(inputs)]
+        examples = [self._example(i, x) for i, x in enumerate(given)]
         predictions = self.predict_examples(examples).predictions
-        return list(map(self.task_type.record, examples, predictions))
+        records = list(map(self.task_type.record, examples, predictions))
+        return records[0] if is_one else records
 
     def predict(self, inputs: Inputs) -> Any:
         """Predicts texts; the same as calling the `Predictor`."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib.util
+import io
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from albert_tf.errors import InputError
 from albert_tf.files import real_path
@@ -55,6 +57,21 @@ def register_task_type(cls: _TaskTypeClass) -> _TaskTypeClass:
     return cls
 
 
+@contextlib.contextmanager
+def _without_exit() -> Iterator[None]:
+    """Lets `os._exit` raise `SystemExit`, as `sys.exit` does."""
+    real_exit = os._exit
+
+    def exit(status: int) -> NoReturn:
+        raise SystemExit(status)
+
+    os._exit = exit
+    try:
+        yield
+    finally:
+        os._exit = real_exit
+
+
 def load_task_module(path: str | os.PathLike[str]) -> str:
     """Imports a Python file that registers task types, once.
 
@@ -82,15 +99,24 @@ def load_task_module(path: str | os.PathLike[str]) -> str:
     module = importlib.util.module_from_spec(spec)
     # Keras and pickle find classes by the names of their modules.
     sys.modules.setdefault(file.stem, module)
+    printed = io.StringIO()
     try:
-        spec.loader.exec_module(module)
+        with _without_exit(), contextlib.redirect_stdout(printed):
+            spec.loader.exec_module(module)
     except InputError:
         raise
+    except SystemExit as error:
+        raise InputError(
+            f"task_module={os.fspath(path)}: ends the program when it is "
+            'imported; put what it runs under `if __name__ == "__main__":`'
+        ) from error
     except Exception as error:
         raise InputError(
             f"task_module={os.fspath(path)}: cannot be imported "
             f"({type(error).__name__}: {error})"
         ) from error
+    # The output of a command may be data.
+    sys.stderr.write(printed.getvalue())
     registered = set(_TASK_TYPES) - before
     if not registered:
         raise InputError(

@@ -299,7 +299,7 @@ class TaskType(abc.ABC):
     def record(self, example: Any, prediction: Any) -> dict[str, Any]:
         """Returns a prediction as a dict of JSON values, `id` first."""
 
-    def table_rows(self, record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    def table_rows(self, record: Mapping[str, Any]) -> Sequence[Mapping]:
         """Returns the rows of a `record` in a CSV file, by default itself.
 
         They have a column for each value but lists; nested dicts are flattened.

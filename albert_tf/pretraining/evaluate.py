@@ -12,7 +12,10 @@ from albert_tf.errors import InputError
 from albert_tf.files import PathPatterns, exists, is_remote, read_text
 from albert_tf.input_files import parse_object
 from albert_tf.interop.huggingface import CONFIG_FILE
-from albert_tf.interop.run_folder import positions_trained_so_far
+from albert_tf.interop.run_folder import (
+    fine_tuned_model,
+    positions_trained_so_far,
+)
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.pretraining.corpora import group_by_corpus
 from albert_tf.pretraining.loss import PretrainingLoss
@@ -62,7 +65,7 @@ def evaluate_pretraining(
       InputError: if there is no such checkpoint, it cannot be read, or the
         records do not fit the model.
     """
-    read_settings(run_dir)  # Raises if there is no run at all.
+    _check_run(os.fspath(run_dir))
     path = find_checkpoint(_path(os.fspath(run_dir), str(checkpoint)))
     records = open_records(input_patterns, split)
     ((_, scores),) = evaluate_checkpoints(
@@ -203,7 +206,18 @@ def _trained_config(checkpoint: str, config: AlbertConfig) -> AlbertConfig:
 def _architecture(checkpoint: str) -> tuple[AlbertConfig, str]:
     """Returns architecture and precision of the run of a checkpoint."""
     run_dir = _run_of(checkpoint)
+    _check_run(run_dir)
     return load_run_config(run_dir), read_settings(run_dir)["precision"]
+
+
+def _check_run(run_dir: str) -> None:
+    """Raises an `InputError` if a folder holds no pretraining run."""
+    tuned = fine_tuned_model(run_dir) is not None
+    if tuned or "head_dropout" in read_settings(run_dir):
+        raise InputError(
+            f"run {run_dir}: a fine-tuned model, not a pretraining run; "
+            f"evaluate it with `albert evaluate --model={run_dir} --input=FILE`"
+        )
 
 
 def _run_of(checkpoint: str) -> str:

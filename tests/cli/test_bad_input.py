@@ -345,7 +345,7 @@ BAD_INPUT = {
         ("--model=start --text=word", "the text 'word' has no [MASK]"),
         ("--model=start --text=[MASK] --input=text.txt", "either --text or"),
         ("--model=start --input=absent.txt", "absent.txt"),
-        ("--model=start --input=binary", "binary:2: byte"),
+        ("--model=start --input=binary", "binary:1: the text"),
         ("--model=start --text=[MASK] --top_k=0", "top_k=0 must be in [1"),
         ("--model=start --text=[MASK] --top_k=999", "must be in [1, 400]"),
         ("--model=start --input=text.txt --output=text.txt", "would destroy"),

@@ -117,7 +117,7 @@ def test_all_unknown_flags_are_reported_at_once(capsys):
     assert status == 2
     assert error.count("\n") == 1
     assert error.removeprefix("albert: finetune: ").rstrip().split("; ") == [
-        "--predict_file is now called --dev, or --input of albert predict",
+        "--predict_file is now called --dev, or albert predict --input",
         "--dropout_prob is now called --head_dropout",
         "--do_train is not needed: the command trains",
         "--nodo_eval is not needed: --dev is evaluated, and albert evaluate "
