@@ -12,15 +12,16 @@ import dataclasses
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import IO, Any, NoReturn
 
 from albert_tf.errors import InputError
-from albert_tf.files import check_not_input, new_file, open_bytes
+from albert_tf.files import check_not_input, new_file
 from albert_tf.finetuning.table_writer import (
     Format,
     TableWriter,
     output_format,
 )
+from albert_tf.input_files import numbered_lines, open_input
 from albert_tf.settings import described, setting
 
 STDIN = "/dev/stdin"
@@ -76,9 +77,9 @@ def texts_of(given: TextLinesFlags, *, array: bool = False) -> Iterable[str]:
             output_format(given.output, given.format, "tsv")
     if given.text is not None:
         return [given.text]
-    file = sys.stdin.buffer
+    file: IO[bytes] = sys.stdin.buffer
     if given.input is not None:
-        file = open_bytes(given.input)
+        file = open_input(given.input)
     lines = _decoded(file, given.source, _stop)
     return (line for line in lines if line is not None)
 
@@ -103,10 +104,10 @@ def standard_input_lines(
 
 
 def _decoded(
-    lines: Iterable[bytes], source: str, report: Callable[[str, str], None]
+    file: IO[bytes], source: str, report: Callable[[str, str], None]
 ) -> Iterator[str | None]:
     number = 0
-    for number, line in enumerate(lines, 1):
+    for number, line in numbered_lines(file, source):
         text = None
         try:
             text = line.decode("utf-8-sig" if number == 1 else "utf-8")

@@ -9,8 +9,8 @@ from typing import Any
 
 from albert_tf.config import AlbertConfig, warn_of_untrained_positions
 from albert_tf.errors import InputError
-from albert_tf.files import PathPatterns, exists, is_remote, read_text
-from albert_tf.input_files import parse_object
+from albert_tf.files import PathPatterns, exists, is_remote
+from albert_tf.input_files import read_json
 from albert_tf.interop.huggingface import CONFIG_FILE
 from albert_tf.interop.run_folder import (
     fine_tuned_model,
@@ -21,6 +21,7 @@ from albert_tf.pretraining.corpora import group_by_corpus
 from albert_tf.pretraining.loss import PretrainingLoss
 from albert_tf.pretraining.manifest import DATA_FILE, read_manifest_file
 from albert_tf.pretraining.records import Records, open_records
+from albert_tf.schema import typed
 from albert_tf.training.checkpoint_files import (
     BEST,
     FOLDER,
@@ -195,7 +196,7 @@ def _trained_config(checkpoint: str, config: AlbertConfig) -> AlbertConfig:
     path = os.path.join(_run_of(checkpoint), CONFIG_FILE)
     if not exists(path):
         return config
-    trained = parse_object(read_text(path), path).get("trained_positions")
+    trained = typed(read_json(path), "trained_positions", int, source=path)
     return positions_trained_so_far(
         config.replace(trained_positions=trained),
         read_settings(_run_of(checkpoint)),
@@ -207,7 +208,9 @@ def _architecture(checkpoint: str) -> tuple[AlbertConfig, str]:
     """Returns architecture and precision of the run of a checkpoint."""
     run_dir = _run_of(checkpoint)
     _check_run(run_dir)
-    return load_run_config(run_dir), read_settings(run_dir)["precision"]
+    return load_run_config(run_dir), read_settings(run_dir).get(
+        "precision", "float32"
+    )
 
 
 def _check_run(run_dir: str) -> None:
