@@ -300,21 +300,22 @@ def _written(
     with tqdm(unit=" examples", disable=not sys.stderr.isatty()) as bar:
         for chunk in predictor.chunks(examples):
             if writer:
-                _write(chunk, predictor.task_type, writer, first=bar.n == 0)
+                _write(chunk, predictor.task_type, writer)
             yield chunk
             bar.update(len(chunk.examples))
 
 
 def _write(
-    chunk: Predictions, task_type: TaskType, writer: TableWriter, first: bool
+    chunk: Predictions, task_type: TaskType, writer: TableWriter
 ) -> None:
     for example, prediction in zip(
         chunk.examples, chunk.predictions, strict=True
     ):
         record = task_type.record(example, prediction)
         if writer.format == "tsv":
-            writer.write_lines(task_type.tsv_lines(record, first=first))
-            first = False
+            writer.write_lines(
+                task_type.tsv_lines(record, first=writer.is_empty)
+            )
         else:
             writer.write(record, task_type.table_rows(record))
 

@@ -89,6 +89,10 @@ def _cells(record: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 class TableWriter:
     """Writes results to a file, as JSON values or as rows of a table.
 
+    Attributes:
+      format: the format.
+      is_empty: whether nothing has been written.
+
     Args:
       file: the file to write to.
       format: the format.
@@ -97,7 +101,7 @@ class TableWriter:
     def __init__(self, file: TextIO, format: Format):
         self._file = file
         self.format = format
-        self._has_header = False
+        self.is_empty = True
 
     def write(self, value: Any, rows: Sequence[Mapping[str, Any]]) -> None:
         """Writes a result.
@@ -110,12 +114,11 @@ class TableWriter:
             self.write_lines([json.dumps(value, ensure_ascii=False)])
             return
         for row in rows:
-            header = not self._has_header
-            self._has_header = True
             self.write_lines(
-                table_lines(row, header=header, format=self.format)
+                table_lines(row, header=self.is_empty, format=self.format)
             )
 
     def write_lines(self, lines: Sequence[str]) -> None:
         """Writes lines."""
         self._file.writelines(f"{line}\n" for line in lines)
+        self.is_empty = self.is_empty and not lines

@@ -99,6 +99,7 @@ BAD_INPUT = {
         ("--vocab_size=many", "--vocab_size=many must be an integer"),
         ("--character_coverage=nan", "must be finite and in [0.98, 1]"),
         ("--text_format=xml", "--text_format=xml must be one of lines, prose"),
+        ("--language=English", "language='English' must be an ISO 639 code"),
     ],
     "create-data": [
         ("--spm_model_file=x", "--input and --output are required"),

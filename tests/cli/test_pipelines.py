@@ -1,9 +1,12 @@
 import csv
 import json
+import re
 
 import numpy as np
 import pytest
 
+from albert_tf.finetuning import predictor
+from albert_tf.finetuning.features import batched
 from albert_tf.finetuning.model_folder import save_model
 from albert_tf.finetuning.registry import make_task_type
 from albert_tf.finetuning.text_classification.examples import TextTask
@@ -173,6 +176,20 @@ def test_results_before_a_line_that_cannot_be_used(
     )
     assert not output
     assert not (classifiers / "none.txt").exists()
+
+
+@pytest.mark.parametrize("form", ["tsv", "csv"])
+def test_several_chunks_have_one_header(
+    classifiers, albert_eagerly, monkeypatch, form
+):
+    monkeypatch.setattr(predictor, "batched", lambda x, size: batched(x, 2))
+    output = albert_eagerly(
+        classifiers,
+        f"predict --model=single --format={form}",
+        stdin="a\nb\nc\nd\ne\n",
+    )
+    found = [re.split(r"\t|,", line)[0] for line in output.splitlines()]
+    assert found == ["id", "0", "1", "2", "3", "4"]
 
 
 def test_lines_that_cannot_be_used_are_skipped(classifiers, albert_eagerly):

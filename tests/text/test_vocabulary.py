@@ -184,10 +184,10 @@ def test_reading_errors_pass_through(corpus, tmp_path):
 
 
 def test_a_vocabulary_is_replaced_only_if_asked(corpus, tmp_path):
-    config = VocabularyConfig(vocab_size=60)
+    config = VocabularyConfig(vocab_size=120)
     path = train_vocabulary(corpus, tmp_path / "x", config)
     before = path.read_bytes()
-    other = VocabularyConfig(vocab_size=50)
+    other = VocabularyConfig(vocab_size=110)
     with pytest.raises(InputError, match=r"x.model exists; choose another"):
         train_vocabulary(corpus, tmp_path / "x", other)
     assert path.read_bytes() == before
