@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import importlib.util
-import io
 import os
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from albert_tf.errors import InputError
-from albert_tf.files import real_path
 from albert_tf.finetuning.multiple_choice.task import MultipleChoice
 from albert_tf.finetuning.question_answering.task import QuestionAnswering
 from albert_tf.finetuning.task_config import TaskConfig, check_task_settings
@@ -22,6 +17,7 @@ from albert_tf.finetuning.text_classification.task import (
     TextClassification,
 )
 from albert_tf.finetuning.token_classification.task import TokenClassification
+from albert_tf.user_modules import import_user_module
 
 if TYPE_CHECKING:
     from albert_tf.text.base_tokenizer import Tokenizer
@@ -57,21 +53,6 @@ def register_task_type(cls: _TaskTypeClass) -> _TaskTypeClass:
     return cls
 
 
-@contextlib.contextmanager
-def _without_exit() -> Iterator[None]:
-    """Lets `os._exit` raise `SystemExit`, as `sys.exit` does."""
-    real_exit = os._exit
-
-    def exit(status: int) -> NoReturn:
-        raise SystemExit(status)
-
-    os._exit = exit
-    try:
-        yield
-    finally:
-        os._exit = real_exit
-
-
 def load_task_module(path: str | os.PathLike[str]) -> str:
     """Imports a Python file that registers task types, once.
 
@@ -85,46 +66,18 @@ def load_task_module(path: str | os.PathLike[str]) -> str:
       InputError: if the file does not exist, cannot be imported or registers no
         task type.
     """
-    file = real_path(path)
-    if str(file) in _TASK_MODULES.values():
-        return str(file)
-    if not file.is_file():
-        raise InputError(f"task_module={os.fspath(path)}: no such file")
     before = set(_TASK_TYPES)
-    spec = importlib.util.spec_from_file_location(file.stem, file)
-    if spec is None or spec.loader is None:
-        raise InputError(
-            f"task_module={os.fspath(path)}: must be a Python file (.py)"
-        )
-    module = importlib.util.module_from_spec(spec)
-    # Keras and pickle find classes by the names of their modules.
-    sys.modules.setdefault(file.stem, module)
-    printed = io.StringIO()
-    try:
-        with _without_exit(), contextlib.redirect_stdout(printed):
-            spec.loader.exec_module(module)
-    except InputError:
-        raise
-    except SystemExit as error:
-        raise InputError(
-            f"task_module={os.fspath(path)}: ends the program when it is "
-            'imported; put what it runs under `if __name__ == "__main__":`'
-        ) from error
-    except Exception as error:
-        raise InputError(
-            f"task_module={os.fspath(path)}: cannot be imported "
-            f"({type(error).__name__}: {error})"
-        ) from error
-    # The output of a command may be data.
-    sys.stderr.write(printed.getvalue())
+    file = import_user_module(path, "task_module")
+    if file in _TASK_MODULES.values():
+        return file
     registered = set(_TASK_TYPES) - before
     if not registered:
         raise InputError(
             f"task_module={os.fspath(path)}: registers no task type; decorate "
             "its class with @register_task_type"
         )
-    _TASK_MODULES.update(dict.fromkeys(registered, str(file)))
-    return str(file)
+    _TASK_MODULES.update(dict.fromkeys(registered, file))
+    return file
 
 
 def task_type_class(task_config: TaskConfig) -> type[TaskType]:

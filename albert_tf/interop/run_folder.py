@@ -133,9 +133,10 @@ def open_run(
     else:
         folder = path.parent.parent
     config = AlbertConfig.from_json(folder / _CONFIG)
-    config = positions_trained_so_far(
-        config, read_record(folder)["settings"], prefix.name
-    ).replace(**overrides or {})
+    settings = read_record(folder)["settings"]
+    config = positions_trained_so_far(config, settings, prefix.name).replace(
+        **overrides or {}
+    )
     opened = open_tf_checkpoint(prefix, by_object=True)
     names = _short_names(opened.shapes)
     file = TensorFile(
@@ -144,7 +145,12 @@ def open_run(
         str(prefix),
     )
     checkpoint = dataclasses.replace(
-        match_tensors(OURS, file, config),
+        match_tensors(
+            OURS,
+            file,
+            config,
+            objective_heads=settings.get("objective", "mlm") != "mlm",
+        ),
         vocabulary=folder_vocabulary(folder, "huggingface"),
         format="training run of albert_tf",
     )
