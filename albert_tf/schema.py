@@ -43,6 +43,17 @@ def check_type(value: Any, annotation: Any, source: str) -> None:
         raise InputError(f"{source}: {problem}")
 
 
+def check_argument(value: Any, annotation: Any, name: str) -> None:
+    """Checks the type of an argument; see `check_type`.
+
+    Raises:
+      InputError: if the type is wrong. Names the argument, its value and the
+        rule.
+    """
+    if problem := type_problem(value, annotation, name):
+        raise InputError(problem)
+
+
 def typed(
     values: Mapping[str, Any],
     key: str,
