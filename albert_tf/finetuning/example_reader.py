@@ -84,25 +84,23 @@ class ExampleReader(abc.ABC):
         """Makes an unlabelled example from a line of standard input.
 
         Args:
-          line: the line, with or without its line feed; not blank.
+          line: the line without its end; may be blank.
           id: ID of the example.
-          location: location of the line, for error messages.
+          location: location of the example.
+
+        Raises:
+          InputError: if it is not an example; callers add the location.
         """
         raise InputError(
-            f"{location}: the task {self.task_config.name} does not read "
-            "examples from lines; give a file in its format"
+            f"the task {self.task_config.name} does not read examples from "
+            "lines; give a file in its format"
         )
 
     def example_from_fields(self, fields: Mapping[str, str], id: str) -> Any:
-        """Makes an unlabelled example from named texts.
-
-        Args:
-          fields: texts by name, such as those of `--text` and `--pair`.
-          id: ID of the example.
-        """
+        """Makes an unlabelled example from texts by name, see `Predictor`."""
         raise InputError(
-            f"--{next(iter(fields))}: the task {self.task_config.name} does "
-            "not take an example from flags; give a file with --input"
+            f"the task {self.task_config.name} does not take an example with "
+            f"{' and '.join(fields)} alone; give a file in its format"
         )
 
     def has_label(self, example: Any) -> bool:

@@ -44,6 +44,7 @@ from albert_tf.training.run_folder import (
     open_run_folder,
     read_settings,
 )
+from albert_tf.training.schedules import describe_rate
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -320,8 +321,8 @@ def run_summary(run: FinetuneRun, model: AlbertModel, resumes: bool) -> str:
         f"(limit {run.task_type.max_seq_length})",
         "training": f"{counted(config.num_train_steps, 'step')} of "
         f"{config.train_batch_size} ({epochs:.1f} epochs) with "
-        f"{config.optimizer}, highest rate {config.learning_rate:.3g} after "
-        f"{counted(config.warmup_steps, 'step')}",
+        f"{config.optimizer}, "
+        + describe_rate(config.learning_rate, config.warmup_steps),
         "writes": f"{os.fspath(config.output)}, "
         + ("which holds this run already" if resumes else "a new run"),
     }

@@ -11,7 +11,7 @@ import numpy as np
 from albert_tf.errors import InputError
 from albert_tf.finetuning.example_reader import ExampleReader
 from albert_tf.finetuning.features import INPUTS, Features
-from albert_tf.finetuning.tables import table_lines
+from albert_tf.finetuning.table_writer import table_lines
 from albert_tf.finetuning.task_config import TaskConfig
 
 if TYPE_CHECKING:
@@ -253,14 +253,17 @@ class TaskType(ExampleReader):
     def record(self, example: Any, prediction: Any) -> dict[str, Any]:
         """Returns a prediction as a dict of JSON values, `id` first."""
 
+    def table_rows(self, record: Mapping[str, Any]) -> Sequence[Mapping]:
+        """Returns the rows of a `record` in a CSV file, by default itself.
+
+        They have a column for each value but lists; nested dicts are flattened.
+        """
+        return [record]
+
     def tsv_lines(self, record: Mapping[str, Any], *, first: bool) -> list[str]:
-        """Formats a record as lines of a TSV file, by default as one line.
+        """Formats a `record` as lines of a TSV file, the `first` with a header.
 
-        It has a column for each value but lists; nested dicts are flattened.
-
-        Args:
-          record: see `record`.
-          first: whether to begin with the header.
+        By default as one line, with the columns of `table_rows`.
         """
         return table_lines(record, header=first)
 
@@ -298,10 +301,8 @@ class TaskType(ExampleReader):
     def with_scores(self, scores: Mapping[str, float]) -> TaskConfig:
         """Returns the task, updated from the scores of the final model.
 
-        By default it is returned unchanged. SQuAD 2.0 stores its threshold.
-
-        Args:
-          scores: scores on the development set.
+        By default it is returned unchanged. SQuAD 2.0 stores its threshold,
+        according to the scores on the development set.
         """
         del scores
         return self.task_config
