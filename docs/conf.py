@@ -73,6 +73,8 @@ default_role = "literal"
 myst_heading_anchors = 3
 nb_execution_mode = "off"
 nb_merge_streams = True
+# The default leaves tables of `Markdown(...)` as they are.
+nb_render_markdown_format = "myst"
 
 autoclass_content = "both"
 autodoc_member_order = "bysource"

@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
+from albert_tf.analysis.fonts import fallback_fonts
 from albert_tf.errors import InputError, import_package
 
 # Okabe and Ito's palette for colour-blind readers.
@@ -43,7 +44,8 @@ def save_figure(figure: Any, output: str | os.PathLike[str]) -> None:
     from matplotlib import pyplot
 
     try:
-        figure.savefig(output, dpi=110)
+        with fallback_fonts(figure):
+            figure.savefig(output, dpi=110)
     except (OSError, ValueError) as error:
         raise InputError(f"output {os.fspath(output)}: {error}") from error
     finally:

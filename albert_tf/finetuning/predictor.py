@@ -192,7 +192,7 @@ class Predictions:
 class Predictor:
     """Predicts with a fine-tuned model, or with several as an ensemble.
 
-    Example:
+    For example:
 
         predictor = Predictor("runs/sst2")
         predictor.predict(["A good film."])[0]["label"]
