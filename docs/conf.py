@@ -15,12 +15,16 @@ import subprocess
 import sys
 
 from docutils import nodes
+from sphinx.util import logging
 from sphinx.util.inspect import signature as inspect_signature
 from sphinx.util.inspect import stringify_signature
 
 import albert_tf
 from albert_tf.quiet_import import import_tensorflow
 from albert_tf.settings import settings_of
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+from raw_markup import find_raw_markup  # noqa: E402
 
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 import_tensorflow()
@@ -246,6 +250,14 @@ def link_notebook(app, page, template, context, doctree):
         context["theme_source_directory"] = ""
 
 
+def check_page(app, page, template, context, doctree):
+    """Warns of markup that the page shows as it is."""
+    for raw in find_raw_markup(context.get("body", "")):
+        logging.getLogger(__name__).warning(
+            "the page shows markup: %s", raw, location=page
+        )
+
+
 def setup(app):
     """Connects the functions above to Sphinx's events."""
     app.connect("config-inited", copy_notebooks)
@@ -257,3 +269,4 @@ def setup(app):
     app.connect("autodoc-process-signature", signature_of)
     app.connect("autodoc-skip-member", is_foreign)
     app.connect("html-page-context", link_notebook)
+    app.connect("html-page-context", check_page)
