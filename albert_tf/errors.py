@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 import types
+from collections.abc import Sequence
 
 # Characters that end a line, control a terminal or change text direction.
 _CONTROLS = re.compile(
@@ -49,24 +50,41 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
+# Package -> what to install, where its name is another.
+_PROJECTS = {
+    "sklearn": "scikit-learn",
+    "tensorflow_datasets": "tensorflow-datasets importlib_resources",
+}
+
+
 def import_package(name: str, purpose: str = "scores") -> types.ModuleType:
-    """Imports a module of an optional package.
+    """Imports a module of an optional package; see `import_packages`."""
+    return import_packages([name], purpose)[0]
+
+
+def import_packages(
+    names: Sequence[str], purpose: str
+) -> list[types.ModuleType]:
+    """Imports modules of optional packages.
 
     Args:
-      name: name of the module, such as `sklearn.metrics`.
-      purpose: what requires it, in the plural, for the error message.
+      names: names of the modules, such as `sklearn.metrics`.
+      purpose: what requires them, in the plural, for the error message.
 
     Raises:
-      InputError: if the package is not installed.
+      InputError: if a package is not installed.
     """
     try:
-        return importlib.import_module(name)
+        return [importlib.import_module(name) for name in names]
     except ImportError as error:
-        package = name.partition(".")[0]
-        package = name if package == "backports" else package
-        project = {"sklearn": "scikit-learn"}.get(package, package)
-        project = project.replace("tensorflow_", "tensorflow-")
+        packages = [name.partition(".")[0] for name in names]
+        if packages == ["backports"]:
+            packages = list(names)
+        projects = (
+            _PROJECTS.get(x, x.replace("tensorflow_", "tensorflow-"))
+            for x in packages
+        )
         raise InputError(
-            f"{purpose} need {package}, which cannot be imported ({error}): "
-            f"pip install {project}"
+            f"{purpose} need {' and '.join(packages)}, which cannot be "
+            f"imported ({error}): pip install {' '.join(projects)}"
         ) from None

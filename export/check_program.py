@@ -158,11 +158,8 @@ class SavedModel:
             outputs = function(inputs if takes_dict else inputs["text"])
         if isinstance(outputs, tf.RaggedTensor):
             outputs = {x: getattr(outputs, x) for x in ("values", "row_splits")}
-        return {
-            name: value.numpy()
-            for name, value in outputs.items()
-            if tf.is_tensor(value)
-        }
+        tensors = {x: y for x, y in outputs.items() if tf.is_tensor(y)}
+        return {name: value.numpy() for name, value in tensors.items()}
 
     def signatures(self) -> str:
         """Checks their names, and that the object returns the same outputs."""
@@ -249,14 +246,16 @@ class IdsModel:
     def __init__(self, folder: str, manifest: Mapping):
         self.manifest, kind = manifest, manifest["kind"]
         self._path = os.path.join(folder, manifest["file"])
-        self.runtime, self.inputs, self._run = _RUNTIMES[kind](self._path)
+        declared = manifest["signatures"]["serving_default"]
+        names = {*declared["inputs"], *declared["outputs"]}
+        load = _RUNTIMES[kind]
+        self.runtime, self.inputs, self._run = load(self._path, names)
         self.checks = ["signatures"]
         if kind == "onnx" and manifest["quantization"] == "none":
             self.checks.append("weights")
 
-    def call(self, endpoint: str, inputs: Mapping) -> dict[str, np.ndarray]:
+    def call(self, _: str, inputs: Mapping) -> dict[str, np.ndarray]:
         """Returns the outputs of the only signature."""
-        del endpoint
         return self._run(inputs)
 
     def signatures(self) -> str:
@@ -282,7 +281,7 @@ class IdsModel:
         return check_weights(weights, self.manifest)
 
 
-def _litert(path: str):
+def _litert(path: str, _):
     signature = tf.lite.Interpreter(path).get_signature_runner()
 
     def run(inputs):
@@ -296,12 +295,11 @@ def _litert(path: str):
     return f"TensorFlow {tf.__version__}", [*signature.get_input_details()], run
 
 
-def _onnx_runtime(path: str):
+def _onnx_runtime(path: str, _):
     import onnxruntime
 
-    session = onnxruntime.InferenceSession(
-        path, providers=["CPUExecutionProvider"]
-    )
+    providers = ["CPUExecutionProvider"]
+    session = onnxruntime.InferenceSession(path, providers=providers)
     names = [x.name for x in session.get_outputs()]
 
     def run(inputs):
@@ -311,24 +309,26 @@ def _onnx_runtime(path: str):
     return runtime, [x.name for x in session.get_inputs()], run
 
 
-def _openvino(path: str):
+def _openvino(path: str, names: set[str]):
     import openvino
 
-    # float32 whatever the CPU supports.
-    model = openvino.Core().compile_model(
-        path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"}
-    )
+    options = {"INFERENCE_PRECISION_HINT": "f32"}  # whatever the CPU supports
+    model = openvino.Core().compile_model(path, "CPU", options)
+
+    def name_of(port):
+        # Other names are those of tensors that OpenVINO has merged.
+        return min(port.names & names or port.names)
 
     def run(inputs):
         results = model(dict(inputs))
-        return {x.get_any_name(): results[x] for x in model.outputs}
+        return {name_of(x): results[x] for x in model.outputs}
 
     runtime = f"OpenVINO {openvino.__version__.partition('-')[0]}"
-    return runtime, [x.get_any_name() for x in model.inputs], run
+    return runtime, [name_of(x) for x in model.inputs], run
 
 
-# Kind -> a function from the path of a model to the name of its runtime, the
-# names of its inputs, and a function from inputs to outputs.
+# Kind -> a function from the path of a model and the names of its signature to
+# the runtime's name, the inputs' names, and a function from inputs to outputs.
 _RUNTIMES = {"litert": _litert, "onnx": _onnx_runtime, "openvino": _openvino}
 
 

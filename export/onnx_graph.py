@@ -8,7 +8,6 @@ such as the head of a task.
 
 from __future__ import annotations
 
-import importlib
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +17,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, import_packages
 from albert_tf.export.litert_conversion import IdsProgram
 from albert_tf.export.onnx_blocks import write_blocks
 from albert_tf.models.base import ENCODER_INPUTS
@@ -37,19 +36,9 @@ _PLACEHOLDER_TYPE = "PyFunc"
 _PLACEHOLDER = "albert_blocks"
 
 
-def require(kind: str, *names: str) -> list[Any]:
-    """Imports optional packages that a kind of export requires.
-
-    Raises:
-      InputError: If a package cannot be imported.
-    """
-    try:
-        return [importlib.import_module(name) for name in names]
-    except ImportError as error:
-        raise InputError(
-            f"kind={kind} needs packages that are not always installed "
-            f"({error}): pip install 'albert-tf[{kind}]'"
-        ) from None
+def purpose_of(kind: str) -> str:
+    """Returns what needs the packages of a kind, for `import_packages`."""
+    return f"exports of kind={kind}"
 
 
 def onnx_model(
@@ -77,7 +66,7 @@ def onnx_model(
         operation that ONNX does not support.
     """
     check_backend()
-    onnx, tf2onnx = require(kind, "onnx", "tf2onnx")
+    onnx, tf2onnx = import_packages(["onnx", "tf2onnx"], purpose_of(kind))
     logging.getLogger("tf2onnx").setLevel(logging.ERROR)
     model = float32_copy(program.model, packed=False)
     encoders = [x for x in model._flatten_layers() if type(x) is AlbertEncoder]

@@ -11,6 +11,7 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from albert_tf.errors import import_package, import_packages
 from albert_tf.export.config import ExportConfig
 from albert_tf.export.litert_conversion import (
     ConstantGraph,
@@ -27,7 +28,7 @@ from albert_tf.export.manifest import (
     describe_weights,
 )
 from albert_tf.export.model_card import describe_export
-from albert_tf.export.onnx_graph import onnx_model, require
+from albert_tf.export.onnx_graph import onnx_model, purpose_of
 from albert_tf.files import PathPatterns
 from albert_tf.finetuning.data import examples_from_lines, read_examples
 from albert_tf.finetuning.examples import BadExamples
@@ -173,7 +174,7 @@ def _write_onnx(
     program: IdsProgram, path: pathlib.Path, quantization: str, packed: bool
 ) -> list[str]:
     """Writes `model.onnx`; returns its output names."""
-    (onnx,) = require("onnx", "onnx")
+    onnx = import_package("onnx", purpose_of("onnx"))
     model = onnx_model(
         program,
         "float16" if quantization == "float16" else "float32",
@@ -183,7 +184,7 @@ def _write_onnx(
     if quantization != "dynamic":
         _save(onnx, model, path)
         return outputs
-    (quantizer,) = require("onnx", "onnxruntime.quantization")
+    quantizer = import_package("onnxruntime.quantization", purpose_of("onnx"))
     # Marks the model as preprocessed, which silences a recommendation: the
     # preprocessing would store shared weights once per layer.
     quantizer.quant_utils.add_pre_process_metadata(model)
@@ -205,7 +206,9 @@ def _write_openvino(
     program: IdsProgram, path: pathlib.Path, quantization: str, packed: bool
 ) -> list[str]:
     """Writes `model.xml` and `model.bin`; returns the output names."""
-    onnx, openvino = require("openvino", "onnx", "openvino")
+    onnx, openvino, _ = import_packages(
+        ["onnx", "openvino", "tf2onnx"], purpose_of("openvino")
+    )
     model = onnx_model(
         program,
         "int8" if quantization == "dynamic" else "float32",
@@ -215,11 +218,14 @@ def _write_openvino(
     with tempfile.TemporaryDirectory() as scratch:
         translated = pathlib.Path(scratch, MODEL_FILES["onnx"])
         _save(onnx, model, translated)
+        # Unlike convert_model, this does not send telemetry.
+        network = openvino.Core().read_model(translated)
+        names = [x.name for x in (*model.graph.input, *model.graph.output)]
+        for port in (*network.inputs, *network.outputs):
+            # Without those of merged tensors, which servers might show.
+            port.get_tensor().set_names(port.names.intersection(names))
         openvino.save_model(
-            # Unlike convert_model, this does not send telemetry.
-            openvino.Core().read_model(translated),
-            path,
-            compress_to_fp16=quantization == "float16",
+            network, path, compress_to_fp16=quantization == "float16"
         )
     return [output.name for output in model.graph.output]
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from albert_tf.cli.commands import COMMANDS, command_flags, recipe_names
 from albert_tf.cli.flags import CommandFlags
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, import_package
 
 CONFIGS = ()
 TAKES_ARGUMENTS = True
@@ -23,12 +23,7 @@ TAKES_ARGUMENTS = True
 
 def main(flags: CommandFlags) -> None:
     """Prints the completion script of a shell."""
-    try:
-        import shtab
-    except ImportError:
-        raise InputError(
-            "completion requires shtab: pip install shtab"
-        ) from None
+    shtab: Any = import_package("shtab", "completions")
     shells = shtab.SUPPORTED_SHELLS
     if len(flags.arguments) != 1 or flags.arguments[0] not in shells:
         raise InputError(f"name one shell: {', '.join(shells)}")

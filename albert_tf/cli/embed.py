@@ -49,6 +49,7 @@ CONFIGS = (EmbedFlags,)
 
 def main(flags: CommandFlags) -> None:
     """Writes the vectors of texts, or the cosine similarity of two."""
+    flags.choose("text", "input")
     given = flags.build(EmbedFlags)
     require_flags({"pair": ["text"]}, given)
     array = given.output if (given.output or "").endswith(".npy") else None

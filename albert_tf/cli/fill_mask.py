@@ -38,6 +38,7 @@ CONFIGS = (FillMaskFlags,)
 
 def main(flags: CommandFlags) -> None:
     """Writes the most probable words for each mask."""
+    flags.choose("text", "input")
     given = flags.build(FillMaskFlags)
     texts = texts_of(given)
     import_tensorflow()

@@ -133,16 +133,14 @@ CONFIGS = (TaskFlags, TaskSettings, FinetuneConfig)
 
 def main(flags: CommandFlags) -> None:
     """Fine-tunes a model and prints a summary."""
-    if flags.given("num_warmup_steps") and flags.given("warmup_proportion"):
-        raise InputError(
-            "give either --num_warmup_steps or --warmup_proportion"
-        )
-    if flags.given("num_train_steps") and flags.given("num_train_epochs"):
-        raise InputError("give either --num_train_epochs or --num_train_steps")
+    flags.choose("num_warmup_steps", "warmup_proportion")
+    flags.choose("num_train_epochs", "num_train_steps")
+    if not flags.given("from"):
+        flags.choose("data", "train")
     given = flags.build(TaskFlags)
     given.load_task_module()
     columns = ("text_column", "pair_column", "label_column", "id_column")
-    text_only = flags.given(*columns, "header", "classes", "regression")
+    text_only = flags.changed(*columns, "header", "classes", "regression")
     if text_only and given.task != _TEXT_TASK:
         raise InputError(
             f"--{text_only[0]} requires --task={_TEXT_TASK}; the columns of "

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import collections
 import difflib
-import io
-import os
 import re
 import types
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from absl import flags
 
+from albert_tf.cli.flagfiles import expand_flagfiles
 from albert_tf.errors import InputError
-from albert_tf.input_files import read_bytes
 from albert_tf.settings import GROUPS, Setting, check_settings, settings_of
 
 # Flags of version 0.1 that were renamed.
@@ -39,8 +37,6 @@ _ABSL_FLAGS = (
 )
 
 _NO_GROUP = "Flags"
-_COMMENT = ("#", "//")  # Prefixes of comment lines in flagfiles.
-_MAX_NESTED = 16  # Maximum depth of flagfiles in flagfiles.
 # absl associates flags with a module.
 _MODULE = "albert"
 
@@ -69,6 +65,10 @@ class CommandFlags:
         """
         self.arguments: list[str] = []
         self._values = flags.FlagValues()
+        # Flag -> the position at which it is given last, and the flagfile it is
+        # in ("" for the command line).
+        self._places: dict[str, tuple[int, str]] = {}
+        self._replaced: set[str] = set()
         self.settings: dict[str, Setting] = {}
         for config in configs:
             for declared in settings_of(config):
@@ -117,7 +117,8 @@ class CommandFlags:
           InputError: if a flag is unknown, renamed, invalid or missing, or if a
             flagfile cannot be read.
         """
-        expanded = list(_expand_flagfiles(arguments))
+        located = list(expand_flagfiles(arguments))
+        expanded = [argument for argument, _ in located]
         if expanded != list(arguments):
             expanded.insert(0, f"--undefok={','.join(_ABSL_FLAGS)}")
         try:
@@ -136,6 +137,11 @@ class CommandFlags:
         # Otherwise absl holds back log messages until its own flags are parsed.
         flags.FLAGS.mark_as_parsed()
         self.arguments = rest[1:]
+        self._places = {
+            argument.lstrip("-").partition("=")[0]: (position, file)
+            for position, (argument, file) in enumerate(located)
+            if argument.startswith("-")
+        }
         missing = [
             f"--{name}"
             for name, declared in self.settings.items()
@@ -181,9 +187,57 @@ class CommandFlags:
         """Returns which of the named flags are on the command line."""
         return [name for name in names if self._values[name].present]
 
+    def changed(self, *names: str) -> list[str]:
+        """Returns which of the named flags have not their defaults."""
+        return [
+            name
+            for name in names
+            if self._values[name].value != self._values[name].default
+        ]
+
+    def choose(self, *names: str) -> None:
+        """Of flags that exclude each other, keeps the one that is given last.
+
+        A flag replaces its alternatives in recipes and flagfiles before it;
+        they get their defaults. A flag whose default means that it is not set
+        (0 or None) can be set to it beside the others, and so can any flag in a
+        flagfile, since those of runs list all defaults.
+
+        Args:
+          *names: the flags.
+
+        Raises:
+          InputError: if two of them are given in the same place.
+        """
+        given = [
+            name
+            for name in self.given(*names)
+            if self.changed(name) or self._values[name].default
+        ]
+        if not given:
+            return
+        file_of = {name: self._places[name][1] for name in given}
+        changed_in = {file_of[name] for name in self.changed(*given)} - {""}
+        given = [
+            name
+            for name in given
+            if self.changed(name) or file_of[name] not in changed_in
+        ]
+        *replaced, last = sorted(given, key=self._places.__getitem__)
+        for name in replaced:
+            if file_of[name] == file_of[last]:
+                raise InputError(f"give either --{name} or --{last}, not both")
+            self._values[name].value = self._values[name].default
+        self._replaced.update(set(names) - {last})
+
     def as_text(self) -> str:
-        """Returns the values of all flags as a flagfile."""
-        return self._values.flags_into_string()
+        """Returns the values of all flags as a flagfile.
+
+        The alternatives that `choose` did not choose are left out.
+        """
+        lines = self._values.flags_into_string().splitlines(keepends=True)
+        replaced = tuple(f"--{name}=" for name in self._replaced)
+        return "".join(x for x in lines if not x.startswith(replaced))
 
     @property
     def debug(self) -> bool:
@@ -224,47 +278,6 @@ class CommandFlags:
             yield flags.text_wrap(
                 text, 80, indent=" " * 6, firstline_indent="  "
             )
-
-
-def _expand_flagfiles(
-    arguments: Iterable[str], within: Sequence[str] = ()
-) -> Iterator[str]:
-    """Replaces flagfiles in arguments by the flags they contain.
-
-    Unlike in absl, it is an error if a flagfile is a pipe, a device or huge, or
-    if it includes itself.
-
-    Args:
-      arguments: arguments of a command line, or the lines of a flagfile.
-      within: the flagfiles that include these lines.
-
-    Raises:
-      InputError: if a flagfile cannot be read.
-    """
-    rest = iter(arguments)
-    for argument in rest:
-        if argument == "--":
-            yield argument
-            yield from rest
-            return
-        name, equals, path = argument.partition("=")
-        if name not in ("--flagfile", "-flagfile"):
-            yield argument
-            continue
-        path = os.path.expanduser((path if equals else next(rest, "")).strip())
-        if not path:
-            raise InputError("--flagfile= must not be empty")
-        if path in within:
-            raise InputError(f"--flagfile={path}: includes itself")
-        if len(within) == _MAX_NESTED:
-            raise InputError(f"--flagfile={path}: nested too deeply")
-        content = read_bytes(path, f"--flagfile={path}")
-        try:
-            text = io.StringIO(content.decode("utf-8-sig"), newline=None)
-        except UnicodeDecodeError:
-            raise InputError(f"--flagfile={path}: not UTF-8") from None
-        lines = (line.strip() for line in text if not line.startswith(_COMMENT))
-        yield from _expand_flagfiles(filter(None, lines), (*within, path))
 
 
 class _Parser(flags.ArgumentParser):

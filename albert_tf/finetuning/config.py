@@ -101,6 +101,12 @@ class FinetuneConfig(RunConfig):
             raise InputError(
                 "give either num_train_epochs or num_train_steps, not both"
             )
+        if self.num_train_steps:
+            self.require_warmup_within(
+                self.warmup_steps,
+                "set warmup_proportion instead, such as --warmup_proportion="
+                "0.1, or train longer",
+            )
 
     def _check_early_stopping(self) -> None:
         """Does nothing; `resolved` checks it, once the metric is known."""

@@ -21,12 +21,13 @@ from albert_tf.finetuning.registry import make_task_type
 from albert_tf.finetuning.task_config import TaskConfig
 from albert_tf.finetuning.task_type import TaskType
 from albert_tf.interop.checkpoint import Checkpoint
+from albert_tf.interop.growing import extend_positions
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.models.base import AlbertModel
 from albert_tf.models.pretrained import tokenizer_of
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.tokenizer_files import load_tokenizer, tokenizer_files
-from albert_tf.training.best_checkpoint import lower_is_better
+from albert_tf.training.best_checkpoint import rank
 from albert_tf.training.checkpoint_files import FOLDER, list_checkpoints
 from albert_tf.training.distribution import (
     LOCAL,
@@ -134,6 +135,8 @@ def open_runs(
     )
     task_type = make_task_type(task_config, starts[0].tokenizer)
     data = load_data(task_type, files, config.cache_dir)
+    longest = int(data.train.lengths.max())
+    starts = [start.trained_on(longest) for start in starts]
     metric = task_config.key_metric if data.dev else ""
     return [
         FinetuneRun(
@@ -156,6 +159,21 @@ class _StartingPoint(NamedTuple):
     # None for a run that resumes from a checkpoint of its own: `init_from` is
     # then no longer needed.
     checkpoint: Checkpoint | None
+
+    def trained_on(self, length: int) -> _StartingPoint:
+        """Returns the starting point of a run on sequences of some length.
+
+        The run trains its position embeddings up to this length. Those that the
+        checkpoint has not trained start as copies of others.
+        """
+        trained = self.architecture.num_trained_positions
+        if self.checkpoint is None or length <= trained:
+            return self
+        positions = self.architecture.max_position_embeddings
+        checkpoint = extend_positions(self.checkpoint, positions)
+        architecture = checkpoint.config.replace(trained_positions=length)
+        checkpoint = dataclasses.replace(checkpoint, config=architecture)
+        return self._replace(architecture=architecture, checkpoint=checkpoint)
 
 
 def _open_starting_points(
@@ -213,6 +231,8 @@ def run_summary(run: FinetuneRun, model: AlbertModel, resumes: bool) -> str:
         "writes": f"{os.fspath(config.output)}, "
         + ("which holds this run already" if resumes else "a new run"),
     }
+    if run.checkpoint and run.checkpoint.notes:
+        lines["weights"] = "; ".join(run.checkpoint.notes)
     return "\n".join(f"{name:9} {text}" for name, text in lines.items())
 
 
@@ -305,14 +325,18 @@ class RunsResult:
     def to_json(self) -> str:
         """Returns the text of `runs.json`, with null for undefined scores."""
         scores = finite(self.scores)
-        best = min if lower_is_better(self.metric) else max
+
+        def ranked(name: str) -> tuple[float, float]:
+            loss = self.results[name].scores.get("loss")
+            return rank(self.metric, scores[name], loss)
+
         record: dict[str, Any] = {
             "metric": self.metric,
             "runs": {
                 name: {**dict.fromkeys(x.scores), **finite(x.scores)}
                 for name, x in self.results.items()
             },
-            "best": best(scores, key=scores.__getitem__) if scores else "run-0",
+            "best": max(scores, key=ranked) if scores else "run-0",
         }
         if scores:
             record["median"] = statistics.median(scores.values())

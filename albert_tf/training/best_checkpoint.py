@@ -12,8 +12,8 @@ from typing import Any
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.files import read_bytes, write_atomically
-from albert_tf.input_files import parse_object
+from albert_tf.files import write_atomically
+from albert_tf.input_files import read_json
 from albert_tf.schema import typed
 from albert_tf.training.config import TrainingConfig
 
@@ -28,25 +28,60 @@ class Best:
       step: number of updates done.
       metric: name of the metric.
       value: its value.
+      loss: the loss of the same evaluation, which decides between equal values;
+        None if the evaluation has no finite one.
     """
 
     step: int
     metric: str
     value: float
+    loss: float | None = None
 
-    def is_beaten_by(self, value: float) -> bool:
-        """Returns whether a value is better: a lower loss or a higher score.
+    def is_beaten_by(self, other: Best) -> bool:
+        """Returns whether a later evaluation of the same metric is better.
 
-        Ties and NaN are not better, so the earlier of two equal results stays.
+        Of equal values, that with the lower loss is better; if losses are equal
+        too, the later one, whose weights have been trained longer.
         """
-        if lower_is_better(self.metric):
-            return value < self.value
-        return value > self.value
+        return other.rank >= self.rank
+
+    @property
+    def rank(self) -> tuple[float, float]:
+        """See `rank`."""
+        return rank(self.metric, self.value, self.loss)
+
+
+def rank(metric: str, value: float, loss: float | None) -> tuple[float, float]:
+    """Returns what orders evaluations: the better, the higher.
+
+    Args:
+      metric: name of the metric.
+      value: its value.
+      loss: the loss, which decides between equal values; None if unknown.
+    """
+    known = loss is not None and math.isfinite(loss)
+    return (
+        -value if lower_is_better(metric) else value,
+        -loss if known else -math.inf,
+    )
 
 
 def lower_is_better(metric: str) -> bool:
     """Returns whether a metric is a loss, by its name."""
     return "loss" in metric
+
+
+def _evaluated(
+    step: int, metric: str, values: Mapping[str, float | None]
+) -> Best | None:
+    """Returns the evaluation of a step; None if its metric is not finite."""
+    value, loss = values.get(metric), values.get("loss")
+    # The log has null for non-finite values.
+    if value is None or not math.isfinite(value):
+        return None
+    if loss is not None and not math.isfinite(loss):
+        loss = None
+    return Best(step, metric, value, loss)
 
 
 def best_of(
@@ -61,30 +96,35 @@ def best_of(
     """
     best = None
     for line in lines:
-        value = line["values"].get(metric)
         if line["split"] != "eval" or line["step"] not in steps:
             continue
-        # The log has null for non-finite values.
-        if value is None or not math.isfinite(value):
-            continue
-        if best is None or best.is_beaten_by(value):
-            best = Best(line["step"], metric, value)
+        found = _evaluated(line["step"], metric, line["values"])
+        if found and (best is None or best.is_beaten_by(found)):
+            best = found
     return best
 
 
 def evaluations_since_best(
     lines: Iterable[Mapping[str, Any]], metric: str
 ) -> int:
-    """Counts the evaluations since the best one.
+    """Counts the evaluations since the metric was last improved.
+
+    An equal value is no improvement, whatever its loss: it would keep a run
+    going whose metric does not change any more.
 
     Args:
       lines: lines of `metrics.jsonl`.
       metric: name of the metric to compare; non-finite values never are best.
     """
-    lines = list(lines)
-    steps = [line["step"] for line in lines if line["split"] == "eval"]
-    best = best_of(lines, metric, steps)
-    return sum(best is None or step > best.step for step in steps)
+    since, best = 0, None
+    for line in lines:
+        if line["split"] != "eval":
+            continue
+        found = _evaluated(line["step"], metric, line["values"])
+        since += 1
+        if found and (best is None or found.rank[0] > best.rank[0]):
+            since, best = 0, found
+    return since
 
 
 def better(
@@ -100,10 +140,10 @@ def better(
             f"best_metric={metric!r}: the evaluation has "
             f"{', '.join(sorted(values)) or 'no metric'}"
         )
-    value = values[metric]
-    if not math.isfinite(value) or (best and not best.is_beaten_by(value)):
+    found = _evaluated(step, metric, values)
+    if found is None or (best and not best.is_beaten_by(found)):
         return None
-    return Best(step, metric, value)
+    return found
 
 
 def read_best(folder: str | os.PathLike[str]) -> Best | None:
@@ -116,13 +156,14 @@ def read_best(folder: str | os.PathLike[str]) -> Best | None:
     if not tf.io.gfile.exists(path):
         return None
     try:
-        record = parse_object(read_bytes(path), path)
+        record = read_json(path)
         best = Best(
             typed(record, "step", int),
             typed(record, "metric", str),
             typed(record, "value", float),
+            typed(record, "loss", float),
         )
-        if None in dataclasses.astuple(best):
+        if None in (best.step, best.metric, best.value):
             raise InputError("step, metric and value are required")
     except InputError as error:
         raise InputError(

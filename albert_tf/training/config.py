@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from albert_tf.config import parse_overrides
+from albert_tf.errors import counted
 from albert_tf.settings import (
     DIVERGENCE,
     EVALUATION,
@@ -301,6 +302,26 @@ class RunConfig(TrainingConfig):
         scaled = self.precision == "mixed_float16"
         object.__setattr__(self, "dynamic_loss_scale", scaled)
         super().__post_init__()
+
+    def require_warmup_within(self, end: int, advice: str = "lower it") -> None:
+        """Checks that the warm-up ends before the run does.
+
+        Args:
+          end: the step at which it ends.
+          advice: what to do otherwise.
+
+        Raises:
+          InputError: if the run ends first, so that the learning rate never
+            reaches its peak.
+        """
+        steps = self.num_train_steps
+        require(
+            self,
+            "num_warmup_steps",
+            end < steps,
+            f"lower: the warm-up would end at step {end:,}, but the run has "
+            f"{counted(steps, 'step')}; {advice}",
+        )
 
     @property
     def free_on_resume(self) -> tuple[str, ...]:

@@ -28,6 +28,9 @@ def folder(folder, python_lines):
     (folder / "binary").write_bytes(bytes(range(256)))
     (folder / "empty").touch()
     (folder / "loop.flags").write_text("# a\n--flagfile=loop.flags\n")
+    (folder / "one.flags").write_text("--flagfile=./two.flags\n")
+    (folder / "two.flags").write_text("--flagfile=one.flags\n")
+    (folder / "wide.flags").write_text("--flagfile=empty\n" * 2000)
     _write_without_mask(
         (folder / "spiece.model").read_bytes(), folder / "no_mask.model"
     )
@@ -62,6 +65,7 @@ VOCAB = "train-vocab --output=new --input=text.txt"
 CREATE = "create-data --output=new --spm_model_file=spiece.model"
 PRETRAIN = (
     "pretrain --output=new --config=albert_mini --num_train_steps=1 "
+    "--num_warmup_steps=0 "
     "--train_batch_size=2"
 )
 RECORDS = f"{PRETRAIN} --input=data"
@@ -132,10 +136,21 @@ BAD_INPUT = {
         ("--output=x", "--input is required"),
         ("--lerning_rate=1", "--lerning_rate; did you mean --learning_rate?"),
         ("--recipe=none", "unknown recipe 'none'"),
-        ("--flagfile=absent", "--flagfile=absent: No such file"),
-        ("--flagfile=binary", "--flagfile=binary: not UTF-8"),
+        (
+            "--flagfile=absent",
+            "--flagfile=absent: cannot be read: No such file",
+        ),
+        (
+            "--flagfile=binary",
+            "--flagfile=binary: byte 129 of the file is not UTF-8",
+        ),
         ("--flagfile=/dev/zero", "a pipe, device or socket"),
         ("--flagfile=loop.flags", "--flagfile=loop.flags: includes itself"),
+        (
+            "--flagfile=one.flags",
+            "includes itself (one.flags -> ./two.flags -> one.flags)",
+        ),
+        ("--flagfile=wide.flags", "--flagfile=empty: nested deeper than 16"),
         ("--flagfile=", "--flagfile= must not be empty"),
         ("--flagfile", "--flagfile= must not be empty"),
         ("--input", "no value for --input"),
@@ -158,6 +173,8 @@ BAD_INPUT = {
         ("--config_overrides=layer_norm_eps=Infinity", "must be finite and in"),
         ("--config_overrides=hidden_size=[]", "hidden_size=[] must be an int"),
         ("--start_warmup_step=-1", "start_warmup_step=-1 must be at least 0"),
+        ("--start_warmup_step=1", "num_warmup_steps=0 must be lower: the warm"),
+        ("--num_warmup_steps=1", "num_warmup_steps=1 must be lower: the warm"),
         ("--learning_rate=1e308", "must be in (0, 1000]"),
         ("--weight_decay=inf", "weight_decay=inf must be finite and in"),
         ("--max_loss=nan", "max_loss=nan must be finite"),
@@ -180,9 +197,21 @@ BAD_INPUT = {
     FINETUNE: [
         ("--train=broken.csv", "broken.csv:3: 3 col"),
         ("--train=none.csv", "none.csv"),
-        ("--data=.", "either --data or --train"),
+        ("--data=.", "either --train or --data"),
         ("--doc_stride=3", "has no such setting"),
         ("--num_train_epochs=3 --num_train_steps=3", "give either --num"),
+        (
+            "--num_train_steps=4 --num_warmup_steps=4",
+            "the warm-up would end at step 4, but the run has 4 steps; set",
+        ),
+        (
+            "--num_train_epochs=4 --num_warmup_steps=200",
+            "the warm-up would end at step 200, but the run has 1 step; set",
+        ),
+        (
+            "--num_warmup_steps=2 --warmup_proportion=0.1",
+            "give either --num_warmup_steps or --warmup_proportion",
+        ),
         ("--task=sst2", "train.csv"),
         ("--task=sst2 --classes=a,b", "--classes requires --task=text"),
         ("--max_seq_length=64", "takes at most 32 tokens"),
@@ -199,6 +228,10 @@ BAD_INPUT = {
         ("--output=device", "device"),
     ],
     NAMED: [
+        (
+            "--recipe=finetune/squad2.0 --num_train_steps=20",
+            "num_warmup_steps=814 must be lower",
+        ),
         ("--task=squad2.0 --n_best=0", "n_best=0 must be in [1, 10000]"),
         ("--task=squad2.0 --max_answer_length=0", "max_answer_length=0 must"),
         ("--task=squad2.0 --start_n_top=2147483648", "must be in [1, 1024]"),
@@ -214,7 +247,7 @@ BAD_INPUT = {
         ("--id_column=x", "requires --input"),
         ("--from=tfds", "requires --glue_subm"),
         ("--text=a", "no fine-tuned model"),
-        ("--text=a --input=b", "either --input or"),
+        ("--text=a --input=b", "either --text or --input"),
         ("--text=a --from=tfds", "requires --glue_s"),
         ("--glue_submission=new", "requires --data or --from"),
         ("--batch_size=1", "--batch_size is now called --eval_batch_size"),
@@ -228,6 +261,7 @@ BAD_INPUT = {
     ],
     "evaluate": [
         ("--input=x", "one of --run, --checkpoints and --model"),
+        ("--run=start --model=start", "either --run or --model"),
         ("--model=start --input=train.csv", "no fine-tuned model"),
         ("--run=start --from=tfds", "--from requires --model"),
         ("--run=absent --input=absent", "absent"),

@@ -31,9 +31,11 @@ from albert_tf.export.check_program import (
     run_check,
     same_as_source,
 )
-from albert_tf.export.config import KINDS
+from albert_tf.export.config import IDS_KINDS, KINDS, ExportConfig
+from albert_tf.export.export import export
 from albert_tf.export.manifest import read_export
 from albert_tf.export.reference import source_cases, write_cases
+from albert_tf.models.base import ENCODER_INPUTS
 from albert_tf.models.encoder import AlbertEncoder
 
 
@@ -78,6 +80,10 @@ def check_here(folder, tmp_path, source=None):
 
 COMMON = {"loads", "signatures"}
 WITH_WEIGHTS = COMMON | {"tokenizer", "weights", "training"}
+PACKAGES = {
+    "onnx": ("onnx", "tf2onnx", "onnxruntime"),
+    "openvino": ("onnx", "tf2onnx", "openvino"),
+}
 TEXT, IDS = "source model: text", "source model: random ids"
 CHECKS = {
     "encoder": WITH_WEIGHTS | {IDS},
@@ -117,6 +123,66 @@ def test_exports_pass_and_have_no_path_of_this_machine(exports, kind, tmp_path):
         content = path.read_bytes()
         for private in paths:
             assert private.encode() not in content, (path, private)
+
+
+def openvino_model(folder):
+    openvino = pytest.importorskip("openvino", reason="it is not installed")
+    return openvino.Core().read_model(folder / "model.xml")
+
+
+def variants():
+    """All kinds, quantizations and ways of padding of a task's exports."""
+    for kind in ("task", *IDS_KINDS):
+        quantizations = ["none"]
+        if kind in IDS_KINDS:
+            quantizations += ["float16", "dynamic"]
+        if kind == "litert":
+            quantizations.append("int8")
+        for quantization in quantizations:
+            for packed in (None,) if kind == "litert" else (True, False):
+                yield kind, quantization, packed
+
+
+@pytest.mark.parametrize(("kind", "quantization", "packed"), list(variants()))
+def test_exports_of_a_fine_tuned_model(
+    fine_tuned_run, tmp_path, kind, quantization, packed
+):
+    """Every check of what the README and docs/runtimes.md export."""
+    for package in PACKAGES.get(kind, ()):
+        pytest.importorskip(package, reason=f"{package} is not installed")
+    settings = {"quantization": quantization, "packed": packed}
+    if quantization == "int8":
+        (tmp_path / "texts").write_text("a good movie\tI have seen it\n" * 9)
+        settings["calibration_input"] = str(tmp_path / "texts")
+    folder = tmp_path / "e"
+    export(fine_tuned_run, folder, kind, ExportConfig(**settings))
+    results = check_here(folder, tmp_path, fine_tuned_run)
+    expected = set(CHECKS[kind])
+    if kind == "onnx" and quantization != "none":
+        expected.remove("weights")
+    assert set(results) == expected
+    wrong = {x: found for x, found in results.items() if found[0] != "pass"}
+    if quantization == "int8":
+        assert wrong.pop(IDS)[0] == "skip"
+    assert not wrong
+    if kind == "openvino":
+        model = openvino_model(folder)
+        inputs = {x.get_any_name() for x in model.inputs}
+        assert inputs == set(ENCODER_INPUTS)
+        assert {x.get_any_name() for x in model.outputs} == {"probabilities"}
+
+
+def test_an_input_with_another_name_too(exports, tmp_path):
+    """OpenVINO joins the names of a tensor and of its copy."""
+    _, path = exports["openvino"]
+    folder = shutil.copytree(path, tmp_path / "e")
+    model = openvino_model(path)
+    for port in (*model.inputs, *model.outputs):
+        port.get_tensor().add_names({"a/" + port.get_any_name()})
+    sys.modules["openvino"].save_model(
+        model, folder / "model.xml", compress_to_fp16=False
+    )
+    assert load_export(folder).signatures() == "serving_default"
 
 
 @pytest.mark.parametrize(
@@ -296,9 +362,9 @@ def test_a_process_that_crashes(exports, monkeypatch, tmp_path):
     ("content", "message"),
     [
         (None, "no export.json; expected the folder of a finished"),
-        ("{", "cannot be read"),
-        ("{}", "cannot be read"),
-        ('{"kind": "poem"}', "kind 'poem' must be one of encoder, prepro"),
+        ("{", "export.json is not JSON: Expecting property name"),
+        ("{}", "export.json: the object lacks 'kind'"),
+        ('{"kind": "poem"}', "kind='poem' must be one of encoder, prepro"),
     ],
 )
 def test_no_export(tmp_path, content, message):

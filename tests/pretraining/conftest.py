@@ -98,7 +98,7 @@ def pretrain_config(tiny_model):
                 "train_batch_size": 16,
                 "optimizer": "adamw",
                 "learning_rate": 2e-3,
-                "num_warmup_steps": 3,
+                "num_warmup_steps": min(3, steps - 1),
                 "max_eval_steps": 4,
                 **changes,
             }

@@ -67,8 +67,13 @@ def test_schedules_by_name():
         ({"num_warmup_steps": -1}, "num_warmup_steps=-1"),
         (
             {"scale_lr_with_batch": True, "train_batch_size": 2**16},
-            "num_warmup_steps=10 must be lower: scaled with the batch it is "
-            "160, more than num_train_steps=100",
+            "num_warmup_steps=10 must be lower: the warm-up would end at step "
+            "160, but the run has 100 steps; a tenth of the steps is usual, "
+            "num_warmup_steps=10",
+        ),
+        (
+            {"num_warmup_steps": 95, "start_warmup_step": 5},
+            "the warm-up would end at step 100, but the run has 100 steps",
         ),
     ],
 )
@@ -219,7 +224,10 @@ def test_weights_of_a_run_are_its_averages(run, records):
     opened = open_checkpoint(run)
     assert len(opened.arrays) > 20
     for name, array in opened.arrays.items():
-        np.testing.assert_array_equal(array, values[f"average/{name}"])
+        average = values[f"average/{name}"]
+        if "position" in name:  # Those that were not trained are copies.
+            average = average[np.arange(len(average)) % 32]
+        np.testing.assert_array_equal(array, average)
     assert "weights whose averages are loaded" in (opened.report())
     (last,) = [
         x["values"]

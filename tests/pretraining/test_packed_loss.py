@@ -7,7 +7,8 @@ import tensorflow as tf
 
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrainer import AlbertPretrainer
-from albert_tf.pretraining.loss import PretrainingLoss, fit_examples
+from albert_tf.objectives.masked_language_modeling import MaskedLanguageModeling
+from albert_tf.pretraining.loss import fit_examples
 from albert_tf.training.loss import WEIGHTS
 
 LENGTH, PREDICTIONS, SEQUENCES = 32, 6, 3
@@ -106,7 +107,7 @@ def eagerly(function):
 
 def step(model, batch, micro_batches=1, run=eagerly):
     """Returns metrics and gradients by name, summed over micro-batches."""
-    loss = PretrainingLoss()
+    loss = MaskedLanguageModeling()
 
     @run
     def train(batch):

@@ -24,7 +24,7 @@ from albert_tf.training.logging import read_metrics
 
 @pytest.mark.parametrize(
     ("metric", "values", "step"),
-    [("mlm_accuracy", [0.5, 0.7, 0.7], 2), ("sop_loss", [2.0, None, 3.0], 1)],
+    [("mlm_accuracy", [0.5, 0.7, 0.6], 2), ("sop_loss", [2.0, None, 3.0], 1)],
 )
 def test_lower_losses_and_higher_scores_are_better(metric, values, step):
     lines = [
@@ -39,10 +39,38 @@ def test_lower_losses_and_higher_scores_are_better(metric, values, step):
 
 def test_only_better_values_replace_the_best():
     best = better(None, 1, "loss", {"loss": 2.0})
-    assert best == Best(1, "loss", 2.0)
-    for value in (2.0, 3.0, float("nan"), float("-inf")):
+    assert best == Best(1, "loss", 2.0, 2.0)
+    for value in (2.1, 3.0, float("nan"), float("-inf")):
         assert better(best, 2, "loss", {"loss": value}) is None
     assert better(best, 2, "loss", {"loss": 1.0}).step == 2
+
+
+@pytest.mark.parametrize(
+    ("evaluations", "step"),
+    [
+        # The lower loss, wherever it is.
+        ([(0.5, 1.4), (0.5, 0.7), (0.5, 0.9)], 2),
+        # The later of equal losses, or without losses.
+        ([(0.5, 0.7), (0.5, 0.7), (0.4, 0.1)], 2),
+        ([(0.5, None), (0.5, None)], 2),
+        # A loss that is not finite is none.
+        ([(0.5, 0.7), (0.5, float("nan")), (0.5, None)], 1),
+        ([(0.5, float("inf")), (0.5, 9.0)], 2),
+    ],
+)
+def test_ties_are_broken_by_the_loss_and_then_by_the_step(evaluations, step):
+    lines, best = [], None
+    for number, (value, loss) in enumerate(evaluations, 1):
+        values = {"accuracy": value}
+        if loss is not None:
+            values["loss"] = loss
+        best = better(best, number, "accuracy", values) or best
+        # As the log has it.
+        if loss is not None and not np.isfinite(loss):
+            values["loss"] = None
+        lines.append({"split": "eval", "step": number, "values": values})
+    assert best.step == step
+    assert best_of(lines, "accuracy", range(9)) == best
 
 
 def test_unknown_metric_is_an_error():
@@ -54,6 +82,11 @@ def test_record_is_written_and_removed(tmp_path):
     assert read_best(tmp_path) is None
     write_best(tmp_path, Best(3, "loss", 0.5))
     assert read_best(tmp_path) == Best(3, "loss", 0.5)
+    write_best(tmp_path, Best(3, "f1", 0.5, 0.25))
+    assert read_best(tmp_path) == Best(3, "f1", 0.5, 0.25)
+    # Versions before this one wrote no loss.
+    (tmp_path / FILE).write_text('{"step": 3, "metric": "f1", "value": 0.5}')
+    assert read_best(tmp_path) == Best(3, "f1", 0.5)
     write_best(tmp_path, None)
     write_best(tmp_path, None)
     assert read_best(tmp_path) is None
@@ -132,7 +165,8 @@ def test_patience_needs_metric_and_evaluations(settings):
         TrainingConfig(num_train_steps=8, **settings)
 
 
-# The best is that of step 8; with a patience of 2 the run ends at step 16.
+# With a patience of 2 the run ends at step 16: an equal score is kept as the
+# best, but is no improvement.
 SCORES = {4: 0.4, 8: 0.6, 12: 0.5, 16: 0.6, 20: 0.9, 24: 0.9}
 PATIENT = {"early_stopping_patience": 2, "keep_checkpoint_max": 9}
 
@@ -147,7 +181,7 @@ def test_run_stops_when_nothing_improves(toy, tmp_path, capfd):
     assert line in capfd.readouterr().err
     # 16 is no multiple of save_checkpoints_steps, and saved all the same.
     assert max(list_checkpoints(tmp_path / "checkpoints")) == 16
-    assert read_best(tmp_path / "checkpoints").step == 8
+    assert read_best(tmp_path / "checkpoints").step == 16
     # Started again, it does nothing but say so.
     log = read_metrics(tmp_path)
     again, same, evaluated = toy.train_scored(tmp_path, SCORES, **PATIENT)

@@ -152,13 +152,13 @@ def test_signal_to_one_worker_stops_both_at_the_same_step(
 
 
 def test_workers_of_different_runs_are_an_error(tmp_path, flags, start):
-    own = {**flags, "output": tmp_path / "own", "num_train_steps": 3}
+    own = {**flags, "output": tmp_path / "own", "num_train_steps": 4}
     (alone,) = start("pretrain", own)
     errors = errors_of(alone)
     assert alone.returncode == 0, errors
     # A folder of its own, with another checkpoint.
     workers = start("pretrain", flags, {**own, "num_train_steps": 20})
-    for worker, found in zip(workers, ("no", "that of step 3"), strict=True):
+    for worker, found in zip(workers, ("no", "that of step 4"), strict=True):
         assert f"different checkpoints, this one {found}" in errors_of(worker)
         assert worker.returncode == 2
     assert not (tmp_path / "run").exists()
@@ -182,7 +182,7 @@ def test_folder_locked_by_another_process_is_an_error(tmp_path, flags, start):
 def test_all_workers_of_a_fine_tuning_run_load_the_best_checkpoint(
     tmp_path, flags, start
 ):
-    flags |= {"num_train_steps": 1, "ema_decay": 0}
+    flags |= {"num_train_steps": 1, "num_warmup_steps": 0, "ema_decay": 0}
     (process,) = start("pretrain", flags)
     errors = errors_of(process)
     assert process.returncode == 0, errors

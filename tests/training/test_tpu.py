@@ -145,6 +145,7 @@ def config_with(**settings):
     return PretrainConfig(
         model=AlbertConfig.from_official("albert_mini"),
         num_train_steps=1,
+        num_warmup_steps=0,
         **settings,
     )
 
