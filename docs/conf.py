@@ -173,12 +173,12 @@ def prepare_source(app, docname, source):
 
 
 def keep_figures(row):
-    """Prevents line breaks in `0.5 ± 0.1 %`, `E = 64` and `1.2-1.4`."""
+    """Prevents line breaks in `0.5 ± 0.1 %`, `E = 64`, `1.2-1.4` and `9e-7`."""
     row = row[0]
     if row.count("|") < 11:  # Wider tables need every possible break.
         parts = "(?<=[0-9]) (?=[±%M]|ms)|(?<=±) |(?<=[EH]) (?==)|(?<=[EH] =) "
         row = re.sub(parts, "\u00a0", row)
-    return re.sub("(?<=[0-9])-(?=[0-9])", "-\u2060", row)
+    return re.sub("(?<=[0-9])-(?=[0-9])|(?<=[0-9]e)-(?=[0-9])", "-\u2060", row)
 
 
 def mark_wide(app, doctree):
