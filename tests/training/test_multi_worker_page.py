@@ -1,12 +1,15 @@
 """The commands of docs/multi_worker.md, and the clusters of its scripts."""
 
+import contextlib
 import json
 import os
 import pathlib
 import re
+import signal
 import socket
 import subprocess
 import sys
+import time
 
 import pytest
 import yaml
@@ -28,26 +31,80 @@ def block(name):
     return text
 
 
-@pytest.mark.long
-def test_two_processes_train_together(records, tmp_path):
+@pytest.fixture
+def commands(records, tmp_path):
+    """The commands of two processes, for `records` and with free ports."""
     (tmp_path / "data").symlink_to(records)
-    commands = block("run").replace("vocab_size=2000", "vocab_size=600")
-    for port in ("12345", "12346"):
-        with socket.socket() as free:
+    text = block("run").replace("vocab_size=2000", "vocab_size=600")
+    with contextlib.ExitStack() as stack:
+        for port in ("12345", "12346"):
+            free = stack.enter_context(socket.socket())
             free.bind(("localhost", 0))
-            commands = commands.replace(port, str(free.getsockname()[1]))
-    programs = pathlib.Path(sys.executable).parent
-    result = subprocess.run(
-        ["bash", "-e", "-c", commands],
-        cwd=tmp_path,
-        env={**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-    )
-    logs = [x.read_text("utf-8") for x in tmp_path.glob("worker-*.log")]
-    assert result.returncode == 0, logs
-    assert len(logs) == 2
+            text = text.replace(port, str(free.getsockname()[1]))
+    return text
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Returns `start(commands)`: a process group of its own."""
+    started = []
+
+    def start(commands):
+        programs = pathlib.Path(sys.executable).parent
+        process = subprocess.Popen(
+            ["bash", "-e", "-c", commands],
+            cwd=tmp_path,
+            env={**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"},
+            start_new_session=True,
+            stdout=subprocess.DEVNULL,
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def logs(folder):
+    return [path.read_text("utf-8") for path in folder.glob("worker-*.log")]
+
+
+@pytest.mark.long
+def test_two_processes_train_together(commands, start, tmp_path):
+    assert start(commands).wait() == 0, logs(tmp_path)
+    assert len(logs(tmp_path)) == 2
     assert max(list_checkpoints(tmp_path / "together" / "checkpoints")) == 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("index", [0, 1])
+def test_workers_in_loops_resume_after_a_kill(commands, start, tmp_path, index):
+    steps = 3000
+    commands = commands.replace(
+        "num_train_steps=20", f"num_train_steps={steps}"
+    )
+    commands = commands.replace("albert pretrain", "until albert pretrain")
+    commands = commands.replace(
+        "2>worker-$index.log &",
+        "--save_checkpoints_steps=100 2>>worker-$index.log; do sleep 1; done &",
+    )
+    process = start(commands)
+    checkpoints = tmp_path / "together" / "checkpoints"
+    deadline = time.monotonic() + 600
+    while not list_checkpoints(checkpoints):
+        assert time.monotonic() < deadline, logs(tmp_path)
+        time.sleep(0.1)
+    (killed,) = subprocess.run(
+        ["pgrep", "-g", f"{process.pid}", "-f", "bin/albert pretrain"],
+        stdout=subprocess.PIPE,
+        text=True,
+    ).stdout.split()[index : index + 1]
+    os.kill(int(killed), signal.SIGKILL)
+    assert process.wait(600) == 0, logs(tmp_path)
+    assert max(list_checkpoints(checkpoints)) == steps
 
 
 @pytest.fixture
