@@ -82,14 +82,14 @@ def test_two_processes_train_together(commands, start, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("index", [0, 1])
 def test_workers_in_loops_resume_after_a_kill(commands, start, tmp_path, index):
-    steps = 3000
+    steps = 600
     commands = commands.replace(
         "num_train_steps=20", f"num_train_steps={steps}"
     )
     commands = commands.replace("albert pretrain", "until albert pretrain")
     commands = commands.replace(
         "2>worker-$index.log &",
-        "--save_checkpoints_steps=100 2>>worker-$index.log; do sleep 1; done &",
+        "--save_checkpoints_steps=50 2>>worker-$index.log; do sleep 1; done &",
     )
     process = start(commands)
     checkpoints = tmp_path / "together" / "checkpoints"
