@@ -118,7 +118,7 @@ SCALES: Mapping[Scale, ScaleSettings] = {
         text_megabytes=2,
         default_text="chronicles",
         model_type="bpe",
-        train_pairs=2000,
+        train_pairs=4000,
         dev_pairs=1000,
     ),
     "hours": ScaleSettings(

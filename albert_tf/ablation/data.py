@@ -93,6 +93,8 @@ class StudyData:
             return
         tokenizer = AlbertTokenizer.from_file(vocabulary / "spiece.model")
         fraction = heldout_fraction(read_documents(self.text))
+        # Each document of the chronicles is a record.
+        whole = {"pack": False, "short_seq_prob": 0.0}
         for order in missing:
             create_pretraining_data(
                 PretrainingDataConfig(
@@ -104,6 +106,7 @@ class StudyData:
                     sentence_order=order,
                     heldout_fraction=fraction,
                     seed=_SPLIT_SEED,
+                    **(whole if self.has_pairs else {}),
                 )
             )
 

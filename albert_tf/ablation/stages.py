@@ -12,7 +12,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.models.flops import pretraining_step_flops
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Run:
     """A row of a study, trained with one seed.
 
