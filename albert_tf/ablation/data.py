@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import csv
 import dataclasses
+import functools
 import itertools
 import os
 import pathlib
@@ -27,6 +28,7 @@ from albert_tf.pretraining.documents import (
     read_documents,
     uniform_hash,
 )
+from albert_tf.pretraining.records import Records, open_records
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import VocabularyConfig, train_vocabulary
 
@@ -110,6 +112,19 @@ class StudyData:
                 )
             )
 
+    @functools.cache  # noqa: B019 - one for each order, of a few studies
+    def plateau_accuracy(self, order: str) -> float:
+        """Returns the MLM accuracy up to which models are on the plateau.
+
+        There a model knows how frequent words are and, in text that is made by
+        a rule, where in a sequence they are. It is left at twice the accuracy
+        of the most frequent token on held-out records, and a tenth more than
+        that of the most frequent token at each position.
+        """
+        records = open_records(os.fspath(self.records(order)), "heldout")
+        unigram = records.baselines()["mlm_unigram_accuracy"]
+        return max(2 * unigram, 1.1 * _position_accuracy(records))
+
     @property
     def has_pairs(self) -> bool:
         """Whether the text is the chronicles, which pairs can be made of."""
@@ -148,6 +163,20 @@ class StudyData:
             (document for file in files for document in read_documents(file)),
             scale.text_megabytes,
         )
+
+
+def _position_accuracy(records: Records) -> float:
+    """Returns the accuracy of the most frequent label at each position."""
+    labels: dict[int, collections.Counter[int]] = {}
+    for batch in records.dataset(64, training=False):
+        masked = batch["masked_lm_weights"].numpy() > 0
+        positions = batch["masked_lm_positions"].numpy()[masked]
+        ids = batch["masked_lm_ids"].numpy()[masked]
+        for position, label in zip(positions, ids, strict=True):
+            counts = labels.setdefault(position, collections.Counter())
+            counts[label] += 1
+    right = sum(max(counts.values()) for counts in labels.values())
+    return right / sum(counts.total() for counts in labels.values())
 
 
 def documents_of(config: AblationConfig) -> Iterator[list[str]]:

@@ -12,8 +12,8 @@ from albert_tf.ablation.study import (
     MLM,
     MLM_LOSS,
     NSP,
+    PLATEAU,
     SOP,
-    UNIGRAM,
     Study,
     StudyClaim,
 )
@@ -26,11 +26,6 @@ TITLES = {
     DOWNSTREAM: "downstream accuracy",
     "average": "average",
 }
-
-# A model on the plateau knows how frequent words are, and no more. Before it
-# is left, the accuracy on masked words exceeds that of always predicting the
-# most frequent one by less than this factor (docs/training.md).
-_PLATEAU = 1.5
 
 
 def is_better(score: str, difference: float) -> bool:
@@ -84,8 +79,7 @@ class RowResult:
     def failed_runs(self) -> int:
         """Returns the number of runs that diverged or are on the plateau."""
         return sum(
-            not math.isfinite(scores[MLM_LOSS])
-            or scores[MLM] < _PLATEAU * scores[UNIGRAM]
+            not math.isfinite(scores[MLM_LOSS]) or scores[MLM] < scores[PLATEAU]
             for scores in self.scores
         )
 

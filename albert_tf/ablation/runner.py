@@ -24,8 +24,8 @@ from albert_tf.ablation.study import (
     MLM,
     MLM_LOSS,
     NSP,
+    PLATEAU,
     SOP,
-    UNIGRAM,
     Study,
 )
 from albert_tf.analysis.parameters import count_parameters
@@ -138,6 +138,9 @@ class Runner:
             for each in more:
                 first["scores"] |= each
             scores[run] = first
+        for run, result in scores.items():
+            order = run.row.sentence_order
+            result["scores"][PLATEAU] = self.data.plateau_accuracy(order)
         if study.cross_evaluated:
             self._cross_evaluate(scores)
         rows = []
@@ -179,7 +182,7 @@ class Runner:
             known |= {name: {} for name in missing}
             for order, kept in (
                 ("nsp", [NSP]),
-                ("sop", [SOP, MLM_LOSS, MLM, UNIGRAM]),
+                ("sop", [SOP, MLM_LOSS, MLM]),
             ):
                 heldout = open_records(self._records(order), "heldout")
                 evaluations = evaluate_checkpoints(
@@ -188,8 +191,9 @@ class Runner:
                 for name, (_, scored) in zip(missing, evaluations, strict=True):
                     known[name] |= {score: scored[score] for score in kept}
             write_atomically(file, json.dumps(known, indent=2) + "\n")
+        plateau = {PLATEAU: self.data.plateau_accuracy("sop")}
         for run, name in names.items():
-            scores[run]["scores"] |= known[name]
+            scores[run]["scores"] |= known[name] | plateau
 
     def _records(self, order: str) -> str:
         return os.fspath(self.data.records(order))
@@ -274,16 +278,11 @@ class Runner:
                 for time, loss in log.points("eval", MLM_LOSS, "seconds")
             ]
             seconds += log.lines[-1].seconds
-        heldout = open_records(self._records(row.sentence_order), "heldout")
         scores = {
             name: math.nan if value is None else value
             for name, value in result.evaluations[stages[-1].steps].items()
         }
-        baselines = heldout.baselines()
-        return {
-            "scores": {**scores, **baselines, "seconds": seconds},
-            "curve": curve,
-        }
+        return {"scores": {**scores, "seconds": seconds}, "curve": curve}
 
     def _finetune(self, run: Run) -> float:
         """Fine-tunes a classifier and returns its accuracy after all steps."""

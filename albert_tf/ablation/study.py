@@ -16,8 +16,8 @@ from albert_tf.pretraining.data_config import SentenceOrder
 MLM_LOSS, MLM = "mlm_loss", "mlm_accuracy"
 SOP, NSP = "sop_accuracy", "nsp_accuracy"
 DOWNSTREAM = "downstream_accuracy"
-# The MLM accuracy of always predicting the most frequent token.
-UNIGRAM = "mlm_unigram_accuracy"
+# The MLM accuracy up to which a model is on the plateau, see `StudyData`.
+PLATEAU = "plateau_accuracy"
 
 CHANCE = 0.5
 
