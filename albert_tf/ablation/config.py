@@ -45,6 +45,7 @@ class ScaleSettings:
         installed packages.
       model_type: Type of the vocabulary.
       finetuning_rate: Peak learning rate of fine-tuning.
+      finetuning_epochs: Epochs of fine-tuning.
       train_pairs: Pairs of chronicles to fine-tune on, see `Study.fine_tuned`.
       dev_pairs: Pairs to score the fine-tuned models on.
     """
@@ -62,6 +63,7 @@ class ScaleSettings:
     default_text: Literal["chronicles", "packages"] = "packages"
     model_type: ModelType = "unigram"
     finetuning_rate: float = 2e-4
+    finetuning_epochs: float = 3.0
     train_pairs: int = 0
     dev_pairs: int = 0
 
@@ -118,17 +120,18 @@ SCALES: Mapping[Scale, ScaleSettings] = {
         text_megabytes=2,
         default_text="chronicles",
         model_type="bpe",
+        finetuning_epochs=10.0,
         train_pairs=4000,
         dev_pairs=1000,
     ),
     "hours": ScaleSettings(
         hidden_size=192,
-        num_hidden_layers=4,
+        num_hidden_layers=2,
         vocab_size=8000,
         max_vocab_size=8000,
-        max_seq_length=64,
-        train_batch_size=64,
-        num_train_steps=5000,
+        max_seq_length=128,
+        train_batch_size=32,
+        num_train_steps=10_000,
         learning_rate=1e-3,
         seeds=5,
         text_megabytes=50,

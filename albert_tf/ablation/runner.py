@@ -295,6 +295,7 @@ class Runner:
                 output=self.folder / "classifiers" / name,
                 seed=run.seed,
                 learning_rate=self.scale.finetuning_rate,
+                num_train_epochs=self.scale.finetuning_epochs,
                 # Scored once, as the best of several scores would be biased.
                 eval_steps=_NEVER,
             ),

@@ -88,9 +88,9 @@ def test_documented_scales(name):
     text = pathlib.Path(__file__).parents[2] / "docs" / "ablations.md"
     scale = SCALES[name]
     row = (
-        f"| `{name}` | {scale.hidden_size} | {scale.train_batch_size} x "
-        f"{scale.max_seq_length} | {scale.num_train_steps:,} | "
-        f"{scale.vocab_size:,} | "
+        f"| `{name}` | {scale.hidden_size} | {scale.num_hidden_layers} | "
+        f"{scale.train_batch_size} x {scale.max_seq_length} | "
+        f"{scale.num_train_steps:,} | {scale.vocab_size:,} | "
     )
     (found,) = (x for x in text.read_text().splitlines() if x.startswith(row))
     assert f" {scale.text_megabytes:g} MB | {scale.seeds} |" in found
