@@ -7,6 +7,8 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from albert_tf.ablation.study import (
     DOWNSTREAM,
     MLM,
@@ -67,7 +69,8 @@ class RowResult:
     def spread(self, score: str) -> float:
         """Returns the standard deviation over seeds, 0 for one seed."""
         values = self.values(score)
-        return statistics.stdev(values) if len(values) > 1 else 0.0
+        # Unlike statistics.stdev, accepts the NaN of a run that diverged.
+        return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
 
     def number(self, score: str) -> str:
         """Returns mean and standard deviation of a score, as text."""

@@ -71,7 +71,7 @@ def test_equal_models_are_one_run():
 
 @pytest.mark.parametrize("sharing", ["all", "attention", "ffn", "none"])
 def test_groups_of_one_layer_share_nothing(sharing):
-    base = SCALES["hours"].base
+    base = SCALES["days"].base
     groups = StudyRow("", values={"num_hidden_groups": 4, "sharing": sharing})
     nothing = StudyRow("", values={"sharing": "none"})
     assert groups.stages(base) == nothing.stages(base)
