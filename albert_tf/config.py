@@ -124,8 +124,8 @@ class AlbertConfig:
     )
     trained_positions: int | None = setting(
         None,
-        "Number of positions that were pretrained; later position embeddings "
-        "are random, or copies. None: all.",
+        "Number of positions that were trained; later position embeddings are "
+        "random, or copies. None: all.",
         bounds="[1, 1048576]",
     )
 
@@ -164,7 +164,7 @@ class AlbertConfig:
 
     @property
     def num_trained_positions(self) -> int:
-        """Maximum sequence length of the pretraining, in tokens."""
+        """Maximum sequence length of the training, in tokens."""
         return self.trained_positions or self.max_position_embeddings
 
     @property
@@ -304,7 +304,7 @@ class AlbertConfig:
 def warn_of_untrained_positions(
     config: AlbertConfig, length: int, setting: str = ""
 ) -> None:
-    """Warns, once, of sequences longer than those in pretraining.
+    """Warns, once, of sequences longer than those in training.
 
     Args:
       config: config of the model.
@@ -320,9 +320,9 @@ def warn_of_untrained_positions(
     else:
         given, advice = f"inputs may have {length} tokens", "shorten them"
     _logger.warning(
-        "%s, but the model was pretrained on sequences of up to %d tokens "
+        "%s, but the model was trained on sequences of up to %d tokens "
         "(trained_positions in its config.json): later positions are "
-        "untrained; %s or pretrain on longer sequences",
+        "untrained; %s or train on longer sequences",
         given,
         trained,
         advice,

@@ -21,6 +21,7 @@ from albert_tf.finetuning.registry import make_task_type
 from albert_tf.finetuning.task_config import TaskConfig
 from albert_tf.finetuning.task_type import TaskType
 from albert_tf.interop.checkpoint import Checkpoint
+from albert_tf.interop.growing import extend_positions
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.models.base import AlbertModel
 from albert_tf.models.pretrained import tokenizer_of
@@ -134,6 +135,8 @@ def open_runs(
     )
     task_type = make_task_type(task_config, starts[0].tokenizer)
     data = load_data(task_type, files, config.cache_dir)
+    longest = int(data.train.lengths.max())
+    starts = [start.trained_on(longest) for start in starts]
     metric = task_config.key_metric if data.dev else ""
     return [
         FinetuneRun(
@@ -156,6 +159,21 @@ class _StartingPoint(NamedTuple):
     # None for a run that resumes from a checkpoint of its own: `init_from` is
     # then no longer needed.
     checkpoint: Checkpoint | None
+
+    def trained_on(self, length: int) -> _StartingPoint:
+        """Returns the starting point of a run on sequences of some length.
+
+        The run trains its position embeddings up to this length. Those that the
+        checkpoint has not trained start as copies of others.
+        """
+        trained = self.architecture.num_trained_positions
+        if self.checkpoint is None or length <= trained:
+            return self
+        positions = self.architecture.max_position_embeddings
+        checkpoint = extend_positions(self.checkpoint, positions)
+        architecture = checkpoint.config.replace(trained_positions=length)
+        checkpoint = dataclasses.replace(checkpoint, config=architecture)
+        return self._replace(architecture=architecture, checkpoint=checkpoint)
 
 
 def _open_starting_points(
@@ -213,6 +231,8 @@ def run_summary(run: FinetuneRun, model: AlbertModel, resumes: bool) -> str:
         "writes": f"{os.fspath(config.output)}, "
         + ("which holds this run already" if resumes else "a new run"),
     }
+    if run.checkpoint and run.checkpoint.notes:
+        lines["weights"] = "; ".join(run.checkpoint.notes)
     return "\n".join(f"{name:9} {text}" for name, text in lines.items())
 
 

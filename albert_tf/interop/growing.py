@@ -28,7 +28,7 @@ _TRAINING = (
 
 _HALVES = {"attention": "attention", "feed_forward": "ffn"}
 
-_POSITIONS = "encoder/embeddings/position_embeddings"
+POSITIONS = "encoder/embeddings/position_embeddings"
 
 
 def grow(checkpoint: Checkpoint, config: AlbertConfig) -> Checkpoint:
@@ -47,7 +47,7 @@ def grow(checkpoint: Checkpoint, config: AlbertConfig) -> Checkpoint:
       range of layers. StackBERT (Gong et al., 2019) stacks the copies on top
       instead (0 1 2 0 1 2).
 
-    A larger `max_position_embeddings` is passed to `extend_positions`. Dropout
+    Positions that were not trained are those of `extend_positions`. Dropout
     rates and `initializer_range` may differ; all other fields must be equal.
 
     Args:
@@ -104,14 +104,12 @@ def grow(checkpoint: Checkpoint, config: AlbertConfig) -> Checkpoint:
 def extend_positions(checkpoint: Checkpoint, length: int) -> Checkpoint:
     """Extends the position embeddings to longer sequences.
 
-    With N trained positions, row i becomes a copy of row `i % N`, which
-    preserves local structure everywhere except at the boundaries of the copies
-    (Longformer, Beltagy et al. 2020, section 5).
+    See `repeat_rows`. Rows that the checkpoint has, but that were not trained,
+    are replaced as well.
 
     Args:
-      checkpoint: the checkpoint to extend. Rows that pretraining has not seen
-        are replaced as well.
-      length: the new number of rows.
+      checkpoint: the checkpoint to extend.
+      length: the new number of rows; it may be the old one.
 
     Returns:
       The extended checkpoint; its config keeps the number of trained positions.
@@ -120,32 +118,58 @@ def extend_positions(checkpoint: Checkpoint, length: int) -> Checkpoint:
       InputError: if the checkpoint has more rows than `length`.
     """
     old = checkpoint.config
-    before, trained = old.max_position_embeddings, old.trained_positions
-    new = old.replace(max_position_embeddings=length, trained_positions=None)
-    if length == before:
-        return checkpoint
+    before, trained = old.max_position_embeddings, old.num_trained_positions
     if length < before:
         raise InputError(
             f"{checkpoint.source} has max_position_embeddings={before}, not "
             f"{length}; the number can only grow"
         )
-    trained = trained or before
+    note = describe_repeated(trained, length)
+    if length == trained or note in checkpoint.notes:
+        return checkpoint
+    # It replaces that of an earlier extension.
+    earlier = describe_repeated(trained, before)
+    notes = [x for x in checkpoint.notes if x != earlier]
+    if length > before:
+        notes.append(f"extended: max_position_embeddings {before} -> {length}")
     arrays = checkpoint.arrays
 
     def read(path: str) -> np.ndarray:
-        if path != _POSITIONS:
+        if path != POSITIONS:
             return arrays[path]
-        return np.resize(arrays[path][:trained], (length, old.embedding_size))
+        return repeat_rows(arrays[path], trained, length)
 
+    new = old.replace(max_position_embeddings=length, trained_positions=None)
     return dataclasses.replace(
         checkpoint,
         config=new.replace(trained_positions=trained),
         arrays=LazyArrays(arrays, read),
-        notes=(
-            *checkpoint.notes,
-            f"extended: max_position_embeddings {before} -> {length}; rows "
-            f"from {trained} on are copies",
-        ),
+        notes=(*notes, note),
+    )
+
+
+def repeat_rows(table: np.ndarray, trained: int, length: int) -> np.ndarray:
+    """Repeats the first rows of a table: row i becomes a copy of `i % trained`.
+
+    For position embeddings, this preserves local structure everywhere except at
+    the boundaries of the copies (Longformer, Beltagy et al. 2020, section 5).
+
+    Args:
+      table: `[rows, width]`.
+      trained: number of rows to repeat.
+      length: number of rows of the result.
+
+    Returns:
+      `[length, width]`.
+    """
+    return np.resize(table[:trained], (length, table.shape[1]))
+
+
+def describe_repeated(trained: int, length: int) -> str:
+    """Returns a line for reports about the result of `repeat_rows`."""
+    return (
+        f"positions: {trained} of {length} are trained; the rows from "
+        f"{trained} on are copies of them"
     )
 
 

@@ -13,6 +13,7 @@ from albert_tf.errors import InputError
 from albert_tf.input_files import read_json
 from albert_tf.interop.checkpoint import Checkpoint, folder_vocabulary
 from albert_tf.interop.file_types import TensorFile
+from albert_tf.interop.growing import extend_positions
 from albert_tf.interop.matching import match_tensors
 from albert_tf.interop.names import OURS
 from albert_tf.schema import typed
@@ -69,8 +70,10 @@ def open_run(
     """Opens a checkpoint of a run, by default the newest.
 
     Moving averages of the weights are preferred to the weights, as in the run's
-    evaluations. `path` is the run's folder, or a checkpoint's path without
-    ".index"; for `overrides`, see `open_checkpoint`.
+    evaluations. Position embeddings that the run has not trained, which are
+    random, are replaced by copies of the trained ones. `path` is the run's
+    folder, or a checkpoint's path without ".index"; for `overrides`, see
+    `open_checkpoint`.
     """
     # Imported here, as models of other backends work without TensorFlow.
     from albert_tf.interop.tf_checkpoint import open_tf_checkpoint
@@ -98,11 +101,12 @@ def open_run(
         lambda short: opened.read(names[short]),
         str(prefix),
     )
-    return dataclasses.replace(
+    checkpoint = dataclasses.replace(
         match_tensors(OURS, file, config),
         vocabulary=folder_vocabulary(folder, "huggingface"),
         format="training run of albert_tf",
     )
+    return extend_positions(checkpoint, config.max_position_embeddings)
 
 
 def positions_trained_so_far(

@@ -1,10 +1,11 @@
-"""Initial weights of a run, from a checkpoint in any format."""
+"""Initial weights of a run, from a checkpoint, and of its phases."""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
 import os
+from collections.abc import Mapping
 
 import numpy as np
 import tensorflow as tf
@@ -12,7 +13,12 @@ import tensorflow as tf
 from albert_tf.errors import InputError
 from albert_tf.files import read_text
 from albert_tf.interop.checkpoint import Checkpoint
-from albert_tf.interop.growing import grow
+from albert_tf.interop.growing import (
+    POSITIONS,
+    describe_repeated,
+    grow,
+    repeat_rows,
+)
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.models.pretrained import assign_weights
 from albert_tf.models.pretrainer import AlbertPretrainer
@@ -151,6 +157,32 @@ def resolve_initial_weights(
     digest = _digest(checkpoint)
     report = _report(checkpoint, digest)
     return config, InitialWeights(path, checkpoint, positions, digest, report)
+
+
+def repeat_trained_positions(
+    trained: int, variables: Mapping[str, tf.Variable]
+) -> str:
+    """Starts untrained position embeddings as copies of the trained ones.
+
+    The rows of moments and averages are copied as well, so that the optimizer
+    treats a copy as it does the original. (The moments of untrained rows are
+    zero, and the first updates would be three times too large.)
+
+    Args:
+      trained: number of positions trained so far.
+      variables: the variables of the run; see `training_variables`.
+
+    Returns:
+      A line for the log.
+    """
+    rows = 0
+    for name, variable in variables.items():
+        if POSITIONS in name:
+            rows, _ = variable.shape
+            variable.assign(
+                repeat_rows(variable.read_value().numpy(), trained, rows)
+            )
+    return describe_repeated(trained, rows)
 
 
 def _first_difference(ours: Tokenizer, theirs: Tokenizer) -> str:

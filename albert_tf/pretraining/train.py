@@ -25,6 +25,7 @@ from albert_tf.pretraining.evaluate import record_scores
 from albert_tf.pretraining.initial_weights import (
     REPORT_FILE,
     InitialWeights,
+    repeat_trained_positions,
     resolve_initial_weights,
 )
 from albert_tf.pretraining.loss import PretrainingLoss
@@ -154,8 +155,12 @@ def pretrain(
             print(summary, file=sys.stderr, flush=True)
 
         losses = [PretrainingLoss(task) for task in pair_tasks]
+        training_phases = [
+            _training_phase(*each)
+            for each in zip(phases, losses, [None, *trained], strict=False)
+        ]
         result = _train(
-            config, phases, model, losses, schedule, strategy, start
+            config, phases, training_phases, model, schedule, strategy, start
         )
     if not result.evaluation:
         return result
@@ -301,8 +306,8 @@ def _run_files(
 def _train(
     config: PretrainConfig,
     phases: Sequence[PhaseRecords],
+    training_phases: Sequence[TrainingPhase],
     model: AlbertPretrainer,
-    losses: Sequence[PretrainingLoss],
     schedule: Schedule,
     strategy: tf.distribute.Strategy,
     start: Callable[[], None],
@@ -312,8 +317,8 @@ def _train(
     Args:
       config: the settings.
       phases: the phases; the records of the last one are evaluated.
+      training_phases: the same for the trainer.
       model: the model.
-      losses: the losses of the phases.
       schedule: the learning-rate schedule.
       strategy: the strategy of the model.
       start: called once everything is checked, before the first step.
@@ -342,21 +347,28 @@ def _train(
             config,
             strategy,
             model,
-            losses[0],
+            training_phases[0].loss,
             make_optimizer(config, model),
             schedule,
             run_dir=config.output,
-        ).fit(
-            list(map(_training_phase, phases, losses)),
-            evaluate=evaluate,
-            start=start,
-        )
+        ).fit(training_phases, evaluate=evaluate, start=start)
 
 
 def _training_phase(
-    phase: PhaseRecords, loss: PretrainingLoss
+    phase: PhaseRecords, loss: PretrainingLoss, trained: int | None
 ) -> TrainingPhase:
+    """Returns a phase for the trainer.
+
+    Args:
+      phase: the phase and its records.
+      loss: its loss.
+      trained: number of positions that earlier phases train; None for the first
+        phase.
+    """
     config, records = phase.resolved.config, phase.records
+    begin = None
+    if trained is not None and records.max_seq_length > trained:
+        begin = functools.partial(repeat_trained_positions, trained)
 
     def dataset_fn(
         first_batch: int,
@@ -386,4 +398,5 @@ def _training_phase(
         ),
         name=phase.describe(),
         num_shards=config.reading_groups,
+        begin=begin,
     )

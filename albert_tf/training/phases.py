@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import tensorflow as tf
 
@@ -19,8 +19,8 @@ class TrainingPhase:
     """Consecutive steps of a run with the same data and loss.
 
     Weights, moments, averages, loss scale and learning rate continue from one
-    phase to the next. The train step is traced once per phase, so each phase
-    can have its own batch shapes.
+    phase to the next, except for what `begin` changes. The train step is traced
+    once per phase, so each phase can have its own batch shapes.
 
     Attributes:
       first_step: number of updates before the phase.
@@ -36,6 +36,10 @@ class TrainingPhase:
       num_shards: equal shards of each batch that can be read independently. A
         host reads its own rows if the number of hosts divides `num_shards`:
         `dataset_fn(first_batch, input_context)` then returns these rows.
+      begin: changes the variables of the run before the first step of the
+        phase, as a function of their values, and returns a line for the log. It
+        is called with `training_variables`, also when the run resumes from the
+        checkpoint at the end of the previous phase.
     """
 
     first_step: int
@@ -45,6 +49,7 @@ class TrainingPhase:
     flops_per_example: int | None = None
     name: str = ""
     num_shards: int = 1
+    begin: Callable[[Mapping[str, tf.Variable]], str] | None = None
 
     def batches(
         self, update: int, rollbacks: Iterable[Rollback]

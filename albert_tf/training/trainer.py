@@ -180,11 +180,11 @@ class Trainer:
             ]
         self._phases = PhaseSequence(data, config.num_train_steps)
         self._evaluate = evaluate
-        variables = training_variables(
+        self._variables = training_variables(
             self._model, self._optimizer, self._loss_scale, self._averages
         )
         self._checkpoints = checkpoints = open_checkpoints(
-            self._run_dir, config, variables, is_writer=self._chief
+            self._run_dir, config, self._variables, is_writer=self._chief
         )
         with graceful_stop() as stop, checkpoints or contextlib.nullcontext():
             self._stop_requested = any_worker(strategy, stop.is_set)
@@ -334,6 +334,8 @@ class Trainer:
         self._accumulator = MetricsAccumulator(self._batch_size)
         if len(self._phases) > 1:
             self._log.note(self._phases.describe(step))
+        if phase.begin is not None and step == phase.first_step:
+            self._log.note(phase.begin(self._variables))
         return end
 
     def _run_steps(self, step: int, end: int) -> None:

@@ -17,6 +17,7 @@ from albert_tf.finetuning.registry import make_task_type, with_settings
 from albert_tf.finetuning.run import FinetuneResult, RunsResult, open_runs
 from albert_tf.finetuning.text_classification.model import AlbertClassifier
 from albert_tf.finetuning.train import finetune, finetune_runs
+from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.training.logging import read_metrics
 from albert_tf.training.run_folder import lock_output
 
@@ -105,6 +106,37 @@ def test_resumed_run_ends_with_the_same_model(
     assert ours.tokenizer is not None
     for a, b in zip(ours.weights, theirs.weights, strict=True):
         np.testing.assert_array_equal(np.asarray(a), np.asarray(b), a.path)
+
+
+def test_untrained_positions_start_as_copies(
+    checkpoint, files, task_config, tmp_path, caplog, capsys
+):
+    """Whether or not it is a run's, which opens with copies."""
+    model = AlbertEncoder.from_pretrained(checkpoint)
+    positions = model.config.max_position_embeddings
+    short = AlbertEncoder(model.config.replace(trained_positions=8))
+    short.set_weights(model.get_weights())
+    short.save_pretrained(tmp_path / "short", model.tokenizer)
+    config = settings(tmp_path / "short", tmp_path / "run", 1)
+    (run,) = open_runs([config], task_config, files)
+    assert "max_seq_length=32, but the model was" in caplog.text
+    longest = int(run.data.train.lengths.max())
+    assert 8 < longest <= 32
+    started = run.make_model()
+    rows = np.asarray(started.encoder.embeddings.position_embeddings)
+    np.testing.assert_array_equal(rows, rows[np.arange(positions) % 8])
+    finetune(config, task_config, files)
+    assert f"8 of {positions} are trained; the rows" in capsys.readouterr().err
+    tuned = AlbertClassifier.from_pretrained(tmp_path / "run" / "model")
+    assert tuned.config.trained_positions == longest
+    # What it has trained is kept by the next run.
+    (run,) = open_runs(
+        [settings(tmp_path / "run", tmp_path / "next", 1)], task_config, files
+    )
+    again = np.asarray(run.make_model().encoder.embeddings.position_embeddings)
+    rows = np.asarray(tuned.encoder.embeddings.position_embeddings)
+    assert not np.array_equal(rows[8:longest], rows[np.arange(8, longest) % 8])
+    np.testing.assert_array_equal(again, rows)
 
 
 def test_resuming_with_other_settings_is_refused(

@@ -141,23 +141,34 @@ def test_notes_list_the_copies(make_checkpoint):
 
 
 @pytest.mark.parametrize(
-    ("trained", "layers"), [(None, 2), (16, 2), (6, 2), (6, 4)]
+    ("trained", "layers", "length"),
+    [(None, 2, 40), (16, 2, 40), (6, 2, 40), (6, 4, 40), (6, 2, 16)],
 )
-def test_positions_are_extended_by_copies(make_checkpoint, trained, layers):
+def test_untrained_positions_are_copies(
+    make_checkpoint, trained, layers, length
+):
     checkpoint = make_checkpoint(ONE.replace(trained_positions=trained))
-    config = ONE.replace(max_position_embeddings=40, num_hidden_layers=layers)
+    config = ONE.replace(
+        max_position_embeddings=length, num_hidden_layers=layers
+    )
     grown = grow(checkpoint, config)
     count = trained or 16
     assert grown.config == config.replace(trained_positions=count)
-    assert f"max_position_embeddings 16 -> 40; rows from {count} on" in (
-        grown.report()
+    assert ("max_position_embeddings 16 -> 40\n" in grown.report()) == (
+        length == 40
+    )
+    assert (
+        f"positions: {count} of {length} are trained; the rows from {count} on "
+        "are copies of them" in grown.report()
     )
     path = "encoder/embeddings/position_embeddings"
     before, after = checkpoint.arrays[path], grown.arrays[path]
-    assert after.shape == (40, ONE.embedding_size)
-    np.testing.assert_array_equal(after, before[np.arange(40) % count])
+    assert after.shape == (length, ONE.embedding_size)
+    np.testing.assert_array_equal(after, before[np.arange(length) % count])
     for ours, theirs in zip(states(grown), states(checkpoint), strict=False):
         np.testing.assert_array_equal(ours, theirs)
+    again = grow(grown, grown.config)
+    assert again.report() == grown.report()
 
 
 @pytest.mark.parametrize(

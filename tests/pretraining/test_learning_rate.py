@@ -224,7 +224,10 @@ def test_weights_of_a_run_are_its_averages(run, records):
     opened = open_checkpoint(run)
     assert len(opened.arrays) > 20
     for name, array in opened.arrays.items():
-        np.testing.assert_array_equal(array, values[f"average/{name}"])
+        average = values[f"average/{name}"]
+        if "position" in name:  # Those that were not trained are copies.
+            average = average[np.arange(len(average)) % 32]
+        np.testing.assert_array_equal(array, average)
     assert "weights whose averages are loaded" in (opened.report())
     (last,) = [
         x["values"]

@@ -127,6 +127,44 @@ def test_positions_are_trained_phase_by_phase(
     assert "inputs may have 64 tokens, but the model was" in caplog.text
 
 
+def test_untrained_positions_start_as_copies(config, long, tmp_path, eagerly):
+    run = config(
+        output=tmp_path / "run",
+        phases=[{"steps": 2}, {"input": str(long), "train_batch_size": 8}],
+        num_train_steps=3,
+        ema_decay=0.9,
+        # The update of the second phase changes next to nothing.
+        schedule="warmup_stable_decay",
+        decay_steps=1,
+        learning_rate=1e-30,
+        num_warmup_steps=0,
+        weight_decay=0.0,
+    )
+    with eagerly():
+        pretrain(run)
+    before, after = (read_weights(run.output, step) for step in (2, 3))
+    table = "encoder/embeddings/position_embeddings"
+    copies = np.arange(64) % 32
+    for name in (f"model/{table}", f"average/{table}"):
+        assert not np.array_equal(before[name], before[name][copies])
+        np.testing.assert_array_equal(after[name], before[name][copies])
+    # One step further, the moments have decayed, and a gradient is added.
+    for moment, decay in (("adam_m", 0.9), ("adam_v", 0.999)):
+        name = f"optimizer/{table}/{moment}"
+        assert np.all(before[name][32:] == 0.0)
+        added = after[name] - decay * before[name][copies]
+        largest = np.abs(added).max(axis=1)
+        assert largest[32:].max() > 0
+        assert np.abs(after[name][32:]).min(axis=0).max() > 0
+    # Opened, both are models of 64 positions.
+    path = checkpoint_path(str(run.output / "checkpoints"), 2)
+    rows = open_checkpoint(path).arrays[table]
+    np.testing.assert_array_equal(rows, before[f"average/{table}"][copies])
+    assert "positions: 32 of 64 are trained" in open_checkpoint(path).report()
+    rows = open_checkpoint(run.output).arrays[table]
+    np.testing.assert_array_equal(rows, after[f"average/{table}"])
+
+
 @pytest.mark.long
 def test_initial_trained_positions_are_kept(whole, config, eagerly):
     longer = {"max_position_embeddings": 80}
@@ -177,6 +215,9 @@ def test_run_resumed_in_any_phase_ends_bit_equal(
         step == 2
     )
     assert "phase 2 of 2, steps 4 to 6: 8 examples of 64 tokens, max_" in said
+    assert ("positions: 32 of 64 are trained; the rows from" in said) == (
+        step < 4
+    )
     assert "_predictions_per_seq=9, ngram=1, from " in said
     assert "records 1" in said
     assert "; sentence_order=none; masked_lm_prob=0.2\n" in said

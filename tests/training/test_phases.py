@@ -1,5 +1,7 @@
 """Runs with phases, which differ in data, batch size and loss."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -159,6 +161,49 @@ def test_nothing_but_the_data_changes_at_a_boundary(
     assert len(seconds) == 1
     for name in seconds:
         assert np.all(after[name] >= 0.99 * before[name])
+
+
+@pytest.mark.parametrize(
+    "replicas", [1, pytest.param(2, marks=pytest.mark.long)]
+)
+def test_phase_begins_with_changed_variables(
+    train, phases, one_device, two_replicas, tmp_path, capsys, replicas
+):
+    strategy = {1: one_device, 2: two_replicas}[replicas]
+    seen = []
+
+    def begin(variables):
+        seen.append(sorted(variables))
+        for variable in variables.values():
+            variable.assign(2 * variable.read_value())
+        return "all is doubled"
+
+    changing = [phases[0], dataclasses.replace(phases[1], begin=begin)]
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    train(strategy, changing, whole)
+    said = capsys.readouterr().err
+    assert said.index("phase 2 of 2") < said.index("all is doubled\n")
+    assert said.count("all is doubled") == 1
+    assert seen.pop() == [
+        "average/one_weight/weight",
+        "model/one_weight/weight",
+        "optimizer/one_weight/weight/adam_m",
+        "optimizer/one_weight/weight/adam_v",
+    ]
+    # The checkpoint at the boundary is that of the first phase.
+    train(strategy, phases, tmp_path / "unchanged")
+    assert_same(whole, tmp_path / "unchanged", BOUNDARY)
+    after = values(whole)["model/one_weight/weight"]
+    assert not np.array_equal(
+        after, values(tmp_path / "unchanged")["model/one_weight/weight"]
+    )
+    # Killed right there, and later.
+    for step in (BOUNDARY, 10):
+        with pytest.raises(KeyboardInterrupt):
+            train(strategy, changing, parts, killed_at=step)
+    train(strategy, changing, parts)
+    assert len(seen) == 1
+    assert_same(parts, whole)
 
 
 def test_rollback_over_a_boundary(train, toy, one_device, tmp_path):
