@@ -14,8 +14,6 @@ from albert_tf.analysis.figures import COLOURS, import_pyplot, save_figure
 def plot_study(result: StudyResult, output: str | os.PathLike[str]) -> None:
     """Plots the scores that claims are about, of all seeds, and the paper's.
 
-    With equal computation, also plots the loss over wall time.
-
     Args:
       result: The results of the study.
       output: Path of the plot; the suffix selects the format.
@@ -23,8 +21,7 @@ def plot_study(result: StudyResult, output: str | os.PathLike[str]) -> None:
     pyplot = import_pyplot()
     scores = result.judged_scores
     papers = any(row.paper_scores for row in result.study.rows)
-    curves = int(result.study.equal_compute)
-    width = len(scores) + int(papers) + curves
+    width = len(scores) + int(papers)
     figure, axes = pyplot.subplots(
         1,
         width,
@@ -37,12 +34,10 @@ def plot_study(result: StudyResult, output: str | os.PathLike[str]) -> None:
         _draw_scores(panels.pop(0), result, score)
     if papers:
         _draw_paper(panels.pop(0), result)
-    if curves:
-        _draw_curves(panels.pop(0), result)
     for number, axis in enumerate(axes[0]):
         axis.grid(alpha=0.3)
         axis.spines[["top", "right"]].set_visible(False)
-        if number and number < width - curves:
+        if number:
             axis.set_yticklabels([])
     figure.suptitle(result.study.title, fontsize="medium")
     save_figure(figure, output)
@@ -88,18 +83,3 @@ def _label_rows(axis: Any, result: StudyResult, label: str) -> None:
     axis.set_ylim(len(names) - 0.5, -0.5)
     axis.margins(x=0.15)
     axis.set_xlabel(label)
-
-
-def _draw_curves(axis: Any, result: StudyResult) -> None:
-    for row, colour in zip(result.rows, COLOURS, strict=False):
-        for number, curve in enumerate(row.curves):
-            axis.plot(
-                *zip(*curve, strict=True),
-                color=colour,
-                alpha=0.7,
-                label=row.name if number == 0 else None,
-            )
-    axis.set_yscale("log")
-    axis.set_xlabel("wall time, s")
-    axis.set_ylabel("MLM loss")
-    axis.legend(fontsize="x-small", frameon=False)

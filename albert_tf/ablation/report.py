@@ -119,7 +119,7 @@ def _table(result: StudyResult) -> str:
         dict.fromkeys(x for r in result.study.rows for x in r.paper_scores)
     )
     titles = [TITLES[x] for x in names]
-    head = ["", "parameters", "steps", "TFLOPs", *titles, "seconds"]
+    head = ["", "parameters", "steps", "TFLOPs", *titles]
     if papers:
         head += ["in the paper", *(f"{TITLES[x]} (paper)" for x in papers)]
     lines = []
@@ -127,7 +127,6 @@ def _table(result: StudyResult) -> str:
         cells = [row.name, f"{row.parameters:,}", f"{row.steps:,}"]
         cells.append(f"{row.flops / 1e12:,.1f}")
         cells += [row.number(x) for x in names]
-        cells.append(f"{row.mean('seconds'):.0f}")
         if papers:
             cells.append(described.paper)
             known = described.paper_scores

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -45,9 +45,7 @@ class RowResult:
       parameters: Number of parameters of the encoder.
       steps: Steps of each run, in all its stages.
       flops: Floating-point operations of the training of each run.
-      scores: Scores by name, for each seed; `seconds` is the time of training
-        and evaluations.
-      curves: (seconds, MLM loss) of each evaluation, for each seed.
+      scores: Scores by name, for each seed.
     """
 
     name: str
@@ -56,7 +54,6 @@ class RowResult:
     steps: int
     flops: float
     scores: tuple[Mapping[str, float], ...]
-    curves: tuple[Sequence[Sequence[float]], ...] = ()
 
     def values(self, score: str) -> list[float]:
         """Returns the values of a score over seeds."""

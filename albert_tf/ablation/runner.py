@@ -10,7 +10,6 @@ import pathlib
 import signal
 from collections.abc import Iterable, Mapping
 from concurrent import futures
-from typing import Any
 
 import keras
 import tensorflow as tf
@@ -29,7 +28,6 @@ from albert_tf.ablation.study import (
     Study,
 )
 from albert_tf.analysis.parameters import count_parameters
-from albert_tf.analysis.runs import read_runs
 from albert_tf.files import write_atomically
 from albert_tf.finetuning.config import FinetuneConfig
 from albert_tf.finetuning.data import TaskFiles
@@ -90,12 +88,13 @@ class Runner:
 
         Runs that start from the same stage wait for the first of them.
         """
-        missing = {
-            (self._name(run), self._is_fine_tuned(run)): run
-            for study in studies
-            for run in self._runs(study)
-            if not all(x.exists() for x in self._score_files(run))
-        }
+        missing: dict[str, Run] = {}
+        for run in (run for study in studies for run in self._runs(study)):
+            if all(x.exists() for x in self._score_files(run)):
+                continue
+            # Of equal runs, one that is also fine-tuned.
+            if self._name(run) not in missing or self._is_fine_tuned(run):
+                missing[self._name(run)] = run
         num_workers = min(self.config.num_workers, len(missing))
         if num_workers < 2:
             for run in missing.values():
@@ -112,14 +111,14 @@ class Runner:
                 while len(running) < num_workers:
                     busy = set().union(*running.values())
                     free = (
-                        key
-                        for key, run in missing.items()
+                        name
+                        for name, run in missing.items()
                         if not busy & self._stage_names(run)
                     )
-                    key = next(free, None)
-                    if key is None:
+                    name = next(free, None)
+                    if name is None:
                         break
-                    run = missing.pop(key)
+                    run = missing.pop(name)
                     print(f"== {run}", flush=True)
                     future = pool.submit(_train_in_worker, self, run)
                     running[future] = self._stage_names(run)
@@ -132,15 +131,12 @@ class Runner:
 
     def result(self, study: Study) -> StudyResult:
         """Returns the scores of a study whose runs are finished."""
-        scores = {}
+        scores: dict[Run, dict[str, float]] = {}
         for run in self._runs(study):
-            first, *more = map(read_json, self._score_files(run))
-            for each in more:
-                first["scores"] |= each
-            scores[run] = first
-        for run, result in scores.items():
-            order = run.row.sentence_order
-            result["scores"][PLATEAU] = self.data.plateau_accuracy(order)
+            plateau = self.data.plateau_accuracy(run.row.sentence_order)
+            scores[run] = {PLATEAU: plateau}
+            for file in self._score_files(run):
+                scores[run] |= read_json(file)
         if study.cross_evaluated:
             self._cross_evaluate(scores)
         rows = []
@@ -154,8 +150,7 @@ class Runner:
                     parameters=count_parameters(stages[-1].model).encoder,
                     steps=sum(stage.steps for stage in stages),
                     flops=training_flops(stages, row, self.scale),
-                    scores=tuple(x["scores"] for x in own.values()),
-                    curves=tuple(x["curve"] for x in own.values()),
+                    scores=tuple(own.values()),
                 )
             )
         return StudyResult(study, tuple(rows))
@@ -167,7 +162,7 @@ class Runner:
             for seed in range(self.config.num_seeds)
         ]
 
-    def _cross_evaluate(self, scores: Mapping[Run, dict[str, Any]]) -> None:
+    def _cross_evaluate(self, scores: Mapping[Run, dict[str, float]]) -> None:
         """Scores each model on both SOP and NSP pairs.
 
         The MLM scores are those on SOP pairs. All models are scored in one
@@ -193,7 +188,7 @@ class Runner:
             write_atomically(file, json.dumps(known, indent=2) + "\n")
         plateau = {PLATEAU: self.data.plateau_accuracy("sop")}
         for run, name in names.items():
-            scores[run]["scores"] |= known[name] | plateau
+            scores[run] |= known[name] | plateau
 
     def _records(self, order: str) -> str:
         return os.fspath(self.data.records(order))
@@ -224,30 +219,27 @@ class Runner:
         return {stage.name for stage in self._stages(run)}
 
     def train_run(self, run: Run) -> None:
-        """Trains or resumes a run, and writes its scores and its curve."""
-        scores, *more = self._score_files(run)
-        scores.parent.mkdir(exist_ok=True)
-        if not scores.exists():
-            result = self._pretrain(run)
-            write_atomically(scores, json.dumps(result, indent=2) + "\n")
-        for file in more:
+        """Trains or resumes a run, and writes its scores."""
+        computations = self._pretrain, self._finetune
+        for file, compute in zip(
+            self._score_files(run), computations, strict=False
+        ):
             if not file.exists():
-                result = {DOWNSTREAM: self._finetune(run)}
-                write_atomically(file, json.dumps(result, indent=2) + "\n")
+                scores = compute(run)
+                file.parent.mkdir(exist_ok=True)
+                write_atomically(file, json.dumps(scores, indent=2) + "\n")
 
-    def _pretrain(self, run: Run) -> dict[str, Any]:
-        """Pretrains a model; returns its scores on held-out text and curve."""
+    def _pretrain(self, run: Run) -> dict[str, float]:
+        """Pretrains a model and returns its scores on held-out text."""
         row = run.row
-        stages = self._stages(run)
-        seconds, curve = 0.0, []
-        for stage in stages:
+        scores: dict[str, float] = {}
+        for stage in self._stages(run):
             keras.utils.clear_session()  # Frees the graphs of earlier runs.
             period = max(1, stage.steps // _CHECKPOINTS_PER_RUN)
-            folder = self._folder(stage.name)
             result = pretrain(
                 PretrainConfig(
                     input=self._records(row.sentence_order),
-                    output=folder,
+                    output=self._folder(stage.name),
                     model=stage.model,
                     init_from=stage.before and self._folder(stage.before),
                     num_train_steps=stage.steps,
@@ -259,10 +251,7 @@ class Runner:
                     num_warmup_steps=stage.steps // 10,
                     schedule="linear",
                     seed=run.seed,
-                    # Only plots of studies with equal computation have curves.
-                    eval_steps=period
-                    if run.study.equal_compute
-                    else stage.steps,
+                    eval_steps=stage.steps,
                     log_steps=period,
                     save_checkpoints_steps=period,
                     keep_checkpoint_max=1,
@@ -272,19 +261,13 @@ class Runner:
             )
             if result.interrupted:
                 raise KeyboardInterrupt
-            (log,) = read_runs([folder])
-            curve += [
-                [seconds + time, loss]
-                for time, loss in log.points("eval", MLM_LOSS, "seconds")
-            ]
-            seconds += log.lines[-1].seconds
-        scores = {
-            name: math.nan if value is None else value
-            for name, value in result.evaluations[stages[-1].steps].items()
-        }
-        return {"scores": {**scores, "seconds": seconds}, "curve": curve}
+            scores = {
+                name: math.nan if value is None else value
+                for name, value in result.evaluations[stage.steps].items()
+            }
+        return scores
 
-    def _finetune(self, run: Run) -> float:
+    def _finetune(self, run: Run) -> dict[str, float]:
         """Fine-tunes a classifier and returns its accuracy after all steps."""
         assert self.downstream is not None
         keras.utils.clear_session()
@@ -304,7 +287,7 @@ class Runner:
         )
         if result.training.interrupted:
             raise KeyboardInterrupt
-        return result.scores["accuracy"]
+        return {DOWNSTREAM: result.scores["accuracy"]}
 
 
 def _limit_threads(cores: int) -> None:

@@ -10,7 +10,6 @@ SCORES = {
     "mlm_accuracy": 0.5,
     PLATEAU: 0.2,
     "sop_accuracy": 0.5,
-    "seconds": 1.0,
 }
 
 
@@ -30,7 +29,6 @@ def make_result(study, scores):
             steps=10,
             flops=1e12,
             scores=tuple(SCORES | seed for seed in seeds),
-            curves=([(1.0, 3.0), (2.0, 2.0)],) * len(seeds),
         )
         for row, seeds in zip(study.rows, scores, strict=True)
     ]
