@@ -95,22 +95,23 @@ class StudyData:
             return
         tokenizer = AlbertTokenizer.from_file(vocabulary / "spiece.model")
         fraction = heldout_fraction(read_documents(self.text))
-        # Each document of the chronicles is a record.
-        whole = {"pack": False, "short_seq_prob": 0.0}
         for order in missing:
-            create_pretraining_data(
-                PretrainingDataConfig(
-                    input=[os.fspath(self.text)],
-                    output=self.records(order),
-                    tokenizer=tokenizer,
-                    max_seq_length=scale.max_seq_length,
-                    max_predictions_per_seq=scale.max_predictions_per_seq,
-                    sentence_order=order,
-                    heldout_fraction=fraction,
-                    seed=_SPLIT_SEED,
-                    **(whole if self.has_pairs else {}),
-                )
+            config = PretrainingDataConfig(
+                input=[os.fspath(self.text)],
+                output=self.records(order),
+                tokenizer=tokenizer,
+                max_seq_length=scale.max_seq_length,
+                max_predictions_per_seq=scale.max_predictions_per_seq,
+                sentence_order=order,
+                heldout_fraction=fraction,
+                seed=_SPLIT_SEED,
             )
+            if self.has_pairs:
+                # Each document of the chronicles is a record.
+                config = dataclasses.replace(
+                    config, pack=False, short_seq_prob=0.0
+                )
+            create_pretraining_data(config)
 
     @functools.cache  # noqa: B019 - one for each order, of a few studies
     def plateau_accuracy(self, order: str) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 
 from albert_tf.ablation.chronicles import Pair
@@ -118,29 +119,28 @@ def _given_task(config: AblationConfig) -> Downstream | None:
     columns = {"text": config.text_column, "label": config.label_column}
     if config.pair_column is not None:
         columns["pair"] = config.pair_column
-    files = TaskFiles(
-        train=split_patterns(config.train), dev=split_patterns(config.dev)
-    )
-    return _downstream(config, files, columns, all_studies=True)
+    train, dev = split_patterns(config.train), split_patterns(config.dev)
+    return _downstream(config, train, dev, columns, all_studies=True)
 
 
 def _task_of_pairs(data: StudyData) -> Downstream:
     train, dev = data.pair_tables()
-    files = TaskFiles(train=[train], dev=[dev])
     columns = {name: name for name in Pair._fields}
-    return _downstream(data.config, files, columns, all_studies=False)
+    return _downstream(data.config, [train], [dev], columns, all_studies=False)
 
 
 def _downstream(
     config: AblationConfig,
-    files: TaskFiles,
+    train: Sequence[str | os.PathLike[str]],
+    dev: Sequence[str | os.PathLike[str]],
     columns: Mapping[str, str],
     *,
     all_studies: bool,
 ) -> Downstream:
-    task = text_task_from_columns(files.train, columns)
+    task = text_task_config(text_task_from_columns(train, columns))
     length = config.scale_settings.max_seq_length
-    settings = {"max_seq_length": length}
     return Downstream(
-        with_settings(text_task_config(task), settings), files, all_studies
+        with_settings(task, {"max_seq_length": length}),
+        TaskFiles(train=train, dev=dev),
+        all_studies,
     )

@@ -8,7 +8,7 @@ import math
 import os
 import pathlib
 import signal
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from concurrent import futures
 
 import keras
@@ -162,7 +162,7 @@ class Runner:
             for seed in range(self.config.num_seeds)
         ]
 
-    def _cross_evaluate(self, scores: Mapping[Run, dict[str, float]]) -> None:
+    def _cross_evaluate(self, scores: dict[Run, dict[str, float]]) -> None:
         """Scores each model on both SOP and NSP pairs.
 
         The MLM scores are those on SOP pairs. All models are scored in one
