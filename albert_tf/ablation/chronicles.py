@@ -56,7 +56,7 @@ def chronicles(seed: int = 0) -> Iterator[list[str]]:
     """Yields an endless sequence of documents, each a list of sentences."""
     rng = np.random.default_rng(seed)
     while True:
-        trade = rng.integers(len(_TRADES))
+        trade = int(rng.integers(len(_TRADES)))
         yield _document(rng, trade, _first_year(rng))
 
 
@@ -70,21 +70,21 @@ def pairs(seed: int = 0) -> Iterator[Pair]:
     rng = np.random.default_rng(seed)
     middle = _SENTENCES_PER_DOCUMENT // 2
     while True:
-        trade, year = rng.integers(len(_TRADES)), _first_year(rng)
+        trade, year = int(rng.integers(len(_TRADES))), _first_year(rng)
         document = _document(rng, trade, year)
         first, second = document[:middle], document[middle:]
         kind = rng.integers(4)
         if kind == 0:
             first, second = second, first
         elif kind == 1:
-            other = (trade + rng.integers(1, len(_TRADES))) % len(_TRADES)
+            other = (trade + int(rng.integers(1, len(_TRADES)))) % len(_TRADES)
             second = _document(rng, other, year)[middle:]
         label = "no" if kind < 2 else "continues"
         yield Pair(" ".join(first), " ".join(second), label)
 
 
 def _first_year(rng: np.random.Generator) -> int:
-    return rng.integers(len(_YEARS) - _SENTENCES_PER_DOCUMENT + 1)
+    return int(rng.integers(len(_YEARS) - _SENTENCES_PER_DOCUMENT + 1))
 
 
 def _document(rng: np.random.Generator, trade: int, first: int) -> list[str]:
