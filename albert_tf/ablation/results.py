@@ -10,11 +10,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from albert_tf.ablation.study import (
+    ABOVE_PLATEAU,
     DOWNSTREAM,
     MLM,
     MLM_LOSS,
     NSP,
-    PLATEAU,
     SOP,
     Study,
     StudyClaim,
@@ -79,7 +79,7 @@ class RowResult:
     def failed_runs(self) -> int:
         """Returns the number of runs that diverged or are on the plateau."""
         return sum(
-            not math.isfinite(scores[MLM_LOSS]) or scores[MLM] < scores[PLATEAU]
+            not math.isfinite(scores[MLM_LOSS]) or scores[ABOVE_PLATEAU] < 1
             for scores in self.scores
         )
 

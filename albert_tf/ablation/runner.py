@@ -19,11 +19,11 @@ from albert_tf.ablation.data import StudyData
 from albert_tf.ablation.results import RowResult, StudyResult
 from albert_tf.ablation.stages import Run, Stage, stages_of, training_flops
 from albert_tf.ablation.study import (
+    ABOVE_PLATEAU,
     DOWNSTREAM,
     MLM,
     MLM_LOSS,
     NSP,
-    PLATEAU,
     SOP,
     Study,
 )
@@ -133,10 +133,11 @@ class Runner:
         """Returns the scores of a study whose runs are finished."""
         scores: dict[Run, dict[str, float]] = {}
         for run in self._runs(study):
-            plateau = self.data.plateau_accuracy(run.row.sentence_order)
-            scores[run] = {PLATEAU: plateau}
+            scores[run] = {}
             for file in self._score_files(run):
                 scores[run] |= read_json(file)
+            plateau = self.data.plateau_accuracy(run.row.sentence_order)
+            scores[run][ABOVE_PLATEAU] = scores[run][MLM] / plateau
         if study.cross_evaluated:
             self._cross_evaluate(scores)
         rows = []
@@ -186,9 +187,8 @@ class Runner:
                 for name, (_, scored) in zip(missing, evaluations, strict=True):
                     known[name] |= {score: scored[score] for score in kept}
             write_atomically(file, json.dumps(known, indent=2) + "\n")
-        plateau = {PLATEAU: self.data.plateau_accuracy("sop")}
         for run, name in names.items():
-            scores[run] |= known[name] | plateau
+            scores[run] |= known[name]
 
     def _records(self, order: str) -> str:
         return os.fspath(self.data.records(order))

@@ -16,8 +16,9 @@ from albert_tf.pretraining.data_config import SentenceOrder
 MLM_LOSS, MLM = "mlm_loss", "mlm_accuracy"
 SOP, NSP = "sop_accuracy", "nsp_accuracy"
 DOWNSTREAM = "downstream_accuracy"
-# The MLM accuracy up to which a model is on the plateau, see `StudyData`.
-PLATEAU = "plateau_accuracy"
+# The MLM accuracy on records like those of the training, as a multiple of
+# `StudyData.plateau_accuracy`.
+ABOVE_PLATEAU = "above_plateau"
 
 CHANCE = 0.5
 

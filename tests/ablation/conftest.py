@@ -4,11 +4,11 @@ import pytest
 
 from albert_tf.ablation.results import RowResult, StudyResult
 from albert_tf.ablation.studies import STUDIES
-from albert_tf.ablation.study import PLATEAU
+from albert_tf.ablation.study import ABOVE_PLATEAU
 
 SCORES = {
     "mlm_accuracy": 0.5,
-    PLATEAU: 0.2,
+    ABOVE_PLATEAU: 2.5,
     "sop_accuracy": 0.5,
 }
 
