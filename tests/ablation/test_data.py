@@ -30,8 +30,7 @@ def own_text(tmp_path):
         return albert_tf.AblationConfig(
             output=tmp_path / "studies",
             input=str(path),
-            scale="smoke",
-            **settings,
+            **{"scale": "smoke"} | settings,
         )
 
     return make
@@ -68,7 +67,7 @@ def test_a_single_document_cannot_be_split(own_text):
 
 
 def test_long_documents_are_split(own_text):
-    config = own_text(0)
+    config = own_text(1)
     path = config.text_files()[0]
     path.write_text("".join(f"This is line {x}.\n" for x in range(150)))
     config = choose_vocab_size(config)
@@ -87,8 +86,8 @@ def test_vocabulary_is_chosen_by_the_text(own_text):
     characters = {*"story has a line.0123456789"}
     assert small == 14 + len(characters) + 4 + 18
     assert large == 14 + len(characters) + 4 + 400
-    huge = choose_vocab_size(own_text(3000)).scale_settings
-    assert huge.vocab_size == huge.max_vocab_size
+    huge = choose_vocab_size(own_text(5000, scale="minutes")).scale_settings
+    assert huge.vocab_size == huge.max_vocab_size == 4000
     assert choose_vocab_size(own_text(18, vocab_size=99)).vocab_size == 99
     default = albert_tf.AblationConfig(output="x", scale="smoke")
     assert choose_vocab_size(default) == default
