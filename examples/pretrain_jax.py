@@ -57,7 +57,12 @@ def parse_arguments():
     add("--train_batch_size", type=int, default=256)
     add("--num_train_steps", type=int, default=10_000)
     add("--num_warmup_steps", type=int, default=0)
-    add("--decay_steps", type=int, default=0, help="last steps, down to 0")
+    add(
+        "--decay_steps",
+        type=int,
+        default=0,
+        help="last steps, whose rate falls to 0",
+    )
     add("--learning_rate", type=float, default=1e-3)
     add("--weight_decay", type=float, default=0.01)
     add("--clip_norm", type=float, default=1.0)
@@ -71,15 +76,15 @@ def parse_arguments():
 
 
 def learning_rate(arguments, steps):
-    """Warm-up, constant, linear decay: "warmup_stable_decay" of albert_tf."""
+    """Returns the rates of --schedule=warmup_stable_decay, float32."""
     rate = np.float32(arguments.learning_rate)
     warmup, decay = arguments.num_warmup_steps, arguments.decay_steps
     rates = np.full(len(steps), rate, np.float32)
     if warmup:
         rates = np.where(steps < warmup, steps * (rate / warmup), rates)
     if decay:
-        left = (arguments.num_train_steps - steps) / decay
-        rates = np.where(left < 1, rate * left, rates)
+        since = np.maximum(steps - (arguments.num_train_steps - decay), 0)
+        rates = rates * (1 - np.sqrt(np.float32(since) / np.float32(decay)))
     return rates.astype(np.float32)
 
 

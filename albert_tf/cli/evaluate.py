@@ -28,7 +28,11 @@ _RECORD_SPLITS = ("heldout", "train")
 class EvaluateFlags(SourceFlags):
     """Flags for what to evaluate, and on which data."""
 
-    run: str | None = setting(None, "Folder of a pretraining run.", group="")
+    run: str | None = setting(
+        None,
+        "Folder of a pretraining run, or of a saved model with its head.",
+        group="",
+    )
     checkpoint: str | None = setting(
         None, "Checkpoint of --run: newest (the default), best, or a step."
     )
@@ -113,9 +117,11 @@ def _score_models(models: Sequence[str], given: EvaluateFlags) -> None:
             data=given.data,
         )
     examples = labelled_examples(task_type, [source], given.on_bad_example)
-    predictor = Predictor(models, batch_size=given.eval_batch_size)
+    predictor = Predictor(
+        models, batch_size=given.eval_batch_size, progress=True
+    )
     scores, gain = score_predictions(
-        predictor.task_type, list(predictor.chunks(examples))
+        predictor.task_type, [predictor.predict_examples(examples)]
     )
     if given.json:
         print(json.dumps(scores))

@@ -13,7 +13,10 @@ from albert_tf.files import PathPatterns, exists, is_remote
 from albert_tf.input_files import read_json
 from albert_tf.interop.huggingface import CONFIG_FILE
 from albert_tf.interop.open_checkpoint import open_checkpoint
-from albert_tf.interop.run_folder import positions_trained_so_far
+from albert_tf.interop.run_folder import (
+    fine_tuned_model,
+    positions_trained_so_far,
+)
 from albert_tf.models.base import AlbertModel
 from albert_tf.models.pretrained import assign_weights
 from albert_tf.objectives.objective import Objective
@@ -55,8 +58,8 @@ def evaluate_pretraining(
     """Evaluates one checkpoint of a run, or of any format, on records.
 
     Args:
-      run_dir: the folder of the run, or a checkpoint in any format with a
-        pretraining head.
+      run_dir: the folder of the run, or a folder of `save_pretrained` or
+        transformers with a pretraining head.
       input_patterns: a folder of records, or globs.
       checkpoint: "newest", "best" (of a run with `best_metric`) or a step.
       split: "heldout" or "train", for a folder.
@@ -71,6 +74,7 @@ def evaluate_pretraining(
       InputError: if there is no such checkpoint, it cannot be read, or the
         records do not fit the model.
     """
+    _check_run(os.fspath(run_dir))
     if not exists(os.path.join(run_dir, FILE)):
         records = open_records(input_patterns, split)
         return _evaluate_saved(run_dir, records, batch_size, max_steps)
@@ -258,12 +262,26 @@ def _architecture(
 ) -> tuple[AlbertConfig, str, Objective]:
     """Returns architecture, precision and objective of a checkpoint's run."""
     run_dir = _run_of(checkpoint)
+    _check_run(run_dir)
     settings = read_settings(run_dir)
     objective = objective_of(
         settings | {"pair_task": records.pair_task}, records
     )
     precision = settings.get("precision", "float32")
     return load_run_config(run_dir), precision, objective
+
+
+def _check_run(run_dir: str) -> None:
+    """Raises an `InputError` if a folder holds no pretrained model."""
+    tuned = fine_tuned_model(run_dir) is not None
+    saved = exists(os.path.join(run_dir, CONFIG_FILE)) and not exists(
+        os.path.join(run_dir, FILE)
+    )
+    if tuned or (not saved and "head_dropout" in read_settings(run_dir)):
+        raise InputError(
+            f"run {run_dir}: a fine-tuned model, not a pretraining run; "
+            f"evaluate it with `albert evaluate --model={run_dir} --input=FILE`"
+        )
 
 
 def _run_of(checkpoint: str) -> str:

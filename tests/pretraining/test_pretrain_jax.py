@@ -24,6 +24,12 @@ from albert_tf.pretraining.train import pretrain
 from albert_tf.training.logging import read_metrics
 
 EXAMPLE = pathlib.Path(__file__).parents[2] / "examples" / "pretrain_jax.py"
+WITHOUT_TENSORFLOW = """
+import runpy, sys
+sys.modules["tensorflow"] = None
+del sys.argv[0]
+runpy.run_path(sys.argv[0], None, "__main__")
+"""
 STEPS = 20
 FLAGS = {
     "train_batch_size": 16,
@@ -55,7 +61,7 @@ def config_file(tiny_model, tmp_path):
 
 @pytest.fixture
 def run_example(arrays):
-    """Returns `run(output, **flags)` -> lines; TensorFlow cannot be imported."""
+    """Returns `run(output, **flags)` -> lines, without TensorFlow."""
 
     def run(output, **flags):
         flags = {"input": arrays, "output": output, "log_steps": 1} | flags
@@ -63,8 +69,7 @@ def run_example(arrays):
             [
                 sys.executable,
                 "-c",
-                "import runpy, sys; sys.modules['tensorflow'] = None;"
-                "del sys.argv[0]; runpy.run_path(sys.argv[0], None, '__main__')",
+                WITHOUT_TENSORFLOW,
                 EXAMPLE,
                 *(f"--{name}={value}" for name, value in flags.items()),
             ],
