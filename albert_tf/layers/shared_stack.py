@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 
 import keras
 from keras import ops
@@ -118,6 +119,7 @@ class SharedStack(keras.layers.Layer):
         self.config = config
         self.rematerialize = rematerialize
         self.space_kernels = True
+        self._depth = config.num_hidden_layers
         attention_of = config.block_scopes("attention")
         ffn_of = config.block_scopes("ffn")
         self._attention_scopes = list(dict.fromkeys(attention_of))
@@ -147,6 +149,18 @@ class SharedStack(keras.layers.Layer):
                 with keras.name_scope(outer), keras.name_scope(inner):
                     layer.build()
 
+    @contextlib.contextmanager
+    def first_layers(self, depth: int) -> Iterator[None]:
+        """Runs only the first `depth` layers in calls during the block.
+
+        If all layers share one group, this is the model of this depth.
+        """
+        before, self._depth = self._depth, depth
+        try:
+            yield
+        finally:
+            self._depth = before
+
     def call(
         self,
         rows,
@@ -174,7 +188,8 @@ class SharedStack(keras.layers.Layer):
           this list and a list of float32 `[batch, heads, queries, seq]`, whose
           values from padding are undefined.
         """
-        blocks = self._blocks[first_block:]
+        last_block = self._depth * self.config.inner_group_num
+        blocks = self._blocks[:last_block][first_block:]
         used = [a for a, _ in blocks]
         spaced_attentions = self._spaced(self.attentions, used, training)
         fused = {

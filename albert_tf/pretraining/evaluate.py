@@ -12,7 +12,7 @@ from albert_tf.errors import InputError
 from albert_tf.files import PathPatterns, exists, is_remote, read_text
 from albert_tf.input_files import parse_object
 from albert_tf.interop.huggingface import CONFIG_FILE
-from albert_tf.interop.run_folder import positions_trained_so_far
+from albert_tf.interop.run_folder import config_of_checkpoint
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.pretraining.corpora import group_by_corpus
 from albert_tf.pretraining.loss import PretrainingLoss
@@ -193,7 +193,7 @@ def _trained_config(checkpoint: str, config: AlbertConfig) -> AlbertConfig:
     if not exists(path):
         return config
     trained = parse_object(read_text(path), path).get("trained_positions")
-    return positions_trained_so_far(
+    return config_of_checkpoint(
         config.replace(trained_positions=trained),
         read_settings(_run_of(checkpoint)),
         os.path.basename(checkpoint),
@@ -203,7 +203,10 @@ def _trained_config(checkpoint: str, config: AlbertConfig) -> AlbertConfig:
 def _architecture(checkpoint: str) -> tuple[AlbertConfig, str]:
     """Returns architecture and precision of the run of a checkpoint."""
     run_dir = _run_of(checkpoint)
-    return load_run_config(run_dir), read_settings(run_dir)["precision"]
+    config, settings = load_run_config(run_dir), read_settings(run_dir)
+    name = os.path.basename(checkpoint)
+    config = config_of_checkpoint(config, settings, name)
+    return config.replace(trained_positions=None), settings["precision"]
 
 
 def _run_of(checkpoint: str) -> str:

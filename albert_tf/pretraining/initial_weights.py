@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import read_text
 from albert_tf.interop.checkpoint import Checkpoint
@@ -20,11 +21,17 @@ from albert_tf.interop.growing import (
     repeat_rows,
 )
 from albert_tf.interop.open_checkpoint import open_checkpoint
+from albert_tf.interop.run_folder import FORMAT as RUN_FORMAT
 from albert_tf.models.pretrained import assign_weights
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.pretraining.config import PretrainConfig
 from albert_tf.text.base_tokenizer import Tokenizer
-from albert_tf.training.checkpoint_files import FOLDER, list_checkpoints
+from albert_tf.training.checkpoint_files import (
+    FOLDER,
+    list_checkpoints,
+    read_checkpoint,
+)
+from albert_tf.training.optimizers import MOMENTS
 from albert_tf.training.run_folder import load_run_config
 
 REPORT_FILE = "init.txt"
@@ -41,6 +48,8 @@ class InitialWeights:
     Attributes:
       path: its path, as given in the settings.
       checkpoint: the checkpoint, grown to the architecture of the run.
+      moments: with `init_moments`, the moments of its weights, grown likewise,
+        under their names in checkpoints of runs.
       trained_positions: number of positions that the checkpoint was trained on.
       digest: SHA-256 of all weights.
       report: which weights are loaded, skipped and newly initialized; the last
@@ -49,6 +58,7 @@ class InitialWeights:
 
     path: str
     checkpoint: Checkpoint
+    moments: Mapping[str, np.ndarray]
     trained_positions: int
     digest: str
     report: str
@@ -152,11 +162,43 @@ def resolve_initial_weights(
     # `trained_positions` describes the checkpoint, not the architecture.
     architecture = checkpoint.config.replace(trained_positions=None)
     model = config.model or architecture.replace(**config.config_overrides)
+    moments = {}
+    if config.init_moments:
+        moments = _grown_moments(checkpoint, model)
     checkpoint = grow(checkpoint, model)
     config = dataclasses.replace(config, model=model, config_overrides={})
     digest = _digest(checkpoint)
-    report = _report(checkpoint, digest)
-    return config, InitialWeights(path, checkpoint, positions, digest, report)
+    report = _report(checkpoint, moments, digest)
+    return config, InitialWeights(
+        path, checkpoint, moments, positions, digest, report
+    )
+
+
+def _grown_moments(
+    checkpoint: Checkpoint, model: AlbertConfig
+) -> dict[str, np.ndarray]:
+    """Reads the moments of a run, which grow like the weights.
+
+    Raises:
+      InputError: if the checkpoint is not that of a pretraining run.
+    """
+    if checkpoint.format != RUN_FORMAT:
+        raise InputError(
+            f"init_from={checkpoint.source} is not a checkpoint of a "
+            "pretraining run, and has no moments; leave out init_moments"
+        )
+    values = read_checkpoint(checkpoint.source)
+    moments = {}
+    for moment in MOMENTS:
+        arrays = {
+            path: values[f"optimizer/{path}/{moment}"]
+            for path in checkpoint.arrays
+        }
+        # Without the note that its positions are copies, which these are not.
+        read = dataclasses.replace(checkpoint, arrays=arrays, notes=())
+        for path, array in grow(read, model).arrays.items():
+            moments[f"optimizer/{path}/{moment}"] = array
+    return moments
 
 
 def repeat_trained_positions(
@@ -179,7 +221,9 @@ def repeat_trained_positions(
     for name, variable in variables.items():
         if POSITIONS in name:
             rows, _ = variable.shape
-            variable.assign(repeat_rows(variable.read_value().numpy(), trained, rows))
+            variable.assign(
+                repeat_rows(variable.read_value().numpy(), trained, rows)
+            )
     return describe_repeated(trained, rows)
 
 
@@ -196,8 +240,14 @@ def _first_difference(ours: Tokenizer, theirs: Tokenizer) -> str:
     return ""
 
 
-def _report(checkpoint: Checkpoint, digest: str) -> str:
+def _report(
+    checkpoint: Checkpoint, moments: Mapping[str, np.ndarray], digest: str
+) -> str:
     lines = [checkpoint.report()]
+    if moments:
+        lines.append(f"moments: {len(moments)} tensors of that run")
+    elif checkpoint.format == RUN_FORMAT:
+        lines.append("moments: zero; --init_moments takes those of the run")
     unused = set(checkpoint.heads) - set(_PRETRAINING_HEADS)
     if unused:
         names = ", ".join(sorted(unused))

@@ -41,9 +41,10 @@ def start_summary(
       resumes: whether the run is resumed from the output folder.
     """
     sizes = config.architecture
-    layers = f"{sizes.num_hidden_layers} layer"
-    if sizes.num_hidden_layers > 1:
-        layers += "s"
+    depths = list(dict.fromkeys(phase.depth for phase in phases))
+    layers = counted(depths[-1], "layer")
+    if len(depths) > 1:
+        layers = f"{', then '.join(map(str, depths))} layers"
     if sizes.sharing != "all":
         layers += f" that share {sizes.sharing}"
     elif sizes.num_hidden_groups > 1:

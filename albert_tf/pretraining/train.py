@@ -7,7 +7,6 @@ import dataclasses
 import functools
 import itertools
 import json
-import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
@@ -21,6 +20,7 @@ from albert_tf.models.flops import pretraining_step_flops
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.pretraining.config import PretrainConfig
 from albert_tf.pretraining.corpora import describe_corpora
+from albert_tf.pretraining.depth import LossAtDepth
 from albert_tf.pretraining.evaluate import record_scores
 from albert_tf.pretraining.initial_weights import (
     REPORT_FILE,
@@ -39,19 +39,24 @@ from albert_tf.pretraining.phase_records import (
     trained_positions,
 )
 from albert_tf.pretraining.records import Records
+from albert_tf.pretraining.resuming import (
+    check_past_phases,
+    check_past_rates,
+)
+from albert_tf.pretraining.schedule import describe_scaling, make_schedule
 from albert_tf.pretraining.summary import start_summary
 from albert_tf.text.tokenizer_files import tokenizer_files
-from albert_tf.training.checkpoint_files import FOLDER, list_checkpoints
 from albert_tf.training.distribution import (
     check_tpu_run,
     make_strategy,
     set_precision,
 )
 from albert_tf.training.evaluation import Evaluator
+from albert_tf.training.loss import Loss
 from albert_tf.training.optimizers import make_optimizer
 from albert_tf.training.phases import TrainingPhase
-from albert_tf.training.run_folder import FILE, open_run_folder, read_settings
-from albert_tf.training.schedules import SCHEDULES, Schedule
+from albert_tf.training.run_folder import open_run_folder
+from albert_tf.training.schedules import Schedule
 from albert_tf.training.trainer import Trainer, TrainingResult
 from albert_tf.training.workers import is_chief
 
@@ -122,6 +127,7 @@ def pretrain(
         settings["pair_task"] = "nsp"
     schedule = make_schedule(config)
     check_past_rates(config)
+    check_past_phases(config, settings)
     with open_run_folder(
         config.output,
         settings,
@@ -137,7 +143,7 @@ def pretrain(
         keras.utils.set_random_seed(config.seed)
         with strategy.scope():
             model = AlbertPretrainer(
-                config.architecture, rematerialize=config.rematerialize
+                config.deepest_architecture, rematerialize=config.rematerialize
             )
             if initial:
                 initial.assign(model)
@@ -154,102 +160,27 @@ def pretrain(
             summary = start_summary(config, phases, model, strategy, resumes)
             print(summary, file=sys.stderr, flush=True)
 
-        losses = [PretrainingLoss(task) for task in pair_tasks]
-        training_phases = [
-            _training_phase(*each)
-            for each in zip(phases, losses, [None, *trained], strict=False)
-        ]
         result = _train(
-            config, phases, training_phases, model, schedule, strategy, start
+            config,
+            phases,
+            [
+                _training_phase(
+                    phase, _loss(task, phase.depth, model), positions
+                )
+                for phase, task, positions in zip(
+                    phases, pair_tasks, [None, *trained], strict=False
+                )
+            ],
+            model,
+            schedule,
+            strategy,
+            start,
+            initial.moments if initial else None,
         )
     if not result.evaluation:
         return result
     evaluation = {**result.evaluation, **heldout.baselines("heldout")}
     return dataclasses.replace(result, evaluation=evaluation)
-
-
-def make_schedule(config: PretrainConfig) -> Schedule:
-    """Creates the learning-rate schedule of a run.
-
-    Raises:
-      InputError: if warm-up and decay have more steps than the run.
-    """
-    options: dict[str, dict[str, float]] = {
-        "polynomial": {
-            "power": config.poly_power,
-            "start_warmup_step": config.start_warmup_step,
-        },
-        "linear": {},
-        "cosine": {"final_fraction": config.final_lr_fraction},
-        "warmup_stable_decay": {"decay_steps": config.decay_steps},
-    }
-    return SCHEDULES[config.schedule](
-        config.resolved_learning_rate,
-        config.num_train_steps,
-        config.resolved_warmup_steps,
-        **options[config.schedule],
-    )
-
-
-def describe_scaling(config: PretrainConfig) -> str:
-    """Returns a log line about the effect of `scale_lr_with_batch`."""
-    num_train_steps = config.num_train_steps
-    return (
-        f"batch {config.train_batch_size}, scaled from "
-        f"{config.reference_batch_size}: learning rate "
-        f"{config.resolved_learning_rate:.6g}, warm-up "
-        f"{config.resolved_warmup_steps} of {num_train_steps} steps"
-    )
-
-
-def check_past_rates(config: PretrainConfig) -> None:
-    """Checks that the updates of a resumed run had the right learning rates.
-
-    With the schedule "warmup_stable_decay", `num_train_steps` and `decay_steps`
-    may change when a run is resumed, but not the learning rates of the updates
-    up to the newest checkpoint.
-
-    Raises:
-      InputError: if the rate of an update differs, or more updates are done
-        than `num_train_steps`.
-    """
-    folder = os.fspath(config.output)
-    if "num_train_steps" not in config.free_on_resume:
-        return
-    if not tf.io.gfile.exists(os.path.join(folder, FILE)):
-        return
-    old = config.default_settings() | read_settings(folder)
-    if old["schedule"] != config.schedule:
-        return  # `open_run_folder` reports the difference.
-    before = dataclasses.replace(
-        config,
-        phases=(),  # They do not affect learning rates.
-        decay_steps=old["decay_steps"],
-        num_train_steps=old["num_train_steps"],
-    )
-    step = max(list_checkpoints(os.path.join(folder, FOLDER)), default=0)
-    num_train_steps = config.num_train_steps
-    if step > num_train_steps:
-        raise InputError(
-            f"{folder}: {step} steps are done, more than num_train_steps="
-            f"{num_train_steps}; remove the checkpoints after that step to go "
-            "back"
-        )
-    done = tf.range(step)
-    old_rates, new_rates = (
-        make_schedule(c)(done).numpy() for c in (before, config)
-    )
-    differ = np.flatnonzero(old_rates != new_rates)
-    if differ.size:
-        first = differ[0]
-        raise InputError(
-            f"{folder}: step {first} of the {step} that are done had the "
-            f"learning rate {old_rates[first]:.6g}, but would have "
-            f"{new_rates[first]:.6g} with num_train_steps={num_train_steps} "
-            f"and decay_steps={config.decay_steps}; start the decay at the "
-            f"newest checkpoint or later, or remove the checkpoints after "
-            f"step {first}"
-        )
 
 
 def _check_records(
@@ -280,9 +211,10 @@ def _run_files(
 ) -> dict[str, str | bytes]:
     """Returns the files that are written before the first step."""
     files: dict[str, str | bytes] = {
-        MODEL_CONFIG_FILE: config.architecture.replace(
-            trained_positions=trained_positions
-        ).to_json()
+        # That of the last checkpoint; `config_of_checkpoint` knows the others.
+        MODEL_CONFIG_FILE: config.resolved_phases()[-1]
+        .config.architecture.replace(trained_positions=trained_positions)
+        .to_json()
     }
     if records.tokenizer:
         files |= tokenizer_files(records.tokenizer)
@@ -311,6 +243,7 @@ def _train(
     schedule: Schedule,
     strategy: tf.distribute.Strategy,
     start: Callable[[], None],
+    moments: Mapping[str, np.ndarray] | None,
 ) -> TrainingResult:
     """Trains the model to the last step.
 
@@ -322,12 +255,17 @@ def _train(
       schedule: the learning-rate schedule.
       strategy: the strategy of the model.
       start: called once everything is checked, before the first step.
+      moments: moments to start a new run with, by name.
     """
-    evaluate = None
     heldout = phases[-1].heldout
-    if "heldout" in heldout.files:
+
+    @functools.cache
+    def evaluation(depth: int) -> Callable[[], dict[str, float]] | None:
+        """Returns the evaluation of the first layers of the model."""
+        if "heldout" not in heldout.files:
+            return None
         size = config.eval_batch_size
-        loss = PretrainingLoss(pair_task(config, heldout))
+        loss = _loss(pair_task(config, heldout), depth, model)
         scores = record_scores(
             Evaluator(strategy, model, loss, size),
             heldout,
@@ -335,8 +273,9 @@ def _train(
             size,
             config.architecture,
         )
-        evaluate = functools.partial(scores, config.max_eval_steps)
+        return functools.partial(scores, config.max_eval_steps)
 
+    evaluations = [evaluation(phase.depth) for phase in phases]
     with contextlib.ExitStack() as stack:
         for phase in phases:
             stack.enter_context(
@@ -351,11 +290,29 @@ def _train(
             make_optimizer(config, model),
             schedule,
             run_dir=config.output,
-        ).fit(training_phases, evaluate=evaluate, start=start)
+        ).fit(
+            [
+                dataclasses.replace(phase, evaluate=evaluate)
+                for phase, evaluate in zip(
+                    training_phases, evaluations, strict=True
+                )
+            ],
+            evaluate=evaluations[-1],
+            start=start,
+            initial_values=moments,
+        )
+
+
+def _loss(task: str, depth: int, model: AlbertPretrainer) -> Loss:
+    """Returns the loss of the first layers of a model."""
+    loss = PretrainingLoss(task)
+    if depth == model.config.num_hidden_layers:
+        return loss
+    return LossAtDepth(loss, depth)
 
 
 def _training_phase(
-    phase: PhaseRecords, loss: PretrainingLoss, trained: int | None
+    phase: PhaseRecords, loss: Loss, trained: int | None
 ) -> TrainingPhase:
     """Returns a phase for the trainer.
 

@@ -265,7 +265,7 @@ class Checkpoints:
                 f"{source} holds {unknown[0]}, which this run does not have; "
                 "resume with the settings it was written with"
             )
-        _assign(self._variables, values, source)
+        assign_values(self._variables, values, source)
         self.rollbacks = tuple(Rollback(*map(int, row)) for row in rollbacks)
 
 
@@ -343,11 +343,11 @@ def load_model_variables(model: Any, path: str | os.PathLike[str]) -> int:
             f"{prefix} holds {unused[0]}, which the model does not have; load "
             "it into the model it was trained as"
         )
-    _assign(variables, values, prefix)
+    assign_values(variables, values, prefix)
     return int(values["step"])
 
 
-def _assign(
+def assign_values(
     variables: Mapping[str, tf.Variable],
     values: Mapping[str, np.ndarray],
     source: str,

@@ -19,8 +19,8 @@ class TrainingPhase:
     """Consecutive steps of a run with the same data and loss.
 
     Weights, moments, averages, loss scale and learning rate continue from one
-    phase to the next, except for what `begin` changes. The train step is traced once per phase, so each phase
-    can have its own batch shapes.
+    phase to the next, except for what `begin` changes. The train step is traced
+    once per phase, so each phase can have its own batch shapes.
 
     Attributes:
       first_step: number of updates before the phase.
@@ -40,6 +40,8 @@ class TrainingPhase:
         phase, as a function of their values, and returns a line for the log. It
         is called with `training_variables`, also when the run resumes from the
         checkpoint at the end of the previous phase.
+      evaluate: returns metrics of the model that the phase trains; None: that
+        of `Trainer.fit`.
     """
 
     first_step: int
@@ -50,6 +52,7 @@ class TrainingPhase:
     name: str = ""
     num_shards: int = 1
     begin: Callable[[Mapping[str, tf.Variable]], str] | None = None
+    evaluate: Callable[[], Mapping[str, float]] | None = None
 
     def batches(
         self, update: int, rollbacks: Iterable[Rollback]
@@ -105,6 +108,13 @@ class PhaseSequence:
         return next(
             (phase, end) for _, phase, end in self.remaining(step) if step < end
         )
+
+    def of_checkpoint(self, step: int) -> TrainingPhase:
+        """Returns the phase that ends with the checkpoint of a step, or has it.
+
+        At a boundary, that is the phase before.
+        """
+        return self.at(max(step - 1, 0))[0]
 
     def remaining(self, step: int) -> list[tuple[int, TrainingPhase, int]]:
         """Returns the phases to train, as (first update, phase, end)."""

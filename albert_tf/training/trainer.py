@@ -9,20 +9,20 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.training.averaging import WeightAverages
-from albert_tf.training.best_checkpoint import (
-    Best,
-    best_of,
-    better,
-    stops_early,
+from albert_tf.training.checkpoints import (
+    assign_values,
+    open_checkpoints,
+    training_variables,
 )
-from albert_tf.training.checkpoints import open_checkpoints, training_variables
 from albert_tf.training.config import TrainingConfig
 from albert_tf.training.distribution import check_model
 from albert_tf.training.divergence import Divergence, find_divergence, roll_back
+from albert_tf.training.evaluations import Evaluate, Evaluations
 from albert_tf.training.input import (
     GlobalBatches,
     check_batches,
@@ -126,17 +126,15 @@ class Trainer:
                 )
         self._phase: TrainingPhase | None = None  # the current one
         self._checked: dict[int, GlobalBatches] = {}
-        self._best: Best | None = None
-        # Kept here, because other workers may not see the chief's log at once.
-        self._evaluations: list[Mapping[str, Any]] = []
 
     def fit(
         self,
         data: Callable[[int], tf.data.Dataset] | Sequence[TrainingPhase],
         *,
-        evaluate: Callable[[], Mapping[str, float]] | None = None,
+        evaluate: Evaluate | None = None,
         start: Callable[[], None] | None = None,
         flops_per_example: int | None = None,
+        initial_values: Mapping[str, np.ndarray] | None = None,
     ) -> TrainingResult:
         """Trains to the last step; call it once.
 
@@ -150,6 +148,8 @@ class Trainer:
             are read and checked, before anything is written.
           flops_per_example: see `TrainingPhase`. If given, `matmul_share` is
             logged: the fraction of the measured peak of the machine.
+          initial_values: values to start a new run with, such as moments of
+            another run, under the names of `training_variables`.
 
         Returns:
           The result. On SIGINT or SIGTERM the current steps are finished and
@@ -166,8 +166,6 @@ class Trainer:
         config, strategy = self._config, self._strategy
         if config.best_metric and evaluate is None:
             raise InputError("best_metric requires evaluation data")
-        if self._averages is not None and evaluate:
-            evaluate = self._averages.applied(evaluate)
         if callable(data):
             data = [
                 TrainingPhase(
@@ -179,17 +177,31 @@ class Trainer:
                 )
             ]
         self._phases = PhaseSequence(data, config.num_train_steps)
-        self._evaluate = evaluate
         self._variables = training_variables(
             self._model, self._optimizer, self._loss_scale, self._averages
         )
         self._checkpoints = checkpoints = open_checkpoints(
             self._run_dir, config, self._variables, is_writer=self._chief
         )
+
+        def evaluate_of(step: int) -> Evaluate | None:
+            own = self._phases.of_checkpoint(step).evaluate or evaluate
+            if self._averages is None or own is None:
+                return own
+            return self._averages.applied(own)
+
+        self._evaluations = Evaluations(config, evaluate_of, checkpoints)
         with graceful_stop() as stop, checkpoints or contextlib.nullcontext():
             self._stop_requested = any_worker(strategy, stop.is_set)
             step = checkpoints.restore_latest() if checkpoints else None
             check_same_step(strategy, step)
+            if step is None and initial_values:
+                given = {
+                    name: variable
+                    for name, variable in self._variables.items()
+                    if name in initial_values
+                }
+                assign_values(given, initial_values, "initial_values")
             remaining = self._phases.remaining(step or 0)
             for first, phase, end in remaining:
                 batches = self._checked[first] = self._batches(first, phase)
@@ -242,7 +254,7 @@ class Trainer:
         with contextlib.closing(log) as self._log:
             self._saved_at = time.monotonic()
             evaluation = self._catch_up(restored)
-            stopped_early = stops_early(config, step, self._evaluations)
+            stopped_early = self._evaluations.stops_early(step)
             phase_end = step
             while step < last and not (interrupted or stopped_early):
                 if step == phase_end:
@@ -261,9 +273,9 @@ class Trainer:
                     metrics = self._log_training(step)
                 if save:
                     self._save(step)
-                if self._evaluate and evaluates:
+                if evaluates:
                     evaluation = self._evaluate_at(step, saved=save)
-                    stopped_early = stops_early(config, step, self._evaluations)
+                    stopped_early = self._evaluations.stops_early(step)
                     if stopped_early and not save:
                         self._save(step)
         return TrainingResult(
@@ -272,26 +284,18 @@ class Trainer:
             metrics,
             evaluation,
             stopped_early,
-            {line["step"]: line["values"] for line in self._evaluations},
+            {line["step"]: line["values"] for line in self._evaluations.lines},
         )
 
     def _catch_up(self, restored: int | None) -> Mapping[str, float]:
         """Makes up for what a stopped run did not do after its checkpoint."""
         config, step = self._config, restored or 0
         lines = read_metrics(self._run_dir) if self._run_dir else []
-        self._evaluations = [
-            x for x in lines if x["split"] == "eval" and x["step"] <= step
-        ]
-        if config.best_metric:
-            assert self._checkpoints is not None  # See `open_checkpoints`.
-            past = [s for s in self._checkpoints.steps() if s <= step]
-            self._best = best_of(lines, config.best_metric, past)
-            self._checkpoints.keep_best(self._best)
+        self._evaluations.restore(lines, step)
         if config.on_divergence == "rollback" and restored is None:
             assert self._checkpoints is not None  # See `open_checkpoints`.
             self._checkpoints.save(0)
-        evaluated = any(x["step"] == step for x in self._evaluations)
-        if self._evaluate and config.evaluates_at(step) and not evaluated:
+        if config.evaluates_at(step) and not self._evaluations.is_done(step):
             return self._evaluate_at(step, saved=True)
         return {}
 
@@ -385,18 +389,11 @@ class Trainer:
 
     def _evaluate_at(self, step: int, *, saved: bool) -> Mapping[str, float]:
         """Evaluates, and keeps the checkpoint if it is the best so far."""
-        assert self._evaluate is not None
-        evaluation = self._evaluate()
-        self._log.report(step, "eval", evaluation)
-        self._evaluations.append(
-            {"step": step, "split": "eval", "values": evaluation}
-        )
-        metric = self._config.best_metric
-        best = metric and better(self._best, step, metric, evaluation)
+        evaluation, best = self._evaluations.run(step)
+        if evaluation:
+            self._log.report(step, "eval", evaluation)
         if best:
             if not saved:
                 self._save(step)
-            self._best = best
-            assert self._checkpoints is not None
-            self._checkpoints.keep_best(best)
+            self._evaluations.keep(best)
         return evaluation
