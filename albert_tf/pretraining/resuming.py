@@ -15,8 +15,13 @@ import tensorflow as tf
 from albert_tf.errors import InputError
 from albert_tf.pretraining.config import PretrainConfig
 from albert_tf.pretraining.schedule import make_schedule
-from albert_tf.training.checkpoint_files import FOLDER, list_checkpoints
+from albert_tf.training.checkpoint_files import (
+    FOLDER,
+    list_checkpoints,
+    read_time,
+)
 from albert_tf.training.run_folder import FILE, read_settings
+from albert_tf.training.time_budget import TimeBudget
 
 
 def check_past_rates(config: PretrainConfig) -> None:
@@ -38,6 +43,9 @@ def check_past_rates(config: PretrainConfig) -> None:
     old = config.default_settings() | read_settings(folder)
     if old["schedule"] != config.schedule:
         return  # `open_run_folder` reports the difference.
+    lengths = ("num_train_steps", "decay_steps")
+    if any(old[name] != getattr(config, name) for name in lengths):
+        _check_time_is_left(folder)
     before = dataclasses.replace(
         config,
         phases=(),  # They do not affect learning rates.
@@ -66,6 +74,24 @@ def check_past_rates(config: PretrainConfig) -> None:
             f"and decay_steps={config.decay_steps}; start the decay at the "
             f"newest checkpoint or later, or remove the checkpoints after "
             f"step {first}"
+        )
+
+
+def _check_time_is_left(folder: str) -> None:
+    """Checks that no time budget has begun to end a run.
+
+    Raises:
+      InputError: if the last decay of the newest checkpoint is decided.
+    """
+    newest = list_checkpoints(os.path.join(folder, FOLDER))
+    state = read_time(newest[max(newest)]) if newest else ()
+    if TimeBudget.is_decided(state):
+        _, first_step, steps = map(int, state)
+        raise InputError(
+            f"{folder}: max_minutes has begun a decay of the learning rate at "
+            f"step {first_step}, which ends the run at step "
+            f"{first_step + steps}; remove the checkpoints from step "
+            f"{first_step} on to change num_train_steps or decay_steps"
         )
 
 

@@ -49,6 +49,11 @@ class Progress:
         """Advances the bar."""
         self._bar.update(steps)
 
+    def end_at(self, step: int) -> None:
+        """Changes the number of steps of the whole run."""
+        self._total_steps = self._bar.total = step
+        self._bar.refresh()
+
     def report(
         self, step: int, split: str, values: Mapping[str, float]
     ) -> None:

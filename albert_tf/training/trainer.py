@@ -39,6 +39,9 @@ from albert_tf.training.matmul_peak import matmul_peak
 from albert_tf.training.optimizers import AdamW, DynamicLossScale
 from albert_tf.training.phases import PhaseSequence, TrainingPhase
 from albert_tf.training.progress import graceful_stop, print_stop
+from albert_tf.training.result import TrainingResult
+from albert_tf.training.save_timer import SaveTimer
+from albert_tf.training.time_budget import TimeBudget
 from albert_tf.training.train_step import TrainLoop, TrainStep
 from albert_tf.training.workers import (
     any_worker,
@@ -47,30 +50,6 @@ from albert_tf.training.workers import (
     on_chief,
     sum_over_replicas,
 )
-
-
-@dataclasses.dataclass(frozen=True)
-class TrainingResult:
-    """Result of `Trainer.fit`.
-
-    Attributes:
-      steps: updates done, including those before the run was resumed.
-      interrupted: whether SIGINT or SIGTERM ended the run early.
-      metrics: the last training metrics by name; empty if no step was run.
-      evaluation: the last result of `evaluate`, by name.
-      stopped_early: whether `early_stopping_patience` ended the run.
-      evaluations: step -> result of `evaluate`, also from before the run was
-        resumed, with None for non-finite values.
-    """
-
-    steps: int
-    interrupted: bool
-    metrics: Mapping[str, float]
-    evaluation: Mapping[str, float]
-    stopped_early: bool = False
-    evaluations: Mapping[int, Mapping[str, float | None]] = dataclasses.field(
-        default_factory=dict
-    )
 
 
 class Trainer:
@@ -107,6 +86,7 @@ class Trainer:
         schedule: Callable[[tf.Tensor], tf.Tensor],
         run_dir: str | os.PathLike[str] | None = None,
     ):
+        self._started = time.monotonic()
         check_model(config, strategy, model)
         self._config, self._strategy = config, strategy
         self._model, self._loss = model, loss
@@ -195,6 +175,15 @@ class Trainer:
             self._stop_requested = any_worker(strategy, stop.is_set)
             step = checkpoints.restore_latest() if checkpoints else None
             check_same_step(strategy, step)
+            self._budget = TimeBudget(
+                config.max_minutes,
+                self._schedule,
+                config.num_train_steps,
+                started=self._started,
+                mean=lambda x: self._total(x) / strategy.num_replicas_in_sync,
+                state=checkpoints.time if checkpoints else (),
+            )
+            self._schedule = self._budget.schedule
             if step is None and initial_values:
                 given = {
                     name: variable
@@ -247,25 +236,35 @@ class Trainer:
           Divergence: if a step diverges.
         """
         config = self._config
-        step, last = restored or 0, config.num_train_steps
+        step, budget = restored or 0, self._budget
         metrics: Mapping[str, float] = {}
         interrupted = False
         log = TrainingLog(config, self._run_dir, step, self._chief)
         with contextlib.closing(log) as self._log:
-            self._saved_at = time.monotonic()
+            if budget.last_decay:
+                self._log.end_at(budget.last_step)
+                self._log.note(budget.describe_decision())
+            self._timer = SaveTimer(config, self._total)
             evaluation = self._catch_up(restored)
             stopped_early = self._evaluations.stops_early(step)
             phase_end = step
-            while step < last and not (interrupted or stopped_early):
+            while step < budget.last_step and not (
+                interrupted or stopped_early
+            ):
                 if step == phase_end:
                     phase_end = self._enter_phase(step)
                 end = config.next_stop(step, self._loop.launch_steps)
-                end = min(end, phase_end)
+                end = min(end, phase_end, budget.last_step)
                 self._run_steps(step, end)
                 step = end
-                interrupted = self._stop_requested() and step < last
-                evaluates = config.evaluates_at(step) and not interrupted
-                save = self._save_due(step) or interrupted or step == phase_end
+                interrupted = self._stop_requested() and step < budget.last_step
+                evaluates = self._evaluates_at(step) and not interrupted
+                save = interrupted or step == phase_end
+                save = self._timer.is_due(step) or save
+                if budget.decide(step, self._loop.launch_steps):
+                    self._log.end_at(budget.last_step)
+                    self._log.note(budget.describe_decision())
+                    save = True  # A resumed run has to know of it.
                 may_save = save or (config.best_metric and evaluates)
                 # Metrics are means since the last log line, so there has to be
                 # a line wherever a run may resume.
@@ -278,6 +277,8 @@ class Trainer:
                     stopped_early = self._evaluations.stops_early(step)
                     if stopped_early and not save:
                         self._save(step)
+            if budget.is_active:
+                self._log.note(budget.describe_end(step))
         return TrainingResult(
             step,
             interrupted,
@@ -295,7 +296,7 @@ class Trainer:
         if config.on_divergence == "rollback" and restored is None:
             assert self._checkpoints is not None  # See `open_checkpoints`.
             self._checkpoints.save(0)
-        if config.evaluates_at(step) and not self._evaluations.is_done(step):
+        if self._evaluates_at(step) and not self._evaluations.is_done(step):
             return self._evaluate_at(step, saved=True)
         return {}
 
@@ -336,6 +337,7 @@ class Trainer:
             )
         self._loop.set_data(data)
         self._accumulator = MetricsAccumulator(self._batch_size)
+        self._budget.restart_rate()
         if len(self._phases) > 1:
             self._log.note(self._phases.describe(step))
         if phase.begin is not None and step == phase.first_step:
@@ -370,26 +372,24 @@ class Trainer:
         self._log.report(step, "train", metrics, details)
         return metrics
 
-    def _save_due(self, step: int) -> bool:
-        """Returns whether a checkpoint is due after `step`, or by time."""
-        minutes = self._config.save_checkpoints_minutes
-        elapsed = time.monotonic() - self._saved_at
-        late = bool(minutes) and elapsed >= 60 * minutes
-        periodic = step % self._config.save_checkpoints_steps == 0
-        # All workers save as soon as the clock of any of them says so.
-        return bool(self._total(late)) or periodic
+    def _evaluates_at(self, step: int) -> bool:
+        ends = step >= self._budget.last_step
+        return ends or self._config.evaluates_at(step)
 
     def _save(self, step: int) -> None:
-        self._saved_at = time.monotonic()
+        self._timer.restart()
         if self._checkpoints is None:
             return
         if not self._checkpoints.is_finite():
             raise Divergence(step - 1, "a weight is not finite")
+        self._checkpoints.time = self._budget.state
         self._checkpoints.save(step)
 
     def _evaluate_at(self, step: int, *, saved: bool) -> Mapping[str, float]:
         """Evaluates, and keeps the checkpoint if it is the best so far."""
+        began = time.monotonic()
         evaluation, best = self._evaluations.run(step)
+        self._budget.add_evaluation(time.monotonic() - began)
         if evaluation:
             self._log.report(step, "eval", evaluation)
         if best:
