@@ -64,7 +64,9 @@ MODEL_CONFIG_FILE = "config.json"
 
 
 def pretrain(
-    config: PretrainConfig, files: Mapping[str, str] | None = None
+    config: PretrainConfig,
+    files: Mapping[str, str] | None = None,
+    callbacks: Sequence[keras.callbacks.Callback] = (),
 ) -> TrainingResult:
     """Starts or resumes a pretraining run.
 
@@ -80,6 +82,7 @@ def pretrain(
       config: the settings.
       files: text files that describe the command, such as its flags, to write
         to the folder of the run: name -> content.
+      callbacks: Keras callbacks; see `RunCallbacks`.
 
     Returns:
       The result of training. Its `evaluation` has the metrics of the held-out
@@ -176,6 +179,7 @@ def pretrain(
             strategy,
             start,
             initial.moments if initial else None,
+            callbacks,
         )
     if not result.evaluation:
         return result
@@ -244,6 +248,7 @@ def _train(
     strategy: tf.distribute.Strategy,
     start: Callable[[], None],
     moments: Mapping[str, np.ndarray] | None,
+    callbacks: Sequence[keras.callbacks.Callback],
 ) -> TrainingResult:
     """Trains the model to the last step.
 
@@ -256,6 +261,7 @@ def _train(
       strategy: the strategy of the model.
       start: called once everything is checked, before the first step.
       moments: moments to start a new run with, by name.
+      callbacks: Keras callbacks.
     """
     heldout = phases[-1].heldout
 
@@ -300,6 +306,7 @@ def _train(
             evaluate=evaluations[-1],
             start=start,
             initial_values=moments,
+            callbacks=callbacks,
         )
 
 

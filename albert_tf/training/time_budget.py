@@ -114,6 +114,10 @@ class TimeBudget:
             return self._num_train_steps
         return self.last_decay.end
 
+    def is_last(self, step: int) -> bool:
+        """Returns whether the run ends after `step` updates."""
+        return step >= self.last_step
+
     @property
     def elapsed(self) -> float:
         """Seconds that the run has taken so far."""

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.training.averaging import WeightAverages
+from albert_tf.training.callbacks import RunCallbacks
 from albert_tf.training.checkpoints import (
     assign_values,
     open_checkpoints,
@@ -26,7 +27,6 @@ from albert_tf.training.evaluations import Evaluate, Evaluations
 from albert_tf.training.input import (
     GlobalBatches,
     check_batches,
-    slice_size,
     static_batch_size,
 )
 from albert_tf.training.logging import (
@@ -42,7 +42,7 @@ from albert_tf.training.progress import graceful_stop, print_stop
 from albert_tf.training.result import TrainingResult
 from albert_tf.training.save_timer import SaveTimer
 from albert_tf.training.time_budget import TimeBudget
-from albert_tf.training.train_step import TrainLoop, TrainStep
+from albert_tf.training.train_step import TrainLoop
 from albert_tf.training.workers import (
     any_worker,
     check_same_step,
@@ -115,6 +115,7 @@ class Trainer:
         start: Callable[[], None] | None = None,
         flops_per_example: int | None = None,
         initial_values: Mapping[str, np.ndarray] | None = None,
+        callbacks: Sequence[keras.callbacks.Callback] = (),
     ) -> TrainingResult:
         """Trains to the last step; call it once.
 
@@ -130,6 +131,7 @@ class Trainer:
             logged: the fraction of the measured peak of the machine.
           initial_values: values to start a new run with, such as moments of
             another run, under the names of `training_variables`.
+          callbacks: Keras callbacks; see `RunCallbacks`.
 
         Returns:
           The result. On SIGINT or SIGTERM the current steps are finished and
@@ -171,6 +173,12 @@ class Trainer:
             return self._averages.applied(own)
 
         self._evaluations = Evaluations(config, evaluate_of, checkpoints)
+        self._callbacks = RunCallbacks(
+            callbacks if self._chief else (), self._model, config
+        )
+        self._callbacks_stop = any_worker(
+            strategy, lambda: self._callbacks.stop
+        )
         with graceful_stop() as stop, checkpoints or contextlib.nullcontext():
             self._stop_requested = any_worker(strategy, stop.is_set)
             step = checkpoints.restore_latest() if checkpoints else None
@@ -185,11 +193,8 @@ class Trainer:
             )
             self._schedule = self._budget.schedule
             if step is None and initial_values:
-                given = {
-                    name: variable
-                    for name, variable in self._variables.items()
-                    if name in initial_values
-                }
+                names = self._variables.keys() & initial_values.keys()
+                given = {name: self._variables[name] for name in names}
                 assign_values(given, initial_values, "initial_values")
             remaining = self._phases.remaining(step or 0)
             for first, phase, end in remaining:
@@ -198,6 +203,7 @@ class Trainer:
                 check_batches(batches, end - first, micro_batches, strategy)
             if start is not None:
                 start()
+            self._callbacks.begin(step or 0)
             self._peak = None
             if any(phase.flops_per_example for _, phase, _ in remaining):
                 self._peak = matmul_peak(strategy, self._model.compute_dtype)
@@ -216,6 +222,7 @@ class Trainer:
                         batch_size=self._batch_size,
                         first_step=self._phase.first_step,
                     )
+            self._callbacks.end()
             # When `fit` returns, any worker may read what the chief wrote.
             on_chief(
                 strategy, checkpoints.wait if checkpoints else lambda: None
@@ -248,18 +255,18 @@ class Trainer:
             evaluation = self._catch_up(restored)
             stopped_early = self._evaluations.stops_early(step)
             phase_end = step
-            while step < budget.last_step and not (
-                interrupted or stopped_early
-            ):
+            while not (interrupted or stopped_early or budget.is_last(step)):
                 if step == phase_end:
                     phase_end = self._enter_phase(step)
                 end = config.next_stop(step, self._loop.launch_steps)
                 end = min(end, phase_end, budget.last_step)
                 self._run_steps(step, end)
                 step = end
-                interrupted = self._stop_requested() and step < budget.last_step
-                evaluates = self._evaluates_at(step) and not interrupted
-                save = interrupted or step == phase_end
+                ends = budget.is_last(step)
+                interrupted = self._stop_requested() and not ends
+                evaluates = ends or config.evaluates_at(step)
+                evaluates = evaluates and not interrupted
+                save = interrupted or ends or step == phase_end
                 save = self._timer.is_due(step) or save
                 if budget.decide(step, self._loop.launch_steps):
                     self._log.end_at(budget.last_step)
@@ -275,8 +282,9 @@ class Trainer:
                 if evaluates:
                     evaluation = self._evaluate_at(step, saved=save)
                     stopped_early = self._evaluations.stops_early(step)
-                    if stopped_early and not save:
-                        self._save(step)
+                stopped_early = self._callbacks_stop() or stopped_early
+                if stopped_early and not save:
+                    self._save(step)
             if budget.is_active:
                 self._log.note(budget.describe_end(step))
         return TrainingResult(
@@ -296,7 +304,8 @@ class Trainer:
         if config.on_divergence == "rollback" and restored is None:
             assert self._checkpoints is not None  # See `open_checkpoints`.
             self._checkpoints.save(0)
-        if self._evaluates_at(step) and not self._evaluations.is_done(step):
+        due = self._budget.is_last(step) or config.evaluates_at(step)
+        if due and not self._evaluations.is_done(step):
             return self._evaluate_at(step, saved=True)
         return {}
 
@@ -313,19 +322,12 @@ class Trainer:
         # A phase is traced once, even if rollbacks restart its data.
         if self._phase is not phase:
             self._phase = phase
-            micro_batches = phase.gradient_accumulation_steps
-            self._train_step = TrainStep(
-                dataclasses.replace(
-                    self._config, gradient_accumulation_steps=micro_batches
-                ),
+            self._train_step = phase.train_step(
+                self._config,
                 self._model,
-                phase.loss,
                 self._optimizer,
-                micro_batch_size=slice_size(
-                    self._batch_size,
-                    self._strategy.num_replicas_in_sync,
-                    micro_batches,
-                ),
+                batch_size=self._batch_size,
+                replicas=self._strategy.num_replicas_in_sync,
                 loss_scale=self._loss_scale,
                 averages=self._averages,
             )
@@ -370,11 +372,8 @@ class Trainer:
             flops = rate * phase.flops_per_example
             metrics["matmul_share"] = flops / self._peak
         self._log.report(step, "train", metrics, details)
+        self._callbacks.report_training(step, metrics)
         return metrics
-
-    def _evaluates_at(self, step: int) -> bool:
-        ends = step >= self._budget.last_step
-        return ends or self._config.evaluates_at(step)
 
     def _save(self, step: int) -> None:
         self._timer.restart()
@@ -392,6 +391,7 @@ class Trainer:
         self._budget.add_evaluation(time.monotonic() - began)
         if evaluation:
             self._log.report(step, "eval", evaluation)
+        self._callbacks.end_epoch(step, evaluation)
         if best:
             if not saved:
                 self._save(step)
