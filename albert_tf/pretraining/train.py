@@ -44,7 +44,7 @@ from albert_tf.pretraining.resuming import (
     check_past_rates,
 )
 from albert_tf.pretraining.schedule import describe_scaling, make_schedule
-from albert_tf.pretraining.summary import start_summary
+from albert_tf.pretraining.summary import start_summary, warn_of_plateau
 from albert_tf.text.tokenizer_files import tokenizer_files
 from albert_tf.training.distribution import (
     check_tpu_run,
@@ -181,9 +181,12 @@ def pretrain(
             initial.moments if initial else None,
             callbacks,
         )
-    if not result.evaluation:
-        return result
-    evaluation = {**result.evaluation, **heldout.baselines("heldout")}
+    evaluation = dict(result.evaluation)
+    if evaluation:
+        evaluation |= heldout.baselines("heldout")
+    if is_chief(strategy) and not result.interrupted:
+        baselines = phases[-1].records.baselines("train")
+        warn_of_plateau(evaluation or {**result.metrics, **baselines})
     return dataclasses.replace(result, evaluation=evaluation)
 
 
