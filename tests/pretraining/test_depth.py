@@ -1,6 +1,7 @@
 """Runs whose phases have different depths, and moments that are kept."""
 
 import json
+import re
 import shutil
 
 import numpy as np
@@ -129,7 +130,7 @@ def test_depth_may_change_only_with_shared_weights(config, tiny_model):
     ):
         with pytest.raises(InputError, match=r"phases\[1\]: num_hidden_layers"):
             config("bad", model=tiny_model.replace(**changes))
-    with pytest.raises(InputError, match="must be at least 1"):
+    with pytest.raises(InputError, match="num_hidden_layers=0 must be"):
         config("bad", phases=[{"num_hidden_layers": 0}])
     # `init_from` decides on the architecture.
     late = config(
@@ -173,16 +174,18 @@ def test_moments_of_a_run_are_kept(pretrained, start_from, eagerly):
     for name, moment in weights(kept, 1).items():
         decay = {"adam_m": 0.9, "adam_v": 0.999}.get(name.rpartition("/")[2])
         if decay and "position" not in name:
+            other = weights(reset, 1)[name]
             np.testing.assert_allclose(
-                moment - weights(reset, 1)[name],
+                moment - other,
                 decay * before[name],
                 rtol=1e-4,
-                atol=1e-8,
+                # The gradient is added to both, with rounding.
+                atol=1e-6 * max(np.abs(moment).max(), np.abs(other).max()),
             )
             compared += np.any(before[name] != 0)
     assert compared > 20
     report = (kept / "init.txt").read_text()
-    assert "moments: 52 tensors of that run" in report
+    assert re.search(r"moments: \d+ tensors of that run", report)
     assert "moments: zero; --init_moments" in (reset / "init.txt").read_text()
 
 
@@ -241,33 +244,35 @@ def stable(config):
 
 
 @pytest.fixture(scope="module")
-def extended(stable, eagerly):
+def constant(stable, eagerly):
     with eagerly():
-        pretrain(stable("extended", 4))
-        pretrain(stable("extended", 6, decay_steps=2))
-    return stable("extended", 6).output
+        pretrain(stable("constant", 4))
+    return stable("constant", 4).output
 
 
-def test_phases_may_be_extended(stable, extended, eagerly):
-    whole = stable("whole", 6, decay_steps=2)
+def test_phases_may_be_extended(stable, constant, tmp_path, eagerly):
+    extended, whole = tmp_path / "extended", tmp_path / "whole"
+    shutil.copytree(constant, extended)
     with eagerly():
-        pretrain(whole)
-    np.testing.assert_equal(weights(extended, 6), weights(whole.output, 6))
+        pretrain(stable("", 6, decay_steps=2, output=extended))
+        pretrain(stable("", 6, decay_steps=2, output=whole))
+    np.testing.assert_equal(weights(extended, 6), weights(whole, 6))
     record = json.loads((extended / "run.json").read_text())["settings"]
     assert [phase["steps"] for phase in record["phases"]] == [2, 4]
 
 
-def test_past_phases_may_not_change(stable, extended):
+def test_past_phases_may_not_change(stable, constant):
     second = {"num_hidden_layers": 3}
     for steps, phases, message in (
         (
             9,
             [{"share": 1 / 3}, second],
             r"phases\[0\] ended after step 2, but would end after step 3, and "
-            "6 steps are done; .* or remove the checkpoints after step 2",
+            "4 steps are done; .* or remove the checkpoints after step 2",
         ),
         (8, [{"steps": 2}, {}], r"phases\[1\]: num_hidden_layers=3, not null"),
         (8, [{"steps": 2}, second, {"steps": 1}], "of 2 phases, not 3"),
     ):
         with pytest.raises(InputError, match=message):
-            pretrain(stable("extended", steps, phases))
+            pretrain(stable("constant", steps, phases))
+    assert list_checkpoints(constant / "checkpoints")[4]

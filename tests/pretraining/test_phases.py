@@ -214,11 +214,11 @@ def test_run_resumed_in_any_phase_ends_bit_equal(
     assert ("phase 1 of 2, steps 1 to 3: 16 examples of 32 " in said) == (
         step == 2
     )
-    assert "phase 2 of 2, steps 4 to 6: 8 examples of 64 tokens, max_" in said
+    assert "phase 2 of 2, steps 4 to 6: 8 examples of 64 tokens, 1 la" in said
     assert ("positions: 32 of 64 are trained; the rows from" in said) == (
         step < 4
     )
-    assert "_predictions_per_seq=9, ngram=1, from " in said
+    assert "yer, max_predictions_per_seq=9, ngram=1, from " in said
     assert "records 1" in said
     assert "; sentence_order=none; masked_lm_prob=0.2\n" in said
     assert "in 2 micro-batches, steps 4 to 6\n" in said
