@@ -47,6 +47,7 @@ from albert_tf.training.workers import (
     any_worker,
     check_same_step,
     is_chief,
+    naming_lost_workers,
     on_chief,
     sum_over_replicas,
 )
@@ -144,20 +145,14 @@ class Trainer:
           FloatingPointError: if the run diverges, and rolling back was not
             requested or did not help. The last checkpoint is from before.
           OSError: if a checkpoint cannot be written. Earlier ones are intact.
+          LostWorkerError: if another worker has died.
         """
         config, strategy = self._config, self._strategy
         if config.best_metric and evaluate is None:
             raise InputError("best_metric requires evaluation data")
         if callable(data):
-            data = [
-                TrainingPhase(
-                    0,
-                    data,
-                    self._loss,
-                    config.gradient_accumulation_steps,
-                    flops_per_example,
-                )
-            ]
+            settings = (config.gradient_accumulation_steps, flops_per_example)
+            data = [TrainingPhase(0, data, self._loss, *settings)]
         self._phases = PhaseSequence(data, config.num_train_steps)
         self._variables = training_variables(
             self._model, self._optimizer, self._loss_scale, self._averages
@@ -179,7 +174,11 @@ class Trainer:
         self._callbacks_stop = any_worker(
             strategy, lambda: self._callbacks.stop
         )
-        with graceful_stop() as stop, checkpoints or contextlib.nullcontext():
+        with (
+            naming_lost_workers(strategy),
+            graceful_stop() as stop,
+            checkpoints or contextlib.nullcontext(),
+        ):
             self._stop_requested = any_worker(strategy, stop.is_set)
             step = checkpoints.restore_latest() if checkpoints else None
             check_same_step(strategy, step)
