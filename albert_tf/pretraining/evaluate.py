@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -17,6 +18,7 @@ from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.pretraining.corpora import group_by_corpus
 from albert_tf.pretraining.loss import PretrainingLoss
 from albert_tf.pretraining.manifest import DATA_FILE, read_manifest_file
+from albert_tf.pretraining.positions import on_repeated_positions
 from albert_tf.pretraining.records import Records, open_records
 from albert_tf.training.checkpoint_files import (
     BEST,
@@ -116,8 +118,12 @@ def evaluate_checkpoints(
         except InputError as error:
             damaged.append(str(error))
             continue
+        evaluate = functools.partial(score, max_steps)
+        trained = _trained_config(path, config).num_trained_positions
+        if trained < records.max_seq_length:
+            evaluate = on_repeated_positions(evaluate, model, trained)
         with records.explained_errors(config):
-            scores = score(max_steps)
+            scores = evaluate()
         yield path, {"step": step} | scores | records.baselines()
     if damaged:
         others = len(architectures) - len(damaged)

@@ -1,4 +1,4 @@
-"""Initial weights of a run, from a checkpoint, and of its phases."""
+"""Initial weights of a run, from a checkpoint in any format."""
 
 from __future__ import annotations
 
@@ -14,12 +14,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import read_text
 from albert_tf.interop.checkpoint import Checkpoint
-from albert_tf.interop.growing import (
-    POSITIONS,
-    describe_repeated,
-    grow,
-    repeat_rows,
-)
+from albert_tf.interop.growing import grow
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.interop.run_folder import FORMAT as RUN_FORMAT
 from albert_tf.models.pretrained import assign_weights
@@ -190,8 +185,12 @@ def _grown_moments(
     values = read_checkpoint(checkpoint.source)
     moments = {}
     for moment in MOMENTS:
+        # Weights that the run did not train have none.
         arrays = {
-            path: values[f"optimizer/{path}/{moment}"]
+            path: values.get(
+                f"optimizer/{path}/{moment}",
+                np.zeros_like(values[f"model/{path}"]),
+            )
             for path in checkpoint.arrays
         }
         # Without the note that its positions are copies, which these are not.
@@ -199,32 +198,6 @@ def _grown_moments(
         for path, array in grow(read, model).arrays.items():
             moments[f"optimizer/{path}/{moment}"] = array
     return moments
-
-
-def repeat_trained_positions(
-    trained: int, variables: Mapping[str, tf.Variable]
-) -> str:
-    """Starts untrained position embeddings as copies of the trained ones.
-
-    The rows of moments and averages are copied as well, so that the optimizer
-    treats a copy as it does the original. (The moments of untrained rows are
-    zero, and the first updates would be three times too large.)
-
-    Args:
-      trained: number of positions trained so far.
-      variables: the variables of the run; see `training_variables`.
-
-    Returns:
-      A line for the log.
-    """
-    rows = 0
-    for name, variable in variables.items():
-        if POSITIONS in name:
-            rows, _ = variable.shape
-            variable.assign(
-                repeat_rows(variable.read_value().numpy(), trained, rows)
-            )
-    return describe_repeated(trained, rows)
 
 
 def _first_difference(ours: Tokenizer, theirs: Tokenizer) -> str:

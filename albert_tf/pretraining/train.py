@@ -25,7 +25,6 @@ from albert_tf.pretraining.evaluate import record_scores
 from albert_tf.pretraining.initial_weights import (
     REPORT_FILE,
     InitialWeights,
-    repeat_trained_positions,
     resolve_initial_weights,
 )
 from albert_tf.pretraining.loss import PretrainingLoss
@@ -37,6 +36,11 @@ from albert_tf.pretraining.phase_records import (
     open_phases,
     pair_task,
     trained_positions,
+)
+from albert_tf.pretraining.positions import (
+    Evaluate,
+    on_repeated_positions,
+    repeat_trained_positions,
 )
 from albert_tf.pretraining.records import Records
 from albert_tf.pretraining.resuming import (
@@ -178,6 +182,7 @@ def pretrain(
             schedule,
             strategy,
             start,
+            trained,
             initial.moments if initial else None,
             callbacks,
         )
@@ -250,6 +255,7 @@ def _train(
     schedule: Schedule,
     strategy: tf.distribute.Strategy,
     start: Callable[[], None],
+    trained: Sequence[int],
     moments: Mapping[str, np.ndarray] | None,
     callbacks: Sequence[keras.callbacks.Callback],
 ) -> TrainingResult:
@@ -263,13 +269,14 @@ def _train(
       schedule: the learning-rate schedule.
       strategy: the strategy of the model.
       start: called once everything is checked, before the first step.
+      trained: number of trained positions after each phase.
       moments: moments to start a new run with, by name.
       callbacks: Keras callbacks.
     """
     heldout = phases[-1].heldout
 
     @functools.cache
-    def evaluation(depth: int) -> Callable[[], dict[str, float]] | None:
+    def evaluation(depth: int) -> Evaluate | None:
         """Returns the evaluation of the first layers of the model."""
         if "heldout" not in heldout.files:
             return None
@@ -284,7 +291,12 @@ def _train(
         )
         return functools.partial(scores, config.max_eval_steps)
 
-    evaluations = [evaluation(phase.depth) for phase in phases]
+    evaluations = []
+    for phase, positions in zip(phases, trained, strict=True):
+        evaluate = evaluation(phase.depth)
+        if evaluate and positions < heldout.max_seq_length:
+            evaluate = on_repeated_positions(evaluate, model, positions)
+        evaluations.append(evaluate)
     with contextlib.ExitStack() as stack:
         for phase in phases:
             stack.enter_context(

@@ -9,12 +9,15 @@ import shutil
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.interop.open_checkpoint import open_checkpoint
+from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.pretraining.config import PretrainConfig
 from albert_tf.pretraining.evaluate import evaluate_pretraining
+from albert_tf.pretraining.loss import PretrainingLoss
 from albert_tf.pretraining.phase_config import (
     Phase,
     ends_of_phases,
@@ -31,6 +34,7 @@ from albert_tf.training.checkpoint_files import (
     list_checkpoints,
     read_checkpoint,
 )
+from albert_tf.training.evaluation import Evaluator
 from albert_tf.training.logging import read_metrics
 
 
@@ -123,8 +127,18 @@ def test_positions_are_trained_phase_by_phase(
             evaluate_pretraining(whole, records, checkpoint=step, max_steps=1)
         assert "trained_positions" not in caplog.text
     with eagerly():
-        evaluate_pretraining(whole, long, checkpoint=2, max_steps=1)
-    assert "inputs may have 64 tokens, but the model was" in caplog.text
+        scores = evaluate_pretraining(whole, long, checkpoint=2, max_steps=1)
+        assert "inputs may have 64 tokens, but the model was" in caplog.text
+        # As if it was opened: with copies of the trained positions.
+        path = checkpoint_path(str(whole / "checkpoints"), 2)
+        model = AlbertPretrainer.from_pretrained(path)
+        evaluator = Evaluator(
+            tf.distribute.get_strategy(), model, PretrainingLoss(), 64
+        )
+        records = open_records(long, "heldout")
+        dataset = records.dataset(64, training=False)
+        opened = evaluator(dataset, 1)
+    assert scores["loss"] == pytest.approx(opened["loss"], rel=1e-5)
 
 
 def test_untrained_positions_start_as_copies(config, long, tmp_path, eagerly):
@@ -139,9 +153,15 @@ def test_untrained_positions_start_as_copies(config, long, tmp_path, eagerly):
         learning_rate=1e-30,
         num_warmup_steps=0,
         weight_decay=0.0,
+        eval_steps=2,
     )
     with eagerly():
         pretrain(run)
+        scores = evaluate_pretraining(
+            run.output, long, checkpoint=2, max_steps=1
+        )
+    logged, _ = (x for x in read_metrics(run.output) if x["split"] == "eval")
+    assert logged["values"]["loss"] == pytest.approx(scores["loss"], rel=1e-6)
     before, after = (read_weights(run.output, step) for step in (2, 3))
     table = "encoder/embeddings/position_embeddings"
     copies = np.arange(64) % 32
