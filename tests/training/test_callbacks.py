@@ -121,7 +121,9 @@ def test_without_evaluations_the_run_is_an_epoch(train):
 
 def test_a_callback_may_stop_the_run(train, tmp_path, capsys):
     # The accuracy does not get better.
-    stopper = keras.callbacks.EarlyStopping("val_accuracy", patience=2)
+    stopper = keras.callbacks.EarlyStopping(
+        "val_accuracy", patience=2, mode="max"
+    )
     _, _, result = train(tmp_path, callbacks=[stopper], num_train_steps=80)
     assert (result.steps, result.stopped_early) == (12, True)
     assert max(list_checkpoints(tmp_path / "checkpoints")) == 12

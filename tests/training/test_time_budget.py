@@ -147,17 +147,20 @@ def test_time_of_earlier_commands_counts(train, tmp_path):
     state = read_time(newest(tmp_path))
     assert len(state) == 1  # It had enough time.
     again = TimeBudget(
-        1.0, stable(50), 99, started=time.monotonic(), state=(59.9,)
+        1.0, stable(50), MANY, started=time.monotonic(), state=(58.9,)
     )
-    assert again.elapsed >= 59.9
-    again.decide(10, launch=1)
-    time.sleep(0.05)
-    assert again.decide(20, launch=1)
-    # There is time for a few steps only.
-    assert again.last_decay is not None
-    assert again.last_decay.steps < 5
-    assert again.state[1:] == again.last_decay
-    assert again.last_step == again.last_decay.end
+    assert again.elapsed >= 58.9
+    steps = range(1, MANY)
+    first = next(s for s in steps if again.decide(s, 1) or time.sleep(0.02))
+    assert again.last_decay == again.state[1:]
+    assert (again.last_decay.first_step, again.last_step) == (
+        first,
+        again.last_decay.end,
+    )
+    # A fifth of the steps, in what was left of the minute.
+    assert again.last_decay.steps == pytest.approx(first / 4, abs=2)
+    time.sleep(0.02 * again.last_decay.steps)
+    assert 59 < again.elapsed < 60.3
 
 
 def test_a_budget_that_is_over_leaves_one_step():
