@@ -75,8 +75,9 @@ class TimeBudget:
         self._mean = mean
         self._before, *decided = state or (0.0,)
         self.last_decay: LastDecay | None = None
-        self._first_step = tf.Variable(0, trainable=False, dtype=tf.int32)
-        self._steps = tf.Variable(0, trainable=False, dtype=tf.int32)
+        with tf.device("CPU:0"):
+            self._first_step = tf.Variable(0, trainable=False, dtype=tf.int32)
+            self._steps = tf.Variable(0, trainable=False, dtype=tf.int32)
         if decided:
             self._begin(LastDecay(*map(int, decided)))
         self._launches: deque[tuple[float, int]] = deque(maxlen=_LAUNCHES)
