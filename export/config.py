@@ -41,8 +41,9 @@ class ExportConfig:
         None,
         "Tokens per row: the default of a preprocessor, and the maximum of "
         "exports that take strings and of the tokenizer of ONNX and OpenVINO "
-        "models. Defaults: 128 for a preprocessor and a LiteRT encoder; the "
-        "model's maximum for other encoders; for a task, that of its training.",
+        "models. Defaults: the length that the model was trained with, for a "
+        "preprocessor and a LiteRT encoder at most 128; for a task, that of "
+        "its training.",
         bounds="[1, inf)",
     )
     packed: bool | None = setting(

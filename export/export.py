@@ -33,10 +33,9 @@ from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.interop.run_folder import fine_tuned_model
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrained import tokenizer_of
+from albert_tf.text.preprocessor import DEFAULT_LENGTH
 
 Path = str | os.PathLike[str]
-
-_DEFAULT_LENGTH = 128
 
 
 def export(
@@ -136,10 +135,12 @@ def _export_encoder(
         origin = origin_of_checkpoint(checkpoint, source)
     origin = origin.with_licence(config.licence)
     longest = checkpoint.config.max_position_embeddings
+    trained = checkpoint.config.num_trained_positions
     if kind in IDS_KINDS:
         encoder = AlbertEncoder.from_checkpoint(checkpoint)
-        default = min(_DEFAULT_LENGTH, longest) if kind == "litert" else longest
-        seq_length = config.seq_length or default
+        seq_length = config.seq_length or trained
+        if kind == "litert" and not config.seq_length:
+            seq_length = min(DEFAULT_LENGTH, trained)
         warn_of_untrained_positions(encoder.config, seq_length, "seq_length")
         export_for_runtime(
             encoder_program(
@@ -155,9 +156,13 @@ def _export_encoder(
         return
     arguments = {"overwrite": config.overwrite, "origin": origin}
     if kind == "preprocessor":
-        seq_length = config.seq_length or _DEFAULT_LENGTH
+        if config.seq_length and config.seq_length > longest:
+            raise InputError(
+                f"seq_length={config.seq_length} must be at most {longest}, "
+                "the model's max_position_embeddings"
+            )
         export_preprocessor(
-            tokenizer, output, seq_length=seq_length, **arguments
+            tokenizer, output, seq_length=config.seq_length, **arguments
         )
         return
     if "pooler" not in checkpoint.components:
@@ -169,8 +174,8 @@ def _export_encoder(
         )
     warn_of_untrained_positions(
         checkpoint.config,
-        config.seq_length or longest,
         # Callers of an exported encoder choose the length of its inputs.
+        longest if kind == "encoder" else config.seq_length or trained,
         "" if kind == "encoder" else "seq_length",
     )
     if kind == "encoder":

@@ -17,6 +17,7 @@ from albert_tf.layers.shared_stack import SharedStack
 from albert_tf.models.base import ENCODER_INPUTS, AlbertModel
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.model_graph import ModelGraph
+from albert_tf.text.preprocessor import DEFAULT_LENGTH
 
 Tensors = Mapping[str, Any]
 
@@ -43,7 +44,7 @@ class IdsProgram:
     model: AlbertModel
     forward: Callable[[AlbertModel, Tensors], Tensors]
     inputs: tuple[str, ...] = ENCODER_INPUTS
-    seq_length: int = 128
+    seq_length: int = DEFAULT_LENGTH
     resizable: bool = False
 
     def __post_init__(self):
@@ -57,14 +58,21 @@ class IdsProgram:
 
 
 def encoder_program(
-    model: AlbertEncoder, *, seq_length: int = 128, resizable: bool = False
+    model: AlbertEncoder,
+    *,
+    seq_length: int | None = None,
+    resizable: bool = False,
 ) -> IdsProgram:
     """Returns a program that computes `sequence_output` and `pooled_output`.
 
     Args:
       model: the encoder. Without a pooler, there is no `pooled_output`.
-      seq_length, resizable: see `IdsProgram`.
+      seq_length: see `IdsProgram`; None for 128, or the length of the model if
+        that is shorter.
+      resizable: see `IdsProgram`.
     """
+    if seq_length is None:
+        seq_length = min(DEFAULT_LENGTH, model.config.num_trained_positions)
 
     def forward(encoder, inputs):
         outputs = dict(encoder(inputs))

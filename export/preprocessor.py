@@ -26,7 +26,7 @@ def export_preprocessor(
     tokenizer: Tokenizer,
     path: str | os.PathLike[str],
     *,
-    seq_length: int = 128,
+    seq_length: int | None = None,
     overwrite: bool = False,
     origin: Origin = UNKNOWN,
 ) -> None:
@@ -59,7 +59,8 @@ def export_preprocessor(
     Args:
       tokenizer: tokenizer of the encoder.
       path: folder to create. It appears only when it is complete.
-      seq_length: default of S.
+      seq_length: default of S; None for 128, or the length of the tokenizer's
+        model if that is shorter.
       overwrite: whether to replace a SavedModel at `path`.
       origin: origin of the tokenizer, for the model card.
 
@@ -68,18 +69,22 @@ def export_preprocessor(
         supported in a graph (see `GraphWordSplitter`), or `seq_length` is too
         small for a pair.
     """
-    if seq_length < MIN_LENGTH:
+    if seq_length is not None and seq_length < MIN_LENGTH:
         raise InputError(
             f"seq_length={seq_length} must be at least {MIN_LENGTH}, to hold "
             "[CLS] and the two [SEP] of a pair"
         )
 
     def build() -> Export:
-        root = _root(GraphPreprocessor(tokenizer, seq_length))
+        preprocessor = GraphPreprocessor(tokenizer, seq_length)
+        root = _root(preprocessor)
         return Export(
             root=root,
             signatures={"serving_default": _signature(root)},
-            manifest={"kind": "preprocessor", "seq_length": seq_length},
+            manifest={
+                "kind": "preprocessor",
+                "seq_length": preprocessor.seq_length,
+            },
         )
 
     write_saved_model(

@@ -82,8 +82,8 @@ def export_text_encoder(
         layers.
       path: folder to create. It appears only when it is complete.
       tokenizer: tokenizer of the model.
-      seq_length: maximum number of tokens in a row; None for the model's
-        `max_position_embeddings`.
+      seq_length: maximum number of tokens in a row; None for the number of
+        positions that the model was trained with.
       packed: whether to remove padding before the blocks, and fill it with
         zeros at the end. Faster on CPUs and GPUs if lengths vary.
       overwrite: whether to replace a SavedModel at `path`.
@@ -98,7 +98,8 @@ def export_text_encoder(
     """
     encoder = check_encoder(model)
     longest = model.config.max_position_embeddings
-    seq_length = longest if seq_length is None else seq_length
+    if seq_length is None:
+        seq_length = model.config.num_trained_positions
     if not MIN_LENGTH <= seq_length <= longest:
         raise InputError(
             f"seq_length={seq_length} must be from {MIN_LENGTH}, to hold [CLS] "

@@ -18,9 +18,8 @@ from albert_tf.text.tokenizer_files import (
     MODEL_FILE,
     WORDPIECE_FILE,
     load_tokenizer,
-    tokenizer_files,
 )
-from albert_tf.text.tokenizer_json import TOKENIZER_JSON, tokenizer_json
+from albert_tf.text.tokenizer_json import TOKENIZER_JSON
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,22 +40,13 @@ class Vocabulary:
             return f"tokenizer: {self.tokenizer.vocab_size:,} pieces"
         return f"tokenizer: none{self.problem and f' ({self.problem})'}"
 
-    def huggingface_files(self, max_length: int) -> dict[str, bytes]:
-        """Returns the tokenizer's files in Hugging Face's layout.
-
-        Args:
-          max_length: the model's maximum sequence length.
-
-        Returns:
-          File name -> content.
-        """
+    def for_length(self, length: int) -> Vocabulary:
+        """Returns it with a tokenizer for rows of a model's length."""
         if self.tokenizer is None:
-            return {}
-        files = tokenizer_files(self.tokenizer, max_length=max_length)
-        # transformers 5 builds the right one from a vocab.txt itself.
-        if isinstance(self.tokenizer, AlbertTokenizer):
-            files[TOKENIZER_JSON] = tokenizer_json(self.tokenizer)
-        return files
+            return self
+        return dataclasses.replace(
+            self, tokenizer=self.tokenizer.with_max_length(length)
+        )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -33,6 +33,7 @@ from albert_tf.interop.safetensors_file import (
 )
 from albert_tf.interop.torch_file import open_torch_file
 from albert_tf.schema import typed
+from albert_tf.text.tokenizer_files import huggingface_files
 
 CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.safetensors"
@@ -131,10 +132,11 @@ def write_huggingface(
         values["label2id"] = {label: i for i, label in enumerate(labels)}
         if checkpoint.head.num_labels == 1:
             values["problem_type"] = "regression"
-    longest = config.max_position_embeddings
-    vocabulary = checkpoint.vocabulary.huggingface_files(longest)
-    for name, content in vocabulary.items():
-        (folder / name).write_bytes(content)
+    if tokenizer is not None:
+        longest = config.num_trained_positions
+        files = huggingface_files(tokenizer, max_length=longest)
+        for name, content in files.items():
+            (folder / name).write_bytes(content)
     ours_only = values["model_type"] == OUR_MODEL_TYPE
     save_safetensors(
         _named_tensors(checkpoint, on_tensor),

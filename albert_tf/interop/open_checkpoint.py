@@ -87,7 +87,10 @@ def open_checkpoint(
         )
     if length is not None:
         checkpoint = extend_positions(checkpoint, length)
-    return checkpoint
+    longest = checkpoint.config.num_trained_positions
+    return dataclasses.replace(
+        checkpoint, vocabulary=checkpoint.vocabulary.for_length(longest)
+    )
 
 
 def _open_folder(folder: pathlib.Path, head, config, overrides) -> Checkpoint:

@@ -194,8 +194,12 @@ class AlbertModel(keras.Model):
 
     @property
     def tokenizer(self) -> Tokenizer | None:
-        """The tokenizer that came with the checkpoint, or None."""
-        return self.vocabulary.tokenizer
+        """The tokenizer that came with the checkpoint, or None.
+
+        It truncates texts to the model's length.
+        """
+        longest = self.config.num_trained_positions
+        return self.vocabulary.for_length(longest).tokenizer
 
     @classmethod
     def from_pretrained(

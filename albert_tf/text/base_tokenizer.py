@@ -3,7 +3,7 @@
 import abc
 import functools
 import hashlib
-import operator
+import sys
 import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal, TypeVar, overload
@@ -11,13 +11,16 @@ from typing import Any, ClassVar, Literal, TypeVar, overload
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.text.packing import pack
+from albert_tf.text.packing import as_tensors, pack
+from albert_tf.text.piece_table import PieceTable
 from albert_tf.text.tokens import SEGMENT_LENGTH, SpecialTokens, Token, segments
 
 _Tokenizer = TypeVar("_Tokenizer", bound="Tokenizer")
+Padding = Literal["longest", "max_length"] | bool
+Truncation = Literal["longest_first"] | bool
 
 
-class Tokenizer(abc.ABC):
+class Tokenizer(PieceTable):
     """Base class of `AlbertTokenizer` and `WordPieceTokenizer`.
 
     Subclasses implement the tokenization of text without special tokens.
@@ -31,15 +34,12 @@ class Tokenizer(abc.ABC):
       match_special_tokens: whether special tokens written out in a text, such
         as `[MASK]`, are encoded as their ids.
       special_tokens: the tokens at which texts are split before tokenization.
-      vocab_size: number of pieces.
-      pad_id: id of the padding token.
-      unk_id: id of the unknown token.
-      cls_id: id of `[CLS]`.
-      sep_id: id of `[SEP]`.
-      mask_id: id of `[MASK]`.
+      model_max_length: tokens in the longest row of the model; 512, as of all
+        released models, if it is not known.
     """
 
     file_name: ClassVar[str]
+    model_max_length: int = 512
 
     def __init__(
         self,
@@ -94,14 +94,6 @@ class Tokenizer(abc.ABC):
         """Texts longer than this are encoded in segments; see `segments`."""
         return SEGMENT_LENGTH
 
-    @abc.abstractmethod
-    def _decode(self, ids: list[int]) -> str:
-        """Returns the text of valid ids."""
-
-    @abc.abstractmethod
-    def _piece(self, piece_id: int) -> str:
-        """Returns the piece of a valid id."""
-
     def with_settings(self: _Tokenizer, **settings: Any) -> _Tokenizer:
         """Returns a copy of the tokenizer with some settings changed.
 
@@ -120,7 +112,17 @@ class Tokenizer(abc.ABC):
             )
         if not settings:
             return self
-        return type(self)(self.model_bytes, **{**self.settings, **settings})
+        changed = type(self)(self.model_bytes, **{**self.settings, **settings})
+        return changed.with_max_length(self.model_max_length)
+
+    def with_max_length(self: _Tokenizer, length: int) -> _Tokenizer:
+        """Returns a copy of the tokenizer for rows of a model's length."""
+        if length == self.model_max_length:
+            return self
+        copy = object.__new__(type(self))
+        copy.__dict__.update(self.__dict__)
+        copy.model_max_length = length
+        return copy
 
     @overload
     def encode(
@@ -188,96 +190,73 @@ class Tokenizer(abc.ABC):
                 ):
                     yield Token(piece, piece_id, offset + start, offset + end)
 
-    def decode(self, ids: Iterable[int]) -> str:
-        """Converts token ids to text, omitting special tokens.
-
-        Raises:
-          ValueError: if an id is not in the vocabulary.
-        """
-        return self._decode([self._check_id(i) for i in ids])
-
-    def batch_decode(self, batch: Iterable[Iterable[int]]) -> list[str]:
-        """Decodes each row of a batch of ids; see `decode`.
-
-        Args:
-          batch: rows of ids, such as `[batch, seq]` of `input_word_ids`.
-        """
-        return [self.decode(ids) for ids in batch]
-
-    def id_to_piece(self, piece_id: int) -> str:
-        """Returns the piece of an id.
-
-        Raises:
-          ValueError: if the id is not in the vocabulary.
-        """
-        return self._piece(self._check_id(piece_id))
-
-    def get_vocab(self) -> dict[str, int]:
-        """Returns the vocabulary as a dict from piece to id, ordered by id."""
-        return {self._piece(i): i for i in range(self.vocab_size)}
+    @overload
+    def __call__(
+        self,
+        texts: str | Sequence[str],
+        pairs: str | Sequence[str] | None = None,
+        max_length: int | None = None,
+        padding: Padding = "longest",
+        truncation: Truncation = True,
+        return_tensors: Literal["np"] | None = "np",
+        *,
+        num_threads: int = -1,
+    ) -> dict[str, np.ndarray]: ...
 
     @overload
-    def convert_ids_to_tokens(self, ids: int) -> str: ...
-
-    @overload
-    def convert_ids_to_tokens(self, ids: Iterable[int]) -> list[str]: ...
-
-    def convert_ids_to_tokens(
-        self, ids: int | Iterable[int]
-    ) -> str | list[str]:
-        """Converts an id, or several ids, to pieces.
-
-        Raises:
-          ValueError: if an id is not in the vocabulary.
-        """
-        if isinstance(ids, Iterable):
-            return [self.id_to_piece(i) for i in ids]
-        return self.id_to_piece(ids)
-
-    @overload
-    def convert_tokens_to_ids(self, tokens: str) -> int: ...
-
-    @overload
-    def convert_tokens_to_ids(self, tokens: Iterable[str]) -> list[int]: ...
-
-    def convert_tokens_to_ids(
-        self, tokens: str | Iterable[str]
-    ) -> int | list[int]:
-        """Converts a piece, or several pieces, to ids.
-
-        A piece that is not in the vocabulary gets `unk_id`.
-        """
-        if isinstance(tokens, str):
-            return self._ids.get(tokens, self.unk_id)
-        return [self._ids.get(token, self.unk_id) for token in tokens]
+    def __call__(
+        self,
+        texts: str | Sequence[str],
+        pairs: str | Sequence[str] | None = None,
+        max_length: int | None = None,
+        padding: Padding = "longest",
+        truncation: Truncation = True,
+        return_tensors: Literal["tf", "pt"] = ...,
+        *,
+        num_threads: int = -1,
+    ) -> dict[str, Any]: ...
 
     def __call__(
         self,
         texts: str | Sequence[str],
         pairs: str | Sequence[str] | None = None,
-        max_length: int = 128,
-        padding: Literal["longest", "max_length"] = "longest",
+        max_length: int | None = None,
+        padding: Padding = "longest",
+        truncation: Truncation = True,
+        return_tensors: Literal["np", "tf", "pt"] | None = "np",
         *,
         num_threads: int = -1,
-    ) -> dict[str, np.ndarray]:
+    ) -> dict[str, Any]:
         """Encodes texts, or pairs of texts, as inputs of the encoder.
 
         Args:
           texts: one text, or a list of texts.
           pairs: the second text of each pair, or None.
-          max_length: maximum sequence length, including `[CLS]` and `[SEP]`.
-            Longer texts are truncated; pairs are trimmed round-robin.
-          padding: `"longest"` to pad to the longest sequence in the batch, or
-            `"max_length"`.
+          max_length: maximum sequence length, including `[CLS]` and `[SEP]`;
+            None for `model_max_length`.
+          padding: `"longest"` or True to pad to the longest sequence in the
+            batch, or `"max_length"`.
+          truncation: whether to truncate longer texts; pairs are trimmed
+            round-robin.
+          return_tensors: "np" or None for int32 NumPy arrays, "tf" for int32
+            tensors of TensorFlow, "pt" for int64 tensors of PyTorch.
           num_threads: number of SentencePiece threads; -1 for one per core.
 
         Returns:
-          Dict of `input_word_ids`, `input_mask` and `input_type_ids`, int32
+          Dict of `input_word_ids`, `input_mask` and `input_type_ids`
           `[batch, seq]`. One text gives a batch of one.
         """
-        if padding not in ("longest", "max_length"):
+        if max_length is None:
+            max_length = self.model_max_length
+        if padding not in ("longest", "max_length", True):
             raise ValueError(
-                f"padding must be 'longest' or 'max_length', not {padding!r}."
+                "padding must be 'longest' (or True) or 'max_length', not "
+                f"{padding!r}: the rows of a batch have one length."
+            )
+        if truncation not in (True, False, "longest_first"):
+            raise ValueError(
+                "truncation must be True (or 'longest_first') or False, not "
+                f"{truncation!r}."
             )
         minimum = 2 if pairs is None else 3
         if max_length < minimum:
@@ -286,7 +265,8 @@ class Tokenizer(abc.ABC):
                 f"[SEP], not {max_length}."
             )
         texts = _texts(texts, "texts")
-        firsts = self._encode(texts, num_threads, max_length)
+        longest = max_length if truncation else None
+        firsts = self._encode(texts, num_threads, longest)
         seconds = None
         if pairs is not None:
             pairs = _texts(pairs, "pairs")
@@ -295,19 +275,17 @@ class Tokenizer(abc.ABC):
                     "texts and pairs must have the same length, not "
                     f"{len(texts)} and {len(pairs)}."
                 )
-            seconds = self._encode(pairs, num_threads, max_length)
-        return pack(
+            seconds = self._encode(pairs, num_threads, longest)
+        rows = pack(
             firsts,
             seconds,
-            max_length=max_length,
-            pad_to_max_length=padding == "max_length",
+            max_length=max_length if truncation else sys.maxsize,
+            padded_length=max_length if padding == "max_length" else None,
             pad_id=self.pad_id,
             cls_id=self.cls_id,
             sep_id=self.sep_id,
         )
-
-    def __len__(self) -> int:
-        return self.vocab_size
+        return as_tensors(rows, return_tensors or "np")
 
     def __repr__(self) -> str:
         settings = {"vocab_size": self.vocab_size, **self.settings}
@@ -315,12 +293,8 @@ class Tokenizer(abc.ABC):
         return f"{type(self).__name__}({listed})"
 
     def __reduce__(self):
-        make = functools.partial(type(self), **self.settings)
-        return make, (self.model_bytes,)
-
-    @functools.cached_property
-    def _ids(self) -> dict[str, int]:
-        return self.get_vocab()
+        arguments = (type(self), self.model_bytes, self.settings)
+        return _make, (*arguments, self.model_max_length)
 
     def _encode(
         self, texts: list[str], num_threads: int, max_length: int | None
@@ -367,15 +341,6 @@ class Tokenizer(abc.ABC):
             for row in rows
         ]
 
-    def _check_id(self, piece_id: int) -> int:
-        piece_id = operator.index(piece_id)
-        if not 0 <= piece_id < self.vocab_size:
-            raise ValueError(
-                f"id must be in [0, {self.vocab_size}), the vocabulary, "
-                f"not {piece_id}."
-            )
-        return piece_id
-
 
 def _texts(texts: str | Iterable[str], argument: str) -> list[str]:
     """Returns the texts as a list, checking their types."""
@@ -387,3 +352,13 @@ def _texts(texts: str | Iterable[str], argument: str) -> list[str]:
                 f"{type(text).__name__}: {text!r}."
             )
     return texts
+
+
+def _make(
+    tokenizer_class: type[_Tokenizer],
+    model_bytes: bytes,
+    settings: dict[str, Any],
+    length: int,
+) -> _Tokenizer:
+    """Creates a tokenizer; what pickled ones call."""
+    return tokenizer_class(model_bytes, **settings).with_max_length(length)

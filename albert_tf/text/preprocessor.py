@@ -13,6 +13,9 @@ from albert_tf.text.graph_wordpiece import GraphWordPiece
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
 
+# That of TF-Hub's preprocessors.
+DEFAULT_LENGTH = 128
+
 
 def pack_ragged(
     segments: Sequence[tf.RaggedTensor],
@@ -117,10 +120,12 @@ class GraphPreprocessor(tf.Module):
     `tf.function` and saved in a SavedModel.
     """
 
-    def __init__(self, tokenizer: Tokenizer, seq_length: int = 128):
+    def __init__(self, tokenizer: Tokenizer, seq_length: int | None = None):
         """Creates the lookup tables of the tokenizer."""
         super().__init__(name="preprocessor")
         self.tokenizer = tokenizer
+        if seq_length is None:
+            seq_length = min(DEFAULT_LENGTH, tokenizer.model_max_length)
         self.seq_length = seq_length
         if isinstance(tokenizer, WordPieceTokenizer):
             self._plain = GraphWordPiece(tokenizer)

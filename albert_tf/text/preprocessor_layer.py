@@ -53,7 +53,7 @@ class AlbertPreprocessor(keras.layers.Layer):
     def __init__(
         self,
         path: str | os.PathLike[str] | None = None,
-        seq_length: int = 128,
+        seq_length: int | None = None,
         *,
         tokenizer: Tokenizer | None = None,
         name: str | None = None,
@@ -64,7 +64,8 @@ class AlbertPreprocessor(keras.layers.Layer):
         Args:
           path: local or remote path of the vocabulary, such as `spiece.model`
             or `gs://bucket/30k-clean.model`.
-          seq_length: the default sequence length.
+          seq_length: the default sequence length; None for 128, or the length
+            of the tokenizer's model if that is shorter.
           tokenizer: a tokenizer, instead of `path`.
           name: name of the layer.
           **settings: arguments of `AlbertTokenizer`, such as `do_lower_case`.
@@ -92,7 +93,7 @@ class AlbertPreprocessor(keras.layers.Layer):
 
     @classmethod
     def from_tokenizer(
-        cls, tokenizer: Tokenizer, seq_length: int = 128
+        cls, tokenizer: Tokenizer, seq_length: int | None = None
     ) -> AlbertPreprocessor:
         """Creates a preprocessor that gives the ids of a tokenizer."""
         return cls(tokenizer=tokenizer, seq_length=seq_length)

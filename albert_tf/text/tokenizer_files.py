@@ -9,7 +9,12 @@ from collections.abc import Iterator
 from typing import Any, get_args
 
 from albert_tf.errors import InputError
-from albert_tf.files import exists
+from albert_tf.files import (
+    exists,
+    new_output_folder,
+    read_bytes,
+    write_together,
+)
 from albert_tf.input_files import parse_object, shown
 from albert_tf.schema import typed
 from albert_tf.text.added_tokens import (
@@ -21,7 +26,7 @@ from albert_tf.text.added_tokens import (
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.sentencepiece_model import DigitComma
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
-from albert_tf.text.tokenizer_json import TOKENIZER_JSON
+from albert_tf.text.tokenizer_json import TOKENIZER_JSON, tokenizer_json
 from albert_tf.text.tokenizer_json_reader import (
     TokenizerJsonModel,
     read_tokenizer_json,
@@ -64,6 +69,8 @@ HUGGING_FACE_SLOW = {
 }
 # A key of albert_tf only: the SHA-256 of the vocabulary file.
 _FINGERPRINT = "vocabulary_sha256"
+# A longer one is taken as unknown.
+_LARGEST_LENGTH = 1 << 20
 # Settings that version 0.1.0 lacked.
 _ADDED_SETTINGS = (
     "replace_latex_quotes",
@@ -97,6 +104,37 @@ def tokenizer_files(
         tokenizer.file_name: tokenizer.model_bytes,
         SETTINGS_FILE: (json.dumps(config, indent=2) + "\n").encode(),
     }
+
+
+def huggingface_files(
+    tokenizer: Tokenizer, *, max_length: int | None = None
+) -> dict[str, bytes]:
+    """Returns `tokenizer_files`, and the `tokenizer.json` of transformers 5."""
+    files = tokenizer_files(tokenizer, max_length=max_length)
+    # transformers 5 builds the right one from a vocab.txt itself.
+    if isinstance(tokenizer, AlbertTokenizer):
+        files[TOKENIZER_JSON] = tokenizer_json(tokenizer)
+    return files
+
+
+def save_tokenizer(
+    tokenizer: Tokenizer, folder: str | os.PathLike[str]
+) -> None:
+    """Writes `huggingface_files`; see `Tokenizer.save_pretrained`."""
+    folder = os.fspath(folder)
+    for name in (MODEL_FILE, WORDPIECE_FILE):
+        path = os.path.join(folder, name)
+        same = name == tokenizer.file_name
+        if exists(path) and not (
+            same and read_bytes(path) == tokenizer.model_bytes
+        ):
+            raise InputError(
+                f"{path} is another vocabulary, which would be replaced; save "
+                "the tokenizer to another folder"
+            )
+    files = huggingface_files(tokenizer, max_length=tokenizer.model_max_length)
+    new_output_folder(folder)
+    write_together({os.path.join(folder, name): x for name, x in files.items()})
 
 
 def _describe(tokenizer: Tokenizer) -> dict[str, Any]:
@@ -188,7 +226,13 @@ def load_tokenizer(folder: str | os.PathLike[str]) -> Tokenizer:
     with _config_errors(path):
         check_added_tokens(config, tokenizer)
         _check_fingerprint(config, tokenizer, rebuilt)
-    return tokenizer
+        length = typed(config, "model_max_length", float)
+        if length is not None and length < 2:
+            raise ValueError(f"model_max_length={length} must be at least 2")
+    # transformers writes 1e30 where it does not know the length.
+    if length is None or length > _LARGEST_LENGTH:
+        return tokenizer
+    return tokenizer.with_max_length(int(length))
 
 
 @contextlib.contextmanager

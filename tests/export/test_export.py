@@ -8,10 +8,13 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.export.config import ExportConfig
 from albert_tf.export.export import export
+from albert_tf.export.litert_conversion import encoder_program
 from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.text.preprocessor_layer import AlbertPreprocessor
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.tokenizer_files import HUGGING_FACE_SLOW
 
+LONGEST = 40  # of the models in conftest.py
 TEXTS = ["``ÉA 2,000'' ΑΣ", "<PAD> [MASK], straße"]
 
 
@@ -63,6 +66,25 @@ def test_exports_of_a_saved_model(shared, tmp_path, encoder):
         encoder(inputs)["sequence_output"],
         atol=1e-5,
     )
+
+
+def test_rows_of_a_preprocessor_fit_the_encoder(exports, tmp_path):
+    """The models of `make demo` have fewer positions than TF-Hub's 128."""
+    source, encoder = exports["encoder"]
+    _, preprocessor = exports["preprocessor"]
+    texts = tf.constant(["I have seen it " * 60, "a good film"])
+    rows = tf.saved_model.load(preprocessor)(texts)
+    assert rows["input_mask"].shape == (2, LONGEST)
+    states = tf.saved_model.load(encoder)(rows)["sequence_output"]
+    assert states.shape[:2] == (2, LONGEST)
+    model = AlbertEncoder.from_pretrained(source)
+    assert model.tokenizer.model_max_length == LONGEST
+    layer = AlbertPreprocessor.from_tokenizer(model.tokenizer)
+    assert model(layer(texts))["sequence_output"].shape == states.shape
+    assert encoder_program(model).seq_length == LONGEST
+    config = ExportConfig(seq_length=LONGEST + 1)
+    with pytest.raises(InputError, match="seq_length=41 must be at most 40"):
+        export(source, tmp_path / "p", "preprocessor", config)
 
 
 def test_a_tokenizer_is_needed(tmp_path, encoder):

@@ -15,6 +15,7 @@ from albert_tf.finetuning.text_classification.model import AlbertClassifier
 from albert_tf.finetuning.token_classification.model import (
     AlbertTokenClassifier,
 )
+from albert_tf.interop.open_checkpoint import load_tokenizer
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
@@ -234,6 +235,15 @@ def test_the_tokenizer_is_saved_with_the_model(tmp_path):
     model.save_pretrained(tmp_path / "a")
     back = AlbertEncoder.from_pretrained(tmp_path / "a")
     assert back.tokenizer.settings == model.tokenizer.settings
+    # Texts are truncated to the model's length.
+    longest = model.config.max_position_embeddings
+    for tokenizer in (
+        model.tokenizer,
+        back.tokenizer,
+        load_tokenizer(tmp_path / "a"),
+        load_tokenizer(GOOGLE),
+    ):
+        assert tokenizer("a " * 600)["input_mask"].shape == (1, longest)
     other = AlbertTokenizer.from_file(
         STORED / "spiece.model", do_lower_case=False, digit_comma="off"
     )

@@ -12,8 +12,9 @@ SPECIALS = {"pad_id": 0, "cls_id": 2, "sep_id": 3}
 
 
 def packed_in_python(first, second=None, *, max_length, pad=True):
+    padded = max_length if pad else None
     return pack(
-        first, second, max_length=max_length, pad_to_max_length=pad, **SPECIALS
+        first, second, max_length=max_length, padded_length=padded, **SPECIALS
     )
 
 

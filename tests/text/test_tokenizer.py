@@ -119,6 +119,81 @@ def test_padding_and_truncation(tokenizer):
     assert tokenizer([])["input_word_ids"].shape[0] == 0
 
 
+def test_the_length_of_the_model_is_the_default(tokenizer):
+    text = "a test " * 400
+    assert tokenizer(text)["input_mask"].shape == (1, 512)
+    short = tokenizer.with_max_length(6)
+    for same in (
+        short,
+        pickle.loads(pickle.dumps(short)),
+        short.with_settings(match_special_tokens=True),
+    ):
+        assert same.model_max_length == 6
+        rows = same(text)["input_word_ids"]
+        assert rows.tolist() == [[2, 21, 1289, 21, 1289, 3]]
+        assert same(text, max_length=9)["input_mask"].shape == (1, 9)
+        # Rows are not padded to it.
+        assert same("a")["input_mask"].shape == (1, 3)
+    assert tokenizer.model_max_length == 512
+
+
+def test_arguments_of_hugging_face(tokenizer):
+    texts, pairs = ["This is a test", "x"], ["a", "a test"]
+    expected = tokenizer(texts, pairs)
+    for arguments in (
+        {"padding": True, "truncation": True, "return_tensors": "np"},
+        {"truncation": "longest_first", "return_tensors": None},
+        {"truncation": False, "max_length": 3},
+    ):
+        found = tokenizer(texts, pairs, **arguments)
+        for name, values in expected.items():
+            assert values.tolist() == found[name].tolist()
+    tensorflow = pytest.importorskip("tensorflow")
+    found = tokenizer(texts, pairs, return_tensors="tf")
+    for name, values in expected.items():
+        assert isinstance(found[name], tensorflow.Tensor)
+        assert found[name].dtype == "int32"
+        assert found[name].numpy().tolist() == values.tolist()
+    long = tokenizer("a " * 600, truncation=False)
+    assert long["input_mask"].shape == (1, 602)
+    with pytest.raises(ValueError, match="602 tokens, more than .*=512"):
+        tokenizer("a " * 600, truncation=False, padding="max_length")
+    names = ("pad", "unk", "cls", "sep", "mask")
+    ids = [getattr(tokenizer, f"{x}_token_id") for x in names]
+    assert ids == [0, 1, 2, 3, 4]
+    pieces = [getattr(tokenizer, f"{x}_token") for x in names]
+    assert pieces == ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]
+
+
+def test_tensors_of_pytorch(tokenizer):
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    rows = tokenizer(["a test"], return_tensors="pt")
+    for name, values in tokenizer(["a test"]).items():
+        assert rows[name].dtype == torch.int64
+        assert rows[name].tolist() == values.tolist()
+
+
+def test_save_pretrained(tokenizer, comma_model, tmp_path):
+    folder = tmp_path / "new" / "folder"
+    changed = tokenizer.with_settings(do_lower_case=False).with_max_length(64)
+    changed.save_pretrained(folder)
+    loaded = AlbertTokenizer.from_pretrained(folder)
+    assert loaded.settings == changed.settings
+    assert loaded.model_bytes == changed.model_bytes
+    assert loaded.model_max_length == 64
+    tokenizer.save_pretrained(folder)  # Other settings replace those.
+    assert AlbertTokenizer.from_pretrained(folder).settings == (
+        tokenizer.settings
+    )
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    with pytest.raises(InputError, match=r"spiece\.model is another vocab"):
+        AlbertTokenizer.from_file(comma_model).save_pretrained(folder)
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="file: cannot be written"):
+        tokenizer.save_pretrained(tmp_path / "file")
+
+
 def test_special_tokens_only_when_asked(tokenizer, slow, clean_model):
     text = "a [MASK] of[SEP] <pad>"
     assert not {0, 2, 3, 4} & set(tokenizer.encode(text))
@@ -361,6 +436,12 @@ def test_surrogates_and_bytes(tokenizer):
 def test_wrong_arguments(tokenizer, clean_model):
     with pytest.raises(ValueError, match="padding must be .* not 'none'"):
         tokenizer("a", padding="none")
+    with pytest.raises(ValueError, match="padding must be .* not False"):
+        tokenizer("a", padding=False)
+    with pytest.raises(ValueError, match="truncation must be .*'only_first'"):
+        tokenizer("a", truncation="only_first")
+    with pytest.raises(ValueError, match="return_tensors must be .* not 'mlx'"):
+        tokenizer("a", return_tensors="mlx")
     with pytest.raises(ValueError, match="max_length must be at least 3"):
         tokenizer("a", "b", max_length=2)
     with pytest.raises(ValueError, match="same length, not 2 and 1"):

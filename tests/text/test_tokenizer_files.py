@@ -259,6 +259,16 @@ def test_folders_of_hugging_face(folder, name, written, changes):
     assert load_tokenizer(path).settings == expected
 
 
+@pytest.mark.parametrize(
+    ("written", "expected"), [(64, 64), (10**30, 512), (None, 512)]
+)
+def test_length_of_the_model(folder, written, expected):
+    path = folder(
+        "spiece.model", tokenizer_config={"model_max_length": written}
+    )
+    assert load_tokenizer(path).model_max_length == expected
+
+
 @pytest.mark.parametrize("files", [{}, {"tokenizer": "{}"}])
 @pytest.mark.parametrize("name", FORMATS)
 def test_model_without_config(folder, name, files):
@@ -281,6 +291,8 @@ def test_model_without_config(folder, name, files):
                 "tokenizer_class=BertTokenizer",
             ),
             ({"digit_comma": "google"}, "do_lower_case is missing"),
+            ({"model_max_length": 1}, "model_max_length=1 must be at least 2"),
+            ({"model_max_length": "512"}, "model_max_length='512' must be"),
             (
                 {
                     "digit_comma": 7,

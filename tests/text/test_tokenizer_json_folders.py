@@ -14,10 +14,14 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.interop.checkpoint import Vocabulary, folder_vocabulary
+from albert_tf.interop.checkpoint import folder_vocabulary
 from albert_tf.text.preprocessor_layer import AlbertPreprocessor
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
-from albert_tf.text.tokenizer_files import HUGGING_FACE_SLOW, load_tokenizer
+from albert_tf.text.tokenizer_files import (
+    HUGGING_FACE_SLOW,
+    huggingface_files,
+    load_tokenizer,
+)
 from albert_tf.text.tokenizer_json import TOKENIZER_JSON
 
 DATA = pathlib.Path(__file__).parent / "data" / "tokenizer_json"
@@ -309,7 +313,7 @@ def saved_by_us(tmp_path):
     def write(tokenizer):
         folder = tmp_path / "ours"
         folder.mkdir()
-        files = Vocabulary(tokenizer).huggingface_files(512)
+        files = huggingface_files(tokenizer, max_length=512)
         del files["spiece.model"]
         files["config.json"] = b'{"model_type": "albert"}'
         for name, content in files.items():
