@@ -156,16 +156,17 @@ def test_depth_may_change_only_with_shared_weights(config, tiny_model):
 
 @pytest.fixture
 def start_from(pretrain_config, records, tmp_path):
-    """Returns `make(run, **changes)`: one step, of rate 0, from a run."""
+    """Returns `make(run, **changes)`: two steps, the first of rate 0."""
 
     def make(run, name="new", **changes):
         settings = {"num_warmup_steps": 1, "eval_steps": 0, "model": None}
         return pretrain_config(
             records,
             tmp_path / name,
-            1,
+            2,
             init_from=run,
             max_eval_steps=1,
+            save_checkpoints_steps=1,
             **settings | changes,
         )
 
