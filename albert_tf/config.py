@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from albert_tf.errors import InputError
+from albert_tf.files import write_atomically
 from albert_tf.input_files import parse_json, read_json, shown
 from albert_tf.settings import check_settings, require, setting
 
@@ -255,8 +256,7 @@ class AlbertConfig:
         """Returns the config as JSON, and writes it to `path` if given."""
         text = json.dumps(self.to_dict(), indent=2) + "\n"
         if path is not None:
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(text)
+            write_atomically(path, text)
         return text
 
     @classmethod

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import collections
 import difflib
-import io
-import os
 import re
 import types
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from absl import flags
 
+from albert_tf.cli.flagfiles import expand_flagfiles
 from albert_tf.errors import InputError
-from albert_tf.input_files import read_bytes
 from albert_tf.settings import GROUPS, Setting, check_settings, settings_of
 
 # Flags of version 0.1 that were renamed.
@@ -39,8 +37,6 @@ _ABSL_FLAGS = (
 )
 
 _NO_GROUP = "Flags"
-_COMMENT = ("#", "//")  # Prefixes of comment lines in flagfiles.
-_MAX_NESTED = 16  # Maximum depth of flagfiles in flagfiles.
 # absl associates flags with a module.
 _MODULE = "albert"
 
@@ -121,7 +117,7 @@ class CommandFlags:
           InputError: if a flag is unknown, renamed, invalid or missing, or if a
             flagfile cannot be read.
         """
-        located = list(_expand_flagfiles(arguments))
+        located = list(expand_flagfiles(arguments))
         expanded = [argument for argument, _ in located]
         if expanded != list(arguments):
             expanded.insert(0, f"--undefok={','.join(_ABSL_FLAGS)}")
@@ -282,51 +278,6 @@ class CommandFlags:
             yield flags.text_wrap(
                 text, 80, indent=" " * 6, firstline_indent="  "
             )
-
-
-def _expand_flagfiles(
-    arguments: Iterable[str], within: Sequence[str] = ()
-) -> Iterator[tuple[str, str]]:
-    """Replaces flagfiles in arguments by the flags they contain.
-
-    Unlike in absl, it is an error if a flagfile is a pipe, a device or huge, or
-    if it includes itself.
-
-    Args:
-      arguments: arguments of a command line, or the lines of a flagfile.
-      within: the flagfiles that include these lines.
-
-    Yields:
-      Each argument, and the flagfile that it comes from, or "".
-
-    Raises:
-      InputError: if a flagfile cannot be read.
-    """
-    rest = iter(arguments)
-    file = within[-1] if within else ""
-    for argument in rest:
-        if argument == "--":
-            yield argument, file
-            yield from ((each, file) for each in rest)
-            return
-        name, equals, path = argument.partition("=")
-        if name not in ("--flagfile", "-flagfile"):
-            yield argument, file
-            continue
-        path = os.path.expanduser((path if equals else next(rest, "")).strip())
-        if not path:
-            raise InputError("--flagfile= must not be empty")
-        if path in within:
-            raise InputError(f"--flagfile={path}: includes itself")
-        if len(within) == _MAX_NESTED:
-            raise InputError(f"--flagfile={path}: nested too deeply")
-        content = read_bytes(path, f"--flagfile={path}")
-        try:
-            text = io.StringIO(content.decode("utf-8-sig"), newline=None)
-        except UnicodeDecodeError:
-            raise InputError(f"--flagfile={path}: not UTF-8") from None
-        lines = (line.strip() for line in text if not line.startswith(_COMMENT))
-        yield from _expand_flagfiles(filter(None, lines), (*within, path))
 
 
 class _Parser(flags.ArgumentParser):

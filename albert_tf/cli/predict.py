@@ -26,7 +26,7 @@ from albert_tf.errors import InputError
 from albert_tf.files import (
     check_not_input,
     new_file,
-    new_output_folder,
+    output_folder,
     split_patterns,
 )
 from albert_tf.quiet_import import import_tensorflow
@@ -314,7 +314,7 @@ def _squad_files(
             f"--squad_output: the task {task_config.name} has no answers in a "
             "context"
         )
-    folder = new_output_folder(given.squad_output)
+    folder = stack.enter_context(output_folder(given.squad_output))
     inputs = _inputs(given, split_patterns(given.model))
     names = {"predictions": "predictions", "nbest": "nbest_predictions"}
     if task_config.settings["head"] == "joint":
@@ -339,13 +339,13 @@ def _submit(
     )
 
     assert given.glue_submission is not None
-    folder = new_output_folder(given.glue_submission)
-    for path in write_submissions(
-        predictor,
-        task_config,
-        folder,
-        bad,
-        source=given.source,
-        data=given.data,
-    ):
-        print(f"wrote {path}")
+    with output_folder(given.glue_submission) as folder:
+        for path in write_submissions(
+            predictor,
+            task_config,
+            folder,
+            bad,
+            source=given.source,
+            data=given.data,
+        ):
+            print(f"wrote {path}")

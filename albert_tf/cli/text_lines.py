@@ -7,9 +7,11 @@ import dataclasses
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from typing import IO
 
 from albert_tf.errors import InputError
-from albert_tf.files import check_not_input, new_file, open_bytes
+from albert_tf.files import check_not_input, new_file
+from albert_tf.input_files import numbered_lines, open_input
 from albert_tf.settings import described, setting
 
 STDIN = "/dev/stdin"
@@ -50,7 +52,7 @@ def texts_of(given: TextLinesFlags) -> Iterable[str]:
     if given.input is None:
         return _not_empty(standard_input_lines(), "standard input")
     return _not_empty(
-        _decoded(open_bytes(given.input), given.input), given.input
+        _decoded(open_input(given.input), given.input), given.input
     )
 
 
@@ -72,8 +74,8 @@ def standard_input_lines() -> Iterator[str]:
     return _decoded(sys.stdin.buffer, "standard input")
 
 
-def _decoded(lines: Iterable[bytes], source: str) -> Iterator[str]:
-    for number, line in enumerate(lines, 1):
+def _decoded(file: IO[bytes], source: str) -> Iterator[str]:
+    for number, line in numbered_lines(file, source):
         try:
             text = line.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:

@@ -6,7 +6,7 @@ import dataclasses
 import os
 import pathlib
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
@@ -16,7 +16,7 @@ from albert_tf.interop.file_types import TensorFile
 from albert_tf.interop.growing import extend_positions
 from albert_tf.interop.matching import match_tensors
 from albert_tf.interop.names import OURS
-from albert_tf.schema import typed
+from albert_tf.schema import check_type, typed
 
 FORMAT = "training run of albert_tf"
 CHECKPOINTS = "checkpoints"
@@ -30,6 +30,52 @@ RECORD = "run.json"
 # Prefixes of the model's variables and, if any, of their moving averages.
 _MODEL = "model/"
 _AVERAGE = "average/"
+
+
+class _PhaseExtras(TypedDict, total=False):
+    train_batch_size: int
+    trained_positions: int
+    num_hidden_layers: int
+
+
+class _Phase(_PhaseExtras):
+    steps: int
+
+
+class _Settings(TypedDict, total=False):
+    """The settings that are read from a run, not only compared."""
+
+    model: Mapping[str, Any]
+    precision: Literal["float32", "mixed_bfloat16", "mixed_float16"]
+    num_train_steps: int
+    total_steps: int  # its name in versions before 0.2
+    train_batch_size: int
+    schedule: str
+    decay_steps: int
+    pair_task: str
+    phases: list[_Phase]
+
+
+class _RecordExtras(TypedDict, total=False):
+    files: list[str]
+
+
+class _Record(_RecordExtras):
+    """The entries of `run.json` that are read; it has others."""
+
+    settings: _Settings
+
+
+def read_record(folder: str | os.PathLike[str]) -> dict[str, Any]:
+    """Reads the `run.json` of a local or remote folder.
+
+    Raises:
+      InputError: if it cannot be read, or an entry has the wrong type.
+    """
+    path = os.path.join(os.fspath(folder), RECORD)
+    record = read_json(path)
+    check_type(record, _Record, path)
+    return record
 
 
 def is_run_folder(folder: str | os.PathLike[str]) -> bool:
@@ -89,11 +135,8 @@ def open_run(
     else:
         folder = path.parent.parent
     config = AlbertConfig.from_json(folder / _CONFIG)
-    record = read_json(folder / RECORD)
     config = config_of_checkpoint(
-        config,
-        typed(record, "settings", dict, {}, str(folder / RECORD)),
-        prefix.name,
+        config, read_record(folder)["settings"], prefix.name
     ).replace(**overrides or {})
     opened = open_tf_checkpoint(prefix, by_object=True)
     names = _short_names(opened.shapes)
@@ -124,16 +167,15 @@ def config_of_checkpoint(
     """
     step = int(checkpoint.rpartition("-")[2])
     first_step, phases = 0, settings.get("phases", ())
-    changes = {}
+    trained, depth = config.trained_positions, config.num_hidden_layers
     for phase in phases:
         if first_step == 0 or first_step < step:
-            changes = {"trained_positions": phase["trained_positions"]}
+            trained = phase.get("trained_positions", trained)
             if any("num_hidden_layers" in x for x in phases):
                 depth = settings["model"]["num_hidden_layers"]
                 depth = phase.get("num_hidden_layers", depth)
-                changes["num_hidden_layers"] = depth
         first_step += phase["steps"]
-    return config.replace(**changes)
+    return config.replace(trained_positions=trained, num_hidden_layers=depth)
 
 
 def _short_names(names: Collection[str]) -> dict[str, str]:

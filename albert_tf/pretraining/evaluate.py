@@ -10,8 +10,8 @@ from typing import Any
 
 from albert_tf.config import AlbertConfig, warn_of_untrained_positions
 from albert_tf.errors import InputError
-from albert_tf.files import PathPatterns, exists, is_remote, read_text
-from albert_tf.input_files import parse_object
+from albert_tf.files import PathPatterns, exists, is_remote
+from albert_tf.input_files import read_json
 from albert_tf.interop.huggingface import CONFIG_FILE
 from albert_tf.interop.run_folder import config_of_checkpoint
 from albert_tf.models.pretrainer import AlbertPretrainer
@@ -20,6 +20,7 @@ from albert_tf.pretraining.loss import PretrainingLoss
 from albert_tf.pretraining.manifest import DATA_FILE, read_manifest_file
 from albert_tf.pretraining.positions import on_repeated_positions
 from albert_tf.pretraining.records import Records, open_records
+from albert_tf.schema import typed
 from albert_tf.training.checkpoint_files import (
     BEST,
     FOLDER,
@@ -198,7 +199,7 @@ def _trained_config(checkpoint: str, config: AlbertConfig) -> AlbertConfig:
     path = os.path.join(_run_of(checkpoint), CONFIG_FILE)
     if not exists(path):
         return config
-    trained = parse_object(read_text(path), path).get("trained_positions")
+    trained = typed(read_json(path), "trained_positions", int, source=path)
     return config_of_checkpoint(
         config.replace(trained_positions=trained),
         read_settings(_run_of(checkpoint)),
@@ -212,7 +213,8 @@ def _architecture(checkpoint: str) -> tuple[AlbertConfig, str]:
     config, settings = load_run_config(run_dir), read_settings(run_dir)
     name = os.path.basename(checkpoint)
     config = config_of_checkpoint(config, settings, name)
-    return config.replace(trained_positions=None), settings["precision"]
+    precision = settings.get("precision", "float32")
+    return config.replace(trained_positions=None), precision
 
 
 def _run_of(checkpoint: str) -> str:

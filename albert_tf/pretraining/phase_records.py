@@ -155,7 +155,7 @@ def trained_positions(
     before = initial or 0
     if config.init_from is not None and initial is None:
         recorded = read_settings(config.output).get("phases")
-        before = recorded[0]["trained_positions"] if recorded else 0
+        before = recorded[0].get("trained_positions", 0) if recorded else 0
     lengths = [phase.records.max_seq_length for phase in phases]
     return list(itertools.accumulate(lengths, max, initial=before))[1:]
 

@@ -15,7 +15,8 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.files import is_remote, open_bytes
+from albert_tf.files import is_remote
+from albert_tf.input_files import open_input
 from albert_tf.pretraining.dynamic_examples import CHUNK_FEATURES
 from albert_tf.pretraining.packed_rows import ROW_FEATURES
 
@@ -293,9 +294,10 @@ def count_records(path: str, most: int | None = None) -> int:
     if not (is_remote(path) or os.path.isfile(path)):
         raise InputError(f"records {path}: not a regular file")
     number = 0
+    past_end = (OSError,) if is_remote(path) else ()
     try:
         with contextlib.ExitStack() as stack:
-            file = stack.enter_context(open_bytes(path))
+            file = stack.enter_context(open_input(path))
             if path.endswith(".gz"):
                 file = stack.enter_context(gzip.open(file))
             while number != most and (header := file.read(_LENGTH.size)):
@@ -304,8 +306,9 @@ def count_records(path: str, most: int | None = None) -> int:
                     raise EOFError("the file ends in a record")
                 (length,) = _LENGTH.unpack(header)
                 rest = length + _FRAME_BYTES - _LENGTH.size
-                # Seeking past the end is not an error, so read the last byte.
-                with contextlib.suppress(tf.errors.OutOfRangeError):
+                # Seeking past the end is an error of remote files only, so read
+                # the last byte.
+                with contextlib.suppress(*past_end):
                     file.seek(rest - 1, os.SEEK_CUR)
                     if file.read(1):
                         continue

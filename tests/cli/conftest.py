@@ -1,5 +1,8 @@
 import io
+import pathlib
 import shlex
+import shutil
+import tarfile
 
 import keras
 import pytest
@@ -10,6 +13,8 @@ from albert_tf.demo.corpora import python_documents
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import VocabularyConfig, train_vocabulary
+
+OLD = pathlib.Path(__file__).parents[1] / "compatibility" / "data" / "31816b2"
 
 
 @pytest.fixture(scope="session")
@@ -68,4 +73,18 @@ def folder(python_lines, tmp_path_factory):
     AlbertPretrainer(config).save_pretrained(
         folder / "start", AlbertTokenizer.from_file(vocabulary)
     )
+    return folder
+
+
+@pytest.fixture(scope="session")
+def artifacts(tmp_path_factory):
+    """What version 0.1 wrote, and some text."""
+    folder = tmp_path_factory.mktemp("artifacts")
+    with tarfile.open(OLD / "artifacts.tar.xz") as archive:
+        archive.extractall(folder, filter="data")
+    shutil.copytree(OLD / "tasks", folder / "tasks")
+    text = "".join(f"ba ti ku {number} ro.\n" for number in range(400))
+    (folder / "text.txt").write_text(text)
+    (folder / "pairs.tsv").write_text("ba ti\tku ro\n")
+    (folder / "phases.json").write_text('[{"steps": 1, "input": "records"}]')
     return folder

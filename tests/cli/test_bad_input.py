@@ -28,6 +28,9 @@ def folder(folder, python_lines):
     (folder / "binary").write_bytes(bytes(range(256)))
     (folder / "empty").touch()
     (folder / "loop.flags").write_text("# a\n--flagfile=loop.flags\n")
+    (folder / "one.flags").write_text("--flagfile=./two.flags\n")
+    (folder / "two.flags").write_text("--flagfile=one.flags\n")
+    (folder / "wide.flags").write_text("--flagfile=empty\n" * 2000)
     _write_without_mask(
         (folder / "spiece.model").read_bytes(), folder / "no_mask.model"
     )
@@ -133,10 +136,21 @@ BAD_INPUT = {
         ("--output=x", "--input is required"),
         ("--lerning_rate=1", "--lerning_rate; did you mean --learning_rate?"),
         ("--recipe=none", "unknown recipe 'none'"),
-        ("--flagfile=absent", "--flagfile=absent: No such file"),
-        ("--flagfile=binary", "--flagfile=binary: not UTF-8"),
+        (
+            "--flagfile=absent",
+            "--flagfile=absent: cannot be read: No such file",
+        ),
+        (
+            "--flagfile=binary",
+            "--flagfile=binary: byte 129 of the file is not UTF-8",
+        ),
         ("--flagfile=/dev/zero", "a pipe, device or socket"),
         ("--flagfile=loop.flags", "--flagfile=loop.flags: includes itself"),
+        (
+            "--flagfile=one.flags",
+            "includes itself (one.flags -> ./two.flags -> one.flags)",
+        ),
+        ("--flagfile=wide.flags", "--flagfile=empty: nested deeper than 16"),
         ("--flagfile=", "--flagfile= must not be empty"),
         ("--flagfile", "--flagfile= must not be empty"),
         ("--input", "no value for --input"),

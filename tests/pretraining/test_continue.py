@@ -48,7 +48,9 @@ def small(create, contents, corpus, tmp_path):
 
 
 def leftovers(folder):
-    return sorted(path.suffix for path in folder.glob(".*"))
+    """Returns what is left of temporary folders and of jobs in them."""
+    found = [*folder.glob(".*.tmp"), *folder.glob(".*.tmp/.job")]
+    return sorted(path.suffix or path.name for path in found)
 
 
 def test_killed_before_any_change_of_a_file(small, tmp_path, each_kill, capsys):

@@ -362,6 +362,7 @@ def test_settings_that_do_not_fit_the_records_are_errors(
     ("phases", "message"),
     [
         ([{"step": 1}], "unknown key 'step'; did you mean 'steps'"),
+        ([{"bogus": 5}], "unknown key 'bogus'; expected steps, share, input"),
         (
             [{}, {"max_seq_length": 64}],
             r"phases\[1\]: max_seq_length is set by",
