@@ -14,8 +14,13 @@ from typing import Any
 
 from albert_tf.errors import InputError
 from albert_tf.files import write_atomically
-from albert_tf.input_files import parse_json, read_json, shown
-from albert_tf.settings import check_settings, require, setting
+from albert_tf.input_files import read_json, shown
+from albert_tf.settings import (
+    check_settings,
+    parse_values,
+    require,
+    setting,
+)
 
 _logger = logging.getLogger(__name__)
 
@@ -345,20 +350,6 @@ def parse_overrides(text: str) -> dict[str, Any]:
     """Parses text such as `vocab_size=8000,sharing=none`.
 
     Raises:
-      InputError: if the text is not a list of `FIELD=VALUE`.
+      InputError: if the text is not a list of `NAME=VALUE`.
     """
-    known = AlbertConfig().to_dict()
-    changes = {}
-    for part in filter(None, text.split(",")):
-        field, equals, value = part.partition("=")
-        field = field.strip()
-        if not equals or field not in known:
-            raise InputError(
-                f"--config_overrides: {part!r} is not FIELD=VALUE with one of "
-                f"the fields {', '.join(known)}"
-            )
-        try:
-            changes[field] = parse_json(value, field)
-        except ValueError:
-            changes[field] = value.strip()
-    return changes
+    return parse_values("--config_overrides", text, AlbertConfig().to_dict())

@@ -135,9 +135,10 @@ def open_run(
     else:
         folder = path.parent.parent
     config = AlbertConfig.from_json(folder / _CONFIG)
-    config = config_of_checkpoint(
-        config, read_record(folder)["settings"], prefix.name
-    ).replace(**overrides or {})
+    settings = read_record(folder)["settings"]
+    config = config_of_checkpoint(config, settings, prefix.name).replace(
+        **overrides or {}
+    )
     opened = open_tf_checkpoint(prefix, by_object=True)
     names = _short_names(opened.shapes)
     file = TensorFile(
@@ -146,7 +147,12 @@ def open_run(
         str(prefix),
     )
     checkpoint = dataclasses.replace(
-        match_tensors(OURS, file, config),
+        match_tensors(
+            OURS,
+            file,
+            config,
+            objective_heads=settings.get("objective", "mlm") != "mlm",
+        ),
         vocabulary=folder_vocabulary(folder, "huggingface"),
         format=FORMAT,
     )

@@ -56,13 +56,6 @@ from albert_tf.pretraining.text_files import (
 from albert_tf.quiet_import import import_tensorflow, quiet_by_default
 from albert_tf.text.tokenizer_files import tokenizer_files
 
-# masking -> why no chunk became a record, and what to do about it.
-_NO_RECORD_REASONS = {
-    "dynamic": "single tokens, which have no order; give longer documents",
-    "static": "single sentences; put one sentence on each line, or use "
-    "text_format=prose or one_sentence_chunks=random_next",
-}
-
 
 def create_pretraining_data(
     config: PretrainingDataConfig, progress: bool = False
@@ -298,10 +291,15 @@ def check_counts(
     config: PretrainingDataConfig,
     counts: dict[str, collections.Counter[str]],
 ) -> None:
-    """Raises an `InputError` that says why if a split has no records."""
+    """Checks that each split has records, and the training split has pairs.
+
+    Raises:
+      InputError: If not; the message says why.
+    """
     num_documents = sum(count["documents"] for count in counts.values())
     for split, count in counts.items():
-        if count["instances"]:
+        needs_pairs = split == "train" and config.sentence_order != "none"
+        if count["pairs" if needs_pairs else "instances"]:
             continue
         if num_documents == 0:
             raise InputError("input: no sentence has a token")
@@ -311,9 +309,12 @@ def check_counts(
                 f"{num_documents} documents for the split {split}; change it "
                 "or the seed"
             )
+        pair_up = ", one_sentence_chunks=random_next"
         raise InputError(
-            f"the split {split} has no records: all {count['chunks']} chunks "
-            f"of its text are {_NO_RECORD_REASONS[config.masking]}"
+            f"the split {split} has no pair of segments: all {count['chunks']} "
+            "chunks of its text are single sentences; put one sentence on each "
+            "line, or use text_format=prose, a larger max_seq_length"
+            f"{pair_up * (config.masking == 'static')} or sentence_order=none"
         )
 
 

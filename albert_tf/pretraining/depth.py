@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
 
-from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.layers.shared_stack import SharedStack
+from albert_tf.models.base import AlbertModel
 from albert_tf.training.loss import Loss
 
 
@@ -17,7 +19,8 @@ class LossAtDepth:
     """A loss of the first layers of a model; see `Loss`.
 
     If all layers share their weights, it is the loss of a model with this
-    number of layers and the same weights.
+    number of layers and the same weights. Other stacks of the model, such as a
+    generator's, also run fewer layers if they are as deep as the model.
 
     Attributes:
       loss: the loss.
@@ -33,11 +36,23 @@ class LossAtDepth:
 
     def __call__(
         self,
-        model: AlbertPretrainer,
+        model: AlbertModel,
         batch: Any,
         normalizers: Mapping[str, tf.Tensor],
         seed: tf.Tensor | None,
     ) -> tuple[tf.Tensor, Mapping[str, tf.Tensor]]:
         """Returns the loss and the metrics."""
-        with model.encoder.stack.first_layers(self.depth):
+        with contextlib.ExitStack() as shallow:
+            for layer in model._flatten_layers():
+                if isinstance(layer, SharedStack):
+                    depth = layer.config.num_hidden_layers
+                    if depth == model.config.num_hidden_layers:
+                        shallow.enter_context(layer.first_layers(self.depth))
             return self.loss(model, batch, normalizers, seed)
+
+
+def loss_at_depth(loss: Loss, model: AlbertModel, depth: int) -> Loss:
+    """Returns the loss of the first layers of a model; see `LossAtDepth`."""
+    if depth == model.config.num_hidden_layers:
+        return loss
+    return LossAtDepth(loss, depth)

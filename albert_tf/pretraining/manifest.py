@@ -367,6 +367,7 @@ def _describe_split(
         "dropped_identical_pairs",
         "truncated_pairs",
         "instances",
+        "pairs",
         "kept_tokens",
         "input_tokens",
         "predictions",
@@ -389,7 +390,7 @@ def _describe_split(
     }
     if "label_1" in counts:  # otherwise labels are drawn in training
         ones = counts["label_1"]
-        description["labels"] = {"0": instances - ones, "1": ones}
+        description["labels"] = {"0": counts["pairs"] - ones, "1": ones}
     return description
 
 

@@ -11,7 +11,7 @@ from albert_tf.interop.growing import (
     describe_repeated,
     repeat_rows,
 )
-from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.models.base import AlbertModel
 from albert_tf.training.optimizers import by_name
 
 Evaluate = Callable[[], dict[str, float]]
@@ -44,7 +44,7 @@ def repeat_trained_positions(
 
 
 def on_repeated_positions(
-    evaluate: Evaluate, model: AlbertPretrainer, trained: int
+    evaluate: Evaluate, model: AlbertModel, trained: int
 ) -> Evaluate:
     """Wraps `evaluate` so that untrained positions are copies while it runs.
 

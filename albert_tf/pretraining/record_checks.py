@@ -139,14 +139,12 @@ class TextLimits:
     """Sizes of text records, and bounds of their values.
 
     Attributes:
-      min_tokens: minimum number of tokens per chunk.
       max_tokens: maximum number of tokens per record.
       vocab_size: exclusive bound of token ids.
       max_sequences: maximum number of chunks per packed record; 0: not packed.
       num_special: special tokens that training adds to each chunk.
     """
 
-    min_tokens: int
     max_tokens: int
     vocab_size: int
     max_sequences: int = 0
@@ -179,9 +177,7 @@ class TextLimits:
 
         ids, offsets = tokens.flat_values, starts.flat_values
         return {
-            f"it must have {self.min_tokens} to {self.max_tokens} tokens": (
-                lengths < self.min_tokens
-            )
+            f"it must have 1 to {self.max_tokens} tokens": (lengths < 1)
             | (lengths > self.max_tokens),
             f"tokens must be from 0 to {self.vocab_size - 1}": _rows_with(
                 tokens, (ids < 0) | (ids >= self.vocab_size)
@@ -211,9 +207,8 @@ class TextLimits:
         steps = sentences[:, 1:] - sentences[:, :-1]
         room = self.max_tokens + self.num_special
         return {
-            f"each chunk must have at least {self.min_tokens} tokens, and "
-            "chunk_starts must ascend": _rows_with(
-                sizes, sizes.flat_values < self.min_tokens
+            "chunk_starts must ascend, and be within the tokens": _rows_with(
+                sizes, sizes.flat_values < 1
             ),
             "sentence_starts must ascend": _rows_with(
                 steps, steps.flat_values < 1

@@ -8,33 +8,33 @@ import functools
 import itertools
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.files import writing
-from albert_tf.models.flops import pretraining_step_flops
-from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.models.base import AlbertModel
+from albert_tf.objectives.objective import Objective
+from albert_tf.objectives.registry import load_objective_module
 from albert_tf.pretraining.config import PretrainConfig
 from albert_tf.pretraining.corpora import describe_corpora
-from albert_tf.pretraining.depth import LossAtDepth
+from albert_tf.pretraining.depth import loss_at_depth
 from albert_tf.pretraining.evaluate import record_scores
 from albert_tf.pretraining.initial_weights import (
     REPORT_FILE,
     InitialWeights,
     resolve_initial_weights,
 )
-from albert_tf.pretraining.loss import PretrainingLoss
 from albert_tf.pretraining.manifest import DATA_FILE, sequences_per_row
 from albert_tf.pretraining.mixture import plain_patterns
 from albert_tf.pretraining.phase_records import (
     PhaseRecords,
     check_best_metric,
     open_phases,
-    pair_task,
+    phase_objective,
     trained_positions,
 )
 from albert_tf.pretraining.positions import (
@@ -56,11 +56,9 @@ from albert_tf.training.distribution import (
     set_precision,
 )
 from albert_tf.training.evaluation import Evaluator
-from albert_tf.training.loss import Loss
 from albert_tf.training.optimizers import make_optimizer
 from albert_tf.training.phases import TrainingPhase
 from albert_tf.training.run_folder import open_run_folder
-from albert_tf.training.schedules import Schedule
 from albert_tf.training.trainer import Trainer, TrainingResult
 from albert_tf.training.workers import is_chief
 
@@ -107,6 +105,8 @@ def pretrain(
             precision=config.precision,
             jit_compile=config.jit_compile,
         )
+    if config.objective_module is not None:
+        load_objective_module(config.objective_module)
     # Workers have to connect before TensorFlow initializes its devices.
     strategy = make_strategy(
         config.distribution,
@@ -119,6 +119,7 @@ def pretrain(
     for phase in phases:
         _check_records(phase.resolved.config, phase.original, initial)
     heldout = phases[-1].heldout
+    objectives = [phase_objective(config, phase.records) for phase in phases]
     check_best_metric(config, heldout)
     trained = trained_positions(
         config, phases, initial.trained_positions if initial else None
@@ -129,10 +130,9 @@ def pretrain(
     ):
         recorded["records"] = phase.records.identity
         recorded["trained_positions"] = positions
-    pair_tasks = [pair_task(config, phase.records) for phase in phases]
-    if "nsp" in pair_tasks:
+    if "nsp" in [objective.pair_task for objective in objectives]:
         settings["pair_task"] = "nsp"
-    schedule = make_schedule(config)
+    make_schedule(config)  # Raises if it is not possible.
     check_past_rates(config)
     check_past_phases(config, settings)
     with open_run_folder(
@@ -149,7 +149,7 @@ def pretrain(
         set_precision(config.precision)
         keras.utils.set_random_seed(config.seed)
         with strategy.scope():
-            model = AlbertPretrainer(
+            model = objectives[0].make_model(
                 config.deepest_architecture, rematerialize=config.rematerialize
             )
             if initial:
@@ -167,24 +167,11 @@ def pretrain(
             summary = start_summary(config, phases, model, strategy, resumes)
             print(summary, file=sys.stderr, flush=True)
 
-        result = _train(
-            config,
-            phases,
-            [
-                _training_phase(
-                    phase, _loss(task, phase.depth, model), positions
-                )
-                for phase, task, positions in zip(
-                    phases, pair_tasks, [None, *trained], strict=False
-                )
-            ],
-            model,
-            schedule,
-            strategy,
-            start,
-            trained,
-            initial.moments if initial else None,
-            callbacks,
+        run = _Run(config, phases, objectives, trained, model, strategy)
+        result = run.train(
+            start=start,
+            initial_values=initial.moments if initial else None,
+            callbacks=callbacks,
         )
     evaluation = dict(result.evaluation)
     if evaluation:
@@ -247,135 +234,121 @@ def _run_files(
     return files
 
 
-def _train(
-    config: PretrainConfig,
-    phases: Sequence[PhaseRecords],
-    training_phases: Sequence[TrainingPhase],
-    model: AlbertPretrainer,
-    schedule: Schedule,
-    strategy: tf.distribute.Strategy,
-    start: Callable[[], None],
-    trained: Sequence[int],
-    moments: Mapping[str, np.ndarray] | None,
-    callbacks: Sequence[keras.callbacks.Callback],
-) -> TrainingResult:
-    """Trains the model to the last step.
+@dataclasses.dataclass(frozen=True)
+class _Run:
+    """A run that is ready to train.
 
-    Args:
+    Attributes:
       config: the settings.
       phases: the phases; the records of the last one are evaluated.
-      training_phases: the same for the trainer.
-      model: the model.
-      schedule: the learning-rate schedule.
-      strategy: the strategy of the model.
-      start: called once everything is checked, before the first step.
+      objectives: the objectives of the phases.
       trained: number of trained positions after each phase.
-      moments: moments to start a new run with, by name.
-      callbacks: Keras callbacks.
+      model: the model, of the largest depth.
+      strategy: the strategy of the model.
     """
-    heldout = phases[-1].heldout
 
-    @functools.cache
-    def evaluation(depth: int) -> Evaluate | None:
-        """Returns the evaluation of the first layers of the model."""
+    config: PretrainConfig
+    phases: Sequence[PhaseRecords]
+    objectives: Sequence[Objective]
+    trained: Sequence[int]
+    model: AlbertModel
+    strategy: tf.distribute.Strategy
+
+    def train(self, **arguments: Any) -> TrainingResult:
+        """Trains the model to the last step.
+
+        Args:
+          **arguments: further arguments of `Trainer.fit`.
+        """
+        config = self.config
+        phases = [self._phase(number) for number in range(len(self.phases))]
+        with contextlib.ExitStack() as stack:
+            for phase in self.phases:
+                stack.enter_context(
+                    phase.original.explained_errors(config.architecture)
+                )
+            stack.enter_context(writing(config.output))
+            return Trainer(
+                config,
+                self.strategy,
+                self.model,
+                phases[0].loss,
+                make_optimizer(config, self.model),
+                make_schedule(config),
+                run_dir=config.output,
+            ).fit(phases, evaluate=phases[-1].evaluate, **arguments)
+
+    def _phase(self, number: int) -> TrainingPhase:
+        """Returns a phase for the trainer."""
+        phase, objective = self.phases[number], self.objectives[number]
+        config, records = phase.resolved.config, phase.records
+        trained = self.trained[number - 1] if number else None
+        begin = None
+        if trained is not None and records.max_seq_length > trained:
+            begin = functools.partial(repeat_trained_positions, trained)
+
+        def dataset_fn(
+            first_batch: int,
+            input_context: tf.distribute.InputContext | None = None,
+        ) -> tf.data.Dataset:
+            size = config.train_batch_size
+            return records.dataset(
+                size,
+                seed=config.seed,
+                first_example=phase.first_example + first_batch * size,
+                model=config.architecture,
+                reading_groups=config.reading_groups,
+                input_context=input_context,
+            )
+
+        return TrainingPhase(
+            first_step=phase.resolved.first_step,
+            dataset_fn=dataset_fn,
+            loss=loss_at_depth(objective, self.model, phase.depth),
+            gradient_accumulation_steps=config.gradient_accumulation_steps,
+            flops_per_example=objective.step_flops(
+                config.architecture,
+                records.max_seq_length,
+                records.max_predictions_per_seq,
+                sequences_per_row(records.manifest),
+            ),
+            name=phase.describe(),
+            num_shards=config.reading_groups,
+            begin=begin,
+            evaluate=self._evaluation(number),
+        )
+
+    def _evaluation(self, number: int) -> Evaluate | None:
+        """Returns the evaluation of the model that a phase trains."""
+        heldout, trained = self.phases[-1].heldout, self.trained[number]
         if "heldout" not in heldout.files:
             return None
-        size = config.eval_batch_size
-        loss = _loss(pair_task(config, heldout), depth, model)
-        scores = record_scores(
-            Evaluator(strategy, model, loss, size),
-            heldout,
-            "heldout",
-            size,
-            config.architecture,
-        )
-        return functools.partial(scores, config.max_eval_steps)
+        evaluate = self._evaluations[self.phases[number].depth]
+        if trained < heldout.max_seq_length:
+            return on_repeated_positions(evaluate, self.model, trained)
+        return evaluate
 
-    evaluations = []
-    for phase, positions in zip(phases, trained, strict=True):
-        evaluate = evaluation(phase.depth)
-        if evaluate and positions < heldout.max_seq_length:
-            evaluate = on_repeated_positions(evaluate, model, positions)
-        evaluations.append(evaluate)
-    with contextlib.ExitStack() as stack:
-        for phase in phases:
-            stack.enter_context(
-                phase.original.explained_errors(config.architecture)
+    @functools.cached_property
+    def _evaluations(self) -> dict[int, Evaluate]:
+        """The evaluations on held-out records, by the depth of the model."""
+        config, heldout = self.config, self.phases[-1].heldout
+        size, model = config.eval_batch_size, self.model
+        objective = phase_objective(config, heldout)
+        return {
+            depth: functools.partial(
+                record_scores(
+                    Evaluator(
+                        self.strategy,
+                        model,
+                        loss_at_depth(objective, model, depth),
+                        size,
+                    ),
+                    heldout,
+                    "heldout",
+                    size,
+                    config.architecture,
+                ),
+                config.max_eval_steps,
             )
-        stack.enter_context(writing(config.output))
-        return Trainer(
-            config,
-            strategy,
-            model,
-            training_phases[0].loss,
-            make_optimizer(config, model),
-            schedule,
-            run_dir=config.output,
-        ).fit(
-            [
-                dataclasses.replace(phase, evaluate=evaluate)
-                for phase, evaluate in zip(
-                    training_phases, evaluations, strict=True
-                )
-            ],
-            evaluate=evaluations[-1],
-            start=start,
-            initial_values=moments,
-            callbacks=callbacks,
-        )
-
-
-def _loss(task: str, depth: int, model: AlbertPretrainer) -> Loss:
-    """Returns the loss of the first layers of a model."""
-    loss = PretrainingLoss(task)
-    if depth == model.config.num_hidden_layers:
-        return loss
-    return LossAtDepth(loss, depth)
-
-
-def _training_phase(
-    phase: PhaseRecords, loss: Loss, trained: int | None
-) -> TrainingPhase:
-    """Returns a phase for the trainer.
-
-    Args:
-      phase: the phase and its records.
-      loss: its loss.
-      trained: number of positions that earlier phases train; None for the first
-        phase.
-    """
-    config, records = phase.resolved.config, phase.records
-    begin = None
-    if trained is not None and records.max_seq_length > trained:
-        begin = functools.partial(repeat_trained_positions, trained)
-
-    def dataset_fn(
-        first_batch: int,
-        input_context: tf.distribute.InputContext | None = None,
-    ) -> tf.data.Dataset:
-        size = config.train_batch_size
-        return records.dataset(
-            size,
-            seed=config.seed,
-            first_example=phase.first_example + first_batch * size,
-            model=config.architecture,
-            reading_groups=config.reading_groups,
-            input_context=input_context,
-        )
-
-    return TrainingPhase(
-        first_step=phase.resolved.first_step,
-        dataset_fn=dataset_fn,
-        loss=loss,
-        gradient_accumulation_steps=config.gradient_accumulation_steps,
-        flops_per_example=pretraining_step_flops(
-            config.architecture,
-            records.max_seq_length,
-            records.max_predictions_per_seq,
-            records.pair_task != "none",
-            sequences_per_row(records.manifest),
-        ),
-        name=phase.describe(),
-        num_shards=config.reading_groups,
-        begin=begin,
-    )
+            for depth in {phase.depth for phase in self.phases}
+        }

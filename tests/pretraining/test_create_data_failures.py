@@ -138,12 +138,17 @@ SINGLE_SENTENCES = "\n\n".join(f"Ba ro ka {i}." for i in range(9))
 @pytest.mark.parametrize(
     ("text", "settings", "message"),
     [
-        (SINGLE_SENTENCES, {}, "single sentences; put one sentence"),
+        (SINGLE_SENTENCES, {}, "single sentences; put one .*=random_next or"),
+        (
+            SINGLE_SENTENCES,
+            {"masking": "dynamic"},
+            "split train has no pair of segments.* or sentence_order=none",
+        ),
         ("\u0301\n", {}, "no sentence has a token"),
         (None, {"heldout_fraction": 1e-9}, "none of 120 documents for the sp"),
     ],
 )
-def test_splits_without_records_are_errors(
+def test_splits_without_records_or_pairs_are_errors(
     create, tmp_path, text, settings, message
 ):
     if text:

@@ -15,9 +15,11 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.objectives.masked_language_modeling import (
+    MaskedLanguageModeling,
+)
 from albert_tf.pretraining.config import PretrainConfig
 from albert_tf.pretraining.evaluate import evaluate_pretraining
-from albert_tf.pretraining.loss import PretrainingLoss
 from albert_tf.pretraining.phase_config import (
     Phase,
     ends_of_phases,
@@ -133,7 +135,7 @@ def test_positions_are_trained_phase_by_phase(
         path = checkpoint_path(str(whole / "checkpoints"), 2)
         model = AlbertPretrainer.from_pretrained(path)
         evaluator = Evaluator(
-            tf.distribute.get_strategy(), model, PretrainingLoss(), 64
+            tf.distribute.get_strategy(), model, MaskedLanguageModeling(), 64
         )
         records = open_records(long, "heldout")
         dataset = records.dataset(64, training=False)
@@ -144,7 +146,7 @@ def test_positions_are_trained_phase_by_phase(
 def test_untrained_positions_start_as_copies(config, long, tmp_path, eagerly):
     run = config(
         output=tmp_path / "run",
-        phases=[{"steps": 2}, {"input": str(long), "train_batch_size": 8}],
+        phases=[{"steps": 2}, {"input": str(long), "train_batch_size": 64}],
         num_train_steps=3,
         ema_decay=0.9,
         # The update of the second phase changes next to nothing.
@@ -328,6 +330,7 @@ def test_packed_rows_have_examples_of_the_phase(make_texts):
     assert np.any(before["sentence_order_labels"])
     # The same text, with a [SEP] fewer in each sequence.
     tokens, others = (np.sum(x["input_mask"]) for x in (batch, before))
+    assert np.any(before["sentence_order_weights"])
     assert others - tokens == np.sum(before["sentence_order_weights"])
 
 
