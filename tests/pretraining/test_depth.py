@@ -113,6 +113,18 @@ def test_every_checkpoint_has_its_depth(run, shallow, records, tiny_model):
     assert len(model.encoder.stack._blocks) == 3
 
 
+@pytest.mark.long
+def test_generator_is_as_deep_as_the_model(config, records, eagerly):
+    run = config("replaced", objective="rtd", eval_steps=2)
+    with eagerly():
+        pretrain(run)
+        for step, logged in scores(run.output).items():
+            found = evaluate_pretraining(
+                run.output, records, checkpoint=step, max_steps=1
+            )
+            assert found["loss"] == pytest.approx(logged, rel=1e-5)
+
+
 @pytest.mark.parametrize(
     "step",
     [BOUNDARY, *(pytest.param(x, marks=pytest.mark.long) for x in (1, 3))],
