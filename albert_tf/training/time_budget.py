@@ -211,11 +211,10 @@ class TimeBudget:
         The larger one of that of the newest steps and that of all.
         """
         last, step = self._launches[-1]
-        starts = (self._first_launch, self._launches[0])
+        starts = [x for x in (self._first_launch, self._launches[0]) if x]
         return max(
             (last - before) / (step - first) if step > first else 0.0
             for before, first in starts
-            if before is not None
         )
 
     def _begin(self, decay: LastDecay) -> None:
