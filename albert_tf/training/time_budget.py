@@ -43,8 +43,8 @@ class TimeBudget:
 
     The time of a run is that of its commands, from the creation of the trainer
     on. What a killed command did after its last checkpoint does not count.
-    Once the decay is decided, the run is the same as one with this schedule and
-    this number of steps.
+    Once the decay is decided, a run with `WarmupStableDecay` is the same, up to
+    rounding, as one with this number of steps.
 
     Args:
       minutes: the time budget; 0: none.
@@ -105,7 +105,7 @@ class TimeBudget:
         since = tf.cast(step, tf.int32) - self._first_step
         done = tf.cast(tf.clip_by_value(since, 0, self._steps), tf.float32)
         done = tf.math.divide_no_nan(done, tf.cast(self._steps, tf.float32))
-        # As in `WarmupStableDecay`, to the last bit after its constant phase.
+        # As `WarmupStableDecay`; TensorFlow may round its constants otherwise.
         return rate * (1.0 - tf.sqrt(done))
 
     @property

@@ -65,11 +65,13 @@ def newest(run):
     return found[max(found)]
 
 
-def assert_same(run, other):
+def assert_same(run, other, rtol=0.0):
     ours, theirs = (read_checkpoint(newest(x)) for x in (run, other))
     ours.pop("time", None)
     theirs.pop("time", None)
-    np.testing.assert_equal(ours, theirs)
+    assert ours.keys() == theirs.keys()
+    for name in ours:
+        np.testing.assert_allclose(ours[name], theirs[name], rtol, 0, name)
 
 
 def stable(steps, decay_steps=0):
@@ -93,7 +95,8 @@ def test_run_ends_in_time_like_one_of_that_length(train, tmp_path, capsys):
     assert f"time: {result.steps:,} of 100,000 steps in 0.1 of 0.15 min" in said
     plain = tmp_path / "plain"
     train(plain, stable(result.steps, 20), num_train_steps=result.steps)
-    assert_same(run, plain)
+    # The graph of `WarmupStableDecay` has constants, which are folded.
+    assert_same(run, plain, rtol=1e-5)
     rates = [
         [x["values"].get("learning_rate") for x in read_metrics(folder)]
         for folder in (run, plain)
