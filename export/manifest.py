@@ -147,7 +147,7 @@ class Origin:
       scores: metric -> score on held-out or development data.
       scored_on: data and program of the scores, such as "the development set,
         by albert finetune".
-      licence: an SPDX identifier, or a sentence; empty if unknown.
+      license: an SPDX identifier, or a sentence; empty if unknown.
     """
 
     name: str = "albert"
@@ -156,11 +156,11 @@ class Origin:
     training_flags: Mapping[str, str] = dataclasses.field(default_factory=dict)
     scores: Mapping[str, float] = dataclasses.field(default_factory=dict)
     scored_on: str = ""
-    licence: str = ""
+    license: str = ""
 
-    def with_licence(self, licence: str) -> Origin:
-        """Returns a copy with another licence, unless it is empty."""
-        return dataclasses.replace(self, licence=licence or self.licence)
+    def with_license(self, license: str) -> Origin:
+        """Returns a copy with another license, unless it is empty."""
+        return dataclasses.replace(self, license=license or self.license)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns JSON values, without the lists of files in the manifest."""
@@ -186,6 +186,8 @@ class Origin:
         Raises:
           InputError: if a field has the wrong type.
         """
+        if "licence" in values:  # Its name until version 0.2.
+            values = {"license": values["licence"], **values}
         check_type(values, cls, f"{path}: origin")
         if data := values.get("data_manifest"):
             source = f"{path}: origin.data_manifest"

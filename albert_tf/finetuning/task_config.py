@@ -7,7 +7,7 @@ import json
 import os
 import pathlib
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from albert_tf.errors import InputError
 from albert_tf.input_files import parse_object
@@ -236,6 +236,12 @@ class TaskConfig:
         }
 
 
+class _Source(TypedDict, total=False):
+    folder: str
+    files: Mapping[str, str]
+    other_files: Mapping[str, str]
+
+
 def split_path(
     task_config: TaskConfig, data_dir: str | os.PathLike[str], split: str
 ) -> pathlib.Path:
@@ -252,6 +258,7 @@ def split_path(
       InputError: if the task has no such split, or the file does not exist.
     """
     source, task = task_config.source, task_config.name
+    check_type(source, _Source, f"source of {task}")
     files = source.get("files", {})
     if split not in files:
         raise InputError(

@@ -160,6 +160,7 @@ def _finetune(
         task_type,
         batch_size=config.eval_batch_size,
         fixed_length=config.fixed_length,
+        progress=is_chief(strategy),
     )
 
     def start() -> None:

@@ -99,6 +99,7 @@ BAD_INPUT = {
         ("--vocab_size=many", "--vocab_size=many must be an integer"),
         ("--character_coverage=nan", "must be finite and in [0.98, 1]"),
         ("--text_format=xml", "--text_format=xml must be one of lines, prose"),
+        ("--language=English", "language='English' must be an ISO 639 code"),
     ],
     "create-data": [
         ("--spm_model_file=x", "--input and --output are required"),
@@ -134,7 +135,7 @@ BAD_INPUT = {
     ],
     "pretrain": [
         ("--output=x", "--input is required"),
-        ("--lerning_rate=1", "--lerning_rate; did you mean --learning_rate?"),
+        ("--lerning_rate=1", "--lerning_rate (did you mean --learning_rate?)"),
         ("--recipe=none", "unknown recipe 'none'"),
         (
             "--flagfile=absent",
@@ -359,7 +360,7 @@ BAD_INPUT = {
         ("--model=start --text=word", "the text 'word' has no [MASK]"),
         ("--model=start --text=[MASK] --input=text.txt", "either --text or"),
         ("--model=start --input=absent.txt", "absent.txt"),
-        ("--model=start --input=binary", "binary:2: byte"),
+        ("--model=start --input=binary", "binary:1: the text"),
         ("--model=start --text=[MASK] --top_k=0", "top_k=0 must be in [1"),
         ("--model=start --text=[MASK] --top_k=999", "must be in [1, 400]"),
         ("--model=start --input=text.txt --output=text.txt", "would destroy"),

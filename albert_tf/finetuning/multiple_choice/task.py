@@ -152,7 +152,7 @@ class MultipleChoice(TaskType):
         """Reads the questions of a file or folder of RACE or DREAM."""
         readers = {"race": read_race, "dream": read_dream}
         reader = self.task_config.source.get("reader")
-        if reader not in readers:
+        if reader not in tuple(readers):  # It may be of any type.
             raise InputError(
                 f"source of {self.task_config.name}: reader={reader!r} must be "
                 f"one of {', '.join(readers)}"
