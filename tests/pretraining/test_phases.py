@@ -285,8 +285,9 @@ def test_examples_are_those_of_the_phase(opened):
     rate = _masking_rate(batch)
     batch = next(iter(pairs.records.dataset(256, seed=1)))
     # A chunk of one sentence has no label.
-    labelled = batch["sentence_order_weights"] > 0
-    assert 0.2 < np.mean(batch["sentence_order_labels"][labelled]) < 0.8
+    labelled = np.asarray(batch["sentence_order_weights"]) > 0
+    labels = np.asarray(batch["sentence_order_labels"])[labelled]
+    assert 0.2 < np.mean(labels) < 0.8
     assert batch["masked_lm_ids"].shape == [256, 9]
     assert 0.17 < rate < 0.2
     assert 0.12 < _masking_rate(batch) < 0.15
