@@ -184,7 +184,9 @@ def _grown_moments(
             "pretraining run, and has no moments; leave out init_moments"
         )
     values = read_checkpoint(checkpoint.source)
-    moments = {}
+    # For bias correction: the moments are not those of a first update.
+    updates = values.get("optimizer/updates", values["step"])
+    moments = {"optimizer/updates": updates}
     for moment in MOMENTS:
         # Weights that the run did not train have none.
         arrays = {

@@ -35,8 +35,9 @@ from albert_tf.training.logging import (
     read_metrics,
 )
 from albert_tf.training.loss import Loss
+from albert_tf.training.loss_scale import DynamicLossScale
 from albert_tf.training.matmul_peak import matmul_peak
-from albert_tf.training.optimizers import AdamW, DynamicLossScale
+from albert_tf.training.optimizers import AdamW
 from albert_tf.training.phases import PhaseSequence, TrainingPhase
 from albert_tf.training.progress import graceful_stop, print_stop
 from albert_tf.training.result import TrainingResult
