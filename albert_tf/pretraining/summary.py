@@ -16,8 +16,8 @@ from albert_tf.pretraining.config import PretrainConfig, ResolvedPhase
 from albert_tf.pretraining.corpora import describe_mixture
 from albert_tf.pretraining.phase_records import PhaseRecords
 from albert_tf.pretraining.records import Records
+from albert_tf.training.result import TrainingResult
 from albert_tf.training.schedules import describe_rate
-from albert_tf.training.trainer import TrainingResult
 from albert_tf.training.workers import input_context
 
 _logger = logging.getLogger(__name__)

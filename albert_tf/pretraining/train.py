@@ -58,8 +58,9 @@ from albert_tf.training.distribution import (
 from albert_tf.training.evaluation import Evaluator
 from albert_tf.training.optimizers import make_optimizer
 from albert_tf.training.phases import TrainingPhase
+from albert_tf.training.result import TrainingResult
 from albert_tf.training.run_folder import open_run_folder
-from albert_tf.training.trainer import Trainer, TrainingResult
+from albert_tf.training.trainer import Trainer
 from albert_tf.training.workers import is_chief
 
 MODEL_CONFIG_FILE = "config.json"

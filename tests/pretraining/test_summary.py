@@ -13,7 +13,7 @@ from albert_tf.pretraining.summary import (
     warn_of_plateau,
 )
 from albert_tf.training.distribution import make_strategy
-from albert_tf.training.trainer import TrainingResult
+from albert_tf.training.result import TrainingResult
 
 MODEL = AlbertConfig(
     vocab_size=1600,
