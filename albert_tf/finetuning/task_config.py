@@ -149,6 +149,8 @@ class TaskConfig:
         `max_seq_length`; see the task type.
       source: how the task's files are read, as JSON values; see the task type.
       scores: scores on the development set by metric; empty if there is none.
+      baselines: those of trivial predictions, by name; see
+        `TaskType.baselines`.
       task_module: absolute path of the Python file that defines the task type,
         for error messages; None for built-in task types.
     """
@@ -160,6 +162,9 @@ class TaskConfig:
     settings: Mapping[str, Any]
     source: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     scores: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    baselines: Mapping[str, Mapping[str, float]] = dataclasses.field(
+        default_factory=dict
+    )
     task_module: str | None = None
 
     @property
