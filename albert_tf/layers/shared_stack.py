@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import collections
-import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import keras
 from keras import ops
@@ -119,7 +118,6 @@ class SharedStack(keras.layers.Layer):
         self.config = config
         self.rematerialize = rematerialize
         self.space_kernels = True
-        self._depth = config.num_hidden_layers
         attention_of = config.block_scopes("attention")
         ffn_of = config.block_scopes("ffn")
         self._attention_scopes = list(dict.fromkeys(attention_of))
@@ -149,18 +147,6 @@ class SharedStack(keras.layers.Layer):
                 with keras.name_scope(outer), keras.name_scope(inner):
                     layer.build()
 
-    @contextlib.contextmanager
-    def first_layers(self, depth: int) -> Iterator[None]:
-        """Runs only the first `depth` layers in calls during the block.
-
-        If all layers share one group, this is the model of this depth.
-        """
-        before, self._depth = self._depth, depth
-        try:
-            yield
-        finally:
-            self._depth = before
-
     def call(
         self,
         rows,
@@ -188,8 +174,7 @@ class SharedStack(keras.layers.Layer):
           this list and a list of float32 `[batch, heads, queries, seq]`, whose
           values from padding are undefined.
         """
-        last_block = self._depth * self.config.inner_group_num
-        blocks = self._blocks[:last_block][first_block:]
+        blocks = self._blocks[first_block:]
         used = [a for a, _ in blocks]
         spaced_attentions = self._spaced(self.attentions, used, training)
         fused = {
