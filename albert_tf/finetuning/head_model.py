@@ -93,7 +93,7 @@ class LabelHeadModel(HeadModel):
     pooler, `POOLER`.
     """
 
-    HEAD_ARGUMENTS = ("num_labels",)
+    HEAD_ARGUMENTS: ClassVar = {"num_labels": "..."}
     NAME: ClassVar[str]
     POOLER: ClassVar[bool]
 
