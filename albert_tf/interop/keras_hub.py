@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import logging
@@ -176,11 +177,16 @@ def write_keras_hub(
         raise InputError(
             f"a preset of KerasHub has one head, not {' and '.join(heads)}"
         )
-    files = {"": h5py.File(folder / BACKBONE_FILE, "w")}
-    count = 0
-    try:
-        if heads:
-            files[_TASK] = h5py.File(folder / TASK_FILE, "w")
+    names = {"": BACKBONE_FILE} | ({_TASK: TASK_FILE} if heads else {})
+    with contextlib.ExitStack() as stack:
+        # In memory, as HDF5 crashes when the disk is full.
+        files = {
+            prefix: stack.enter_context(
+                h5py.File(name, "w", driver="core", backing_store=False)
+            )
+            for prefix, name in names.items()
+        }
+        count = 0
         for name, array in checkpoint.tensors_for("keras_hub", on_tensor):
             prefix = _TASK if name.startswith(_TASK) else ""
             # HDF5 verifies this checksum in every reader.
@@ -191,9 +197,9 @@ def write_keras_hub(
                 fletcher32=True,
             )
             count += 0 if prefix else array.size
-    finally:
-        for file in files.values():
-            file.close()
+        for prefix, file in files.items():
+            file.flush()
+            (folder / names[prefix]).write_bytes(file.id.get_file_image())
     _write_descriptions(checkpoint, folder, arguments, heads, count)
 
 
