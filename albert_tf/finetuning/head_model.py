@@ -59,6 +59,7 @@ class HeadModel(AlbertModel):
         self.dropout = Dropout(dropout, dtype=self.dtype_policy)
         head = dense(config, num_outputs, self.HEAD, "float32")
         head.build((None, config.hidden_size))
+        self.dropout.build((None, config.hidden_size))
         setattr(self, self.HEAD, head)
         self.built = True
 

@@ -20,8 +20,8 @@ _RELEASED = re.compile(
 
 # What to do without a network, for error messages.
 CONNECT = (
-    "connect, or give a folder that was copied from another machine, or train a small "
-    "model with `albert demo`"
+    "connect, or give a folder that was copied from another machine, or train "
+    "a small model with `albert demo`"
 )
 
 

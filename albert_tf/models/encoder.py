@@ -121,14 +121,19 @@ class AlbertEncoder(AlbertModel):
             if pooler
             else None
         )
-        self.build()
+        self.build((None, None))
+
+    @property
+    def output_shape(self) -> tuple[int | None, ...]:
+        """Shape of `sequence_output`; Keras's `summary` shows it."""
+        return (None, None, self.config.hidden_size)
 
     def build(self, input_shape=None):
         """Creates the weights; `input_shape` is not used."""
-        self.embeddings.build()
+        self.embeddings.build((None, None))
         if self.embedding_projection is not None:
             self.embedding_projection.build((None, self.config.embedding_size))
-        self.stack.build()
+        self.stack.build((None, self.config.hidden_size))
         if self.pooler is not None:
             self.pooler.build((None, self.config.hidden_size))
         self.built = True

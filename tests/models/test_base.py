@@ -171,6 +171,17 @@ def test_takes_the_input_names_of_hugging_face(model, inputs):
         model({**renamed, "x": renamed["attention_mask"]})
 
 
+def test_summary_shows_shapes(name, model):
+    lines = []
+    model.summary(print_fn=lines.append, line_length=100)
+    text = "\n".join(lines)
+    hidden = model.config.hidden_size
+    expected = "None, " if name.startswith("encoder") else "None, None, "
+    assert f"({expected}{hidden})" in text
+    # The joint head has five outputs.
+    assert text.count("?") == (name == "joint spans"), text
+
+
 def test_takes_lists_and_ids_alone(model, inputs):
     """As Model Garden's and transformers' models do."""
     ids, mask, types = (np.asarray(inputs[x]) for x in ENCODER_INPUTS)
