@@ -1,5 +1,6 @@
 """`python -m albert_tf COMMAND --flags`, also installed as `albert`."""
 
+import os
 import sys
 
 INTERRUPTED = 130  # 128 + SIGINT, as in shells
@@ -18,4 +19,7 @@ def run() -> None:
 
 
 if __name__ == "__main__":
+    # `python -m` imports modules from the current folder, `albert` does not.
+    if sys.path[:1] == [os.getcwd()]:
+        del sys.path[0]
     run()

@@ -13,8 +13,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from albert_tf.errors import InputError
-from albert_tf.input_files import parse_json, read_json, shown
-from albert_tf.settings import check_settings, require, setting
+from albert_tf.files import write_atomically
+from albert_tf.input_files import read_json, shown
+from albert_tf.settings import (
+    check_settings,
+    parse_values,
+    require,
+    setting,
+)
 
 _logger = logging.getLogger(__name__)
 
@@ -255,8 +261,7 @@ class AlbertConfig:
         """Returns the config as JSON, and writes it to `path` if given."""
         text = json.dumps(self.to_dict(), indent=2) + "\n"
         if path is not None:
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(text)
+            write_atomically(path, text)
         return text
 
     @classmethod
@@ -345,20 +350,6 @@ def parse_overrides(text: str) -> dict[str, Any]:
     """Parses text such as `vocab_size=8000,sharing=none`.
 
     Raises:
-      InputError: if the text is not a list of `FIELD=VALUE`.
+      InputError: if the text is not a list of `NAME=VALUE`.
     """
-    known = AlbertConfig().to_dict()
-    changes = {}
-    for part in filter(None, text.split(",")):
-        field, equals, value = part.partition("=")
-        field = field.strip()
-        if not equals or field not in known:
-            raise InputError(
-                f"--config_overrides: {part!r} is not FIELD=VALUE with one of "
-                f"the fields {', '.join(known)}"
-            )
-        try:
-            changes[field] = parse_json(value, field)
-        except ValueError:
-            changes[field] = value.strip()
-    return changes
+    return parse_values("--config_overrides", text, AlbertConfig().to_dict())

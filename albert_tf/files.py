@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
-import hashlib
+import logging
 import os
 import pathlib
 import shutil
+import stat
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import IO, Any, TextIO
+from typing import Any, TextIO
 
 from albert_tf.errors import InputError, StorageError
+from albert_tf.locks import create_locked, holder_of, is_open_as
 
 Path = str | os.PathLike[str]
 PathPatterns = Path | Sequence[Path]
+
+_ROOT = 0  # user id
+_MAX_WAIT = 60  # seconds for another process that writes a short file
+
+_logger = logging.getLogger(__name__)
 
 
 def split_patterns(patterns: PathPatterns) -> list[str]:
@@ -135,35 +142,6 @@ def exists(path: Path) -> bool:
     return os.path.exists(path)
 
 
-def read_bytes(path: Path) -> bytes:
-    """Reads a whole file."""
-    with open_bytes(path) as file:
-        return file.read()
-
-
-def read_text(path: Path) -> str:
-    """Reads a whole text file in UTF-8, without converting newlines.
-
-    Raises:
-      InputError: if the file is not UTF-8.
-    """
-    try:
-        return read_bytes(path).decode()
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"{path}: byte {error.start + 1} of the file is not UTF-8"
-        ) from None
-
-
-def open_bytes(path: Path) -> IO[bytes]:
-    """Opens a local or remote file to read bytes."""
-    if is_remote(path):
-        import tensorflow as tf  # Only remote paths need it.
-
-        return tf.io.gfile.GFile(os.fspath(path), "rb")
-    return open(path, "rb")
-
-
 # Suffix of files that are being written; left behind by killed processes.
 PARTIAL = ".partial"
 
@@ -211,18 +189,42 @@ def write_together(contents: Mapping[Path, str | bytes]) -> None:
         for path, content in contents.items():
             content = content.encode() if isinstance(content, str) else content
             if _is_special(path):
-                pathlib.Path(path).write_bytes(content)
+                with creating(path):
+                    pathlib.Path(path).write_bytes(content)
                 continue
-            path = real_path(path)
-            with writing(path):
-                file = stack.enter_context(_partial(path, "ab", wait=True))
+            path = output_path(path)
+            with creating(path):
+                file = stack.enter_context(_partial(path, "wb", wait=True))
                 file.write(content)
                 file.flush()
             written.append(path)
-        for path in written[1:]:
-            path.unlink(missing_ok=True)
-        for path in written:
-            os.replace(partial_path(path), path)
+        with creating(written[0] if written else ""):
+            for path in written[1:]:
+                path.unlink(missing_ok=True)
+            for path in written:
+                os.replace(partial_path(path), path)
+
+
+def output_path(path: Path) -> pathlib.Path:
+    """Returns the absolute path of an output, with symbolic links resolved.
+
+    Raises:
+      InputError: if a link in a folder that everyone can write to is another
+        user's: it may lead to any file.
+    """
+    absolute = pathlib.Path(os.path.abspath(path))
+    for link in (absolute, *absolute.parents):
+        if (
+            os.path.islink(link)
+            and os.stat(link.parent).st_mode & stat.S_IWOTH
+            and os.lstat(link).st_uid not in (os.geteuid(), _ROOT)
+        ):
+            raise InputError(
+                f"{path}: {link} is another user's link in a folder that "
+                "everyone can write to; name the file itself, or choose "
+                "another path"
+            )
+    return real_path(path)
 
 
 @contextlib.contextmanager
@@ -231,48 +233,52 @@ def _partial(
 ) -> Iterator[Any]:
     """Opens and locks an empty temporary file beside `path`.
 
-    It is removed at the end unless the block renames it to `path`.
+    It has the permissions of `path`, if that exists. It is removed at the end
+    unless the block renames it to `path`.
 
     Args:
       path: the file to be written.
-      mode: append mode for `open`.
-      wait: whether to wait for another process that holds the lock.
+      mode: mode for `open`.
+      wait: whether to wait for another process that holds the lock, which is
+        reported after a second, and given up after a minute.
       **options: further arguments of `open`.
 
     Raises:
       InputError: if another process holds the lock.
     """
     partial = partial_path(path)
-    while True:
-        file = open(partial, mode, **options)
+
+    def opener(*_: Any) -> int:
+        return _create_locked(partial, path, _MAX_WAIT if wait else 0)
+
+    with writing(path), open(partial, mode, opener=opener, **options) as file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            file.close()
-            raise InputError(
-                f"{path} is being written by another process; wait for it to "
-                "end, or choose another path"
-            ) from None
-        except OSError:  # The file system does not support locks.
-            break
-        # The previous holder may have renamed or removed the file.
-        if _is_same(file, partial):
-            break
-        file.close()
-    with writing(path), file:
-        file.truncate(0)  # A killed process may have left content.
-        try:
+            with contextlib.suppress(FileNotFoundError):
+                permissions = stat.S_IMODE(os.stat(path).st_mode)
+                os.fchmod(file.fileno(), permissions)
             yield file
         finally:
-            if _is_same(file, partial):
+            if is_open_as(file.fileno(), partial):
                 os.unlink(partial)
 
 
-def _is_same(file: IO[Any], path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
-    except FileNotFoundError:
-        return False
+def _create_locked(partial: str, path: Path, seconds: float) -> int:
+    """Returns the descriptor of `create_locked`, possibly after waiting."""
+    started, reported = time.monotonic(), False
+    while True:
+        try:
+            return create_locked(partial)[0]
+        except BlockingIOError:
+            holder = f"{path} is being written by {holder_of(partial)}"
+        waited = time.monotonic() - started
+        if waited >= seconds:
+            raise InputError(
+                f"{holder}; wait for it to end, or choose another path"
+            )
+        if waited > 1 and not reported:
+            _logger.warning("%s; waiting for it", holder)
+            reported = True
+        time.sleep(0.01)
 
 
 @contextlib.contextmanager
@@ -290,19 +296,17 @@ def new_file(path: Path) -> Iterator[TextIO]:
         writing it.
       StorageError: if the disk is full.
     """
-    options = {"encoding": "utf-8", "newline": "\n"}
+    options = {"mode": "w", "encoding": "utf-8", "newline": "\n"}
     if _is_special(path):
         with creating(path):
-            file = open(path, "w", **options)
+            file = open(path, **options)
         with writing(path), file:
             yield file
         return
-    path = real_path(path)
+    path = output_path(path)
     with contextlib.ExitStack() as stack:
         with creating(path):
-            file = stack.enter_context(_partial(path, "a", **options))
-            if path.exists():
-                shutil.copymode(path, partial_path(path))
+            file = stack.enter_context(_partial(path, **options))
         with writing(path):
             yield file
             file.flush()
@@ -361,16 +365,25 @@ def _overlap(output: Path, path: Path) -> bool:
     )
 
 
-def new_output_folder(path: Path) -> pathlib.Path:
-    """Creates a folder if it does not exist.
+@contextlib.contextmanager
+def output_folder(path: Path) -> Iterator[pathlib.Path]:
+    """Creates a folder, and those above it, if they do not exist.
+
+    Those that are still empty after the block are removed again.
 
     Raises:
       InputError: if the folder cannot be created.
     """
     path = pathlib.Path(path)
-    with creating(path):
-        path.mkdir(parents=True, exist_ok=True)
-    return path
+    created = [x for x in (path, *path.parents) if not x.exists()]
+    try:
+        with creating(path):
+            path.mkdir(parents=True, exist_ok=True)
+        yield path
+    finally:
+        with contextlib.suppress(OSError):  # Not empty.
+            for folder in created:
+                folder.rmdir()
 
 
 @contextlib.contextmanager
@@ -385,12 +398,3 @@ def creating(path: Path) -> Iterator[None]:
         raise InputError(
             f"{path}: cannot be written: {error.strerror}"
         ) from None
-
-
-def sha256(path: Path) -> str:
-    """Returns the hexadecimal SHA-256 of a local or remote file."""
-    digest = hashlib.sha256()
-    with open_bytes(path) as file:
-        while chunk := file.read(1 << 20):
-            digest.update(chunk)
-    return digest.hexdigest()

@@ -6,16 +6,29 @@ import contextlib
 import ctypes
 import errno
 import fcntl
+import logging
 import os
 import pathlib
 import re
 import shutil
-import sys
 import uuid
 from collections.abc import Collection, Iterator
 
 from albert_tf.errors import InputError
-from albert_tf.files import Path, local_path, partial_path, real_path, writing
+from albert_tf.files import (
+    Path,
+    local_path,
+    output_path,
+    real_path,
+    writing,
+)
+from albert_tf.input_files import open_input
+
+# Neither a link nor a pipe, which in a shared folder may be another user's.
+_OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_MAX_JOB = 1 << 20  # bytes of its first line
+
+_logger = logging.getLogger(__name__)
 
 
 @contextlib.contextmanager
@@ -45,8 +58,13 @@ def temporary_folder(
       InputError: if `path` is not local, or if the folder cannot be created.
       StorageError: if the disk is full.
     """
-    path = real_path(local_path(path))
-    temporary, lock = _remove_abandoned(path, job) or _make_locked(path)
+    path = output_path(local_path(path))
+    temporary, lock = _make_locked(path)
+    # Its owner need not be this user, on some mounted file systems.
+    if kept := _remove_abandoned(path, os.fstat(lock).st_uid, job):
+        temporary.rmdir()
+        os.close(lock)
+        temporary, lock = kept
     with contextlib.ExitStack() as stack:
         stack.callback(os.close, lock)
         try:
@@ -56,30 +74,28 @@ def temporary_folder(
             if not job_file(temporary).exists():
                 _remove(temporary)
             else:
-                print(
-                    f"{path}: unfinished; the same command continues, or "
-                    f"remove {temporary}",
-                    file=sys.stderr,
+                _logger.warning(
+                    "%s: unfinished; the same command continues, or remove %s",
+                    path,
+                    temporary,
                 )
             raise
         _remove(temporary)
 
 
 def job_file(temporary: pathlib.Path) -> pathlib.Path:
-    """Returns the path of the job file of a temporary folder, beside it.
+    """Returns the path of the job file in a temporary folder.
 
     Its first line is the job of the folder; the rest is state that a later
-    process needs to continue. It must be removed before `replace_folder`, which
-    may leave another folder under the temporary name.
+    process needs to continue. It must be removed before `replace_folder`.
     """
-    return temporary.with_suffix(".job")
+    return temporary / ".job"
 
 
 def _remove(temporary: pathlib.Path) -> None:
-    job = job_file(temporary)
     # First, so that no process continues in a partly removed folder.
-    for path in (job, pathlib.Path(partial_path(job))):
-        path.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        job_file(temporary).unlink()
     shutil.rmtree(temporary, ignore_errors=True)
 
 
@@ -106,12 +122,13 @@ def new_folder(
       StorageError: if the disk is full.
     """
     path = local_path(path)
-    _remove_abandoned(real_path(path))
+    target = output_path(path)
+    _remove_abandoned(target, os.geteuid())
     _check_free(path, overwrite, marker)
     with temporary_folder(path) as temporary:
         yield temporary
         _check_free(path, overwrite, marker)  # The block may take minutes.
-        _move(temporary, real_path(path))
+        _move(temporary, target)
 
 
 def replace_folder(
@@ -137,7 +154,7 @@ def replace_folder(
     Raises:
       InputError: if `path` is not a folder, or cannot be replaced.
     """
-    path = real_path(path)
+    path = output_path(path)
     if os.path.lexists(path) and not path.is_dir():
         raise InputError(f"{path}: is a file; name a folder")
     names = set(os.listdir(source))
@@ -228,7 +245,7 @@ def _make_locked(path: pathlib.Path) -> tuple[pathlib.Path, int]:
                 ) from None
         # Until it is locked, another process may remove it as abandoned.
         try:
-            lock = os.open(temporary, os.O_RDONLY)
+            lock = os.open(temporary, _OPEN)
         except FileNotFoundError:
             continue
         # Some file systems do not support this; see `_remove_abandoned`.
@@ -240,14 +257,14 @@ def _make_locked(path: pathlib.Path) -> tuple[pathlib.Path, int]:
 
 
 def _remove_abandoned(
-    path: pathlib.Path, job: str = ""
+    path: pathlib.Path, owner: int, job: str = ""
 ) -> tuple[pathlib.Path, int] | None:
     """Removes temporary folders of `path` whose process was killed.
 
     These are not locked: the system releases the lock when a process ends for
     any reason, and locks work across containers and, on most shared file
     systems, machines. Where folders cannot be locked, as on NFS, nothing is
-    removed.
+    removed. Nor are those of other owners, who might know the job.
 
     A process killed between the two renames of `_move` leaves the old content
     of `path` as `.<name>.<random>.old`, which is renamed back.
@@ -257,10 +274,7 @@ def _remove_abandoned(
       None.
     """
     parent = _temporaries_folder(path)
-    name = re.compile(
-        rf"\.?(\.{re.escape(path.name)}\.[0-9a-f]{{32}})"
-        r"\.(tmp|old|job|job\.partial)"
-    )
+    name = re.compile(rf"(\.{re.escape(path.name)}\.[0-9a-f]{{32}})\.(tmp|old)")
     try:
         found = [name.fullmatch(x.name) for x in parent.iterdir()]
     except OSError:
@@ -268,12 +282,15 @@ def _remove_abandoned(
     kept = None
     for stem in {match[1] for match in found if match}:
         new, old = parent / f"{stem}.tmp", parent / f"{stem}.old"
-        if not new.exists():
-            shutil.rmtree(old, ignore_errors=True)
-            _remove(new)
-            continue
+        # Others may remove them meanwhile.
         with contextlib.suppress(OSError):
-            lock = os.open(new, os.O_RDONLY)
+            both = [x for x in (new, old) if os.path.lexists(x)]
+            if any(os.lstat(x).st_uid != owner for x in both):
+                continue
+            if not os.path.lexists(new):
+                shutil.rmtree(old)
+                continue
+            lock = os.open(new, _OPEN)
             with contextlib.ExitStack() as stack:
                 stack.callback(os.close, lock)
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -284,10 +301,10 @@ def _remove_abandoned(
                     kept = new, lock
                     continue
                 if job and _job_of(new):
-                    print(
-                        f"{path}: discards unfinished work with other settings "
-                        "or inputs",
-                        file=sys.stderr,
+                    _logger.warning(
+                        "%s: discards unfinished work with other settings or "
+                        "inputs",
+                        path,
                     )
                 _remove(new)
     return kept
@@ -295,9 +312,9 @@ def _remove_abandoned(
 
 def _job_of(temporary: pathlib.Path) -> str:
     try:
-        with open(job_file(temporary), encoding="utf-8") as file:
-            return file.readline().rstrip("\n")
-    except (OSError, UnicodeDecodeError):
+        with open_input(job_file(temporary)) as file:
+            return file.readline(_MAX_JOB).decode().rstrip("\n")
+    except (OSError, ValueError):
         return ""
 
 

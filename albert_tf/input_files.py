@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import hashlib
+import io
 import json
 import os
 import re
 import stat
 import urllib.parse
-from typing import Any
+from collections.abc import Iterator
+from typing import IO, Any
 
 from albert_tf.errors import InputError
+from albert_tf.files import Path, is_remote
 
 # Far more than any config, weight index, vocabulary or graph needs.
 MAX_BYTES = 64 << 20
 _MAX_DEPTH = 64
+_BUFFER = 1 << 20
 # An unterminated string extends to the end, which avoids quadratic time.
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)', re.DOTALL)
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
-def check_regular(path: str | os.PathLike[str]) -> None:
-    """Checks that a path is not a pipe, a device or a socket.
+def check_regular(path: Path) -> None:
+    """Checks that a path that a library opens is not a pipe, device or socket.
 
-    Reading from these may never end.
+    Reading from these may never end; see also `open_input`.
 
     Raises:
       InputError: if the path exists and is neither a file nor a folder.
@@ -32,12 +39,10 @@ def check_regular(path: str | os.PathLike[str]) -> None:
     except (OSError, ValueError):
         return  # Opening the file reports the error.
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-        raise InputError(
-            f"{os.fspath(path)}: a pipe, device or socket; give a regular file"
-        )
+        raise _not_regular(os.fspath(path))
 
 
-def check_not_web_address(path: str | os.PathLike[str], instead: str) -> None:
+def check_not_web_address(path: Path, instead: str) -> None:
     """Checks that a path is not a web address, which is not downloaded.
 
     Published code often refers to models by web addresses, many of them of
@@ -59,13 +64,110 @@ def check_not_web_address(path: str | os.PathLike[str], instead: str) -> None:
     raise InputError(f"{os.fspath(path)}: {problem}; give {instead}")
 
 
-def read_bytes(
-    path: str | os.PathLike[str], source: str = "", limit: int = MAX_BYTES
-) -> bytes:
-    """Reads a whole file.
+def open_input(path: Path, source: str = "") -> IO[bytes]:
+    """Opens a local or remote regular file to read bytes.
 
     Args:
-      path: a local file.
+      path: the file.
+      source: name of the file in error messages. Defaults to the path.
+
+    Raises:
+      InputError: if the file cannot be opened, or is not regular: opening a
+        pipe or reading a device may never end.
+    """
+    source = source or os.fspath(path)
+    try:
+        if is_remote(path):
+            return io.BufferedReader(_RemoteFile(os.fspath(path)), _BUFFER)
+        # Without waiting for a pipe's other end.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    except (OSError, ValueError) as error:  # ValueError: a null byte
+        if getattr(error, "errno", None) == errno.ENXIO:  # a socket
+            raise _not_regular(source) from None
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{source}: cannot be read: {reason}") from None
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return os.fdopen(descriptor, "rb", _BUFFER)
+    os.close(descriptor)
+    if stat.S_ISDIR(mode):
+        raise InputError(
+            f"{source}: cannot be read: {os.strerror(errno.EISDIR)}"
+        )
+    raise _not_regular(source)
+
+
+def _not_regular(source: str) -> InputError:
+    return InputError(
+        f"{source}: a pipe, device or socket; give a regular file"
+    )
+
+
+@contextlib.contextmanager
+def gfile_errors() -> Iterator[Any]:
+    """Provides `tf.io.gfile` and converts its errors to `OSError`."""
+    import tensorflow as tf  # Only remote paths need it.
+
+    try:
+        yield tf.io.gfile
+    except tf.errors.OpError as error:
+        message = " ".join(error.message.split())
+        raise OSError(error.error_code, message) from None
+
+
+class _RemoteFile(io.RawIOBase):
+    """A remote file that `io.BufferedReader` can read."""
+
+    def __init__(self, path: str):
+        with gfile_errors() as gfile:
+            self._file = gfile.GFile(path, "rb")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        with gfile_errors():
+            content = self._file.read(len(buffer))
+        buffer[: len(content)] = content
+        return len(content)
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        with gfile_errors():
+            self._file.seek(offset, whence)
+            return self._file.tell()
+
+    def close(self) -> None:
+        if not self.closed:
+            self._file.close()
+        super().close()
+
+
+def numbered_lines(
+    file: IO[bytes], source: Path
+) -> Iterator[tuple[int, bytes]]:
+    """Yields the number of each line, from 1, and the line.
+
+    Raises:
+      InputError: if a line is longer than `MAX_BYTES`.
+    """
+    lines = iter(lambda: file.readline(MAX_BYTES + 1), b"")
+    for number, line in enumerate(lines, 1):
+        if len(line) > MAX_BYTES:
+            raise InputError(
+                f"{os.fspath(source)}:{number}: longer than {MAX_BYTES >> 20} "
+                "MiB, the maximum for a line; give another file"
+            )
+        yield number, line
+
+
+def read_bytes(path: Path, source: str = "", limit: int = MAX_BYTES) -> bytes:
+    """Reads a whole local or remote file.
+
+    Args:
+      path: the file.
       source: name of the file in error messages. Defaults to the path.
       limit: maximum size, in bytes.
 
@@ -73,19 +175,44 @@ def read_bytes(
       InputError: if the file cannot be read, is not regular, or is too large.
     """
     source = source or os.fspath(path)
-    check_regular(path)
     try:
-        with open(path, "rb") as file:
-            content = file.read(limit + 1)
-    except (OSError, ValueError) as error:  # ValueError: a null byte
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"{source}: {reason}") from None
+        with open_input(path, source) as file:
+            # Files of /proc may have nothing to read yet.
+            content = file.read(limit + 1) or b""
+    except OSError as error:
+        raise InputError(
+            f"{source}: cannot be read: {error.strerror}"
+        ) from None
     if len(content) > limit:
         raise InputError(
             f"{source}: larger than {limit >> 20} MiB, the maximum for such a "
             "file; give another file"
         )
     return content
+
+
+def read_text(path: Path, source: str = "", limit: int = MAX_BYTES) -> str:
+    """Reads a whole text file in UTF-8, without converting newlines.
+
+    Raises:
+      InputError: if the file is not UTF-8; see also `read_bytes`.
+    """
+    source = source or os.fspath(path)
+    try:
+        return read_bytes(path, source, limit).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{source}: byte {error.start + 1} of the file is not UTF-8"
+        ) from None
+
+
+def sha256(path: Path) -> str:
+    """Returns the hexadecimal SHA-256 of a local or remote file."""
+    digest = hashlib.sha256()
+    with open_input(path) as file:
+        while chunk := file.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()
 
 
 def parse_json(text: str | bytes, source: str) -> Any:
@@ -129,11 +256,11 @@ def parse_object(text: str | bytes, source: str) -> dict[str, Any]:
     return values
 
 
-def read_json(path: str | os.PathLike[str], source: str = "") -> dict[str, Any]:
+def read_json(path: Path, source: str = "") -> dict[str, Any]:
     """Reads a JSON object from a file.
 
     Args:
-      path: a local file.
+      path: a local or remote file.
       source: name of the file in error messages. Defaults to the path.
 
     Raises:

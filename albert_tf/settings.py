@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Literal
 
 from albert_tf.errors import InputError
-from albert_tf.input_files import shown
+from albert_tf.input_files import parse_json, shown
 from albert_tf.schema import type_problem
 
 # Headings of `--help`, in order.
@@ -324,3 +324,33 @@ def require(config: Any, name: str, condition: object, rule: str) -> None:
     if not condition:
         value = shown(getattr(config, name))
         raise InputError(f"{name}={value} must be {rule}")
+
+
+def parse_values(
+    flag: str, text: str, known: Collection[str] | None = None
+) -> dict[str, Any]:
+    """Parses the value of a flag such as `vocab_size=8000,sharing=none`.
+
+    Args:
+      flag: name of the flag, for error messages.
+      text: NAME=VALUE pairs, separated by commas.
+      known: the names that are allowed; None for any.
+
+    Returns:
+      Name -> value, which is text unless it is JSON.
+
+    Raises:
+      InputError: if the text is not a list of such pairs, or a name is unknown.
+    """
+    values = {}
+    for part in filter(None, text.split(",")):
+        name, equals, value = part.partition("=")
+        name = name.strip()
+        if not equals or not name or (known is not None and name not in known):
+            names = "" if known is None else f" with one of {', '.join(known)}"
+            raise InputError(f"{flag}: {part!r} is not NAME=VALUE{names}")
+        try:
+            values[name] = parse_json(value, name)
+        except ValueError:
+            values[name] = value.strip()
+    return values

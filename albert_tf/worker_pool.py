@@ -7,11 +7,13 @@ import multiprocessing
 import os
 import pickle
 import signal
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from concurrent import futures
 from concurrent.futures import process
+from multiprocessing import util
 from typing import Any
 
 
@@ -36,7 +38,7 @@ def worker_pool(
     Raises:
       RuntimeError: if a process died.
     """
-    with tempfile.NamedTemporaryFile() as file:
+    with tempfile.NamedTemporaryFile() as file, _without_current_folder():
         # Not through the pipe to the new process: if that died before reading
         # more than the pipe holds, this process would block forever.
         pickle.dump((start, arguments), file)
@@ -60,10 +62,29 @@ def worker_pool(
             pool.shutdown(cancel_futures=True)
 
 
+@contextlib.contextmanager
+def _without_current_folder() -> Iterator[None]:
+    """Starts processes of multiprocessing that do not import from there.
+
+    They are `python -c "from multiprocessing..."`, which looks for modules in
+    the current folder first: anyone could put them there. The workers get the
+    `sys.path` of this process once they run.
+    """
+    original = util._args_from_interpreter_flags
+    # Python 3.10 has only the isolated mode.
+    safe = "-P" if sys.version_info >= (3, 11) else "-I"
+    util._args_from_interpreter_flags = lambda: [*original(), safe]
+    try:
+        yield
+    finally:
+        util._args_from_interpreter_flags = original
+
+
 def _start_worker(file: str, log: str | None) -> None:
     if log is not None:
         # Redirect descriptors, as libraries in C++ print too.
-        descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
+        descriptor = os.open(log, flags, 0o666)
         for stream in (1, 2):
             os.dup2(descriptor, stream)
         os.close(descriptor)

@@ -69,7 +69,9 @@ def measure(case: dict) -> dict:
     import tensorflow as tf
 
     from albert_tf.models.pretrainer import AlbertPretrainer
-    from albert_tf.pretraining.loss import PretrainingLoss
+    from albert_tf.objectives.masked_language_modeling import (
+        MaskedLanguageModeling,
+    )
     from albert_tf.training.config import TrainingConfig
     from albert_tf.training.optimizers import Lamb
     from albert_tf.training.train_step import TrainStep
@@ -86,7 +88,7 @@ def measure(case: dict) -> dict:
             log_update_norms=False,
         ),
         model,
-        PretrainingLoss(),
+        MaskedLanguageModeling(),
         optimizer,
         micro_batch_size=case["batch_size"] // case["accumulation"],
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import os
 import pathlib
@@ -18,6 +17,7 @@ from albert_tf.export.graph_operations import check_operations
 from albert_tf.export.manifest import MANIFEST, read_export
 from albert_tf.export.model_card import CARD
 from albert_tf.export.reference import source_cases, write_cases
+from albert_tf.input_files import sha256
 
 _PROGRAM = pathlib.Path(__file__).with_name("check_program.py")
 _START = """\
@@ -95,7 +95,7 @@ def check_files(folder: pathlib.Path, manifest: Mapping[str, Any]) -> Check:
     """Checks that all files exist, and the sha256 of those that have one."""
     files = manifest.get("files", {})
     if "sha256" in manifest:
-        files = {manifest["file"]: manifest}
+        files = {manifest.get("file", ""): manifest}
     saved_model = ("saved_model.pb", "variables/variables.index")
     for name in (MANIFEST, CARD, *(files or saved_model)):
         path = folder / name
@@ -106,10 +106,10 @@ def check_files(folder: pathlib.Path, manifest: Mapping[str, Any]) -> Check:
     if tokenizer.get("file") in files:
         # The vocabulary that the weights were trained with.
         expected[tokenizer["file"]] = tokenizer["fingerprint"]
-    for name, sha256 in expected.items():
-        found = hashlib.sha256((folder / name).read_bytes()).hexdigest()
-        if found != sha256:
-            figure = f"{name}: sha256 {found}, expected {sha256}"
+    for name, digest in expected.items():
+        found = sha256(folder / name)
+        if found != digest:
+            figure = f"{name}: sha256 {found}, expected {digest}"
             return Check("files", "FAIL", figure)
     return Check("files", "pass")
 

@@ -8,7 +8,7 @@ import json
 import os
 import pathlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 import keras
 import numpy as np
@@ -16,8 +16,10 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.export.check_program import weights_fingerprint
-from albert_tf.export.config import KINDS
-from albert_tf.input_files import check_not_web_address
+from albert_tf.export.config import Kind, Quantization
+from albert_tf.input_files import check_not_web_address, read_json
+from albert_tf.pretraining.manifest import DataDescription
+from albert_tf.schema import check_type
 from albert_tf.text.base_tokenizer import Tokenizer
 
 MANIFEST = "export.json"
@@ -49,6 +51,46 @@ def describe_tokenizer(tokenizer: Tokenizer) -> dict[str, Any]:
         **tokenizer.settings,
         "fingerprint": tokenizer.fingerprint,
     }
+
+
+class _Signature(TypedDict):
+    inputs: list[str]
+    outputs: list[str]
+
+
+class _File(TypedDict):
+    sha256: str
+
+
+class _Task(TypedDict):
+    settings: Mapping[str, Any]
+
+
+class _ExportExtras(TypedDict, total=False):
+    config: Mapping[str, Any]
+    task: _Task
+    signatures: Mapping[str, _Signature]
+    weights: list[str]
+    weights_sha256: str
+    packed: bool
+    seq_length: int
+    # Of models for other runtimes.
+    file: str
+    files: Mapping[str, _File]
+    sha256: str
+    quantization: Quantization
+
+
+class _Tokenizer(TypedDict):
+    file: str
+    fingerprint: str
+
+
+class _Export(_ExportExtras):
+    """The entries of `export.json` that are read; it has others."""
+
+    kind: Kind
+    tokenizer: _Tokenizer | None
 
 
 # Libraries that write an export, in addition to Keras and TensorFlow.
@@ -85,15 +127,8 @@ def read_export(folder: str | os.PathLike[str]) -> dict[str, Any]:
             f"check={os.fspath(folder)}: no {MANIFEST}; expected the folder of "
             "a finished `albert export`"
         )
-    try:
-        values = json.loads(path.read_text("utf-8"))
-        kind = values["kind"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path} cannot be read ({error!r})") from None
-    if kind not in KINDS:
-        raise InputError(
-            f"{path}: kind {kind!r} must be one of {', '.join(KINDS)}"
-        )
+    values = read_json(path)
+    check_type(values, _Export, str(path))
     return values
 
 
@@ -112,7 +147,7 @@ class Origin:
       scores: metric -> score on held-out or development data.
       scored_on: data and program of the scores, such as "the development set,
         by albert finetune".
-      licence: an SPDX identifier, or a sentence; empty if unknown.
+      license: an SPDX identifier, or a sentence; empty if unknown.
     """
 
     name: str = "albert"
@@ -121,11 +156,11 @@ class Origin:
     training_flags: Mapping[str, str] = dataclasses.field(default_factory=dict)
     scores: Mapping[str, float] = dataclasses.field(default_factory=dict)
     scored_on: str = ""
-    licence: str = ""
+    license: str = ""
 
-    def with_licence(self, licence: str) -> Origin:
-        """Returns a copy with another licence, unless it is empty."""
-        return dataclasses.replace(self, licence=licence or self.licence)
+    def with_license(self, license: str) -> Origin:
+        """Returns a copy with another license, unless it is empty."""
+        return dataclasses.replace(self, license=license or self.license)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns JSON values, without the lists of files in the manifest."""
@@ -139,8 +174,24 @@ class Origin:
         return dataclasses.asdict(self) | {"data_manifest": manifest}
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Origin:
-        """Creates an origin from `to_dict()`. Unknown fields are ignored."""
+    def from_dict(
+        cls, values: Mapping[str, Any], path: str = MANIFEST
+    ) -> Origin:
+        """Creates an origin from `to_dict()`. Unknown fields are ignored.
+
+        Args:
+          values: the fields.
+          path: path of the file that has them, for error messages.
+
+        Raises:
+          InputError: if a field has the wrong type.
+        """
+        if "licence" in values:  # Its name until version 0.2.
+            values = {"license": values["licence"], **values}
+        check_type(values, cls, f"{path}: origin")
+        if data := values.get("data_manifest"):
+            source = f"{path}: origin.data_manifest"
+            check_type(data, DataDescription, source)
         names = {field.name for field in dataclasses.fields(cls)}
         return cls(**{k: v for k, v in values.items() if k in names})
 

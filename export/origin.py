@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import pathlib
 import re
@@ -11,12 +10,11 @@ import re
 from absl import flags
 
 from albert_tf.export.manifest import MANIFEST, Origin
-from albert_tf.files import read_text
 from albert_tf.finetuning.model_folder import ModelFolder
-from albert_tf.input_files import read_json
+from albert_tf.input_files import read_json, read_text
 from albert_tf.interop.checkpoint import Checkpoint
 from albert_tf.interop.run_folder import MODEL_FOLDER
-from albert_tf.pretraining.manifest import DATA_FILE
+from albert_tf.pretraining.manifest import DATA_FILE, read_manifest_file
 from albert_tf.training.logging import read_metrics
 
 FLAGS_FILE = "flags.txt"
@@ -83,7 +81,7 @@ def _origin_of_run(prefix: pathlib.Path) -> Origin:
     return Origin(
         name=_name_of(run),
         source=f"training run of albert_tf, step {step}",
-        data_manifest=json.loads(read_text(data)) if data.exists() else {},
+        data_manifest=read_manifest_file(str(data)) if data.exists() else {},
         training_flags=_flags(run),
         scores=scores,
         scored_on=scored_on,
@@ -95,7 +93,7 @@ def _origin_of_export(folder: pathlib.Path) -> Origin | None:
     if not manifest.exists():
         return None
     values = read_json(manifest).get("origin")
-    return Origin.from_dict(values) if isinstance(values, dict) else None
+    return None if values is None else Origin.from_dict(values, str(manifest))
 
 
 def _finite(scores) -> dict[str, float]:

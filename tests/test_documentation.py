@@ -141,6 +141,13 @@ def test_pretraining_pages_run(reader, run_blocks):
 
 
 @pytest.mark.long
+def test_objectives_run(reader, run_blocks):
+    output = run_blocks(page("objectives.md"), reader)
+    assert re.search(r"rtd_chance +0\.\d+", output)
+    assert (reader / "rtd_encoder" / "model.safetensors").exists()
+
+
+@pytest.mark.long
 def test_finetuning_runs(reader, run_blocks):
     output = run_blocks(FINETUNING, reader)
     assert re.search(r"accuracy: median 0\.\d+ of 2 runs", output)

@@ -2,6 +2,8 @@
 
 import os
 import stat
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -48,7 +50,9 @@ def test_one_process_at_a_time(tmp_path, left):
     path = tmp_path / "file"
     (tmp_path / ".file.partial").write_text(left)
     with new_file(path) as file:
-        with pytest.raises(InputError, match="written by another process"):
+        with pytest.raises(
+            InputError, match=f"written by process {os.getpid()}"
+        ):
             write(path, "other\n")
         file.write("new\n")
     assert path.read_text() == "new\n"
@@ -85,11 +89,89 @@ def test_short_files_wait_for_each_other(tmp_path):
     assert {*os.listdir(tmp_path)} == {"file", "second"}
 
 
-def test_permissions_are_kept(tmp_path):
+HOLDER = """
+import sys, time
+from albert_tf.files import new_file
+with new_file(sys.argv[1]):
+    print("locked", flush=True)
+    time.sleep(2.5)
+"""
+
+
+def test_waiting_for_another_process_is_reported(tmp_path, caplog):
     path = tmp_path / "file"
-    path.touch(0o640)
-    write(path)
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, path], stdout=subprocess.PIPE
+    )
+    assert holder.stdout.readline() == b"locked\n"
+    with pytest.raises(InputError, match=f"written by process {holder.pid} on"):
+        write(path)
+    write_pair(path)
+    assert f"file is being written by process {holder.pid} on" in caplog.text
+    assert caplog.text.count("; waiting for it") == 1
+    assert path.read_text() == "new\n"
+    holder.communicate()
+
+
+@pytest.mark.parametrize("writer", [write, write_pair])
+def test_nothing_that_exists_is_written_to(tmp_path, writer):
+    """In a shared folder it may be there to overwrite another file."""
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    path, partial = tmp_path / "file", tmp_path / ".file.partial"
+    for make in (
+        lambda: partial.symlink_to("victim"),
+        lambda: partial.symlink_to("nowhere"),
+        lambda: os.mkfifo(partial),
+        lambda: partial.mkdir(),
+    ):
+        make()
+        with pytest.raises(InputError, match="partial: in the way of a temp"):
+            writer(path)
+        assert sorted(os.listdir(tmp_path)) == [".file.partial", "victim"]
+        partial.rmdir() if partial.is_dir() else partial.unlink()
+    os.link(victim, partial)  # Looks like that of a killed process.
+    writer(path)
+    assert not partial.exists()
+    assert path.read_text() == "new\n"
+    assert victim.read_text() == "mine"
+
+
+@pytest.mark.parametrize("writer", [write, write_pair])
+@pytest.mark.parametrize("mode", [0o1777, 0o777, 0o755])
+def test_links_of_others_where_everyone_writes(tmp_path, writer, mode):
+    shared, victim = tmp_path / "shared", tmp_path / "victim"
+    shared.mkdir()
+    shared.chmod(mode)
+    victim.mkdir()
+    (victim / "file").write_text("mine")
+    for link, path in (("file", "file"), ("folder", "folder/file")):
+        (shared / link).symlink_to(victim / "file" if link == path else victim)
+        try:
+            os.lchown(shared / link, 12345, 12345)
+        except PermissionError:
+            pytest.skip("only root gives files away")
+        if mode == 0o755:
+            writer(shared / path)
+            assert (victim / "file").read_text() == "new\n"
+            continue
+        with pytest.raises(InputError, match="is another user's link"):
+            writer(shared / path)
+        assert (victim / "file").read_text() == "mine"
+
+
+@pytest.mark.parametrize("writer", [write, write_pair])
+def test_permissions(tmp_path, writer):
+    path = tmp_path / "file"
+    before = os.umask(0o027)
+    try:
+        writer(path)
+    finally:
+        os.umask(before)
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    path.chmod(0o604)
+    writer(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o604
 
 
 @pytest.mark.parametrize("writer", [write, write_pair])

@@ -206,6 +206,33 @@ def test_folders_of_killed_processes_are_removed(tmp_path):
     assert sorted(tmp_path.iterdir()) == [others, target]
 
 
+@pytest.mark.parametrize("suffix", ["tmp", "old"])
+def test_nothing_of_other_users_is_continued_or_removed(tmp_path, suffix):
+    """They may know the job, and lead what is written elsewhere."""
+    left = tmp_path / f".a.{'0' * 32}.{suffix}"
+    left.mkdir()
+    (left / ".job").write_text("job\n{}")
+    try:
+        os.chown(left, 12345, 12345)
+    except PermissionError:
+        pytest.skip("only root gives folders away")
+    with temporary_folder(tmp_path / "a", job="job") as folder:
+        assert folder != left
+        assert not list(folder.iterdir())
+    assert (left / ".job").exists()
+    assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda x: x.symlink_to("there")])
+def test_pipes_and_links_in_the_way(tmp_path, make):
+    (tmp_path / "there").mkdir()
+    make(tmp_path / f".a.{'0' * 32}.tmp")
+    with new_folder(tmp_path / "a") as folder:
+        (folder / "saved_model.pb").touch()
+    assert (tmp_path / "a" / "saved_model.pb").exists()
+    assert (tmp_path / "there").exists()
+
+
 def replace(path):
     """Replaces what `saved_model` made, beside a file and a link of others."""
     with temporary_folder(path) as folder:

@@ -113,6 +113,7 @@ def variants(value):
 
 SPLIT = {
     "files": [{"name": "pretraining-0.tfrecord", "records": 1, "bytes": 2}],
+    "passes": 1,
     "counts": {"instances": 1},
     "labels": {"0": 1, "1": 0},
     "padding_fraction": 0.1,

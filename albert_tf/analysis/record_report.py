@@ -93,7 +93,8 @@ def _rows(found: RecordStatistics) -> Iterator[tuple[str, str]]:
         yield (
             "sentence order",
             f"{found.pair_task}: {1 - found.swapped_fraction:.1%} {one}, "
-            f"{found.swapped_fraction:.1%} {other}",
+            f"{found.swapped_fraction:.1%} {other}; pairs: "
+            f"{sum(found.labels) / found.sequence_lengths.sum():.1%}",
         )
     yield from _vocabulary_rows(found)
 
@@ -210,7 +211,7 @@ def examples_text(statistics: RecordStatistics) -> str:
     lines = ["{word} is [MASK], {word=} is kept, {word>other} is replaced"]
     for number, example in enumerate(statistics.examples, start=1):
         heading = f"example {number}"
-        if statistics.pair_task != "none":
+        if example.label is not None and statistics.pair_task != "none":
             heading += f", {_LABELS[statistics.pair_task][example.label]}"
         text = example_text(example, statistics.tokenizer, statistics.mask_id)
         wrapped = textwrap.wrap(

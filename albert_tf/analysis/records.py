@@ -28,13 +28,14 @@ class MaskedExample:
       ids: int32 `[tokens]`, after masking.
       original: int32 `[tokens]`, before masking.
       is_masked: bool `[tokens]`, whether the token is predicted.
-      label: 1 if the second segment is swapped or random, else 0.
+      label: 1 if the second segment is swapped or random, else 0; None for a
+        single segment.
     """
 
     ids: np.ndarray
     original: np.ndarray
     is_masked: np.ndarray
-    label: int
+    label: int | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +58,7 @@ class RecordStatistics:
       predictions: histogram of predictions per record.
       span_tokens: histogram of tokens per span.
       span_words: histogram of words per span; None without a tokenizer.
-      labels: numbers of sequences with sentence-order label 0 and 1.
+      labels: numbers of pairs with sentence-order label 0 and 1.
       kept: number of predictions whose token was not replaced.
       replaced: id -> number of predictions whose token it replaced.
       text_counts: id -> occurrences before masking, without padding, `[CLS]`
@@ -126,8 +127,8 @@ class RecordStatistics:
 
     @property
     def swapped_fraction(self) -> float | None:
-        """Share of sequences with label 1; None if there is no pair task."""
-        if self.pair_task == "none":
+        """Share of pairs with label 1; None if there are no pairs."""
+        if self.pair_task == "none" or not sum(self.labels):
             return None
         return self.labels[1] / sum(self.labels)
 
@@ -235,18 +236,20 @@ class _Counter:
         self._count_spans(original, is_masked)
         # The sequence of its row that each token belongs to, from 1.
         numbers = batch.get("sequence_ids", mask.astype(np.int32))
-        self._count_lengths("sequences", numbers.max(1))
+        sequences = numbers.max(1)
+        self._count_lengths("sequences", sequences)
         row_starts = (numbers.max() + 1) * np.arange(len(numbers))[:, None]
         tokens = np.bincount((row_starts + numbers)[mask])
         self._count_lengths("sequence_lengths", tokens[tokens > 0])
         labels = batch["sentence_order_labels"].reshape(len(ids), -1)
-        present = batch.get("sentence_order_weights", np.ones_like(labels)) > 0
-        self._labels += np.bincount(labels[present], minlength=2)
+        is_pair = batch["sentence_order_weights"].reshape(labels.shape) > 0
+        self._labels += np.bincount(labels[is_pair], minlength=2)
         self._count_ids("text_counts", original[mask])
         self._count_ids("label_counts", original[is_masked])
         changed = is_masked & (ids != original)
         self._count_ids("replaced", ids[changed])
         self._kept += int(is_masked.sum() - changed.sum())
+        present = np.arange(labels.shape[1]) < sequences[:, None]
         for row, number in zip(*np.nonzero(present), strict=True):
             if len(self._examples) == self._num_examples:
                 break
@@ -256,7 +259,7 @@ class _Counter:
                     ids[row, where],
                     original[row, where],
                     is_masked[row, where],
-                    int(labels[row, number]),
+                    int(labels[row, number]) if is_pair[row, number] else None,
                 )
             )
 

@@ -133,7 +133,7 @@ def _phases(lines) -> list[int]:
     """
     phase, phases = 0, []
     for line in lines:
-        phase = int(line["values"].get("phase") or phase + 1) - 1
+        phase = max(0, int(line["values"].get("phase") or phase + 1) - 1)
         phases.append(phase)
     return phases
 

@@ -56,6 +56,11 @@ class EvaluateFlags(SourceFlags):
     max_eval_steps: int = setting(
         0, "Maximum number of batches; 0 for no limit.", bounds="[0, inf)"
     )
+    objective_module: str | None = setting(
+        None,
+        "Python file that defines the objective of a pretraining run; it is "
+        "executed.",
+    )
     json: bool = setting(False, "Print JSON, one line per checkpoint.")
 
 
@@ -70,7 +75,9 @@ def main(flags: CommandFlags) -> None:
     if sum(source is not None for source in sources) != 1:
         raise InputError("give one of --run, --checkpoints and --model")
     if given.model is not None:
-        for name in flags.given("checkpoint", "max_eval_steps"):
+        for name in flags.given(
+            "checkpoint", "max_eval_steps", "objective_module"
+        ):
             raise InputError(f"--{name} is not supported with --model")
         given.load_task_module()
         _score_models(split_patterns(given.model), given)
@@ -106,9 +113,11 @@ def _score_models(models: Sequence[str], given: EvaluateFlags) -> None:
             data=given.data,
         )
     examples = labelled_examples(task_type, [source], given.on_bad_example)
-    predictor = Predictor(models, batch_size=given.eval_batch_size)
+    predictor = Predictor(
+        models, batch_size=given.eval_batch_size, progress=True
+    )
     scores, gain = score_predictions(
-        predictor.task_type, list(predictor.chunks(examples))
+        predictor.task_type, [predictor.predict_examples(examples)]
     )
     if given.json:
         print(json.dumps(scores))
@@ -141,6 +150,7 @@ def _score_checkpoints(given: EvaluateFlags) -> None:
             "--checkpoints, give a more specific glob"
         )
     # Imported here, so that help and flag errors do not wait for TensorFlow.
+    from albert_tf.objectives.registry import load_objective_module
     from albert_tf.pretraining.evaluate import (
         NEWEST,
         evaluate_checkpoints,
@@ -149,6 +159,8 @@ def _score_checkpoints(given: EvaluateFlags) -> None:
     from albert_tf.pretraining.records import open_records
     from albert_tf.training.checkpoint_files import match_checkpoints
 
+    if given.objective_module is not None:
+        load_objective_module(given.objective_module)
     settings = {
         "batch_size": given.eval_batch_size,
         "max_steps": given.max_eval_steps,

@@ -4,26 +4,18 @@ from __future__ import annotations
 
 import collections
 import difflib
-import io
-import os
 import re
 import types
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from absl import flags
 
+from albert_tf.cli.flagfiles import expand_flagfiles
+from albert_tf.cli.migration import new_name
 from albert_tf.errors import InputError
-from albert_tf.input_files import read_bytes
 from albert_tf.settings import GROUPS, Setting, check_settings, settings_of
-
-# Flags of version 0.1 that were renamed.
-RENAMED_FLAGS = {
-    "batch_size": "eval_batch_size",
-    "predict_batch_size": "eval_batch_size",
-    "random_seed": "seed",
-}
 
 # Flags of absl and TensorFlow that version 0.1 wrote into a run's flags.txt.
 # They are ignored if there is a flagfile.
@@ -39,8 +31,6 @@ _ABSL_FLAGS = (
 )
 
 _NO_GROUP = "Flags"
-_COMMENT = ("#", "//")  # Prefixes of comment lines in flagfiles.
-_MAX_NESTED = 16  # Maximum depth of flagfiles in flagfiles.
 # absl associates flags with a module.
 _MODULE = "albert"
 
@@ -121,14 +111,13 @@ class CommandFlags:
           InputError: if a flag is unknown, renamed, invalid or missing, or if a
             flagfile cannot be read.
         """
-        located = list(_expand_flagfiles(arguments))
+        located = list(expand_flagfiles(arguments))
         expanded = [argument for argument, _ in located]
         if expanded != list(arguments):
             expanded.insert(0, f"--undefok={','.join(_ABSL_FLAGS)}")
         try:
-            rest = self._values([f"albert {command}", *expanded])
-        except flags.UnrecognizedFlagError as error:
-            raise InputError(self._unknown(error.flagname)) from None
+            # With unknown flags, which are reported together.
+            rest = self._values([f"albert {command}", *expanded], True)[1:]
         except (flags.Error, ValueError) as error:
             # For an invalid value, it is the `InputError` of `_Parser`.
             cause = error.__context__
@@ -140,7 +129,14 @@ class CommandFlags:
             raise InputError(text) from None
         # Otherwise absl holds back log messages until its own flags are parsed.
         flags.FLAGS.mark_as_parsed()
-        self.arguments = rest[1:]
+        end = rest.index("--") if "--" in rest else len(rest)
+        unknown = [x for x in rest[:end] if x.startswith("-") and x.strip("-")]
+        if unknown:
+            problems = (
+                self._unknown(command, argument) for argument in unknown
+            )
+            raise InputError("; ".join(dict.fromkeys(problems)))
+        self.arguments = rest[:end] + rest[end + 1 :]
         self._places = {
             argument.lstrip("-").partition("=")[0]: (position, file)
             for position, (argument, file) in enumerate(located)
@@ -157,13 +153,13 @@ class CommandFlags:
             names = f"{', '.join(first)} and {last}" if first else last
             raise InputError(f"{names} {are} required")
 
-    def _unknown(self, name: str) -> str:
+    def _unknown(self, command: str, argument: str) -> str:
         """Returns the error message for an unknown flag."""
-        new = RENAMED_FLAGS.get(name)
-        if new in self.settings:
-            return f"--{name} is now called --{new}"
+        name = argument.lstrip("-").partition("=")[0]
+        if known := new_name(command, name):
+            return known
         close = difflib.get_close_matches(name, self.settings, 1)
-        hint = f"; did you mean --{close[0]}?" if close else ""
+        hint = f" (did you mean --{close[0]}?)" if close else ""
         return f"unknown flag --{name}{hint}"
 
     def build(self, config: type[Config], **others: Any) -> Config:
@@ -282,51 +278,6 @@ class CommandFlags:
             yield flags.text_wrap(
                 text, 80, indent=" " * 6, firstline_indent="  "
             )
-
-
-def _expand_flagfiles(
-    arguments: Iterable[str], within: Sequence[str] = ()
-) -> Iterator[tuple[str, str]]:
-    """Replaces flagfiles in arguments by the flags they contain.
-
-    Unlike in absl, it is an error if a flagfile is a pipe, a device or huge, or
-    if it includes itself.
-
-    Args:
-      arguments: arguments of a command line, or the lines of a flagfile.
-      within: the flagfiles that include these lines.
-
-    Yields:
-      Each argument, and the flagfile that it comes from, or "".
-
-    Raises:
-      InputError: if a flagfile cannot be read.
-    """
-    rest = iter(arguments)
-    file = within[-1] if within else ""
-    for argument in rest:
-        if argument == "--":
-            yield argument, file
-            yield from ((each, file) for each in rest)
-            return
-        name, equals, path = argument.partition("=")
-        if name not in ("--flagfile", "-flagfile"):
-            yield argument, file
-            continue
-        path = os.path.expanduser((path if equals else next(rest, "")).strip())
-        if not path:
-            raise InputError("--flagfile= must not be empty")
-        if path in within:
-            raise InputError(f"--flagfile={path}: includes itself")
-        if len(within) == _MAX_NESTED:
-            raise InputError(f"--flagfile={path}: nested too deeply")
-        content = read_bytes(path, f"--flagfile={path}")
-        try:
-            text = io.StringIO(content.decode("utf-8-sig"), newline=None)
-        except UnicodeDecodeError:
-            raise InputError(f"--flagfile={path}: not UTF-8") from None
-        lines = (line.strip() for line in text if not line.startswith(_COMMENT))
-        yield from _expand_flagfiles(filter(None, lines), (*within, path))
 
 
 class _Parser(flags.ArgumentParser):

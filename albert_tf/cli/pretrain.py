@@ -1,4 +1,4 @@
-r"""Pretrain a model on records: masked words and sentence order.
+r"""Pretrain a model on records: masked words or replaced tokens.
 
 Repeating the command resumes a run that was interrupted.
 
@@ -31,5 +31,6 @@ def main(flags: CommandFlags) -> None:
     result = pretrain(config, files={"flags.txt": flags.as_text()})
     if result.interrupted:
         return
-    print(end_summary(result, time.monotonic() - started))
+    seconds = time.monotonic() - started
+    print(end_summary(result, seconds, config.objective))
     print(f"wrote {os.fspath(config.output)}")

@@ -9,11 +9,13 @@ import os
 import pathlib
 import zlib
 from collections.abc import Iterator
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 from albert_tf.errors import InputError, counted
+from albert_tf.input_files import numbered_lines, open_input
 
 POLICIES = ("stop", "skip")
+_MAX_JSON = 2 << 30
 
 
 class BadExamples:
@@ -97,7 +99,7 @@ def read_lines(
     """
     encoding = "utf-8-sig"
     with _opened(path) as file:
-        for number, line in enumerate(file, 1):
+        for number, line in numbered_lines(file, path):
             try:
                 text = line.decode(encoding)
             except UnicodeDecodeError as error:
@@ -120,7 +122,12 @@ def load_json(path: str | os.PathLike[str]) -> Any:
         message names the line.
     """
     with _opened(path) as file:
-        content = file.read()
+        content = file.read(_MAX_JSON + 1)
+    if len(content) > _MAX_JSON:
+        raise InputError(
+            f"{path}: larger than {_MAX_JSON >> 30} GiB, the maximum for a "
+            "JSON file; split it"
+        )
     try:
         return json.loads(content.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
@@ -148,11 +155,11 @@ def parse_json(line: str) -> tuple[Any, str]:
         return None, f"not usable as JSON ({error})"
 
 
-def text_problem(text: Any) -> str:
+def text_problem(text: Any, *, may_be_empty: bool = False) -> str:
     """Returns why a value is not usable as a text; "" if it is."""
     if not isinstance(text, str):
         return "is not a string"
-    if not text.strip():
+    if not text.strip() and not may_be_empty:
         return "is empty"
     if text.isascii():
         return ""
@@ -175,11 +182,13 @@ def file_extension(path: str | os.PathLike[str]) -> str:
 @contextlib.contextmanager
 def _opened(
     path: str | os.PathLike[str],
-) -> Iterator[BinaryIO | gzip.GzipFile]:
+) -> Iterator[IO[bytes]]:
     """Opens a file, perhaps compressed; turns errors into `InputError`s."""
-    is_gzip = os.fspath(path).lower().endswith(".gz")
     try:
-        with (gzip.open if is_gzip else open)(path, "rb") as file:
+        with contextlib.ExitStack() as stack:
+            file: Any = stack.enter_context(open_input(path))
+            if os.fspath(path).lower().endswith(".gz"):
+                file = stack.enter_context(gzip.open(file))
             yield file
     except OSError as error:
         reason = error.strerror or error

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.files import sha256
 from albert_tf.finetuning.features import Features
 from albert_tf.folders import temporary_folder
+from albert_tf.input_files import check_regular, sha256
 from albert_tf.text.base_tokenizer import Tokenizer
 
 # Version of the features, incremented when the same examples give other ones.
@@ -49,14 +49,6 @@ def cache_key(
     Raises:
       InputError: if a file cannot be read.
     """
-    digests = []
-    for path in files:
-        try:
-            digests.append(sha256(path))
-        except OSError as error:
-            raise InputError(
-                f"{path}: cannot be read: {error.strerror or error}"
-            ) from None
     return {
         "version": VERSION,
         "task": task,
@@ -66,7 +58,7 @@ def cache_key(
             **tokenizer.settings,
         },
         "settings": dict(settings),
-        "files": digests,
+        "files": [sha256(path) for path in files],
     }
 
 
@@ -166,6 +158,7 @@ def read_features(
       InputError: if the file cannot be read, is damaged, has another key or
         another format.
     """
+    check_regular(path)
     try:
         # NumPy verifies no checksum if a damaged header makes an array shorter.
         with zipfile.ZipFile(path) as file:

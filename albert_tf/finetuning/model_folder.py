@@ -10,11 +10,10 @@ from typing import Any
 
 from albert_tf.config import warn_of_untrained_positions
 from albert_tf.errors import InputError
-from albert_tf.files import read_text
 from albert_tf.finetuning.registry import make_task_type, with_settings
 from albert_tf.finetuning.task_config import TaskConfig
 from albert_tf.finetuning.task_type import TaskType
-from albert_tf.input_files import check_not_web_address
+from albert_tf.input_files import check_not_web_address, read_text
 from albert_tf.interop.checkpoint import Vocabulary
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.interop.run_folder import TASK_FILE, fine_tuned_model

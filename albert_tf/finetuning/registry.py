@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from albert_tf.errors import InputError
-from albert_tf.files import real_path
 from albert_tf.finetuning.multiple_choice.task import MultipleChoice
 from albert_tf.finetuning.question_answering.task import QuestionAnswering
 from albert_tf.finetuning.task_config import TaskConfig, check_task_settings
@@ -20,6 +17,7 @@ from albert_tf.finetuning.text_classification.task import (
     TextClassification,
 )
 from albert_tf.finetuning.token_classification.task import TokenClassification
+from albert_tf.user_modules import import_user_module
 
 if TYPE_CHECKING:
     from albert_tf.text.base_tokenizer import Tokenizer
@@ -68,37 +66,18 @@ def load_task_module(path: str | os.PathLike[str]) -> str:
       InputError: if the file does not exist, cannot be imported or registers no
         task type.
     """
-    file = real_path(path)
-    if str(file) in _TASK_MODULES.values():
-        return str(file)
-    if not file.is_file():
-        raise InputError(f"task_module={os.fspath(path)}: no such file")
     before = set(_TASK_TYPES)
-    spec = importlib.util.spec_from_file_location(file.stem, file)
-    if spec is None or spec.loader is None:
-        raise InputError(
-            f"task_module={os.fspath(path)}: must be a Python file (.py)"
-        )
-    module = importlib.util.module_from_spec(spec)
-    # Keras and pickle find classes by the names of their modules.
-    sys.modules.setdefault(file.stem, module)
-    try:
-        spec.loader.exec_module(module)
-    except InputError:
-        raise
-    except Exception as error:
-        raise InputError(
-            f"task_module={os.fspath(path)}: cannot be imported "
-            f"({type(error).__name__}: {error})"
-        ) from error
+    file = import_user_module(path, "task_module")
+    if file in _TASK_MODULES.values():
+        return file
     registered = set(_TASK_TYPES) - before
     if not registered:
         raise InputError(
             f"task_module={os.fspath(path)}: registers no task type; decorate "
             "its class with @register_task_type"
         )
-    _TASK_MODULES.update(dict.fromkeys(registered, str(file)))
-    return str(file)
+    _TASK_MODULES.update(dict.fromkeys(registered, file))
+    return file
 
 
 def task_type_class(task_config: TaskConfig) -> type[TaskType]:

@@ -39,6 +39,7 @@ from albert_tf.training.run_folder import (
     load_run_config,
     open_run_folder,
 )
+from albert_tf.training.schedules import describe_rate
 from albert_tf.training.trainer import TrainingResult
 
 
@@ -226,8 +227,8 @@ def run_summary(run: FinetuneRun, model: AlbertModel, resumes: bool) -> str:
         f"(limit {run.task_type.max_seq_length})",
         "training": f"{counted(config.num_train_steps, 'step')} of "
         f"{config.train_batch_size} ({epochs:.1f} epochs) with "
-        f"{config.optimizer}, highest rate {config.learning_rate:.3g} after "
-        f"{counted(config.warmup_steps, 'step')}",
+        f"{config.optimizer}, "
+        + describe_rate(config.learning_rate, config.warmup_steps),
         "writes": f"{os.fspath(config.output)}, "
         + ("which holds this run already" if resumes else "a new run"),
     }

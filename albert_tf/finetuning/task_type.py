@@ -13,7 +13,7 @@ from albert_tf.errors import InputError
 from albert_tf.finetuning.examples import BadExamples
 from albert_tf.finetuning.features import INPUTS, Features
 from albert_tf.finetuning.library_datasets import DatasetRows
-from albert_tf.finetuning.tables import table_lines
+from albert_tf.finetuning.table_writer import table_lines
 from albert_tf.finetuning.task_config import TaskConfig, split_path
 
 if TYPE_CHECKING:
@@ -180,25 +180,23 @@ class TaskType(abc.ABC):
         """Makes an unlabelled example from a line of standard input.
 
         Args:
-          line: the line, with or without its line feed; not blank.
+          line: the line without its end; may be blank.
           id: ID of the example.
-          location: location of the line, for error messages.
+          location: location of the example.
+
+        Raises:
+          InputError: if it is not an example; callers add the location.
         """
         raise InputError(
-            f"{location}: the task {self.task_config.name} does not read "
-            "examples from lines; give a file in its format"
+            f"the task {self.task_config.name} does not read examples from "
+            "lines; give a file in its format"
         )
 
     def example_from_fields(self, fields: Mapping[str, str], id: str) -> Any:
-        """Makes an unlabelled example from named texts.
-
-        Args:
-          fields: texts by name, such as those of `--text` and `--pair`.
-          id: ID of the example.
-        """
+        """Makes an unlabelled example from texts by name, see `Predictor`."""
         raise InputError(
-            f"--{next(iter(fields))}: the task {self.task_config.name} does "
-            "not take an example from flags; give a file with --input"
+            f"the task {self.task_config.name} does not take an example with "
+            f"{' and '.join(fields)} alone; give a file in its format"
         )
 
     def has_label(self, example: Any) -> bool:
@@ -301,14 +299,17 @@ class TaskType(abc.ABC):
     def record(self, example: Any, prediction: Any) -> dict[str, Any]:
         """Returns a prediction as a dict of JSON values, `id` first."""
 
+    def table_rows(self, record: Mapping[str, Any]) -> Sequence[Mapping]:
+        """Returns the rows of a `record` in a CSV file, by default itself.
+
+        They have a column for each value but lists; nested dicts are flattened.
+        """
+        return [record]
+
     def tsv_lines(self, record: Mapping[str, Any], *, first: bool) -> list[str]:
-        """Formats a record as lines of a TSV file, by default as one line.
+        """Formats a `record` as lines of a TSV file, the `first` with a header.
 
-        It has a column for each value but lists; nested dicts are flattened.
-
-        Args:
-          record: see `record`.
-          first: whether to begin with the header.
+        By default as one line, with the columns of `table_rows`.
         """
         return table_lines(record, header=first)
 
@@ -346,10 +347,8 @@ class TaskType(abc.ABC):
     def with_scores(self, scores: Mapping[str, float]) -> TaskConfig:
         """Returns the task, updated from the scores of the final model.
 
-        By default it is returned unchanged. SQuAD 2.0 stores its threshold.
-
-        Args:
-          scores: scores on the development set.
+        By default it is returned unchanged. SQuAD 2.0 stores its threshold,
+        according to the scores on the development set.
         """
         del scores
         return self.task_config

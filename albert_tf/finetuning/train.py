@@ -150,6 +150,7 @@ def _finetune(run: FinetuneRun, folder: RunFolder) -> FinetuneResult:
         task_type,
         batch_size=config.eval_batch_size,
         fixed_length=config.fixed_length,
+        progress=is_chief(strategy),
     )
 
     def start() -> None:

@@ -72,6 +72,8 @@ class Checkpoint:
       config: the architecture.
       components: the subset of `interop.names.COMPONENTS` that it has.
       arrays: variable path -> float32 array, read on access.
+      objective_arrays: the same, of the heads of a pretraining objective that
+        no other system has, such as a generator.
       head: settings of the task head.
       vocabulary: the tokenizer.
       source: the path it was read from.
@@ -84,6 +86,9 @@ class Checkpoint:
     config: AlbertConfig
     components: frozenset[str]
     arrays: Mapping[str, np.ndarray]
+    objective_arrays: Mapping[str, np.ndarray] = dataclasses.field(
+        default_factory=dict
+    )
     head: HeadSettings = HeadSettings()
     vocabulary: Vocabulary = Vocabulary()
     source: str = ""
@@ -145,6 +150,9 @@ class Checkpoint:
             f"components: {', '.join(['encoder', *components])}",
             self.vocabulary.describe(),
         ]
+        if self.objective_arrays:
+            heads = {path.split("/")[0] for path in self.objective_arrays}
+            lines.append(f"heads of the objective: {', '.join(sorted(heads))}")
         reasons: dict[str, list[str]] = {}
         for name, reason in self.skipped.items():
             reasons.setdefault(reason, []).append(name)

@@ -16,7 +16,7 @@ from typing import BinaryIO, NoReturn
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.input_files import check_regular
+from albert_tf.input_files import check_regular, open_input
 
 
 @dataclasses.dataclass(frozen=True)
@@ -170,7 +170,8 @@ def explain_bad_file(
         )
     what, advice = _NOUNS[kind], _ADVICE.get(kind, f"give {wanted}")
     if kind == "text":  # such as a server's error message
-        start = path.read_bytes()[:_HEAD].decode("utf-8", errors="ignore")
+        with open_input(path) as file:
+            start = file.read(_HEAD).decode("utf-8", errors="ignore")
         what += f', "{" ".join(start.split())[:80]}"'
     raise InputError(f"{path}: {what}, not {wanted}; {advice}.")
 

@@ -21,6 +21,7 @@ from albert_tf.interop.names import (
     ALWAYS_PROJECTS,
     COMPONENTS,
     Tensor,
+    component_of,
     tensors_of,
 )
 
@@ -79,6 +80,7 @@ def match_tensors(
     config: AlbertConfig,
     *,
     head: str | None = None,
+    objective_heads: bool = False,
 ) -> Checkpoint:
     """Matches a file's tensors with the variables of an architecture.
 
@@ -88,6 +90,8 @@ def match_tensors(
       file: the tensors.
       config: the architecture according to the checkpoint's config.
       head: the task head, if the tensors' names are ambiguous.
+      objective_heads: whether tensors of unknown components are heads of a
+        pretraining objective. Otherwise they are unexpected.
 
     Returns:
       A checkpoint without a tokenizer. Its config's `project_equal_sizes` is
@@ -119,7 +123,18 @@ def match_tensors(
                 f"{list(expected)}"
             )
         found[tensor.path] = tensor, original
-    problems += [f"unexpected tensor {name}" for name in names.values()]
+    others = {}
+    if objective_heads:
+        others = {
+            ours: original
+            for ours, original in names.items()
+            if component_of(ours) not in COMPONENTS
+        }
+    problems += [
+        f"unexpected tensor {name}"
+        for ours, name in names.items()
+        if ours not in others
+    ]
     if problems:
         shown = "; ".join(problems[:6])
         more = f"; and {len(problems) - 6} more" if problems[6:] else ""
@@ -161,6 +176,10 @@ def match_tensors(
         config=config,
         components=components,
         arrays=LazyArrays(found, read),
+        objective_arrays=LazyArrays(
+            others,
+            lambda path: np.asarray(file.read(others[path]), np.float32),
+        ),
         head=HeadSettings(num_labels),
         source=file.source,
         skipped=skipped,

@@ -6,7 +6,7 @@ import dataclasses
 import os
 import pathlib
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
@@ -16,7 +16,7 @@ from albert_tf.interop.file_types import TensorFile
 from albert_tf.interop.growing import extend_positions
 from albert_tf.interop.matching import match_tensors
 from albert_tf.interop.names import OURS
-from albert_tf.schema import typed
+from albert_tf.schema import check_type, typed
 
 CHECKPOINTS = "checkpoints"
 # Written by fine-tuning: a run's best weights, their task, and the summary of
@@ -29,6 +29,51 @@ RECORD = "run.json"
 # Prefixes of the model's variables and, if any, of their moving averages.
 _MODEL = "model/"
 _AVERAGE = "average/"
+
+
+class _PhaseExtras(TypedDict, total=False):
+    train_batch_size: int
+    trained_positions: int
+
+
+class _Phase(_PhaseExtras):
+    steps: int
+
+
+class _Settings(TypedDict, total=False):
+    """The settings that are read from a run, not only compared."""
+
+    model: Mapping[str, Any]
+    precision: Literal["float32", "mixed_bfloat16", "mixed_float16"]
+    num_train_steps: int
+    total_steps: int  # its name in versions before 0.2
+    train_batch_size: int
+    schedule: str
+    decay_steps: int
+    pair_task: str
+    phases: list[_Phase]
+
+
+class _RecordExtras(TypedDict, total=False):
+    files: list[str]
+
+
+class _Record(_RecordExtras):
+    """The entries of `run.json` that are read; it has others."""
+
+    settings: _Settings
+
+
+def read_record(folder: str | os.PathLike[str]) -> dict[str, Any]:
+    """Reads the `run.json` of a local or remote folder.
+
+    Raises:
+      InputError: if it cannot be read, or an entry has the wrong type.
+    """
+    path = os.path.join(os.fspath(folder), RECORD)
+    record = read_json(path)
+    check_type(record, _Record, path)
+    return record
 
 
 def is_run_folder(folder: str | os.PathLike[str]) -> bool:
@@ -88,12 +133,10 @@ def open_run(
     else:
         folder = path.parent.parent
     config = AlbertConfig.from_json(folder / _CONFIG)
-    record = read_json(folder / RECORD)
-    config = positions_trained_so_far(
-        config,
-        typed(record, "settings", dict, {}, str(folder / RECORD)),
-        prefix.name,
-    ).replace(**overrides or {})
+    settings = read_record(folder)["settings"]
+    config = positions_trained_so_far(config, settings, prefix.name).replace(
+        **overrides or {}
+    )
     opened = open_tf_checkpoint(prefix, by_object=True)
     names = _short_names(opened.shapes)
     file = TensorFile(
@@ -102,7 +145,12 @@ def open_run(
         str(prefix),
     )
     checkpoint = dataclasses.replace(
-        match_tensors(OURS, file, config),
+        match_tensors(
+            OURS,
+            file,
+            config,
+            objective_heads=settings.get("objective", "mlm") != "mlm",
+        ),
         vocabulary=folder_vocabulary(folder, "huggingface"),
         format="training run of albert_tf",
     )
@@ -124,7 +172,7 @@ def positions_trained_so_far(
     trained, first_step = config.trained_positions, 0
     for phase in settings.get("phases", ()):
         if first_step == 0 or first_step < step:
-            trained = phase["trained_positions"]
+            trained = phase.get("trained_positions", trained)
         first_step += phase["steps"]
     return config.replace(trained_positions=trained)
 

@@ -65,6 +65,23 @@ def dropout_seeds(seed, first: int = 1):
         _SEEDS.reset(token)
 
 
+def random_seed() -> keras.random.SeedGenerator:
+    """Returns the next seed of the scope of `dropout_seeds`.
+
+    For draws other than dropout. Their numbers follow from the order of the
+    calls in the scope, as those of dropout do.
+
+    Raises:
+      RuntimeError: outside of such a scope.
+    """
+    seeds = _SEEDS.get()
+    if seeds is None:
+        raise RuntimeError(
+            "random_seed() was called outside of dropout_seeds(seed)"
+        )
+    return seeds.fork()
+
+
 def reserve_seeds(layers: Sequence[Dropout]):
     """Reserves the seeds of a call that will run more than once.
 

@@ -67,6 +67,7 @@ class AlbertEncoder(AlbertModel):
         rest. Results are the same up to rounding.
       output_attentions: whether to output `attentions`. Their memory grows with
         the square of the length, and blocks are not rematerialized.
+      embeddings: the embeddings of another encoder, to share them.
       **kwargs: `name`, `dtype` and `trainable` of `keras.Model`.
 
     Example:
@@ -89,6 +90,7 @@ class AlbertEncoder(AlbertModel):
         pooler: bool = True,
         rematerialize: bool = False,
         output_attentions: bool = False,
+        embeddings: Embeddings | None = None,
         **kwargs,
     ):
         super().__init__(config, **{"name": "encoder", **kwargs})
@@ -98,7 +100,7 @@ class AlbertEncoder(AlbertModel):
         # On GPUs, `fit` would otherwise use XLA, which cannot compile shapes
         # that depend on the mask.
         self.supports_jit = not packed
-        self.embeddings = Embeddings(
+        self.embeddings = embeddings or Embeddings(
             config, name="embeddings", dtype=self.dtype_policy
         )
         self.embedding_projection = (
@@ -130,7 +132,8 @@ class AlbertEncoder(AlbertModel):
 
     def build(self, input_shape=None):
         """Creates the weights; `input_shape` is not used."""
-        self.embeddings.build((None, None))
+        if not self.embeddings.built:
+            self.embeddings.build((None, None))
         if self.embedding_projection is not None:
             self.embedding_projection.build((None, self.config.embedding_size))
         self.stack.build((None, self.config.hidden_size))

@@ -29,20 +29,39 @@ def pretraining_forward_flops(
       sentence_order: whether the pooler and the SOP head are computed.
       sequences: maximum number of sequences per row.
     """
+    h = config.hidden_size
+    read = predictions + sequences  # the first token of each sequence
+    operations = encoder_flops(config, length, read)
+    operations += mlm_head_flops(config, predictions)
+    if sentence_order:
+        operations += 2 * sequences * (h * h + 2 * h)
+    return operations
+
+
+def encoder_flops(config: AlbertConfig, length: int, read: int) -> int:
+    """Returns the operations of a sequence's forward pass in the encoder.
+
+    Args:
+      config: the architecture.
+      length: number of tokens, including padding.
+      read: number of positions of the last block that are computed.
+    """
     e, h, i = (
         config.embedding_size,
         config.hidden_size,
         config.intermediate_size,
     )
     blocks = config.num_hidden_layers * config.inner_group_num
-    read = predictions + sequences  # the first token of each sequence
     products = length * e * h if config.has_embedding_projection else 0
     products += (blocks - 1) * _block(length, length, h, i)
     products += _block(read, length, h, i)
-    products += predictions * (h * e + e * config.vocab_size)
-    if sentence_order:
-        products += sequences * (h * h + 2 * h)
     return 2 * products
+
+
+def mlm_head_flops(config: AlbertConfig, predictions: int) -> int:
+    """Returns the operations of the masked-word head's forward pass."""
+    e, h = config.embedding_size, config.hidden_size
+    return 2 * predictions * (h * e + e * config.vocab_size)
 
 
 def pretraining_step_flops(

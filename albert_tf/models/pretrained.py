@@ -37,9 +37,16 @@ def assign_weights(model, checkpoint: Checkpoint, new_head: bool) -> str:
       InputError: if a tensor is missing or has another shape.
     """
     fresh, values = [], {}
+    others = checkpoint.objective_arrays
     for variable in model.weights:
         component = component_of(variable.path)
-        if new_head and component in _TASK_HEADS:
+        if component not in COMPONENTS and variable.path in others:
+            array = others[variable.path]
+            if array.shape == tuple(variable.shape):
+                variable.assign(array)
+            else:
+                fresh.append(variable.path)
+        elif new_head and component in _TASK_HEADS:
             fresh.append(variable.path)
         elif component in checkpoint.components:
             values[variable.path] = variable

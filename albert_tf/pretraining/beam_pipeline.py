@@ -21,7 +21,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError, import_package
-from albert_tf.files import sha256
+from albert_tf.input_files import sha256
 from albert_tf.pretraining.block_worker import (
     BlockRecords,
     BlockTask,

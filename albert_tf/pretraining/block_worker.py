@@ -14,7 +14,7 @@ from concurrent import futures
 
 import numpy as np
 
-from albert_tf.pretraining.chunks import Chunks, cut_chunks
+from albert_tf.pretraining.chunks import Chunks, cut_chunks, cut_joined
 from albert_tf.pretraining.data_config import PretrainingDataConfig
 from albert_tf.pretraining.documents import TextBlock
 from albert_tf.pretraining.masking import mask_words, num_predictions
@@ -191,13 +191,13 @@ class BlockWorker:
     ) -> Iterator[list[bytes]]:
         """Yields records of unmasked chunks; adds to the counts."""
         config = self.config
-        chunks, chunk_counts = cut_chunks(
+        cut = cut_joined if config.sentence_order == "none" else cut_chunks
+        chunks, chunk_counts = cut(
             documents,
             self.table,
             rng,
             max_tokens=config.max_tokens,
             short_seq_prob=config.short_seq_prob,
-            pairs=config.sentence_order != "none",
         )
         counts.update(chunk_counts)
         self._count_text(chunks, range(len(chunks)), counts)
@@ -234,10 +234,14 @@ class BlockWorker:
     ) -> None:
         """Adds records, tokens and predictions of rows of chunks to counts."""
         config = self.config
-        num_special = config.max_seq_length - config.max_tokens
-        lengths = chunks.ends - chunks.starts + num_special
+        is_pair = np.diff(chunks.boundaries.splits) > 0
+        is_pair &= config.sentence_order != "none"
+        # [CLS] A [SEP] or [CLS] A [SEP] B [SEP]
+        lengths = chunks.ends - chunks.starts + 2 + is_pair
         counts.update(
-            instances=len(first_chunks), input_tokens=int(lengths.sum())
+            instances=len(first_chunks),
+            pairs=int(is_pair.sum()),
+            input_tokens=int(lengths.sum()),
         )
         if len(chunks):
             predictions = np.add.reduceat(
@@ -285,6 +289,7 @@ class BlockWorker:
             )
             counts.update(
                 instances=len(batch),
+                pairs=int(np.count_nonzero(batch.b_lengths)),
                 label_1=int(batch.labels.sum()),
                 input_tokens=int(packed.input_mask.sum()),
                 kept_tokens=int(packed.is_text.sum()),

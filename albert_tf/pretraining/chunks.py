@@ -5,8 +5,8 @@ from __future__ import annotations
 import bisect
 import collections
 import dataclasses
+import functools
 import itertools
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -38,24 +38,110 @@ class Chunks:
     def __len__(self) -> int:
         return len(self.starts)
 
+    @functools.cached_property
+    def boundaries(self) -> Ragged:
+        """Offsets in each chunk at which it can be split into A and B.
+
+        They are the starts of its sentences, except for the first. A chunk that
+        starts or ends inside a sentence has none, as the segment that lacks the
+        sentence's start or end would reveal the order. Nor is it split into two
+        identical halves, which have no order.
+        """
+        sentences = self.sentence_starts
+        first = np.searchsorted(sentences, self.starts, "right")
+        last = np.searchsorted(sentences, self.ends, "left")
+        is_whole = sentences[last] == self.ends
+        is_whole &= sentences[first - 1] == self.starts
+        found = Ragged.from_slices(
+            sentences, first, np.where(is_whole, np.maximum(first, last), first)
+        )
+        rows = found.row_of_value
+        offsets = found.values - self.starts[rows]
+        lengths = (self.ends - self.starts)[rows]
+        keep = np.ones(len(offsets), bool)
+        for index in np.flatnonzero(2 * offsets == lengths):
+            middle, size = found.values[index], offsets[index]
+            keep[index] = not np.array_equal(
+                self.tokens[middle - size : middle],
+                self.tokens[middle : middle + size],
+            )
+        counts = np.bincount(rows[keep], minlength=len(self))
+        return Ragged(offsets[keep], np.append(0, np.cumsum(counts)))
+
     def features(self) -> dict[str, Ragged]:
         """Returns the features of one record per chunk.
 
-        `tokens`: its ids. `sentence_starts`: offsets of its sentences, except
-        for the first. `document`: the number of its document.
+        `tokens`: its ids. `sentence_starts`: its `boundaries`. `document`: the
+        number of its document.
         """
-        starts = Ragged.from_slices(
-            self.sentence_starts,
-            np.searchsorted(self.sentence_starts, self.starts, "right"),
-            np.searchsorted(self.sentence_starts, self.ends, "left"),
-        )
         return {
             "tokens": Ragged.from_slices(self.tokens, self.starts, self.ends),
-            "sentence_starts": Ragged(
-                starts.values - self.starts[starts.row_of_value], starts.splits
-            ),
+            "sentence_starts": self.boundaries,
             "document": Ragged(self.documents, np.arange(len(self) + 1)),
         }
+
+
+@dataclasses.dataclass(frozen=True)
+class Cuts:
+    """Offsets at which chunks of pairs may start or end.
+
+    They are the starts of sentences, and cuts between words in sentences that
+    are longer than a chunk. A piece of such a sentence is a chunk of its own.
+
+    Attributes:
+      offsets: ascending offsets into the tokens; the last one is their number.
+      inside: ascending indices of the offsets inside a sentence.
+    """
+
+    offsets: list[int]
+    inside: list[int]
+
+    @classmethod
+    def of_documents(
+        cls,
+        documents: TokenizedDocuments,
+        table: VocabularyTable,
+        max_tokens: int,
+    ) -> Cuts:
+        """Returns the cuts for chunks of at most `max_tokens`."""
+        starts = documents.sentence_starts
+        word_starts = find_word_starts(
+            documents.tokens, starts[documents.document_starts], table
+        )
+        inside = []
+        long = np.flatnonzero(np.diff(starts) > max_tokens)
+        for start, end in zip(starts[long], starts[long + 1], strict=True):
+            while end - start > max_tokens:
+                word = word_starts[start + max_tokens]
+                start = int(word if word > start else start + max_tokens)
+                inside.append(start)
+        offsets = np.union1d(starts, np.array(inside, np.int64))
+        indices = np.searchsorted(offsets, inside)
+        return cls(offsets.tolist(), indices.tolist())
+
+    def mirrored(self) -> Cuts:
+        """Returns the cuts of the reversed text, whose offsets are negative."""
+        last = len(self.offsets) - 1
+        return Cuts(
+            [-offset for offset in reversed(self.offsets)],
+            [last - index for index in reversed(self.inside)],
+        )
+
+    def ends(self, first: int, last: int, max_tokens: int) -> range:
+        """Returns the indices of the cuts at which a chunk may end.
+
+        Args:
+          first: index of the cut at which it starts.
+          last: index of the last possible end.
+          max_tokens: maximum length of the chunk.
+        """
+        stop = bisect.bisect_right(
+            self.offsets, self.offsets[first] + max_tokens, hi=last + 1
+        )
+        piece = bisect.bisect_left(self.inside, first)
+        if piece < len(self.inside):
+            stop = min(stop, max(self.inside[piece], first + 2))
+        return range(first + 1, stop)
 
 
 def cut_chunks(
@@ -65,20 +151,19 @@ def cut_chunks(
     *,
     max_tokens: int,
     short_seq_prob: float = 0.0,
-    pairs: bool = True,
 ) -> tuple[Chunks, collections.Counter[str]]:
-    """Cuts documents into chunks, so that every token is in a chunk.
+    """Cuts documents into chunks for pairs; every token is in a chunk.
 
     The target length of a chunk is `max_tokens` or, with probability
-    `short_seq_prob`, drawn uniformly from [2, max_tokens]. A chunk ends with
-    its document at the latest.
+    `short_seq_prob`, drawn uniformly from [2, max_tokens]. A chunk has whole
+    sentences of a document, as the punctuation at a cut inside a sentence would
+    reveal the order of the segments: as many as the target permits, but two, or
+    at least one, even if they exceed it. Only a sentence longer than
+    `max_tokens` is cut, at the start of a word or inside a longer word.
 
-    With `pairs`, chunks consist of whole sentences, as the punctuation at a cut
-    inside a sentence would reveal the order of the segments. A chunk has two
-    sentences, or at least one, even if they exceed the target length. Only a
-    sentence longer than `max_tokens` is cut. Such a sentence, and any chunk
-    without `pairs`, is cut at the start of a word, or inside a word that is
-    longer than a chunk.
+    Half of the documents are cut from the end: the sentence that does not fit
+    into a chunk and begins the next one is long, so that otherwise the length
+    of the first sentence would reveal the order.
 
     Args:
       documents: documents to cut.
@@ -86,62 +171,100 @@ def cut_chunks(
       rng: source of all randomness.
       max_tokens: maximum number of tokens in a chunk.
       short_seq_prob: share of shorter chunks.
-      pairs: whether chunks will be split into two different segments; chunks
-        for which this is impossible are dropped. If False, chunks may cross
-        document boundaries, which are marked by [SEP] (RoBERTa's
-        FULL-SENTENCES; Liu et al. 2019, section 4.2).
 
     Returns:
-      The chunks in document order, and counts: `chunks`, `dropped_chunks` and
-      `kept_tokens`, the number of text tokens in all chunks.
+      The chunks in document order, and counts: `chunks` and `kept_tokens`, the
+      number of text tokens in all chunks.
     """
-    tokens, sentence_starts = documents.tokens, documents.sentence_starts
-    boundaries = sentence_starts[documents.document_starts]
-    if not pairs:
-        inner = boundaries[1:-1]
-        tokens = np.insert(tokens, inner, table.sep_id)
-        # Each separator before a sentence moves it by one token.
-        sentence_starts = sentence_starts + np.searchsorted(
-            inner, sentence_starts, "right"
-        )
-        boundaries = np.unique([0, len(tokens)])  # [0] if there is no token
-    word_start = find_word_starts(tokens, boundaries, table)
-    sentences = sentence_starts.tolist()
-    counts: collections.Counter[str] = collections.Counter()
+    cuts = Cuts.of_documents(documents, table, max_tokens)
+    directions = (cuts, cuts.mirrored())
+    boundaries = documents.sentence_starts[documents.document_starts]
+    borders = np.searchsorted(cuts.offsets, boundaries)
     chunks: list[tuple[int, int, int]] = []
-    for document, (start, document_end) in enumerate(
-        itertools.pairwise(boundaries.tolist())
+    for number, (first, last) in enumerate(
+        itertools.pairwise(borders.tolist()), documents.first_number
     ):
-        while start < document_end:
-            target = max_tokens
-            if short_seq_prob and rng.random() < short_seq_prob:
-                target = 2 + int(rng.random() * (max_tokens - 1))
-            end = None
-            if pairs:
-                stop = int(documents.document_starts[document + 1])
-                end = _end_of_sentences(
-                    sentences, stop, start, target, max_tokens
-                )
-            if end is None:
-                end = min(start + target, document_end)
-                if end < document_end and word_start[end] > start:
-                    end = int(word_start[end])
-            counts["chunks"] += 1
-            if pairs and not is_splittable(tokens[start:end]):
-                counts["dropped_chunks"] += 1
-            else:
-                chunks.append((start, end, documents.first_number + document))
-            start = end
+        backward = rng.random() < 0.5
+        cuts = directions[backward]
+        if backward:
+            size = len(cuts.offsets) - 1
+            first, last = size - last, size - first
+        found = []
+        while first < last:
+            target = _draw_target(rng, max_tokens, short_seq_prob)
+            ends = cuts.ends(first, last, max_tokens)
+            start = cuts.offsets[first]
+            fitting = bisect.bisect_right(
+                cuts.offsets, start + target, ends.start, ends.stop
+            )
+            first = max(fitting - 1, ends[:2][-1])
+            found.append((*slice_of(start, cuts.offsets[first]), number))
+        chunks += reversed(found) if backward else found
     starts, ends, numbers = np.array(chunks, np.int64).reshape(-1, 3).T
-    result = Chunks(tokens, starts, ends, numbers, sentence_starts)
-    is_text = np.append(0, np.cumsum(tokens != table.sep_id))
-    counts["kept_tokens"] = int((is_text[ends] - is_text[starts]).sum())
-    return result, counts
+    result = Chunks(
+        documents.tokens, starts, ends, numbers, documents.sentence_starts
+    )
+    counts = {"chunks": len(chunks), "kept_tokens": len(documents.tokens)}
+    return result, collections.Counter(counts)
 
 
-def is_splittable(tokens: np.ndarray) -> bool:
-    """Returns whether tokens can be split into two different segments."""
-    return len(tokens) > 2 or (len(tokens) == 2 and tokens[0] != tokens[1])
+def slice_of(start: int, end: int) -> tuple[int, int]:
+    """Returns a slice of the text, given that or that of the reversed text."""
+    return (start, end) if end > 0 else (-end, -start)
+
+
+def cut_joined(
+    documents: TokenizedDocuments,
+    table: VocabularyTable,
+    rng: np.random.Generator,
+    *,
+    max_tokens: int,
+    short_seq_prob: float = 0.0,
+) -> tuple[Chunks, collections.Counter[str]]:
+    """Cuts documents, joined by [SEP], into chunks of a single segment.
+
+    Chunks have the target length of `cut_chunks`, or end at the start of the
+    word before it, and may cross the boundaries of sentences and documents
+    (RoBERTa's FULL-SENTENCES; Liu et al. 2019, section 4.2).
+
+    Args:
+      documents: documents to cut.
+      table: special ids and word starts of the vocabulary.
+      rng: source of all randomness.
+      max_tokens: maximum number of tokens in a chunk.
+      short_seq_prob: share of shorter chunks.
+
+    Returns:
+      What `cut_chunks` returns; a [SEP] is not a text token.
+    """
+    sentence_starts = documents.sentence_starts
+    inner = sentence_starts[documents.document_starts][1:-1]
+    tokens = np.insert(documents.tokens, inner, table.sep_id)
+    # Each separator before a sentence moves it by one token.
+    sentence_starts = sentence_starts + np.searchsorted(
+        inner, sentence_starts, "right"
+    )
+    word_start = find_word_starts(tokens, np.unique([0, len(tokens)]), table)
+    borders = [0]
+    while (start := borders[-1]) < len(tokens):
+        end = start + _draw_target(rng, max_tokens, short_seq_prob)
+        end = min(end, len(tokens))
+        if end < len(tokens) and word_start[end] > start:
+            end = int(word_start[end])
+        borders.append(end)
+    edges = np.array(borders, np.int64)
+    numbers = np.full(len(edges) - 1, documents.first_number)
+    result = Chunks(tokens, edges[:-1], edges[1:], numbers, sentence_starts)
+    counts = {"chunks": len(result), "kept_tokens": len(documents.tokens)}
+    return result, collections.Counter(counts)
+
+
+def _draw_target(
+    rng: np.random.Generator, max_tokens: int, short_seq_prob: float
+) -> int:
+    if short_seq_prob and rng.random() < short_seq_prob:
+        return 2 + int(rng.random() * (max_tokens - 1))
+    return max_tokens
 
 
 def find_word_starts(
@@ -162,27 +285,3 @@ def find_word_starts(
     begins_word[boundaries[:-1]] = True
     starts = np.where(begins_word, np.arange(len(tokens)), 0)
     return np.append(np.maximum.accumulate(starts), len(tokens))
-
-
-def _end_of_sentences(
-    starts: Sequence[int], stop: int, start: int, target: int, limit: int
-) -> int | None:
-    """Returns the end of a chunk of whole sentences.
-
-    Args:
-      starts: offsets of the sentences, and the end of the last one.
-      stop: index in `starts` of the end of the document.
-      start: offset of the chunk.
-      target: target length of the chunk.
-      limit: maximum length of the chunk.
-
-    Returns:
-      The offset, or None if the first sentence is longer than `limit`.
-    """
-    first = bisect.bisect_right(starts, start, hi=stop + 1)
-    end = bisect.bisect_right(starts, start + target, hi=stop + 1) - 1
-    # Exceed the target for two sentences, or else for one.
-    for minimum in (min(first + 1, stop), first):
-        if end < minimum and starts[minimum] <= start + limit:
-            end = minimum
-    return starts[end] if end >= first else None

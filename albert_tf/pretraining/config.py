@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -24,23 +25,13 @@ from albert_tf.settings import (
     MODEL,
     check_settings,
     described,
+    parse_values,
     require,
     setting,
 )
 from albert_tf.training.config import Optimizer, RunConfig
 
 Schedule = Literal["polynomial", "linear", "cosine", "warmup_stable_decay"]
-# "" for none. Records without pairs have no metrics of sentence order.
-Metric = Literal[
-    "",
-    "loss",
-    "mlm_loss",
-    "mlm_accuracy",
-    "sop_loss",
-    "sop_accuracy",
-    "nsp_loss",
-    "nsp_accuracy",
-]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,6 +93,29 @@ class PretrainConfig(RunConfig):
         "checkpoint.",
         group=MODEL,
     )
+    objective: str = setting(
+        "mlm",
+        "mlm: masked language modeling. rtd: replaced-token detection "
+        "(ELECTRA). Both with the sentence order of the records. Or one that "
+        "--objective_module defines.",
+        group=MODEL,
+    )
+    objective_settings: Mapping[str, Any] = dataclasses.field(
+        default_factory=dict,
+        metadata=described(
+            "Settings of the objective as NAME=VALUE,...; rtd has "
+            "generator_hidden_size, generator_num_hidden_layers and "
+            "discriminator_weight.",
+            group=MODEL,
+            parse=functools.partial(parse_values, "--objective_settings"),
+        ),
+    )
+    objective_module: str | None = setting(
+        None,
+        "Python file that defines objectives; it is executed.",
+        group=MODEL,
+        on_resume="not_recorded",
+    )
     num_train_steps: int = 125_000
     train_batch_size: int = 4096
     phases: Sequence[Phase | Mapping[str, Any]] = setting(
@@ -128,7 +142,6 @@ class PretrainConfig(RunConfig):
         on_resume="may_change",
     )
     eval_steps: int = 1000
-    best_metric: Metric = ""
     optimizer: Optimizer = "lamb"
     learning_rate: float = 0.00176
     num_warmup_steps: int = setting(

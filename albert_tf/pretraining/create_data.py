@@ -16,7 +16,7 @@ from typing import Any
 
 import tqdm
 
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, counted
 from albert_tf.files import check_not_input, check_space, local_path
 from albert_tf.folders import (
     check_replaceable,
@@ -55,13 +55,6 @@ from albert_tf.pretraining.text_files import (
 )
 from albert_tf.quiet_import import import_tensorflow, quiet_by_default
 from albert_tf.text.tokenizer_files import tokenizer_files
-
-# masking -> why no chunk became a record, and what to do about it.
-_NO_RECORD_REASONS = {
-    "dynamic": "single tokens, which have no order; give longer documents",
-    "static": "single sentences; put one sentence on each line, or use "
-    "text_format=prose or one_sentence_chunks=random_next",
-}
 
 
 def create_pretraining_data(
@@ -294,26 +287,46 @@ def _write_shards(
         pool.shutdown(cancel_futures=True)
 
 
+# What to do about too few documents.
+_DOCUMENT_ENDS = {
+    "lines": "put a blank line between documents (a line is a sentence), use "
+    "text_format=prose if paragraphs are separated by blank lines",
+    "prose": "put two blank lines between documents, use text_format=lines if "
+    "each line is a sentence and one blank line ends a document",
+    "wikiextractor": "put each document between <doc ...> and </doc>",
+    "jsonl": "put each document in a JSON object of its own",
+}
+
+
 def check_counts(
     config: PretrainingDataConfig,
     counts: dict[str, collections.Counter[str]],
 ) -> None:
-    """Raises an `InputError` that says why if a split has no records."""
+    """Checks that each split has records, and the training split has pairs.
+
+    Raises:
+      InputError: If not; the message says why.
+    """
     num_documents = sum(count["documents"] for count in counts.values())
     for split, count in counts.items():
-        if count["instances"]:
+        needs_pairs = split == "train" and config.sentence_order != "none"
+        if count["pairs" if needs_pairs else "instances"]:
             continue
         if num_documents == 0:
             raise InputError("input: no sentence has a token")
         if count["documents"] == 0:
             raise InputError(
                 f"heldout_fraction={config.heldout_fraction} leaves none of "
-                f"{num_documents} documents for the split {split}; change it "
-                "or the seed"
+                f"{counted(num_documents, 'document')} for the split {split}; "
+                f"{_DOCUMENT_ENDS[config.text_format]}, or change "
+                "heldout_fraction or the seed"
             )
+        pair_up = ", one_sentence_chunks=random_next"
         raise InputError(
-            f"the split {split} has no records: all {count['chunks']} chunks "
-            f"of its text are {_NO_RECORD_REASONS[config.masking]}"
+            f"the split {split} has no pair of segments: all {count['chunks']} "
+            "chunks of its text are single sentences; put one sentence on each "
+            "line, or use text_format=prose, a larger max_seq_length"
+            f"{pair_up * (config.masking == 'static')} or sentence_order=none"
         )
 
 

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.files import sha256, write_atomically
+from albert_tf.files import write_atomically
 from albert_tf.folders import job_file
+from albert_tf.input_files import parse_json, read_text, sha256
 from albert_tf.pretraining.block_worker import (
     SPLIT_TAGS,
     BlockRecords,
@@ -30,6 +31,7 @@ from albert_tf.pretraining.shards import (
 )
 
 _BUFFER_BYTES = 1 << 20
+_MAX_STATE = 4 << 30
 
 _SHUFFLE_TAG = 2  # distinct from the SPLIT_TAGS of the blocks' generators
 
@@ -225,10 +227,13 @@ class CreationState:
         saved = job_file(folder)
         self.is_saved = saved.exists()
         try:
-            text = saved.read_text() if self.is_saved else ""
-            state = json.loads(text.partition("\n")[2] or "null")
-            self._restore(state or start)
-        except (OSError, ValueError):
+            if self.is_saved:
+                text = read_text(saved, limit=_MAX_STATE)
+                _, _, state = text.partition("\n")
+                self._restore(parse_json(state, str(saved)))
+            else:
+                self._restore(start)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
             # The machine crashed before everything was on disk.
             saved.unlink()
             self.is_saved = False

@@ -80,15 +80,15 @@ def make_examples(
     """Draws segments, their order and masks for chunks of text.
 
     A chunk is split into A and B at a uniformly drawn sentence boundary. If it
-    has none, it is split at the start of a word, or, if it is a single word,
-    between two of its pieces. The two segments are never identical.
+    has none, it becomes A without B and has no order: a boundary inside a
+    sentence would reveal it. The two segments are never identical.
 
     Args:
-      records: `CHUNK_FEATURES` of `[rows]` records. `tokens` are 2 to
+      records: `CHUNK_FEATURES` of `[rows]` records. `tokens` are 1 to
         `max_seq_length - 3` ids without special tokens; with
         sentence_order="none", 1 to `max_seq_length - 2` ids, with a [SEP]
-        between documents. `sentence_starts` excludes the first sentence. With
-        `max_sequences`, `ROW_FEATURES` of rows of several chunks instead.
+        between documents. `sentence_starts` are the boundaries in the chunk.
+        With `max_sequences`, `ROW_FEATURES` of rows of several chunks instead.
       settings: vocabulary, length, sentence order and masking.
       seed: int64 `[2]`, random seed.
 
@@ -119,15 +119,16 @@ def _make_examples(
     lengths = tf.cast(tokens.row_lengths(), tf.int32)
     split, labels = lengths, tf.zeros_like(lengths)
     if settings.sentence_order != "none":
-        starts = tf.cast(chunks["sentence_starts"], tf.int32)
-        split = draw_split(text, lengths, starts, table, fold_in(seed, 0))
+        starts = chunks["sentence_starts"]
+        split = draw_split(text, lengths, starts, fold_in(seed, 0))
+    has_order = split < lengths
     a = Segments(text, tf.zeros_like(split), split)
     b = Segments(text, split, lengths - split)
     if settings.sentence_order != "none":
         draws = tf.random.stateless_uniform(
             tf.shape(lengths), fold_in(seed, 1), alg="philox"
         )
-        is_changed = draws < 0.5
+        is_changed = has_order & (draws < 0.5)
         if settings.sentence_order == "sop":
             a, b = a.where(is_changed, b), b.where(is_changed, a)
         else:
@@ -150,6 +151,7 @@ def _make_examples(
         "input_mask": tf.cast(packed["input_mask"], tf.int32),
         "input_type_ids": tf.cast(packed["segment_ids"], tf.int32),
         "sentence_order_labels": labels,
+        "sentence_order_weights": tf.cast(has_order, tf.float32),
     }
 
 
@@ -203,46 +205,33 @@ def draw_split(
     text: tf.Tensor,
     lengths: tf.Tensor,
     sentence_starts: tf.RaggedTensor,
-    table: VocabularyTable,
     seed: tf.Tensor,
 ) -> tf.Tensor:
-    """Draws the positions that split chunks into two different segments.
+    """Draws the boundaries that split chunks into two different segments.
 
     Args:
       text: int32 `[rows, seq]`.
-      lengths: int32 `[rows]`, number of tokens of the chunks, at least 2.
-      sentence_starts: int32 `[rows, (sentences)]`, sentence boundaries within
+      lengths: int32 `[rows]`, number of tokens of the chunks.
+      sentence_starts: int64 `[rows, (sentences)]`, sentence boundaries within
         the chunks.
-      table: word starts of the vocabulary.
       seed: int64 `[2]`, random seed.
 
     Returns:
-      int32 `[rows]`, the length of the first segment.
+      int32 `[rows]`, the length of the first segment; that of the chunk if it
+      has no boundary.
     """
-    shape = tf.shape(text)
-    column = tf.range(shape[1])
-    inside = (column > 0) & (column < lengths[:, None])
-    halves = 2 * column == lengths[:, None]
-    inside &= ~(halves & _has_equal_halves(text, lengths)[:, None])
-    cells = tf.stack(
-        [
-            sentence_starts.value_rowids(),
-            tf.cast(sentence_starts.flat_values, tf.int64),
-        ],
-        axis=1,
+    rows, columns = sentence_starts.value_rowids(), sentence_starts.flat_values
+    boundaries = tf.scatter_nd(
+        tf.stack([rows, columns], axis=1),
+        tf.ones_like(columns),
+        tf.shape(text, tf.int64),
     )
-    sentences = tf.scatter_nd(
-        cells,
-        tf.ones_like(sentence_starts.flat_values),
-        tf.cast(shape, tf.int64),
-    )
-    words = tf.gather(tf.constant(table.word_starts), text)
-    # Prefer sentence boundaries to word boundaries, and those to others.
-    rank = tf.where(sentences > 0, 2.0, tf.where(words, 1.0, 0.0))
-    keys = tf.random.stateless_uniform(shape, seed, alg="philox")
-    return tf.argmax(
-        tf.where(inside, rank + keys, -1.0), axis=1, output_type=tf.int32
-    )
+    halves = 2 * tf.range(tf.shape(text)[1]) == lengths[:, None]
+    allowed = boundaries > 0
+    allowed &= ~(halves & _has_equal_halves(text, lengths)[:, None])
+    keys = tf.random.stateless_uniform(tf.shape(text), seed, alg="philox")
+    drawn = tf.argmax(tf.where(allowed, keys, -1.0), 1, output_type=tf.int32)
+    return tf.where(tf.reduce_any(allowed, axis=1), drawn, lengths)
 
 
 def _has_equal_halves(text: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:

@@ -9,15 +9,20 @@ from typing import Any
 
 from albert_tf.config import AlbertConfig, warn_of_untrained_positions
 from albert_tf.errors import InputError
-from albert_tf.files import PathPatterns, exists, is_remote, read_text
-from albert_tf.input_files import parse_object
+from albert_tf.files import PathPatterns, exists, is_remote
+from albert_tf.input_files import read_json
 from albert_tf.interop.huggingface import CONFIG_FILE
-from albert_tf.interop.run_folder import positions_trained_so_far
-from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.interop.run_folder import (
+    fine_tuned_model,
+    positions_trained_so_far,
+)
+from albert_tf.models.base import AlbertModel
+from albert_tf.objectives.objective import Objective
 from albert_tf.pretraining.corpora import group_by_corpus
-from albert_tf.pretraining.loss import PretrainingLoss
 from albert_tf.pretraining.manifest import DATA_FILE, read_manifest_file
+from albert_tf.pretraining.phase_records import objective_of
 from albert_tf.pretraining.records import Records, open_records
+from albert_tf.schema import typed
 from albert_tf.training.checkpoint_files import (
     BEST,
     FOLDER,
@@ -62,7 +67,7 @@ def evaluate_pretraining(
       InputError: if there is no such checkpoint, it cannot be read, or the
         records do not fit the model.
     """
-    read_settings(run_dir)  # Raises if there is no run at all.
+    _check_run(os.fspath(run_dir))
     path = find_checkpoint(_path(os.fspath(run_dir), str(checkpoint)))
     records = open_records(input_patterns, split)
     ((_, scores),) = evaluate_checkpoints(
@@ -97,19 +102,20 @@ def evaluate_checkpoints(
         records do not fit its model; after the last one, if checkpoints could
         not be read.
     """
-    architectures = {path: _architecture(path) for path in checkpoints}
-    for path, (config, _) in architectures.items():
+    for path in checkpoints:
+        config = load_run_config(_run_of(path))
         records.check_model(config)
         _check_vocabulary(_run_of(path), records)
         warn_of_untrained_positions(
             _trained_config(path, config), records.max_seq_length
         )
-    scorers: dict[tuple[AlbertConfig, str], Any] = {}
+    architectures = {path: _architecture(path, records) for path in checkpoints}
+    scorers: dict[tuple[AlbertConfig, str, Objective], Any] = {}
     damaged = []
-    for path, (config, precision) in architectures.items():
-        key = (config, precision)
+    for path, key in architectures.items():
+        config = key[0]
         if key not in scorers:
-            scorers[key] = _make_scorer(config, precision, records, batch_size)
+            scorers[key] = _make_scorer(*key, records, batch_size)
         model, score = scorers[key]
         try:
             step = load_model_variables(model, path)
@@ -173,15 +179,18 @@ def record_scores(
 
 
 def _make_scorer(
-    config: AlbertConfig, precision: str, records: Records, batch_size: int
-) -> tuple[AlbertPretrainer, Callable[[int], dict[str, float]]]:
+    config: AlbertConfig,
+    precision: str,
+    objective: Objective,
+    records: Records,
+    batch_size: int,
+) -> tuple[AlbertModel, Callable[[int], dict[str, float]]]:
     """Returns a model, and a function that evaluates it on records."""
     set_precision(precision)
     strategy = strategy_of_this_machine()
     with strategy.scope():
-        model = AlbertPretrainer(config)
-    loss = PretrainingLoss(records.pair_task)
-    evaluator = Evaluator(strategy, model, loss, batch_size)
+        model = objective.make_model(config)
+    evaluator = Evaluator(strategy, model, objective, batch_size)
     return model, record_scores(
         evaluator, records, records.split, batch_size, config
     )
@@ -192,7 +201,7 @@ def _trained_config(checkpoint: str, config: AlbertConfig) -> AlbertConfig:
     path = os.path.join(_run_of(checkpoint), CONFIG_FILE)
     if not exists(path):
         return config
-    trained = parse_object(read_text(path), path).get("trained_positions")
+    trained = typed(read_json(path), "trained_positions", int, source=path)
     return positions_trained_so_far(
         config.replace(trained_positions=trained),
         read_settings(_run_of(checkpoint)),
@@ -200,10 +209,28 @@ def _trained_config(checkpoint: str, config: AlbertConfig) -> AlbertConfig:
     )
 
 
-def _architecture(checkpoint: str) -> tuple[AlbertConfig, str]:
-    """Returns architecture and precision of the run of a checkpoint."""
+def _architecture(
+    checkpoint: str, records: Records
+) -> tuple[AlbertConfig, str, Objective]:
+    """Returns architecture, precision and objective of a checkpoint's run."""
     run_dir = _run_of(checkpoint)
-    return load_run_config(run_dir), read_settings(run_dir)["precision"]
+    _check_run(run_dir)
+    settings = read_settings(run_dir)
+    objective = objective_of(
+        settings | {"pair_task": records.pair_task}, records
+    )
+    precision = settings.get("precision", "float32")
+    return load_run_config(run_dir), precision, objective
+
+
+def _check_run(run_dir: str) -> None:
+    """Raises an `InputError` if a folder holds no pretraining run."""
+    tuned = fine_tuned_model(run_dir) is not None
+    if tuned or "head_dropout" in read_settings(run_dir):
+        raise InputError(
+            f"run {run_dir}: a fine-tuned model, not a pretraining run; "
+            f"evaluate it with `albert evaluate --model={run_dir} --input=FILE`"
+        )
 
 
 def _run_of(checkpoint: str) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.files import read_text
+from albert_tf.input_files import read_text
 from albert_tf.interop.checkpoint import Checkpoint
 from albert_tf.interop.growing import (
     POSITIONS,
@@ -20,8 +20,9 @@ from albert_tf.interop.growing import (
     repeat_rows,
 )
 from albert_tf.interop.open_checkpoint import open_checkpoint
+from albert_tf.models.base import AlbertModel
 from albert_tf.models.pretrained import assign_weights
-from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.objectives.registry import objective_class
 from albert_tf.pretraining.config import PretrainConfig
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.training.checkpoint_files import FOLDER, list_checkpoints
@@ -29,7 +30,6 @@ from albert_tf.training.run_folder import load_run_config
 
 REPORT_FILE = "init.txt"
 
-_PRETRAINING_HEADS = ("mlm_head", "sop_head")
 # Tokenizer settings that change the characters of the pieces.
 _CASE = ("do_lower_case", "strip_accents")
 
@@ -53,7 +53,7 @@ class InitialWeights:
     digest: str
     report: str
 
-    def assign(self, model: AlbertPretrainer) -> None:
+    def assign(self, model: AlbertModel) -> None:
         """Assigns the weights to a model, whose missing heads stay as they are.
 
         Raises:
@@ -155,7 +155,8 @@ def resolve_initial_weights(
     checkpoint = grow(checkpoint, model)
     config = dataclasses.replace(config, model=model, config_overrides={})
     digest = _digest(checkpoint)
-    report = _report(checkpoint, digest)
+    heads = objective_class(config.objective).heads
+    report = _report(checkpoint, heads, digest)
     return config, InitialWeights(path, checkpoint, positions, digest, report)
 
 
@@ -198,14 +199,15 @@ def _first_difference(ours: Tokenizer, theirs: Tokenizer) -> str:
     return ""
 
 
-def _report(checkpoint: Checkpoint, digest: str) -> str:
+def _report(checkpoint: Checkpoint, heads: Sequence[str], digest: str) -> str:
     lines = [checkpoint.report()]
-    unused = set(checkpoint.heads) - set(_PRETRAINING_HEADS)
+    others = {path.split("/")[0] for path in checkpoint.objective_arrays}
+    known = {*checkpoint.components, *others}
+    unused = {*checkpoint.heads, *others} - set(heads)
     if unused:
         names = ", ".join(sorted(unused))
         lines.append(f"skipped (unused by this model): {names}")
-    wanted = ("pooler", *_PRETRAINING_HEADS)
-    new = [name for name in wanted if name not in checkpoint.components]
+    new = [name for name in ("pooler", *heads) if name not in known]
     if new:
         lines.append(f"newly initialized: {', '.join(new)}")
     lines.append(f"sha256 of the weights: {digest}")
@@ -215,7 +217,8 @@ def _report(checkpoint: Checkpoint, digest: str) -> str:
 def _digest(checkpoint: Checkpoint) -> str:
     """Returns the SHA-256 of all weights, sorted by name."""
     digest = hashlib.sha256()
-    for path in sorted(checkpoint.arrays):
-        digest.update(path.encode())
-        digest.update(np.ascontiguousarray(checkpoint.arrays[path]).data)
+    for arrays in (checkpoint.arrays, checkpoint.objective_arrays):
+        for path in sorted(arrays):
+            digest.update(path.encode())
+            digest.update(np.ascontiguousarray(arrays[path]).data)
     return digest.hexdigest()

@@ -1,130 +1,16 @@
-"""Loss of masked language modeling and sentence-order prediction."""
+"""Examples for Keras's `fit`, from batches of pretraining records."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 
 import tensorflow as tf
 
-from albert_tf.layers.dropout import dropout_seeds
 from albert_tf.models.encoder import PACKING_INPUTS
 from albert_tf.models.pretrainer import AlbertPretrainer
-from albert_tf.training.loss import TOKENS, WEIGHTS, sparse_cross_entropy
-
-# Added to the denominator by the original, for batches without predictions.
-_EPSILON = 1e-5
-
-# Key in batches of packed rows, float32 `[batch, sequences]`: 1.0 for each
-# sequence of a row, 0.0 for padding.
-SEQUENCE_WEIGHTS = "sentence_order_weights"
-
-
-@dataclasses.dataclass(frozen=True)
-class PretrainingLoss:
-    """Loss and metrics of ALBERT's pretraining (paper, section 3.1).
-
-    loss = sum(weight * nll) / (sum(weight) + 1e-5) over the masked tokens of
-    the GLOBAL batch + mean cross-entropy of the sentence order. The original
-    divides by the weights of each replica's batch instead, so its result
-    depends on the number of replicas.
-
-    In packed rows, each sequence is an example: the means do not depend on how
-    sequences are packed.
-
-    Attributes:
-      pair_task: the task of sentence pairs, `sentence_order` of the data: "sop"
-        or "nsp", the prefix of the metrics, or "none" for no such loss.
-    """
-
-    pair_task: str = "sop"
-
-    def normalizers(
-        self, batch: Mapping[str, tf.Tensor]
-    ) -> dict[str, tf.Tensor]:
-        """Returns the denominators of the loss, float32 scalars."""
-        return {
-            "predictions": tf.reduce_sum(_prediction_weights(batch)),
-            "examples": tf.reduce_sum(_example_weights(batch)),
-        }
-
-    def __call__(
-        self,
-        model: AlbertPretrainer,
-        batch: Mapping[str, tf.Tensor],
-        normalizers: Mapping[str, tf.Tensor],
-        seed: tf.Tensor | None,
-    ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-        """Returns what a micro-batch contributes to loss and metrics.
-
-        Args:
-          model: the pretrainer.
-          batch: a batch of `pretraining_dataset`.
-          normalizers: `normalizers` of the global batch.
-          seed: int `[2]` for dropout, or None in evaluation.
-
-        Returns:
-          The loss, a float32 scalar, and the metrics by name, float32 `[2]`:
-          weighted sum and weight; `"tokens"` counts the real tokens. Both are
-          summed over all micro-batches and replicas.
-        """
-        with dropout_seeds(seed):
-            outputs = model(_inputs(batch), training=seed is not None)
-        mask = tf.cast(batch["input_mask"], tf.float32)
-        example_weights = _example_weights(batch)
-        weights = _prediction_weights(batch)
-        mlm_nll, mlm_hits = sparse_cross_entropy(
-            batch["masked_lm_ids"], outputs["mlm_logits"]
-        )
-        mlm_sum = tf.reduce_sum(weights * mlm_nll)
-        predictions = tf.reduce_sum(weights)
-        loss = mlm_sum / (normalizers["predictions"] + _EPSILON)
-        metrics = {
-            "mlm_loss": tf.stack([mlm_sum, predictions]),
-            "mlm_accuracy": tf.stack(
-                [tf.reduce_sum(weights * mlm_hits), predictions]
-            ),
-            TOKENS: tf.stack([tf.reduce_sum(mask), 1.0]),
-        }
-        if self.pair_task != "none":
-            sop_nll, sop_hits = sparse_cross_entropy(
-                batch["sentence_order_labels"], outputs["sop_logits"]
-            )
-            examples = tf.reduce_sum(example_weights)
-            sop_sum = tf.reduce_sum(example_weights * sop_nll)
-            loss += sop_sum / normalizers["examples"]
-            metrics[f"{self.pair_task}_loss"] = tf.stack([sop_sum, examples])
-            metrics[f"{self.pair_task}_accuracy"] = tf.stack(
-                [tf.reduce_sum(example_weights * sop_hits), examples]
-            )
-        return loss, metrics
-
+from albert_tf.objectives.objective import SEQUENCE_WEIGHTS
 
 Tensors = dict[str, tf.Tensor]
-
-
-def _inputs(batch: Mapping[str, tf.Tensor]) -> Tensors:
-    """Returns the inputs of `AlbertPretrainer`."""
-    names = (*AlbertPretrainer.INPUTS, *PACKING_INPUTS)
-    return {name: batch[name] for name in names if name in batch}
-
-
-def _row_weights(batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
-    """Returns the row weights, float32 `[batch]`; see `WEIGHTS`."""
-    size = tf.shape(batch["input_mask"])[:1]
-    return batch.get(WEIGHTS, tf.ones(size))
-
-
-def _example_weights(batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
-    """Returns the weights of `sentence_order_labels`, in their shape."""
-    rows = _row_weights(batch)
-    if SEQUENCE_WEIGHTS not in batch:
-        return rows
-    return batch[SEQUENCE_WEIGHTS] * rows[:, tf.newaxis]
-
-
-def _prediction_weights(batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
-    return batch["masked_lm_weights"] * _row_weights(batch)[:, tf.newaxis]
 
 
 def fit_examples(
@@ -133,7 +19,7 @@ def fit_examples(
     """Converts a batch to (inputs, labels, weights) for Keras's `fit`.
 
     Map a `pretraining_dataset` with it. With the reduction
-    "mean_with_sample_weight", the loss is that of `PretrainingLoss`:
+    "mean_with_sample_weight", the loss is that of `MaskedLanguageModeling`:
 
         loss = keras.losses.SparseCategoricalCrossentropy(
             from_logits=True, reduction="mean_with_sample_weight"
@@ -161,4 +47,6 @@ def fit_examples(
         weights["sop_logits"] = batch.get(
             SEQUENCE_WEIGHTS, tf.ones_like(orders, tf.float32)
         )
-    return _inputs(batch), labels, weights
+    names = (*AlbertPretrainer.INPUTS, *PACKING_INPUTS)
+    inputs = {name: batch[name] for name in names if name in batch}
+    return inputs, labels, weights

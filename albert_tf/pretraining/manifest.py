@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import importlib.metadata
 import json
-import math
 import os
 import pathlib
 import platform
@@ -15,8 +14,8 @@ from typing import Any, TypedDict
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.files import exists, read_bytes, sha256
-from albert_tf.input_files import parse_object
+from albert_tf.files import exists
+from albert_tf.input_files import read_json, sha256, shown
 from albert_tf.pretraining.data_config import (
     Masking,
     PretrainingDataConfig,
@@ -33,7 +32,13 @@ SPLITS = {"train": "pretraining", "heldout": "heldout"}  # -> file name prefix
 _FORMAT = "albert_tf pretraining data"
 MIXTURE_FORMAT = "albert_tf mixture of pretraining data"
 VERSION = 1
+_WEIGHTS = (1e-9, 1e9)  # of corpora, relative to each other
 _PACKAGES = ("albert-tf", "numpy", "protobuf", "sentencepiece", "sentencex")
+
+
+class _Input(TypedDict):
+    name: str
+    bytes: int
 
 
 class _File(TypedDict):
@@ -47,15 +52,24 @@ class _SplitExtras(TypedDict, total=False):
     kept_fraction: float  # since 0.2.0
 
 
-class _Split(_SplitExtras):
-    files: list[_File]
+class _Shares(TypedDict):
+    passes: int
     counts: Mapping[str, int]
     padding_fraction: float
     masking_rate: float
     constant_guess_accuracy: float
 
 
-class _Tokenizer(TypedDict):
+class _Split(_SplitExtras, _Shares):
+    files: list[_File]
+
+
+class _TokenizerExtras(TypedDict, total=False):
+    file: str
+    fingerprint: str
+
+
+class _Tokenizer(_TokenizerExtras):
     vocab_size: int
 
 
@@ -75,7 +89,18 @@ class _Settings(_Masking):
     do_whole_word_mask: bool
 
 
-class _Manifest(TypedDict):
+class _Corpus(TypedDict):
+    name: str
+    weight: float
+
+
+class _ManifestExtras(TypedDict, total=False):
+    inputs: list[_Input]
+    oddities: Mapping[str, int]
+    corpora: list[_Corpus]  # of a run on a mixture
+
+
+class _Manifest(_ManifestExtras):
     """The fields of a manifest that are read; it has others."""
 
     settings: _Settings
@@ -83,9 +108,11 @@ class _Manifest(TypedDict):
     splits: Mapping[str, _Split]
 
 
-class _Corpus(TypedDict):
-    name: str
-    weight: float
+class DataDescription(_ManifestExtras):
+    """The entries of a manifest that a model card shows."""
+
+    settings: Mapping[str, Any]
+    splits: Mapping[str, _Shares]
 
 
 class _Mixture(TypedDict):
@@ -141,16 +168,25 @@ def reject_mixture(
     return manifest
 
 
+def check_weight(weight: float, text: str, source: str) -> None:
+    """Checks that the weight of a corpus can be compared with others."""
+    low, high = _WEIGHTS
+    if not low <= weight <= high:
+        raise InputError(
+            f"{source}: the weight {text!r} must be a number in "
+            f"[{low:g}, {high:g}]"
+        )
+
+
 def _check_corpora(manifest: Mapping[str, Any], path: str) -> None:
     check_type(manifest, _Mixture, path)
     for corpus in manifest["corpora"]:
         name, weight = corpus["name"], corpus["weight"]
-        is_name = os.path.basename(name) == name not in ("", ".", "..")
-        if not is_name or not 0 < weight < math.inf:
+        if os.path.basename(name) != name or name in ("", ".", ".."):
             raise InputError(
-                f"{path}: corpus {name!r} with weight {weight}: the name must "
-                "not have folders, and the weight must be above 0"
+                f"{path}: corpus {name!r}: the name must not have folders"
             )
+        check_weight(weight, shown(weight), f"{path}: corpus {name!r}")
 
 
 def read_manifest_file(path: str) -> dict[str, Any]:
@@ -167,7 +203,7 @@ def read_manifest_file(path: str) -> dict[str, Any]:
 
 def _read_file(path: str) -> dict[str, Any]:
     try:
-        manifest = parse_object(read_bytes(path), path)
+        manifest = read_json(path)
     except InputError as error:
         raise InputError(
             f"{error}, so not a manifest of pretraining data; create the data "
@@ -331,6 +367,7 @@ def _describe_split(
         "dropped_identical_pairs",
         "truncated_pairs",
         "instances",
+        "pairs",
         "kept_tokens",
         "input_tokens",
         "predictions",
@@ -353,7 +390,7 @@ def _describe_split(
     }
     if "label_1" in counts:  # otherwise labels are drawn in training
         ones = counts["label_1"]
-        description["labels"] = {"0": instances - ones, "1": ones}
+        description["labels"] = {"0": counts["pairs"] - ones, "1": ones}
     return description
 
 

@@ -23,6 +23,7 @@ from albert_tf.pretraining.manifest import (
     MANIFEST_NAME,
     MIXTURE_FORMAT,
     VERSION,
+    check_weight,
     describe_inputs,
     find_any_manifest,
     find_manifest,
@@ -144,10 +145,7 @@ def _parse_weight(text: str, item: str) -> float:
         weight = float(text)
     except ValueError:
         weight = math.nan
-    if not 0 < weight < math.inf:
-        raise InputError(
-            f"{item!r}: the weight {text!r} must be a number above 0"
-        )
+    check_weight(weight, text, repr(item))
     return weight
 
 

@@ -83,8 +83,8 @@ def join_rows(
       The features of `pretraining_dataset` for packed rows. Labels are int32
       `[rows, max_sequences]`. In addition, int32 `sequence_ids` `[rows, seq]`
       and `sequence_starts` `[rows, max_sequences]`, the inputs of
-      `AlbertPretrainer`; and float32 `sentence_order_weights`
-      `[rows, max_sequences]`, 1 for sequences and 0 for padding.
+      `AlbertPretrainer`. The float32 `sentence_order_weights`
+      `[rows, max_sequences]` are also 0 for missing sequences.
     """
     mask = examples["input_mask"]
     lengths = tf.reduce_sum(mask, axis=1)
@@ -113,15 +113,14 @@ def join_rows(
     tokens = ("input_word_ids", "input_mask", "input_type_ids")
     masked = ("masked_lm_ids", "masked_lm_weights")
     positions = examples["masked_lm_positions"] + starts[:, tf.newaxis]
-    labels = examples["sentence_order_labels"]
+    orders = ("sentence_order_labels", "sentence_order_weights")
     return {
         **{name: concatenate(examples[name], lengths) for name in tokens},
         **{name: concatenate(examples[name], predictions) for name in masked},
         "masked_lm_positions": concatenate(positions, predictions),
         "sequence_ids": concatenate(mask * numbers[:, tf.newaxis], lengths),
         "sequence_starts": stack(starts),
-        "sentence_order_labels": stack(labels),
-        "sentence_order_weights": stack(tf.ones_like(labels, tf.float32)),
+        **{name: stack(examples[name]) for name in orders},
     }
 
 

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from albert_tf.errors import InputError
-from albert_tf.files import read_text
-from albert_tf.input_files import check_regular, parse_json, shown
+from albert_tf.input_files import parse_json, read_text, shown
 from albert_tf.pretraining.data_config import (
     MaskingConfig,
     PretrainingDataConfig,
@@ -114,9 +113,9 @@ def _unknown(name: str, known: Sequence[str]) -> str:
             "with create-data, and pass them as input"
         )
     close = difflib.get_close_matches(name, known, 1)
-    hint = f"did you mean {close[0]!r}?"
-    if not close:
-        hint = f"expected {', '.join(known)}"
+    hint = f"expected {', '.join(known)}"
+    if close:
+        hint = f"did you mean {close[0]!r}?"
     return f"unknown key {name!r}; {hint}"
 
 
@@ -133,7 +132,6 @@ def parse_phases(text: str) -> list[Phase]:
     if not text.strip():
         raise InputError(f"{source} must not be empty")
     if not text.lstrip().startswith(("[", "{")):
-        check_regular(text)
         source, text = text, read_text(text)
     values = parse_json(text, source)
     if not isinstance(values, list):

@@ -7,17 +7,15 @@ import itertools
 import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any, get_args
+from typing import Any
 
 import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.files import split_patterns
-from albert_tf.pretraining.config import (
-    Metric,
-    PretrainConfig,
-    ResolvedPhase,
-)
+from albert_tf.objectives.objective import Objective
+from albert_tf.objectives.registry import make_objective
+from albert_tf.pretraining.config import PretrainConfig, ResolvedPhase
 from albert_tf.pretraining.record_files import check_one_vocabulary
 from albert_tf.pretraining.records import Records, open_records
 from albert_tf.training.run_folder import FILE, read_settings
@@ -98,18 +96,46 @@ def open_phases(config: PretrainConfig) -> list[PhaseRecords]:
     return phases
 
 
-def pair_task(config: PretrainConfig, records: Records) -> str:
-    """Returns the `pair_task` of `PretrainingLoss`.
+def phase_objective(config: PretrainConfig, records: Records) -> Objective:
+    """Returns the objective of a run on the records of one of its phases.
 
-    Args:
-      config: settings of the run.
-      records: records of one of its phases.
+    Raises:
+      InputError: if the objective or a setting of it is not valid.
     """
     run = os.path.join(config.output, FILE)
-    # Older runs log NSP as "sop", and keep the name when they are resumed.
-    if records.pair_task == "nsp" and tf.io.gfile.exists(run):
-        return read_settings(config.output).get("pair_task", "sop")
-    return records.pair_task
+    recorded = {}
+    if tf.io.gfile.exists(run):
+        recorded = read_settings(config.output)
+    return objective_of(
+        recorded
+        | {
+            "objective": config.objective,
+            "objective_settings": config.objective_settings,
+        },
+        records,
+    )
+
+
+def objective_of(settings: Mapping[str, Any], records: Records) -> Objective:
+    """Returns the objective of a run on records.
+
+    Args:
+      settings: settings of the run, as in its `run.json`.
+      records: the records.
+
+    Raises:
+      InputError: if the objective or a setting of it is not valid.
+    """
+    task = records.pair_task
+    if task == "nsp" and "seed" in settings:
+        # Older runs log NSP as "sop", and keep the name when they are resumed.
+        task = settings.get("pair_task", "sop")
+    return make_objective(
+        settings.get("objective", "mlm"),
+        settings.get("objective_settings", {}),
+        pair_task=task,
+        mask_id=records.tokenizer.mask_id if records.tokenizer else None,
+    )
 
 
 def check_best_metric(config: PretrainConfig, records: Records) -> None:
@@ -118,16 +144,12 @@ def check_best_metric(config: PretrainConfig, records: Records) -> None:
     Raises:
       InputError: if the metric is unknown, or there is no held-out split.
     """
-    best_metric = config.best_metric
-    scored = ("loss", "mlm", pair_task(config, records))
-    known = [
-        name
-        for name in filter(None, get_args(Metric))
-        if "heldout" in records.files and name.split("_")[0] in scored
-    ]
-    if best_metric and best_metric not in known:
+    known: tuple[str, ...] = ()
+    if "heldout" in records.files:
+        known = phase_objective(config, records).metric_names
+    if config.best_metric and config.best_metric not in known:
         raise InputError(
-            f"best_metric={best_metric!r}: the evaluation on records "
+            f"best_metric={config.best_metric!r}: the evaluation on records "
             f"{records.files['train'][0].path} has "
             f"{', '.join(known) or 'no held-out split'}"
         )
@@ -149,7 +171,7 @@ def trained_positions(
     before = initial or 0
     if config.init_from is not None and initial is None:
         recorded = read_settings(config.output).get("phases")
-        before = recorded[0]["trained_positions"] if recorded else 0
+        before = recorded[0].get("trained_positions", 0) if recorded else 0
     lengths = [phase.records.max_seq_length for phase in phases]
     return list(itertools.accumulate(lengths, max, initial=before))[1:]
 

@@ -168,9 +168,16 @@ def text_batches(
 
 
 def _rename(parsed: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """Renames Google's features to the models' inputs; int64 to int32."""
+    """Renames Google's features to the models' inputs; int64 to int32.
+
+    A record without a second segment has no order, so its label has weight 0.
+    """
     values = {
         name: tf.cast(value, tf.int32) if value.dtype == tf.int64 else value
         for name, value in parsed.items()
     }
-    return {ours: values[theirs] for ours, theirs in FEATURE_OF_INPUT.items()}
+    has_order = tf.reduce_any(values["segment_ids"] > 0, axis=1)
+    return {
+        **{ours: values[theirs] for ours, theirs in FEATURE_OF_INPUT.items()},
+        "sentence_order_weights": tf.cast(has_order, tf.float32),
+    }

@@ -15,7 +15,8 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.files import is_remote, open_bytes
+from albert_tf.files import is_remote
+from albert_tf.input_files import open_input
 from albert_tf.pretraining.dynamic_examples import CHUNK_FEATURES
 from albert_tf.pretraining.packed_rows import ROW_FEATURES
 
@@ -138,14 +139,12 @@ class TextLimits:
     """Sizes of text records, and bounds of their values.
 
     Attributes:
-      min_tokens: minimum number of tokens per chunk.
       max_tokens: maximum number of tokens per record.
       vocab_size: exclusive bound of token ids.
       max_sequences: maximum number of chunks per packed record; 0: not packed.
       num_special: special tokens that training adds to each chunk.
     """
 
-    min_tokens: int
     max_tokens: int
     vocab_size: int
     max_sequences: int = 0
@@ -178,9 +177,7 @@ class TextLimits:
 
         ids, offsets = tokens.flat_values, starts.flat_values
         return {
-            f"it must have {self.min_tokens} to {self.max_tokens} tokens": (
-                lengths < self.min_tokens
-            )
+            f"it must have 1 to {self.max_tokens} tokens": (lengths < 1)
             | (lengths > self.max_tokens),
             f"tokens must be from 0 to {self.vocab_size - 1}": _rows_with(
                 tokens, (ids < 0) | (ids >= self.vocab_size)
@@ -210,9 +207,8 @@ class TextLimits:
         steps = sentences[:, 1:] - sentences[:, :-1]
         room = self.max_tokens + self.num_special
         return {
-            f"each chunk must have at least {self.min_tokens} tokens, and "
-            "chunk_starts must ascend": _rows_with(
-                sizes, sizes.flat_values < self.min_tokens
+            "chunk_starts must ascend, and be within the tokens": _rows_with(
+                sizes, sizes.flat_values < 1
             ),
             "sentence_starts must ascend": _rows_with(
                 steps, steps.flat_values < 1
@@ -293,9 +289,10 @@ def count_records(path: str, most: int | None = None) -> int:
     if not (is_remote(path) or os.path.isfile(path)):
         raise InputError(f"records {path}: not a regular file")
     number = 0
+    past_end = (OSError,) if is_remote(path) else ()
     try:
         with contextlib.ExitStack() as stack:
-            file = stack.enter_context(open_bytes(path))
+            file = stack.enter_context(open_input(path))
             if path.endswith(".gz"):
                 file = stack.enter_context(gzip.open(file))
             while number != most and (header := file.read(_LENGTH.size)):
@@ -304,8 +301,9 @@ def count_records(path: str, most: int | None = None) -> int:
                     raise EOFError("the file ends in a record")
                 (length,) = _LENGTH.unpack(header)
                 rest = length + _FRAME_BYTES - _LENGTH.size
-                # Seeking past the end is not an error, so read the last byte.
-                with contextlib.suppress(tf.errors.OutOfRangeError):
+                # Seeking past the end is an error of remote files only, so read
+                # the last byte.
+                with contextlib.suppress(*past_end):
                     file.seek(rest - 1, os.SEEK_CUR)
                     if file.read(1):
                         continue

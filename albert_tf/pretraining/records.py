@@ -192,8 +192,9 @@ class Records:
             for each in statistics:
                 # Training draws both orders with the same probability.
                 labels.update(each.get("labels", {"0": 1, "1": 1}))
-            chance = max(labels.values()) / sum(labels.values())
-            scores[f"{self.pair_task}_chance"] = chance
+            if total := sum(labels.values()):
+                chance = max(labels.values()) / total
+                scores[f"{self.pair_task}_chance"] = chance
         return scores
 
     def dataset(
@@ -251,10 +252,9 @@ class Records:
         elif self.manifest is not None:
             vocab_size = self.manifest["tokenizer"]["vocab_size"]
         if self.files[split][0].is_text:
-            single = self.pair_task == "none"
+            num_special = 2 if self.pair_task == "none" else 3
             return TextLimits(
-                min_tokens=1 if single else 2,
-                max_tokens=self.max_seq_length - (2 if single else 3),
+                max_tokens=self.max_seq_length - num_special,
                 vocab_size=vocab_size,
                 max_sequences=self._settings.get("max_sequences_per_row", 0),
             )

@@ -11,11 +11,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from albert_tf.pretraining.chunks import (
-    Chunks,
-    find_word_starts,
-    is_splittable,
-)
+from albert_tf.pretraining.chunks import Chunks, Cuts, slice_of
 from albert_tf.pretraining.record_writer import Ragged
 from albert_tf.pretraining.sentence_pairs import NUM_SPECIAL_TOKENS
 from albert_tf.pretraining.tokenized_documents import (
@@ -92,12 +88,12 @@ def pack_chunks(
 ) -> tuple[ChunkRows, collections.Counter[str]]:
     """Cuts documents into chunks that fill rows.
 
-    As in `cut_chunks` with `pairs`, chunks consist of whole sentences of a
-    document, at least two where they fit, and every token is in a chunk. How
-    many sentences a chunk has, and which text it is from, is chosen to fill
-    rows: the longest chunk that fills the rest of the row, or else the longest
-    chunk that leaves a rest which another one fills (best fit, longest first;
-    see Ding et al. 2024, arXiv:2404.10830; Krell et al. 2021,
+    As in `cut_chunks`, chunks consist of whole sentences of a document, at
+    least two where they fit, every token is in a chunk, and half of the text is
+    cut from the end. How many sentences a chunk has, and which text it is from,
+    is chosen to fill rows: the longest chunk that fills the rest of the row, or
+    else the longest chunk that leaves a rest which another one fills (best fit,
+    longest first; see Ding et al. 2024, arXiv:2404.10830; Krell et al. 2021,
     arXiv:2107.02027).
 
     Args:
@@ -111,12 +107,12 @@ def pack_chunks(
         is drawn uniformly from [2, max_seq_length - 3].
 
     Returns:
-      The rows, and the counts of `cut_chunks`: `chunks`, `dropped_chunks` and
-      `kept_tokens`.
+      The rows, and the counts of `cut_chunks`: `chunks` and `kept_tokens`.
     """
     streams = _Streams(
         documents,
         table,
+        rng,
         max_seq_length - NUM_SPECIAL_TOKENS,
         _ROWS_PER_STREAM * max_seq_length,
         int(_MIN_REST * max_seq_length),
@@ -142,9 +138,7 @@ def pack_chunks(
             length = 0
         row_starts.append(len(chunks))
     starts, ends, numbers = np.array(chunks, np.int64).reshape(-1, 3).T
-    counts["kept_tokens"] = int((ends - starts).sum())
-    counts["dropped_chunks"] = streams.dropped
-    counts["chunks"] = len(chunks) + streams.dropped
+    counts.update(chunks=len(chunks), kept_tokens=int((ends - starts).sum()))
     chunk_slices = Chunks(
         documents.tokens, starts, ends, numbers, documents.sentence_starts
     )
@@ -187,38 +181,45 @@ class _Streams:
     Attributes:
       max_length: maximum length of a chunk.
       min_rest: number of tokens that a chunk leaves of a stream, if possible.
-      dropped: number of chunks that were dropped because they cannot be split.
     """
 
     def __init__(
         self,
         documents: TokenizedDocuments,
         table: VocabularyTable,
+        rng: np.random.Generator,
         max_length: int,
         stream_tokens: int,
         min_rest: int,
     ):
         self.max_length = max_length
         self.min_rest = min_rest
-        self.dropped = 0
-        self._tokens = documents.tokens
-        # Offsets at which a chunk may start or end.
-        self._cuts = _find_cuts(documents, table, max_length)
-        # Of each stream: number of its document, current and last cut.
+        cuts = Cuts.of_documents(documents, table, max_length)
+        directions = (cuts, cuts.mirrored())
+        # Of each stream: number of its document, the cuts in its direction, and
+        # the indices of the current and the last one.
         self._numbers: list[int] = []
+        self._cuts: list[Cuts] = []
         self._next: list[int] = []
         self._last: list[int] = []
         self._offers = _Offers(max_length)
         self._single_offers = _Offers(max_length)
         boundaries = documents.sentence_starts[documents.document_starts]
         for number, (start, end) in enumerate(
-            itertools.pairwise(np.searchsorted(self._cuts, boundaries).tolist())
+            itertools.pairwise(
+                np.searchsorted(cuts.offsets, boundaries).tolist()
+            )
         ):
-            offsets = self._cuts[start : end + 1]
+            offsets = cuts.offsets[start : end + 1]
             parts = max(1, (offsets[-1] - offsets[0]) // stream_tokens)
             wanted = np.linspace(offsets[0], offsets[-1], parts + 1)
             borders = start + np.unique(np.searchsorted(offsets, wanted))
             for first, last in itertools.pairwise(borders.tolist()):
+                backward = rng.random() < 0.5
+                if backward:
+                    size = len(cuts.offsets) - 1
+                    first, last = size - last, size - first
+                self._cuts.append(directions[backward])
                 self._numbers.append(documents.first_number + number)
                 self._next.append(first)
                 self._last.append(last)
@@ -249,21 +250,19 @@ class _Streams:
         choices, single = self._choices(stream)
         self._offers.withdraw(choices)
         self._single_offers.withdraw(single)
-        start = self._cuts[self._next[stream]]
-        self._next[stream] = bisect.bisect_left(self._cuts, start + length)
+        cuts = self._cuts[stream].offsets
+        start = cuts[self._next[stream]]
+        self._next[stream] = bisect.bisect_left(cuts, start + length)
         self._offer(stream)
-        return start, start + length, self._numbers[stream]
+        return *slice_of(start, start + length), self._numbers[stream]
 
     def _left(self, stream: int) -> int:
-        return self._cuts[self._last[stream]] - self._cuts[self._next[stream]]
+        cuts = self._cuts[stream].offsets
+        return cuts[self._last[stream]] - cuts[self._next[stream]]
 
     def _offer(self, stream: int) -> None:
         """Adds the possible lengths of a stream's next chunk to the offers."""
         choices, single = self._choices(stream)
-        while not choices and self._next[stream] < self._last[stream]:
-            self._next[stream] += 1
-            self.dropped += 1
-            choices, single = self._choices(stream)
         self._offers.add(choices, stream, self._left(stream))
         self._single_offers.add(single, stream, self._left(stream))
 
@@ -276,22 +275,15 @@ class _Streams:
           another one.
         """
         first, last = self._next[stream], self._last[stream]
-        start, end = self._cuts[first], self._cuts[last]
-        ends = self._cuts[
-            first + 1 : bisect.bisect_right(
-                self._cuts, start + self.max_length, hi=last + 1
-            )
+        cuts = self._cuts[stream]
+        start, rest = cuts.offsets[first], self._left(stream)
+        lengths = [
+            cuts.offsets[end] - start
+            for end in cuts.ends(first, last, self.max_length)
         ]
-        good = [x for x in ends[1:] if not 0 < end - x < self.min_rest]
-        choices, single = (
-            [
-                x - start
-                for x in candidates
-                if x - start > 2 or is_splittable(self._tokens[start:x])
-            ]
-            for candidates in (good or ends[-1:], ends[:1])
-        )
-        return choices, [n for n in single if choices and n not in choices]
+        good = [n for n in lengths[1:] if not 0 < rest - n < self.min_rest]
+        choices, single = good or lengths[-1:], lengths[:1]
+        return choices, [n for n in single if n not in choices]
 
 
 class _Offers:
@@ -330,23 +322,3 @@ class _Offers:
         while tokens_left(heap[0][1]) != -heap[0][0]:
             heapq.heappop(heap)
         return heap[0][1]
-
-
-def _find_cuts(
-    documents: TokenizedDocuments, table: VocabularyTable, max_length: int
-) -> list[int]:
-    """Returns the offsets of sentences, and of pieces of too long sentences."""
-    starts = documents.sentence_starts
-    long = np.flatnonzero(np.diff(starts) > max_length)
-    if not len(long):
-        return starts.tolist()
-    word_starts = find_word_starts(
-        documents.tokens, starts[documents.document_starts], table
-    )
-    cuts = set(starts.tolist())
-    for start, end in zip(starts[long], starts[long + 1], strict=True):
-        while end - start > max_length:
-            word = word_starts[start + max_length]
-            start = int(word if word > start else start + max_length)
-            cuts.add(start)
-    return sorted(cuts)

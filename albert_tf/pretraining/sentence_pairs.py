@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from albert_tf.pretraining.chunks import slice_of
 from albert_tf.pretraining.tokenized_documents import (
     TokenizedDocuments,
     VocabularyTable,
@@ -135,11 +136,14 @@ def draw_sentence_pairs(
     boundary splits it into A and B. If they are too long, tokens are removed
     one by one from a random end of the longer segment.
 
-    There are two differences. With `one_sentence_chunks="drop"`, a chunk of a
+    There are three differences. With `one_sentence_chunks="drop"`, a chunk of a
     single sentence, which has no order to predict, is dropped; the original
     adds text of a random other document with label 1, so that its SOP data
-    contain next-sentence negatives (google-research/albert#234). And pairs of
-    identical segments are dropped, as they have no order.
+    contain next-sentence negatives (google-research/albert#234). Pairs of
+    identical segments are dropped, as they have no order. And for SOP, half of
+    the documents are cut from the end: the sentence that exceeds the target is
+    long and often truncated, and in the original it is always the last one of
+    its chunk, which reveals the order.
 
     Args:
       documents: documents to cut. Random segments come from another document,
@@ -164,7 +168,9 @@ def draw_sentence_pairs(
         one_sentence_kind = "in_order"
     else:
         one_sentence_kind = one_sentence_chunks
-    starts = documents.sentence_starts.tolist()
+    forward = documents.sentence_starts.tolist()
+    mirrored = [-start for start in reversed(forward)]
+    size = documents.num_sentences
     counts: collections.Counter[str] = collections.Counter()
     pairs: list[tuple[int, int, int, int, int]] = []
     for document, (begin, document_end) in enumerate(
@@ -173,8 +179,13 @@ def draw_sentence_pairs(
         target = max_tokens
         if rng.random() < short_seq_prob:
             target = 2 + _draw(rng, max_tokens - 1)
+        starts = forward
+        if sentence_order == "sop" and rng.random() < 0.5:
+            starts = mirrored
+            begin, document_end = size - document_end, size - begin
         while begin < document_end:
-            # A is sentences begin..middle-1, the rest of the chunk up to end-1.
+            # A is sentences begin..middle-1, the rest of the chunk up to end-1;
+            # in mirrored text, it is the other way round.
             end = _end_of_chunk(starts, begin, target, document_end)
             middle = end
             if end == begin + 1:
@@ -184,14 +195,16 @@ def draw_sentence_pairs(
                 middle = begin + 1 + _draw(rng, end - begin - 1)
                 kind = other_kind if rng.random() < 0.5 else "in_order"
             counts["chunks"] += 1
-            a = (starts[begin], starts[middle] - starts[begin])
-            b: tuple[int, int] | None = (
-                starts[middle],
-                starts[end] - starts[middle],
-            )
+            a = _slice(starts, begin, middle)
+            b: tuple[int, int] | None = _slice(starts, middle, end)
+            if starts is mirrored and middle < end:
+                a, b = b, a
             if kind == "random_next":
+                sentences = begin, middle
+                if starts is mirrored:
+                    sentences = size - middle, size - begin
                 b = _draw_random_segment(
-                    documents, document, (begin, middle), target - a[1], rng
+                    documents, document, sentences, target - a[1], rng
                 )
                 end = middle  # the next chunk starts with the unused rest
             if kind == "drop" or b is None:
@@ -209,6 +222,12 @@ def draw_sentence_pairs(
 def _draw(rng: np.random.Generator, n: int) -> int:
     """Draws from 0..n-1, several times faster than `rng.integers`."""
     return int(rng.random() * n)
+
+
+def _slice(starts: Sequence[int], first: int, end: int) -> tuple[int, int]:
+    """Returns start and length of the text of sentences first..end-1."""
+    start, stop = slice_of(starts[first], starts[end])
+    return start, stop - start
 
 
 def _end_of_chunk(

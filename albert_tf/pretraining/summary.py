@@ -8,17 +8,18 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from albert_tf.errors import counted
-from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.models.base import AlbertModel
+from albert_tf.objectives.registry import objective_class
 from albert_tf.pretraining.config import PretrainConfig, ResolvedPhase
 from albert_tf.pretraining.corpora import describe_mixture
 from albert_tf.pretraining.phase_records import PhaseRecords
 from albert_tf.pretraining.records import Records
+from albert_tf.training.schedules import describe_rate
 from albert_tf.training.trainer import TrainingResult
 from albert_tf.training.workers import input_context
 
-# Metric -> its baseline and the label of the baseline.
-_BASELINES = {
-    "mlm_accuracy": ("mlm_unigram_accuracy", "most frequent token"),
+# Metric of sentence pairs -> its baseline and the label of the baseline.
+_PAIR_BASELINES = {
     "sop_accuracy": ("sop_chance", "chance"),
     "nsp_accuracy": ("nsp_chance", "chance"),
 }
@@ -27,7 +28,7 @@ _BASELINES = {
 def start_summary(
     config: PretrainConfig,
     phases: Sequence[PhaseRecords],
-    model: AlbertPretrainer,
+    model: AlbertModel,
     strategy: tf.distribute.Strategy,
     resumes: bool,
 ) -> str:
@@ -77,10 +78,12 @@ def start_summary(
             f"{hosts} each would read its own"
         )
     rows |= {
+        **_describe_objective(config),
         "training": f"{counted(config.num_train_steps, 'step')} of "
-        f"{config.optimizer}, {config.schedule} schedule, highest rate "
-        f"{config.resolved_learning_rate:.3g} after "
-        f"{counted(config.resolved_warmup_steps, 'step')}",
+        f"{config.optimizer}, {config.schedule} schedule, "
+        + describe_rate(
+            config.resolved_learning_rate, config.resolved_warmup_steps
+        ),
         "computes": f"{config.precision} on {replicas} x {device.split(':')[0]}"
         f"{compiled}",
         "writes": f"{os.fspath(config.output)}, "
@@ -88,6 +91,14 @@ def start_summary(
     }
     width = max(9, *map(len, rows))
     return "\n".join(f"{name:{width}} {text}" for name, text in rows.items())
+
+
+def _describe_objective(config: PretrainConfig) -> dict[str, str]:
+    if config.objective == "mlm":
+        return {}
+    changes = config.objective_settings.items()
+    settings = "".join(f"; {name}={value}" for name, value in changes)
+    return {"objective": config.objective + settings}
 
 
 def _describe_batch(resolved: ResolvedPhase, replicas: int) -> str:
@@ -120,13 +131,17 @@ def _describe_records(records: Records) -> str:
     return f"{text}{splits['heldout']['counts']['instances']:,} held out"
 
 
-def end_summary(result: TrainingResult, seconds: float) -> str:
+def end_summary(
+    result: TrainingResult, seconds: float, objective: str = "mlm"
+) -> str:
     """Describes the result of `pretrain`, with baselines beside the scores.
 
     Args:
       result: the result of `pretrain`.
       seconds: duration of the call.
+      objective: name of the objective.
     """
+    known = {**objective_class(objective).baselines, **_PAIR_BASELINES}
     steps = counted(result.steps, "step")
     text = f"{steps} done, {seconds / 60:.1f} minutes this time"
     if "tokens_per_second" in result.metrics:
@@ -134,12 +149,12 @@ def end_summary(result: TrainingResult, seconds: float) -> str:
     if "matmul_share" in result.metrics:
         text += f" ({result.metrics['matmul_share']:.0%} of matmul peak)"
     scores = []
-    baselines = {key for key, _ in _BASELINES.values()}
+    baselines = {key for key, _ in known.values()}
     for name, value in result.evaluation.items():
         if name in baselines:
             continue
         scores.append(f"{name} {value:.4f}")
-        key, label = _BASELINES.get(name, ("", ""))
+        key, label = known.get(name, ("", ""))
         if key in result.evaluation:
             scores[-1] += f" ({label}: {result.evaluation[key]:.4f})"
     if scores:

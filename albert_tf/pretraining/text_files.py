@@ -8,7 +8,6 @@ import contextlib
 import dataclasses
 import glob
 import gzip
-import io
 import os
 import pathlib
 import sys
@@ -25,7 +24,13 @@ from albert_tf.files import (
     is_remote,
     split_patterns,
 )
-from albert_tf.input_files import check_not_web_address
+from albert_tf.input_files import (
+    check_not_web_address,
+    check_regular,
+    gfile_errors,
+    numbered_lines,
+    open_input,
+)
 from albert_tf.pretraining.tfds_files import (
     PREFIX,
     find_tfds_files,
@@ -34,9 +39,6 @@ from albert_tf.pretraining.tfds_files import (
 
 # Longer lines and paragraphs are cut at spaces into several sentences.
 MAX_LINE_BYTES = 1 << 20
-
-# A line of JSON is parsed as a whole.
-MAX_JSON_BYTES = 64 << 20
 
 # Rough ratio of the sizes of text and compressed text.
 COMPRESSION_RATIO = 3
@@ -138,6 +140,8 @@ def find_text_files(
                 f"{os.path.join(pattern, '*')}"
             )
         for path in matches:
+            if not is_remote(path):
+                check_regular(path)
             if size_of(path) == 0:
                 raise InputError(f"input {path}: the file is empty; remove it")
             is_local = not is_remote(path)
@@ -189,52 +193,10 @@ def version_of(path: Path) -> tuple[int, int]:
 def _remote(path: str, call: Callable[[Any], Any]) -> Any:
     """Calls a function with `tf.io.gfile`."""
     try:
-        with _gfile() as gfile:
+        with gfile_errors() as gfile:
             return call(gfile)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-
-
-@contextlib.contextmanager
-def _gfile() -> Iterator[Any]:
-    """Provides `tf.io.gfile` and converts its errors to `OSError`."""
-    import tensorflow as tf  # slow to import, and for remote files only
-
-    try:
-        yield tf.io.gfile
-    except tf.errors.OpError as error:
-        message = " ".join(error.message.split())
-        raise OSError(error.error_code, message) from None
-
-
-class _RemoteFile(io.RawIOBase):
-    """A remote file that `io.BufferedReader` can read."""
-
-    def __init__(self, path: str):
-        with _gfile() as gfile:
-            self._file = gfile.GFile(path, "rb")
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        with _gfile():
-            content = self._file.read(len(buffer))
-        buffer[: len(content)] = content
-        return len(content)
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        with _gfile():
-            self._file.seek(offset, whence)
-            return self._file.tell()
-
-    def close(self) -> None:
-        if not self.closed:
-            self._file.close()
-        super().close()
 
 
 class _SliceReader:
@@ -284,12 +246,7 @@ def _open(path: Path) -> Iterator[IO[bytes]]:
         stream_errors.append(zstd.ZstdError)
     try:
         with contextlib.ExitStack() as stack:
-            if is_remote(path):
-                raw: Any = _RemoteFile(os.fspath(path))
-                file = io.BufferedReader(raw, _BUFFER_BYTES)
-            else:
-                file = open(path, "rb", _BUFFER_BYTES)
-            stack.enter_context(file)
+            file: Any = stack.enter_context(open_input(path))
             if suffix in openers:
                 file = stack.enter_context(openers[suffix](file))
             yield file
@@ -333,7 +290,12 @@ def read_lines(
     with _open(path) as file:
         if isinstance(path, TextSlice):
             file = _SliceReader(file, path.start, path.end)
-        lines = _whole_lines(file, path) if whole else split_long_lines(file)
+        # A line of JSON is parsed as a whole.
+        lines = (
+            ((number, 0, line) for number, line in numbered_lines(file, path))
+            if whole
+            else split_long_lines(file)
+        )
         for number, start, piece in lines:
             try:
                 text = piece.decode()
@@ -352,20 +314,6 @@ def read_lines(
             if number == 1 and start == 0:
                 text = text.removeprefix("\ufeff")
             yield number, start, text
-
-
-def _whole_lines(
-    file: IO[bytes] | _SliceReader, path: Path
-) -> Iterator[tuple[int, int, bytes]]:
-    number = 0
-    while line := file.readline(MAX_JSON_BYTES + 1):
-        number += 1
-        if len(line) > MAX_JSON_BYTES:
-            raise InputError(
-                f"{path}:{number}: longer than {MAX_JSON_BYTES >> 20} MiB; put "
-                "each document on a line of its own"
-            )
-        yield number, 0, line
 
 
 def split_long_lines(

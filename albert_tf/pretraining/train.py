@@ -17,8 +17,9 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.files import writing
-from albert_tf.models.flops import pretraining_step_flops
-from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.models.base import AlbertModel
+from albert_tf.objectives.objective import Objective
+from albert_tf.objectives.registry import load_objective_module
 from albert_tf.pretraining.config import PretrainConfig
 from albert_tf.pretraining.corpora import describe_corpora
 from albert_tf.pretraining.evaluate import record_scores
@@ -28,14 +29,13 @@ from albert_tf.pretraining.initial_weights import (
     repeat_trained_positions,
     resolve_initial_weights,
 )
-from albert_tf.pretraining.loss import PretrainingLoss
 from albert_tf.pretraining.manifest import DATA_FILE, sequences_per_row
 from albert_tf.pretraining.mixture import plain_patterns
 from albert_tf.pretraining.phase_records import (
     PhaseRecords,
     check_best_metric,
     open_phases,
-    pair_task,
+    phase_objective,
     trained_positions,
 )
 from albert_tf.pretraining.records import Records
@@ -95,6 +95,8 @@ def pretrain(
             precision=config.precision,
             jit_compile=config.jit_compile,
         )
+    if config.objective_module is not None:
+        load_objective_module(config.objective_module)
     # Workers have to connect before TensorFlow initializes its devices.
     strategy = make_strategy(
         config.distribution,
@@ -107,6 +109,7 @@ def pretrain(
     for phase in phases:
         _check_records(phase.resolved.config, phase.original, initial)
     heldout = phases[-1].heldout
+    objectives = [phase_objective(config, phase.records) for phase in phases]
     check_best_metric(config, heldout)
     trained = trained_positions(
         config, phases, initial.trained_positions if initial else None
@@ -117,8 +120,7 @@ def pretrain(
     ):
         recorded["records"] = phase.records.identity
         recorded["trained_positions"] = positions
-    pair_tasks = [pair_task(config, phase.records) for phase in phases]
-    if "nsp" in pair_tasks:
+    if "nsp" in [objective.pair_task for objective in objectives]:
         settings["pair_task"] = "nsp"
     schedule = make_schedule(config)
     check_past_rates(config)
@@ -136,7 +138,7 @@ def pretrain(
         set_precision(config.precision)
         keras.utils.set_random_seed(config.seed)
         with strategy.scope():
-            model = AlbertPretrainer(
+            model = objectives[0].make_model(
                 config.architecture, rematerialize=config.rematerialize
             )
             if initial:
@@ -154,10 +156,9 @@ def pretrain(
             summary = start_summary(config, phases, model, strategy, resumes)
             print(summary, file=sys.stderr, flush=True)
 
-        losses = [PretrainingLoss(task) for task in pair_tasks]
         training_phases = [
             _training_phase(*each)
-            for each in zip(phases, losses, [None, *trained], strict=False)
+            for each in zip(phases, objectives, [None, *trained], strict=False)
         ]
         result = _train(
             config, phases, training_phases, model, schedule, strategy, start
@@ -307,7 +308,7 @@ def _train(
     config: PretrainConfig,
     phases: Sequence[PhaseRecords],
     training_phases: Sequence[TrainingPhase],
-    model: AlbertPretrainer,
+    model: AlbertModel,
     schedule: Schedule,
     strategy: tf.distribute.Strategy,
     start: Callable[[], None],
@@ -327,9 +328,9 @@ def _train(
     heldout = phases[-1].heldout
     if "heldout" in heldout.files:
         size = config.eval_batch_size
-        loss = PretrainingLoss(pair_task(config, heldout))
+        objective = phase_objective(config, heldout)
         scores = record_scores(
-            Evaluator(strategy, model, loss, size),
+            Evaluator(strategy, model, objective, size),
             heldout,
             "heldout",
             size,
@@ -355,13 +356,13 @@ def _train(
 
 
 def _training_phase(
-    phase: PhaseRecords, loss: PretrainingLoss, trained: int | None
+    phase: PhaseRecords, objective: Objective, trained: int | None
 ) -> TrainingPhase:
     """Returns a phase for the trainer.
 
     Args:
       phase: the phase and its records.
-      loss: its loss.
+      objective: its objective.
       trained: number of positions that earlier phases train; None for the first
         phase.
     """
@@ -387,13 +388,12 @@ def _training_phase(
     return TrainingPhase(
         first_step=phase.resolved.first_step,
         dataset_fn=dataset_fn,
-        loss=loss,
+        loss=objective,
         gradient_accumulation_steps=config.gradient_accumulation_steps,
-        flops_per_example=pretraining_step_flops(
+        flops_per_example=objective.step_flops(
             config.architecture,
             records.max_seq_length,
             records.max_predictions_per_seq,
-            records.pair_task != "none",
             sequences_per_row(records.manifest),
         ),
         name=phase.describe(),

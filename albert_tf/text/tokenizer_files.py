@@ -9,13 +9,8 @@ from collections.abc import Iterator
 from typing import Any, get_args
 
 from albert_tf.errors import InputError
-from albert_tf.files import (
-    exists,
-    new_output_folder,
-    read_bytes,
-    write_together,
-)
-from albert_tf.input_files import parse_object, shown
+from albert_tf.files import exists, output_folder, write_together
+from albert_tf.input_files import parse_object, read_bytes, shown
 from albert_tf.schema import typed
 from albert_tf.text.added_tokens import (
     check_added_tokens,
@@ -136,8 +131,10 @@ def save_tokenizer(
                 "the tokenizer to another folder"
             )
     files = huggingface_files(tokenizer, max_length=tokenizer.model_max_length)
-    new_output_folder(folder)
-    write_together({os.path.join(folder, name): x for name, x in files.items()})
+    with output_folder(folder):
+        write_together(
+            {os.path.join(folder, name): x for name, x in files.items()}
+        )
 
 
 def _describe(tokenizer: Tokenizer) -> dict[str, Any]:

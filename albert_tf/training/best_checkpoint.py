@@ -12,8 +12,8 @@ from typing import Any
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.files import read_bytes, write_atomically
-from albert_tf.input_files import parse_object
+from albert_tf.files import write_atomically
+from albert_tf.input_files import read_json
 from albert_tf.schema import typed
 from albert_tf.training.config import TrainingConfig
 
@@ -156,7 +156,7 @@ def read_best(folder: str | os.PathLike[str]) -> Best | None:
     if not tf.io.gfile.exists(path):
         return None
     try:
-        record = parse_object(read_bytes(path), path)
+        record = read_json(path)
         best = Best(
             typed(record, "step", int),
             typed(record, "metric", str),

@@ -9,6 +9,7 @@ import math
 import os
 import socket
 import time
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,8 +17,8 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.files import PARTIAL, exists, read_bytes, write_atomically
-from albert_tf.input_files import parse_object
+from albert_tf.files import PARTIAL, exists, write_atomically
+from albert_tf.input_files import parse_object, read_bytes
 from albert_tf.schema import typed
 from albert_tf.training.config import TrainingConfig
 from albert_tf.training.evaluation import means
@@ -28,6 +29,8 @@ _logger = logging.getLogger(__name__)
 
 FILE = "metrics.jsonl"
 TENSORBOARD_FOLDER = "tensorboard"
+# Of a log; a million lines take less.
+_MAX_BYTES = 1 << 30
 
 
 class MetricsAccumulator:
@@ -177,7 +180,7 @@ def _complete_lines(path: str) -> list[bytes]:
     if not exists(path):
         return []
     # The text after the last newline is empty or incomplete.
-    return read_bytes(path).split(b"\n")[:-1]
+    return read_bytes(path, limit=_MAX_BYTES).split(b"\n")[:-1]
 
 
 def _parse(text: bytes, source: str) -> dict[str, Any]:
@@ -245,7 +248,9 @@ def _cut_events(path: str, step: int) -> None:
     """Rewrites an event file without the events after `step`."""
     kept = [event for event in read_events(path) if event.step <= step]
     # No ".tfevents." in the name, so that TensorBoard does not read it.
-    partial = os.path.join(os.path.dirname(path), "cut" + PARTIAL)
+    # A name that nobody knows before, as TensorFlow follows links.
+    name = f"{uuid.uuid4().hex}{PARTIAL}"
+    partial = os.path.join(os.path.dirname(path), name)
     with tf.io.TFRecordWriter(partial) as writer:
         for event in kept:
             writer.write(event.SerializeToString())

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-import tensorflow as tf
+import keras
+from keras import ops
+
+from albert_tf.layers.token_rows import take_rows
 
 # Name of a metric that is a count, not a mean: element 0 is the number of real
 # tokens, which the trainer reports as `tokens_per_second`.
@@ -19,7 +22,7 @@ WEIGHTS = "example_weights"
 class Loss(Protocol):
     """Loss and metrics of a batch, as called by `Trainer` and `Evaluator`."""
 
-    def normalizers(self, batch: Any) -> Mapping[str, tf.Tensor]:
+    def normalizers(self, batch: Any) -> Mapping[str, Any]:
         """Returns what `batch` contributes to the denominators of the loss.
 
         Args:
@@ -37,9 +40,9 @@ class Loss(Protocol):
         self,
         model: Any,
         batch: Any,
-        normalizers: Mapping[str, tf.Tensor],
-        seed: tf.Tensor | None,
-    ) -> tuple[tf.Tensor, Mapping[str, tf.Tensor]]:
+        normalizers: Mapping[str, Any],
+        seed: Any,
+    ) -> tuple[Any, Mapping[str, Any]]:
         """Returns what `batch` contributes to the loss and to the metrics.
 
         Args:
@@ -58,15 +61,13 @@ class Loss(Protocol):
         ...
 
 
-def sparse_cross_entropy(
-    labels: tf.Tensor, logits: tf.Tensor
-) -> tuple[tf.Tensor, tf.Tensor]:
+def sparse_cross_entropy(labels: Any, logits: Any) -> tuple[Any, Any]:
     """Computes the cross-entropy and the accuracy of each prediction.
 
-    The cross-entropy is that of
+    On TensorFlow, the cross-entropy is that of
     `tf.nn.sparse_softmax_cross_entropy_with_logits`, but takes less than half
-    the time on CPUs: the normalizer is computed from TensorFlow's vectorized
-    softmax and the largest logit, which the accuracy needs anyway.
+    the time on CPUs: the normalizer is computed from the vectorized softmax and
+    the largest logit, which the accuracy needs anyway.
 
     Args:
       labels: integers `[...]` in [0, classes).
@@ -76,27 +77,37 @@ def sparse_cross_entropy(
       The negative log-likelihood of the label, float32 `[...]`, and 1.0 where
       the label has the largest logit, else 0.0, float32 `[...]`.
     """
-    shape, classes = tf.shape(labels), tf.shape(logits)[-1]
-    nll, best = _cross_entropy(
-        tf.reshape(logits, [-1, classes]), tf.reshape(labels, [-1])
-    )
-    nll, best = (tf.reshape(x, shape) for x in (nll, best))
-    return nll, tf.cast(tf.equal(best, labels), tf.float32)
+    shape, classes = ops.shape(labels), ops.shape(logits)[-1]
+    logits = ops.reshape(logits, (-1, classes))
+    labels = ops.reshape(labels, (-1,))
+    best = ops.cast(ops.argmax(logits, axis=-1), labels.dtype)
+    if keras.backend.backend() == "tensorflow":
+        nll = _cross_entropy(logits, labels, best)
+    else:
+        nll = -_entries(ops.log_softmax(logits, axis=-1), labels)
+    hits = ops.cast(ops.equal(best, labels), "float32")
+    return ops.reshape(nll, shape), ops.reshape(hits, shape)
 
 
-@tf.custom_gradient
-def _cross_entropy(logits, labels):
-    probabilities = tf.nn.softmax(logits)
-    best = tf.argmax(logits, axis=-1, output_type=labels.dtype)
+def _entries(rows: Any, index: Any) -> Any:
+    """Returns entry `index[i]` of each row i."""
+    return take_rows(rows, index[:, None], batch_dims=1)[:, 0]
 
-    def at(values, index):
-        return tf.gather(values, index, batch_dims=1)
 
-    # The largest probability is at least 1 / classes: its logarithm is finite.
-    normalizer = at(logits, best) - tf.math.log(at(probabilities, best))
+def _cross_entropy(logits: Any, labels: Any, best: Any) -> Any:
+    """Returns the negative log-likelihood of labels, with its gradient."""
 
-    def gradient(upstream, _):
-        hits = tf.one_hot(labels, tf.shape(logits)[-1])
-        return (probabilities - hits) * upstream[:, tf.newaxis], None
+    @ops.custom_gradient
+    def nll(logits):
+        probabilities = ops.softmax(logits, axis=-1)
+        # The largest one is at least 1 / classes: its logarithm is finite.
+        largest = _entries(probabilities, best)
+        normalizer = _entries(logits, best) - ops.log(largest)
 
-    return (normalizer - at(logits, labels), best), gradient
+        def gradient(upstream):
+            hits = ops.one_hot(labels, ops.shape(logits)[-1])
+            return (probabilities - hits) * upstream[:, None]
+
+        return normalizer - _entries(logits, labels), gradient
+
+    return nll(logits)

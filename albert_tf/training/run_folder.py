@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import logging
 import os
@@ -24,10 +23,13 @@ from albert_tf.files import (
     Path,
     creating,
     is_remote,
-    read_bytes,
+    output_folder,
     write_atomically,
 )
-from albert_tf.input_files import parse_object
+from albert_tf.input_files import read_text
+from albert_tf.interop.run_folder import RECORD as FILE
+from albert_tf.interop.run_folder import read_record
+from albert_tf.locks import create_locked, holder_of
 from albert_tf.schema import typed
 from albert_tf.training.checkpoint_files import FOLDER as CHECKPOINTS
 from albert_tf.training.checkpoint_files import list_checkpoints
@@ -36,7 +38,6 @@ from albert_tf.training.logging import FILE as METRICS
 from albert_tf.training.logging import TENSORBOARD_FOLDER as TENSORBOARD
 from albert_tf.training.workers import is_chief, on_chief
 
-FILE = "run.json"
 LOCK = ".lock"
 
 _logger = logging.getLogger(__name__)
@@ -259,15 +260,15 @@ def load_run_config(path: str | os.PathLike[str]) -> AlbertConfig:
 
 def _read_record(path: str) -> dict[str, Any]:
     file = os.path.join(path, FILE)
-    record = parse_object(read_bytes(file), file)
-    settings = typed(record, "settings", dict, source=file)
-    files = typed(record, "files", list, default=[], source=file)
-    names = [x for x in files if isinstance(x, str)]
-    if settings is None or files != list(map(os.path.basename, names)):
+    record = read_record(path)
+    files = record.get("files", [])
+    if files != list(map(os.path.basename, files)):
         raise InputError(
             f"{file} is not the record of a run; use another folder"
         )
-    current = {RENAMED_SETTINGS.get(n, n): x for n, x in settings.items()}
+    current = {
+        RENAMED_SETTINGS.get(n, n): x for n, x in record["settings"].items()
+    }
     return record | {"settings": current}
 
 
@@ -336,57 +337,35 @@ def lock_output(output: Path, file: Path) -> Iterator[None]:
         yield
         return
     file = pathlib.Path(file)
-    created = [x for x in file.parents if not x.exists()]
-    with creating(file):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = _open_locked(file, os.fspath(output))
     with contextlib.ExitStack() as stack:
-        for folder in reversed(created):
-            stack.callback(_remove_empty, folder)
+        stack.enter_context(output_folder(file.parent))
+        with creating(file):
+            try:
+                descriptor, problem = create_locked(os.fspath(file))
+            except BlockingIOError:
+                raise InputError(
+                    f"{output} is being written by {_lock_holder(file)}; wait "
+                    "for it to end, stop it, or use another folder"
+                ) from None
+        if problem:
+            _logger.warning(
+                f"{file}: no lock ({problem}): a second process could write "
+                f"{output}, too"
+            )
         stack.callback(os.close, descriptor)
         stack.callback(file.unlink, missing_ok=True)
         since = time.strftime("%Y-%m-%d %H:%M:%S %z")
         holder = f"process {os.getpid()} on {socket.gethostname()}"
-        os.ftruncate(descriptor, 0)
-        os.write(descriptor, f"{holder} since {since}\n".encode())
+        with creating(file):
+            os.write(descriptor, f"{holder} since {since}\n".encode())
         yield
-
-
-def _remove_empty(folder: pathlib.Path) -> None:
-    with contextlib.suppress(OSError):
-        folder.rmdir()
-
-
-def _open_locked(file: pathlib.Path, output: str) -> int:
-    """Opens and locks a file; returns its descriptor."""
-    while True:
-        descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(descriptor)
-            raise InputError(
-                f"{output} is being written by {_lock_holder(file)}; wait for "
-                "it to end, stop it, or use another folder"
-            ) from None
-        except OSError as error:
-            _logger.warning(
-                f"{file}: no lock ({error.strerror}): a second process could "
-                f"write {output}, too"
-            )
-            return descriptor
-        # The previous holder of the lock may have removed the file.
-        with contextlib.suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(descriptor), os.stat(file)):
-                return descriptor
-        os.close(descriptor)
 
 
 def _lock_holder(file: pathlib.Path) -> str:
     for _ in range(20):
-        with contextlib.suppress(OSError, UnicodeDecodeError):
-            holder = file.read_text()
+        with contextlib.suppress(InputError):
+            holder = read_text(file)
             if holder.endswith("\n"):
                 return holder.strip()
         time.sleep(0.05)  # The holder is about to write its name.
-    return "another process"
+    return holder_of(os.fspath(file))

@@ -131,7 +131,9 @@ class AlbertTf:
     def step(self, work):
         """Prepares a step of `albert pretrain`."""
         from albert_tf.models.pretrainer import AlbertPretrainer
-        from albert_tf.pretraining.loss import PretrainingLoss
+        from albert_tf.objectives.masked_language_modeling import (
+            MaskedLanguageModeling,
+        )
 
         examples = {
             name: tf.constant(value)
@@ -139,7 +141,7 @@ class AlbertTf:
             if isinstance(value, np.ndarray)
         }
         model = AlbertPretrainer.from_pretrained(self._folder / "checkpoint")
-        step = self._train_step(model, PretrainingLoss(), work["batch"])
+        step = self._train_step(model, MaskedLanguageModeling(), work["batch"])
         train_step = tf.function(step, autograph=False)
         arguments = (
             tf.constant(_LEARNING_RATE),

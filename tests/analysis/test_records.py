@@ -71,8 +71,11 @@ def test_counts_are_those_of_the_batches(opened):
             numbers = batch.get("sequence_ids", batch["input_mask"])[row]
             sequences.append(numbers.max())
             sequence_lengths += np.bincount(numbers)[-numbers.max() :].tolist()
-            orders = np.atleast_1d(batch["sentence_order_labels"][row])
-            labels += np.bincount(orders[: numbers.max()], minlength=2)
+            orders, weights = (
+                np.atleast_1d(batch[f"sentence_order_{name}"][row])
+                for name in ("labels", "weights")
+            )
+            labels += np.bincount(orders[weights > 0], minlength=2)
     tokens, words = np.array(spans).T
     assert found.num_records == found.num_measured == len(lengths)
     size = len(found.lengths)

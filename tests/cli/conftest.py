@@ -1,5 +1,8 @@
 import io
+import pathlib
 import shlex
+import shutil
+import tarfile
 
 import keras
 import pytest
@@ -10,6 +13,8 @@ from albert_tf.demo.corpora import python_documents
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import VocabularyConfig, train_vocabulary
+
+OLD = pathlib.Path(__file__).parents[1] / "compatibility" / "data" / "31816b2"
 
 
 @pytest.fixture(scope="session")
@@ -23,18 +28,41 @@ def albert(run_albert):
 
 
 @pytest.fixture
-def albert_eagerly(monkeypatch, capfd, eagerly):
-    """Returns `run(folder, command, stdin)`: the output, without graphs."""
+def status_eagerly(monkeypatch, capfd, eagerly):
+    """Returns `run(folder, command, stdin)`: status, output and errors."""
 
-    def run(folder, command, stdin=""):
+    def run(folder, command, stdin):
         monkeypatch.chdir(folder)
-        lines = io.TextIOWrapper(io.BytesIO(stdin.encode()))
+        stdin = stdin.encode() if isinstance(stdin, str) else stdin
+        lines = io.TextIOWrapper(io.BytesIO(stdin))
         monkeypatch.setattr("sys.stdin", lines)
         with eagerly():
             status = main(shlex.split(command))
-        output = capfd.readouterr()
-        assert status == 0, output.err
-        return output.out
+        return status, *capfd.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def albert_eagerly(status_eagerly):
+    """Returns `run(folder, command, stdin)`: the output, without graphs."""
+
+    def run(folder, command, stdin=""):
+        status, output, errors = status_eagerly(folder, command, stdin)
+        assert status == 0, errors
+        return output
+
+    return run
+
+
+@pytest.fixture
+def failing_eagerly(status_eagerly):
+    """Returns `run(folder, command, stdin)`: output and errors (status 2)."""
+
+    def run(folder, command, stdin=""):
+        status, output, errors = status_eagerly(folder, command, stdin)
+        assert status == 2, errors
+        return output, errors
 
     return run
 
@@ -68,4 +96,18 @@ def folder(python_lines, tmp_path_factory):
     AlbertPretrainer(config).save_pretrained(
         folder / "start", AlbertTokenizer.from_file(vocabulary)
     )
+    return folder
+
+
+@pytest.fixture(scope="session")
+def artifacts(tmp_path_factory):
+    """What version 0.1 wrote, and some text."""
+    folder = tmp_path_factory.mktemp("artifacts")
+    with tarfile.open(OLD / "artifacts.tar.xz") as archive:
+        archive.extractall(folder, filter="data")
+    shutil.copytree(OLD / "tasks", folder / "tasks")
+    text = "".join(f"ba ti ku {number} ro.\n" for number in range(400))
+    (folder / "text.txt").write_text(text)
+    (folder / "pairs.tsv").write_text("ba ti\tku ro\n")
+    (folder / "phases.json").write_text('[{"steps": 1, "input": "records"}]')
     return folder

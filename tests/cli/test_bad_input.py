@@ -28,6 +28,9 @@ def folder(folder, python_lines):
     (folder / "binary").write_bytes(bytes(range(256)))
     (folder / "empty").touch()
     (folder / "loop.flags").write_text("# a\n--flagfile=loop.flags\n")
+    (folder / "one.flags").write_text("--flagfile=./two.flags\n")
+    (folder / "two.flags").write_text("--flagfile=one.flags\n")
+    (folder / "wide.flags").write_text("--flagfile=empty\n" * 2000)
     _write_without_mask(
         (folder / "spiece.model").read_bytes(), folder / "no_mask.model"
     )
@@ -96,6 +99,7 @@ BAD_INPUT = {
         ("--vocab_size=many", "--vocab_size=many must be an integer"),
         ("--character_coverage=nan", "must be finite and in [0.98, 1]"),
         ("--text_format=xml", "--text_format=xml must be one of lines, prose"),
+        ("--language=English", "language='English' must be an ISO 639 code"),
     ],
     "create-data": [
         ("--spm_model_file=x", "--input and --output are required"),
@@ -131,12 +135,23 @@ BAD_INPUT = {
     ],
     "pretrain": [
         ("--output=x", "--input is required"),
-        ("--lerning_rate=1", "--lerning_rate; did you mean --learning_rate?"),
+        ("--lerning_rate=1", "--lerning_rate (did you mean --learning_rate?)"),
         ("--recipe=none", "unknown recipe 'none'"),
-        ("--flagfile=absent", "--flagfile=absent: No such file"),
-        ("--flagfile=binary", "--flagfile=binary: not UTF-8"),
+        (
+            "--flagfile=absent",
+            "--flagfile=absent: cannot be read: No such file",
+        ),
+        (
+            "--flagfile=binary",
+            "--flagfile=binary: byte 129 of the file is not UTF-8",
+        ),
         ("--flagfile=/dev/zero", "a pipe, device or socket"),
         ("--flagfile=loop.flags", "--flagfile=loop.flags: includes itself"),
+        (
+            "--flagfile=one.flags",
+            "includes itself (one.flags -> ./two.flags -> one.flags)",
+        ),
+        ("--flagfile=wide.flags", "--flagfile=empty: nested deeper than 16"),
         ("--flagfile=", "--flagfile= must not be empty"),
         ("--flagfile", "--flagfile= must not be empty"),
         ("--input", "no value for --input"),
@@ -345,7 +360,7 @@ BAD_INPUT = {
         ("--model=start --text=word", "the text 'word' has no [MASK]"),
         ("--model=start --text=[MASK] --input=text.txt", "either --text or"),
         ("--model=start --input=absent.txt", "absent.txt"),
-        ("--model=start --input=binary", "binary:2: byte"),
+        ("--model=start --input=binary", "binary:1: the text"),
         ("--model=start --text=[MASK] --top_k=0", "top_k=0 must be in [1"),
         ("--model=start --text=[MASK] --top_k=999", "must be in [1, 400]"),
         ("--model=start --input=text.txt --output=text.txt", "would destroy"),

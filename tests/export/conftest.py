@@ -365,7 +365,7 @@ class Exports(dict):
 
         source, folder = self._sources[kind], self._folder / kind
         with unittest.mock.patch.object(tf.saved_model, "save", counted_save):
-            export(source, folder, kind, ExportConfig(licence="Apache-2.0"))
+            export(source, folder, kind, ExportConfig(license="Apache-2.0"))
         self.traces[kind] = counts
         self[kind] = source, folder
         return self[kind]

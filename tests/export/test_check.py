@@ -417,9 +417,9 @@ def test_a_process_that_crashes(exports, monkeypatch, tmp_path):
     ("content", "message"),
     [
         (None, "no export.json; expected the folder of a finished"),
-        ("{", "cannot be read"),
-        ("{}", "cannot be read"),
-        ('{"kind": "poem"}', "kind 'poem' must be one of encoder, prepro"),
+        ("{", "export.json is not JSON: Expecting property name"),
+        ("{}", "export.json: the object lacks 'kind'"),
+        ('{"kind": "poem"}', "kind='poem' must be one of encoder, prepro"),
     ],
 )
 def test_no_export(tmp_path, content, message):

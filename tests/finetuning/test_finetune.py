@@ -77,7 +77,7 @@ def test_the_model_is_the_best_of_the_evaluations(run, files, task_config):
     # The saved model has the same scores.
     examples = labelled_examples(make_task_type(task_config), files.dev)
     predictor = Predictor([folder])
-    predictions = predictor(examples).predictions
+    predictions = predictor.predict_examples(examples).predictions
     again = predictor.task_type.scores(examples, predictions)
     assert again == pytest.approx(result.scores, rel=1e-5)
     task_config = open_model_folder(folder).task_config

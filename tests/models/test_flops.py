@@ -8,7 +8,9 @@ from albert_tf.models.flops import (
     pretraining_step_flops,
 )
 from albert_tf.models.pretrainer import AlbertPretrainer
-from albert_tf.pretraining.loss import PretrainingLoss
+from albert_tf.objectives.masked_language_modeling import (
+    MaskedLanguageModeling,
+)
 
 BATCH, LENGTH, PREDICTIONS = 3, 24, 5
 SMALL = AlbertConfig(
@@ -97,7 +99,9 @@ def test_formula_counts_what_the_graph_computes(changes, sentence_order):
     model = AlbertPretrainer(
         config, sop_head=sentence_order, pooler=sentence_order
     )
-    loss_fn = PretrainingLoss("sop" if sentence_order else "none")
+    loss_fn = MaskedLanguageModeling(
+        pair_task="sop" if sentence_order else "none"
+    )
     packed = sentence_order if sentence_order > 1 else None
     examples = batch(packed)
 

@@ -8,7 +8,9 @@ import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.models.pretrainer import AlbertPretrainer
-from albert_tf.pretraining.loss import PretrainingLoss
+from albert_tf.objectives.masked_language_modeling import (
+    MaskedLanguageModeling,
+)
 
 CASES = ["a_base", "b_groups2_inner2", "c_no_projection", "d_relu"]
 
@@ -84,7 +86,7 @@ def test_head_outputs(case):
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_losses_metrics_and_gradients(case, google_weights, packed):
-    loss_fn = PretrainingLoss()
+    loss_fn = MaskedLanguageModeling()
     case.model.encoder.packed = packed
 
     def run(batch):

@@ -373,10 +373,11 @@ def unpacked():
         columns = np.flatnonzero(row["sequence_ids"] == number + 1)
         label = row["sentence_order_labels"][number]
         start = row["sequence_starts"][number]
-        assert row["sentence_order_weights"][number] == (len(columns) > 0)
+        weight = row["sentence_order_weights"][number]
         if not len(columns):
-            assert start == label == 0
+            assert start == label == weight == 0
             return None
+        assert weight == row["input_type_ids"][columns].any()
         assert np.array_equal(columns, start + np.arange(len(columns)))
         positions = row["masked_lm_positions"]
         inside = (row["masked_lm_weights"] > 0) & np.isin(positions, columns)

@@ -158,7 +158,8 @@ def test_manifest(created, corpus, small_tokenizer):
     described = [(corpus, file) for file in manifest["inputs"]]
     for split in manifest["splits"].values():
         counts = split["counts"]
-        assert sum(split["labels"].values()) == counts["instances"]
+        assert sum(split["labels"].values()) == counts["pairs"]
+        assert counts["pairs"] == counts["instances"]
         assert sum(f["records"] for f in split["files"]) == counts["instances"]
         parts = ("instances", "dropped_chunks", "dropped_identical_pairs")
         assert counts["chunks"] == sum(counts[name] for name in parts)

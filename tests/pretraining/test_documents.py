@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from albert_tf import input_files
 from albert_tf.errors import InputError
 from albert_tf.pretraining import documents as documents_module
 from albert_tf.pretraining import text_files
@@ -97,7 +98,7 @@ def test_invalid_lines_of_jsonl(path, documents_of, line, message):
 def test_long_lines_of_jsonl(documents_of, monkeypatch, short_lines):
     line = json.dumps({"text": "0123456789 bcdefg hi\nx"})
     assert documents_of(line, "jsonl") == [["0123456789", "bcdefg hi", "x"]]
-    monkeypatch.setattr(text_files, "MAX_JSON_BYTES", len(line) + 1)
+    monkeypatch.setattr(input_files, "MAX_BYTES", len(line) + 1)
     assert len(documents_of(f"{line}\n{line}", "jsonl")) == 2
     with pytest.raises(InputError, match="text.txt:2: longer than"):
         documents_of(f"{line}\n{line}  \n", "jsonl")

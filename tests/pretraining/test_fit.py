@@ -15,7 +15,8 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.models.pretrainer import AlbertPretrainer
-from albert_tf.pretraining.loss import PretrainingLoss, fit_examples
+from albert_tf.objectives.masked_language_modeling import MaskedLanguageModeling
+from albert_tf.pretraining.loss import fit_examples
 from albert_tf.pretraining.records import pretraining_dataset
 from albert_tf.training.config import TrainingConfig
 from albert_tf.training.evaluation import Evaluator
@@ -62,7 +63,7 @@ def loop(records, tmp_path_factory, config):
         TrainingConfig(num_train_steps=STEPS, log_steps=1, eval_steps=0),
         tf.distribute.get_strategy(),
         model,
-        PretrainingLoss(),
+        MaskedLanguageModeling(),
         AdamW(weight_decay=0.0),
         PolynomialDecay(RATE, 10**6, power=1e-6),
         run_dir=folder / "run",
@@ -154,7 +155,7 @@ def test_usual_keras_workflow(records, tmp_path, config):
     # Weighted by weights, as in the loop's evaluation; Keras's losses are
     # means over batches instead.
     evaluator = Evaluator(
-        tf.distribute.get_strategy(), back, PretrainingLoss(), 64
+        tf.distribute.get_strategy(), back, MaskedLanguageModeling(), 64
     )
     expected = evaluator(heldout)
     for head in ("mlm", "sop"):

@@ -7,13 +7,15 @@ import tensorflow as tf
 
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrainer import AlbertPretrainer
-from albert_tf.pretraining.loss import PretrainingLoss, fit_examples
+from albert_tf.objectives.masked_language_modeling import MaskedLanguageModeling
+from albert_tf.pretraining.loss import fit_examples
 from albert_tf.training.loss import WEIGHTS
 
 LENGTH, PREDICTIONS, SEQUENCES = 32, 6, 3
 # Sequences of four rows, by their numbers, and of each its tokens and masks.
 ROWS = ((0, 1), (2,), (3, 4, 5), (6, 7))
 SIZES = ((9, 2), (20, 3), (32, 5), (5, 1), (17, 2), (10, 3), (11, 0), (12, 2))
+SINGLE = (2, 6)  # have one segment, and no order
 
 # Equal sums in another order: rounding of float32, beside gradients of size 1.
 TOLERANCE = 2e-6
@@ -33,12 +35,15 @@ def sequences():
     return [
         {
             "input_word_ids": rng.integers(5, 600, size),
-            "input_type_ids": (np.arange(size) > size // 2).astype(int),
+            "input_type_ids": (
+                (np.arange(size) > size // 2) & (number not in SINGLE)
+            ).astype(int),
             "positions": np.sort(rng.choice(size, masks, replace=False)),
             "labels": rng.integers(5, 600, masks),
             "order": int(rng.integers(2)),
+            "weight": number not in SINGLE,
         }
-        for size, masks in SIZES
+        for number, (size, masks) in enumerate(SIZES)
     ]
 
 
@@ -70,7 +75,7 @@ def batch_of(rows, sequences):
             batch["sequence_ids"][row, start:end] = number + 1
             batch["sequence_starts"][row, number] = start
             batch["sentence_order_labels"][row, number] = each["order"]
-            batch["sentence_order_weights"][row, number] = 1
+            batch["sentence_order_weights"][row, number] = each["weight"]
             slots = slice(slot, slot + len(each["positions"]))
             batch["masked_lm_positions"][row, slots] = each["positions"] + start
             batch["masked_lm_ids"][row, slots] = each["labels"]
@@ -88,10 +93,11 @@ def packed(sequences):
 def unpacked(sequences):
     """One sequence a row, without the inputs of packing."""
     batch = batch_of([(n,) for n in range(len(sequences))], sequences)
-    for name in ("sequence_ids", "sequence_starts", "sentence_order_weights"):
+    for name in ("sequence_ids", "sequence_starts"):
         del batch[name]
-    orders = batch["sentence_order_labels"]
-    return {**batch, "sentence_order_labels": orders[:, 0]}
+    for name in ("sentence_order_labels", "sentence_order_weights"):
+        batch[name] = batch[name][:, 0]
+    return batch
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +112,7 @@ def eagerly(function):
 
 def step(model, batch, micro_batches=1, run=eagerly):
     """Returns metrics and gradients by name, summed over micro-batches."""
-    loss = PretrainingLoss()
+    loss = MaskedLanguageModeling()
 
     @run
     def train(batch):
@@ -147,11 +153,12 @@ def expected(config, weights, unpacked):
         ({}, 1, eagerly),
         ({"packed": True}, 1, eagerly),
         ({"rematerialize": True}, 2, eagerly),
+        ({}, 4, eagerly),  # One micro-batch has no order to predict.
         pytest.param(
             *({}, 1, tf.function(jit_compile=True)), marks=pytest.mark.long
         ),
     ],
-    ids=["plain", "unpadded", "rematerialized_micro_batches", "xla"],
+    ids=["plain", "unpadded", "rematerialized", "micro_batches", "xla"],
 )
 def test_loss_and_gradients_are_those_of_unpacked_rows(
     config, weights, packed, expected, arguments, micro_batches, run
@@ -164,10 +171,50 @@ def test_loss_and_gradients_are_those_of_unpacked_rows(
         np.testing.assert_allclose(
             value, expected[name], rtol=1e-5, atol=TOLERANCE, err_msg=name
         )
-    np.testing.assert_array_equal(found["sop_loss"][1], len(SIZES))
+    for name in ("sop_loss", "sop_accuracy"):
+        assert found[name][1] == len(SIZES) - len(SINGLE)
     np.testing.assert_array_equal(
         found["mlm_loss"][1], sum(masks for _, masks in SIZES)
     )
+
+
+def test_labels_of_weight_zero_count_nothing(config, weights, packed, expected):
+    orders = packed["sentence_order_labels"]
+    has_order = packed["sentence_order_weights"] > 0
+    others = tf.where(has_order, orders, 1 - orders)
+    model = AlbertPretrainer(config)
+    model.set_weights(weights)
+    found = step(model, {**packed, "sentence_order_labels": others})
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, atol=TOLERANCE)
+
+
+def test_batches_without_an_order(config, weights, packed, unpacked):
+    """Their loss is that of the masked words; nothing is divided by 0."""
+    loss = keras.losses.SparseCategoricalCrossentropy(
+        from_logits=True, reduction="mean_with_sample_weight"
+    )
+    for batch in (packed, unpacked):
+        zeros = tf.zeros_like(batch["sentence_order_weights"])
+        batch = {**batch, "sentence_order_weights": zeros}
+        model = AlbertPretrainer(config)
+        model.set_weights(weights)
+        found = step(model, batch)
+        mlm_sum, number = found["mlm_loss"]
+        assert found["loss"] == pytest.approx(mlm_sum / number)
+        assert not found["sop_loss"].any()
+        for variable in model.trainable_variables:
+            assert np.isfinite(found[variable.path]).all()
+            if "sop" in variable.path or "sentence_order" in variable.path:
+                assert not found[variable.path].any()
+        model.compile(
+            "sgd",
+            loss={"mlm_logits": loss, "sop_logits": loss},
+            run_eagerly=True,
+        )
+        data = tf.data.Dataset.from_tensors(fit_examples(batch))
+        history = model.fit(data, verbose=0).history
+        assert history["loss"][0] == pytest.approx(found["loss"], rel=1e-5)
 
 
 def test_rows_of_weight_zero_count_nothing(config, weights, packed, expected):
@@ -215,7 +262,8 @@ def test_outputs_of_the_encoder(config, packed, unpacked, unpadded):
         alone["sequence_output"].numpy()[unpacked["input_mask"] == 1],
         atol=1e-5,
     )
-    present = packed["sentence_order_weights"] == 1
+    numbers = np.max(packed["sequence_ids"], axis=1, keepdims=True)
+    present = np.arange(SEQUENCES) < numbers
     np.testing.assert_allclose(
         pooled.numpy()[present], alone["pooled_output"], atol=1e-5
     )

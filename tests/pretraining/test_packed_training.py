@@ -46,7 +46,8 @@ def test_from_text_to_batches(packed):
     sums = collections.Counter()
     for batch in dataset.as_numpy_iterator():
         sums.update({name: values.sum() for name, values in batch.items()})
-    assert sums["sentence_order_weights"] == counts["sequences"]
+    assert sums["sentence_order_weights"] == counts["pairs"]
+    assert 0.5 * counts["sequences"] < counts["pairs"] < counts["sequences"]
     assert sums["input_mask"] == counts["input_tokens"]
     assert sums["masked_lm_weights"] == pytest.approx(
         counts["predictions"], rel=0.02

@@ -130,7 +130,7 @@ def test_positions_are_trained_phase_by_phase(
 def test_untrained_positions_start_as_copies(config, long, tmp_path, eagerly):
     run = config(
         output=tmp_path / "run",
-        phases=[{"steps": 2}, {"input": str(long), "train_batch_size": 8}],
+        phases=[{"steps": 2}, {"input": str(long), "train_batch_size": 64}],
         num_train_steps=3,
         ema_decay=0.9,
         # The update of the second phase changes next to nothing.
@@ -308,6 +308,7 @@ def test_packed_rows_have_examples_of_the_phase(make_texts):
     assert np.any(before["sentence_order_labels"])
     # The same text, with a [SEP] fewer in each sequence.
     tokens, others = (np.sum(x["input_mask"]) for x in (batch, before))
+    assert np.any(before["sentence_order_weights"])
     assert others - tokens == np.sum(before["sentence_order_weights"])
 
 
@@ -342,6 +343,7 @@ def test_settings_that_do_not_fit_the_records_are_errors(
     ("phases", "message"),
     [
         ([{"step": 1}], "unknown key 'step'; did you mean 'steps'"),
+        ([{"bogus": 5}], "unknown key 'bogus'; expected steps, share, input"),
         (
             [{}, {"max_seq_length": 64}],
             r"phases\[1\]: max_seq_length is set by",

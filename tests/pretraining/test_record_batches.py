@@ -32,7 +32,9 @@ def test_batches_hold_the_records(created, read_records):
         "masked_lm_weights": "masked_lm_weights",
         "sentence_order_labels": "next_sentence_labels",
     }
-    assert found[0].keys() == names.keys()
+    assert found[0].keys() == {*names, "sentence_order_weights"}
+    for batch in found:  # All are pairs.
+        assert (batch["sentence_order_weights"] == 1).all()
     for ours, theirs in names.items():
         values = np.concatenate([batch[ours] for batch in found])
         wanted = written[theirs]
@@ -56,6 +58,7 @@ def test_training_shapes_are_static(created, masking):
         "masked_lm_ids": (16, 10),
         "masked_lm_weights": (16, 10),
         "sentence_order_labels": (16,),
+        "sentence_order_weights": (16,),
     }
 
 

@@ -15,7 +15,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.files import sha256
+from albert_tf.input_files import sha256
 from albert_tf.pretraining.documents import read_documents
 from albert_tf.pretraining.evaluate import evaluate_pretraining
 from albert_tf.pretraining.record_files import RecordFile

@@ -76,8 +76,7 @@ def test_epochs_have_every_token_once_and_different_masks(
     assert epochs[0] != epochs[1]
     tokens = sorted(itertools.chain(*epochs[0]))
     assert len(tokens) == counts["kept_tokens"]
-    missing = len(wanted) - len(tokens)
-    assert missing <= 2 * counts["dropped_chunks"]
+    assert len(wanted) == len(tokens)
     rows = [
         {row.tobytes() for batch in part for row in batch["input_word_ids"]}
         for part in (found[: len(found) // 2], found[len(found) // 2 :])
@@ -99,6 +98,10 @@ def test_held_out_records_are_masked_as_in_training(
     assert written["masked_lm_weights"].sum() == split["counts"]["predictions"]
     labels = written["next_sentence_labels"][:, 0]
     assert split["labels"]["1"] == labels.sum()
+    is_pair = written["segment_ids"].any(axis=1)
+    assert split["counts"]["pairs"] == is_pair.sum()
+    assert sum(split["labels"].values()) == is_pair.sum()
+    assert not labels[~is_pair].any()
     assert (labels.sum() > 0) == (sentence_order != "none")
     boundary = written["token_boundary"]
     assert boundary[:, 0].all()
@@ -109,8 +112,12 @@ def test_held_out_records_are_masked_as_in_training(
         split["masking_rate"], rel=0.03
     )
     found = batches(folder, split="heldout", training=False)
-    ids = np.concatenate([batch["input_word_ids"] for batch in found])
+    ids, weights = (
+        np.concatenate([batch[name] for batch in found])
+        for name in ("input_word_ids", "sentence_order_weights")
+    )
     np.testing.assert_array_equal(ids, written["input_ids"])
+    np.testing.assert_array_equal(weights, is_pair)
     assert open_records(folder).baselines()["mlm_unigram_accuracy"] > 0
 
 
@@ -185,7 +192,7 @@ def ending_with(copy, edited, write_records):
 @pytest.mark.parametrize("name", MALFORMED)
 def test_malformed_records(assert_refused, ending_with, name):
     record = MALFORMED[name]
-    assert_refused(record, TextLimits(2, 61, 200), "one document", match="")
+    assert_refused(record, TextLimits(61, 200), "one document", match="")
     with pytest.raises(InputError, match="one document"):
         open_records(ending_with(record)[0])
 

@@ -13,7 +13,7 @@ from albert_tf.errors import InputError
 from albert_tf.export.export import export
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.pretraining.evaluate import evaluate_pretraining
-from albert_tf.pretraining.phase_records import pair_task
+from albert_tf.pretraining.phase_records import phase_objective
 from albert_tf.pretraining.record_checks import read_records
 from albert_tf.pretraining.record_writer import parse_example
 from albert_tf.pretraining.records import open_records
@@ -174,7 +174,7 @@ def test_nothing_is_claimed_before_everything_is_checked(
         ({"tpu": "local", "precision": "mixed_float16"}, "mixed_bfloat16"),
         ({"num_warmup_steps": 12}, "num_warmup_steps=12 must be lower"),
         ({"init_from": tmp_path / "absent"}, "absent"),
-        ({"best_metric": "f1"}, "one of loss, mlm_loss, mlm_acc"),
+        ({"best_metric": "f1"}, "has loss, mlm_loss, mlm_acc"),
         ({"input": plain, "best_metric": "loss"}, "has no held-out split"),
         ({"input": str(damaged_records)}, "pretraining-.*corrupted record"),
         ({"model": tiny_model.replace(vocab_size=700)}, "600 pieces.*=700"),
@@ -267,8 +267,9 @@ def test_nsp_metrics_have_their_own_names(
     with edited(run / "run.json") as record:
         assert record["settings"].pop("pair_task") == "nsp"
     opened = open_records(records)
-    assert pair_task(config(), opened) == "sop"
-    assert pair_task(config(output=run / "new"), opened) == "nsp"
+    assert phase_objective(config(), opened).pair_task == "sop"
+    new = phase_objective(config(output=run / "new"), opened)
+    assert new.pair_task == "nsp"
 
 
 @pytest.mark.long

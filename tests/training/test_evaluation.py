@@ -7,7 +7,9 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.models.pretrainer import AlbertPretrainer
-from albert_tf.pretraining.loss import PretrainingLoss
+from albert_tf.objectives.masked_language_modeling import (
+    MaskedLanguageModeling,
+)
 from albert_tf.training.evaluation import Evaluator
 
 
@@ -97,7 +99,7 @@ def test_padding_changes_no_score_of_pretraining(
     keras.utils.set_random_seed(0)
     with two_replicas.scope():
         model = AlbertPretrainer(small_config)
-    loss_fn = PretrainingLoss()
+    loss_fn = MaskedLanguageModeling()
     data = tf.data.Dataset.from_tensor_slices(pretraining_batch).batch(3)
     result = Evaluator(two_replicas, model, loss_fn, 3)(data)
     batch = {n: tf.constant(x) for n, x in pretraining_batch.items()}

@@ -8,7 +8,9 @@ import tensorflow as tf
 from albert_tf.interop.names import COMPONENTS, tensors_of
 from albert_tf.layers import embeddings
 from albert_tf.models.pretrainer import AlbertPretrainer
-from albert_tf.pretraining.loss import PretrainingLoss
+from albert_tf.objectives.masked_language_modeling import (
+    MaskedLanguageModeling,
+)
 from albert_tf.training.optimizers import (
     AdamW,
     Lamb,
@@ -60,7 +62,7 @@ class Run:
 
     def update(self, learning_rate, clip_slices):
         """Returns the loss and the norm that was used for clipping."""
-        loss_fn = PretrainingLoss()
+        loss_fn = MaskedLanguageModeling()
         with tf.GradientTape() as tape:
             loss, _ = loss_fn(
                 self.model, self.batch, loss_fn.normalizers(self.batch), None

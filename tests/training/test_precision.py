@@ -8,7 +8,9 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.models.pretrainer import AlbertPretrainer
-from albert_tf.pretraining.loss import PretrainingLoss
+from albert_tf.objectives.masked_language_modeling import (
+    MaskedLanguageModeling,
+)
 from albert_tf.training.config import TrainingConfig
 from albert_tf.training.optimizers import AdamW, DynamicLossScale
 from albert_tf.training.train_step import TrainStep, make_train_loop
@@ -26,7 +28,7 @@ def policy(request):
 
 def dtypes_of_a_step(config, batch):
     """Traces a step; returns operation type -> dtypes of its results."""
-    model, loss_fn = AlbertPretrainer(config), PretrainingLoss()
+    model, loss_fn = AlbertPretrainer(config), MaskedLanguageModeling()
 
     @tf.function
     def step(inputs, seed):
@@ -106,7 +108,7 @@ def test_loss_scale_recovers_from_an_overflow(
         TrainStep(
             TrainingConfig(num_train_steps=40, seed=1),
             model,
-            PretrainingLoss(),
+            MaskedLanguageModeling(),
             optimizer,
             micro_batch_size=8,
             loss_scale=loss_scale,

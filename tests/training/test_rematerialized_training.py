@@ -5,7 +5,9 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.models.pretrainer import AlbertPretrainer
-from albert_tf.pretraining.loss import PretrainingLoss
+from albert_tf.objectives.masked_language_modeling import (
+    MaskedLanguageModeling,
+)
 
 
 def moments(toy, config, batch, strategy, rematerialize, **settings):
@@ -17,7 +19,7 @@ def moments(toy, config, batch, strategy, rematerialize, **settings):
         variable.assign(rng.normal(0, 0.1, variable.shape))
     _, optimizer, _ = toy.fit(
         strategy,
-        PretrainingLoss(),
+        MaskedLanguageModeling(),
         lambda _: tf.data.Dataset.from_tensors(batch).repeat(),
         model=model,
         schedule=lambda step: tf.constant(1e-9),

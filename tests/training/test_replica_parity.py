@@ -9,8 +9,10 @@ import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.objectives.masked_language_modeling import (
+    MaskedLanguageModeling,
+)
 from albert_tf.pretraining.config import PretrainConfig
-from albert_tf.pretraining.loss import PretrainingLoss
 from albert_tf.pretraining.train import pretrain
 from albert_tf.training.checkpoint_files import read_checkpoint
 from albert_tf.training.config import TrainingConfig
@@ -131,7 +133,7 @@ def test_replicas_and_micro_batches_have_the_same_dropout(trained):
     assert np.abs(split[0][name] - values[name]).max() > 100 * TOLERANCE
 
 
-class SquaredLoss(PretrainingLoss):
+class SquaredLoss(MaskedLanguageModeling):
     """Logs the square of each slice's loss, too."""
 
     def __call__(self, model, batch, normalizers, seed):

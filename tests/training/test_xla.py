@@ -22,8 +22,10 @@ from albert_tf.finetuning.token_classification.model import (
     TokenClassificationLoss,
 )
 from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.objectives.masked_language_modeling import (
+    MaskedLanguageModeling,
+)
 from albert_tf.pretraining.config import PretrainConfig
-from albert_tf.pretraining.loss import PretrainingLoss
 from albert_tf.pretraining.train import pretrain
 from albert_tf.training.checkpoint_files import read_checkpoint
 from albert_tf.training.config import TrainingConfig
@@ -64,7 +66,7 @@ COMPILE_TIME = {"BroadcastGradientArgs"}
 MODELS = {
     "pretrainer": (
         AlbertPretrainer,
-        PretrainingLoss(),
+        MaskedLanguageModeling(),
         [LENGTH],
         {"sentence_order_labels": (2, [])},
     ),

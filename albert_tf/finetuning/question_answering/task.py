@@ -128,8 +128,8 @@ class QuestionAnswering(TaskType):
             return super().example_from_fields(fields, id)
         for name, text in fields.items():
             if not text.strip():
-                raise InputError(f"--{name} is empty")
-        return QuestionAnsweringExample(id=id, location="--question", **fields)
+                raise InputError(f"the {name} is empty")
+        return QuestionAnsweringExample(id=id, location="", **fields)
 
     @property
     def model_class(self):

@@ -174,7 +174,8 @@ class TextTaskType(TaskType):
             if name in names
         }
         task = TextTask(**values)
-        return read_texts(task, path, bad=bad, labelled=labelled)
+        needs = {"labelled": labelled, "training": training}
+        return read_texts(task, path, bad=bad, **needs)
 
     def read_dataset(self, datasets, *, bad, labelled, training=False):
         """Reads a dataset of GLUE."""
@@ -184,31 +185,28 @@ class TextTaskType(TaskType):
         )
 
     def example_from_line(self, line, id, location):
-        """Makes an example from a text, or from two separated by a tab."""
-        text, tab, pair = line.rstrip("\r\n").partition("\t")
-        return self._example(text, pair if tab else None, id, location)
+        """Makes an example from a text, or two with a tab between, or blank."""
+        texts = [line]
+        if self.has_pairs:
+            texts = line.split("\t") if line.strip() else ["", ""]
+        if len(texts) > 2:
+            raise InputError(f"{len(texts)} texts separated by tabs, not two")
+        return self._example(*texts, id=id, location=location)
 
     def example_from_fields(self, fields, id):
         """Makes an example from `text` and, for pairs, `pair`."""
-        if "text" not in fields:
+        if not {"text"} <= set(fields) <= {"text", "pair"}:
             return super().example_from_fields(fields, id)
-        return self._example(fields["text"], fields.get("pair"), id, "--text")
+        return self._example(**fields, id=id, location="")
 
     def _example(
-        self, text: str, pair: str | None, id: str, location: str
+        self, text: str, pair: str | None = None, *, id: str, location: str
     ) -> TextExample:
-        task = self.task_config.name
-        if not self.has_pairs and pair is not None:
-            raise InputError(
-                f"{location}: the task {task} takes one text, not two"
-            )
-        if self.has_pairs and pair is None:
-            raise InputError(
-                f"{location}: the task {task} takes two texts: --text and "
-                "--pair, or a line with a tab between them"
-            )
-        if not text.strip() or (pair is not None and not pair.strip()):
-            raise InputError(f"{location}: a text is empty")
+        if self.has_pairs is not (pair is not None):
+            takes = "one text, not two"
+            if self.has_pairs:
+                takes = "two texts: text and pair, or a tab between them"
+            raise InputError(f"the task {self.task_config.name} takes {takes}")
         return TextExample(id=id, text=text, pair=pair, location=location)
 
     def training_features(self, examples):

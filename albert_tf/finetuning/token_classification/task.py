@@ -211,7 +211,7 @@ class TokenClassification(TaskType):
         """Makes an example from the words of `text`."""
         if set(fields) != {"text"}:
             return super().example_from_fields(fields, id)
-        return self.example_from_line(fields["text"], id, "--text")
+        return self.example_from_line(fields["text"], id, "")
 
     @property
     def model_class(self):
@@ -305,6 +305,15 @@ class TokenClassification(TaskType):
             "words": list(example.words),
             "labels": self._best(prediction),
         }
+
+    def table_rows(self, record):
+        """Returns a row per word, with the id of its sentence."""
+        return [
+            {"id": record["id"], "word": word, "label": label}
+            for word, label in zip(
+                record["words"], record["labels"], strict=True
+            )
+        ]
 
     def tsv_lines(self, record, *, first):
         """Returns a line per word and a blank line, as in CoNLL files."""

@@ -5,7 +5,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.pretraining.loss import PretrainingLoss
+from albert_tf.objectives.masked_language_modeling import (
+    MaskedLanguageModeling,
+)
 
 pytestmark = pytest.mark.peer
 
@@ -107,7 +109,7 @@ def test_pretraining(
     ours.encoder.packed = packed
     batch = predictions(config, random_batch(config))
     expected = pretraining_loss(theirs(**hf.inputs(batch)), batch)
-    loss_fn = PretrainingLoss()
+    loss_fn = MaskedLanguageModeling()
     batch = {name: tf.constant(value) for name, value in batch.items()}
     gradients = gradients_of(
         ours, lambda: loss_fn(ours, batch, loss_fn.normalizers(batch), None)[0]

@@ -1,0 +1,1 @@
+"""Pretraining objectives: heads, corruption, losses, and scores of guessing."""

@@ -1,0 +1,65 @@
+"""Training of an objective with Keras's `fit`."""
+
+from __future__ import annotations
+
+import keras
+
+from albert_tf.models.base import AlbertModel
+from albert_tf.objectives.objective import Objective
+
+
+class PretrainingModel(keras.Model):
+    """A model and its objective, to be trained with `fit` on any backend.
+
+        objective = make_objective("rtd", pair_task="none", mask_id=4)
+        model = PretrainingModel(objective.make_model(config), objective)
+        model.compile("adam")
+        model.fit(pretraining_dataset("data", global_batch_size=32), ...)
+        model.model.encoder.save_pretrained("encoder")
+
+    `fit` and `evaluate` take batches of `pretraining_dataset`; all labels are
+    part of them. With several replicas, `fit` averages over each replica's
+    batch, unlike `albert pretrain`.
+
+    Args:
+      model: a model of `objective.make_model`.
+      objective: the objective.
+      **kwargs: arguments of `keras.Model`.
+    """
+
+    def __init__(self, model: AlbertModel, objective: Objective, **kwargs):
+        super().__init__(**kwargs)
+        self.model = model
+        self.objective = objective
+        self._seeds = keras.random.SeedGenerator()
+        self._means = {
+            name: keras.metrics.Mean(name)
+            for name in objective.metric_names
+            if name != "loss"  # Keras has its own.
+        }
+        self.built = True
+
+    def call(self, inputs, training=False):
+        """Returns `loss`, and the sum and the weight of each metric."""
+        loss, metrics = self.objective(
+            self.model,
+            inputs,
+            self.objective.normalizers(inputs),
+            self._seeds.next() if training else None,
+        )
+        return {**metrics, "loss": loss}
+
+    def compute_loss(
+        self, x=None, y=None, y_pred=None, sample_weight=None, training=True
+    ):
+        """Returns the loss of `call`."""
+        return y_pred["loss"]
+
+    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        """Returns the means of the metrics so far in this epoch."""
+        for name, mean in self._means.items():
+            total, weight = y_pred[name][0], y_pred[name][1]
+            mean.update_state(
+                keras.ops.divide_no_nan(total, weight), sample_weight=weight
+            )
+        return self.get_metrics_result()

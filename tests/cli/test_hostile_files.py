@@ -1,0 +1,217 @@
+"""Every file that a command reads, damaged: success, or one line and status 2.
+
+`ALBERT_TF_HOSTILE=2000 pytest tests/cli/test_hostile_files.py` tries more
+cases; `ALBERT_TF_FUZZ_SEED` draws others.
+"""
+
+import copy
+import itertools
+import json
+import os
+import random
+import shlex
+import shutil
+import signal
+
+import pytest
+
+from albert_tf.cli.commands import COMMANDS
+from albert_tf.cli.main import main
+
+CASES = int(os.environ.get("ALBERT_TF_HOSTILE", "60"))
+SEED = os.environ.get("ALBERT_TF_FUZZ_SEED", "0")
+SECONDS = 60  # that no command takes
+
+NEW = "--config_overrides=num_hidden_layers=1 --output=new --num_train_steps=1"
+# Command -> files and folders that it reads.
+READS = {
+    "evaluate --run=run --input=records --max_eval_steps=1": "run records",
+    "evaluate --model=finetuned/classes --input=tasks/classes.csv": (
+        "finetuned/classes tasks/classes.csv"
+    ),
+    "predict --model=seeds --text=a": "seeds",
+    "predict --model=finetuned/joint_spans --input=tasks/squad2.json "
+    "--output=answers.jsonl": "finetuned/joint_spans/model tasks/squad2.json",
+    "fill-mask --model=pretrainer --text=[MASK]": "pretrainer",
+    "embed --model=exports/encoder --text=a": "exports/encoder",
+    "embed --model=pretrainer --input=text.txt": "text.txt",
+    "sentence-order --model=run --input=pairs.tsv": "run pairs.tsv",
+    "convert --input=run --output=new": "run",
+    "convert --input=finetuned/words --to=google --output=new": (
+        "finetuned/words"
+    ),
+    "export --kind=preprocessor --model=run --output=new": "run",
+    "export --check=exports/litert_encoder": "exports/litert_encoder",
+    "analyze run interrupted/run": "interrupted/run",
+    "analyze parameters run": "run",
+    "analyze records": "records",
+    "analyze similarity pretrainer --input=text.txt": "pretrainer text.txt",
+    "train-vocab --input=text.txt --output=new --vocab_size=40": "text.txt",
+    "create-data --input=text.txt --spm_model_file=vocab/spiece.model "
+    "--output=new": "text.txt vocab",
+    "pretrain --flagfile=interrupted/run/flags.txt": "interrupted/run records",
+    f"pretrain --input=records --config=run/config.json {NEW} "
+    "--phases=phases.json": "records run/config.json phases.json",
+    "finetune --flagfile=interrupted/classes/flags.txt": (
+        "interrupted/classes tasks/classes.csv"
+    ),
+    f"finetune --task=text --train=tasks/classes.csv --init_from=run {NEW}": (
+        "run tasks/classes.csv"
+    ),
+}
+WITHOUT_FILES = {"demo", "ablate", "completion"}
+
+
+def make_pipe(path):
+    os.mkfifo(path)
+
+
+def make_endless(path):
+    path.symlink_to("/dev/zero")
+
+
+def make_loop(path):
+    path.symlink_to(path.name)
+
+
+def make_huge(path):
+    path.touch()
+    os.truncate(path, 1 << 40)
+
+
+def make_folder(path):
+    path.mkdir()
+
+
+SPECIAL = (make_pipe, make_endless, make_loop, make_huge, make_folder)
+BYTES = (
+    *(b"", b"\0", b"\xff" * 99, b"{", b"[]", b"null", b"5", b"NaN"),
+    *(b'{"a": "\\ud800"}', b"[" * 100_000, b'{"a":' * 100_000),
+    *(b"9" * 5000, b"x" * 100_000, b"\n" * 1000, b"PK\3\4", b"\x1f\x8b\x08"),
+)
+VALUES = (
+    *(None, True, -1, 0, 5, 0.5, 10**30, 10**400, float("nan"), float("inf")),
+    *("", "x", "../x", "\ud800", "a\0", [], [5], [[]], {}, {"": {}}),
+)
+
+
+def variants(value):
+    """Yields copies of a JSON value with one part of it wrong, or removed."""
+    yield from VALUES
+    if not isinstance(value, (dict, list)):
+        return
+    keys = list(value) if isinstance(value, dict) else range(len(value))
+    for key in itertools.islice(keys, 50):
+        for changed in variants(value[key]):
+            other = copy.copy(value)
+            other[key] = changed
+            yield other
+        other = copy.copy(value)
+        del other[key]
+        yield other
+
+
+def damages(path):
+    """Yields functions that put something else in the place of a file."""
+    yield from SPECIAL
+    contents = list(BYTES)
+    content = path.read_bytes()
+    contents += [content[: len(content) // 2], content[:-1], content + b"x"]
+    if path.suffix == ".json":
+        contents += [dumped(x) for x in variants(json.loads(content))]
+    if path.suffix == ".jsonl":
+        lines = [json.loads(line) for line in content.splitlines()]
+        contents += [
+            b"\n".join(map(dumped, x)) + b"\n"
+            for x in variants(lines)
+            if isinstance(x, list)
+        ]
+    for changed in contents:
+        yield lambda path, changed=changed: path.write_bytes(changed)
+
+
+def dumped(value):
+    # Python's limit of the digits of integers does not hold for their repr.
+    return json.dumps(value).encode()
+
+
+def files_of(folder, paths):
+    for path in map(folder.joinpath, paths.split()):
+        files = [path] if path.is_file() else sorted(path.rglob("*"))
+        yield from (x.relative_to(folder) for x in files if x.is_file())
+
+
+def prepare(artifacts, folder, paths):
+    """Copies the files that a command may change, and links the others."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    tops = {path.split("/")[0] for path in paths.split()}
+    for path in artifacts.iterdir():
+        if path.name not in tops:
+            (folder / path.name).symlink_to(path)
+        elif path.is_dir():
+            shutil.copytree(path, folder / path.name)
+        else:
+            shutil.copy(path, folder / path.name)
+
+
+class _TimeoutError(BaseException):
+    """Is not caught as an ordinary error."""
+
+
+def expire(*_):
+    raise _TimeoutError
+
+
+def problem_of(arguments, capfd):
+    """Runs a command; returns what is wrong with how it ends, or ""."""
+    previous = signal.signal(signal.SIGALRM, expire)
+    signal.alarm(SECONDS)
+    try:
+        status = main(arguments)
+    except SystemExit as exit:
+        status = exit.code
+    except _TimeoutError:
+        return f"took more than {SECONDS} seconds"
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, previous)
+    errors = capfd.readouterr().err
+    if status == 0 and "Traceback" not in errors:
+        return ""
+    lines = [x for x in errors.splitlines() if not x.startswith("WARNING")]
+    reports = [x for x in lines if x.startswith(f"albert: {arguments[0]}: ")]
+    if status == 2 and len(reports) == 1 and "Traceback" not in errors:
+        return ""
+    return f"status {status}: {errors}"
+
+
+def test_every_command_is_tried():
+    tried = {shlex.split(command)[0] for command in READS}
+    assert tried | WITHOUT_FILES == set(COMMANDS)
+
+
+@pytest.mark.parametrize("command", READS)
+def test_damaged_files(command, artifacts, tmp_path, monkeypatch, capfd):
+    paths = READS[command]
+    rng = random.Random(f"{SEED} {command}")
+    cases = [
+        (path, damage)
+        for path in files_of(artifacts, paths)
+        for damage in damages(artifacts / path)
+    ]
+    problems = []
+    folder = tmp_path / "case"
+    number = CASES // len(READS)
+    if "--check" in command:  # It starts a process, which takes long.
+        number = number // 10 + 1
+    for path, damage in rng.sample(cases, min(len(cases), number)):
+        prepare(artifacts, folder, paths)
+        target = folder / path
+        target.unlink()
+        damage(target)
+        monkeypatch.chdir(folder)
+        if problem := problem_of(shlex.split(command), capfd):
+            shown = target.read_bytes()[:300] if target.is_file() else damage
+            problems.append(f"{path}: {shown}: {problem}")
+    assert not problems, "\n\n".join(problems)

@@ -1,0 +1,79 @@
+"""`fit` of objectives, on all backends and beside the training loop."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.objectives.fit import PretrainingModel
+from albert_tf.objectives.registry import make_objective
+from albert_tf.training.evaluation import Evaluator
+
+SCRIPT = pathlib.Path(__file__).parent / "scripts" / "fit_objective.py"
+
+
+@pytest.fixture(params=["mlm", "rtd"])
+def objective(request):
+    return make_objective(request.param, mask_id=4)
+
+
+def test_losses_fall_and_scores_are_those_of_the_loop(objective, batch, config):
+    model = PretrainingModel(objective.make_model(config), objective)
+    model.compile(keras.optimizers.Adam(0.003))
+    history = model.fit(batch, batch_size=6, epochs=4, verbose=0).history
+    assert set(history) == set(objective.metric_names)
+    assert history["loss"][-1] < history["loss"][0]
+    scores = model.evaluate(batch, batch_size=6, verbose=0, return_dict=True)
+    evaluator = Evaluator(
+        tf.distribute.get_strategy(), model.model, objective, 6
+    )
+    data = tf.data.Dataset.from_tensor_slices(batch).batch(6)
+    for name, value in evaluator(data).items():
+        # NaN in the loop where nothing was flagged, 0 in Keras's mean.
+        assert scores[name] == pytest.approx(np.nan_to_num(value), rel=1e-5)
+
+
+@pytest.mark.backend
+@pytest.mark.parametrize("backend", ["jax", "torch"])
+def test_other_backends_train_alike(
+    backend, objective, batch, config, tmp_path
+):
+    """Equal losses of masked words; samples of generators are others."""
+    model = objective.make_model(config)
+    weights = {f"weight/{v.path}": np.asarray(v) for v in model.weights}
+    np.savez(tmp_path / "in.npz", **batch, **weights)
+    (tmp_path / "config.json").write_text(json.dumps(config.to_dict()))
+    results = {}
+    for name in ("tensorflow", backend):
+        output = tmp_path / f"{name}.npz"
+        subprocess.run(
+            [
+                sys.executable,
+                SCRIPT,
+                objective.name,
+                tmp_path / "config.json",
+                tmp_path / "in.npz",
+                output,
+            ],
+            env={**os.environ, "KERAS_BACKEND": name},
+            check=True,
+        )
+        results[name] = dict(np.load(output))
+    ours, theirs = results["tensorflow"], results[backend]
+    assert ours.keys() == theirs.keys()
+    # What does not depend on samples before the first update.
+    first = {"mlm": ["loss", "mlm_loss", "sop_loss"], "rtd": ["generator_loss"]}
+    for name in first[objective.name]:
+        np.testing.assert_allclose(ours[name][0], theirs[name][0], rtol=1e-5)
+    if objective.name == "mlm":
+        for name, values in ours.items():
+            np.testing.assert_allclose(
+                values, theirs[name], rtol=1e-4, err_msg=name
+            )
+    assert theirs["loss"][-1] < theirs["loss"][0]

@@ -1,0 +1,156 @@
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.objectives.masked_language_modeling import (
+    MaskedLanguageModeling,
+)
+from albert_tf.objectives.objective import original_ids, replace_masked
+from albert_tf.objectives.registry import (
+    load_objective_module,
+    make_objective,
+)
+from albert_tf.training.loss import WEIGHTS
+
+
+def test_original_ids_restore_the_text(batch, text):
+    np.testing.assert_array_equal(original_ids(batch), text)
+
+
+def test_unused_predictions_replace_nothing(batch, text):
+    ids = np.full_like(batch["masked_lm_ids"], 9)
+    expected = text.copy()
+    for row, positions in enumerate(batch["masked_lm_positions"]):
+        for position in positions[batch["masked_lm_weights"][row] > 0]:
+            expected[row, position] = 9
+    np.testing.assert_array_equal(replace_masked(batch, ids), expected)
+
+
+@pytest.mark.parametrize("name", ["mlm", "rtd"])
+def test_slices_of_a_batch_sum_to_the_whole(name, batch, config):
+    objective = make_objective(name, pair_task="sop", mask_id=4)
+    model = objective.make_model(config)
+
+    def compute(rows):
+        part = {key: tf.constant(value[rows]) for key, value in batch.items()}
+        return objective.normalizers(part), part
+
+    totals = {
+        key: float(value) for key, value in compute(slice(None))[0].items()
+    }
+    # In evaluation all draws are equal in each batch, so only a batch of the
+    # same rows has the same samples: compare what does not depend on them.
+    whole = objective(model, compute(slice(None))[1], totals, None)
+    parts = [
+        objective(model, compute(rows)[1], totals, None)
+        for rows in (slice(0, 2), slice(2, 6))
+    ]
+    fixed = {"mlm": ("mlm", "sop"), "rtd": ("generator",)}[name]
+    for key in whole[1]:
+        if key.split("_")[0] in fixed:
+            np.testing.assert_allclose(
+                whole[1][key], sum(part[1][key] for part in parts), rtol=1e-5
+            )
+    if name == "mlm":
+        np.testing.assert_allclose(
+            whole[0], sum(part[0] for part in parts), rtol=1e-5
+        )
+
+
+@pytest.mark.parametrize("name", ["mlm", "rtd"])
+def test_metrics_are_those_that_are_declared(name, batch, config):
+    for pair_task in ("none", "sop", "nsp"):
+        objective = make_objective(name, pair_task=pair_task, mask_id=4)
+        model = objective.make_model(config)
+        heads = {v.path.split("/")[0] for v in model.weights} - {"encoder"}
+        assert heads == set(objective.heads)
+        data = {key: tf.constant(value) for key, value in batch.items()}
+        _, metrics = objective(model, data, objective.normalizers(data), None)
+        assert {"loss", *metrics} == {"tokens", *objective.metric_names}
+
+
+@pytest.mark.parametrize("name", ["mlm", "rtd"])
+def test_rows_of_weight_0_do_not_count(name, batch, config):
+    objective = make_objective(name, mask_id=4)
+    model = objective.make_model(config)
+    weights = np.array([1, 1, 1, 1, 1, 0], "float32")
+    data = {key: tf.constant(value) for key, value in batch.items()}
+    data[WEIGHTS] = tf.constant(weights)
+    normalizers = objective.normalizers(data)
+    changed = {**data, "masked_lm_ids": data["masked_lm_ids"].numpy()}
+    changed["masked_lm_ids"][5] = 11
+    changed["sentence_order_labels"] = tf.constant([0, 1, 1, 0, 0, 0])
+    results = [
+        objective(model, x, normalizers, None)[1] for x in (data, changed)
+    ]
+    for key, value in results[0].items():
+        np.testing.assert_array_equal(value, results[1][key], err_msg=key)
+
+
+def test_a_batch_without_labels_has_a_finite_loss(batch, config):
+    objective = make_objective("mlm")
+    model = objective.make_model(config)
+    data = {key: tf.constant(value) for key, value in batch.items()}
+    data["masked_lm_weights"] *= 0.0
+    data["sentence_order_weights"] = tf.zeros([6])
+    loss, metrics = objective(model, data, objective.normalizers(data), None)
+    assert float(loss) == 0.0
+    np.testing.assert_array_equal(metrics["sop_loss"], [0.0, 0.0])
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
+        ("bert", {}, "objective='bert' must be one of mlm, rtd"),
+        ("mlm", {"generator_hidden_size": 8}, "mlm has no setting"),
+        ("rtd", {"size": 8}, "rtd has no setting 'size', only generator_"),
+        ("rtd", {"discriminator_weight": -1.0}, "discriminator_weight=-1.0"),
+        ("rtd", {"discriminator_weight": "x"}, "discriminator_weight='x'"),
+    ],
+)
+def test_names_and_settings_are_checked(name, settings, message):
+    with pytest.raises(InputError, match=message):
+        make_objective(name, settings)
+
+
+def test_settings_are_those_that_are_given():
+    objective = make_objective("rtd", {"discriminator_weight": 20.0})
+    assert objective.discriminator_weight == 20.0
+    changed = dataclasses.replace(objective, pair_task="none")
+    assert changed.discriminator_weight == 20.0
+    assert changed.metric_names[-1] == "rtd_replaced"
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("x = 1", "registers no objective"),
+        ("1 / 0", "cannot be imported .ZeroDivisionError"),
+        (None, "no such file"),
+    ],
+)
+def test_modules_without_an_objective(tmp_path, code, message):
+    path = tmp_path / "mine.py"
+    if code is not None:
+        path.write_text(code)
+    with pytest.raises(InputError, match=message):
+        load_objective_module(path)
+
+
+def test_rtd_needs_the_id_of_the_mask(batch, config):
+    objective = make_objective("rtd")
+    model = objective.make_model(config)
+    with pytest.raises(InputError, match="needs the id of .MASK."):
+        objective(model, batch, objective.normalizers(batch), None)
+
+
+def test_flops_of_masked_language_modeling_depend_on_the_pairs(config):
+    with_pairs, without = (
+        MaskedLanguageModeling(pair_task=task).step_flops(config, 16, 3)
+        for task in ("sop", "none")
+    )
+    h = config.hidden_size
+    assert with_pairs - without == 6 * (h * h + 2 * h)
