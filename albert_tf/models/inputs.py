@@ -73,17 +73,23 @@ def named_inputs(
 def _by_position(inputs, names: tuple[str, ...]) -> dict[str, Any]:
     """Returns ids, or a list of inputs, as a dict."""
     values = inputs if isinstance(inputs, (list, tuple)) else [inputs]
-    for value in values:
-        if isinstance(value, (str, bytes)) or "str" in str(
-            getattr(value, "dtype", "")
-        ):
-            raise ValueError(
-                "inputs are texts, but the model takes token ids: "
-                "model.tokenizer(texts) or an AlbertPreprocessor makes them"
-            )
+    if any(map(_is_text, values)):
+        raise ValueError(
+            "inputs are texts, but the model takes token ids: "
+            "model.tokenizer(texts) or an AlbertPreprocessor makes them"
+        )
     if not 1 <= len(values) <= len(names):
         raise ValueError(
             f"inputs are a list of {len(values)}, but must be ids, a dict, or "
             f"a list in the order {', '.join(names)}"
         )
     return dict(zip(names, values, strict=False))
+
+
+def _is_text(value: Any) -> bool:
+    dtype = getattr(value, "dtype", None)
+    return (
+        isinstance(value, (str, bytes))
+        or getattr(dtype, "kind", "") in ("S", "U")
+        or "string" in str(dtype)
+    )
