@@ -346,7 +346,8 @@ def hostile(path, operation):
 
     @tf.function
     def inner(x):
-        return operation(x)
+        with tf.control_dependencies([operation(x)]):
+            return tf.identity(x)
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
     def serve(text):

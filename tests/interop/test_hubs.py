@@ -144,7 +144,7 @@ def test_a_local_path_takes_precedence(tmp_path, monkeypatch):
         ("albert_xxlarge_v1.tar.gz", '"albert/albert-xxlarge-v1"?'),
         (
             "albert_extra_large_en_uncased",
-            'did you mean "kaggle://keras/albert/keras/albert_extra_large_en_un',
+            '"kaggle://keras/albert/keras/albert_extra_large_en_uncased"?',
         ),
         ("google/albert_large/1", '"albert/albert-large-v1"?'),
         ("tensorflow/albert_en_base/1", '"albert/albert-base-v2"?'),
