@@ -137,11 +137,6 @@ class SharedStack(keras.layers.Layer):
             for a, f in zip(attention_of, ffn_of, strict=True)
         ]
 
-    @property
-    def output_shape(self) -> tuple[int | None, ...]:
-        """Shape of the rows, for Keras's `summary`."""
-        return (None, self.config.hidden_size)
-
     def build(self, input_shape=None):
         """Creates the sets of weights, each in its scope."""
         for layers, scopes in (

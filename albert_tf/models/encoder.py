@@ -136,7 +136,9 @@ class AlbertEncoder(AlbertModel):
             self.embeddings.build((None, None))
         if self.embedding_projection is not None:
             self.embedding_projection.build((None, self.config.embedding_size))
-        self.stack.build((None, self.config.hidden_size))
+        rows = (None, self.config.hidden_size)
+        self.stack.build(rows)
+        self.stack.output_shape = rows  # for Keras's `summary`
         if self.pooler is not None:
             self.pooler.build((None, self.config.hidden_size))
         self.built = True
