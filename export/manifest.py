@@ -145,6 +145,7 @@ class Origin:
         it.
       training_flags: flags of the training run, name -> value.
       scores: metric -> score on held-out or development data.
+      baselines: scores of trivial predictions on the same data, by name.
       scored_on: data and program of the scores, such as "the development set,
         by albert finetune".
       license: an SPDX identifier, or a sentence; empty if unknown.
@@ -155,8 +156,20 @@ class Origin:
     data_manifest: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     training_flags: Mapping[str, str] = dataclasses.field(default_factory=dict)
     scores: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    baselines: Mapping[str, Mapping[str, float]] = dataclasses.field(
+        default_factory=dict
+    )
     scored_on: str = ""
     license: str = ""
+
+    @property
+    def all_scores(self) -> dict[str, float]:
+        """The scores, and then those of the baselines."""
+        return dict(self.scores) | {
+            f"{metric}: {name}": score
+            for name, scores in self.baselines.items()
+            for metric, score in scores.items()
+        }
 
     def with_license(self, license: str) -> Origin:
         """Returns a copy with another license, unless it is empty."""

@@ -313,7 +313,7 @@ def _task(task: Mapping[str, Any] | None) -> str:
         {
             k: v
             for k, v in (task or {}).items()
-            if k not in ("scores", "source") and v is not None
+            if k not in ("scores", "baselines", "source") and v is not None
         }
     )
 
@@ -355,7 +355,7 @@ def _scores(origin: Origin) -> str:
     if not origin.scores:
         return ""
     where = f"Of {origin.scored_on}.\n\n" if origin.scored_on else ""
-    return where + _table(origin.scores, ("metric", "score"))
+    return where + _table(origin.all_scores, ("metric", "score"))
 
 
 def _usage(values: Mapping[str, Any]) -> str:

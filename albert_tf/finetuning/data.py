@@ -199,7 +199,6 @@ def load_data(
     dev, dev_features = [], None
     if files.dev:
         dev = labelled_examples(task_type, files.dev, files.on_bad_example)
-        task_type.check_scores(dev)
         dev_features = task_type.prediction_features(dev)
     # The development set selects the weights that are kept.
     dev_key = _cache_key(task_type, files.dev, files.on_bad_example)

@@ -215,6 +215,9 @@ BAD_INPUT = {
         ),
         ("--task=sst2", "train.csv"),
         ("--task=sst2 --classes=a,b", "--classes requires --task=text"),
+        ("--class_weights=equal", "must be balanced, LABEL=WEIGHT,..."),
+        ("--class_weights=best=2", "'best' is not one of the labels bad, good"),
+        ("--label_smoothing=1", "label_smoothing=1.0 must be in [0, 1)"),
         ("--max_seq_length=64", "takes at most 32 tokens"),
         ("--from=tfds", "does not support --task=text"),
         (

@@ -310,6 +310,7 @@ def fine_tuned_run(config, tokenizer, tmp_path_factory):
     task_config = with_settings(known_task("mrpc"), {"max_seq_length": 24})
     values = json.loads(task_config.to_json())
     values["scores"] = {"f1": 0.75, "accuracy": 0.5}
+    values["baselines"] = {"most frequent label": {"f1": 0.5}}
     task_config = type(task_config).from_json(json.dumps(values), "test")
     kind = make_task_type(task_config, tokenizer)
     keras.utils.set_random_seed(2)

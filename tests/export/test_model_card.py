@@ -32,6 +32,7 @@ ORIGIN = Origin(
     data_manifest=MANIFEST,
     training_flags={"learning_rate": "0.001", "input": "records"},
     scores={"mlm_accuracy": 0.5, "loss": 2.0},
+    baselines={"most frequent label": {"accuracy": 0.25}},
     scored_on="held-out documents, by the run at step 3200",
     license="Apache-2.0",
 )
@@ -69,6 +70,7 @@ def test_known_origin():
         "--learning_rate=0.001",
         "Of held-out documents, by the run at step 3200.",
         "| mlm_accuracy | 0.5 |",
+        "| accuracy: most frequent label | 0.25 |",
         "Apache-2.0",
         "| made with tensorflow | 2.21.0 |",
         f"| sha256 of the weights | `{'ab' * 32}` |",

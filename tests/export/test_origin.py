@@ -22,6 +22,7 @@ def test_fine_tuned(fine_tuned_run, part):
     assert origin.name == "reviews"
     assert origin.source == "model of albert_tf, fine-tuned for mrpc"
     assert origin.scores == {"f1": 0.75, "accuracy": 0.5}
+    assert origin.baselines == {"most frequent label": {"f1": 0.5}}
     assert origin.scored_on == "the development set, by the run"
     # Without flags of libraries, empty flags and folders.
     assert origin.training_flags == {

@@ -13,6 +13,9 @@ from albert_tf.finetuning.features import LABELS, FeaturesBuilder, batched
 from albert_tf.finetuning.task_config import TaskConfig
 from albert_tf.finetuning.task_type import TaskType
 from albert_tf.finetuning.text_classification.metrics import softmax
+from albert_tf.finetuning.token_classification.baselines import (
+    word_baselines,
+)
 from albert_tf.finetuning.token_classification.examples import (
     TokenClassificationExample,
     read_conll,
@@ -168,6 +171,7 @@ class TokenClassification(TaskType):
     """
 
     name = "token_classification"
+    loss_settings = ("class_weights", "label_smoothing")
     reads_lines = True
     token_outputs = ("logits",)
 
@@ -226,13 +230,13 @@ class TokenClassification(TaskType):
         """Returns the number of labels and their names."""
         return {"num_labels": len(self.labels), "labels": self.labels}
 
-    def make_loss(self):
+    def make_loss(self, **settings):
         """Returns the cross-entropy at the words' first pieces."""
         from albert_tf.finetuning.token_classification.model import (
             TokenClassificationLoss,
         )
 
-        return TokenClassificationLoss()
+        return TokenClassificationLoss(**settings)
 
     def training_features(self, examples):
         """Returns sequences with labels at the words' first pieces."""
@@ -297,6 +301,10 @@ class TokenClassification(TaskType):
             _labels(example, label_ids)
         labels = [list(example.labels) for example in examples]
         sequence_metrics(self.task_config.metrics, labels, labels)
+
+    def baselines(self, training, examples):
+        """Returns the scores of `word_baselines`."""
+        return word_baselines(self.task_config.metrics, training, examples)
 
     def record(self, example, prediction):
         """Returns the words and the most likely label of each."""
