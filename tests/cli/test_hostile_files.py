@@ -30,6 +30,9 @@ READS = {
         "finetuned/classes tasks/classes.csv"
     ),
     "predict --model=seeds --text=a": "seeds",
+    "evaluate --model=seeds --data=tasks/glue": (
+        "seeds/runs.json seeds/run-0/model seeds/run-1/model"
+    ),
     "predict --model=finetuned/joint_spans --input=tasks/squad2.json "
     "--output=answers.jsonl": "finetuned/joint_spans/model tasks/squad2.json",
     "fill-mask --model=pretrainer --text=[MASK]": "pretrainer",
