@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -14,8 +15,8 @@ from albert_tf.input_files import read_json
 from albert_tf.interop.huggingface import CONFIG_FILE
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.interop.run_folder import (
+    config_of_checkpoint,
     fine_tuned_model,
-    positions_trained_so_far,
 )
 from albert_tf.models.base import AlbertModel
 from albert_tf.models.pretrained import assign_weights
@@ -23,6 +24,7 @@ from albert_tf.objectives.objective import Objective
 from albert_tf.pretraining.corpora import group_by_corpus
 from albert_tf.pretraining.manifest import DATA_FILE, read_manifest_file
 from albert_tf.pretraining.phase_records import objective_of
+from albert_tf.pretraining.positions import on_repeated_positions
 from albert_tf.pretraining.records import Records, open_records
 from albert_tf.schema import typed
 from albert_tf.training.checkpoint_files import (
@@ -132,8 +134,12 @@ def evaluate_checkpoints(
         except InputError as error:
             damaged.append(str(error))
             continue
+        evaluate = functools.partial(score, max_steps)
+        trained = _trained_config(path, config).num_trained_positions
+        if trained < records.max_seq_length:
+            evaluate = on_repeated_positions(evaluate, model, trained)
         with records.explained_errors(config):
-            scores = score(max_steps)
+            scores = evaluate()
         yield path, {"step": step} | scores | records.baselines()
     if damaged:
         others = len(architectures) - len(damaged)
@@ -250,7 +256,7 @@ def _trained_config(checkpoint: str, config: AlbertConfig) -> AlbertConfig:
     if not exists(path):
         return config
     trained = typed(read_json(path), "trained_positions", int, source=path)
-    return positions_trained_so_far(
+    return config_of_checkpoint(
         config.replace(trained_positions=trained),
         read_settings(_run_of(checkpoint)),
         os.path.basename(checkpoint),
@@ -268,7 +274,10 @@ def _architecture(
         settings | {"pair_task": records.pair_task}, records
     )
     precision = settings.get("precision", "float32")
-    return load_run_config(run_dir), precision, objective
+    config = config_of_checkpoint(
+        load_run_config(run_dir), settings, os.path.basename(checkpoint)
+    )
+    return config.replace(trained_positions=None), precision, objective
 
 
 def _check_run(run_dir: str) -> None:
