@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from albert_tf.config import AlbertConfig, warn_of_untrained_positions
@@ -121,6 +121,7 @@ def evaluate_checkpoints(
         warn_of_untrained_positions(
             _trained_config(path, config), records.max_seq_length
         )
+    check_runs(checkpoints)
     architectures = {path: _architecture(path, records) for path in checkpoints}
     scorers: dict[tuple[AlbertConfig, str, Objective], Any] = {}
     damaged = []
@@ -268,7 +269,6 @@ def _architecture(
 ) -> tuple[AlbertConfig, str, Objective]:
     """Returns architecture, precision and objective of a checkpoint's run."""
     run_dir = _run_of(checkpoint)
-    _check_run(run_dir)
     settings = read_settings(run_dir)
     objective = objective_of(
         settings | {"pair_task": records.pair_task}, records
@@ -278,6 +278,12 @@ def _architecture(
         load_run_config(run_dir), settings, os.path.basename(checkpoint)
     )
     return config.replace(trained_positions=None), precision, objective
+
+
+def check_runs(checkpoints: Iterable[str]) -> None:
+    """Raises an `InputError` unless checkpoints are of pretraining runs."""
+    for run_dir in dict.fromkeys(map(_run_of, checkpoints)):
+        _check_run(run_dir)
 
 
 def _check_run(run_dir: str) -> None:
