@@ -196,9 +196,10 @@ def draw_sentence_pairs(
                 kind = other_kind if rng.random() < 0.5 else "in_order"
             counts["chunks"] += 1
             a = _slice(starts, begin, middle)
-            b: tuple[int, int] | None = _slice(starts, middle, end)
+            rest = _slice(starts, middle, end)
             if starts is mirrored and middle < end:
-                a, b = b, a
+                a, rest = rest, a
+            b: tuple[int, int] | None = rest
             if kind == "random_next":
                 sentences = begin, middle
                 if starts is mirrored:
