@@ -23,7 +23,6 @@ from albert_tf.ablation.study import (
     ABOVE_PLATEAU,
     DOWNSTREAM,
     MLM,
-    MLM_LOSS,
     NSP,
     SOP,
     Study,
@@ -166,10 +165,9 @@ class Runner:
         ]
 
     def _cross_evaluate(self, scores: dict[Run, dict[str, float]]) -> None:
-        """Scores each model on both SOP and NSP pairs.
+        """Adds the accuracy of each model on both SOP and NSP pairs.
 
-        The MLM scores are those on SOP pairs. All models are scored in one
-        call, which traces their graph once.
+        All models are scored in one call, which traces their graph once.
         """
         file = self.folder / "scores" / "sentence_pairs.json"
         known = {}
@@ -180,16 +178,13 @@ class Runner:
         if missing:
             checkpoints = [find_checkpoint(self._folder(x)) for x in missing]
             known |= {name: {} for name in missing}
-            for order, kept in (
-                ("nsp", [NSP]),
-                ("sop", [SOP, MLM_LOSS, MLM]),
-            ):
+            for score, order in ((SOP, "sop"), (NSP, "nsp")):
                 heldout = open_records(self._records(order), "heldout")
                 evaluations = evaluate_checkpoints(
                     checkpoints, heldout, max_steps=_MAX_EVAL_STEPS
                 )
                 for name, (_, scored) in zip(missing, evaluations, strict=True):
-                    known[name] |= {score: scored[score] for score in kept}
+                    known[name][score] = scored[score]
             write_atomically(file, json.dumps(known, indent=2) + "\n")
         for run, name in names.items():
             scores[run] |= known[name]

@@ -158,7 +158,7 @@ class Study:
       equal_compute: Whether to give all rows as many FLOPs as the base model's
         run has, instead of as many steps.
       cross_evaluated: Whether to score all models on both NSP and SOP pairs,
-        whatever they were trained on, and their MLM on the same held-out text.
+        whatever they were trained on.
       fine_tuned: Whether to fine-tune the models on pairs of passages
         (`chronicles.pairs`), if they are trained on the chronicles.
 

@@ -187,8 +187,10 @@ def _compare(result: StudyResult, claim: StudyClaim) -> _Comparison:
         tests = [test(margin, "greater"), test(-margin, "less")]
     mean = than if isinstance(than, float) else statistics.fmean(other)
     difference = statistics.fmean(own) - mean
+    # That of a single sample is the interval of its mean.
+    offset = than if isinstance(than, float) else 0.0
     low, high = (
-        difference if math.isnan(x) else float(x)
+        difference if math.isnan(x) else float(x) - offset
         for x in two_sided.confidence_interval(0.95)
     )
     # There is no p-value if all values are equal.

@@ -62,6 +62,20 @@ def test_evidence_is_that_of_scipy(dropout):
     assert f"[{low:+.3f}, {high:+.3f}], p = {test.pvalue:.3f}" in found
 
 
+def test_evidence_of_a_comparison_with_a_number(make_result):
+    values = (0.61, 0.62, 0.64, 0.6, 0.63)
+    claim = StudyClaim("above chance", "a", CHANCE, score="sop_accuracy")
+    study = Study(
+        name="own", title="Own", rows=(StudyRow("a"),), claims=(claim,)
+    )
+    seeds = [{"mlm_loss": 2.0, "sop_accuracy": value} for value in values]
+    found = verdict(make_result(study, [seeds]))
+    assert found.outcome == "reproduced"
+    low, high = stats.ttest_1samp(values, CHANCE).confidence_interval(0.95)
+    low, high = (f"{100 * (x - CHANCE):+.1f}" for x in (low, high))
+    assert f"difference +12.0 points [{low}, {high}]" in found.evidence
+
+
 def equal_study(kind="equal"):
     return Study(
         name="own",
