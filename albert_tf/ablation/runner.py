@@ -124,6 +124,7 @@ class Runner:
                         1, round(_MASKED_LM_PROB * length)
                     ),
                     sentence_order=order,
+                    pack=False,  # An equal number of pairs in each batch.
                     heldout_fraction=0.05,
                 )
             )

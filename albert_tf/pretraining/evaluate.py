@@ -107,6 +107,7 @@ def evaluate_checkpoints(
             _trained_config(path, config), records.max_seq_length
         )
     architectures = {path: _architecture(path, records) for path in checkpoints}
+    baselines = records.baselines()
     scorers: dict[tuple[AlbertConfig, str, Objective], Any] = {}
     damaged = []
     for path, key in architectures.items():
@@ -121,7 +122,7 @@ def evaluate_checkpoints(
             continue
         with records.explained_errors(config):
             scores = score(max_steps)
-        yield path, {"step": step} | scores | records.baselines()
+        yield path, {"step": step} | scores | baselines
     if damaged:
         others = len(architectures) - len(damaged)
         text = f"; the other {others} were scored" if others else ""

@@ -31,6 +31,7 @@ from albert_tf.pretraining.manifest import (
     reject_mixture,
 )
 from albert_tf.pretraining.mixture import Corpus, find_corpora
+from albert_tf.pretraining.order_shortcuts import measure_shortcuts
 from albert_tf.pretraining.record_batches import (
     ReadConfig,
     masked_batches,
@@ -169,7 +170,8 @@ class Records:
         Returns:
           `mlm_unigram_accuracy` (always the most frequent training label) and,
           for pairs, `sop_chance` or `nsp_chance` (always the more frequent
-          order); empty if a manifest with the split is missing.
+          order), `sop_rule` and `sop_shallow` (the rule and the classifier of
+          `measure_shortcuts`); empty if a manifest with the split is missing.
         """
         split = split or self.split
         files = self.files.get(split, self.files[self.split])
@@ -195,7 +197,39 @@ class Records:
             if total := sum(labels.values()):
                 chance = max(labels.values()) / total
                 scores[f"{self.pair_task}_chance"] = chance
+            shortcuts = [
+                self._shortcuts(manifest, split)
+                for manifest in manifests.values()
+                if manifest
+            ]
+            for name, key in (
+                ("rule", "punctuation_rule"),
+                ("shallow", "shallow_classifier"),
+            ):
+                known = [x for x in shortcuts if key in x]
+                if known:
+                    scores[f"{self.pair_task}_{name}"] = float(
+                        np.average(
+                            [x[key] for x in known],
+                            weights=[x["pairs"] for x in known],
+                        )
+                    )
         return scores
+
+    def _shortcuts(
+        self, manifest: Mapping[str, Any], split: str
+    ) -> Mapping[str, float]:
+        """Returns the manifest's `shortcuts`; measures those of old records."""
+        found = manifest["splits"][split]
+        if "shortcuts" in found or self.tokenizer is None:
+            return found.get("shortcuts", {})
+        files = self.files.get(split, self.files[self.split])
+        return measure_shortcuts(
+            [file.path for file in files if file.manifest is manifest],
+            self.pair_task,
+            self.tokenizer,
+            found.get("passes", 1),
+        )
 
     def dataset(
         self,

@@ -195,10 +195,10 @@ def draw_sentence_pairs(
                 middle = begin + 1 + _draw(rng, end - begin - 1)
                 kind = other_kind if rng.random() < 0.5 else "in_order"
             counts["chunks"] += 1
-            a = _slice(starts, begin, middle)
-            b: tuple[int, int] | None = _slice(starts, middle, end)
+            a, rest = _slice(starts, begin, middle), _slice(starts, middle, end)
             if starts is mirrored and middle < end:
-                a, b = b, a
+                a, rest = rest, a
+            b: tuple[int, int] | None = rest
             if kind == "random_next":
                 sentences = begin, middle
                 if starts is mirrored:
