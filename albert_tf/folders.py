@@ -6,11 +6,11 @@ import contextlib
 import ctypes
 import errno
 import fcntl
+import logging
 import os
 import pathlib
 import re
 import shutil
-import sys
 import uuid
 from collections.abc import Collection, Iterator
 
@@ -27,6 +27,8 @@ from albert_tf.input_files import open_input
 # Neither a link nor a pipe, which in a shared folder may be another user's.
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_JOB = 1 << 20  # bytes of its first line
+
+_logger = logging.getLogger(__name__)
 
 
 @contextlib.contextmanager
@@ -72,10 +74,10 @@ def temporary_folder(
             if not job_file(temporary).exists():
                 _remove(temporary)
             else:
-                print(
-                    f"{path}: unfinished; the same command continues, or "
-                    f"remove {temporary}",
-                    file=sys.stderr,
+                _logger.warning(
+                    "%s: unfinished; the same command continues, or remove %s",
+                    path,
+                    temporary,
                 )
             raise
         _remove(temporary)
@@ -299,10 +301,10 @@ def _remove_abandoned(
                     kept = new, lock
                     continue
                 if job and _job_of(new):
-                    print(
-                        f"{path}: discards unfinished work with other settings "
-                        "or inputs",
-                        file=sys.stderr,
+                    _logger.warning(
+                        "%s: discards unfinished work with other settings or "
+                        "inputs",
+                        path,
                     )
                 _remove(new)
     return kept

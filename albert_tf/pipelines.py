@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.features import Features
-from albert_tf.finetuning.predictor import CHUNK, BatchPredictor
+from albert_tf.finetuning.features import Features, batched
+from albert_tf.finetuning.predictor import (
+    CHUNK,
+    BatchPredictor,
+    check_batch_size,
+)
 from albert_tf.input_files import shown
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.models.base import AlbertModel
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrained import tokenizer_of
 from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.schema import check_argument
+from albert_tf.text.base_tokenizer import text_list
 from albert_tf.training.distribution import strategy_of_this_machine
 
 # How to combine token states to the vector of a text; see `SentenceEmbedder`.
@@ -38,11 +43,12 @@ class _Pipeline:
         head: str | None,
         **arguments: Any,
     ):
+        check_batch_size(batch_size)
         checkpoint = open_checkpoint(path, head="classifier_head")
         if head and head not in checkpoint.components:
             raise InputError(
                 f"{checkpoint.source} ({checkpoint.format}) has no {head}, "
-                "which only pretrained models have; fine-tuned ones lose it"
+                "which only pretrained models have; give one of these"
             )
         self._strategy = strategy_of_this_machine()
         with self._strategy.scope():
@@ -99,26 +105,27 @@ class FillMask(_Pipeline):
         self._predictors: dict[int, BatchPredictor] = {}
 
     def __call__(
-        self, texts: str | Sequence[str], *, top_k: int = 5
+        self, texts: str | Iterable[str], *, top_k: int = 5
     ) -> list[Any]:
         """Returns the most probable tokens for each `[MASK]`.
 
         Args:
-          texts: one text, or a list of texts, each with at least one `[MASK]`.
+          texts: one text, or several, each with at least one `[MASK]`.
           top_k: number of tokens to return for each mask.
 
         Returns:
-          As Hugging Face's `fill-mask` pipeline. For one text with one mask: a
-          list of dicts, most probable first, with `score` (the probability),
-          `token` (the id), `token_str` (the piece without its word mark) and
-          `sequence` (the text with the token filled in). For a text with
-          several masks: one such list per mask, whose sequences keep the other
-          masks. For several texts: a list of these results.
+          As Hugging Face's pipeline. For one text with one mask: a list of
+          dicts, most probable first, with `score` (the probability), `token`
+          (the id), `token_str` (the piece without its word mark) and `sequence`
+          (the text with the token filled in). For a text with several masks:
+          such a list per mask, whose sequences keep the other masks. For
+          several texts: a list of these results.
 
         Raises:
           InputError: if a text has no `[MASK]` within the model's length, or
             `top_k` is not in [1, vocabulary size].
         """
+        check_argument(top_k, int, "top_k")
         vocab_size = self._model.config.vocab_size
         if not 1 <= top_k <= vocab_size:
             raise InputError(f"top_k={top_k} must be in [1, {vocab_size}]")
@@ -128,7 +135,7 @@ class FillMask(_Pipeline):
             )
         predict = self._predictors[top_k]
         results = []
-        for chunk in chunks_of(_as_list(texts, "texts")):
+        for chunk in batched(text_list(texts, "texts"), CHUNK):
             features = self._with_masks(chunk)
             for example, outputs in enumerate(predict(features)):
                 start, end = features.starts[example : example + 2]
@@ -145,6 +152,10 @@ class FillMask(_Pipeline):
                 ]
                 results.append(fills[0] if len(fills) == 1 else fills)
         return results[0] if isinstance(texts, str) else results
+
+    def check(self, text: str) -> None:
+        """Raises an `InputError` if a text has no `[MASK]` to fill in."""
+        self._with_masks([text])
 
     def _with_masks(self, texts: Sequence[str]) -> Features:
         features = self._features(texts)
@@ -192,8 +203,7 @@ class FillMask(_Pipeline):
                 parts.append([])
             else:
                 parts[-1].append(token)
-        texts = [self._tokenizer.decode(part) for part in parts]
-        return " [MASK] ".join(texts).strip()
+        return " [MASK] ".join(map(self._tokenizer.decode, parts)).strip()
 
 
 class SentenceOrder(_Pipeline):
@@ -202,7 +212,7 @@ class SentenceOrder(_Pipeline):
     For example:
 
         order = albert_tf.SentenceOrder("run")
-        order([("He fell asleep.", "Then he dreamed.")])
+        order(("He fell asleep.", "Then he dreamed."))
 
     Args:
       model: a checkpoint with a sentence-order head; see
@@ -218,28 +228,31 @@ class SentenceOrder(_Pipeline):
         super().__init__(AlbertPretrainer, model, batch_size, "sop_head")
         self._predict = self._predictor(_order_of_pairs)
 
-    def __call__(self, pairs: Iterable[tuple[str, str]]) -> np.ndarray:
+    def __call__(
+        self, pairs: tuple[str, str] | Iterable[tuple[str, str]]
+    ) -> np.ndarray:
         """Returns the probability that each pair is swapped.
 
         Args:
-          pairs: pairs of passages, truncated to the model's maximum length.
+          pairs: one pair of passages, or several, truncated to the model's
+            maximum length.
 
         Returns:
           float32 `[pairs]`: near 0 for pairs in order, near 1 for swapped ones.
+          One pair gives a scalar.
 
         Raises:
           InputError: if an item is not a pair of texts.
         """
+        if _is_pair(pairs):
+            return self([pairs])[0]
+        _check_items(pairs, "pairs")
         found = []
-        for chunk in chunks_of(pairs):
+        for chunk in batched(pairs, CHUNK):
             for pair in chunk:
-                if isinstance(pair, str) or len(pair) != 2:
-                    raise InputError(
-                        f"pairs must be a list of pairs of texts, but has the "
-                        f"item {shown(pair)}"
-                    )
-            firsts = [first for first, _ in chunk]
-            seconds = [second for _, second in chunk]
+                if not _is_pair(pair):
+                    raise InputError(f"{shown(pair)} must be a pair of texts")
+            firsts, seconds = map(list, zip(*chunk, strict=True))
             features = self._features(firsts, seconds)
             positions = np.zeros((len(chunk), 0), np.int64)
             features = _with_positions(features, positions)
@@ -254,7 +267,7 @@ class SentenceEmbedder(_Pipeline):
 
         embed = albert_tf.SentenceEmbedder("albert/albert-base-v2")
         embed(["A good story.", "A tale well told."])
-        embed.similarity(["A good story."], ["A tale well told."])
+        embed.similarity("A good story.", "A tale well told.")
 
     Args:
       model: a checkpoint; see `AlbertEncoder.from_pretrained`.
@@ -301,6 +314,9 @@ class SentenceEmbedder(_Pipeline):
         Args:
           texts: one text, which gives `[hidden]`, or any number of texts,
             truncated to the model's maximum length.
+
+        Raises:
+          InputError: if an item is not a text.
         """
         if isinstance(texts, str):
             return self([texts])[0]
@@ -310,22 +326,24 @@ class SentenceEmbedder(_Pipeline):
 
     def chunks(self, texts: Iterable[str]) -> Iterator[np.ndarray]:
         """Yields the vectors of 2,048 texts at a time, in constant memory."""
-        for chunk in chunks_of(texts):
+        _check_items(texts, "texts")
+        for chunk in batched(texts, CHUNK):
+            chunk = text_list(chunk, "texts")
             found = self._predict(self._features(chunk))
             yield np.stack([outputs["vector"] for outputs in found])
 
     def similarity(
-        self, texts: Sequence[str], others: Sequence[str]
+        self, texts: str | Iterable[str], others: str | Iterable[str]
     ) -> np.ndarray:
-        """Returns cosine similarities, float32 `[texts, others]`."""
+        """Returns cosine similarities, float32 `[texts, others]`.
+
+        An argument that is one text has no axis in the result.
+        """
         first, second = (
-            self(_as_list(x, name))
-            for name, x in (("texts", texts), ("others", others))
+            vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
+            for vectors in (self(texts), self(others))
         )
-        lengths = np.linalg.norm(first, axis=1)[:, None] * np.linalg.norm(
-            second, axis=1
-        )
-        return first @ second.T / lengths
+        return first @ second.T
 
 
 def _top_tokens(
@@ -371,18 +389,12 @@ def _with_positions(features: Features, positions: np.ndarray) -> Features:
     )
 
 
-def _as_list(texts: str | Sequence[str], name: str) -> list[str]:
-    texts = [texts] if isinstance(texts, str) else list(texts)
-    for number, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise InputError(
-                f"{name}[{number}] must be a text, not {type(text).__name__}"
-            )
-    return texts
+def _check_items(values: Any, name: str) -> None:
+    is_one = isinstance(values, (str, bytes, Mapping))
+    if is_one or not isinstance(values, Iterable):
+        raise InputError(f"{name}={shown(values)} must be a list of {name}")
 
 
-def chunks_of(items: Iterable[Any]) -> Iterator[list[Any]]:
-    """Yields lists of at most 2,048 items."""
-    items = iter(items)
-    while chunk := list(itertools.islice(items, CHUNK)):
-        yield chunk
+def _is_pair(value: Any) -> TypeGuard[tuple[str, str]]:
+    is_list = isinstance(value, (list, tuple)) and len(value) == 2
+    return is_list and all(isinstance(text, str) for text in value)

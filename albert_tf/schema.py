@@ -31,8 +31,8 @@ def check_type(value: Any, annotation: Any, source: str) -> None:
 
     Supported are the JSON types, `Literal`, unions, sequences, mappings, paths,
     `TypedDict` (extra keys are ignored), dataclasses (given as mappings) and
-    other classes (given as instances). An integer has at most 64 bits, and is a
-    valid float; a Boolean is neither an integer nor a float.
+    other classes (given as instances). An integer has at most 64 bits. It is a
+    valid float up to 1.8e308. A Boolean is neither an integer nor a float.
 
     Raises:
       InputError: if the value does not match. Names the source, the
@@ -41,6 +41,17 @@ def check_type(value: Any, annotation: Any, source: str) -> None:
     problem = type_problem(value, annotation, "")
     if problem:
         raise InputError(f"{source}: {problem}")
+
+
+def check_argument(value: Any, annotation: Any, name: str) -> None:
+    """Checks the type of an argument; see `check_type`.
+
+    Raises:
+      InputError: if the type is wrong. Names the argument, its value and the
+        rule.
+    """
+    if problem := type_problem(value, annotation, name):
+        raise InputError(problem)
 
 
 def typed(
@@ -111,7 +122,8 @@ def _problems(value: Any, annotation: Any, path: str) -> Iterator[str]:
             for number, x in enumerate(value):
                 yield from _problems(x, item, f"{path}[{number}]")
     elif origin in (int, float) and _is_number(value, numbers.Integral):
-        yield _wrong(path, value, f"{_RULES[int]} of at most 64 bits")
+        size = "64 bits" if origin is int else f"{sys.float_info.max:.2g}"
+        yield _wrong(path, value, f"{_RULES[origin]} of at most {size}")
     else:
         yield _wrong(path, value, _rule(annotation))
 
@@ -125,10 +137,12 @@ def _is_a(value: Any, origin: Any, arguments: tuple[Any, ...]) -> bool:
     if origin is Literal:
         return any(type(value) is type(x) and value == x for x in arguments)
     if origin in (int, float):
-        number = numbers.Integral if origin is int else numbers.Real
-        return _is_number(value, number) and (
+        if origin is int:
+            fits = _is_number(value, numbers.Integral)
+            return fits and -(1 << 63) <= value < 1 << 63
+        return _is_number(value, numbers.Real) and (
             not isinstance(value, numbers.Integral)
-            or -(1 << 63) <= value < 1 << 63
+            or abs(value) <= sys.float_info.max
         )
     if origin in _SEQUENCES:
         return isinstance(value, (list, tuple))

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import io
 import os
 import sys
+from collections.abc import Iterator
+from typing import NoReturn
 
 from albert_tf.errors import InputError
 from albert_tf.files import real_path
@@ -37,13 +41,37 @@ def import_user_module(path: str | os.PathLike[str], setting: str) -> str:
     module = importlib.util.module_from_spec(spec)
     # Keras and pickle find classes by the names of their modules.
     sys.modules.setdefault(file.stem, module)
+    printed = io.StringIO()
     try:
-        spec.loader.exec_module(module)
+        with _without_exit(), contextlib.redirect_stdout(printed):
+            spec.loader.exec_module(module)
     except InputError:
         raise
+    except SystemExit as error:
+        raise InputError(
+            f"{source}: ends the program when it is imported; put what it runs "
+            'under `if __name__ == "__main__":`'
+        ) from error
     except Exception as error:
         raise InputError(
             f"{source}: cannot be imported ({type(error).__name__}: {error})"
         ) from error
+    # The output of a command may be data.
+    sys.stderr.write(printed.getvalue())
     _imported.add(str(file))
     return str(file)
+
+
+@contextlib.contextmanager
+def _without_exit() -> Iterator[None]:
+    """Lets `os._exit` raise `SystemExit`, as `sys.exit` does."""
+    real_exit = os._exit
+
+    def exit(status: int) -> NoReturn:
+        raise SystemExit(status)
+
+    os._exit = exit
+    try:
+        yield
+    finally:
+        os._exit = real_exit

@@ -380,6 +380,7 @@ def _vocabulary(flags) -> str:
             [*SENTENCES] * 10,
             flags.output.resolve() / "spiece",
             VocabularyConfig(vocab_size=60),
+            overwrite=True,
         )
     )
 

@@ -36,6 +36,7 @@ from albert_tf.export.litert_conversion import (
 )
 from albert_tf.export.runtimes import task_program
 from albert_tf.finetuning.data import examples_from_lines, labelled_examples
+from albert_tf.finetuning.examples import BadExamples
 from albert_tf.finetuning.model_folder import load_model
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.pretraining.documents import read_documents
@@ -99,7 +100,8 @@ def accuracy_tables(flags: argparse.Namespace) -> str:
         for document in read_documents(flags.calibration_input)
         for line in document
     ][: flags.examples]
-    lines = examples_from_lines(kind, texts, "calibration")
+    bad = BadExamples("stop")
+    lines = examples_from_lines(kind, texts, "calibration", bad)
     calibration = rows_of(list(lines))
     examples = labelled_examples(kind, [flags.dev])
     rows = rows_of(examples)

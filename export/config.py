@@ -74,8 +74,8 @@ class ExportConfig:
     resizable: bool = setting(
         False, "Let a LiteRT model accept batches of any size and length."
     )
-    licence: str = setting(
-        "", "Licence of the weights, for the model card: Apache-2.0, ..."
+    license: str = setting(
+        "", "License of the weights, for the model card: Apache-2.0, ..."
     )
     overwrite: bool = setting(
         False, "Replace a finished export in the output folder."

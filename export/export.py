@@ -97,7 +97,7 @@ def _export_task(
     arguments = {
         # The path of its module is valid on this machine only.
         "task": dataclasses.replace(task, task_module=None).to_dict(),
-        "origin": origin.with_licence(config.licence),
+        "origin": origin.with_license(config.license),
     }
     if kind == "task":
         packed = config.is_packed(kind, task=True)
@@ -133,7 +133,7 @@ def _export_encoder(
         origin = origin_of_task(open_model_folder(folder))
     else:
         origin = origin_of_checkpoint(checkpoint, source)
-    origin = origin.with_licence(config.licence)
+    origin = origin.with_license(config.license)
     longest = checkpoint.config.max_position_embeddings
     trained = checkpoint.config.num_trained_positions
     if kind in IDS_KINDS:

@@ -145,9 +145,10 @@ class Origin:
         it.
       training_flags: flags of the training run, name -> value.
       scores: metric -> score on held-out or development data.
+      baselines: scores of trivial predictions on the same data, by name.
       scored_on: data and program of the scores, such as "the development set,
         by albert finetune".
-      licence: an SPDX identifier, or a sentence; empty if unknown.
+      license: an SPDX identifier, or a sentence; empty if unknown.
     """
 
     name: str = "albert"
@@ -155,12 +156,24 @@ class Origin:
     data_manifest: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     training_flags: Mapping[str, str] = dataclasses.field(default_factory=dict)
     scores: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    baselines: Mapping[str, Mapping[str, float]] = dataclasses.field(
+        default_factory=dict
+    )
     scored_on: str = ""
-    licence: str = ""
+    license: str = ""
 
-    def with_licence(self, licence: str) -> Origin:
-        """Returns a copy with another licence, unless it is empty."""
-        return dataclasses.replace(self, licence=licence or self.licence)
+    @property
+    def all_scores(self) -> dict[str, float]:
+        """The scores, and then those of the baselines."""
+        return dict(self.scores) | {
+            f"{metric}: {name}": score
+            for name, scores in self.baselines.items()
+            for metric, score in scores.items()
+        }
+
+    def with_license(self, license: str) -> Origin:
+        """Returns a copy with another license, unless it is empty."""
+        return dataclasses.replace(self, license=license or self.license)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns JSON values, without the lists of files in the manifest."""
@@ -186,6 +199,8 @@ class Origin:
         Raises:
           InputError: if a field has the wrong type.
         """
+        if "licence" in values:  # Its name until version 0.2.
+            values = {"license": values["licence"], **values}
         check_type(values, cls, f"{path}: origin")
         if data := values.get("data_manifest"):
             source = f"{path}: origin.data_manifest"

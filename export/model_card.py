@@ -240,7 +240,7 @@ def model_card(values: Mapping[str, Any], origin: Origin) -> str:
         # A preprocessor has no weights, so no training either.
         *(training if "weights_sha256" in values else ()),
         _section("How to load it", _usage(values)),
-        _section("Licence", origin.licence or "Not stated."),
+        _section("License", origin.license or "Not stated."),
         _section("Versions and weights", _versions(values)),
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
@@ -249,9 +249,9 @@ def model_card(values: Mapping[str, Any], origin: Origin) -> str:
 def _front_matter(values: Mapping[str, Any], origin: Origin) -> str:
     """Returns the metadata for the Hugging Face hub."""
     lines = ["---"]
-    if origin.licence:
-        known = _SPDX.fullmatch(origin.licence)
-        lines.append(f"license: {origin.licence.lower() if known else 'other'}")
+    if origin.license:
+        known = _SPDX.fullmatch(origin.license)
+        lines.append(f"license: {origin.license.lower() if known else 'other'}")
     settings = origin.data_manifest.get("settings", {})
     # Records of other text formats have no language.
     if settings.get("text_format") == "prose":
@@ -313,7 +313,7 @@ def _task(task: Mapping[str, Any] | None) -> str:
         {
             k: v
             for k, v in (task or {}).items()
-            if k not in ("scores", "source") and v is not None
+            if k not in ("scores", "baselines", "source") and v is not None
         }
     )
 
@@ -355,7 +355,7 @@ def _scores(origin: Origin) -> str:
     if not origin.scores:
         return ""
     where = f"Of {origin.scored_on}.\n\n" if origin.scored_on else ""
-    return where + _table(origin.scores, ("metric", "score"))
+    return where + _table(origin.all_scores, ("metric", "score"))
 
 
 def _usage(values: Mapping[str, Any]) -> str:

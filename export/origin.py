@@ -57,6 +57,7 @@ def origin_of_task(folder: ModelFolder) -> Origin:
         source=f"model of albert_tf, fine-tuned for {task.name}",
         training_flags=_flags(run) if in_run else {},
         scores=_finite(task.scores),
+        baselines=task.baselines,
         scored_on="the development set, by the run" if task.scores else "",
     )
 

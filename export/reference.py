@@ -168,7 +168,7 @@ def _task_cases(model: Path, settings: Mapping[str, Any]) -> Iterator[Case]:
     predictor = Predictor(model, settings)
     examples = predictor.task_type.sample_examples(_TEXTS)
     inputs, outputs = predictor.task_type.serving_arrays(
-        examples, predictor(examples).predictions
+        examples, predictor.predict_examples(examples).predictions
     )
     yield Case("text", "serving_default", _strings(**inputs), outputs)
 

@@ -323,7 +323,10 @@ def _calibration_examples(
     """Yields unlabelled examples from text files or files of the task."""
     if task_type.reads_lines:
         yield from examples_from_lines(
-            task_type, _text_lines(patterns), "calibration_input"
+            task_type,
+            _text_lines(patterns),
+            "calibration_input",
+            BadExamples("stop"),
         )
         return
     for path in find_text_files(patterns):

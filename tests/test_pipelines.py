@@ -66,7 +66,12 @@ def test_several_masks_and_texts(fill):
         (["A [MASK].", "nothing"], 5, r"the text 'nothing' has no \[MASK\]"),
         (["long " * 80 + "[MASK]"], 5, "within the first 64 tokens"),
         (["A [MASK]."], 0, r"top_k=0 must be in \[1, 600\]"),
-        ([3], 1, r"texts\[0\] must be a text, not int"),
+        ([3], 1, r"texts\[0\]=3 must be a text, not int"),
+        (3, 1, "texts=3 must be a text or a list of texts"),
+        (None, 1, "texts=None must be a text or a list of texts"),
+        (b"A [MASK].", 1, "must be a text or a list of texts"),
+        ("A [MASK].", "a", "top_k='a' must be an integer"),
+        ("A [MASK].", 2.0, "top_k=2.0 must be an integer"),
     ],
 )
 def test_invalid_arguments_of_fill_mask(fill, texts, top_k, message):
@@ -105,6 +110,23 @@ def test_vectors_have_length_one(embed):
     np.testing.assert_allclose(np.diag(similarity), 1, rtol=1e-5)
     np.testing.assert_allclose(similarity, vectors[:2] @ vectors.T, atol=1e-5)
     assert embed([]).shape == (0, 64)
+    one = embed.similarity(TEXTS[0], TEXTS)
+    np.testing.assert_allclose(one, similarity[0], atol=1e-5)
+    assert embed.similarity(TEXTS[:3], TEXTS[0]).shape == (3,)
+    assert embed.similarity(TEXTS[0], TEXTS[0]) == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.parametrize("texts", [3, None, [3], ["a", None], b"a", {"a": 1}])
+def test_vectors_of_what_is_no_text(embed, texts):
+    with pytest.raises(InputError, match="must be a "):
+        embed(texts)
+    with pytest.raises(InputError, match="must be a "):
+        embed.similarity("a", texts)
+
+
+def test_chunks_of_one_text_are_refused(embed):
+    with pytest.raises(InputError, match="texts='abc' must be a list of texts"):
+        next(embed.chunks("abc"))
 
 
 def test_chunks_of_any_number_of_texts(embed, monkeypatch):
@@ -131,8 +153,15 @@ def test_probability_that_pairs_are_swapped(checkpoint):
         expected = keras.ops.softmax(logits)[0, 1]
         np.testing.assert_allclose(probability, expected, atol=1e-5)
     assert order([]).shape == (0,)
-    for wrong in (("one", "pair"), [("a", "b", "c")]):
-        with pytest.raises(InputError, match="must be a list of pairs of text"):
+    for pair in pairs[0], list(pairs[0]):
+        one = order(pair)
+        assert (one.shape, one.dtype) == ((), np.float32)
+        np.testing.assert_allclose(one, swapped[0], atol=1e-5)
+    for wrong in ([("a", "b", "c")], ["ab", "cd", "ef"], [("a", 1)], [3]):
+        with pytest.raises(InputError, match="must be a pair of texts"):
+            order(wrong)
+    for wrong in ("ab", None):
+        with pytest.raises(InputError, match="must be a list of pairs"):
             order(wrong)
 
 
@@ -156,6 +185,25 @@ def test_models_without_what_is_needed(checkpoint, tmp_path):
             pipeline(tmp_path / "bare")
     with pytest.raises(InputError, match="pooling='max' must be"):
         albert_tf.SentenceEmbedder(checkpoint, pooling="max")
+    with pytest.raises(InputError, match="batch_size='a' must be an integer"):
+        albert_tf.FillMask(checkpoint, batch_size="a")
+    with pytest.raises(InputError, match="batch_size=0 must be positive"):
+        albert_tf.FillMask(checkpoint, batch_size=0)
+
+
+@pytest.mark.parametrize("path", [None, 3, b"model", ["model"]])
+def test_models_that_are_no_path(path):
+    loaders = (
+        albert_tf.FillMask,
+        albert_tf.SentenceOrder,
+        albert_tf.SentenceEmbedder,
+        AlbertEncoder.from_pretrained,
+        albert_tf.load_tokenizer,
+        albert_tf.AlbertTokenizer.from_file,
+    )
+    for load in loaders:
+        with pytest.raises(InputError, match="path=.* must be a string or a p"):
+            load(path)
 
 
 @pytest.mark.peer

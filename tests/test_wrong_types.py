@@ -43,6 +43,8 @@ def configs():
             required["tokenizer"] = None
         if "num_train_steps" in fields:
             required["num_train_steps"] = 2
+        if "num_warmup_steps" in fields:
+            required["num_warmup_steps"] = 0
         yield config, required
 
 

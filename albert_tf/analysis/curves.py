@@ -27,9 +27,9 @@ def plot_runs(
     """Draws losses and accuracies of runs over steps, wall time and tokens.
 
     Thin lines are training means, thick lines with dots held-out scores. Pauses
-    of a run are left out. A single run has a panel for losses and one for
-    accuracies, and a colour for each metric; several runs have a panel for each
-    metric, and a colour for each run.
+    of a run are left out. A single run has panels for losses of similar size
+    and one for accuracies, and a colour for each metric; several runs have a
+    panel for each metric, and a colour for each run.
 
     Args:
       runs: result of `read_runs`.
@@ -88,10 +88,32 @@ def _panels(runs: Sequence[RunLog]) -> dict[str, list[str]]:
             if name.endswith("_accuracy")
         }
         return {name: [name] for name in names if name not in summands}
-    kinds = {"loss": [], "accuracy": []}
-    for name in names:
-        kinds[name.split("_")[-1]].append(name)
-    return {kind: metrics for kind, metrics in kinds.items() if metrics}
+    losses = [name for name in names if not name.endswith("accuracy")]
+    accuracies = [name for name in names if name.endswith("accuracy")]
+    panels = {
+        ", ".join(group) if number else "loss": group
+        for number, group in enumerate(_of_similar_size(runs[0], losses))
+    }
+    return panels | ({"accuracy": accuracies} if accuracies else {})
+
+
+def _of_similar_size(run: RunLog, metrics: Sequence[str]) -> list[list[str]]:
+    """Groups metrics whose largest values differ by a factor of up to 4."""
+    largest = {
+        name: max(
+            abs(value)
+            for split in _STYLES
+            for _, value in run.points(split, name, "step")
+        )
+        for name in metrics
+    }
+    groups: list[list[str]] = []
+    for name in sorted(metrics, key=lambda name: -largest[name]):
+        if groups and 4 * largest[name] >= largest[groups[-1][0]]:
+            groups[-1].append(name)
+        else:
+            groups.append([name])
+    return groups
 
 
 def _units(runs: Sequence[RunLog]) -> dict[str, tuple[str, float]]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import math
 import os
+import pathlib
 import sys
 import textwrap
 from collections.abc import Sequence
 from typing import Any
 
 from albert_tf.errors import InputError, import_package
+from albert_tf.files import creating, write_atomically
 
 # Okabe and Ito's palette for colour-blind readers.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -33,21 +36,30 @@ def import_pyplot() -> Any:
 def save_figure(figure: Any, output: str | os.PathLike[str]) -> None:
     """Writes a pyplot figure to a file, and closes it.
 
+    An existing file is replaced when the new one is complete.
+
     Args:
       figure: the figure.
-      output: image file to write; its suffix selects the format.
+      output: image file to write; its suffix selects the format, PNG without
+        one.
 
     Raises:
       InputError: If the file cannot be written.
+      StorageError: if the disk is full.
     """
     from matplotlib import pyplot
 
+    image = io.BytesIO()
+    # Drawn in memory, as matplotlib adds a suffix to names without one.
     try:
-        figure.savefig(output, dpi=110)
-    except (OSError, ValueError) as error:
+        suffix = pathlib.Path(output).suffix.lower()
+        figure.savefig(image, dpi=110, format=suffix[1:] or "png")
+    except ValueError as error:
         raise InputError(f"output {os.fspath(output)}: {error}") from error
     finally:
         pyplot.close(figure)
+    with creating(output):
+        write_atomically(output, image.getvalue())
 
 
 def label_lines(axis: Any) -> None:

@@ -1,9 +1,10 @@
 """Compute vectors of texts, or compare two texts, with a pretrained model.
 
-Reads --text, --input or lines of standard input. Writes the vectors to --output
-as a NumPy array `[texts, hidden]` in float32 if its name ends with .npy, and
-otherwise as one JSON list per line. With --text and --pair, prints the cosine
-similarity of the two.
+Reads --text, --input or lines of standard input. Writes a vector for each line,
+blank ones included: as a NumPy array `[texts, hidden]` in float32 if --output
+ends with .npy, as a table with a header if it ends with .csv or .tsv, otherwise
+as one JSON list per line. With --text and --pair, prints the cosine similarity
+of the two.
 
 Examples:
   albert embed --model=run --input=texts.txt --output=vectors.npy
@@ -14,13 +15,12 @@ from __future__ import annotations
 
 import dataclasses
 import io
-import json
 from typing import Literal
 
 import numpy as np
 
 from albert_tf.cli.flags import CommandFlags, require_flags
-from albert_tf.cli.text_lines import TextLinesFlags, texts_of, write_lines
+from albert_tf.cli.text_lines import TextLinesFlags, texts_of, write_results
 from albert_tf.errors import InputError
 from albert_tf.files import write_atomically
 from albert_tf.quiet_import import import_tensorflow
@@ -52,13 +52,15 @@ def main(flags: CommandFlags) -> None:
     flags.choose("text", "input")
     given = flags.build(EmbedFlags)
     require_flags({"pair": ["text"]}, given)
-    array = given.output if (given.output or "").endswith(".npy") else None
+    array = None
+    if given.format is None and (given.output or "").lower().endswith(".npy"):
+        array = given.output
     if given.pair is not None and array is not None:
         raise InputError(
             f"--output={array}: the similarity of --pair is written as "
             "text, not as an array; use another name than .npy"
         )
-    texts = texts_of(given)
+    texts = texts_of(given, array=array is not None)
     import_tensorflow()
     from albert_tf.pipelines import SentenceEmbedder
 
@@ -70,18 +72,23 @@ def main(flags: CommandFlags) -> None:
         dtype=given.precision,
     )
     if given.text is not None and given.pair is not None:
-        cosine = embed.similarity([given.text], [given.pair])[0, 0]
-        write_lines([f"{cosine:.4f}"], given.output)
+        cosine = round(float(embed.similarity(given.text, given.pair)), 4)
+        write_results([(cosine, [{"similarity": cosine}])], given, "jsonl")
     elif array is not None:
         file = io.BytesIO()
         np.save(file, embed(texts))
         write_atomically(array, file.getvalue())
     else:
-        write_lines(
+        vectors = (
+            [round(x, 6) for x in vector.tolist()]
+            for chunk in embed.chunks(texts)
+            for vector in chunk
+        )
+        write_results(
             (
-                json.dumps([round(x, 6) for x in vector.tolist()])
-                for chunk in embed.chunks(texts)
-                for vector in chunk
+                (vector, [{str(i): x for i, x in enumerate(vector)}])
+                for vector in vectors
             ),
-            given.output,
+            given,
+            "jsonl",
         )

@@ -113,9 +113,11 @@ def _score_models(models: Sequence[str], given: EvaluateFlags) -> None:
             data=given.data,
         )
     examples = labelled_examples(task_type, [source], given.on_bad_example)
-    predictor = Predictor(models, batch_size=given.eval_batch_size)
+    predictor = Predictor(
+        models, batch_size=given.eval_batch_size, progress=True
+    )
     scores, gain = score_predictions(
-        predictor.task_type, list(predictor.chunks(examples))
+        predictor.task_type, [predictor.predict_examples(examples)]
     )
     if given.json:
         print(json.dumps(scores))

@@ -1,7 +1,8 @@
 r"""Fill in the masked words of texts, with a pretrained model.
 
-Reads --text, --input or lines of standard input, each with at least one [MASK].
-The output is a table, or JSON lines if --output ends with .jsonl.
+Reads --text, --input or lines of standard input, each with at least one [MASK]
+or blank. The output is a table with the number of each text, from 0, or, if
+--output ends with .jsonl, a line for each text: a JSON list of its masks.
 
 Examples:
   albert fill-mask --model=run --text="The [MASK] share their weights."
@@ -12,12 +13,12 @@ Examples:
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Iterator
 from typing import Any
 
 from albert_tf.cli.flags import CommandFlags
-from albert_tf.cli.text_lines import TextLinesFlags, texts_of, write_lines
+from albert_tf.cli.text_lines import TextLinesFlags, texts_of, write_results
+from albert_tf.errors import InputError
 from albert_tf.quiet_import import import_tensorflow
 from albert_tf.settings import setting
 
@@ -42,35 +43,46 @@ def main(flags: CommandFlags) -> None:
     given = flags.build(FillMaskFlags)
     texts = texts_of(given)
     import_tensorflow()
-    from albert_tf.pipelines import FillMask, chunks_of
+    from albert_tf.finetuning.features import batched
+    from albert_tf.pipelines import CHUNK, FillMask
 
     fill = FillMask(given.model, batch_size=given.eval_batch_size)
-    as_json = (given.output or "").endswith(".jsonl")
 
-    def lines() -> Iterator[str]:
-        numbered = ((n, text) for n, text in enumerate(texts) if text.strip())
-        has_header = as_json
-        for chunk in chunks_of(numbered):
-            numbers, filled = zip(*chunk, strict=True)
-            for number, fills in zip(
-                numbers, fill(filled, top_k=given.top_k), strict=True
-            ):
-                masks = fills if isinstance(fills[0], list) else [fills]
-                if as_json:
-                    yield json.dumps(masks, ensure_ascii=False)
-                    continue
-                if not has_header:
-                    yield "text\tmask\tscore\ttoken\tsequence"
-                    has_header = True
-                yield from _rows(number, masks)
+    def checked() -> Iterator[str]:
+        for number, text in enumerate(texts, 1):
+            try:
+                if text.strip():
+                    fill.check(text)
+            except InputError as error:
+                line = f"{given.source}:{number}"
+                location = line if given.text is None else "--text"
+                raise InputError(f"{location}: {error}") from None
+            yield text
 
-    write_lines(lines(), given.output)
+    def results() -> Iterator[tuple[Any, list[dict[str, Any]]]]:
+        number = 0
+        for chunk in batched(checked(), CHUNK):
+            masked = [text for text in chunk if text.strip()]
+            filled = iter(fill(masked, top_k=given.top_k))
+            for text in chunk:
+                masks = next(filled) if text.strip() else []
+                if masks and isinstance(masks[0], dict):
+                    masks = [masks]
+                yield masks, list(_rows(number, masks))
+                number += 1
+
+    write_results(results(), given, "tsv")
 
 
-def _rows(number: int, masks: list[list[dict[str, Any]]]) -> Iterator[str]:
+def _rows(
+    number: int, masks: list[list[dict[str, Any]]]
+) -> Iterator[dict[str, Any]]:
     for mask, fills in enumerate(masks):
         for fill in fills:
-            yield (
-                f"{number}\t{mask}\t{fill['score']:.4f}\t"
-                f"{fill['token_str']}\t{fill['sequence']}"
-            )
+            yield {
+                "text": number,
+                "mask": mask,
+                "score": fill["score"],
+                "token": fill["token_str"],
+                "sequence": fill["sequence"],
+            }

@@ -135,7 +135,7 @@ def main(flags: CommandFlags) -> None:
     """Fine-tunes a model and prints a summary."""
     flags.choose("num_warmup_steps", "warmup_proportion")
     flags.choose("num_train_epochs", "num_train_steps")
-    if not flags.given("from"):
+    if not flags.changed("from"):
         flags.choose("data", "train")
     given = flags.build(TaskFlags)
     given.load_task_module()

@@ -13,15 +13,9 @@ from typing import Any, TypeVar
 from absl import flags
 
 from albert_tf.cli.flagfiles import expand_flagfiles
+from albert_tf.cli.migration import new_name
 from albert_tf.errors import InputError
 from albert_tf.settings import GROUPS, Setting, check_settings, settings_of
-
-# Flags of version 0.1 that were renamed.
-RENAMED_FLAGS = {
-    "batch_size": "eval_batch_size",
-    "predict_batch_size": "eval_batch_size",
-    "random_seed": "seed",
-}
 
 # Flags of absl and TensorFlow that version 0.1 wrote into a run's flags.txt.
 # They are ignored if there is a flagfile.
@@ -122,9 +116,8 @@ class CommandFlags:
         if expanded != list(arguments):
             expanded.insert(0, f"--undefok={','.join(_ABSL_FLAGS)}")
         try:
-            rest = self._values([f"albert {command}", *expanded])
-        except flags.UnrecognizedFlagError as error:
-            raise InputError(self._unknown(error.flagname)) from None
+            # With unknown flags, which are reported together.
+            rest = self._values([f"albert {command}", *expanded], True)[1:]
         except (flags.Error, ValueError) as error:
             # For an invalid value, it is the `InputError` of `_Parser`.
             cause = error.__context__
@@ -136,7 +129,14 @@ class CommandFlags:
             raise InputError(text) from None
         # Otherwise absl holds back log messages until its own flags are parsed.
         flags.FLAGS.mark_as_parsed()
-        self.arguments = rest[1:]
+        end = rest.index("--") if "--" in rest else len(rest)
+        unknown = [x for x in rest[:end] if x.startswith("-") and x.strip("-")]
+        if unknown:
+            problems = (
+                self._unknown(command, argument) for argument in unknown
+            )
+            raise InputError("; ".join(dict.fromkeys(problems)))
+        self.arguments = rest[:end] + rest[end + 1 :]
         self._places = {
             argument.lstrip("-").partition("=")[0]: (position, file)
             for position, (argument, file) in enumerate(located)
@@ -153,13 +153,13 @@ class CommandFlags:
             names = f"{', '.join(first)} and {last}" if first else last
             raise InputError(f"{names} {are} required")
 
-    def _unknown(self, name: str) -> str:
+    def _unknown(self, command: str, argument: str) -> str:
         """Returns the error message for an unknown flag."""
-        new = RENAMED_FLAGS.get(name)
-        if new in self.settings:
-            return f"--{name} is now called --{new}"
+        name = argument.lstrip("-").partition("=")[0]
+        if known := new_name(command, name):
+            return known
         close = difflib.get_close_matches(name, self.settings, 1)
-        hint = f"; did you mean --{close[0]}?" if close else ""
+        hint = f" (did you mean --{close[0]}?)" if close else ""
         return f"unknown flag --{name}{hint}"
 
     def build(self, config: type[Config], **others: Any) -> Config:

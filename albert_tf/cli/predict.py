@@ -1,7 +1,8 @@
 r"""Predict with fine-tuned models: labels, numbers, options, answers, entities.
 
-Reads --input, --text, --question or, by default, lines of standard input.
-Several models form an ensemble.
+Reads --input, --text, --question or, by default, lines of standard input, each
+a text, or two with a tab between them if the task has pairs. Blank lines are
+empty texts. Several models form an ensemble.
 
 Examples:
   echo "A good story." | albert predict --model=reviews
@@ -14,20 +15,28 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import pathlib
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from albert_tf.cli.flags import CommandFlags, require_flags
 from albert_tf.cli.task_flags import SourceFlags, column
-from albert_tf.cli.text_lines import STDIN, standard_input_lines
+from albert_tf.cli.text_lines import (
+    STANDARD_INPUT,
+    STDIN,
+    standard_input_lines,
+)
 from albert_tf.errors import InputError
 from albert_tf.files import (
     check_not_input,
     new_file,
     output_folder,
     split_patterns,
+)
+from albert_tf.finetuning.table_writer import (
+    Format,
+    TableWriter,
+    output_format,
 )
 from albert_tf.quiet_import import import_tensorflow
 from albert_tf.settings import described, setting
@@ -69,8 +78,11 @@ class PredictFlags(SourceFlags):
     label_column: str | int | None = setting(
         None, "Column of the label.", parse=column
     )
-    id_column: str | int | None = setting(
-        None, "Column of the ID.", parse=column
+    id_column: str | int = setting(
+        "",
+        "Column of the ID. Default: that of the training files, or the number "
+        "of the row if --input lacks it.",
+        parse=column,
     )
     header: bool | None = setting(
         None,
@@ -78,10 +90,10 @@ class PredictFlags(SourceFlags):
         "Default: true if a column is given by name.",
     )
     output: str | None = setting(None, "Output file. Default: standard output.")
-    format: Literal["tsv", "jsonl"] | None = setting(
+    format: Format | None = setting(
         None,
-        "A table, or JSON lines with all probabilities and answers. Default: "
-        "the extension of --output, otherwise tsv.",
+        "A table with tabs or commas, or JSON lines with all probabilities and "
+        "answers. Default: the extension of --output, otherwise tsv.",
     )
     squad_output: str | None = setting(
         None,
@@ -114,7 +126,7 @@ class PredictFlags(SourceFlags):
             "label": self.label_column,
             "id": self.id_column,
         }
-        return {name: x for name, x in columns.items() if x is not None}
+        return {name: x for name, x in columns.items() if x not in (None, "")}
 
     @property
     def texts(self) -> dict[str, str]:
@@ -139,6 +151,7 @@ def main(flags: CommandFlags) -> None:
     models = split_patterns(given.model)
     if given.output is not None:
         check_not_input(given.output, _inputs(given, models))
+        output_format(given.output, given.format, "tsv")
     # Only now, so that help and flag errors do not wait for TensorFlow.
     import_tensorflow()
     given.load_task_module()
@@ -208,8 +221,10 @@ def _with_columns(
         )
     if header is None:
         header = any(isinstance(column, str) for column in columns.values())
-    # They apply to files with labels and without.
-    changes = {"header": header, "unlabelled": {}, "id": None} | columns
+    # They apply to files with labels and without. An ID that is given must
+    # exist.
+    required = {name: x for name, x in columns.items() if name == "id"}
+    changes = {"header": header, "unlabelled": required, "id": None} | columns
     return dataclasses.replace(
         task_config, source={**task_config.source, **changes}
     )
@@ -222,15 +237,17 @@ def _examples(
     from albert_tf.finetuning import data
 
     if given.texts:
-        return [task_type.example_from_fields(given.texts, "0")]
+        try:
+            return [task_type.example_from_fields(given.texts, "0")]
+        except InputError as error:
+            raise InputError(f"--{next(iter(given.texts))}: {error}") from None
     if given.input is not None:
         data.files_below([given.input])  # Raises if it does not exist.
         return data.read_examples(
             task_type, given.input, bad=bad, labelled=given.score
         )
-    return data.examples_from_lines(
-        task_type, standard_input_lines(), "standard input"
-    )
+    lines = standard_input_lines(bad.report)
+    return data.examples_from_lines(task_type, lines, STANDARD_INPUT, bad)
 
 
 def _predict(
@@ -273,23 +290,34 @@ def _written(
     """Yields predictions after writing them to --output or stdout."""
     from tqdm import tqdm
 
-    from albert_tf.finetuning.predictor import PredictionWriter
-
     writer = None
+    form = output_format(given.output, given.format, "tsv")
     if given.output is not None:
         file = stack.enter_context(new_file(given.output))
-        ending = pathlib.Path(given.output).suffix
-        form = given.format or ("jsonl" if ending == ".jsonl" else "tsv")
-        writer = PredictionWriter(file, predictor.task_type, form)
+        writer = TableWriter(file, form)
     elif given.squad_output is None:
-        form = given.format or "tsv"
-        writer = PredictionWriter(sys.stdout, predictor.task_type, form)
+        writer = TableWriter(sys.stdout, form)
     with tqdm(unit=" examples", disable=not sys.stderr.isatty()) as bar:
         for chunk in predictor.chunks(examples):
             if writer:
-                writer.write(chunk.examples, chunk.predictions)
+                _write(chunk, predictor.task_type, writer)
             yield chunk
             bar.update(len(chunk.examples))
+
+
+def _write(
+    chunk: Predictions, task_type: TaskType, writer: TableWriter
+) -> None:
+    for example, prediction in zip(
+        chunk.examples, chunk.predictions, strict=True
+    ):
+        record = task_type.record(example, prediction)
+        if writer.format == "tsv":
+            writer.write_lines(
+                task_type.tsv_lines(record, first=writer.is_empty)
+            )
+        else:
+            writer.write(record, task_type.table_rows(record))
 
 
 def _kept(

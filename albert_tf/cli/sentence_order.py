@@ -1,7 +1,8 @@
 """Predict whether pairs of passages are in order, with a pretrained model.
 
 Reads --text and --pair, or lines `first<TAB>second` from --input or standard
-input. Prints the probability that each pair is swapped.
+input. Prints the probability that each pair is swapped, one per line; blank
+lines are pairs of empty passages. --output may also be a table (.csv, .tsv).
 
 Examples:
   albert sentence-order --model=run --text="He slept." --pair="He dreamed."
@@ -14,7 +15,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 
 from albert_tf.cli.flags import CommandFlags
-from albert_tf.cli.text_lines import TextLinesFlags, texts_of, write_lines
+from albert_tf.cli.text_lines import TextLinesFlags, texts_of, write_results
 from albert_tf.errors import InputError
 from albert_tf.quiet_import import import_tensorflow
 from albert_tf.settings import setting
@@ -35,16 +36,20 @@ def main(flags: CommandFlags) -> None:
     given = flags.build(SentenceOrderFlags)
     pairs = _pairs(given)
     import_tensorflow()
-    from albert_tf.pipelines import SentenceOrder, chunks_of
+    from albert_tf.finetuning.features import batched
+    from albert_tf.pipelines import CHUNK, SentenceOrder
 
     order = SentenceOrder(given.model, batch_size=given.eval_batch_size)
-
-    def lines() -> Iterator[str]:
-        for chunk in chunks_of(pairs):
-            for swapped in order(chunk):
-                yield f"{swapped:.6f}"
-
-    write_lines(lines(), given.output)
+    probabilities = (
+        round(swapped, 6)
+        for chunk in batched(pairs, CHUNK)
+        for swapped in order(chunk).tolist()
+    )
+    write_results(
+        ((swapped, [{"swapped": swapped}]) for swapped in probabilities),
+        given,
+        "jsonl",
+    )
 
 
 def _pairs(given: SentenceOrderFlags) -> Iterable[tuple[str, str]]:
@@ -53,16 +58,14 @@ def _pairs(given: SentenceOrderFlags) -> Iterable[tuple[str, str]]:
     texts = texts_of(given)
     if given.pair is not None:
         return [(text, given.pair) for text in texts]
-    return _split_lines(texts, given.input or "standard input")
+    return _split_lines(texts, given.source)
 
 
 def _split_lines(
     lines: Iterable[str], source: str
 ) -> Iterator[tuple[str, str]]:
     for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        texts = line.split("\t")
+        texts = line.split("\t") if line.strip() else ["", ""]
         if len(texts) != 2:
             raise InputError(
                 f"{source}:{number}: expected two texts separated by a tab, "

@@ -1,4 +1,9 @@
-"""Input and output of the commands that read texts, one per line."""
+"""Input and output of the commands that read texts, one per line.
+
+Each line of the input is a text, and gives a result: an empty line is an empty
+text. A line that cannot be used ends the command with an error that names it;
+the results of the lines before it are printed, but no file is written.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +11,21 @@ import contextlib
 import dataclasses
 import os
 import sys
-from collections.abc import Iterable, Iterator
-from typing import IO
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import IO, Any, NoReturn
 
 from albert_tf.errors import InputError
 from albert_tf.files import check_not_input, new_file
+from albert_tf.finetuning.table_writer import (
+    Format,
+    TableWriter,
+    output_format,
+)
 from albert_tf.input_files import numbered_lines, open_input
 from albert_tf.settings import described, setting
 
 STDIN = "/dev/stdin"
+STANDARD_INPUT = "standard input"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -32,65 +43,103 @@ class TextLinesFlags:
         None, "File with one text per line. Default: standard input."
     )
     output: str | None = setting(None, "Output file. Default: standard output.")
+    format: Format | None = setting(
+        None,
+        "A table with tabs or commas, or a JSON value per line. Default: the "
+        "extension of --output, otherwise as on standard output.",
+    )
     eval_batch_size: int = setting(32, "Batch size.", bounds="[1, 1048576]")
 
+    @property
+    def source(self) -> str:
+        """Name of the input, for error messages."""
+        return self.input or STANDARD_INPUT
 
-def texts_of(given: TextLinesFlags) -> Iterable[str]:
+
+def texts_of(given: TextLinesFlags, *, array: bool = False) -> Iterable[str]:
     """Returns the input texts; lines are read lazily.
+
+    Args:
+      given: the flags.
+      array: whether the output is not in one of the formats, but an array.
 
     Raises:
       InputError: if both --text and --input are given, if the input does not
-        exist, is empty or is not UTF-8, or if the output would overwrite it.
+        exist, is empty or is not UTF-8, or if the output would overwrite it or
+        has an unknown extension.
     """
     if given.text is not None and given.input is not None:
         raise InputError("give either --text or --input")
     if given.output is not None:
         inputs = [given.model, given.input or STDIN]
         check_not_input(given.output, [x for x in inputs if os.path.exists(x)])
+        if not array:
+            output_format(given.output, given.format, "tsv")
     if given.text is not None:
         return [given.text]
-    if given.input is None:
-        return _not_empty(standard_input_lines(), "standard input")
-    return _not_empty(
-        _decoded(open_input(given.input), given.input), given.input
-    )
+    file: IO[bytes] = sys.stdin.buffer
+    if given.input is not None:
+        file = open_input(given.input)
+    lines = _decoded(file, given.source, _stop)
+    return (line for line in lines if line is not None)
 
 
-def _not_empty(lines: Iterable[str], source: str) -> Iterator[str]:
-    empty = True
-    for line in lines:
-        empty = False
-        yield line
-    if empty:
-        raise InputError(f"{source} has no text")
+def _stop(location: str, problem: str) -> NoReturn:
+    raise InputError(f"{location}: {problem}")
 
 
-def standard_input_lines() -> Iterator[str]:
-    """Yields the lines of standard input.
+def standard_input_lines(
+    report: Callable[[str, str], None],
+) -> Iterator[str | None]:
+    """Yields the lines of standard input, without their ends.
+
+    Args:
+      report: takes the location of a line that is not UTF-8, and the problem.
+        If it returns, None is yielded for the line.
 
     Raises:
-      InputError: if a line is not UTF-8.
+      InputError: if there is no line.
     """
-    return _decoded(sys.stdin.buffer, "standard input")
+    return _decoded(sys.stdin.buffer, STANDARD_INPUT, report)
 
 
-def _decoded(file: IO[bytes], source: str) -> Iterator[str]:
+def _decoded(
+    file: IO[bytes], source: str, report: Callable[[str, str], None]
+) -> Iterator[str | None]:
+    number = 0
     for number, line in numbered_lines(file, source):
+        text = None
         try:
             text = line.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
-            raise InputError(
-                f"{source}:{number}: byte {error.start + 1} of the line is not "
-                "UTF-8; convert it, e.g. with iconv"
-            ) from None
-        yield text.rstrip("\r\n")
+            report(
+                f"{source}:{number}",
+                f"byte {error.start + 1} of the line is not UTF-8; convert it, "
+                "e.g. with iconv",
+            )
+        yield text if text is None else text.rstrip("\r\n")
+    if not number:
+        raise InputError(f"{source} has no text")
 
 
-def write_lines(lines: Iterable[str], output: str | None) -> None:
-    """Writes lines to a file, or prints each as soon as it is available."""
+def write_results(
+    results: Iterable[tuple[Any, Sequence[Mapping[str, Any]]]],
+    given: TextLinesFlags,
+    default: Format,
+) -> None:
+    """Writes results to a file, or prints each as soon as it is available.
+
+    Args:
+      results: a JSON value and rows of a table, of which the format of the
+        output determines one, for each text.
+      given: the flags.
+      default: format of standard output.
+    """
+    form = output_format(given.output, given.format, default)
     with contextlib.ExitStack() as stack:
         file = sys.stdout
-        if output is not None:
-            file = stack.enter_context(new_file(output))
-        for line in lines:
-            file.write(f"{line}\n")
+        if given.output is not None:
+            file = stack.enter_context(new_file(given.output))
+        writer = TableWriter(file, form)
+        for value, rows in results:
+            writer.write(value, rows)

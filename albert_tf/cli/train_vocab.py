@@ -12,11 +12,9 @@ import collections
 import dataclasses
 import itertools
 import json
-import os
 from collections.abc import Iterable, Iterator
 
 from albert_tf.cli.flags import CommandFlags
-from albert_tf.errors import InputError
 from albert_tf.files import check_not_input, split_patterns, write_atomically
 from albert_tf.pretraining.data_config import TextConfig
 from albert_tf.pretraining.documents import (
@@ -100,12 +98,6 @@ def main(flags: CommandFlags) -> None:
     for path in (*outputs, given.report):
         if path is not None:
             check_not_input(path, itertools.chain(*sources.values()))
-    for path in outputs:
-        if os.path.exists(path) and not given.overwrite:
-            raise InputError(
-                f"{path} exists; choose another --output, or replace it with "
-                "--overwrite"
-            )
     oddities: collections.Counter[str] = collections.Counter()
     heldout = {
         source: SentenceSample(_MAX_HELDOUT, config.seed) for source in sources
@@ -129,7 +121,9 @@ def main(flags: CommandFlags) -> None:
         sentences = sample_by_weight(
             {x: (y, training_sentences(x)) for x, y in weights.items()}, config
         )
-    path = train_vocabulary(sentences, given.output, config)
+    path = train_vocabulary(
+        sentences, given.output, config, overwrite=given.overwrite
+    )
     for line in describe_oddities(oddities):
         print(line)
     settings = {"do_lower_case": config.do_lower_case}

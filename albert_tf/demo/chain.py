@@ -7,6 +7,8 @@ import itertools
 import json
 import os
 import pathlib
+import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -93,8 +95,30 @@ def run_demo(config: DemoConfig) -> dict[str, Any]:
     (folder / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
     text = _format_summary(summary)
     (folder / "summary.txt").write_text(text + "\n", "utf-8")
-    print(f"\n{text}\n\nEverything is in {folder}/")
+    print(f"\n{text}\n\nThe curves are in {folder / 'curves.png'}.")
+    print("\nNext, for example:")
+    for command in next_commands(folder):
+        print(f"  {command}")
     return summary
+
+
+def next_commands(folder: pathlib.Path) -> list[str]:
+    """Returns commands to try with what the demo has written."""
+    run, table = (
+        shlex.quote(os.fspath(folder / name))
+        for name in ("run", "classifier-train.tsv")
+    )
+    tuned = shlex.quote(os.fspath(folder / "classifier"))
+    albert = "albert"
+    if shutil.which(albert) is None:  # As in a folder of `make venv`.
+        albert = f"{shlex.quote(sys.executable)} -m albert_tf"
+    return [
+        f'{albert} fill-mask --model={run} --text="The [MASK] is a list."',
+        f"{albert} finetune --task=text --train={table} --label_column=0 "
+        f"--text_column=1 --init_from={run} --output={tuned} "
+        f"--max_seq_length={_MAX_SEQ_LENGTH} --num_train_epochs=1",
+        f'echo "A list of words." | {albert} predict --model={tuned}',
+    ]
 
 
 def _unused_folder() -> str:

@@ -34,6 +34,7 @@ def pretrain_small_model(output: str | os.PathLike[str]) -> str:
             (line for story in stories(_DOCUMENTS) for line in story),
             folder / "spiece",
             albert_tf.VocabularyConfig(vocab_size=900, model_type="bpe"),
+            overwrite=True,  # It may be that of an interrupted call.
         )
         tokenizer = albert_tf.AlbertTokenizer.from_file(vocabulary)
         albert_tf.create_pretraining_data(

@@ -5,21 +5,27 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-from typing import Literal
+from typing import Any, Literal
 
 from albert_tf.errors import InputError
+from albert_tf.finetuning.class_weights import (
+    ClassWeights,
+    parse_class_weights,
+)
 from albert_tf.settings import (
     EVALUATION,
     EXAMPLES,
     LEARNING_RATE,
     LENGTH,
     MODEL,
+    OPTIMIZER,
     described,
     require,
     setting,
 )
 from albert_tf.training.config import RunConfig
 
+DevSelection = Literal["whole", "half"]
 # Pretraining has more schedules, with settings of their own.
 Schedule = Literal["polynomial", "linear", "cosine"]
 
@@ -80,12 +86,41 @@ class FinetuneConfig(RunConfig):
         "the warm-up. linear, cosine: a decay that begins at that step.",
         group=LEARNING_RATE,
     )
+    bias_correction: bool | None = setting(
+        None,
+        "Correct the bias of the optimizer's moments, which start at 0: short "
+        "runs on few examples then fail less often (arXiv:2006.04884, "
+        "arXiv:2006.05987). Default: true, or as the run was started.",
+        group=OPTIMIZER,
+    )
+    class_weights: ClassWeights | None = setting(
+        None,
+        "Weights of the classes in the loss: by label, such as bad=2,good=1 "
+        "(others: 1), of all in their order, such as 2,1, or balanced: "
+        "inversely proportional to the frequencies of the classes.",
+        group=OPTIMIZER,
+        parse=parse_class_weights,
+    )
+    label_smoothing: float = setting(
+        0.0,
+        "Share of a label's probability that the loss spreads evenly over all "
+        "classes or options.",
+        group=OPTIMIZER,
+        bounds="[0, 1)",
+    )
     # These two determine which weights the model gets.
     eval_steps: int = setting(
         0,
         "Steps between evaluations; 0: an epoch.",
         group=EVALUATION,
         bounds="[0, inf)",
+    )
+    dev_selection: DevSelection = setting(
+        "whole",
+        "Which part of the development set selects the best weights: the whole "
+        "set, which is also scored, or one half, of which the other is scored, "
+        "as a test set would be.",
+        group=EVALUATION,
     )
     best_metric: str = setting(
         "",
@@ -111,6 +146,12 @@ class FinetuneConfig(RunConfig):
     def _check_early_stopping(self) -> None:
         """Does nothing; `resolved` checks it, once the metric is known."""
 
+    @classmethod
+    def default_settings(cls) -> dict[str, Any]:
+        """Returns the defaults, for settings that an older run lacks."""
+        # Older runs have no bias correction.
+        return super().default_settings() | {"bias_correction": False}
+
     @property
     def fixed_length(self) -> bool:
         """Whether all batches have the same shape, as XLA requires."""
@@ -123,13 +164,16 @@ class FinetuneConfig(RunConfig):
             return self.num_warmup_steps
         return int(self.num_train_steps * self.warmup_proportion)
 
-    def resolved(self, examples: int, best_metric: str) -> FinetuneConfig:
-        """Fills in the settings that depend on the data.
+    def resolved(
+        self, examples: int, best_metric: str, bias_correction: bool = True
+    ) -> FinetuneConfig:
+        """Fills in the settings that depend on the data and the folder.
 
         Args:
           examples: number of training examples.
           best_metric: metric that selects the best checkpoint; "" without a
             development set.
+          bias_correction: value of the setting if it is not given.
 
         Raises:
           InputError: if early stopping is set without a development set.
@@ -151,4 +195,7 @@ class FinetuneConfig(RunConfig):
             num_train_steps=num_train_steps,
             eval_steps=self.eval_steps or math.ceil(steps_per_epoch),
             best_metric=best_metric,
+            bias_correction=bias_correction
+            if self.bias_correction is None
+            else self.bias_correction,
         )

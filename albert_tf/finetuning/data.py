@@ -78,23 +78,30 @@ def read_examples(
 
 
 def examples_from_lines(
-    task_type: TaskType, lines: Iterable[str], name: str
+    task_type: TaskType,
+    lines: Iterable[str | None],
+    name: str,
+    bad: BadExamples,
 ) -> Iterator[Any]:
-    """Yields an example for each line that is not blank.
+    """Yields an example for each line, whose ID is the number of the line.
 
     Args:
       task_type: the task; see `TaskType.example_from_line`.
-      lines: the lines; may be an endless iterator.
+      lines: the lines; may be an endless iterator. None for a line that has
+        been reported.
       name: name of the stream, for error messages.
-
-    Raises:
-      InputError: if a line is not an example of the task.
+      bad: collects lines that are not examples of the task.
     """
     for number, line in enumerate(lines):
-        if line.strip():
-            yield task_type.example_from_line(
-                line, str(number), f"{name}:{number + 1}"
-            )
+        if line is None:
+            continue
+        location = f"{name}:{number + 1}"
+        try:
+            example = task_type.example_from_line(line, str(number), location)
+        except InputError as error:
+            bad.report(location, str(error))
+        else:
+            yield example
 
 
 def files_below(sources: Sequence[Source]) -> list[pathlib.Path]:
@@ -192,7 +199,6 @@ def load_data(
     dev, dev_features = [], None
     if files.dev:
         dev = labelled_examples(task_type, files.dev, files.on_bad_example)
-        task_type.check_scores(dev)
         dev_features = task_type.prediction_features(dev)
     # The development set selects the weights that are kept.
     dev_key = _cache_key(task_type, files.dev, files.on_bad_example)

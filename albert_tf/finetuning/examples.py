@@ -155,11 +155,11 @@ def parse_json(line: str) -> tuple[Any, str]:
         return None, f"not usable as JSON ({error})"
 
 
-def text_problem(text: Any) -> str:
+def text_problem(text: Any, *, may_be_empty: bool = False) -> str:
     """Returns why a value is not usable as a text; "" if it is."""
     if not isinstance(text, str):
         return "is not a string"
-    if not text.strip():
+    if not text.strip() and not may_be_empty:
         return "is empty"
     if text.isascii():
         return ""

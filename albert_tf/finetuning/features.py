@@ -5,12 +5,13 @@ from __future__ import annotations
 import array
 import dataclasses
 import functools
-import itertools
 import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+
+from albert_tf.errors import InputError
 
 if TYPE_CHECKING:
     from albert_tf.text.base_tokenizer import Tokenizer
@@ -165,9 +166,22 @@ class Features:
 
 
 def batched(iterable: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
-    """Yields lists of up to `size` items, like Python 3.12's `batched`."""
-    iterator = iter(iterable)
-    while batch := list(itertools.islice(iterator, size)):
+    """Yields lists of up to `size` items, like Python 3.12's `batched`.
+
+    If the iterable raises an `InputError`, the items before it come first.
+    """
+    batch: list[_Item] = []
+    try:
+        for item in iterable:
+            batch.append(item)
+            if len(batch) == size:
+                yield batch
+                batch = []
+    except InputError:
+        if batch:
+            yield batch
+        raise
+    if batch:
         yield batch
 
 

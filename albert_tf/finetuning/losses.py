@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -28,6 +28,10 @@ class BatchLoss(abc.ABC):
     @abc.abstractmethod
     def weight(self, batch: Batch) -> tf.Tensor:
         """Returns the batch's share of the denominator, a float32 scalar."""
+
+    def count(self, batch: Batch) -> tf.Tensor:
+        """Returns the denominator of metrics; by default, the weight."""
+        return self.weight(batch)
 
     @abc.abstractmethod
     def sums(self, batch: Batch, outputs: Any) -> tuple[tf.Tensor, Sums]:
@@ -54,8 +58,8 @@ class BatchLoss(abc.ABC):
         with dropout_seeds(seed):
             outputs = model(inputs, training=seed is not None)
         total, sums = self.sums(batch, outputs)
-        weight = self.weight(batch)
-        metrics = {name: tf.stack([x, weight]) for name, x in sums.items()}
+        count = self.count(batch)
+        metrics = {name: tf.stack([x, count]) for name, x in sums.items()}
         mask = tf.cast(batch["input_mask"], tf.float32)
         metrics[TOKENS] = tf.stack([tf.reduce_sum(mask), 1.0])
         # A batch without labels has a loss of 0.
@@ -106,9 +110,51 @@ class CrossEntropyLoss(MeanLoss):
     """Cross-entropy of class indices, and accuracy.
 
     Labels are int32; the model's outputs are logits `[..., classes]`.
+
+    Class weights and label smoothing are those of PyTorch's `cross_entropy`:
+    each class's term is multiplied by its weight, and the sum is divided by
+    that of the labels' weights. The accuracy is not weighted.
+
+    Args:
+      class_weights: weight of each class; None for equal weights.
+      label_smoothing: share of the probability that is spread evenly over all
+        classes, in [0, 1).
     """
+
+    def __init__(
+        self,
+        class_weights: Sequence[float] | None = None,
+        label_smoothing: float = 0.0,
+    ):
+        self._class_weights = class_weights
+        self._label_smoothing = label_smoothing
+
+    def weight(self, batch):
+        """Returns the sum of the weights of the labels' classes."""
+        labels = batch[LABELS]
+        weights = self.weights(labels)
+        if self._class_weights is not None:
+            weights *= self._of_classes(labels)
+        return tf.reduce_sum(weights)
+
+    def count(self, batch):
+        """Returns the number of labels."""
+        return super().weight(batch)
 
     def losses(self, labels, outputs):
         """Returns cross-entropies, and 1 where the prediction is right."""
         losses, hits = sparse_cross_entropy(labels, outputs)
+        if self._class_weights is not None:
+            losses *= self._of_classes(labels)
+        if self._label_smoothing:
+            terms = -tf.nn.log_softmax(outputs)
+            if self._class_weights is not None:
+                terms *= tf.constant(self._class_weights, tf.float32)
+            even = tf.reduce_mean(terms, axis=-1)
+            losses += self._label_smoothing * (even - losses)
         return losses, {"accuracy": hits}
+
+    def _of_classes(self, labels: tf.Tensor) -> tf.Tensor:
+        # A label that is ignored is negative; its weight does not matter.
+        weights = tf.constant(self._class_weights, tf.float32)
+        return tf.gather(weights, tf.maximum(labels, 0))

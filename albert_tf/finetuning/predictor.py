@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -24,10 +23,15 @@ from albert_tf.finetuning.registry import make_task_type
 from albert_tf.finetuning.task_type import TaskType
 from albert_tf.input_files import shown
 from albert_tf.models.base import AlbertModel
+from albert_tf.schema import check_argument
 from albert_tf.training.distribution import strategy_of_this_machine
+from albert_tf.training.progress import reported
 
 Tensors = Mapping[str, tf.Tensor]
 Outputs = dict[str, np.ndarray]
+
+# A text, or texts by name, or several of these.
+Inputs = str | Mapping[str, str] | Iterable[str | Mapping[str, str]]
 
 
 class BatchPredictor:
@@ -45,6 +49,7 @@ class BatchPredictor:
       fixed_length: length to pad all batches to, for static shapes (XLA); the
         last batch is then filled up to `batch_size`. None for the longest
         sequence of each batch.
+      progress: whether to print a line every few seconds.
     """
 
     def __init__(
@@ -56,7 +61,9 @@ class BatchPredictor:
         token_outputs: Sequence[str] = (),
         batch_size: int = 32,
         fixed_length: int | None = None,
+        progress: bool = False,
     ):
+        self._progress = progress
         self._strategy = strategy
         self._model = model
         self._forward = forward
@@ -77,11 +84,16 @@ class BatchPredictor:
         """
         results: list[Outputs] = [{}] * features.num_examples
         lengths = features.example_lengths
-        for examples, batch in prediction_batches(
+        batches = prediction_batches(
             features,
             batch_size=self._batch_size,
             fixed_length=self._fixed_length,
-        ):
+        )
+        if self._progress:
+            batches = reported(
+                batches, lambda batch: len(batch[0]), features.num_examples
+            )
+        for examples, batch in batches:
             outputs = self._outputs(self._fill_up(batch))
             for offset, example in enumerate(examples):
                 results[example] = {
@@ -143,6 +155,13 @@ class BatchPredictor:
         return tf.function(step, input_signature=[signature], autograph=False)
 
 
+def check_batch_size(batch_size: Any) -> None:
+    """Raises an `InputError` unless a batch size is a positive integer."""
+    check_argument(batch_size, int, "batch_size")
+    if batch_size < 1:
+        raise InputError(f"batch_size={batch_size} must be positive")
+
+
 def make_batch_predictor(
     strategy: tf.distribute.Strategy,
     model: AlbertModel,
@@ -150,6 +169,7 @@ def make_batch_predictor(
     *,
     batch_size: int,
     fixed_length: bool = False,
+    progress: bool = False,
 ) -> BatchPredictor:
     """Creates a `BatchPredictor` for a task.
 
@@ -159,6 +179,7 @@ def make_batch_predictor(
       task_type: the task.
       batch_size: number of sequences per batch.
       fixed_length: whether all batches have the same shape, as XLA requires.
+      progress: whether to print a line every few seconds.
     """
     return BatchPredictor(
         strategy,
@@ -167,6 +188,7 @@ def make_batch_predictor(
         token_outputs=task_type.token_outputs,
         batch_size=batch_size,
         fixed_length=task_type.max_seq_length if fixed_length else None,
+        progress=progress,
     )
 
 
@@ -195,12 +217,13 @@ class Predictor:
     Example:
 
         predictor = Predictor("runs/sst2")
-        predictor.predict(["A good film."])[0]["label"]
+        predictor("A good film.")["label"]
 
     Args:
       paths: folder of a run or of its model; several form an ensemble.
       changes: settings of the task to override, such as `max_seq_length`.
       batch_size: number of sequences per batch.
+      progress: whether to print a line every few seconds.
 
     Attributes:
       task_type: the task of the model; for ensembles, see
@@ -216,9 +239,12 @@ class Predictor:
         changes: Mapping[str, Any] | None = None,
         *,
         batch_size: int = 32,
+        progress: bool = False,
     ):
         if isinstance(paths, (str, os.PathLike, ModelFolder)):
             paths = [paths]
+        check_argument(paths, Sequence[Path | ModelFolder], "paths")
+        check_batch_size(batch_size)
         folders = open_model_folders(paths)
         strategy = strategy_of_this_machine()
         self._members: dict[str, tuple[TaskType, BatchPredictor]] = {}
@@ -232,6 +258,7 @@ class Predictor:
                     loaded.model,
                     loaded.task_type,
                     batch_size=batch_size,
+                    progress=progress,
                 ),
             )
         task_types = [task_type for task_type, _ in self._members.values()]
@@ -244,7 +271,50 @@ class Predictor:
                 task_types[0].tokenizer,
             )
 
-    def __call__(self, examples: Sequence[Any]) -> Predictions:
+    def __call__(self, inputs: Inputs) -> Any:
+        """Predicts texts.
+
+        Args:
+          inputs: texts, or dicts of texts by name, such as
+            `{"text": ..., "pair": ...}` or `{"question": ..., "context": ...}`;
+            or one of these.
+
+        Returns:
+          A prediction for each input, as a dict of JSON values as `albert
+          predict` writes them; one dict for one input.
+
+        Raises:
+          InputError: if an input is not an example of the task.
+        """
+        is_one = isinstance(inputs, (str, Mapping))
+        given: Any = [inputs] if is_one else inputs
+        if not isinstance(given, Iterable):
+            raise InputError(
+                f"inputs={shown(inputs)} must be texts or dicts of texts"
+            )
+        examples = [self._example(i, x) for i, x in enumerate(given)]
+        predictions = self.predict_examples(examples).predictions
+        records = list(map(self.task_type.record, examples, predictions))
+        return records[0] if is_one else records
+
+    def predict(self, inputs: Inputs) -> Any:
+        """Predicts texts; the same as calling the `Predictor`."""
+        return self(inputs)
+
+    def _example(self, number: int, given: Any) -> Any:
+        fields = {"text": given} if isinstance(given, str) else given
+        if not isinstance(fields, Mapping):
+            raise InputError(
+                f"inputs[{number}]={shown(given)} must be a text or a dict"
+            )
+        for name, text in fields.items():
+            check_argument(text, str, f"inputs[{number}][{name!r}]")
+        try:
+            return self.task_type.example_from_fields(fields, str(number))
+        except InputError as error:
+            raise InputError(f"inputs[{number}]: {error}") from None
+
+    def predict_examples(self, examples: Sequence[Any]) -> Predictions:
         """Predicts examples of the task type, all at once."""
         members = {}
         for name, (task_type, predict) in self._members.items():
@@ -259,47 +329,6 @@ class Predictor:
             examples=examples, predictions=predictions, members=members
         )
 
-    def predict(
-        self, inputs: Sequence[str | Mapping[str, str]]
-    ) -> list[dict[str, Any]]:
-        """Predicts texts.
-
-        Args:
-          inputs: texts, or dicts of texts by name, such as
-            `{"text": ..., "pair": ...}` or `{"question": ..., "context": ...}`.
-
-        Returns:
-          A prediction for each input as a dict of JSON values, as
-          `albert predict` writes them.
-
-        Raises:
-          InputError: if an input is not an example of the task.
-        """
-        if isinstance(inputs, (str, Mapping)):
-            raise InputError(
-                f"inputs={shown(inputs)} must be a list; put it in brackets"
-            )
-        predictions = self(
-            [self._example(number, x) for number, x in enumerate(inputs)]
-        )
-        return [
-            self.task_type.record(example, prediction)
-            for example, prediction in zip(
-                predictions.examples, predictions.predictions, strict=True
-            )
-        ]
-
-    def _example(self, number: int, given: str | Mapping[str, str]) -> Any:
-        fields = {"text": given} if isinstance(given, str) else given
-        if not isinstance(fields, Mapping):
-            raise InputError(
-                f"inputs[{number}]={shown(given)} must be a text or a dict"
-            )
-        try:
-            return self.task_type.example_from_fields(fields, str(number))
-        except InputError as error:
-            raise InputError(f"inputs[{number}]: {error}") from None
-
     def chunks(
         self, examples: Iterable[Any], size: int = CHUNK
     ) -> Iterator[Predictions]:
@@ -309,26 +338,27 @@ class Predictor:
           examples: the examples; may be an iterator.
           size: number of examples per chunk, which are sorted by length.
         """
-        yield from map(self, batched(examples, size))
+        yield from map(self.predict_examples, batched(examples, size))
 
 
 def predict(
     model: Path | Sequence[Path],
-    inputs: Sequence[str | Mapping[str, str]],
+    inputs: Inputs,
     *,
     batch_size: int = 32,
-) -> list[dict[str, Any]]:
+) -> Any:
     """Predicts texts with a fine-tuned model, or with several as an ensemble.
 
     Each call loads the model; use a `Predictor` to predict several times.
 
     Args:
       model: folder of a fine-tuning run or of its model; or several.
-      inputs: see `Predictor.predict`.
+      inputs: texts or dicts of texts, or one of these; see `Predictor`.
       batch_size: number of examples per batch.
 
     Returns:
-      A prediction for each input as a dict of JSON values.
+      A prediction for each input as a dict of JSON values; one dict for one
+      input.
 
     Raises:
       InputError: if there is no fine-tuned model, or an input is not an example
@@ -368,33 +398,3 @@ def open_model_folders(
                     "must have the same task"
                 )
     return folders
-
-
-class PredictionWriter:
-    """Writes predictions to a file.
-
-    Args:
-      file: the file to write to.
-      task_type: the task.
-      format: "jsonl" for a JSON object per line; or "tsv", see
-        `TaskType.tsv_lines`.
-    """
-
-    def __init__(self, file: TextIO, task_type: TaskType, format: str):
-        self._file = file
-        self._task_type = task_type
-        self._format = format
-        self._is_first = True
-
-    def write(
-        self, examples: Sequence[Any], predictions: Sequence[Any]
-    ) -> None:
-        """Writes the predictions of some examples."""
-        for example, prediction in zip(examples, predictions, strict=True):
-            record = self._task_type.record(example, prediction)
-            if self._format == "jsonl":
-                lines = [json.dumps(record, ensure_ascii=False)]
-            else:
-                lines = self._task_type.tsv_lines(record, first=self._is_first)
-            self._is_first = False
-            self._file.writelines(f"{line}\n" for line in lines)

@@ -1,13 +1,10 @@
-"""Set-up and results of fine-tuning runs."""
+"""Set-up of fine-tuning runs."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
-import math
 import os
-import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -15,8 +12,16 @@ import tensorflow as tf
 
 from albert_tf.config import AlbertConfig, warn_of_untrained_positions
 from albert_tf.errors import InputError, counted
+from albert_tf.finetuning.class_weights import class_weights_of
 from albert_tf.finetuning.config import FinetuneConfig
-from albert_tf.finetuning.data import TaskData, TaskFiles, load_data
+from albert_tf.finetuning.data import (
+    TaskData,
+    TaskFiles,
+    load_data,
+    read_examples,
+)
+from albert_tf.finetuning.dev_set import DevSet
+from albert_tf.finetuning.examples import BadExamples
 from albert_tf.finetuning.registry import make_task_type
 from albert_tf.finetuning.task_config import TaskConfig
 from albert_tf.finetuning.task_type import TaskType
@@ -27,7 +32,6 @@ from albert_tf.models.base import AlbertModel
 from albert_tf.models.pretrained import tokenizer_of
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.tokenizer_files import load_tokenizer, tokenizer_files
-from albert_tf.training.best_checkpoint import rank
 from albert_tf.training.checkpoint_files import FOLDER, list_checkpoints
 from albert_tf.training.distribution import (
     LOCAL,
@@ -38,8 +42,9 @@ from albert_tf.training.run_folder import (
     RunFolder,
     load_run_config,
     open_run_folder,
+    read_settings,
 )
-from albert_tf.training.trainer import TrainingResult
+from albert_tf.training.schedules import describe_rate
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -51,17 +56,23 @@ class FinetuneRun:
       strategy: the distribution strategy.
       task_type: the task, with the tokenizer.
       data: training and development data.
+      dev: the development set; None without one.
+      baselines: scores of trivial predictions, see `TaskType.baselines`.
       architecture: the model's architecture.
       checkpoint: the initial weights; None if the run resumes from a checkpoint
         of its own.
+      loss_arguments: see `TaskType.make_loss`.
     """
 
     config: FinetuneConfig
     strategy: tf.distribute.Strategy
     task_type: TaskType
     data: TaskData
+    dev: DevSet | None
+    baselines: Mapping[str, Mapping[str, float]]
     architecture: AlbertConfig
     checkpoint: Checkpoint | None
+    loss_arguments: Mapping[str, Any]
 
     def make_model(self) -> AlbertModel:
         """Creates the model with a new head; call it in the strategy's scope.
@@ -78,9 +89,11 @@ class FinetuneRun:
         model_class = self.task_type.model_class
         if self.checkpoint is None:
             return model_class(self.architecture, **arguments)
-        return model_class.from_checkpoint(
+        model = model_class.from_checkpoint(
             self.checkpoint, new_head=True, **arguments
         )
+        self.task_type.start_head(model, self.data.train)
+        return model
 
     def open_folder(
         self, command_files: Mapping[str, str] | None
@@ -135,20 +148,95 @@ def open_runs(
     )
     task_type = make_task_type(task_config, starts[0].tokenizer)
     data = load_data(task_type, files, config.cache_dir)
+    dev = _dev_set(config, task_type, data)
+    baselines = _baselines(task_type, files, dev) if dev else {}
+    metric = task_config.key_metric if dev else ""
+    loss_arguments = _loss_arguments(config, task_type, data)
     longest = int(data.train.lengths.max())
     starts = [start.trained_on(longest) for start in starts]
-    metric = task_config.key_metric if data.dev else ""
     return [
         FinetuneRun(
-            config=each.resolved(data.train.num_examples, metric),
+            config=each.resolved(
+                data.train.num_examples, metric, _bias_correction(each)
+            ),
             strategy=strategy,
             task_type=task_type,
             data=data,
+            dev=dev,
+            baselines=baselines,
             architecture=start.architecture,
             checkpoint=start.checkpoint,
+            loss_arguments=loss_arguments,
         )
         for each, start in zip(configs, starts, strict=True)
     ]
+
+
+def _bias_correction(config: FinetuneConfig) -> bool:
+    """Returns whether a run corrects biases if the setting is not given."""
+    run_dir = os.fspath(config.output)
+    if not list_checkpoints(os.path.join(run_dir, FOLDER)):
+        return True
+    # Runs of older versions have no such setting, and no correction.
+    return bool(read_settings(run_dir).get("bias_correction"))
+
+
+def _dev_set(
+    config: FinetuneConfig, task_type: TaskType, data: TaskData
+) -> DevSet | None:
+    if data.dev_features is None:
+        if config.dev_selection == "half":
+            raise InputError("dev_selection='half' needs a development set")
+        return None
+    dev = DevSet(
+        examples=data.dev,
+        features=data.dev_features,
+        selection=config.dev_selection,
+    )
+    dev.check(task_type)
+    return dev
+
+
+def _baselines(
+    task_type: TaskType, files: TaskFiles, dev: DevSet
+) -> dict[str, dict[str, float]]:
+    # Bad examples have been reported when the features were made.
+    bad = BadExamples(files.on_bad_example)
+    training = (
+        example
+        for source in files.train
+        for example in read_examples(
+            task_type, source, bad=bad, labelled=True, training=True
+        )
+    )
+    return task_type.baselines(training, dev.scored)
+
+
+def _loss_arguments(
+    config: FinetuneConfig, task_type: TaskType, data: TaskData
+) -> dict[str, Any]:
+    """Returns the arguments of the loss that differ from their defaults.
+
+    Raises:
+      InputError: if the task type does not have them, or they do not fit the
+        labels.
+    """
+    arguments: dict[str, Any] = {}
+    if config.label_smoothing:
+        arguments["label_smoothing"] = config.label_smoothing
+    if config.class_weights is not None:
+        arguments["class_weights"] = config.class_weights
+    for name, value in arguments.items():
+        if name not in task_type.loss_settings:
+            raise InputError(
+                f"{name}={value}: tasks of the type {task_type.name} do not "
+                "have this setting"
+            )
+    if "class_weights" in arguments:
+        arguments["class_weights"] = class_weights_of(
+            arguments["class_weights"], task_type.labels, data.train
+        )
+    return arguments
 
 
 class _StartingPoint(NamedTuple):
@@ -208,8 +296,15 @@ def run_summary(run: FinetuneRun, model: AlbertModel, resumes: bool) -> str:
     """Describes model, data and training in a few lines."""
     config, task_config = run.config, run.task_type.task_config
     features = run.data.train
-    lengths, dev = features.lengths, run.data.dev
-    scored = f"{len(dev):,} to score on" if dev else "none to score on"
+    lengths, dev = features.lengths, run.dev
+    scored = "none to score on"
+    if dev:
+        scored = f"{len(dev.scored):,} to score on"
+        if dev.selection == "half":
+            scored = (
+                f"{len(dev.examples) - len(dev.scored):,} to select the "
+                f"weights by, {scored}"
+            )
     task = f"{task_config.name}: {task_config.task_type}"
     if task_config.labels:
         task += f" {', '.join(task_config.labels[:8])}"
@@ -226,8 +321,8 @@ def run_summary(run: FinetuneRun, model: AlbertModel, resumes: bool) -> str:
         f"(limit {run.task_type.max_seq_length})",
         "training": f"{counted(config.num_train_steps, 'step')} of "
         f"{config.train_batch_size} ({epochs:.1f} epochs) with "
-        f"{config.optimizer}, highest rate {config.learning_rate:.3g} after "
-        f"{counted(config.warmup_steps, 'step')}",
+        f"{config.optimizer}, "
+        + describe_rate(config.learning_rate, config.warmup_steps),
         "writes": f"{os.fspath(config.output)}, "
         + ("which holds this run already" if resumes else "a new run"),
     }
@@ -250,94 +345,3 @@ def _check_machine(config: FinetuneConfig) -> None:
         precision=config.precision,
         jit_compile=config.jit_compile,
     )
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class FinetuneResult:
-    """Result of a run.
-
-    Attributes:
-      training: result of the training loop.
-      step: the step of the model's weights; None if the run was interrupted
-        before the model was saved.
-      scores: the model's scores on the development set, the key metric first;
-        empty without a development set.
-    """
-
-    training: TrainingResult
-    step: int | None = None
-    scores: Mapping[str, float] = dataclasses.field(default_factory=dict)
-
-
-def finite(scores: Mapping[str, float]) -> dict[str, float]:
-    """Returns the scores without undefined ones, which JSON does not have.
-
-    The correlation of constant predictions is undefined, for example.
-    """
-    return {name: x for name, x in scores.items() if math.isfinite(x)}
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class RunsResult:
-    """Results of one or several runs.
-
-    Attributes:
-      metric: the key metric of the task.
-      results: folder below the output ("" for a single run) -> result. If the
-        last run was interrupted, later ones were not started.
-    """
-
-    metric: str
-    results: Mapping[str, FinetuneResult]
-
-    @property
-    def interrupted(self) -> bool:
-        """Whether the last run was interrupted."""
-        return any(x.training.interrupted for x in self.results.values())
-
-    @property
-    def scores(self) -> dict[str, float]:
-        """The key metric of each run; empty without a development set."""
-        return {
-            name: result.scores[self.metric]
-            for name, result in self.results.items()
-            if result.scores
-        }
-
-    def summary(self) -> str:
-        """Describes the scores of the runs, one line each."""
-        lines = []
-        for name, result in self.results.items():
-            text = f"{name or 'model'}: the weights of step {result.step:,}"
-            for metric, score in result.scores.items():
-                # Counts, such as the number of questions, are integers.
-                count = isinstance(score, int)
-                text += f", {metric} {score if count else f'{score:.4f}'}"
-            lines.append(text)
-        scores = finite(self.scores)
-        if len(scores) > 1:
-            median = statistics.median(scores.values())
-            lines.append(
-                f"{self.metric}: median {median:.4f} of {len(scores)} runs"
-            )
-        return "\n".join(lines)
-
-    def to_json(self) -> str:
-        """Returns the text of `runs.json`, with null for undefined scores."""
-        scores = finite(self.scores)
-
-        def ranked(name: str) -> tuple[float, float]:
-            loss = self.results[name].scores.get("loss")
-            return rank(self.metric, scores[name], loss)
-
-        record: dict[str, Any] = {
-            "metric": self.metric,
-            "runs": {
-                name: {**dict.fromkeys(x.scores), **finite(x.scores)}
-                for name, x in self.results.items()
-            },
-            "best": max(scores, key=ranked) if scores else "run-0",
-        }
-        if scores:
-            record["median"] = statistics.median(scores.values())
-        return json.dumps(record, indent=2) + "\n"

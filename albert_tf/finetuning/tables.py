@@ -1,4 +1,4 @@
-"""Reading of CSV, TSV and JSON Lines tables, and writing of TSV."""
+"""Reading of CSV, TSV and JSON Lines tables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.examples import (
@@ -21,7 +21,6 @@ from albert_tf.finetuning.examples import (
 # An unclosed quote must not consume a file of any size.
 MAX_ROW_CHARACTERS = 16_000_000
 
-_TABS_AND_LINE_BREAKS = re.compile(r"[\t\r\n]+")
 _PLAIN = re.compile(r"[^,]*")
 _QUOTED = re.compile(r'[^"]*(?:""[^"]*)*')
 
@@ -139,8 +138,10 @@ def _split_quoted(
         at += 1
 
 
+Format = Literal["tsv", "csv", "jsonl"]
+
 # File extension -> format.
-FORMATS = {
+FORMATS: Mapping[str, Format] = {
     ".csv": "csv",
     ".tsv": "tsv",
     ".txt": "tsv",
@@ -156,18 +157,19 @@ class Row:
     Attributes:
       number: index of the row in the table, including bad rows.
       location: location of its first line, "file:line".
-      cells: values of the requested columns.
+      cells: values of the requested columns, by key.
     """
 
     number: int
     location: str
-    cells: tuple[str, ...]
+    cells: Mapping[str, str]
 
 
 def read_rows(
     path: str | os.PathLike[str],
-    columns: Sequence[str | int],
+    columns: Mapping[str, str | int],
     *,
+    optional: Sequence[str] = (),
     header: bool = True,
     lost_header: Sequence[str] = (),
     bad: BadExamples,
@@ -182,7 +184,9 @@ def read_rows(
 
     Args:
       path: the file.
-      columns: names of columns, or their indices.
+      columns: names of columns, or their indices, by key.
+      optional: keys of columns that the table may lack. With JSON Lines, the
+        first object decides.
       header: whether the first line has the names of the columns; ignored for
         JSON Lines.
       lost_header: column names of files that are also distributed without their
@@ -206,7 +210,7 @@ def read_rows(
         )
     lines = read_lines(path, bad)
     if FORMATS[extension] == "jsonl":
-        rows = _json_rows(path, lines, columns, bad)
+        rows = _json_rows(path, lines, columns, optional, bad)
     else:
         if FORMATS[extension] == "csv":
             split = quoted_rows(lines, os.fspath(path), bad)
@@ -215,7 +219,9 @@ def read_rows(
                 (number, None if line is None else line.split("\t"))
                 for number, line in lines
             )
-        rows = _delimited_rows(path, split, columns, header, lost_header, bad)
+        rows = _delimited_rows(
+            path, split, columns, optional, header, lost_header, bad
+        )
     number = -1
     for number, (line, cells) in enumerate(rows):
         if cells is not None:
@@ -227,13 +233,14 @@ def read_rows(
 def _delimited_rows(
     path: str | os.PathLike[str],
     rows: Iterable[tuple[int, list[str] | None]],
-    columns: Sequence[str | int],
+    columns: Mapping[str, str | int],
+    optional: Sequence[str],
     header: bool,
     lost_header: Sequence[str],
     bad: BadExamples,
-) -> Iterator[tuple[int, tuple[str, ...] | None]]:
+) -> Iterator[tuple[int, dict[str, str] | None]]:
     """Yields line numbers and requested cells, None for a bad row."""
-    indices: list[int] = []
+    indices: dict[str, int] = {}
     width = first_line = 0
     for line, cells in rows:
         if cells is None:
@@ -249,9 +256,13 @@ def _delimited_rows(
             width, first_line = len(cells), line
             lost = bool(lost_header) and cells[0].isdecimal()
             names = lost_header[:width] if lost else [c.strip() for c in cells]
-            indices = _column_indices(
-                f"{path}:{line}", columns, names if header else None, width
-            )
+            known = names if header else None
+            present = {
+                key: column
+                for key, column in columns.items()
+                if key not in optional or _has_column(column, known, width)
+            }
+            indices = _column_indices(f"{path}:{line}", present, known, width)
             if header and not lost:
                 continue
         if len(cells) != width:
@@ -262,32 +273,40 @@ def _delimited_rows(
             )
             yield line, None
         else:
-            yield line, tuple(cells[index] for index in indices)
+            yield line, {key: cells[index] for key, index in indices.items()}
+
+
+def _has_column(
+    column: str | int, names: Sequence[str] | None, width: int
+) -> bool:
+    if isinstance(column, int):
+        return column < width
+    return names is not None and column in names
 
 
 def _column_indices(
     location: str,
-    columns: Sequence[str | int],
+    columns: Mapping[str, str | int],
     names: Sequence[str] | None,
     width: int,
-) -> list[int]:
+) -> dict[str, int]:
     """Returns the indices of columns.
 
     Args:
       location: location of the header, for error messages.
-      columns: names of columns, or their indices.
+      columns: names of columns, or their indices, by key.
       names: names of all columns; None without a header.
       width: number of all columns.
     """
-    indices = []
-    for column in columns:
+    indices = {}
+    for key, column in columns.items():
         if isinstance(column, int):
             if not 0 <= column < width:
                 raise InputError(
                     f"{location}: no column {column} among {width} (the first "
                     "is 0); give another number"
                 )
-            indices.append(column)
+            indices[key] = column
         elif names is None:
             raise InputError(
                 f"{location}: column {column!r} of a table without header must "
@@ -302,19 +321,20 @@ def _column_indices(
                 f"{listed[:300]}; give another name"
             )
         else:
-            indices.append(names.index(column))
+            indices[key] = names.index(column)
     return indices
 
 
 def _json_rows(
     path: str | os.PathLike[str],
     lines: Iterable[tuple[int, str | None]],
-    columns: Sequence[str | int],
+    columns: Mapping[str, str | int],
+    optional: Sequence[str],
     bad: BadExamples,
-) -> Iterator[tuple[int, tuple[str, ...] | None]]:
+) -> Iterator[tuple[int, dict[str, str] | None]]:
     """Yields line numbers and requested cells, None for a bad row."""
-    for column in columns:
-        if not isinstance(column, str):
+    for key, column in columns.items():
+        if key not in optional and not isinstance(column, str):
             raise InputError(
                 f"{path}: column {column} of JSON lines must be given by its "
                 "key"
@@ -328,6 +348,10 @@ def _json_rows(
         value, problem = parse_json(text)
         cells = None
         if not problem:
+            if isinstance(value, dict):
+                missing = {x for x in optional if columns[x] not in value}
+                columns = {x: columns[x] for x in columns if x not in missing}
+                optional = ()
             cells, problem = _json_cells(value, columns)
         if cells is None:
             bad.report(f"{path}:{line}", f"{problem}; fix the line")
@@ -335,13 +359,13 @@ def _json_rows(
 
 
 def _json_cells(
-    value: Any, columns: Sequence[str | int]
-) -> tuple[tuple[str, ...] | None, str]:
+    value: Any, columns: Mapping[str, str | int]
+) -> tuple[dict[str, str] | None, str]:
     """Returns requested values of an object and "", or None and the problem."""
     if not isinstance(value, dict):
         return None, "not a JSON object"
-    cells = []
-    for column in columns:
+    cells = {}
+    for key, column in columns.items():
         if column not in value:
             return None, f"the object has no key {column!r}"
         cell = value[column]
@@ -349,34 +373,5 @@ def _json_cells(
             return None, f"{column!r} is neither a string nor a number"
         if cell is None:
             cell = ""
-        cells.append(cell if isinstance(cell, str) else json.dumps(cell))
-    return tuple(cells), ""
-
-
-def table_lines(record: Mapping[str, Any], *, header: bool) -> list[str]:
-    """Formats a record of JSON values as lines of a TSV file.
-
-    Args:
-      record: the record. Nested dicts are flattened, lists are left out.
-      header: whether to begin with the header.
-    """
-    cells = list(_cells(record))
-    rows = zip(*cells, strict=True) if header else [[x for _, x in cells]]
-    return [
-        "\t".join(_TABS_AND_LINE_BREAKS.sub(" ", cell) for cell in row)
-        for row in rows
-    ]
-
-
-def _cells(record: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yields the names and the cells of a record, without its lists."""
-    for name, value in record.items():
-        if isinstance(value, Mapping):
-            for inner, cell in _cells(value):
-                # A class may be called "id" or "label".
-                yield f"{name}.{inner}" if inner in record else inner, cell
-        elif isinstance(value, float):
-            is_small = 0.0 < abs(value) < 1e-4
-            yield name, f"{value:.6g}" if is_small else f"{value:.6f}"
-        elif not isinstance(value, list):
-            yield name, str(value)
+        cells[key] = cell if isinstance(cell, str) else json.dumps(cell)
+    return cells, ""

@@ -7,7 +7,7 @@ import json
 import os
 import pathlib
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from albert_tf.errors import InputError
 from albert_tf.input_files import parse_object
@@ -149,6 +149,8 @@ class TaskConfig:
         `max_seq_length`; see the task type.
       source: how the task's files are read, as JSON values; see the task type.
       scores: scores on the development set by metric; empty if there is none.
+      baselines: those of trivial predictions, by name; see
+        `TaskType.baselines`.
       task_module: absolute path of the Python file that defines the task type,
         for error messages; None for built-in task types.
     """
@@ -160,6 +162,9 @@ class TaskConfig:
     settings: Mapping[str, Any]
     source: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     scores: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    baselines: Mapping[str, Mapping[str, float]] = dataclasses.field(
+        default_factory=dict
+    )
     task_module: str | None = None
 
     @property
@@ -236,6 +241,12 @@ class TaskConfig:
         }
 
 
+class _Source(TypedDict, total=False):
+    folder: str
+    files: Mapping[str, str]
+    other_files: Mapping[str, str]
+
+
 def split_path(
     task_config: TaskConfig, data_dir: str | os.PathLike[str], split: str
 ) -> pathlib.Path:
@@ -252,6 +263,7 @@ def split_path(
       InputError: if the task has no such split, or the file does not exist.
     """
     source, task = task_config.source, task_config.name
+    check_type(source, _Source, f"source of {task}")
     files = source.get("files", {})
     if split not in files:
         raise InputError(

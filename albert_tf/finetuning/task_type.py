@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import abc
-import pathlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.examples import BadExamples
+from albert_tf.finetuning.example_reader import ExampleReader
 from albert_tf.finetuning.features import INPUTS, Features
-from albert_tf.finetuning.library_datasets import DatasetRows
-from albert_tf.finetuning.tables import table_lines
-from albert_tf.finetuning.task_config import TaskConfig, split_path
+from albert_tf.finetuning.table_writer import table_lines
+from albert_tf.finetuning.task_config import TaskConfig
 
 if TYPE_CHECKING:
-    import os
-
     import tensorflow as tf
 
     from albert_tf.finetuning.serving import ServingGraph
@@ -31,7 +27,7 @@ if TYPE_CHECKING:
 Arrays = Mapping[str, np.ndarray]
 
 
-class TaskType(abc.ABC):
+class TaskType(ExampleReader):
     """Base class of task types such as text classification.
 
     A subclass defines how examples are read and tokenized, the model and its
@@ -47,7 +43,9 @@ class TaskType(abc.ABC):
       default_settings: default values of the settings of features and
         predictions, as JSON values; at least `max_seq_length`.
       custom_metrics: whether users may choose `TaskConfig.metrics`.
-      reads_lines: whether each line of a text file is an example.
+      loss_settings: settings of the loss that the task type has:
+        "class_weights", "label_smoothing".
+      perfect_score: the best possible value of the key metric.
       token_outputs: names of the outputs of `forward` with the shape
         `[batch, seq, ...]`.
       task_config: the task.
@@ -61,7 +59,8 @@ class TaskType(abc.ABC):
     name: ClassVar[str]
     default_settings: ClassVar[Mapping[str, Any]] = {"max_seq_length": 512}
     custom_metrics: ClassVar[bool] = True
-    reads_lines: ClassVar[bool] = False
+    loss_settings: ClassVar[Sequence[str]] = ()
+    perfect_score: ClassVar[float] = 1.0
 
     def __init__(
         self, task_config: TaskConfig, tokenizer: Tokenizer | None = None
@@ -123,88 +122,6 @@ class TaskType(abc.ABC):
         del examples
         return self.task_config
 
-    # Examples. Each has the attributes `id` and `location` ("file:line").
-
-    def find_split(
-        self, data_dir: str | os.PathLike[str], split: str
-    ) -> pathlib.Path:
-        """Returns the file or folder of a split; see `split_path`."""
-        return split_path(self.task_config, data_dir, split)
-
-    @abc.abstractmethod
-    def read_examples(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        bad: BadExamples,
-        labelled: bool,
-        training: bool = False,
-    ) -> Iterator[Any]:
-        """Yields the examples in a file or folder.
-
-        Args:
-          path: the file or folder.
-          bad: collects examples that cannot be used.
-          labelled: whether to read labels.
-          training: whether the examples are for training. If so, examples that
-            can be scored but not trained on are bad, too.
-
-        Raises:
-          InputError: if the file cannot be read.
-        """
-
-    def read_dataset(
-        self,
-        datasets: Sequence[DatasetRows],
-        *,
-        bad: BadExamples,
-        labelled: bool,
-        training: bool = False,
-    ) -> Iterator[Any]:
-        """Yields the examples of a dataset from a library.
-
-        Args:
-          datasets: the datasets that make up the task, usually one.
-          bad, labelled, training: see `read_examples`.
-
-        Raises:
-          InputError: if a field is missing, or `labelled` is set for a split
-            whose labels are not published.
-        """
-        raise InputError(
-            f"from: no library has the task {self.task_config.name}; give its "
-            "files"
-        )
-
-    def example_from_line(self, line: str, id: str, location: str) -> Any:
-        """Makes an unlabelled example from a line of standard input.
-
-        Args:
-          line: the line, with or without its line feed; not blank.
-          id: ID of the example.
-          location: location of the line, for error messages.
-        """
-        raise InputError(
-            f"{location}: the task {self.task_config.name} does not read "
-            "examples from lines; give a file in its format"
-        )
-
-    def example_from_fields(self, fields: Mapping[str, str], id: str) -> Any:
-        """Makes an unlabelled example from named texts.
-
-        Args:
-          fields: texts by name, such as those of `--text` and `--pair`.
-          id: ID of the example.
-        """
-        raise InputError(
-            f"--{next(iter(fields))}: the task {self.task_config.name} does "
-            "not take an example from flags; give a file with --input"
-        )
-
-    def has_label(self, example: Any) -> bool:
-        """Returns whether an example has the label that scores need."""
-        return example.label is not None
-
     # Features.
 
     @abc.abstractmethod
@@ -233,9 +150,44 @@ class TaskType(abc.ABC):
     def model_arguments(self) -> dict[str, Any]:
         """Returns the arguments of `model_class` that depend on the task."""
 
+    def start_head(self, model: AlbertModel, features: Features) -> None:
+        """Sets weights of a new head from the training examples.
+
+        By default, nothing is set. Regression starts at the mean label.
+
+        Args:
+          model: the model.
+          features: the training features.
+        """
+        del model, features
+
     @abc.abstractmethod
-    def make_loss(self) -> Loss:
-        """Returns the training loss."""
+    def make_loss(self, **settings: Any) -> Loss:
+        """Returns the training loss.
+
+        Args:
+          **settings: those of `loss_settings` that are given: `class_weights`,
+            a number for each of `labels`, and `label_smoothing`.
+        """
+
+    def baselines(
+        self, training: Iterable[Any], examples: Sequence[Any]
+    ) -> dict[str, dict[str, float]]:
+        """Returns scores of trivial predictions, to compare the model with.
+
+        They should take seconds. By default, there are none.
+
+        Args:
+          training: training examples with labels; an iterator, which may be
+            left unread.
+          examples: examples with labels, to be scored.
+
+        Returns:
+          Scores by name of the baseline, such as "most frequent label". The
+          first one needs no training; a model at its level has learned nothing.
+        """
+        del training, examples
+        return {}
 
     @property
     def model_inputs(self) -> tuple[str, ...]:
@@ -301,14 +253,17 @@ class TaskType(abc.ABC):
     def record(self, example: Any, prediction: Any) -> dict[str, Any]:
         """Returns a prediction as a dict of JSON values, `id` first."""
 
+    def table_rows(self, record: Mapping[str, Any]) -> Sequence[Mapping]:
+        """Returns the rows of a `record` in a CSV file, by default itself.
+
+        They have a column for each value but lists; nested dicts are flattened.
+        """
+        return [record]
+
     def tsv_lines(self, record: Mapping[str, Any], *, first: bool) -> list[str]:
-        """Formats a record as lines of a TSV file, by default as one line.
+        """Formats a `record` as lines of a TSV file, the `first` with a header.
 
-        It has a column for each value but lists; nested dicts are flattened.
-
-        Args:
-          record: see `record`.
-          first: whether to begin with the header.
+        By default as one line, with the columns of `table_rows`.
         """
         return table_lines(record, header=first)
 
@@ -346,10 +301,8 @@ class TaskType(abc.ABC):
     def with_scores(self, scores: Mapping[str, float]) -> TaskConfig:
         """Returns the task, updated from the scores of the final model.
 
-        By default it is returned unchanged. SQuAD 2.0 stores its threshold.
-
-        Args:
-          scores: scores on the development set.
+        By default it is returned unchanged. SQuAD 2.0 stores its threshold,
+        according to the scores on the development set.
         """
         del scores
         return self.task_config

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import math
 import os
 import sys
 from collections.abc import Mapping
@@ -19,14 +18,14 @@ from albert_tf.finetuning.config import FinetuneConfig
 from albert_tf.finetuning.data import TaskFiles
 from albert_tf.finetuning.model_folder import save_model
 from albert_tf.finetuning.predictor import make_batch_predictor
-from albert_tf.finetuning.run import (
+from albert_tf.finetuning.results import (
+    EVALUATION_FILE,
     FinetuneResult,
-    FinetuneRun,
+    Reference,
     RunsResult,
     finite,
-    open_runs,
-    run_summary,
 )
+from albert_tf.finetuning.run import FinetuneRun, open_runs, run_summary
 from albert_tf.finetuning.task_config import TaskConfig
 from albert_tf.interop.run_folder import MODEL_FOLDER, RUNS_FILE
 from albert_tf.models.base import AlbertModel
@@ -37,7 +36,7 @@ from albert_tf.training.distribution import set_precision
 from albert_tf.training.optimizers import make_optimizer
 from albert_tf.training.run_folder import RunFolder, open_runs_folder
 from albert_tf.training.schedules import SCHEDULES
-from albert_tf.training.trainer import Trainer, TrainingResult
+from albert_tf.training.trainer import Trainer
 from albert_tf.training.workers import is_chief
 
 
@@ -124,7 +123,11 @@ def finetune_runs(
             results[name] = _finetune(run, folders[name])
             if results[name].training.interrupted:
                 break
-        result = RunsResult(metric=task_config.key_metric, results=results)
+        result = RunsResult(
+            metric=task_config.key_metric,
+            results=results,
+            reference=_reference(prepared[0]),
+        )
         if runs > 1 and is_chief(strategy) and not result.interrupted:
             write_atomically(os.path.join(output, RUNS_FILE), result.to_json())
     return result
@@ -133,7 +136,7 @@ def finetune_runs(
 def _finetune(run: FinetuneRun, folder: RunFolder) -> FinetuneResult:
     """Trains, evaluates and saves the model of one run."""
     config, strategy = run.config, run.strategy
-    task_type, data = run.task_type, run.data
+    task_type, data, dev = run.task_type, run.data, run.dev
     task_config = task_type.task_config
     schedule = SCHEDULES[config.schedule](
         config.learning_rate,
@@ -150,6 +153,7 @@ def _finetune(run: FinetuneRun, folder: RunFolder) -> FinetuneResult:
         task_type,
         batch_size=config.eval_batch_size,
         fixed_length=config.fixed_length,
+        progress=is_chief(strategy),
     )
 
     def start() -> None:
@@ -162,12 +166,10 @@ def _finetune(run: FinetuneRun, folder: RunFolder) -> FinetuneResult:
             )
 
     def evaluate() -> dict[str, float]:
-        assert data.dev_features is not None
-        outputs = predict(data.dev_features)
-        predictions = task_type.predictions(
-            data.dev, data.dev_features, outputs
-        )
-        return task_type.scores(data.dev, predictions)
+        assert dev is not None
+        outputs = predict(dev.features)
+        predictions = task_type.predictions(dev.examples, dev.features, outputs)
+        return dev.evaluate(task_type, predictions)
 
     def batches(start_step: int) -> tf.data.Dataset:
         return training_batches(
@@ -185,35 +187,47 @@ def _finetune(run: FinetuneRun, folder: RunFolder) -> FinetuneResult:
             config,
             strategy,
             model,
-            task_type.make_loss(),
+            task_type.make_loss(**run.loss_arguments),
             make_optimizer(config, model),
             schedule,
             run_dir=config.output,
-        ).fit(batches, evaluate=evaluate if data.dev else None, start=start)
+        ).fit(batches, evaluate=evaluate if dev else None, start=start)
     if result.interrupted:
         return FinetuneResult(training=result)
     step = _load_best(model, config.output)
     scores: dict[str, float] = {}
-    if data.dev:
-        scores = _logged_scores(result, step) or evaluate()
+    if dev:
+        # Evaluating again could take minutes.
+        scores = dev.reported(result.evaluations.get(step) or evaluate())
         task_config = task_type.with_scores(scores)
+    found = FinetuneResult(training=result, step=step, scores=scores)
     if is_chief(strategy):
+        task_config = dataclasses.replace(
+            task_config,
+            scores=finite(scores),
+            baselines={n: finite(x) for n, x in run.baselines.items()},
+        )
         save_model(
             os.path.join(config.output, MODEL_FOLDER),
             model,
             task_type,
-            dataclasses.replace(task_config, scores=finite(scores)),
+            task_config,
         )
-    return FinetuneResult(training=result, step=step, scores=scores)
+        if dev:
+            write_atomically(
+                os.path.join(config.output, EVALUATION_FILE),
+                _reference(run).to_json(task_config.key_metric, found),
+            )
+    return found
 
 
-def _logged_scores(result: TrainingResult, step: int) -> dict[str, float]:
-    """Returns the scores logged at a step, {} if it was not evaluated.
-
-    Evaluating again could take minutes.
-    """
-    logged = result.evaluations.get(step, {})
-    return {n: math.nan if x is None else x for n, x in logged.items()}
+def _reference(run: FinetuneRun) -> Reference:
+    return Reference(
+        baselines=run.baselines,
+        num_examples=len(run.dev.scored) if run.dev else 0,
+        selection=run.config.dev_selection,
+        perfect_score=run.task_type.perfect_score,
+    )
 
 
 def _load_best(model: AlbertModel, run_dir: str | os.PathLike[str]) -> int:

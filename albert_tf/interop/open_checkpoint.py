@@ -19,6 +19,7 @@ from albert_tf.interop.checkpoint import Checkpoint, LazyArrays
 from albert_tf.interop.file_types import explain_bad_file, file_kind
 from albert_tf.interop.growing import extend_positions
 from albert_tf.interop.hubs import resolve
+from albert_tf.schema import check_argument
 from albert_tf.text import tokenizer_files
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
@@ -64,6 +65,7 @@ def open_checkpoint(
       InputError: if the checkpoint cannot be opened, or a tensor is missing,
         misshapen or unexpected.
     """
+    check_argument(path, str | os.PathLike, "path")
     local = pathlib.Path(resolve(os.fspath(path), revision=revision))
     overrides = dict(config_overrides or {})
     for key in overrides:
@@ -213,6 +215,7 @@ def load_tokenizer(
     Raises:
       InputError: if there is no usable tokenizer.
     """
+    check_argument(path, str | os.PathLike, "path")
     local = resolve(os.fspath(path), revision=revision)
     if os.path.exists(os.path.join(local, tokenizer_files.SETTINGS_FILE)):
         return tokenizer_files.load_tokenizer(local).with_settings(**settings)

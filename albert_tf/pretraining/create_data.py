@@ -16,7 +16,7 @@ from typing import Any
 
 import tqdm
 
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, counted
 from albert_tf.files import check_not_input, check_space, local_path
 from albert_tf.folders import (
     check_replaceable,
@@ -295,6 +295,17 @@ def _write_shards(
         pool.shutdown(cancel_futures=True)
 
 
+# What to do about too few documents.
+_DOCUMENT_ENDS = {
+    "lines": "put a blank line between documents (a line is a sentence), use "
+    "text_format=prose if paragraphs are separated by blank lines",
+    "prose": "put two blank lines between documents, use text_format=lines if "
+    "each line is a sentence and one blank line ends a document",
+    "wikiextractor": "put each document between <doc ...> and </doc>",
+    "jsonl": "put each document in a JSON object of its own",
+}
+
+
 def check_counts(
     config: PretrainingDataConfig,
     counts: dict[str, collections.Counter[str]],
@@ -314,8 +325,9 @@ def check_counts(
         if count["documents"] == 0:
             raise InputError(
                 f"heldout_fraction={config.heldout_fraction} leaves none of "
-                f"{num_documents} documents for the split {split}; change it "
-                "or the seed"
+                f"{counted(num_documents, 'document')} for the split {split}; "
+                f"{_DOCUMENT_ENDS[config.text_format]}, or change "
+                "heldout_fraction or the seed"
             )
         pair_up = ", one_sentence_chunks=random_next"
         raise InputError(

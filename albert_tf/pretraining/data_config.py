@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -45,7 +46,8 @@ class ReadingConfig:
     )
     language: str = setting(
         "en",
-        "ISO 639 code of the language, for splitting prose into sentences.",
+        "ISO 639 code of the language, for splitting prose into sentences; by "
+        "general rules if the sentencex library has none for it.",
     )
     encoding_errors: EncodingErrors = setting(
         "strict",
@@ -55,6 +57,13 @@ class ReadingConfig:
 
     def __post_init__(self) -> None:
         check_settings(self)
+        # The library has no list of the languages that it knows.
+        require(
+            self,
+            "language",
+            re.fullmatch(r"[a-z]{2,3}(-[A-Za-z0-9]+)*", self.language),
+            "an ISO 639 code, such as en, de or zh",
+        )
         require(
             self,
             "text_field",

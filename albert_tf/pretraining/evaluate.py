@@ -12,7 +12,10 @@ from albert_tf.errors import InputError
 from albert_tf.files import PathPatterns, exists, is_remote
 from albert_tf.input_files import read_json
 from albert_tf.interop.huggingface import CONFIG_FILE
-from albert_tf.interop.run_folder import positions_trained_so_far
+from albert_tf.interop.run_folder import (
+    fine_tuned_model,
+    positions_trained_so_far,
+)
 from albert_tf.models.base import AlbertModel
 from albert_tf.objectives.objective import Objective
 from albert_tf.pretraining.corpora import group_by_corpus
@@ -64,7 +67,7 @@ def evaluate_pretraining(
       InputError: if there is no such checkpoint, it cannot be read, or the
         records do not fit the model.
     """
-    read_settings(run_dir)  # Raises if there is no run at all.
+    _check_run(os.fspath(run_dir))
     path = find_checkpoint(_path(os.fspath(run_dir), str(checkpoint)))
     records = open_records(input_patterns, split)
     ((_, scores),) = evaluate_checkpoints(
@@ -212,12 +215,23 @@ def _architecture(
 ) -> tuple[AlbertConfig, str, Objective]:
     """Returns architecture, precision and objective of a checkpoint's run."""
     run_dir = _run_of(checkpoint)
+    _check_run(run_dir)
     settings = read_settings(run_dir)
     objective = objective_of(
         settings | {"pair_task": records.pair_task}, records
     )
     precision = settings.get("precision", "float32")
     return load_run_config(run_dir), precision, objective
+
+
+def _check_run(run_dir: str) -> None:
+    """Raises an `InputError` if a folder holds no pretraining run."""
+    tuned = fine_tuned_model(run_dir) is not None
+    if tuned or "head_dropout" in read_settings(run_dir):
+        raise InputError(
+            f"run {run_dir}: a fine-tuned model, not a pretraining run; "
+            f"evaluate it with `albert evaluate --model={run_dir} --input=FILE`"
+        )
 
 
 def _run_of(checkpoint: str) -> str:

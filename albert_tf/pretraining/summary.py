@@ -15,6 +15,7 @@ from albert_tf.pretraining.corpora import describe_mixture
 from albert_tf.pretraining.order_shortcuts import LABELS
 from albert_tf.pretraining.phase_records import PhaseRecords
 from albert_tf.pretraining.records import Records
+from albert_tf.training.schedules import describe_rate
 from albert_tf.training.trainer import TrainingResult
 from albert_tf.training.workers import input_context
 
@@ -74,9 +75,10 @@ def start_summary(
     rows |= {
         **_describe_objective(config),
         "training": f"{counted(config.num_train_steps, 'step')} of "
-        f"{config.optimizer}, {config.schedule} schedule, highest rate "
-        f"{config.resolved_learning_rate:.3g} after "
-        f"{counted(config.resolved_warmup_steps, 'step')}",
+        f"{config.optimizer}, {config.schedule} schedule, "
+        + describe_rate(
+            config.resolved_learning_rate, config.resolved_warmup_steps
+        ),
         "computes": f"{config.precision} on {replicas} x {device.split(':')[0]}"
         f"{compiled}",
         "writes": f"{os.fspath(config.output)}, "

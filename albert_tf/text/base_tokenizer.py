@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal, TypeVar, overload
 import numpy as np
 
 from albert_tf.errors import InputError
+from albert_tf.input_files import shown
 from albert_tf.text.packing import as_tensors, pack
 from albert_tf.text.piece_table import PieceTable
 from albert_tf.text.tokens import SEGMENT_LENGTH, SpecialTokens, Token, segments
@@ -163,7 +164,7 @@ class Tokenizer(PieceTable):
         """
         if isinstance(text, str):
             return self._encode([text], 1, max_length)[0]
-        return self._encode(_texts(text, "text"), num_threads, max_length)
+        return self._encode(text_list(text, "text"), num_threads, max_length)
 
     def tokenize(self, text: str) -> list[str]:
         """Splits a text into pieces."""
@@ -264,12 +265,12 @@ class Tokenizer(PieceTable):
                 f"max_length must be at least {minimum}, to hold [CLS] and "
                 f"[SEP], not {max_length}."
             )
-        texts = _texts(texts, "texts")
+        texts = text_list(texts, "texts")
         longest = max_length if truncation else None
         firsts = self._encode(texts, num_threads, longest)
         seconds = None
         if pairs is not None:
-            pairs = _texts(pairs, "pairs")
+            pairs = text_list(pairs, "pairs")
             if len(pairs) != len(texts):
                 raise ValueError(
                     "texts and pairs must have the same length, not "
@@ -342,14 +343,24 @@ class Tokenizer(PieceTable):
         ]
 
 
-def _texts(texts: str | Iterable[str], argument: str) -> list[str]:
-    """Returns the texts as a list, checking their types."""
-    texts = [texts] if isinstance(texts, str) else list(texts)
+def text_list(texts: str | Iterable[str], name: str) -> list[str]:
+    """Returns the texts of the argument `name` as a list.
+
+    Raises:
+      InputError: if it is neither a text nor an iterable of texts.
+    """
+    if isinstance(texts, str):
+        return [texts]
+    if isinstance(texts, (bytes, Mapping)) or not isinstance(texts, Iterable):
+        raise InputError(
+            f"{name}={shown(texts)} must be a text or a list of texts"
+        )
+    texts = list(texts)
     for i, text in enumerate(texts):
         if not isinstance(text, str):
-            raise TypeError(
-                f"{argument}[{i}] must be a str, not "
-                f"{type(text).__name__}: {text!r}."
+            raise InputError(
+                f"{name}[{i}]={shown(text)} must be a text, not "
+                f"{type(text).__name__}"
             )
     return texts
 

@@ -76,6 +76,8 @@ def train_vocabulary(
     sentences: Iterable[str],
     output: str | os.PathLike[str],
     config: VocabularyConfig | None = None,
+    *,
+    overwrite: bool = False,
 ) -> pathlib.Path:
     """Trains a vocabulary and writes its files.
 
@@ -97,6 +99,7 @@ def train_vocabulary(
         sentences are skipped; a sample of the others is kept in memory.
       output: prefix of the output paths. Missing folders are created.
       config: the settings. Defaults to `VocabularyConfig()`.
+      overwrite: whether to replace an existing vocabulary.
 
     Returns:
       The path of OUTPUT.model or OUTPUT.txt.
@@ -108,7 +111,7 @@ def train_vocabulary(
     """
     config = config or VocabularyConfig()
     if isinstance(sentences, str):
-        raise TypeError("sentences must be an iterable of str, not one str.")
+        raise InputError("sentences must be a list of texts, not one text")
     if is_remote(output):
         raise InputError(
             f"output={os.fspath(output)!r}: must be a local path; write the "
@@ -117,6 +120,12 @@ def train_vocabulary(
     prefix = pathlib.Path(output)
     _make_folder(prefix)  # Fails before the training rather than after it.
     paths = vocabulary_files(prefix, config.model_type)
+    for path in paths:
+        if path.exists() and not overwrite:
+            raise InputError(
+                f"{path} exists; choose another output, or replace it with "
+                "overwrite"
+            )
     sample = SentenceSample(config.max_sentences, config.seed)
     for sentence in sentences:
         sample.add(sentence)

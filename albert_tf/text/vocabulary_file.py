@@ -7,6 +7,7 @@ import os
 from albert_tf.errors import InputError
 from albert_tf.files import is_remote
 from albert_tf.input_files import check_not_web_address, read_bytes
+from albert_tf.schema import check_argument
 
 # The largest published vocabulary has 262,144 pieces.
 MAX_PIECES = 1 << 20
@@ -22,6 +23,7 @@ def read_model(path: str | os.PathLike[str]) -> bytes:
       InputError: if the file does not exist, cannot be read, is not a regular
         file, or is larger than any vocabulary.
     """
+    check_argument(path, str | os.PathLike, "path")
     name = os.fspath(path)
     check_not_web_address(
         name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,7 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.files import split_patterns
+from albert_tf.input_files import check_regular
 from albert_tf.training.best_checkpoint import read_best
 
 FOLDER = "checkpoints"
@@ -53,6 +55,8 @@ def read_checkpoint(prefix: str | os.PathLike[str]) -> dict[str, np.ndarray]:
       InputError: if the checkpoint is damaged or does not exist.
     """
     prefix = os.fspath(prefix)
+    for path in glob.glob(f"{glob.escape(prefix)}.*"):  # none of remote ones
+        check_regular(path)
     try:
         # `tf.train.load_checkpoint` would also accept a folder.
         reader = tf.compat.v1.train.NewCheckpointReader(prefix)

@@ -263,6 +263,13 @@ class RunConfig(TrainingConfig):
         group=OPTIMIZER,
         bounds="[0, 1000]",
     )
+    bias_correction: bool | None = setting(
+        False,
+        "Correct the bias of the optimizer's moments, which start at 0 (Adam, "
+        "arXiv:1412.6980). Without it, as in the original, the first updates "
+        "are too large.",
+        group=OPTIMIZER,
+    )
     distribution: Distribution = setting(
         "auto",
         "auto: the TPU if --tpu is given, the workers in TF_CONFIG if set, all "

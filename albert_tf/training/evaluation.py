@@ -11,6 +11,8 @@ import tensorflow as tf
 from albert_tf.errors import InputError
 from albert_tf.training.input import distribute
 from albert_tf.training.loss import TOKENS, WEIGHTS, Loss
+from albert_tf.training.progress import reported
+from albert_tf.training.workers import is_chief
 
 
 class Evaluator:
@@ -94,12 +96,18 @@ class Evaluator:
     def _sum(self, function, group, distributed, *arguments):
         """Returns name -> sum over all batches; None without a batch."""
         iterator = iter(distributed)
-        results = []
-        while True:
-            try:
-                results.append(function(iterator, *arguments))
-            except tf.errors.OutOfRangeError:
-                break
+
+        def batches():
+            while True:
+                try:
+                    yield function(iterator, *arguments)
+                except tf.errors.OutOfRangeError:
+                    return
+
+        evaluated = batches()
+        if is_chief(self._strategy):
+            evaluated = reported(evaluated, lambda _: self._batch_size)
+        results = list(evaluated)
         if not results:
             return None
         # Convert at the end, because each conversion waits for the device.

@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.files import PARTIAL, exists, write_atomically
-from albert_tf.input_files import parse_object, read_bytes
+from albert_tf.input_files import check_regular, parse_object, read_bytes
 from albert_tf.schema import typed
 from albert_tf.training.config import TrainingConfig
 from albert_tf.training.evaluation import means
@@ -238,6 +238,7 @@ def read_events(path: str | os.PathLike[str]) -> Iterator[tf.compat.v1.Event]:
 
     An incomplete last event, of a killed process, is skipped.
     """
+    check_regular(path)
     records = tf.data.TFRecordDataset(os.fspath(path)).as_numpy_iterator()
     with contextlib.suppress(tf.errors.DataLossError):
         for record in records:

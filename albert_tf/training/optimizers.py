@@ -1,4 +1,4 @@
-"""AdamW and LAMB as in the original ALBERT, clipping and loss scaling."""
+"""AdamW and LAMB as in the original ALBERT, and gradient clipping."""
 
 from __future__ import annotations
 
@@ -49,13 +49,20 @@ def by_name(variables: Iterable[Variable]) -> dict[str, tf.Variable]:
 # Variables whose names match are not decayed, nor adapted by LAMB.
 EXCLUDED = ("LayerNorm", "layer_norm", "bias")
 
+_UPDATES = "updates"
+
 
 class AdamW:
-    """Adam without bias correction, with decoupled weight decay.
+    """Adam with decoupled weight decay, by default without bias correction.
 
     `w -= rate * (m / (sqrt(v) + epsilon) + weight_decay * w)`, as in the
     original's `AdamWeightDecayOptimizer`. The moments are the slots
     `<name>/adam_m` and `<name>/adam_v`.
+
+    Moments start at 0, which makes the first updates too large: m is too small
+    by the factor `1 - beta_1**t` at update t, but sqrt(v) by the square root of
+    `1 - beta_2**t`. With bias correction (Kingma and Ba, arXiv:1412.6980), both
+    are divided by their factor. The slot `updates` then counts the updates.
 
     Args:
       weight_decay: coefficient of the weight decay.
@@ -66,6 +73,7 @@ class AdamW:
         by LAMB) if any of them is found in its name.
       rate_multipliers: variable name -> factor on its learning rate, and so on
         its decay; 1 for other variables.
+      bias_correction: whether to correct the bias of the moments.
     """
 
     def __init__(
@@ -76,6 +84,7 @@ class AdamW:
         epsilon: float = 1e-6,
         exclude: Sequence[str] = EXCLUDED,
         rate_multipliers: Mapping[str, float] | None = None,
+        bias_correction: bool = False,
     ):
         self._weight_decay = weight_decay
         self._beta_1 = beta_1
@@ -83,12 +92,13 @@ class AdamW:
         self._epsilon = epsilon
         self._exclude = tuple(exclude)
         self._rate_multipliers = dict(rate_multipliers or {})
+        self._bias_correction = bias_correction
         self._variables: dict[str, tf.Variable] = {}
         self._slots: dict[str, tf.Variable] = {}
 
     @property
     def slots(self) -> dict[str, tf.Variable]:
-        """The moments by name, `<variable>/adam_m` and `<variable>/adam_v`."""
+        """The moments by name, and `updates` with bias correction."""
         return dict(self._slots)
 
     def build(self, variables: Iterable[Variable]) -> None:
@@ -115,6 +125,10 @@ class AdamW:
                 self._slots[slot_name] = tf.Variable(
                     tf.zeros(variable.shape), trainable=False, name=slot_name
                 )
+        if self._bias_correction:
+            self._slots[_UPDATES] = tf.Variable(
+                0, trainable=False, dtype=tf.int64, name=_UPDATES
+            )
 
     def _check_rate_multipliers(self):
         for name, multiplier in self._rate_multipliers.items():
@@ -165,6 +179,7 @@ class AdamW:
 
     def _apply(self, strategy, gradients, learning_rate, condition):
         details = {}
+        biases = self._count(strategy, condition)
         for name, gradient in gradients.items():
             found = strategy.extended.update(
                 self._variables[name],
@@ -175,6 +190,7 @@ class AdamW:
                     self._slots[f"{name}/adam_v"],
                     learning_rate,
                     condition,
+                    *biases,
                 ),
                 group=False,
             )
@@ -184,7 +200,27 @@ class AdamW:
                 details[f"{detail}/{name}"] = value
         return details
 
-    def _update(self, name, variable, gradient, m, v, rate, condition):
+    def _count(self, strategy, condition):
+        """Counts an update; returns the factors of m and sqrt(v), if any."""
+        if not self._bias_correction:
+            return ()
+        updates = self._slots[_UPDATES]
+        one = tf.ones([], tf.int64)
+        if condition is not None:
+            one = tf.where(condition, one, 0)
+        # At least 1: a first update that is skipped must not divide by 0.
+        count = tf.maximum(tf.convert_to_tensor(updates) + one, 1)
+        strategy.extended.update(
+            updates, lambda copy, step: copy.assign_add(step), args=(one,)
+        )
+        # expm1, because 1 - beta**t would lose half of float32's digits.
+        bias_1, bias_2 = (
+            -tf.math.expm1(tf.cast(count, tf.float32) * math.log(beta))
+            for beta in (self._beta_1, self._beta_2)
+        )
+        return bias_1, tf.sqrt(bias_2)
+
+    def _update(self, name, variable, gradient, m, v, rate, condition, *biases):
         """Updates a device's copy of a variable; returns [norm(, ratio)].
 
         The result is one tensor, because strategies differ in how they handle
@@ -194,7 +230,12 @@ class AdamW:
         multiplier = self._rate_multipliers.get(name, 1.0)
         next_m = self._beta_1 * m + (1.0 - self._beta_1) * gradient
         next_v = self._beta_2 * v + (1.0 - self._beta_2) * tf.square(gradient)
-        update = next_m / (tf.sqrt(next_v) + self._epsilon)
+        if biases:
+            bias_of_m, bias_of_root = biases
+            root = tf.sqrt(next_v) / bias_of_root
+            update = next_m / bias_of_m / (root + self._epsilon)
+        else:
+            update = next_m / (tf.sqrt(next_v) + self._epsilon)
         if not excluded:
             update += self._weight_decay * variable
         details = [_norm(update)]
@@ -252,7 +293,9 @@ def make_optimizer(config: RunConfig, model: AlbertModel) -> AdamW:
             config.layerwise_lr_decay,
         )
     return {"lamb": Lamb, "adamw": AdamW}[config.optimizer](
-        weight_decay=config.weight_decay, rate_multipliers=multipliers
+        weight_decay=config.weight_decay,
+        rate_multipliers=multipliers,
+        bias_correction=bool(config.bias_correction),
     )
 
 
@@ -340,51 +383,3 @@ def clip_by_global_norm(
     if clip_norm:
         dense, _ = tf.clip_by_global_norm(dense, clip_norm, use_norm=norm)
     return dense, norm
-
-
-class DynamicLossScale:
-    """Dynamic loss scale, which keeps float16 gradients in range.
-
-    The scale is halved after every step whose gradients are not finite (such a
-    step changes no weight), and doubled after `growth_steps` finite steps in a
-    row (arXiv:1710.03740). Create it under the strategy's scope.
-
-    Args:
-      initial_scale: the initial scale.
-      growth_steps: consecutive finite steps before the scale is doubled.
-    """
-
-    def __init__(
-        self, initial_scale: float = 2.0**15, growth_steps: int = 2000
-    ):
-        self._growth_steps = growth_steps
-        self._scale = tf.Variable(
-            initial_scale, trainable=False, dtype=tf.float32, name="scale"
-        )
-        self._good_steps = tf.Variable(
-            0, trainable=False, dtype=tf.int64, name="good_steps"
-        )
-
-    @property
-    def scale(self) -> tf.Tensor:
-        """The current scale, a float32 scalar."""
-        return self._scale.read_value()
-
-    @property
-    def variables(self) -> dict[str, tf.Variable]:
-        """The state by name."""
-        return {"scale": self._scale, "good_steps": self._good_steps}
-
-    def update(self, finite: tf.Tensor) -> None:
-        """Adjusts the scale after a step; call it outside of replicas.
-
-        Args:
-          finite: bool scalar, whether the gradients of the step were finite.
-        """
-        good_steps = tf.where(finite, self._good_steps + 1, 0)
-        grow = good_steps >= self._growth_steps
-        factor = tf.where(finite, tf.where(grow, 2.0, 1.0), 0.5)
-        self._scale.assign(tf.maximum(1.0, self._scale * factor))
-        self._good_steps.assign(
-            tf.where(grow, tf.zeros_like(good_steps), good_steps)
-        )

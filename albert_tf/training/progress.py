@@ -9,16 +9,21 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TypeVar
 
 from tqdm import tqdm
 
 from albert_tf.training.config import TrainingConfig
 
+_Batch = TypeVar("_Batch")
+
 _NOT_SHOWN = ("learning_rate", "gradient_norm", "examples_per_second")
 _ACCURACY = "_accuracy"
 # Number of reports that the estimate of the remaining time is based on.
 _REPORTS = 20
+# Between two lines of an evaluation.
+_SECONDS = 5
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -82,6 +87,35 @@ class Progress:
     def close(self) -> None:
         """Closes the bar."""
         self._bar.close()
+
+
+def reported(
+    batches: Iterable[_Batch], size: Callable[[_Batch], int], total: int = 0
+) -> Iterator[_Batch]:
+    """Yields batches of an evaluation, and prints a line every few seconds.
+
+    Args:
+      batches: the batches.
+      size: returns the number of examples in a batch.
+      total: number of examples in all batches; 0 if it is unknown.
+    """
+    start = last = time.monotonic()
+    done = 0
+    for batch in batches:
+        now = time.monotonic()
+        if done and now - last >= _SECONDS:
+            last = now
+            text = f"evaluated {done:,}"
+            if total:
+                left = (now - start) / done * (total - done)
+                text += f" of {total:,} examples, "
+                text += f"{tqdm.format_interval(left)} left"
+            else:
+                text += " examples"
+            tqdm.write(text, file=sys.stderr)
+            sys.stderr.flush()
+        yield batch
+        done += size(batch)
 
 
 class _Clock:

@@ -107,6 +107,20 @@ class RunFolder:
             if self._old["settings"] != self._settings:
                 self._write_record({**self._old, "settings": self._settings})
             return
+        with contextlib.ExitStack() as stack:
+            if not self._old:
+                stack.callback(self._remove_files)
+            self._start()
+            stack.pop_all()
+
+    def _remove_files(self) -> None:
+        """Removes the files of a new run that could not be started."""
+        for name in self._files:
+            path = os.path.join(self._path, name)
+            if tf.io.gfile.exists(path):
+                tf.io.gfile.remove(path)
+
+    def _start(self) -> None:
         tf.io.gfile.makedirs(self._path)
         for name in self._old.get("files", ()):
             path = os.path.join(self._path, name)

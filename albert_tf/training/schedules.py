@@ -16,7 +16,14 @@ import math
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, counted
+
+
+def describe_rate(rate: float, warmup_steps: int) -> str:
+    """Says in words how high the learning rate is, and when."""
+    if not warmup_steps:
+        return f"highest rate {rate:.3g} at the first step"
+    return f"highest rate {rate:.3g} after {counted(warmup_steps, 'step')}"
 
 
 @dataclasses.dataclass(frozen=True)

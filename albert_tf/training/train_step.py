@@ -14,9 +14,9 @@ from albert_tf.training.averaging import WeightAverages
 from albert_tf.training.config import TrainingConfig
 from albert_tf.training.input import MISCOUNTED, GlobalBatches, distribute
 from albert_tf.training.loss import Loss
+from albert_tf.training.loss_scale import DynamicLossScale
 from albert_tf.training.optimizers import (
     AdamW,
-    DynamicLossScale,
     by_name,
     clip_by_global_norm,
     densify,

@@ -35,8 +35,9 @@ from albert_tf.training.logging import (
     read_metrics,
 )
 from albert_tf.training.loss import Loss
+from albert_tf.training.loss_scale import DynamicLossScale
 from albert_tf.training.matmul_peak import matmul_peak
-from albert_tf.training.optimizers import AdamW, DynamicLossScale
+from albert_tf.training.optimizers import AdamW
 from albert_tf.training.phases import PhaseSequence, TrainingPhase
 from albert_tf.training.progress import graceful_stop, print_stop
 from albert_tf.training.train_step import TrainLoop, TrainStep
@@ -388,9 +389,8 @@ class Trainer:
         assert self._evaluate is not None
         evaluation = self._evaluate()
         self._log.report(step, "eval", evaluation)
-        self._evaluations.append(
-            {"step": step, "split": "eval", "values": evaluation}
-        )
+        line = {"step": step, "split": "eval", "values": evaluation}
+        self._evaluations.append(line)
         metric = self._config.best_metric
         best = metric and better(self._best, step, metric, evaluation)
         if best:

@@ -213,7 +213,7 @@ class AlbertTf:
 
 def _features(work, tokenizer, labels=None):
     from albert_tf.finetuning.text_classification.examples import TextExample
-    from albert_tf.finetuning.text_classification.task import text_features
+    from albert_tf.finetuning.text_classification.features import text_features
 
     pairs = work.get("pairs") or [None] * len(work["texts"])
     classes = work.get("labels") or [None] * len(pairs)

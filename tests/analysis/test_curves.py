@@ -114,9 +114,51 @@ def test_errors(tmp_path):
         plot_runs(read_runs([tmp_path]), tmp_path / "c.png")
     run = write_run(tmp_path / "run")
     for output in ("c.word", "nowhere/c.png"):
-        with pytest.raises(InputError, match=f"output .*{output}"):
+        with pytest.raises(InputError, match=output):
             plot_runs(read_runs([run]), tmp_path / output)
     line = {"step": 1, "time": 5.0, "split": "train", "values": {"f1": 2.0}}
     (run / "metrics.jsonl").write_text(json.dumps(line) + "\n")
     with pytest.raises(InputError, match="run: none of its metrics is a loss"):
         plot_runs(read_runs([run]), tmp_path / "c.png")
+
+
+def test_losses_of_other_sizes_have_panels_of_their_own(tmp_path, monkeypatch):
+    values = {"loss": 6.0, "mlm_loss": 5.5, "sop_loss": 0.6}
+    run = write_run(tmp_path / "run", **values)
+    figure = figure_of(monkeypatch, [run], tmp_path / "c.png")
+    titles = [axis.get_ylabel() for axis in figure.axes[::2]]
+    assert titles == ["loss", "sop_loss", "accuracy"]
+    assert labels(figure.axes[0].get_legend()) == ["loss", "mlm_loss"]
+    assert labels(figure.axes[2].get_legend()) == ["sop_loss"]
+
+
+def test_a_plot_has_the_name_that_was_given(tmp_path, monkeypatch):
+    run = write_run(tmp_path / "run")
+    for name in ("curves", "a.b/curves", "curves.PNG"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        plot_runs(read_runs([run]), path)
+        assert path.read_bytes().startswith(b"\x89PNG")
+    plot_runs(read_runs([run]), tmp_path / "c.svg")
+    assert (tmp_path / "c.svg").read_text("utf-8").startswith("<?xml")
+    assert not [path for path in tmp_path.iterdir() if path.suffix == ".png"]
+
+
+def test_an_old_plot_is_kept_if_the_new_one_fails(tmp_path, monkeypatch):
+    from matplotlib.figure import Figure
+
+    run = write_run(tmp_path / "run")
+    output = tmp_path / "c.png"
+    output.write_bytes(b"old")
+
+    def fail(self, file, **options):
+        file.write(b"half") if hasattr(file, "write") else output.write_bytes(
+            b"half"
+        )
+        raise ValueError("no ink")
+
+    monkeypatch.setattr(Figure, "savefig", fail)
+    with pytest.raises(InputError, match="no ink"):
+        plot_runs(read_runs([run]), output)
+    assert output.read_bytes() == b"old"
+    assert sorted(tmp_path.iterdir()) == [output, run]

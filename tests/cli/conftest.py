@@ -28,18 +28,41 @@ def albert(run_albert):
 
 
 @pytest.fixture
-def albert_eagerly(monkeypatch, capfd, eagerly):
-    """Returns `run(folder, command, stdin)`: the output, without graphs."""
+def status_eagerly(monkeypatch, capfd, eagerly):
+    """Returns `run(folder, command, stdin)`: status, output and errors."""
 
-    def run(folder, command, stdin=""):
+    def run(folder, command, stdin):
         monkeypatch.chdir(folder)
-        lines = io.TextIOWrapper(io.BytesIO(stdin.encode()))
+        stdin = stdin.encode() if isinstance(stdin, str) else stdin
+        lines = io.TextIOWrapper(io.BytesIO(stdin))
         monkeypatch.setattr("sys.stdin", lines)
         with eagerly():
             status = main(shlex.split(command))
-        output = capfd.readouterr()
-        assert status == 0, output.err
-        return output.out
+        return status, *capfd.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def albert_eagerly(status_eagerly):
+    """Returns `run(folder, command, stdin)`: the output, without graphs."""
+
+    def run(folder, command, stdin=""):
+        status, output, errors = status_eagerly(folder, command, stdin)
+        assert status == 0, errors
+        return output
+
+    return run
+
+
+@pytest.fixture
+def failing_eagerly(status_eagerly):
+    """Returns `run(folder, command, stdin)`: output and errors (status 2)."""
+
+    def run(folder, command, stdin=""):
+        status, output, errors = status_eagerly(folder, command, stdin)
+        assert status == 2, errors
+        return output, errors
 
     return run
 

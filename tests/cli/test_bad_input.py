@@ -99,6 +99,7 @@ BAD_INPUT = {
         ("--vocab_size=many", "--vocab_size=many must be an integer"),
         ("--character_coverage=nan", "must be finite and in [0.98, 1]"),
         ("--text_format=xml", "--text_format=xml must be one of lines, prose"),
+        ("--language=English", "language='English' must be an ISO 639 code"),
     ],
     "create-data": [
         ("--spm_model_file=x", "--input and --output are required"),
@@ -134,7 +135,7 @@ BAD_INPUT = {
     ],
     "pretrain": [
         ("--output=x", "--input is required"),
-        ("--lerning_rate=1", "--lerning_rate; did you mean --learning_rate?"),
+        ("--lerning_rate=1", "--lerning_rate (did you mean --learning_rate?)"),
         ("--recipe=none", "unknown recipe 'none'"),
         (
             "--flagfile=absent",
@@ -214,6 +215,9 @@ BAD_INPUT = {
         ),
         ("--task=sst2", "train.csv"),
         ("--task=sst2 --classes=a,b", "--classes requires --task=text"),
+        ("--class_weights=equal", "must be balanced, LABEL=WEIGHT,..."),
+        ("--class_weights=best=2", "'best' is not one of the labels bad, good"),
+        ("--label_smoothing=1", "label_smoothing=1.0 must be in [0, 1)"),
         ("--max_seq_length=64", "takes at most 32 tokens"),
         ("--from=tfds", "does not support --task=text"),
         (
@@ -359,7 +363,7 @@ BAD_INPUT = {
         ("--model=start --text=word", "the text 'word' has no [MASK]"),
         ("--model=start --text=[MASK] --input=text.txt", "either --text or"),
         ("--model=start --input=absent.txt", "absent.txt"),
-        ("--model=start --input=binary", "binary:2: byte"),
+        ("--model=start --input=binary", "binary:1: the text"),
         ("--model=start --text=[MASK] --top_k=0", "top_k=0 must be in [1"),
         ("--model=start --text=[MASK] --top_k=999", "must be in [1, 400]"),
         ("--model=start --input=text.txt --output=text.txt", "would destroy"),

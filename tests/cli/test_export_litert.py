@@ -19,7 +19,7 @@ def test_int8_from_text(albert, folder):
         folder,
         f"{EXPORT} --output=new/int8 --quantization=int8 "
         "--calibration_input=*.txt --calibration_examples=7 "
-        "--seq_length=16 --licence=MIT",
+        "--seq_length=16 --license=MIT",
     )
     assert result.returncode == 0, result.stderr
     assert result.stdout == "wrote new/int8\n"

@@ -53,6 +53,12 @@ def test_from_a_table_to_predictions(albert, folder):
     assert [record["label"] for record in records] == ["good", "bad"]
     assert set(records[0]["probabilities"]) == {"bad", "good"}
 
+    for command in ("--run=run", "--run=run/model", "--checkpoints=run"):
+        result = albert(folder, f"evaluate {command} --input=train.csv")
+        assert result.returncode == 2
+        assert "a fine-tuned model, not a pretraining run" in result.stderr
+        assert "albert evaluate --model=run" in result.stderr
+
     result = albert(
         folder, "predict --model=run --input=train.csv --output=out.tsv --score"
     )

@@ -98,3 +98,11 @@ def test_a_recipe_for_some_epochs_and_its_flagfile(folder, albert):
     assert result.returncode == 0, result.stderr
     assert "which holds this run already" in result.stderr
     assert json.loads((folder / "sst2" / "run.json").read_text()) == before
+    # Files replace the folder that they name.
+    result = albert(
+        folder,
+        "finetune --flagfile=sst2/flags.txt --train=SST-2/train.tsv "
+        "--output=other --num_train_steps=1",
+    )
+    assert result.returncode == 0, result.stderr
+    assert "none to score on" in result.stderr

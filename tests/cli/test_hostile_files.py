@@ -18,7 +18,7 @@ import pytest
 from albert_tf.cli.commands import COMMANDS
 from albert_tf.cli.main import main
 
-CASES = int(os.environ.get("ALBERT_TF_HOSTILE", "60"))
+CASES = int(os.environ.get("ALBERT_TF_HOSTILE", "44"))
 SEED = os.environ.get("ALBERT_TF_FUZZ_SEED", "0")
 SECONDS = 60  # that no command takes
 
@@ -192,7 +192,12 @@ def test_every_command_is_tried():
 
 
 @pytest.mark.parametrize("command", READS)
-def test_damaged_files(command, artifacts, tmp_path, monkeypatch, capfd):
+@pytest.mark.parametrize(
+    "cases_of_all", [CASES, pytest.param(1000, marks=pytest.mark.slow)]
+)
+def test_damaged_files(
+    command, cases_of_all, artifacts, tmp_path, monkeypatch, capfd
+):
     paths = READS[command]
     rng = random.Random(f"{SEED} {command}")
     cases = [
@@ -202,7 +207,7 @@ def test_damaged_files(command, artifacts, tmp_path, monkeypatch, capfd):
     ]
     problems = []
     folder = tmp_path / "case"
-    number = CASES // len(READS)
+    number = max(1, cases_of_all // len(READS))
     if "--check" in command:  # It starts a process, which takes long.
         number = number // 10 + 1
     for path, damage in rng.sample(cases, min(len(cases), number)):

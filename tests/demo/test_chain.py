@@ -3,6 +3,8 @@
 import functools
 import importlib.util
 import json
+import os
+import subprocess
 
 import pytest
 
@@ -27,7 +29,9 @@ def demo(run_albert):
     "model_type",
     ["unigram", pytest.param("wordpiece", marks=pytest.mark.slow)],
 )
-def test_demo_on_the_users_text(demo, text_files, tmp_path, model_type):
+def test_demo_on_the_users_text(
+    demo, text_files, tmp_path, albert_command, model_type
+):
     for package in ("tensorflow_hub", "tf_keras", "matplotlib"):
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"{package} is not installed: pip install .[hub,plots]")
@@ -63,6 +67,22 @@ def test_demo_on_the_users_text(demo, text_files, tmp_path, model_type):
     assert (output / "data" / file).exists()
     picture = (output / "curves.png").read_bytes()
     assert picture.startswith(b"\x89PNG")
+
+    assert f"The curves are in {output / 'curves.png'}." in result.stdout
+    _, _, commands = result.stdout.partition("\nNext, for example:\n")
+    commands = commands.splitlines()
+    assert len(commands) == 3
+    path = f"{albert_command.parent}{os.pathsep}{os.environ['PATH']}"
+    for command in commands:
+        found = subprocess.run(
+            command.strip(),
+            shell=True,
+            env={**os.environ, "PATH": path},
+            capture_output=True,
+            text=True,
+        )
+        assert found.returncode == 0, found.stderr
+        assert found.stdout
 
     again = demo(*arguments)
     assert again.returncode == 2

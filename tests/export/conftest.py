@@ -310,6 +310,7 @@ def fine_tuned_run(config, tokenizer, tmp_path_factory):
     task_config = with_settings(known_task("mrpc"), {"max_seq_length": 24})
     values = json.loads(task_config.to_json())
     values["scores"] = {"f1": 0.75, "accuracy": 0.5}
+    values["baselines"] = {"most frequent label": {"f1": 0.5}}
     task_config = type(task_config).from_json(json.dumps(values), "test")
     kind = make_task_type(task_config, tokenizer)
     keras.utils.set_random_seed(2)
@@ -365,7 +366,7 @@ class Exports(dict):
 
         source, folder = self._sources[kind], self._folder / kind
         with unittest.mock.patch.object(tf.saved_model, "save", counted_save):
-            export(source, folder, kind, ExportConfig(licence="Apache-2.0"))
+            export(source, folder, kind, ExportConfig(license="Apache-2.0"))
         self.traces[kind] = counts
         self[kind] = source, folder
         return self[kind]

@@ -32,8 +32,9 @@ ORIGIN = Origin(
     data_manifest=MANIFEST,
     training_flags={"learning_rate": "0.001", "input": "records"},
     scores={"mlm_accuracy": 0.5, "loss": 2.0},
+    baselines={"most frequent label": {"accuracy": 0.25}},
     scored_on="held-out documents, by the run at step 3200",
-    licence="Apache-2.0",
+    license="Apache-2.0",
 )
 VALUES = {
     "kind": "encoder",
@@ -69,6 +70,7 @@ def test_known_origin():
         "--learning_rate=0.001",
         "Of held-out documents, by the run at step 3200.",
         "| mlm_accuracy | 0.5 |",
+        "| accuracy: most frequent label | 0.25 |",
         "Apache-2.0",
         "| made with tensorflow | 2.21.0 |",
         f"| sha256 of the weights | `{'ab' * 32}` |",
@@ -81,7 +83,7 @@ def test_unknown_origin():
     assert "license:" not in card
     assert "language:" not in card
     for title, text in (
-        ("Licence", "Not stated."),
+        ("License", "Not stated."),
         ("Training data", "Not recorded."),
         ("Training", "Not recorded."),
         ("Scores", "Not recorded."),
@@ -89,17 +91,20 @@ def test_unknown_origin():
         assert f"\n## {title}\n\n{text}\n" in card
 
 
-def test_a_licence_without_an_identifier_is_other():
-    origin = Origin(licence="for research only")
+def test_a_license_without_an_identifier_is_other():
+    origin = Origin(license="for research only")
     card = model_card(VALUES, origin)
     assert "license: other\n" in card
-    assert "\n## Licence\n\nfor research only\n" in card
+    assert "\n## License\n\nfor research only\n" in card
 
 
 def test_origin_survives_json_without_lists_of_files():
     values = json.loads(json.dumps(ORIGIN.to_dict()))
     again = Origin.from_dict({**values, "of_a_later_version": 1})
     assert again.scores == ORIGIN.scores
+    assert again.license == ORIGIN.license == "Apache-2.0"
+    values["licence"] = values.pop("license")  # As in older files.
+    assert Origin.from_dict(values) == again
     assert "inputs" not in again.data_manifest
     assert "files" not in again.data_manifest["splits"]["train"]
     card = model_card(VALUES, again)

@@ -22,6 +22,7 @@ def test_fine_tuned(fine_tuned_run, part):
     assert origin.name == "reviews"
     assert origin.source == "model of albert_tf, fine-tuned for mrpc"
     assert origin.scores == {"f1": 0.75, "accuracy": 0.5}
+    assert origin.baselines == {"most frequent label": {"f1": 0.5}}
     assert origin.scored_on == "the development set, by the run"
     # Without flags of libraries, empty flags and folders.
     assert origin.training_flags == {
@@ -38,7 +39,7 @@ def test_fine_tuned(fine_tuned_run, part):
 def test_fine_tuned_and_moved(fine_tuned_run, tmp_path):
     model = shutil.copytree(fine_tuned_run / "model", tmp_path / "judge")
     origin = task_origin(model)
-    assert (origin.name, origin.licence) == ("judge", "")
+    assert (origin.name, origin.license) == ("judge", "")
     assert origin.training_flags == {}
     assert origin.scores["f1"] == 0.75
 
@@ -53,5 +54,5 @@ def test_save_pretrained(pretrained, monkeypatch):
 
 def test_an_export_has_the_origin_of_its_source(exports):
     source, folder = exports["encoder"]
-    origin = checkpoint_origin(source).with_licence("Apache-2.0")
+    origin = checkpoint_origin(source).with_license("Apache-2.0")
     assert checkpoint_origin(folder) == origin

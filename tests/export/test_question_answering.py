@@ -60,7 +60,7 @@ def exported(make_finetuned, tmp_path_factory):
     }.items():
         model = make_finetuned(task, **SETTINGS, **settings)
         predictor = Predictor([model])
-        predictions = predictor(EXAMPLES).predictions
+        predictions = predictor.predict_examples(EXAMPLES).predictions
         expected = {
             "question": [x.question for x in EXAMPLES],
             "context": [x.context for x in EXAMPLES],

@@ -1,6 +1,7 @@
 """The task type of docs/task_types.md: one file, used by all commands."""
 
 import json
+import os
 import pathlib
 import random
 import re
@@ -126,14 +127,30 @@ def test_the_module_of_a_saved_task_is_not_executed(module):
         (None, "no such file"),
         ("x = 1", "registers no task type"),
         ("import absent_module", r"cannot be imported \(ModuleNotFoundError"),
+        ("raise SystemExit('text')", "ends the program when it is imported"),
+        ("print('x')\nimport os; os._exit(3)", "ends the program when it is"),
     ],
 )
-def test_invalid_modules(content, message, own_registry, tmp_path):
+def test_invalid_modules(content, message, own_registry, tmp_path, capfd):
     path = tmp_path / "types.of.mine.py"
     if content is not None:
         path.write_text(content)
     with pytest.raises(InputError, match=message):
         load_task_module(path)
+    assert capfd.readouterr() == ("", "")
+    assert os._exit.__module__ == "posix"
+
+
+def test_what_a_module_prints_is_no_output(own_registry, tmp_path, capfd):
+    path = tmp_path / "printing.py"
+    path.write_text(
+        "from albert_tf.finetuning.registry import register_task_type\n"
+        "from albert_tf.finetuning.text_classification.task import Regression\n"
+        "print('hello')\n"
+        "register_task_type(type('Mine', (Regression,), {'name': 'mine'}))\n"
+    )
+    load_task_module(path)
+    assert capfd.readouterr() == ("", "hello\n")
 
 
 def test_circular_links_are_refused(own_registry, tmp_path):

@@ -14,7 +14,8 @@ from albert_tf.finetuning.data import TaskFiles, labelled_examples
 from albert_tf.finetuning.model_folder import open_model_folder
 from albert_tf.finetuning.predictor import Predictor
 from albert_tf.finetuning.registry import make_task_type, with_settings
-from albert_tf.finetuning.run import FinetuneResult, RunsResult, open_runs
+from albert_tf.finetuning.results import FinetuneResult, RunsResult
+from albert_tf.finetuning.run import open_runs
 from albert_tf.finetuning.text_classification.model import AlbertClassifier
 from albert_tf.finetuning.train import finetune, finetune_runs
 from albert_tf.models.encoder import AlbertEncoder
@@ -71,18 +72,118 @@ def test_the_model_is_the_best_of_the_evaluations(run, files, task_config):
         if line["split"] == "eval"
     }
     assert set(scores) == {4, 8}
-    best = max(scores, key=lambda step: scores[step]["accuracy"])
+    # Of equal scores, the one with the lower loss.
+    best = max(
+        scores, key=lambda x: (scores[x]["accuracy"], -scores[x]["loss"])
+    )
     assert result.step == best
     assert result.scores == scores[best]
     # The saved model has the same scores.
     examples = labelled_examples(make_task_type(task_config), files.dev)
     predictor = Predictor([folder])
-    predictions = predictor(examples).predictions
+    predictions = predictor.predict_examples(examples).predictions
     again = predictor.task_type.scores(examples, predictions)
     assert again == pytest.approx(result.scores, rel=1e-5)
     task_config = open_model_folder(folder).task_config
     assert task_config.scores == result.scores
     assert task_config.labels == ("maybe", "no", "yes")
+
+
+def test_scores_are_written_beside_baselines(run, files, task_config):
+    folder, result = run
+    found = json.loads((folder / "eval.json").read_text())
+    assert found["step"] == result.step
+    assert found["scores"] == result.scores
+    assert found["examples"] == 32
+    task_type = make_task_type(task_config)
+    examples = labelled_examples(task_type, files.dev)
+    assert found["baselines"] == task_type.baselines(examples, examples)
+    written = open_model_folder(folder).task_config
+    assert written.baselines == found["baselines"]
+
+
+def test_half_of_dev_selects_and_the_other_half_is_scored(
+    run, checkpoint, files, task_config, tmp_path
+):
+    folder = tmp_path / "run"
+    config = settings(checkpoint, folder, dev_selection="half")
+    result = finetune(config, task_config, files)
+    logged = {
+        line["step"]: line["values"]
+        for line in read_metrics(folder)
+        if line["split"] == "eval"
+    }
+    # The same weights as those of the run that evaluates all of dev.
+    for line in read_metrics(run[0]):
+        if line["split"] == "eval":
+            found = logged[line["step"]]
+            both = (found["accuracy"] + found["held_half_accuracy"]) / 2
+            assert both == pytest.approx(line["values"]["accuracy"])
+    assert result.step == max(
+        logged, key=lambda x: (logged[x]["accuracy"], -logged[x]["loss"])
+    )
+    held = logged[result.step]["held_half_accuracy"]
+    record = json.loads((folder / "eval.json").read_text())
+    assert record["dev_selection"] == "half"
+    assert record["examples"] == 16
+    assert record["scores"]["accuracy"] == result.scores["accuracy"] == held
+    without = dataclasses.replace(files, dev=())
+    config = settings(checkpoint, tmp_path / "b", dev_selection="half")
+    with pytest.raises(InputError, match="needs a development set"):
+        finetune(config, task_config, without)
+
+
+def test_runs_of_older_versions_go_on_without_bias_correction(
+    checkpoint, files, task_config, tmp_path
+):
+    folder = tmp_path / "run"
+    config = settings(checkpoint, folder, 4, bias_correction=False)
+    finetune(config, task_config, files)
+    record = json.loads((folder / "run.json").read_text())
+    assert record["settings"].pop("bias_correction") is False
+    (folder / "run.json").write_text(json.dumps(record))
+    default = settings(checkpoint, folder, 4)
+    for _ in range(2):
+        assert finetune(default, task_config, files).step == 4
+    config = settings(checkpoint, folder, 4, bias_correction=True)
+    with pytest.raises(InputError, match="bias_correction=false, not true"):
+        finetune(config, task_config, files)
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "message"),
+    [
+        ("classes", {"class_weights": {"never": 2.0}}, "'never' is not one of"),
+        ("choices", {"class_weights": [1.0]}, "class_weights=.* multiple_choi"),
+        ("number", {"label_smoothing": 0.1}, "label_smoothing=0.1: .* regress"),
+        ("spans", {"label_smoothing": 0.1}, "type question_answering do not"),
+    ],
+)
+def test_settings_of_the_loss_fit_the_task(
+    checkpoint, task_files, task_of, kind, changes, message, tmp_path
+):
+    config = settings(checkpoint, tmp_path / "run", **changes)
+    path = task_files[kind]
+    lengths = {"max_seq_length": 64, "max_qa_length": 32}
+    lengths |= {"doc_stride": 16, "max_query_length": 16}
+    task = task_of(kind, **lengths)
+    with pytest.raises(InputError, match=message):
+        open_runs([config], task, TaskFiles(train=[path]))
+
+
+def test_regression_starts_at_the_mean_label(
+    checkpoint, task_files, task_of, tmp_path
+):
+    path = task_files["number"]
+    config = settings(checkpoint, tmp_path / "run")
+    task = task_of("number", max_seq_length=32)
+    [opened] = open_runs([config], task, TaskFiles(train=[path]))
+    labels = [
+        float(line.rpartition(",")[2])
+        for line in path.read_text().splitlines()[1:]
+    ]
+    [bias] = opened.make_model().classifier_head.bias.numpy()
+    assert bias == pytest.approx(np.mean(labels), rel=1e-6)
 
 
 def test_resumed_run_ends_with_the_same_model(

@@ -92,7 +92,7 @@ def make_model(checkpoint, describe, tmp_path_factory):
 def test_predictions_do_not_depend_on_batches(kind, make_model, read):
     examples = read(kind)
     predictor = Predictor([make_model(kind)], batch_size=7)
-    expected = predictor(examples)
+    expected = predictor.predict_examples(examples)
     chunks = list(predictor.chunks(iter(examples), 5))
     assert [len(chunk.examples) for chunk in chunks] == [5] * 6 + [2]
     found = [p for chunk in chunks for p in chunk.predictions]
@@ -131,11 +131,17 @@ def test_probabilities_equal_those_of_the_model(make_model, eagerly):
     folder = make_model("classes")
     lines = ["a short text", "", "a somewhat longer text of more words\n"]
     predictor = Predictor([folder])
-    examples = list(examples_from_lines(predictor.task_type, lines, "stdin"))
-    assert [x.id for x in examples] == ["0", "2"]
+    examples = list(
+        examples_from_lines(predictor.task_type, lines, "stdin", BadExamples())
+    )
+    assert [x.id for x in examples] == ["0", "1", "2"]
     with eagerly():
-        found = predictor(examples).predictions
+        found = predictor.predict_examples(examples).predictions
     model = AlbertClassifier.from_pretrained(folder)
+    with eagerly():
+        records = predictor([line.strip() for line in lines])
+        assert predictor(lines[0]) == predictor({"text": lines[0]})
+    assert predictor(lines[0])["label"] == records[0]["label"]
     for example, probabilities in zip(examples, found, strict=True):
         ids = [2, *model.tokenizer.encode(example.text), 3]
         ids = np.array([ids])
@@ -155,7 +161,7 @@ def test_ensemble_averages_and_reports_its_gain(make_model, read, eagerly):
     examples = read("choices")
     predictor = Predictor(folders)
     with eagerly():
-        found = predictor(examples)
+        found = predictor.predict_examples(examples)
     ours, theirs = found.members.values()
     for mean, a, b in zip(found.predictions, ours, theirs, strict=True):
         np.testing.assert_allclose(mean, (a + b) / 2)
@@ -168,7 +174,7 @@ def test_ensemble_answers_with_averaged_scores(make_model, read, eagerly):
     folders = [make_model("spans", number) for number in (3, 4)]
     examples = read("spans", labelled=False)[:3]
     with eagerly():
-        found = Predictor(folders)(examples)
+        found = Predictor(folders).predict_examples(examples)
     for together in found.predictions:
         assert len(together.scores.members) == 2
         assert together.answers.best[0].text in together.scores.context
@@ -188,7 +194,7 @@ def test_ensemble_has_its_own_null_threshold(make_model, read):
 
     examples = read("joint spans")
     predictor = Predictor(folders)
-    found = predictor(examples)
+    found = predictor.predict_examples(examples)
     scores, _ = score_predictions(predictor.task_type, [found])
     nulls = [x.answers.null_score for x in found.predictions]
     # It is one of the averaged scores, or below all.
@@ -204,14 +210,16 @@ def test_ensemble_has_its_own_null_threshold(make_model, read):
     assert given.task_type.null_threshold == best
     answers = {
         x.id: given.task_type.record(x, y)["answer"]
-        for x, y in zip(examples, given(examples).predictions, strict=True)
+        for x, y in zip(
+            examples, given.predict_examples(examples).predictions, strict=True
+        )
     }
     right = {x.id: [a.text for a in x.answers] for x in examples}
     assert squad_v2(right, answers)["f1"] == pytest.approx(scores["f1"])
     # `predict --score` has the scores of the written answers.
     for threshold in (-100.0, 100.0):
         given = Predictor(folders, {"null_threshold": threshold})
-        chunk = given(examples)
+        chunk = given.predict_examples(examples)
         written, _ = score_predictions(
             given.task_type, [chunk], as_written=True
         )
@@ -237,10 +245,13 @@ def test_models_of_different_tasks_are_refused(make_model):
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        ("good", r"inputs='good' must be a list"),
-        ({"text": "good"}, "must be a list"),
+        (3, "inputs=3 must be texts or dicts of texts"),
+        (None, "inputs=None must be texts or dicts of texts"),
+        ([{"text": 3}], r"inputs\[0\]\['text'\]=3 must be a string"),
+        ([{"text": "a", "pair": None}], r"\['pair'\]=None must be a string"),
+        ([{"text": "a", "title": "b"}], "text and title alone"),
+        ([{}], "does not take an example"),
         (["good", 1], r"inputs\[1\]=1 must be a text or a dict"),
-        (["good", " "], r"inputs\[1\]: .*a text is empty"),
         ([("good", "bad")], r"inputs\[0\]=\('good', 'bad'\) must be a text or"),
     ],
 )
@@ -254,7 +265,6 @@ def test_inputs_that_are_no_list_of_examples(make_model, inputs, message):
     [
         ("classes", "a", "b", "takes one text, not two"),
         ("number", "a", None, "takes two texts"),
-        ("classes", " ", None, "a text is empty"),
         ("choices", "a", None, "the task dream does not take"),
     ],
 )

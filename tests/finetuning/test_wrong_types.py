@@ -147,5 +147,7 @@ def test_values_of_wrong_types(name, tmp_path):
                 )
                 assert "\n" not in error_of(examples), value
         for line in (json.dumps(value), str(value)):
-            examples = examples_from_lines(task_type, [line], "standard input")
+            examples = examples_from_lines(
+                task_type, [line], "standard input", BadExamples()
+            )
             assert "\n" not in error_of(examples), value

@@ -64,7 +64,9 @@ def test_killed_before_any_change_of_a_file(small, tmp_path, each_kill, capsys):
     assert continued > 20
 
 
-def test_what_is_done_is_not_done_again(small, tmp_path, monkeypatch, capsys):
+def test_what_is_done_is_not_done_again(
+    small, tmp_path, monkeypatch, capsys, caplog
+):
     limits = dataclasses.replace(SMALL, shard_bytes=2000)
     settings = {"num_shards": None, "limits": limits}
     whole = small("whole", **settings)
@@ -81,7 +83,7 @@ def test_what_is_done_is_not_done_again(small, tmp_path, monkeypatch, capsys):
     with pytest.raises(KeyboardInterrupt):
         small("data", **settings)
     assert leftovers(tmp_path) == [".job", ".tmp"]
-    assert "data: unfinished; the same command" in capsys.readouterr().err
+    assert "data: unfinished; the same command" in caplog.text
     # Neither text nor the files that are done are touched.
     monkeypatch.setattr(creation_state, "read_tasks", None)
     monkeypatch.setattr(
@@ -197,7 +199,7 @@ def touch_file(path):
     ],
 )
 def test_work_on_something_else_is_discarded(
-    small, tmp_path, monkeypatch, capsys, change
+    small, tmp_path, monkeypatch, capsys, caplog, change
 ):
     with monkeypatch.context() as patch:
         patch.setattr(create_data, "_write_shards", None)
@@ -206,8 +208,7 @@ def test_work_on_something_else_is_discarded(
     assert leftovers(tmp_path) == [".job", ".tmp"]
     settings = change(tmp_path)
     found = small("data", **settings)
-    said = capsys.readouterr().err
-    assert "data: discards unfinished work" in said
-    assert "resumes after" not in said
+    assert "data: discards unfinished work" in caplog.text
+    assert "resumes after" not in capsys.readouterr().err
     assert not leftovers(tmp_path)
     assert found == small("other", **settings)

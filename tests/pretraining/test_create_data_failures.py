@@ -145,7 +145,18 @@ SINGLE_SENTENCES = "\n\n".join(f"Ba ro ka {i}." for i in range(9))
             "split train has no pair of segments.* or sentence_order=none",
         ),
         ("\u0301\n", {}, "no sentence has a token"),
-        (None, {"heldout_fraction": 1e-9}, "none of 120 documents for the sp"),
+        (
+            None,
+            {"heldout_fraction": 1e-9},
+            "none of 120 documents for the split heldout; put a blank line "
+            "between documents",
+        ),
+        (
+            "One.\n\nTwo.\n",
+            {"heldout_fraction": 1e-9, "text_format": "prose"},
+            "none of 1 document for .*put two blank lines between documents, "
+            "use text_format=lines if",
+        ),
     ],
 )
 def test_splits_without_records_or_pairs_are_errors(

@@ -26,7 +26,11 @@ from albert_tf.training.schedules import PolynomialDecay
 from albert_tf.training.trainer import Trainer
 
 SCRIPT = pathlib.Path(__file__).parent / "scripts" / "fit_losses.py"
-STEPS, RATE = 12, 2e-3
+STEPS, RATE = 20, 2e-3
+# Large, so that variables that are decayed by one of both only are found.
+DECAY = 5.0
+# Keras adds it before the correction, so it must not matter.
+EPSILON = 1e-12
 # fit's name -> the loop's.
 NAMES = {
     "loss": "loss",
@@ -57,6 +61,8 @@ def loop(records, tmp_path_factory, config):
         records=str(records),
         rate=RATE,
         steps=STEPS,
+        decay=DECAY,
+        epsilon=EPSILON,
         **weights,
     )
     Trainer(
@@ -64,7 +70,7 @@ def loop(records, tmp_path_factory, config):
         tf.distribute.get_strategy(),
         model,
         MaskedLanguageModeling(),
-        AdamW(weight_decay=0.0),
+        AdamW(weight_decay=DECAY, epsilon=EPSILON, bias_correction=True),
         PolynomialDecay(RATE, 10**6, power=1e-6),
         run_dir=folder / "run",
     ).fit(

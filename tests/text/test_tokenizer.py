@@ -427,10 +427,13 @@ def test_offsets(tokenizer, comma_model, sources):
 def test_surrogates_and_bytes(tokenizer):
     assert tokenizer.encode("a\ud800b") == tokenizer.encode("a\ufffdb")
     assert tokenizer.encode(["x", "\udfff"])[0] == [993]
-    with pytest.raises(TypeError, match=r"texts\[1\] must be a str, not float"):
+    with pytest.raises(InputError, match=r"texts\[1\]=nan must be a text, not"):
         tokenizer(["a", float("nan")])
-    with pytest.raises(TypeError, match=r"text\[0\] must be a str, not bytes"):
+    with pytest.raises(InputError, match=r"text\[0\]=b'a' must be a text, not"):
         tokenizer.encode([b"a"])
+    for wrong in (3, None, b"a", {"text": "a"}):
+        with pytest.raises(InputError, match="texts=.* must be a text or a li"):
+            tokenizer(wrong)
 
 
 def test_wrong_arguments(tokenizer, clean_model):

@@ -16,7 +16,8 @@ from albert_tf.text.vocabulary import (
 
 
 def train(texts, output, **settings):
-    return train_vocabulary(texts, output, VocabularyConfig(**settings))
+    config = VocabularyConfig(**settings)
+    return train_vocabulary(texts, output, config, overwrite=True)
 
 
 @pytest.fixture(scope="module")
@@ -178,8 +179,20 @@ def test_reading_errors_pass_through(corpus, tmp_path):
 
     with pytest.raises(InputError, match="line 2"):
         train_vocabulary(failing(), tmp_path / "x")
-    with pytest.raises(TypeError, match="not one str"):
+    with pytest.raises(InputError, match="not one text"):
         train_vocabulary("corpus.txt", tmp_path / "x")
+
+
+def test_a_vocabulary_is_replaced_only_if_asked(corpus, tmp_path):
+    config = VocabularyConfig(vocab_size=120)
+    path = train_vocabulary(corpus, tmp_path / "x", config)
+    before = path.read_bytes()
+    other = VocabularyConfig(vocab_size=110)
+    with pytest.raises(InputError, match=r"x.model exists; choose another"):
+        train_vocabulary(corpus, tmp_path / "x", other)
+    assert path.read_bytes() == before
+    train_vocabulary(corpus, tmp_path / "x", other, overwrite=True)
+    assert path.read_bytes() != before
 
 
 def test_wrong_arguments():

@@ -5,9 +5,9 @@ import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.training.loss_scale import DynamicLossScale
 from albert_tf.training.optimizers import (
     AdamW,
-    DynamicLossScale,
     Lamb,
     clip_by_global_norm,
     layerwise_rates,
@@ -72,6 +72,84 @@ def test_ten_steps_of_the_original(shared, name):
     for slot in ("adam_m", "adam_v"):
         slots = [optimizer.slots[f"{n}/{slot}"] for n in golden.names]
         assert largest_difference(slots, golden.all(slot)) < 1e-7
+
+
+def gradients_of(step):
+    rng = np.random.default_rng(step)
+    return [
+        rng.normal(size=x.shape).astype(np.float32) for x in dense_and_bias()
+    ]
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.1])
+def test_bias_correction_is_that_of_pytorch(decay):
+    torch = pytest.importorskip("torch")
+    ours = dense_and_bias()
+    optimizer = AdamW(weight_decay=decay, bias_correction=True)
+    optimizer.build(ours)
+    kernel, bias = (torch.nn.Parameter(torch.tensor(v.numpy())) for v in ours)
+    theirs = torch.optim.AdamW(
+        [
+            {"params": [kernel], "weight_decay": decay},
+            {"params": [bias], "weight_decay": 0.0},
+        ],
+        lr=0.01,
+        eps=1e-6,
+    )
+    for step in range(30):
+        gradients = gradients_of(step)
+        optimizer.apply([tf.constant(g) for g in gradients], 0.01)
+        for parameter, gradient in zip((kernel, bias), gradients, strict=True):
+            parameter.grad = torch.tensor(gradient)
+        theirs.step()
+    for variable, parameter in zip(ours, (kernel, bias), strict=True):
+        # 30 updates of 0.01, each rounded to 6e-8 of values up to 3.
+        np.testing.assert_allclose(
+            variable, parameter.detach(), rtol=0, atol=2e-6
+        )
+    assert int(optimizer.slots["updates"]) == 30
+
+
+def test_bias_correction_is_that_of_keras():
+    ours, theirs = dense_and_bias(), dense_and_bias()
+    # Keras adds epsilon before the correction, so it must not matter.
+    optimizer = AdamW(weight_decay=0.1, epsilon=1e-12, bias_correction=True)
+    optimizer.build(ours)
+    reference = keras.optimizers.AdamW(0.01, weight_decay=0.1, epsilon=1e-12)
+    reference.exclude_from_weight_decay(var_names=["bias"])
+    variables = [
+        keras.Variable(v, name=v.name.replace(":0", "").replace("/", "_"))
+        for v in theirs
+    ]
+    reference.build(variables)
+    for step in range(30):
+        gradients = [tf.constant(g) for g in gradients_of(step)]
+        optimizer.apply(gradients, 0.01)
+        reference.apply(gradients)
+    for ours_, theirs_ in zip(ours, variables, strict=True):
+        # Keras computes 1 - 0.999**t in float32, with 4 digits at first.
+        np.testing.assert_allclose(ours_, theirs_.numpy(), rtol=0, atol=1e-5)
+
+
+def test_first_updates_have_the_size_of_the_rate():
+    """Without the correction, they are up to three times as large."""
+    for kind in (AdamW, Lamb):
+        corrected, plain = (
+            two_steps(kind, bias_correction=x, weight_decay=0.0)[1]
+            for x in (True, False)
+        )
+        name = "update_norm/dense/kernel"
+        assert float(corrected[name]) < float(plain[name])
+    variable = tf.Variable([1.0, 2.0], name="a")
+    optimizer = AdamW(weight_decay=0.0, bias_correction=True)
+    optimizer.build([variable])
+    # A step that is skipped does not count.
+    for condition in (False, True):
+        optimizer.apply(
+            [tf.constant([0.3, -4.0])], 0.1, condition=tf.constant(condition)
+        )
+    np.testing.assert_allclose(variable, [0.9, 2.1], rtol=1e-5)
+    assert int(optimizer.slots["updates"]) == 1
 
 
 @pytest.mark.long

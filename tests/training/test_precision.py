@@ -12,7 +12,8 @@ from albert_tf.objectives.masked_language_modeling import (
     MaskedLanguageModeling,
 )
 from albert_tf.training.config import TrainingConfig
-from albert_tf.training.optimizers import AdamW, DynamicLossScale
+from albert_tf.training.loss_scale import DynamicLossScale
+from albert_tf.training.optimizers import AdamW
 from albert_tf.training.train_step import TrainStep, make_train_loop
 
 HALVES = {"mixed_bfloat16": tf.bfloat16, "mixed_float16": tf.float16}

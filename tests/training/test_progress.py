@@ -6,7 +6,8 @@ import threading
 
 import pytest
 
-from albert_tf.training.progress import graceful_stop
+from albert_tf.training import progress
+from albert_tf.training.progress import graceful_stop, reported
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -45,7 +46,8 @@ def test_thread_without_signals_goes_on():
 # C function that does not return, as TensorFlow in a long loop of steps.
 STUCK = """
 import ctypes, sys
-from albert_tf.training.progress import graceful_stop
+from albert_tf.training import progress
+from albert_tf.training.progress import graceful_stop, reported
 with graceful_stop():
     print("ready", flush=True)
     libc = ctypes.CDLL(None)
@@ -71,3 +73,18 @@ def test_second_signal_ends_a_busy_process_at_once():
     finally:
         process.kill()
         process.communicate()
+
+
+def test_evaluations_print_a_line_every_few_seconds(monkeypatch, capfd):
+    clock = iter(range(0, 1000, 2))
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    batches = [[0] * 32] * 12
+    assert list(reported(batches, len, 12 * 32)) == batches
+    lines = capfd.readouterr().err.splitlines()
+    assert lines[:2] == [
+        "evaluated 64 of 384 examples, 00:30 left",
+        "evaluated 160 of 384 examples, 00:16 left",
+    ]
+    assert len(lines) == 4
+    assert list(reported(batches[:4], len)) == batches[:4]
+    assert capfd.readouterr().err == "evaluated 64 examples\n"

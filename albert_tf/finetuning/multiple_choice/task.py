@@ -109,6 +109,7 @@ class MultipleChoice(TaskType):
     """
 
     name = "multiple_choice"
+    loss_settings = ("label_smoothing",)
     default_settings: ClassVar = {"max_seq_length": 512, "max_qa_length": 128}
     custom_metrics = False
 
@@ -152,7 +153,7 @@ class MultipleChoice(TaskType):
         """Reads the questions of a file or folder of RACE or DREAM."""
         readers = {"race": read_race, "dream": read_dream}
         reader = self.task_config.source.get("reader")
-        if reader not in readers:
+        if reader not in tuple(readers):  # It may be of any type.
             raise InputError(
                 f"source of {self.task_config.name}: reader={reader!r} must be "
                 f"one of {', '.join(readers)}"
@@ -181,11 +182,11 @@ class MultipleChoice(TaskType):
         """Returns {}: no weight depends on the number of options."""
         return {}
 
-    def make_loss(self):
+    def make_loss(self, **settings):
         """Returns the cross-entropy of the options."""
         from albert_tf.finetuning.losses import CrossEntropyLoss
 
-        return CrossEntropyLoss()
+        return CrossEntropyLoss(**settings)
 
     def training_features(self, examples):
         """Returns a sequence for each option, and labels.
@@ -266,6 +267,25 @@ class MultipleChoice(TaskType):
         """Checks the metrics by scoring the labels themselves."""
         labels = [example.label for example in examples]
         classification_metrics(self.task_config.metrics, labels, labels)
+
+    def baselines(self, training, examples):
+        """Returns the scores of the most frequent position, and of chance."""
+        counts = Counter(x.label for x in training)
+        ranked = [position for position, _ in counts.most_common()]
+        guesses = [
+            # Questions may have fewer options than those for training.
+            next((x for x in ranked if x < len(example.options)), 0)
+            for example in examples
+        ]
+        labels = [example.label for example in examples]
+        metrics = self.task_config.metrics
+        chance = float(np.mean([1 / len(x.options) for x in examples]))
+        return {
+            "most frequent position": classification_metrics(
+                metrics, guesses, labels
+            ),
+            "chance": {"accuracy": chance},
+        }
 
     def record(self, example, prediction):
         """Returns index and text of the best option, and all probabilities."""

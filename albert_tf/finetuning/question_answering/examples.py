@@ -289,3 +289,22 @@ def _find_answer(
     before = context.rfind(text, 0, max(start, 0) + len(text))
     found = [at for at in (before, after) if at >= 0]
     return min(found, key=lambda at: abs(at - start), default=-1)
+
+
+def right_answers(
+    examples: Iterable[QuestionAnsweringExample],
+) -> dict[str, list[str]]:
+    """Returns the texts of the answers to each question, by its id.
+
+    Raises:
+      InputError: if two questions have the same id.
+    """
+    right: dict[str, list[str]] = {}
+    for example in examples:
+        if example.id in right:
+            raise InputError(
+                f"{example.location}: a question of another file has this id, "
+                "so they cannot be scored together; change one of the ids"
+            )
+        right[example.id] = [answer.text for answer in example.answers]
+    return right

@@ -36,8 +36,18 @@ class SpanLoss(_WindowLoss):
     is masked, so that the loss does not depend on the amount of padding.
     """
 
+    def count(self, batch):
+        """Returns the number of windows with an answer.
+
+        Most windows have none, which is soon learned, and says little.
+        """
+        return tf.reduce_sum(self._has_answer(batch))
+
+    def _has_answer(self, batch):
+        return tf.cast(batch[START_POSITIONS] > 0, tf.float32)
+
     def sums(self, batch, outputs):
-        """Returns the loss, and the number of exact spans."""
+        """Returns the loss, and the number of answers found exactly."""
         is_token = tf.cast(batch["input_mask"], tf.bool)
         (start_nll, start_hits), (end_nll, end_hits) = (
             sparse_cross_entropy(
@@ -48,8 +58,10 @@ class SpanLoss(_WindowLoss):
                 (END_POSITIONS, "end_logits"),
             )
         )
-        exact = tf.reduce_sum(start_hits * end_hits)
-        return tf.reduce_sum(start_nll + end_nll) / 2, {"exact_spans": exact}
+        exact = start_hits * end_hits * self._has_answer(batch)
+        return tf.reduce_sum(start_nll + end_nll) / 2, {
+            "exact_spans": tf.reduce_sum(exact)
+        }
 
 
 class JointSpanLoss(_WindowLoss):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import statistics
 from typing import ClassVar
 
@@ -10,10 +11,14 @@ import numpy as np
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.features import INPUTS
+from albert_tf.finetuning.question_answering.baselines import (
+    answer_baselines,
+)
 from albert_tf.finetuning.question_answering.examples import (
     QuestionAnsweringExample,
     read_squad,
     read_squad_rows,
+    right_answers,
 )
 from albert_tf.finetuning.question_answering.features import (
     P_MASK,
@@ -50,6 +55,7 @@ class QuestionAnswering(TaskType):
         "null_threshold": None,
     }
     custom_metrics = False
+    perfect_score = 100.0
 
     @classmethod
     def known_tasks(cls):
@@ -128,8 +134,8 @@ class QuestionAnswering(TaskType):
             return super().example_from_fields(fields, id)
         for name, text in fields.items():
             if not text.strip():
-                raise InputError(f"--{name} is empty")
-        return QuestionAnsweringExample(id=id, location="--question", **fields)
+                raise InputError(f"the {name} is empty")
+        return QuestionAnsweringExample(id=id, location="", **fields)
 
     @property
     def model_class(self):
@@ -242,7 +248,7 @@ class QuestionAnswering(TaskType):
         For SQuAD 2.0, the best null threshold for the examples is applied and
         returned, too.
         """
-        right, threshold = _right_answers(examples), None
+        right, threshold = right_answers(examples), None
         if self._rules == "squad2.0":
             answers = [prediction.answers for prediction in predictions]
             threshold = best_thresholds(
@@ -254,7 +260,7 @@ class QuestionAnswering(TaskType):
 
     def written_scores(self, examples, predictions):
         """Returns the scores at the task's null threshold."""
-        right = _right_answers(examples)
+        right = right_answers(examples)
         return self._scores_at(self.null_threshold, right, predictions)
 
     def _scores_at(self, threshold, right, predictions):
@@ -267,7 +273,16 @@ class QuestionAnswering(TaskType):
 
     def check_scores(self, examples):
         """Checks the rules by scoring no predictions."""
-        RULES[self._rules](_right_answers(examples), {})
+        RULES[self._rules](right_answers(examples), {})
+
+    def baselines(self, training, examples):
+        """Returns the scores of `answer_baselines`."""
+        return answer_baselines(
+            examples,
+            functools.partial(RULES[self._rules], right_answers(examples)),
+            metrics=self.task_config.metrics,
+            impossible=self._rules == "squad2.0",
+        )
 
     def with_scores(self, scores):
         """Returns the task, for SQuAD 2.0 with the best null threshold."""
@@ -383,16 +398,3 @@ class QuestionAnswering(TaskType):
             name: tf.pad(x, padding, constant_values=int(name == P_MASK))
             for name, x in batch.items()
         }
-
-
-def _right_answers(examples) -> dict[str, list[str]]:
-    """Returns the texts of the answers to each question, by its id."""
-    right: dict[str, list[str]] = {}
-    for example in examples:
-        if example.id in right:
-            raise InputError(
-                f"{example.location}: a question of another file has this id, "
-                "so they cannot be scored together; change one of the ids"
-            )
-        right[example.id] = [answer.text for answer in example.answers]
-    return right

@@ -78,6 +78,7 @@ def read_texts(
     *,
     bad: BadExamples,
     labelled: bool,
+    training: bool = False,
 ) -> Iterator[TextExample]:
     """Reads the examples of a table, in constant memory except for ids.
 
@@ -86,9 +87,11 @@ def read_texts(
     Args:
       task: the columns and labels of the table.
       path: a table, see `read_rows`.
-      bad: collects rows that cannot be read, or have an empty text, an invalid
-        label, or, if `labelled`, a duplicate id.
+      bad: collects rows that cannot be read or, if `labelled`, have an empty
+        text, an invalid label or a duplicate id.
       labelled: whether to read labels; otherwise their column may be missing.
+      training: whether the column of ids is required. Other tables may lack
+        that of the training files; ids are then row numbers.
 
     Yields:
       The examples in the order of the file.
@@ -102,6 +105,7 @@ def read_texts(
             f"{path}: {task.name} has no files with labels; it can only be "
             "predicted"
         )
+    needs_id = training or "id" in task.unlabelled
     if not labelled:
         task = dataclasses.replace(task, **task.unlabelled)
     columns = {"text": task.text, "pair": task.pair, "id": task.id}
@@ -110,20 +114,14 @@ def read_texts(
     columns = {key: x for key, x in columns.items() if x is not None}
     rows = read_rows(
         path,
-        list(columns.values()),
+        columns,
+        optional=() if needs_id or task.id is None else ("id",),
         header=task.header,
         lost_header=task.lost_header,
         bad=bad,
     )
     cells = (
-        (
-            row.location,
-            {
-                "id": str(row.number),
-                **dict(zip(columns, row.cells, strict=True)),
-            },
-        )
-        for row in rows
+        (row.location, {"id": str(row.number), **row.cells}) for row in rows
     )
     # Row numbers are unique anyway.
     unique = labelled and task.id is not None
@@ -152,7 +150,7 @@ def text_examples(
     """
     seen: dict[str, str] = {}
     for location, cells in rows:
-        problem = _text_problem(cells)
+        problem = _text_problem(cells, may_be_empty=not labelled)
         label = None
         if labelled and not problem:
             label, problem = _label(task, cells["label"])
@@ -175,11 +173,12 @@ def text_examples(
         )
 
 
-def _text_problem(cells: Mapping[str, str]) -> str:
+def _text_problem(cells: Mapping[str, str], may_be_empty: bool) -> str:
     """Returns what is wrong with a text; "" if nothing is."""
     for key, name in (("text", "text"), ("pair", "second text")):
-        problem = text_problem(cells[key]) if key in cells else ""
-        if problem:
+        if key not in cells:
+            continue
+        if problem := text_problem(cells[key], may_be_empty=may_be_empty):
             return f"the {name} {problem}; fix or remove the example"
     return ""
 
@@ -282,8 +281,9 @@ def _find_classes(
     """Returns the sorted labels of tables."""
     found: set[str] = set()
     for path in paths:
-        for row in read_rows(path, [label], header=header, bad=bad):
-            cell = row.cells[0].strip()
+        columns = {"label": label}
+        for row in read_rows(path, columns, header=header, bad=bad):
+            cell = row.cells["label"].strip()
             if not cell:
                 bad.report(row.location, "the label is empty; give one")
                 continue

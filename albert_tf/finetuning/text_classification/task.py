@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.features import (
-    LABELS,
-    Features,
-    FeaturesBuilder,
-    batched,
-    with_special_tokens,
-)
+from albert_tf.finetuning.features import LABELS, Features
 from albert_tf.finetuning.task_config import TaskConfig
 from albert_tf.finetuning.task_type import TaskType
+from albert_tf.finetuning.text_classification.baselines import (
+    class_baselines,
+    number_baselines,
+)
 from albert_tf.finetuning.text_classification.examples import (
     TextExample,
     TextTask,
     read_texts,
 )
+from albert_tf.finetuning.text_classification.features import text_features
 from albert_tf.finetuning.text_classification.glue import GLUE, glue_examples
 from albert_tf.finetuning.text_classification.metrics import (
     classification_metrics,
@@ -32,97 +30,6 @@ from albert_tf.finetuning.text_classification.metrics import (
     softmax,
 )
 from albert_tf.schema import check_type
-from albert_tf.text.base_tokenizer import Tokenizer
-
-# Number of examples that are tokenized at a time.
-_CHUNK = 4096
-
-
-def text_features(
-    examples: Iterable[TextExample],
-    tokenizer: Tokenizer,
-    *,
-    max_seq_length: int,
-    labels: Sequence[str] | None = None,
-    labelled: bool = True,
-) -> Features:
-    """Tokenizes texts and text pairs.
-
-    Texts that are too long are truncated like in the original
-    (run_classifier.py): the last piece of the longer text is removed, or of the
-    second if they have the same length, until the pair fits. If there is no
-    second text, or it has no pieces, the first is cut to `max_seq_length - 2`.
-
-    Args:
-      examples: the examples; may be an iterator.
-      tokenizer: tokenizer of the model.
-      max_seq_length: maximum length of a sequence, at least 4.
-      labels: names of the classes in the order of the model's outputs; None if
-        labels are numbers (regression).
-      labelled: whether to add the labels.
-
-    Returns:
-      Features. If `labelled`, they have a column `labels` `[examples]`: int32
-      indices into `labels`, or float32 numbers.
-
-    Raises:
-      InputError: if a label is missing, not one of `labels`, or not a number.
-    """
-    builder = FeaturesBuilder(pad_id=tokenizer.pad_id)
-    label_ids = None if labels is None else {x: i for i, x in enumerate(labels)}
-    values = []
-    for chunk in batched(examples, _CHUNK):
-        texts = [example.text for example in chunk]
-        pairs = [x.pair for x in chunk if x.pair is not None]
-        firsts = tokenizer.encode(texts, max_length=max_seq_length)
-        seconds = iter(tokenizer.encode(pairs, max_length=max_seq_length))
-        for example, first in zip(chunk, firsts, strict=True):
-            second = [] if example.pair is None else next(seconds)
-            first, second = truncate(first, second, max_seq_length)
-            builder.append(
-                *with_special_tokens(tokenizer, first, second or None)
-            )
-            if labelled:
-                values.append(_label(example, label_ids))
-    if not labelled:
-        return builder.build()
-    dtype = np.float32 if label_ids is None else np.int32
-    return builder.build(**{LABELS: np.array(values, dtype)})
-
-
-def truncate(
-    first: list[int], second: list[int], max_seq_length: int
-) -> tuple[list[int], list[int]]:
-    """Truncates the pieces of one or two texts so that they fit a sequence."""
-    if not second:
-        return first[: max_seq_length - 2], second
-    room = max_seq_length - 3
-    if len(first) + len(second) > room:
-        # The result of popping from the longer text: the second keeps half of
-        # the room, rounded down, or what the first one leaves.
-        kept = min(len(second), max(room // 2, room - len(first)))
-        first, second = first[: room - kept], second[:kept]
-    return first, second
-
-
-def _label(example: TextExample, label_ids: dict[str, int] | None) -> float:
-    label = example.label
-    if label is None:
-        raise InputError(f"{example.location}: no label")
-    if label_ids is None:
-        try:
-            number = float(label)
-        except ValueError:
-            number = math.nan
-        if math.isfinite(number):
-            return number
-        raise InputError(f"{example.location}: label {label!r} is not a number")
-    if label not in label_ids:
-        raise InputError(
-            f"{example.location}: label {label!r} is not one of "
-            f"{', '.join(label_ids)}"
-        )
-    return label_ids[label]
 
 
 class TextTaskType(TaskType):
@@ -173,8 +80,10 @@ class TextTaskType(TaskType):
             for name, x in self.task_config.source.items()
             if name in names
         }
+        check_type(values, TextTask, f"source of {self.task_config.name}")
         task = TextTask(**values)
-        return read_texts(task, path, bad=bad, labelled=labelled)
+        needs = {"labelled": labelled, "training": training}
+        return read_texts(task, path, bad=bad, **needs)
 
     def read_dataset(self, datasets, *, bad, labelled, training=False):
         """Reads a dataset of GLUE."""
@@ -184,31 +93,28 @@ class TextTaskType(TaskType):
         )
 
     def example_from_line(self, line, id, location):
-        """Makes an example from a text, or from two separated by a tab."""
-        text, tab, pair = line.rstrip("\r\n").partition("\t")
-        return self._example(text, pair if tab else None, id, location)
+        """Makes an example from a text, or two with a tab between, or blank."""
+        texts = [line]
+        if self.has_pairs:
+            texts = line.split("\t") if line.strip() else ["", ""]
+        if len(texts) > 2:
+            raise InputError(f"{len(texts)} texts separated by tabs, not two")
+        return self._example(*texts, id=id, location=location)
 
     def example_from_fields(self, fields, id):
         """Makes an example from `text` and, for pairs, `pair`."""
-        if "text" not in fields:
+        if not {"text"} <= set(fields) <= {"text", "pair"}:
             return super().example_from_fields(fields, id)
-        return self._example(fields["text"], fields.get("pair"), id, "--text")
+        return self._example(**fields, id=id, location="")
 
     def _example(
-        self, text: str, pair: str | None, id: str, location: str
+        self, text: str, pair: str | None = None, *, id: str, location: str
     ) -> TextExample:
-        task = self.task_config.name
-        if not self.has_pairs and pair is not None:
-            raise InputError(
-                f"{location}: the task {task} takes one text, not two"
-            )
-        if self.has_pairs and pair is None:
-            raise InputError(
-                f"{location}: the task {task} takes two texts: --text and "
-                "--pair, or a line with a tab between them"
-            )
-        if not text.strip() or (pair is not None and not pair.strip()):
-            raise InputError(f"{location}: a text is empty")
+        if self.has_pairs is not (pair is not None):
+            takes = "one text, not two"
+            if self.has_pairs:
+                takes = "two texts: text and pair, or a tab between them"
+            raise InputError(f"the task {self.task_config.name} takes {takes}")
         return TextExample(id=id, text=text, pair=pair, location=location)
 
     def training_features(self, examples):
@@ -282,16 +188,17 @@ class TextClassification(TextTaskType):
     """
 
     name = "text_classification"
+    loss_settings = ("class_weights", "label_smoothing")
 
     def model_arguments(self):
         """Returns the number of labels and their names."""
         return {"num_labels": len(self.labels), "labels": self.labels}
 
-    def make_loss(self):
+    def make_loss(self, **settings):
         """Returns the cross-entropy of the labels."""
         from albert_tf.finetuning.losses import CrossEntropyLoss
 
-        return CrossEntropyLoss()
+        return CrossEntropyLoss(**settings)
 
     def predictions(self, examples, features, outputs):
         """Returns the probabilities of the labels."""
@@ -315,6 +222,12 @@ class TextClassification(TextTaskType):
         """Checks the metrics by scoring the labels themselves."""
         labels = self._label_ids(examples)
         classification_metrics(self.task_config.metrics, labels, labels)
+
+    def baselines(self, training, examples):
+        """Returns the scores of `class_baselines`."""
+        return class_baselines(
+            self.task_config.metrics, self.labels, training, examples
+        )
 
     def serving_outputs(self, logits):
         """Returns `logits`, `probabilities` and the most likely `label`."""
@@ -355,6 +268,10 @@ class Regression(TextTaskType):
         """Returns a single output."""
         return {"num_labels": 1}
 
+    def start_head(self, model, features):
+        """Sets the bias to the mean label, the best constant prediction."""
+        model.classifier_head.bias.assign([features.columns[LABELS].mean()])
+
     def make_loss(self):
         """Returns the squared error of the numbers."""
         from albert_tf.finetuning.text_classification.model import (
@@ -383,6 +300,10 @@ class Regression(TextTaskType):
         """Checks the metrics by scoring the labels themselves."""
         labels = np.array([example.label for example in examples], float)
         classification_metrics(self.task_config.metrics, labels, labels)
+
+    def baselines(self, training, examples):
+        """Returns the scores of `number_baselines`."""
+        return number_baselines(self.task_config.metrics, training, examples)
 
     def serving_outputs(self, logits):
         """Returns `value` `[batch]`."""

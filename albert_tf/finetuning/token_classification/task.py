@@ -13,6 +13,9 @@ from albert_tf.finetuning.features import LABELS, FeaturesBuilder, batched
 from albert_tf.finetuning.task_config import TaskConfig
 from albert_tf.finetuning.task_type import TaskType
 from albert_tf.finetuning.text_classification.metrics import softmax
+from albert_tf.finetuning.token_classification.baselines import (
+    word_baselines,
+)
 from albert_tf.finetuning.token_classification.examples import (
     TokenClassificationExample,
     read_conll,
@@ -168,6 +171,7 @@ class TokenClassification(TaskType):
     """
 
     name = "token_classification"
+    loss_settings = ("class_weights", "label_smoothing")
     reads_lines = True
     token_outputs = ("logits",)
 
@@ -211,7 +215,7 @@ class TokenClassification(TaskType):
         """Makes an example from the words of `text`."""
         if set(fields) != {"text"}:
             return super().example_from_fields(fields, id)
-        return self.example_from_line(fields["text"], id, "--text")
+        return self.example_from_line(fields["text"], id, "")
 
     @property
     def model_class(self):
@@ -226,13 +230,13 @@ class TokenClassification(TaskType):
         """Returns the number of labels and their names."""
         return {"num_labels": len(self.labels), "labels": self.labels}
 
-    def make_loss(self):
+    def make_loss(self, **settings):
         """Returns the cross-entropy at the words' first pieces."""
         from albert_tf.finetuning.token_classification.model import (
             TokenClassificationLoss,
         )
 
-        return TokenClassificationLoss()
+        return TokenClassificationLoss(**settings)
 
     def training_features(self, examples):
         """Returns sequences with labels at the words' first pieces."""
@@ -298,6 +302,10 @@ class TokenClassification(TaskType):
         labels = [list(example.labels) for example in examples]
         sequence_metrics(self.task_config.metrics, labels, labels)
 
+    def baselines(self, training, examples):
+        """Returns the scores of `word_baselines`."""
+        return word_baselines(self.task_config.metrics, training, examples)
+
     def record(self, example, prediction):
         """Returns the words and the most likely label of each."""
         return {
@@ -305,6 +313,15 @@ class TokenClassification(TaskType):
             "words": list(example.words),
             "labels": self._best(prediction),
         }
+
+    def table_rows(self, record):
+        """Returns a row per word, with the id of its sentence."""
+        return [
+            {"id": record["id"], "word": word, "label": label}
+            for word, label in zip(
+                record["words"], record["labels"], strict=True
+            )
+        ]
 
     def tsv_lines(self, record, *, first):
         """Returns a line per word and a blank line, as in CoNLL files."""

@@ -117,7 +117,7 @@ def function_of(graph, trace=False):
 def predict(predictor, examples, task_type=None):
     """Yields the records of `albert predict`, with positions of answers."""
     task_type = task_type or predictor.task_type
-    predictions = predictor(examples).predictions
+    predictions = predictor.predict_examples(examples).predictions
     for example, prediction in zip(examples, predictions, strict=True):
         record = task_type.record(example, prediction)
         best = prediction.answers.best[0]

@@ -3,9 +3,9 @@ import string
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.text_classification import task as module
+from albert_tf.finetuning.text_classification import features as module
 from albert_tf.finetuning.text_classification.examples import TextExample
-from albert_tf.finetuning.text_classification.task import (
+from albert_tf.finetuning.text_classification.features import (
     text_features,
     truncate,
 )

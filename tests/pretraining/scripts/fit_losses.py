@@ -1,8 +1,8 @@
 """Fits a pretrainer on records under the backend named by KERAS_BACKEND.
 
 Usage: fit_losses.py IN.npz OUT.npz: IN holds the config as JSON, the folder of
-records, the learning rate, the number of steps and the weights by path; OUT
-gets what `fit` says of every step.
+records, the settings of the optimizer, the number of steps and the weights by
+path; OUT gets what `fit` says of every step.
 """
 
 import json
@@ -15,19 +15,6 @@ from albert_tf.config import AlbertConfig
 from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.pretraining.loss import fit_examples
 from albert_tf.pretraining.records import pretraining_dataset
-
-
-class WithoutCorrection(keras.optimizers.schedules.LearningRateSchedule):
-    """A rate that takes Adam's bias correction out: the original has none."""
-
-    def __init__(self, rate):
-        self.rate = rate
-
-    def __call__(self, step):
-        updates = keras.ops.cast(step, "float32") + 1.0
-        first = 1.0 - keras.ops.power(0.9, updates)
-        second = 1.0 - keras.ops.power(0.999, updates)
-        return self.rate * first / keras.ops.sqrt(second)
 
 
 def main(start, output):
@@ -43,12 +30,15 @@ def main(start, output):
     loss = keras.losses.SparseCategoricalCrossentropy(
         from_logits=True, reduction="mean_with_sample_weight"
     )
+    optimizer = keras.optimizers.AdamW(
+        float(data["rate"]),
+        weight_decay=float(data["decay"]),
+        epsilon=float(data["epsilon"]),
+        global_clipnorm=1.0,
+    )
+    optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
     model.compile(
-        keras.optimizers.Adam(
-            WithoutCorrection(float(data["rate"])),
-            epsilon=1e-6,
-            global_clipnorm=1.0,
-        ),
+        optimizer,
         loss={"mlm_logits": loss, "sop_logits": loss},
         weighted_metrics={
             "mlm_logits": ["accuracy"],

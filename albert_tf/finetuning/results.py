@@ -1,0 +1,190 @@
+"""Results of fine-tuning runs, beside those of trivial predictions."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import statistics
+from collections.abc import Mapping
+from typing import Any
+
+from albert_tf.training.best_checkpoint import rank
+from albert_tf.training.trainer import TrainingResult
+
+EVALUATION_FILE = "eval.json"
+
+Baselines = Mapping[str, Mapping[str, float]]
+
+_ADVICE = (
+    "try a higher --learning_rate or more --num_train_epochs, see with --runs "
+    "whether the seed matters, and start from a model that has been pretrained "
+    "well"
+)
+
+
+def finite(scores: Mapping[str, float]) -> dict[str, float]:
+    """Returns the scores without undefined ones, which JSON does not have.
+
+    The correlation of constant predictions is undefined, for example.
+    """
+    return {name: x for name, x in scores.items() if math.isfinite(x)}
+
+
+def _with_null(scores: Mapping[str, float]) -> dict[str, float | None]:
+    """Returns the scores with None for undefined ones."""
+    return {**dict.fromkeys(scores), **finite(scores)}
+
+
+def _described(scores: Mapping[str, float]) -> str:
+    """Formats scores, such as "accuracy 0.9000, loss 0.3000"."""
+    parts = []
+    for metric, score in scores.items():
+        text = f"{score:.4f}" if math.isfinite(score) else "undefined"
+        # Counts, such as the number of questions, are integers.
+        parts.append(f"{metric} {score if isinstance(score, int) else text}")
+    return ", ".join(parts)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FinetuneResult:
+    """Result of a run.
+
+    Attributes:
+      training: result of the training loop.
+      step: the step of the model's weights; None if the run was interrupted
+        before the model was saved.
+      scores: the model's scores on the development set, the key metric first;
+        empty without a development set.
+    """
+
+    training: TrainingResult
+    step: int | None = None
+    scores: Mapping[str, float] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Reference:
+    """What the scores of a task are compared with.
+
+    Attributes:
+      baselines: scores of trivial predictions, see `TaskType.baselines`.
+      num_examples: number of examples that were scored.
+      selection: see `DevSet`.
+      perfect_score: see `TaskType`.
+    """
+
+    baselines: Baselines = dataclasses.field(default_factory=dict)
+    num_examples: int = 0
+    selection: str = "whole"
+    perfect_score: float = 1.0
+
+    def warning(self, metric: str, score: float) -> str:
+        """Returns a line if a score is that of the first baseline, else "".
+
+        A score within the standard error of an accuracy, at most, is not
+        better. Where the baseline is undefined, as the correlation of a
+        constant, it counts as 0.
+        """
+        if not self.baselines:
+            return ""
+        name, scores = next(iter(self.baselines.items()))
+        if metric not in scores:
+            return ""
+        trivial = scores[metric] if math.isfinite(scores[metric]) else 0.0
+        error = self.perfect_score / 2 / math.sqrt(self.num_examples)
+        if math.isfinite(score) and score > trivial + error:
+            return ""
+        return (
+            f"no better than the {name}: the model has learned next to "
+            f"nothing; {_ADVICE}"
+        )
+
+    def to_json(self, metric: str, result: FinetuneResult) -> str:
+        """Returns the text of `eval.json`, with null for undefined scores."""
+        record = {
+            "step": result.step,
+            "metric": metric,
+            "examples": self.num_examples,
+            "dev_selection": self.selection,
+            "scores": _with_null(result.scores),
+            "baselines": {n: _with_null(x) for n, x in self.baselines.items()},
+        }
+        return json.dumps(record, indent=2) + "\n"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunsResult:
+    """Results of one or several runs.
+
+    Attributes:
+      metric: the key metric of the task.
+      results: folder below the output ("" for a single run) -> result. If the
+        last run was interrupted, later ones were not started.
+      reference: what the scores are compared with.
+    """
+
+    metric: str
+    results: Mapping[str, FinetuneResult]
+    reference: Reference = Reference()
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the last run was interrupted."""
+        return any(x.training.interrupted for x in self.results.values())
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """The key metric of each run; empty without a development set."""
+        return {
+            name: result.scores[self.metric]
+            for name, result in self.results.items()
+            if result.scores
+        }
+
+    def summary(self) -> str:
+        """Describes the scores of runs and baselines, one line each."""
+        lines = []
+        for name, result in self.results.items():
+            text = f"{name or 'model'}: the weights of step {result.step:,}"
+            lines.append(
+                ", ".join(filter(None, [text, _described(result.scores)]))
+            )
+        scores = finite(self.scores)
+        if len(scores) > 1:
+            median, low, high, deviation = _spread(scores)
+            lines.append(
+                f"{self.metric}: median {median:.4f} of {len(scores)} runs, "
+                f"{low:.4f} to {high:.4f}, standard deviation {deviation:.4f}"
+            )
+        for name, found in self.reference.baselines.items():
+            lines.append(f"{name}: {_described(found)}")
+        if self.scores:
+            typical = statistics.median(scores.values()) if scores else math.nan
+            lines.append(self.reference.warning(self.metric, typical))
+        return "\n".join(filter(None, lines))
+
+    def to_json(self) -> str:
+        """Returns the text of `runs.json`, with null for undefined scores."""
+        scores = finite(self.scores)
+
+        def ranked(name: str) -> tuple[float, float]:
+            loss = self.results[name].scores.get("loss")
+            return rank(self.metric, scores[name], loss)
+
+        record: dict[str, Any] = {
+            "metric": self.metric,
+            "runs": {n: _with_null(x.scores) for n, x in self.results.items()},
+            "best": max(scores, key=ranked) if scores else "run-0",
+        }
+        if scores:
+            names = ("median", "lowest", "highest", "standard_deviation")
+            record |= dict(zip(names, _spread(scores), strict=True))
+        return json.dumps(record, indent=2) + "\n"
+
+
+def _spread(scores: Mapping[str, float]) -> tuple[float, float, float, float]:
+    """Returns median, minimum, maximum and standard deviation."""
+    values = list(scores.values())
+    deviation = statistics.stdev(values) if len(values) > 1 else 0.0
+    return statistics.median(values), min(values), max(values), deviation
