@@ -15,12 +15,16 @@ import subprocess
 import sys
 
 from docutils import nodes
+from sphinx.util import logging
 from sphinx.util.inspect import signature as inspect_signature
 from sphinx.util.inspect import stringify_signature
 
 import albert_tf
 from albert_tf.quiet_import import import_tensorflow
 from albert_tf.settings import settings_of
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+from raw_markup import find_raw_markup  # noqa: E402
 
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 import_tensorflow()
@@ -73,6 +77,8 @@ default_role = "literal"
 myst_heading_anchors = 3
 nb_execution_mode = "off"
 nb_merge_streams = True
+# The default leaves tables of `Markdown(...)` as they are.
+nb_render_markdown_format = "myst"
 
 autoclass_content = "both"
 autodoc_member_order = "bysource"
@@ -167,12 +173,12 @@ def prepare_source(app, docname, source):
 
 
 def keep_figures(row):
-    """Prevents line breaks in `0.5 ± 0.1 %`, `E = 64` and `1.2-1.4`."""
+    """Prevents line breaks in `0.5 ± 0.1 %`, `E = 64`, `1.2-1.4` and `9e-7`."""
     row = row[0]
     if row.count("|") < 11:  # Wider tables need every possible break.
         parts = "(?<=[0-9]) (?=[±%M]|ms)|(?<=±) |(?<=[EH]) (?==)|(?<=[EH] =) "
         row = re.sub(parts, "\u00a0", row)
-    return re.sub("(?<=[0-9])-(?=[0-9])", "-\u2060", row)
+    return re.sub("(?<=[0-9])-(?=[0-9])|(?<=[0-9]e)-(?=[0-9])", "-\u2060", row)
 
 
 def mark_wide(app, doctree):
@@ -244,6 +250,14 @@ def link_notebook(app, page, template, context, doctree):
         context["theme_source_directory"] = ""
 
 
+def check_page(app, page, template, context, doctree):
+    """Warns of markup that the page shows as it is."""
+    for raw in find_raw_markup(context.get("body", "")):
+        logging.getLogger(__name__).warning(
+            "the page shows markup: %s", raw, location=page
+        )
+
+
 def setup(app):
     """Connects the functions above to Sphinx's events."""
     app.connect("config-inited", copy_notebooks)
@@ -255,3 +269,4 @@ def setup(app):
     app.connect("autodoc-process-signature", signature_of)
     app.connect("autodoc-skip-member", is_foreign)
     app.connect("html-page-context", link_notebook)
+    app.connect("html-page-context", check_page)

@@ -39,6 +39,7 @@ sys.modules[__name__].__class__ = _CallableModule
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        module = importlib.import_module(f"{__name__}.{_MODULES[name]}")
+        with quiet_by_default():
+            module = importlib.import_module(f"{__name__}.{_MODULES[name]}")
         return getattr(module, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

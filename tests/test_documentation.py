@@ -136,6 +136,7 @@ def read_json(path):
 def test_pretraining_pages_run(reader, run_blocks):
     output = run_blocks(page("pretraining_data.md"), reader)
     output += run_blocks(page("training.md"), reader)
+    output += run_blocks(page("gpu.md"), reader)
     assert "num_hidden_layers 1 -> 4" in output
     assert (reader / "small.png").stat().st_size > 10_000
 

@@ -11,10 +11,13 @@ from typing import Any, Literal
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import counted
 from albert_tf.files import split_patterns
-from albert_tf.pretraining.data_config import ReadingConfig, TextFormat
+from albert_tf.pretraining.data_config import ReadingConfig
 from albert_tf.pretraining.text_files import TextPath, find_text_files, size_of
 from albert_tf.settings import described, require, setting
 from albert_tf.text.vocabulary import ModelType
+
+# The default of `create-data`.
+_MASKED_LM_PROB = 0.15
 
 Scale = Literal["smoke", "minutes", "hours", "days"]
 
@@ -24,9 +27,11 @@ class ScaleSettings:
     """Sizes of the model, the data and the runs.
 
     Attributes:
-      hidden_size: Hidden size of the base model. It has 4 layers that share
-        all weights, half this embedding size, and attention heads of size 32.
+      hidden_size: Hidden size of the base model. Its layers share all weights;
+        it has half this embedding size, and attention heads of size 32.
+      num_hidden_layers: Number of its layers.
       vocab_size: Size of the vocabulary.
+      max_vocab_size: Maximum size that is chosen by the user's text.
       max_seq_length: Sequence length in tokens.
       train_batch_size: Sequences per step.
       num_train_steps: Steps of each run of the base model.
@@ -39,10 +44,16 @@ class ScaleSettings:
         (`albert_tf.ablation.chronicles`), or "packages", the English text in
         installed packages.
       model_type: Type of the vocabulary.
+      finetuning_rate: Peak learning rate of fine-tuning.
+      finetuning_epochs: Epochs of fine-tuning.
+      train_pairs: Pairs of chronicles to fine-tune on, see `Study.fine_tuned`.
+      dev_pairs: Pairs to score the fine-tuned models on.
     """
 
     hidden_size: int
+    num_hidden_layers: int
     vocab_size: int
+    max_vocab_size: int
     max_seq_length: int
     train_batch_size: int
     num_train_steps: int
@@ -51,6 +62,15 @@ class ScaleSettings:
     text_megabytes: float
     default_text: Literal["chronicles", "packages"] = "packages"
     model_type: ModelType = "unigram"
+    finetuning_rate: float = 2e-4
+    finetuning_epochs: float = 3.0
+    train_pairs: int = 0
+    dev_pairs: int = 0
+
+    @property
+    def max_predictions_per_seq(self) -> int:
+        """Masked positions of a sequence."""
+        return max(1, round(_MASKED_LM_PROB * self.max_seq_length))
 
     @property
     def base(self) -> AlbertConfig:
@@ -59,7 +79,7 @@ class ScaleSettings:
             vocab_size=self.vocab_size,
             embedding_size=self.hidden_size // 2,
             hidden_size=self.hidden_size,
-            num_hidden_layers=4,
+            num_hidden_layers=self.num_hidden_layers,
             num_attention_heads=self.hidden_size // 32,
             intermediate_size=4 * self.hidden_size,
             max_position_embeddings=self.max_seq_length,
@@ -72,7 +92,9 @@ class ScaleSettings:
 SCALES: Mapping[Scale, ScaleSettings] = {
     "smoke": ScaleSettings(
         hidden_size=64,
+        num_hidden_layers=2,
         vocab_size=300,
+        max_vocab_size=2000,
         max_seq_length=32,
         train_batch_size=8,
         num_train_steps=4,
@@ -81,33 +103,44 @@ SCALES: Mapping[Scale, ScaleSettings] = {
         text_megabytes=0.1,
         default_text="chronicles",
         model_type="bpe",
+        train_pairs=64,
+        dev_pairs=64,
     ),
     # Each document of the chronicles is one sequence, each word one piece.
     "minutes": ScaleSettings(
         hidden_size=64,
+        num_hidden_layers=2,
         vocab_size=440,
+        max_vocab_size=4000,
         max_seq_length=48,
         train_batch_size=32,
-        num_train_steps=1000,
+        num_train_steps=1200,
         learning_rate=1e-3,
-        seeds=3,
+        seeds=5,
         text_megabytes=2,
         default_text="chronicles",
         model_type="bpe",
+        finetuning_epochs=10.0,
+        train_pairs=4000,
+        dev_pairs=1000,
     ),
     "hours": ScaleSettings(
         hidden_size=192,
+        num_hidden_layers=2,
         vocab_size=8000,
-        max_seq_length=64,
-        train_batch_size=64,
-        num_train_steps=5000,
+        max_vocab_size=8000,
+        max_seq_length=128,
+        train_batch_size=32,
+        num_train_steps=10_000,
         learning_rate=1e-3,
-        seeds=3,
+        seeds=5,
         text_megabytes=50,
     ),
     "days": ScaleSettings(
         hidden_size=320,
+        num_hidden_layers=4,
         vocab_size=30000,
+        max_vocab_size=30000,
         max_seq_length=128,
         train_batch_size=128,
         num_train_steps=40_000,
@@ -131,7 +164,6 @@ class AblationConfig(ReadingConfig):
         "text for smoke and minutes, else the English text in the docstrings "
         "of installed packages.",
     )
-    text_format: TextFormat = "prose"
     scale: Scale = setting("minutes", "Size of models, text and runs.")
     seeds: int | None = setting(
         None,
@@ -140,8 +172,8 @@ class AblationConfig(ReadingConfig):
     )
     vocab_size: int | None = setting(
         None,
-        "Size of the vocabulary, smaller for little or simple text; default: "
-        "from the scale.",
+        "Size of the vocabulary; default: from the scale or, with --input, the "
+        "characters and frequent words of the text.",
         bounds="[1, 1000000]",
     )
     num_train_steps: int | None = setting(
@@ -151,11 +183,15 @@ class AblationConfig(ReadingConfig):
     )
     train: str | None = setting(
         None,
-        "Tables (CSV, TSV or JSON lines) with the columns text and label to "
-        "fine-tune each pretrained model on; default: models are compared by "
-        "their loss on masked words.",
+        "Tables (CSV, TSV or JSON lines) to fine-tune each pretrained model "
+        "on; default: models are compared by their loss on masked words.",
     )
     dev: str | None = setting(None, "Tables to score the fine-tuned models on.")
+    text_column: str = setting("text", "Tables: column of the text.")
+    pair_column: str | None = setting(
+        None, "Tables: column of a second text; default: none."
+    )
+    label_column: str = setting("label", "Tables: column of the label.")
     # Scripts that set more than one need `if __name__ == "__main__":`.
     num_workers: int = setting(
         1,
@@ -214,6 +250,7 @@ class AblationConfig(ReadingConfig):
             "files": [
                 [os.fspath(file), size_of(file)] for file in self.input_files()
             ],
+            "columns": [self.text_column, self.pair_column, self.label_column],
             "text_format": self.text_format,
             "text_field": self.text_field,
             "language": self.language,

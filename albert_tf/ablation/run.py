@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 
+from albert_tf.ablation.chronicles import Pair
 from albert_tf.ablation.config import AblationConfig
+from albert_tf.ablation.data import StudyData, choose_vocab_size
 from albert_tf.ablation.report import Ablation
-from albert_tf.ablation.runner import Runner
+from albert_tf.ablation.runner import Downstream, Runner
 from albert_tf.ablation.studies import STUDIES
 from albert_tf.ablation.study import Study
+from albert_tf.ablation.verdicts import import_scipy_stats
+from albert_tf.analysis.figures import import_pyplot
 from albert_tf.errors import InputError
-from albert_tf.files import (
-    check_not_input,
-    local_path,
-    split_patterns,
-)
+from albert_tf.files import check_not_input, local_path, split_patterns
+from albert_tf.finetuning.data import TaskFiles
 from albert_tf.finetuning.registry import with_settings
-from albert_tf.finetuning.task_config import TaskConfig
 from albert_tf.finetuning.text_classification.examples import (
     text_task_from_columns,
 )
@@ -85,18 +86,25 @@ def ablate(
         holds studies with other settings. Nothing has been trained then.
     """
     found = find_studies(studies)
+    # The report needs them: better missed now than after the training.
+    import_scipy_stats()
+    import_pyplot()
+    config = choose_vocab_size(config)
     for study in found:
         for row in study.rows:
-            row.architecture(config.scale_settings.base)
+            row.stages(config.scale_settings.base)
     folder = local_path(config.output)
     check_not_input(folder, config.input_files())
-    task = _downstream_task(config)
+    downstream = _given_task(config)
     with open_run_folder(folder, config.settings()) as record:
         record.claim()
-        runner = Runner(config, folder, task)
-        runner.prepare(
+        data = StudyData(config, folder)
+        data.prepare(
             sorted({x for study in found for x in study.sentence_orders})
         )
+        if downstream is None and data.has_pairs:
+            downstream = _task_of_pairs(data)
+        runner = Runner(config, folder, data, downstream)
         runner.train(found)
         results = [runner.result(study) for study in found]
         ablation = Ablation(config.scale, config.describe(), tuple(results))
@@ -104,10 +112,35 @@ def ablate(
     return ablation
 
 
-def _downstream_task(config: AblationConfig) -> TaskConfig | None:
-    if config.train is None:
+def _given_task(config: AblationConfig) -> Downstream | None:
+    """Returns the task of `train` and `dev`, None if they are not given."""
+    if config.train is None or config.dev is None:
         return None
-    columns = {"text": "text", "label": "label"}
-    task = text_task_from_columns(split_patterns(config.train), columns)
+    columns = {"text": config.text_column, "label": config.label_column}
+    if config.pair_column is not None:
+        columns["pair"] = config.pair_column
+    train, dev = split_patterns(config.train), split_patterns(config.dev)
+    return _downstream(config, train, dev, columns, all_studies=True)
+
+
+def _task_of_pairs(data: StudyData) -> Downstream:
+    train, dev = data.pair_tables()
+    columns = {name: name for name in Pair._fields}
+    return _downstream(data.config, [train], [dev], columns, all_studies=False)
+
+
+def _downstream(
+    config: AblationConfig,
+    train: Sequence[str | os.PathLike[str]],
+    dev: Sequence[str | os.PathLike[str]],
+    columns: Mapping[str, str],
+    *,
+    all_studies: bool,
+) -> Downstream:
+    task = text_task_config(text_task_from_columns(train, columns))
     length = config.scale_settings.max_seq_length
-    return with_settings(text_task_config(task), {"max_seq_length": length})
+    return Downstream(
+        with_settings(task, {"max_seq_length": length}),
+        TaskFiles(train=train, dev=dev),
+        all_studies,
+    )

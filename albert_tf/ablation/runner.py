@@ -1,4 +1,4 @@
-"""Runs of ablation studies: text, vocabulary, records, training and scores."""
+"""Runs of ablation studies: training, fine-tuning and scores."""
 
 from __future__ import annotations
 
@@ -8,157 +8,93 @@ import math
 import os
 import pathlib
 import signal
-import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from concurrent import futures
-from typing import Any
 
 import keras
 import tensorflow as tf
 
-from albert_tf.ablation.chronicles import chronicles
 from albert_tf.ablation.config import AblationConfig, ScaleSettings
-from albert_tf.ablation.report import RowResult, StudyResult
-from albert_tf.ablation.study import DOWNSTREAM, NSP, SOP, Study, StudyRow
-from albert_tf.analysis.parameters import count_parameters
-from albert_tf.analysis.runs import read_runs
-from albert_tf.config import AlbertConfig
-from albert_tf.demo.corpora import write_default_text
-from albert_tf.files import (
-    new_file,
-    split_patterns,
-    write_atomically,
+from albert_tf.ablation.data import StudyData
+from albert_tf.ablation.results import RowResult, StudyResult
+from albert_tf.ablation.stages import Run, Stage, stages_of, training_flops
+from albert_tf.ablation.study import (
+    ABOVE_PLATEAU,
+    DOWNSTREAM,
+    MLM,
+    MLM_LOSS,
+    NSP,
+    SOP,
+    Study,
 )
+from albert_tf.analysis.parameters import count_parameters
+from albert_tf.files import write_atomically
 from albert_tf.finetuning.config import FinetuneConfig
 from albert_tf.finetuning.data import TaskFiles
 from albert_tf.finetuning.task_config import TaskConfig
 from albert_tf.finetuning.train import finetune
-from albert_tf.folders import new_folder
 from albert_tf.input_files import read_json
-from albert_tf.models.flops import pretraining_step_flops
 from albert_tf.pretraining.config import PretrainConfig
-from albert_tf.pretraining.create_data import create_pretraining_data
-from albert_tf.pretraining.data_config import (
-    PretrainingDataConfig,
-    SentenceOrder,
-)
-from albert_tf.pretraining.documents import read_corpus, read_documents
 from albert_tf.pretraining.evaluate import evaluate_checkpoints
 from albert_tf.pretraining.records import open_records
 from albert_tf.pretraining.train import pretrain
-from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
-from albert_tf.text.vocabulary import VocabularyConfig, train_vocabulary
 from albert_tf.training.checkpoint_files import find_checkpoint
 from albert_tf.worker_pool import worker_pool
 
 _CHECKPOINTS_PER_RUN = 8
 _MAX_EVAL_STEPS = 100
-_MASKED_LM_PROB = 0.15
+_NEVER = 10**9
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Run:
-    """A row of a study, trained with one seed."""
+@dataclasses.dataclass(frozen=True)
+class Downstream:
+    """A task to fine-tune pretrained models on.
 
-    study: Study
-    row: StudyRow
-    seed: int
+    Attributes:
+      task: The task.
+      files: Its tables.
+      all_studies: Whether to fine-tune the models of all studies, not only of
+        those with `fine_tuned`.
+    """
 
-    def __str__(self) -> str:
-        return f"{self.study.name}: {self.row.name}, seed {self.seed}"
+    task: TaskConfig
+    files: TaskFiles
+    all_studies: bool
 
 
 @dataclasses.dataclass(frozen=True)
 class Runner:
-    """Prepares, trains and scores the runs in one folder.
+    """Trains and scores the runs in one folder.
 
     Attributes:
       config: Settings of the studies.
-      folder: Folder for all data, runs and scores.
-      task: Task to fine-tune each pretrained model on, if any.
+      folder: Folder for all runs and scores.
+      data: The data in this folder.
+      downstream: Task to fine-tune models on, if any.
     """
 
     config: AblationConfig
     folder: pathlib.Path
-    task: TaskConfig | None
+    data: StudyData
+    downstream: Downstream | None
 
     @property
     def scale(self) -> ScaleSettings:
         """The scale of the studies."""
         return self.config.scale_settings
 
-    def prepare(self, orders: Collection[SentenceOrder]) -> None:
-        """Creates the text, vocabulary and records that do not exist yet.
-
-        Args:
-          orders: Sentence orders to create records for.
-        """
-        text = self.folder / "text.txt"
-        if not text.exists():
-            with new_file(text) as file:
-                for document in self._documents():
-                    file.write("\n".join(document) + "\n\n")
-        vocabulary = self.folder / "vocabulary"
-        if not vocabulary.exists():
-            with new_folder(vocabulary) as new:
-                train_vocabulary(
-                    (x for document in read_documents(text) for x in document),
-                    new / "spiece",
-                    VocabularyConfig(
-                        vocab_size=self.scale.vocab_size,
-                        model_type=self.scale.model_type,
-                    ),
-                )
-        length = self.scale.max_seq_length
-        tokenizer = AlbertTokenizer.from_file(vocabulary / "spiece.model")
-        for order in orders:
-            if self._data(order).exists():
-                continue
-            create_pretraining_data(
-                PretrainingDataConfig(
-                    input=[os.fspath(text)],
-                    output=self._data(order),
-                    tokenizer=tokenizer,
-                    max_seq_length=length,
-                    max_predictions_per_seq=max(
-                        1, round(_MASKED_LM_PROB * length)
-                    ),
-                    sentence_order=order,
-                    pack=False,  # An equal number of pairs in each batch.
-                    heldout_fraction=0.05,
-                )
-            )
-
-    def _documents(self) -> Iterator[list[str]]:
-        """Yields documents up to the scale's amount of text."""
-        remaining = self.scale.text_megabytes * 1e6
-        for document in self._all_documents():
-            yield document
-            remaining -= sum(len(sentence) + 1 for sentence in document)
-            if remaining <= 0:
-                return
-
-    def _all_documents(self) -> Iterable[list[str]]:
-        if self.config.input is not None:
-            return read_corpus(self.config.text_files(), self.config)
-        if self.scale.default_text == "chronicles":
-            return chronicles()
-        folder = self.folder / "default_text"
-        folder.mkdir(exist_ok=True)
-        files = write_default_text(folder)
-        return (document for file in files for document in read_documents(file))
-
     def train(self, studies: Iterable[Study]) -> None:
         """Trains the runs without scores, `num_workers` in parallel.
 
-        Runs that start from another run's weights wait for it.
+        Runs that start from the same stage wait for the first of them.
         """
-        missing = {
-            self._name(run): run
-            for study in studies
-            for run in self._runs(study)
-            if not self._score_file(run).exists()
-        }
+        missing: dict[str, Run] = {}
+        for run in (run for study in studies for run in self._runs(study)):
+            if all(x.exists() for x in self._score_files(run)):
+                continue
+            # Of equal runs, one that is also fine-tuned.
+            if self._name(run) not in missing or self._is_fine_tuned(run):
+                missing[self._name(run)] = run
         num_workers = min(self.config.num_workers, len(missing))
         if num_workers < 2:
             for run in missing.values():
@@ -168,20 +104,24 @@ class Runner:
         cores = max(1, (os.cpu_count() or 1) // num_workers)
         log = os.fspath(self.folder / "workers.log")
         with worker_pool(num_workers, _limit_threads, cores, log=log) as pool:
-            running: dict[futures.Future, str] = {}
+            running: dict[futures.Future, set[str]] = {}
             while missing or running:
-                unfinished = {*missing, *running.values()}
-                ready = [
-                    name
-                    for name, run in missing.items()
-                    if self._parent_name(run) not in unfinished
-                ]
                 # Submits only what starts immediately: the pool finishes its
                 # queue even after an interrupt.
-                for name in ready[: num_workers - len(running)]:
+                while len(running) < num_workers:
+                    busy = set().union(*running.values())
+                    free = (
+                        name
+                        for name, run in missing.items()
+                        if not busy & self._stage_names(run)
+                    )
+                    name = next(free, None)
+                    if name is None:
+                        break
                     run = missing.pop(name)
                     print(f"== {run}", flush=True)
-                    running[pool.submit(_train_in_worker, self, run)] = name
+                    future = pool.submit(_train_in_worker, self, run)
+                    running[future] = self._stage_names(run)
                 done, _ = futures.wait(
                     running, return_when=futures.FIRST_COMPLETED
                 )
@@ -191,21 +131,27 @@ class Runner:
 
     def result(self, study: Study) -> StudyResult:
         """Returns the scores of a study whose runs are finished."""
-        scores = {
-            run: read_json(self._score_file(run)) for run in self._runs(study)
-        }
+        scores: dict[Run, dict[str, float]] = {}
+        for run in self._runs(study):
+            scores[run] = {}
+            for file in self._score_files(run):
+                scores[run] |= read_json(file)
+            plateau = self.data.plateau_accuracy(run.row.sentence_order)
+            scores[run][ABOVE_PLATEAU] = scores[run][MLM] / plateau
         if study.cross_evaluated:
             self._cross_evaluate(scores)
         rows = []
         for row in study.rows:
-            own = [x for run, x in scores.items() if run.row is row]
+            own = {run: x for run, x in scores.items() if run.row is row}
+            stages = self._stages(next(iter(own)))
             rows.append(
                 RowResult(
-                    row.name,
-                    count_parameters(self._model(row)).encoder,
-                    self._steps(study, row),
-                    tuple(x["scores"] for x in own),
-                    tuple(x["curve"] for x in own),
+                    name=row.name,
+                    runs=tuple(map(self._name, own)),
+                    parameters=count_parameters(stages[-1].model).encoder,
+                    steps=sum(stage.steps for stage in stages),
+                    flops=training_flops(stages, row, self.scale),
+                    scores=tuple(own.values()),
                 )
             )
         return StudyResult(study, tuple(rows))
@@ -217,10 +163,11 @@ class Runner:
             for seed in range(self.config.num_seeds)
         ]
 
-    def _cross_evaluate(self, scores: Mapping[Run, dict[str, Any]]) -> None:
-        """Adds the accuracy of each model on both SOP and NSP pairs.
+    def _cross_evaluate(self, scores: dict[Run, dict[str, float]]) -> None:
+        """Scores each model on both SOP and NSP pairs.
 
-        All models are scored in one call, which traces their graph once.
+        The MLM scores are those on SOP pairs. All models are scored in one
+        call, which traces their graph once.
         """
         file = self.folder / "scores" / "sentence_pairs.json"
         known = read_json(file) if file.exists() else {}
@@ -229,139 +176,118 @@ class Runner:
         if missing:
             checkpoints = [find_checkpoint(self._folder(x)) for x in missing]
             known |= {name: {} for name in missing}
-            for score, order in ((SOP, "sop"), (NSP, "nsp")):
-                heldout = open_records(self._data(order), "heldout")
+            for order, kept in (
+                ("nsp", [NSP]),
+                ("sop", [SOP, MLM_LOSS, MLM]),
+            ):
+                heldout = open_records(self._records(order), "heldout")
                 evaluations = evaluate_checkpoints(
                     checkpoints, heldout, max_steps=_MAX_EVAL_STEPS
                 )
                 for name, (_, scored) in zip(missing, evaluations, strict=True):
-                    known[name][score] = scored[score]
+                    known[name] |= {score: scored[score] for score in kept}
             write_atomically(file, json.dumps(known, indent=2) + "\n")
         for run, name in names.items():
-            scores[run]["scores"] |= known[name]
+            scores[run] |= known[name]
 
-    def _data(self, order: str) -> pathlib.Path:
-        """Returns the folder of the records of a sentence order."""
-        return self.folder / f"data-{order}"
+    def _records(self, order: str) -> str:
+        return os.fspath(self.data.records(order))
 
     def _folder(self, name: str) -> str:
         return os.fspath(self.folder / "runs" / name)
 
-    def _score_file(self, run: Run) -> pathlib.Path:
-        return self.folder / "scores" / f"{self._name(run)}.json"
+    def _score_files(self, run: Run) -> list[pathlib.Path]:
+        """Returns the files of a run's scores, those of fine-tuning last."""
+        names = [f"{self._name(run)}.json"]
+        if self._is_fine_tuned(run):
+            names.append(f"{self._name(run)}.downstream.json")
+        return [self.folder / "scores" / name for name in names]
 
-    def _model(self, row: StudyRow) -> AlbertConfig:
-        return row.architecture(self.scale.base)
+    def _is_fine_tuned(self, run: Run) -> bool:
+        return self.downstream is not None and (
+            self.downstream.all_studies or run.study.fine_tuned
+        )
 
-    def _steps(self, study: Study, row: StudyRow) -> int:
-        steps = self.scale.num_train_steps * study.length
-        if study.equal_compute:
-            length = self.scale.max_seq_length
-            first, own = (
-                pretraining_step_flops(
-                    self._model(each), length, round(_MASKED_LM_PROB * length)
-                )
-                for each in (study.rows[0], row)
-            )
-            steps *= first / own
-        return max(1, round(steps))
+    def _stages(self, run: Run) -> list[Stage]:
+        return stages_of(run, self.scale)
 
     def _name(self, run: Run) -> str:
-        """Returns the name of a run's folder, equal for equal runs."""
-        base = self.scale.base.to_dict()
-        model = self._model(run.row).to_dict()
-        changes = [f"{x}={y}" for x, y in model.items() if y != base[x]]
-        if parent := self._parent_name(run):
-            changes.append(f"from-{zlib.crc32(parent.encode()):08x}")
-        return "-".join(
-            [
-                *(changes or ["base"]),
-                run.row.sentence_order,
-                f"{self._steps(run.study, run.row)}-steps",
-                f"seed-{run.seed}",
-            ]
-        )
+        """Returns the name of a run, equal for equal runs."""
+        return self._stages(run)[-1].name
 
-    def _parent_name(self, run: Run) -> str | None:
-        """Returns the name of the run whose weights a run starts from."""
-        if run.row.init_from is None:
-            return None
-        rows = {row.name: row for row in run.study.rows}
-        return self._name(dataclasses.replace(run, row=rows[run.row.init_from]))
+    def _stage_names(self, run: Run) -> set[str]:
+        return {stage.name for stage in self._stages(run)}
 
     def train_run(self, run: Run) -> None:
-        """Trains or resumes a run, and writes its scores and its curve."""
-        keras.utils.clear_session()  # Frees the graphs of earlier runs.
-        name = self._name(run)
-        scores = self._pretrain(run, self._folder(name))
-        if self.task:
-            scores[DOWNSTREAM] = self._finetune(name, run.seed)
-        (log,) = read_runs([self._folder(name)])
-        scores["seconds"] = log.lines[-1].seconds
-        result = {
-            "scores": scores,
-            "curve": log.points("eval", "mlm_accuracy", "seconds"),
-        }
-        file = self._score_file(run)
-        file.parent.mkdir(exist_ok=True)
-        write_atomically(file, json.dumps(result, indent=2) + "\n")
+        """Trains or resumes a run, and writes its scores."""
+        computations = self._pretrain, self._finetune
+        for file, compute in zip(
+            self._score_files(run), computations, strict=False
+        ):
+            if not file.exists():
+                scores = compute(run)
+                file.parent.mkdir(exist_ok=True)
+                write_atomically(file, json.dumps(scores, indent=2) + "\n")
 
-    def _pretrain(self, run: Run, output: str) -> dict[str, float]:
-        """Pretrains a model and returns its final scores on held-out text."""
+    def _pretrain(self, run: Run) -> dict[str, float]:
+        """Pretrains a model and returns its scores on held-out text."""
         row = run.row
-        steps = self._steps(run.study, row)
-        parent = self._parent_name(run)
-        period = max(1, steps // _CHECKPOINTS_PER_RUN)
-        result = pretrain(
-            PretrainConfig(
-                input=os.fspath(self._data(row.sentence_order)),
-                output=output,
-                model=self._model(row),
-                init_from=parent and self._folder(parent),
-                num_train_steps=steps,
-                train_batch_size=self.scale.train_batch_size,
-                optimizer="adamw",
-                learning_rate=row.learning_rate(
-                    self.scale.learning_rate, self.scale.base
-                ),
-                num_warmup_steps=steps // 10,
-                schedule="linear",
-                seed=run.seed,
-                # Only plots of studies with equal computation have curves.
-                eval_steps=period if run.study.equal_compute else steps,
-                log_steps=period,
-                save_checkpoints_steps=period,
-                keep_checkpoint_max=1,
-                max_eval_steps=_MAX_EVAL_STEPS,
-                log_update_norms=False,
+        scores: dict[str, float] = {}
+        for stage in self._stages(run):
+            keras.utils.clear_session()  # Frees the graphs of earlier runs.
+            period = max(1, stage.steps // _CHECKPOINTS_PER_RUN)
+            result = pretrain(
+                PretrainConfig(
+                    input=self._records(row.sentence_order),
+                    output=self._folder(stage.name),
+                    model=stage.model,
+                    init_from=stage.before and self._folder(stage.before),
+                    num_train_steps=stage.steps,
+                    train_batch_size=self.scale.train_batch_size,
+                    optimizer="adamw",
+                    learning_rate=row.learning_rate(
+                        self.scale.learning_rate, self.scale.base
+                    ),
+                    num_warmup_steps=stage.steps // 10,
+                    schedule="linear",
+                    seed=run.seed,
+                    eval_steps=stage.steps,
+                    log_steps=period,
+                    save_checkpoints_steps=period,
+                    keep_checkpoint_max=1,
+                    max_eval_steps=_MAX_EVAL_STEPS,
+                    log_update_norms=False,
+                )
             )
-        )
-        if result.interrupted:
-            raise KeyboardInterrupt
-        return {
-            name: math.nan if value is None else value
-            for name, value in result.evaluations[steps].items()
-        }
+            if result.interrupted:
+                raise KeyboardInterrupt
+            scores = {
+                name: math.nan if value is None else value
+                for name, value in result.evaluations[stage.steps].items()
+            }
+        return scores
 
-    def _finetune(self, name: str, seed: int) -> float:
-        """Fine-tunes a classifier from a run and returns its accuracy."""
-        assert self.task is not None
+    def _finetune(self, run: Run) -> dict[str, float]:
+        """Fine-tunes a classifier and returns its accuracy after all steps."""
+        assert self.downstream is not None
+        keras.utils.clear_session()
+        name = self._name(run)
         result = finetune(
             FinetuneConfig(
                 init_from=self._folder(name),
                 output=self.folder / "classifiers" / name,
-                seed=seed,
-                learning_rate=2e-4,
+                seed=run.seed,
+                learning_rate=self.scale.finetuning_rate,
+                num_train_epochs=self.scale.finetuning_epochs,
+                # Scored once, as the best of several scores would be biased.
+                eval_steps=_NEVER,
             ),
-            self.task,
-            TaskFiles(
-                train=split_patterns(self.config.train or ()),
-                dev=split_patterns(self.config.dev or ()),
-            ),
+            self.downstream.task,
+            self.downstream.files,
         )
         if result.training.interrupted:
             raise KeyboardInterrupt
-        return result.scores["accuracy"]
+        return {DOWNSTREAM: result.scores["accuracy"]}
 
 
 def _limit_threads(cores: int) -> None:

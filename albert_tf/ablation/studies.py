@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from albert_tf.ablation.study import (
     CHANCE,
+    DOWNSTREAM,
     MLM,
-    NEAR_CHANCE,
     NSP,
     SOP,
     Study,
@@ -60,10 +60,11 @@ EMBEDDING_SIZE = Study(
             "shared, E = H/4",
         ),
         StudyClaim(
-            "With sharing, embeddings as wide as the model are no better.",
+            "With sharing, embeddings as wide as the model are not better than "
+            "half as wide ones, but as good.",
             "shared, E = H",
             "shared, E = H/2",
-            "no_better",
+            "equal",
         ),
     ),
 )
@@ -98,10 +99,10 @@ SHARING = Study(
             "ffn",
         ),
         StudyClaim(
-            "Not sharing attention either is no better.",
-            "none",
+            "Sharing attention costs nothing: as good as sharing nothing.",
             "attention",
-            "no_better",
+            "none",
+            "equal",
         ),
     ),
 )
@@ -131,64 +132,71 @@ SENTENCE_ORDER = Study(
         StudyClaim(
             "A model trained with SOP orders sentences.",
             "SOP",
-            CHANCE + 2 * NEAR_CHANCE,
-            "above",
-            SOP,
+            CHANCE,
+            score=SOP,
         ),
         StudyClaim(
             "It also recognizes next sentences, which it was not trained on.",
             "SOP",
             CHANCE,
-            "above",
-            NSP,
+            score=NSP,
         ),
         StudyClaim(
             "A model trained with NSP recognizes next sentences.",
             "NSP",
-            CHANCE + NEAR_CHANCE,
-            "above",
-            NSP,
+            CHANCE,
+            score=NSP,
         ),
         StudyClaim(
-            "It is near chance on the order of sentences.",
+            "It is at chance on the order of sentences.",
             "NSP",
             CHANCE,
-            "near",
+            "equal",
             SOP,
         ),
+        StudyClaim(
+            "After fine-tuning, SOP is better than NSP.",
+            "SOP",
+            "NSP",
+            score=DOWNSTREAM,
+        ),
+        StudyClaim(
+            "After fine-tuning, SOP is better than no sentence loss.",
+            "SOP",
+            "none",
+            score=DOWNSTREAM,
+        ),
     ),
-    length=2.0,
     cross_evaluated=True,
+    fine_tuned=True,
 )
 
 WALL_TIME = Study(
     name="wall_time",
     table="6",
-    title="Equal wall time",
+    title="Equal computation",
     rows=(
         StudyRow(
             "BERT-style",
             "BERT-large, 34 h",
             _average(87.2),
             values=_NONE,
-            factors={"embedding_size": 2},
+            factors={"hidden_size": 0.5},
         ),
         StudyRow(
             "ALBERT, twice as wide",
             "ALBERT-xxlarge, 32 h",
             _average(88.7),
-            factors={"hidden_size": 2},
         ),
     ),
     claims=(
         StudyClaim(
-            "After the same time, a wider model that shares its weights is "
-            "better.",
+            "After the same computation, a wider model that shares its "
+            "weights is better.",
             "ALBERT, twice as wide",
             "BERT-style",
         ),
     ),
-    length=2.0,
     equal_compute=True,
 )
 
@@ -218,30 +226,30 @@ DROPOUT = Study(
 )
 
 
-def _depth(name: str, average: float, before: str | None = None) -> StudyRow:
+def _depth(name: str, average: float, *before: int) -> StudyRow:
     return StudyRow(
         name,
         name,
         _average(average),
         values={"num_hidden_layers": int(name.split()[0])},
-        init_from=before,
+        grown_from=tuple({"num_hidden_layers": depth} for depth in before),
     )
 
 
+# The paper's deeper models were trained longer: each started from the trained
+# shallower one.
 DEPTH = Study(
     name="depth",
     table="11",
-    title="Depth, each from the shallower model",
+    title="Depth, grown from shallower models",
     rows=(
-        _depth("1 layer", 52.9),
-        _depth("3 layers", 71.2, "1 layer"),
-        _depth("6 layers", 77.2, "3 layers"),
-        _depth("12 layers", 81.5, "6 layers"),
+        _depth("1 layer", 52.9, 1, 1),
+        _depth("3 layers", 71.2, 1, 3),
+        _depth("6 layers", 77.2, 1, 3),
     ),
     claims=(
         StudyClaim("3 layers are better than 1.", "3 layers", "1 layer"),
         StudyClaim("6 layers are better than 3.", "6 layers", "3 layers"),
-        StudyClaim("12 layers are better than 6.", "12 layers", "6 layers"),
     ),
 )
 
@@ -274,10 +282,11 @@ WIDTH = Study(
         StudyClaim("Wider is better: H than H/2.", "H", "H/2"),
         StudyClaim("Wider is better: 2H than H.", "2H", "H"),
         StudyClaim(
-            "The widest is no better with twice the depth (table 13).",
+            "Twice the depth of the widest is not better, but as good (table "
+            "13).",
             "2H, twice as deep",
             "2H",
-            "no_better",
+            "equal",
         ),
     ),
 )
@@ -288,9 +297,10 @@ GROUPS = Study(
     rows=(
         StudyRow("1 group"),
         StudyRow("2 groups", values={"num_hidden_groups": 2}),
-        StudyRow("4 groups", values={"num_hidden_groups": 4}),
     ),
-    claims=(StudyClaim("Smaller groups are better.", "4 groups", "1 group"),),
+    claims=(
+        StudyClaim("Two groups are better than one.", "2 groups", "1 group"),
+    ),
 )
 
 STUDIES: Mapping[str, Study] = {

@@ -11,6 +11,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
+from albert_tf.analysis.fonts import fallback_fonts
 from albert_tf.errors import InputError, import_package
 from albert_tf.files import creating, write_atomically
 
@@ -53,7 +54,8 @@ def save_figure(figure: Any, output: str | os.PathLike[str]) -> None:
     # Drawn in memory, as matplotlib adds a suffix to names without one.
     try:
         suffix = pathlib.Path(output).suffix.lower()
-        figure.savefig(image, dpi=110, format=suffix[1:] or "png")
+        with fallback_fonts(figure):
+            figure.savefig(image, dpi=110, format=suffix[1:] or "png")
     except ValueError as error:
         raise InputError(f"output {os.fspath(output)}: {error}") from error
     finally:

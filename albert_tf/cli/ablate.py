@@ -3,8 +3,8 @@
 Takes names of studies (embedding_size, sharing, sentence_order, wall_time,
 dropout, depth, width, groups), numbers of the paper's tables (3, 4, 5, 6, 8,
 11, 12, 13), or all. Pretrains small models with several seeds, and writes a
-report that compares the results with the paper. Repeating the command resumes
-where it stopped. --scale sets the size; smoke only tests that everything works.
+report that tests the paper's findings. Repeating the command resumes where it
+stopped. --scale sets the size; smoke only tests that everything works.
 
 Examples:
   albert ablate sentence_order --output=studies

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "train-vocab": "train a vocabulary on your text",
     "create-data": "make pretraining records from text",
+    "convert-data": "convert records to arrays, for JAX without TensorFlow",
     "pretrain": "train MLM and sentence order, or resume a run",
     "finetune": "train on GLUE, SQuAD, RACE, entities, your own tables",
     "predict": "predict with fine-tuned models",

@@ -28,7 +28,11 @@ _RECORD_SPLITS = ("heldout", "train")
 class EvaluateFlags(SourceFlags):
     """Flags for what to evaluate, and on which data."""
 
-    run: str | None = setting(None, "Folder of a pretraining run.", group="")
+    run: str | None = setting(
+        None,
+        "Folder of a pretraining run, or of a saved model with its head.",
+        group="",
+    )
     checkpoint: str | None = setting(
         None, "Checkpoint of --run: newest (the default), best, or a step."
     )

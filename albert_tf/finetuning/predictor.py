@@ -214,7 +214,7 @@ class Predictions:
 class Predictor:
     """Predicts with a fine-tuned model, or with several as an ensemble.
 
-    Example:
+    For example:
 
         predictor = Predictor("runs/sst2")
         predictor("A good film.")["label"]

@@ -13,7 +13,11 @@ import numpy as np
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.input_files import read_json, shown
-from albert_tf.interop.checkpoint import Checkpoint, folder_vocabulary
+from albert_tf.interop.checkpoint import (
+    Checkpoint,
+    LazyArrays,
+    folder_vocabulary,
+)
 from albert_tf.interop.config_files import (
     HF_ARCHITECTURES,
     OUR_MODEL_TYPE,
@@ -37,6 +41,8 @@ from albert_tf.text.tokenizer_files import huggingface_files
 
 CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.safetensors"
+# Heads of a pretraining objective that no other system has.
+OBJECTIVE_FILE = "objective.safetensors"
 TORCH_FILE = "pytorch_model.bin"
 _INDEX = ".index.json"  # suffix of the index of sharded weights
 
@@ -91,8 +97,11 @@ def open_huggingface(
     num_labels, labels = matched.head.num_labels, settings.labels
     if num_labels != len(labels or ()):
         labels = None
+    objective = folder / OBJECTIVE_FILE
+    heads = open_safetensors(objective) if objective.exists() else None
     return dataclasses.replace(
         matched,
+        objective_arrays=LazyArrays(heads.shapes, heads.read) if heads else {},
         head=dataclasses.replace(
             settings, num_labels=num_labels, labels=labels
         ),
@@ -144,6 +153,9 @@ def write_huggingface(
         # transformers 4 rejects files whose format is not "pt".
         {"format": OUR_MODEL_TYPE if ours_only else "pt"},
     )
+    if checkpoint.objective_arrays:
+        arrays = dict(checkpoint.objective_arrays)
+        save_safetensors(arrays, folder / OBJECTIVE_FILE, {"format": "pt"})
     text = json.dumps(dict(sorted(values.items())), indent=2) + "\n"
     (folder / CONFIG_FILE).write_text(text, encoding="utf-8")
 

@@ -95,14 +95,17 @@ def tokenizer_of(source, name: str | os.PathLike[str]) -> Tokenizer:
 def checkpoint_of(model) -> Checkpoint:
     """Returns a model as a checkpoint, to be written in any format."""
     arrays = merged_weights(model)
-    components = frozenset(map(component_of, arrays))
+    components = frozenset(map(component_of, arrays)) & set(COMPONENTS)
     num_labels = getattr(model, "num_labels", 1)
     known = {
         tensor.path
         for tensor in tensors_of(model.config, components, num_labels)
     }
+    others = []
+    if getattr(model, "objective_heads", False):
+        others = [path for path in arrays if path not in known]
     for path in arrays:
-        if path not in known:
+        if path not in known and path not in others:
             raise InputError(
                 f"{type(model).__name__}: variable {path} is not part of an "
                 "ALBERT checkpoint; save the model as a .keras file"
@@ -110,7 +113,10 @@ def checkpoint_of(model) -> Checkpoint:
     return Checkpoint(
         config=model.config,
         components=components,
-        arrays=arrays,
+        arrays=LazyArrays(
+            [path for path in arrays if path not in others], arrays.__getitem__
+        ),
+        objective_arrays=LazyArrays(others, arrays.__getitem__),
         head=HeadSettings(
             num_labels=num_labels,
             labels=getattr(model, "labels", None),

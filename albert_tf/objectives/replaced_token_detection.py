@@ -78,6 +78,9 @@ class ReplacedTokenDetector(AlbertModel):
       **kwargs: `name`, `dtype` and `trainable` of `keras.Model`.
     """
 
+    # `save_pretrained` writes them to a file of their own.
+    objective_heads = True
+
     def __init__(
         self,
         config: AlbertConfig,

@@ -64,7 +64,10 @@ _Frames = tuple[int, int, np.ndarray, bytes]
 # Name -> counter, or array of counts of ids.
 _Statistics = dict[str, Any]
 
-_ODDITIES, _STATISTICS = "oddities", "statistics"
+_ODDITIES, _STATISTICS, _DIGESTS, _FILES = (
+    *("oddities", "statistics", "digests", "files"),
+)
+_PARTIAL = ".partial"
 _PURPOSE = "data of --runner"
 
 
@@ -117,94 +120,87 @@ def _create(
             f"output {output}: exists and is not empty, and a pipeline does "
             "not replace data; name another folder, or remove it"
         )
+    try:
+        pipeline = beam.Pipeline(options=beam_options.PipelineOptions(flags))
+    except (ImportError, ValueError) as error:  # No such runner, or flag.
+        raise InputError(f"{' '.join(flags)}: {error}") from error
     num_shards, _ = plan_shards(config, groups, limits)
+    no_sizes = [
+        ((split, shard), 0)
+        for split, number in num_shards.items()
+        for shard in range(number)
+    ]
     tf.io.gfile.makedirs(output)
-    with beam.Pipeline(options=beam_options.PipelineOptions(flags)) as pipeline:
-        tasks = (
+    # Neither side inputs nor tagged outputs: Dask's runner computes those anew
+    # for each task, and merges these.
+    with pipeline:
+        made = (
             pipeline
             | "groups" >> beam.Create(groups)
             | "spread groups" >> beam.Reshuffle()
-            | "read"
-            >> beam.FlatMap(_ReadTasks(config, limits)).with_outputs(
-                _ODDITIES, main="tasks"
-            )
-        )
-        made = (
-            tasks["tasks"]
+            | "read" >> beam.FlatMap(_ReadTasks(config, limits))
             | "spread tasks" >> beam.Reshuffle()
-            | "make records"
-            >> beam.FlatMap(_MakeRecords(config, num_shards)).with_outputs(
-                _STATISTICS, main="frames"
-            )
+            | "make records" >> beam.FlatMap(_MakeRecords(config, num_shards))
+        )
+        frames = made | "frames" >> beam.Filter(lambda x: x[0] != _STATISTICS)
+        statistics = (
+            made
+            | "statistics" >> beam.Filter(lambda x: x[0] == _STATISTICS)
+            | "add statistics" >> beam.CombinePerKey(_add)
         )
         sizes = (
-            made["frames"]
-            | "sizes" >> beam.Map(_scratch_size)
+            (
+                frames | "sizes" >> beam.Map(_scratch_size),
+                # Shards without a record become files as well.
+                pipeline | "shards" >> beam.Create(no_sizes),
+            )
+            | "all shards" >> beam.Flatten()
             | "add sizes" >> beam.CombinePerKey(sum)
-        )
-        # Shards without a record become files as well.
-        empty = pipeline | "shards" >> beam.Create(
-            [
-                ((split, shard), None)
-                for split, number in num_shards.items()
-                for shard in range(number)
-            ]
+            | "to one" >> beam.Map(lambda size: (None, size))
+            | "all sizes" >> beam.GroupByKey()
+            | "to each shard" >> beam.FlatMap(_tell_each_shard)
         )
         written = (
-            (made["frames"], empty)
-            | "all shards" >> beam.Flatten()
-            | "group" >> beam.GroupByKey()
-            | "write"
-            >> beam.Map(
-                _write_shard,
-                beam.pvalue.AsDict(sizes),
-                config,
-                num_shards,
-                limits,
-            )
-        )
-        statistics = (
-            (made[_STATISTICS], tasks[_ODDITIES])
-            | "all statistics" >> beam.Flatten()
-            | "add statistics" >> beam.CombineGlobally(_add)
+            (frames, sizes)
+            | "frames and sizes" >> beam.Flatten()
+            | "by shard" >> beam.GroupByKey()
+            | "write" >> beam.Map(_write_shard, config, num_shards, limits)
         )
         digests = (
             pipeline
-            | "files" >> beam.Create([os.fspath(path) for path in files])
-            | "spread files" >> beam.Reshuffle()
-            | "digests" >> beam.Map(lambda path: (path, sha256(path)))
+            | "texts" >> beam.Create([os.fspath(path) for path in files])
+            | "spread texts" >> beam.Reshuffle()
+            | "digests" >> beam.Map(lambda x: (_DIGESTS, (x, sha256(x))))
         )
         _ = (
-            pipeline
-            | "config" >> beam.Create([config])
-            | "finish"
-            >> beam.Map(
-                _finish,
-                beam.pvalue.AsSingleton(statistics),
-                beam.pvalue.AsList(written),
-                beam.pvalue.AsDict(digests),
-                files,
-            )
+            (written, statistics, digests)
+            | "results" >> beam.Flatten()
+            | "to the end" >> beam.Map(lambda result: (None, result))
+            | "all results" >> beam.GroupByKey()
+            | "finish" >> beam.Map(_finish, config, files)
         )
+    for name in tf.io.gfile.listdir(output):
+        if name.endswith(_PARTIAL):  # Of a worker that was killed.
+            tf.io.gfile.remove(os.path.join(output, name))
     return read_manifest(output)
 
 
 @dataclasses.dataclass
 class _ReadTasks:
-    """Reads the tasks of a group of files."""
+    """Reads the tasks of a group of files, and then statistics."""
 
     config: PretrainingDataConfig
     limits: Limits
 
-    def __call__(self, group: FileGroup) -> Iterator[Any]:
+    def __call__(self, group: FileGroup) -> Iterator[BlockTask | _Statistics]:
         oddities: collections.Counter[str] = collections.Counter()
         yield from read_tasks(group, self.config, self.limits, oddities)
-        yield _tagged(_ODDITIES, {_ODDITIES: oddities})
+        yield {_ODDITIES: oddities}
 
 
 @dataclasses.dataclass
 class _MakeRecords:
-    """Creates the records of a task, for each shard, and statistics."""
+    """Creates the records of a task, by shard, and statistics."""
 
     config: PretrainingDataConfig
     num_shards: Mapping[str, int]
@@ -217,23 +213,25 @@ class _MakeRecords:
     def mask(self) -> Callable[[BlockRecords], BlockRecords]:
         return heldout_masker(self.config)
 
-    def __call__(self, task: BlockTask) -> Iterator[Any]:
+    def __call__(
+        self, task: BlockTask | _Statistics
+    ) -> Iterator[tuple[_Shard | str, _Frames | _Statistics]]:
+        if not isinstance(task, BlockTask):
+            yield _STATISTICS, task
+            return
         block = self.mask(self.worker(task))
         for shard, (lengths, records) in enumerate(block.shards):
             if len(lengths):
                 frames = (block.index, task.passes.start, lengths, records)
                 yield (block.split, shard), frames
-        statistics = {
-            f"counts/{block.split}": block.counts,
-            f"labels/{block.split}": block.label_counts,
-            _ODDITIES: block.oddities,
-        }
-        yield _tagged(_STATISTICS, statistics)
-
-
-def _tagged(tag: str, value: object) -> Any:
-    beam = import_package("apache_beam", _PURPOSE)
-    return beam.pvalue.TaggedOutput(tag, value)
+        yield (
+            _STATISTICS,
+            {
+                f"counts/{block.split}": block.counts,
+                f"labels/{block.split}": block.label_counts,
+                _ODDITIES: block.oddities,
+            },
+        )
 
 
 def _scratch_size(element: tuple[_Shard, _Frames]) -> tuple[_Shard, int]:
@@ -254,20 +252,32 @@ def _add(statistics: Iterable[_Statistics]) -> _Statistics:
     return total
 
 
+def _tell_each_shard(
+    element: tuple[None, Iterable[tuple[_Shard, int]]],
+) -> Iterator[tuple[_Shard, dict[_Shard, int]]]:
+    """Yields the sizes of all shards, which name its files, to each shard."""
+    _, found = element
+    sizes = dict(found)
+    for shard in sizes:
+        yield shard, sizes
+
+
 def _write_shard(
-    element: tuple[_Shard, Iterable[_Frames | None]],
-    sizes: Mapping[_Shard, int],
+    element: tuple[_Shard, Iterable[_Frames | dict[_Shard, int]]],
     config: PretrainingDataConfig,
     num_shards: Mapping[str, int],
     limits: Limits,
-) -> tuple[_Shard, list[dict[str, Any]]]:
+) -> tuple[str, tuple[_Shard, list[dict[str, Any]]]]:
     """Writes the record files of a shard and returns their descriptions."""
-    (split, shard), found = element
-    sizes_of_split = [
-        sizes.get((split, x), 0) for x in range(num_shards[split])
-    ]
-    names = shard_files(config, split, sizes_of_split, limits)[shard]
-    ordered = sorted(filter(None, found), key=lambda frames: frames[:2])
+    (split, shard), grouped = element
+    frames: list[_Frames] = []
+    for value in grouped:
+        if isinstance(value, dict):
+            sizes = [value[split, x] for x in range(num_shards[split])]
+        else:
+            frames.append(value)
+    names = shard_files(config, split, sizes, limits)[shard]
+    ordered = sorted(frames, key=lambda frames: frames[:2])
     with tempfile.TemporaryDirectory() as folder:
         scratch = ScratchShards([pathlib.Path(folder, "scratch")], [0])
         for _, _, lengths, records in ordered:
@@ -275,25 +285,29 @@ def _write_shard(
         files = write_shard(scratch.paths[0], names, config, split, shard)
         for name in names:
             _copy(os.path.join(folder, name), config, name)
-    return (split, shard), files
+    return _FILES, ((split, shard), files)
 
 
 def _copy(source: str, config: PretrainingDataConfig, name: str) -> None:
     """Copies a local file to the output folder atomically."""
     target = os.path.join(os.fspath(config.output), name)
-    partial = f"{target}.{uuid.uuid4().hex}.partial"
+    partial = f"{target}.{uuid.uuid4().hex}{_PARTIAL}"
     tf.io.gfile.copy(source, partial)
     tf.io.gfile.rename(partial, target, overwrite=True)
 
 
 def _finish(
+    element: tuple[None, Iterable[tuple[str, Any]]],
     config: PretrainingDataConfig,
-    statistics: _Statistics,
-    written: list[tuple[_Shard, list[dict[str, Any]]]],
-    digests: Mapping[str, str],
     files: list[Any],
 ) -> None:
     """Writes the tokenizer and, last, the manifest."""
+    results = collections.defaultdict(list)
+    for name, value in element[1]:
+        results[name].append(value)
+    (statistics,) = results[_STATISTICS]
+    digests = dict(results[_DIGESTS])
+    written = results[_FILES]
     splits = sorted({split for (split, _), _ in written}, reverse=True)
     counts = {
         x: statistics.get(f"counts/{x}", collections.Counter()) for x in splits

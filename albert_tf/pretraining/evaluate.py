@@ -12,11 +12,13 @@ from albert_tf.errors import InputError
 from albert_tf.files import PathPatterns, exists, is_remote
 from albert_tf.input_files import read_json
 from albert_tf.interop.huggingface import CONFIG_FILE
+from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.interop.run_folder import (
     fine_tuned_model,
     positions_trained_so_far,
 )
 from albert_tf.models.base import AlbertModel
+from albert_tf.models.pretrained import assign_weights
 from albert_tf.objectives.objective import Objective
 from albert_tf.pretraining.corpora import group_by_corpus
 from albert_tf.pretraining.manifest import DATA_FILE, read_manifest_file
@@ -35,7 +37,11 @@ from albert_tf.training.distribution import (
     strategy_of_this_machine,
 )
 from albert_tf.training.evaluation import Evaluator
-from albert_tf.training.run_folder import load_run_config, read_settings
+from albert_tf.training.run_folder import (
+    FILE,
+    load_run_config,
+    read_settings,
+)
 
 NEWEST = "newest"
 
@@ -49,10 +55,11 @@ def evaluate_pretraining(
     batch_size: int = 64,
     max_steps: int = 0,
 ) -> dict[str, float]:
-    """Evaluates one checkpoint of a run on records.
+    """Evaluates one checkpoint of a run, or of any format, on records.
 
     Args:
-      run_dir: the folder of the run.
+      run_dir: the folder of the run, or a folder of `save_pretrained` or
+        transformers with a pretraining head.
       input_patterns: a folder of records, or globs.
       checkpoint: "newest", "best" (of a run with `best_metric`) or a step.
       split: "heldout" or "train", for a folder.
@@ -60,7 +67,7 @@ def evaluate_pretraining(
       max_steps: maximum number of batches; 0 for all.
 
     Returns:
-      `step`, the metrics by name and, for records with a manifest,
+      `step` of a run, the metrics by name and, for records with a manifest,
       `Records.baselines`.
 
     Raises:
@@ -68,6 +75,9 @@ def evaluate_pretraining(
         records do not fit the model.
     """
     _check_run(os.fspath(run_dir))
+    if not exists(os.path.join(run_dir, FILE)):
+        records = open_records(input_patterns, split)
+        return _evaluate_saved(run_dir, records, batch_size, max_steps)
     path = find_checkpoint(_path(os.fspath(run_dir), str(checkpoint)))
     records = open_records(input_patterns, split)
     ((_, scores),) = evaluate_checkpoints(
@@ -197,6 +207,44 @@ def _make_scorer(
     )
 
 
+def _evaluate_saved(
+    path: str | os.PathLike[str],
+    records: Records,
+    batch_size: int,
+    max_steps: int,
+) -> dict[str, float]:
+    """Evaluates a checkpoint that is not of a run."""
+    checkpoint = open_checkpoint(path, head="classifier_head")
+    records.check_model(checkpoint.config)
+    heads = {
+        *checkpoint.components,
+        *(name.split("/")[0] for name in checkpoint.objective_arrays),
+    }
+    name = next(
+        (
+            name
+            for name, head in (("rtd", "rtd_head"), ("mlm", "mlm_head"))
+            if head in heads
+        ),
+        None,
+    )
+    if name is None:
+        raise InputError(
+            f"{os.fspath(path)} has no head of a pretraining objective to "
+            "evaluate on records"
+        )
+    objective = objective_of({"objective": name}, records)
+    if "sop_head" not in heads:
+        objective = dataclasses.replace(objective, pair_task="none")
+    model, score = _make_scorer(
+        checkpoint.config, "float32", objective, records, batch_size
+    )
+    assign_weights(model, checkpoint, new_head=True)
+    with records.explained_errors(checkpoint.config):
+        scores = score(max_steps)
+    return scores | records.baselines()
+
+
 def _trained_config(checkpoint: str, config: AlbertConfig) -> AlbertConfig:
     """Returns the architecture with `trained_positions` of a checkpoint."""
     path = os.path.join(_run_of(checkpoint), CONFIG_FILE)
@@ -225,9 +273,12 @@ def _architecture(
 
 
 def _check_run(run_dir: str) -> None:
-    """Raises an `InputError` if a folder holds no pretraining run."""
+    """Raises an `InputError` if a folder holds no pretrained model."""
     tuned = fine_tuned_model(run_dir) is not None
-    if tuned or "head_dropout" in read_settings(run_dir):
+    saved = exists(os.path.join(run_dir, CONFIG_FILE)) and not exists(
+        os.path.join(run_dir, FILE)
+    )
+    if tuned or (not saved and "head_dropout" in read_settings(run_dir)):
         raise InputError(
             f"run {run_dir}: a fine-tuned model, not a pretraining run; "
             f"evaluate it with `albert evaluate --model={run_dir} --input=FILE`"

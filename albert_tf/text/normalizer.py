@@ -52,7 +52,8 @@ class Normalizer:
       strip_accents: whether to decompose and drop combining marks. If False,
         text is not decomposed at all, as with Hugging Face's `keep_accents`;
         only SentencePiece's own NFKC applies.
-      replace_latex_quotes: whether to replace `` and '' by a quotation mark.
+      replace_latex_quotes: whether to replace two grave accents, or two
+        apostrophes, by a quotation mark.
       lower_characters_first: whether to lower-case each character on its own
         before all other steps, so that a capital sigma never becomes a final
         one: "ΑΣ" becomes "ασ", not "ας".

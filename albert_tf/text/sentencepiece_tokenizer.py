@@ -77,8 +77,8 @@ class AlbertTokenizer(Tokenizer):
           digit_comma: how pieces that end in a digit and a comma are split:
             "google" as for the released weights, "corrected" as by Hugging
             Face, or "off"; see `split_digit_commas`.
-          replace_latex_quotes: whether to replace `` and '' by a quotation
-            mark.
+          replace_latex_quotes: whether to replace two grave accents, or two
+            apostrophes, by a quotation mark.
           lower_characters_first: whether to lower-case each character on its
             own before all other steps, as Hugging Face's slow tokenizer does.
           match_special_tokens: whether `[MASK]`, `[CLS]`, `[SEP]`, `<pad>` and

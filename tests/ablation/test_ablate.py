@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import sys
 
 import pytest
 
@@ -27,7 +28,12 @@ def config(text, tmp_path):
     """Returns `make(name, **settings)`: settings for a folder of the test."""
 
     def make(name, **settings):
-        defaults = {"input": str(text), "scale": "smoke", "seeds": 1}
+        defaults = {
+            "input": str(text),
+            "text_format": "prose",
+            "scale": "smoke",
+            "seeds": 1,
+        }
         return albert_tf.AblationConfig(
             output=tmp_path / name, **defaults | settings
         )
@@ -36,16 +42,10 @@ def config(text, tmp_path):
 
 
 def scores_of(config):
-    """Scores of all runs in a report, without their times."""
+    """Scores of all runs in a report."""
     report = json.loads((config.output / "report.json").read_text())
-    return [
-        [
-            {name: x for name, x in seed.items() if name != "seconds"}
-            for seed in row["scores"]
-        ]
-        for study in report["studies"]
-        for row in study["rows"]
-    ]
+    rows = [row for study in report["studies"] for row in study["rows"]]
+    return [row["scores"] for row in rows]
 
 
 @pytest.mark.long
@@ -96,7 +96,7 @@ def test_parallel_runs_have_the_same_scores(config, capfd):
             albert_tf.StudyRow(
                 "2 layers",
                 values={"num_hidden_layers": 2},
-                init_from="1 layer",
+                grown_from=(ONE_LAYER,),
             ),
         ),
     )
@@ -117,7 +117,19 @@ def test_parallel_runs_have_the_same_scores(config, capfd):
         assert f"== {run}, seed 0\n" in printed[1].out
     # Lines of parallel runs would be mixed.
     assert ["step 4/4" in x.err for x in printed] == [True, False]
+    # The second stage of two layers.
+    assert ["step 2/2" in x.err for x in printed] == [True, False]
     assert "step 4/4" in (settings.output / "workers.log").read_text()
+
+
+@pytest.mark.parametrize("package", ["scipy.stats", "matplotlib"])
+def test_missing_packages_are_reported_first(config, monkeypatch, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    settings = config("studies")
+    install = f"pip install {package.partition('.')[0]}"
+    with pytest.raises(albert_tf.InputError, match=install):
+        albert_tf.ablate("dropout", settings)
+    assert not settings.output.exists()
 
 
 def test_invalid_model_creates_no_folder(config):
@@ -130,19 +142,61 @@ def test_invalid_model_creates_no_folder(config):
 
 
 @pytest.mark.long
-def test_downstream_scores(config, tmp_path):
-    rows = [f"it is {x} {n},{x}\n" for n in range(8) for x in ("good", "bad")]
+@pytest.mark.parametrize("columns", [("text", None, "label"), ("a", "b", "c")])
+def test_downstream_scores(config, tmp_path, columns):
+    names = [x for x in columns if x]
+    rows = [
+        ",".join([f"it is {word} {n}"] * (len(names) - 1) + [word])
+        for n in range(8)
+        for word in ("good", "bad")
+    ]
     table = tmp_path / "table.csv"
-    table.write_text("text,label\n" + "".join(rows))
+    table.write_text("\n".join([",".join(names), *rows]) + "\n")
     study = albert_tf.Study(
         name="base",
         title="Base",
         rows=(albert_tf.StudyRow("base", values=ONE_LAYER),),
     )
-    settings = config("studies", train=str(table), dev=str(table))
+    settings = config(
+        "studies",
+        train=str(table),
+        dev=str(table),
+        text_column=columns[0],
+        pair_column=columns[1],
+        label_column=columns[2],
+    )
     (result,) = albert_tf.ablate(study, settings).studies
     assert result.score == "downstream_accuracy"
     assert 0 <= result.rows[0].mean("downstream_accuracy") <= 1
+    run_json = next((settings.output / "classifiers").glob("*/run.json"))
+    # The last step is scored, and no other one.
+    metrics = run_json.with_name("metrics.jsonl").read_text().splitlines()
+    assert sum('"eval"' in line for line in metrics) == 1
+
+
+@pytest.mark.long
+def test_only_the_runs_of_table_5_are_fine_tuned_on_pairs(tmp_path):
+    one_layer = [
+        dataclasses.replace(
+            study,
+            claims=(),
+            rows=tuple(
+                dataclasses.replace(row, values=ONE_LAYER | dict(row.values))
+                for row in study.rows
+            ),
+        )
+        for study in (
+            STUDIES["dropout"].with_rows("with dropout"),
+            STUDIES["sentence_order"].with_rows("SOP"),
+        )
+    ]
+    settings = albert_tf.AblationConfig(
+        output=tmp_path / "studies", scale="smoke", seeds=1
+    )
+    dropout, order = albert_tf.ablate(one_layer, settings).studies
+    assert not dropout.has("downstream_accuracy")
+    assert order.has("downstream_accuracy")
+    assert order.has("nsp_accuracy")
 
 
 def test_settings_replace_those_of_the_scale(config):

@@ -1,98 +1,78 @@
-"""Verdicts and reports from given scores, without training."""
+"""Reports and plots of given scores, and the definitions of studies."""
 
 import dataclasses
+import json
 import pathlib
 import re
 
 import pytest
 
 from albert_tf.ablation.config import SCALES
-from albert_tf.ablation.report import Ablation, RowResult, StudyResult
+from albert_tf.ablation.plots import plot_study
+from albert_tf.ablation.report import Ablation
 from albert_tf.ablation.run import find_studies
 from albert_tf.ablation.studies import STUDIES
-from albert_tf.ablation.study import Study, StudyClaim, StudyRow
+from albert_tf.ablation.study import (
+    CHANCE,
+    DOWNSTREAM,
+    Study,
+    StudyClaim,
+    StudyRow,
+)
+from albert_tf.analysis.figures import import_pyplot
 from albert_tf.errors import InputError
 
-
-def result(name, scores):
-    """Returns the result of a study from the scores of its rows."""
-    study = STUDIES[name]
-    rows = [
-        RowResult(row.name, 1000, 10, tuple(seeds), ([(1.0, 0.1)],) * 2)
-        for row, seeds in zip(study.rows, scores, strict=True)
-    ]
-    return StudyResult(study, tuple(rows))
+LOW, HIGH = (2.0, 2.1, 2.2, 2.0, 2.1), (3.0, 3.1, 3.2, 3.0, 3.1)
 
 
-def losses(*values):
-    names = ("mlm_accuracy", "sop_accuracy", "seconds")
-    return [dict.fromkeys(names, 0.5) | {"mlm_loss": x} for x in values]
-
-
-@pytest.mark.parametrize(
-    ("with_dropout", "without", "outcome"),
-    [
-        ((3.0, 3.1), (2.0, 2.1), "reproduced"),
-        ((2.0, 2.1), (3.0, 3.1), "reversed"),
-        ((2.0, 3.0), (2.1, 2.9), "not reproduced"),
-        ((3.0,), (2.0,), "not judged"),
-    ],
-)
-def test_difference_must_exceed_the_spread(with_dropout, without, outcome):
-    study = result("dropout", [losses(*with_dropout), losses(*without)])
-    (verdict,) = study.verdicts()
-    assert verdict.outcome == outcome
-
-
-def test_downstream_score_takes_precedence():
-    better, worse = losses(3.0, 3.1), losses(2.0, 2.1)
-    for scores, accuracy in ((better, 0.9), (worse, 0.5)):
-        for seed in scores:
-            seed["downstream_accuracy"] = accuracy
-    (verdict,) = result("dropout", [worse, better]).verdicts()
-    assert verdict.outcome == "reproduced"
-    assert "90.0" in verdict.evidence
-
-
-def crossed(sop, nsp):
-    return [
-        x | {"sop_accuracy": sop, "nsp_accuracy": nsp} for x in losses(3, 3)
-    ]
-
-
-@pytest.mark.parametrize(
-    ("nsp_model", "sop_model", "outcomes"),
-    [
-        ((0.52, 0.9), (0.86, 0.79), ["reproduced"] * 4),
-        (
-            (0.7, 0.54),
-            (0.58, 0.5),
-            ["not reproduced"] * 4,
-        ),
-    ],
-)
-def test_claims_on_cross_evaluation(nsp_model, sop_model, outcomes):
-    scores = [crossed(0.5, 0.5), crossed(*nsp_model), crossed(*sop_model)]
-    study = result("sentence_order", scores)
-    assert [x.outcome for x in study.verdicts()] == outcomes
-
-
-def test_report(tmp_path):
-    study = result("dropout", [losses(3.0, 3.1), losses(2.0, 2.1)])
-    Ablation("smoke", "A small model.", (study,)).save(tmp_path)
+def test_report(dropout, tmp_path):
+    result = dropout(HIGH, LOW)
+    Ablation("minutes", "A small model.", (result,)).save(tmp_path)
     text = (tmp_path / "report.md").read_text("utf-8")
     assert "## Table 8: Dropout (`dropout`)" in text
     assert "xxlarge, without dropout |          90.7 % |" in text
-    assert "2.050 ± 0.071" in text
+    assert "2.080 ± 0.084" in text
     assert "1 of 1 findings were reproduced" in text
     assert (tmp_path / "dropout.png").stat().st_size > 5000
+    report = json.loads((tmp_path / "report.json").read_text())
+    (claim,) = report["studies"][0]["claims"]
+    assert claim["outcome"] == "reproduced"
+    assert report["studies"][0]["rows"][1]["scores"][0]["mlm_loss"] == 2.0
 
 
-def test_findings_of_one_seed_are_not_counted():
-    study = result("dropout", [losses(3.0), losses(2.0)])
-    text = Ablation("smoke", "A small model.", (study,)).table()
+@pytest.mark.parametrize(
+    ("scale", "values"), [("smoke", HIGH), ("minutes", HIGH[:4])]
+)
+def test_findings_that_are_not_judged_are_not_counted(dropout, scale, values):
+    text = Ablation(scale, "A small model.", (dropout(values, LOW),)).table()
     assert "**Not judged**" in text
     assert "findings were reproduced" not in text
+
+
+def test_what_is_judged_is_drawn(monkeypatch, tmp_path, make_result, losses):
+    figures = []
+    monkeypatch.setattr(
+        "albert_tf.ablation.plots.save_figure",
+        lambda figure, output: figures.append(figure),
+    )
+
+    def panels(name, scores):
+        study = STUDIES[name]
+        plot_study(make_result(study, [scores] * len(study.rows)), tmp_path)
+        figure = figures.pop()
+        labels = [axis.get_xlabel() for axis in figure.axes]
+        import_pyplot().close(figure)
+        return labels
+
+    assert panels("dropout", losses(*LOW)) == ["MLM loss", "the paper's, %"]
+    scores = [x | {DOWNSTREAM: 0.9} for x in losses(*LOW)]
+    assert panels("dropout", scores)[0] == "downstream accuracy, %"
+    scores = [x | {"nsp_accuracy": 0.9} for x in scores]
+    assert panels("sentence_order", scores)[:3] == [
+        "SOP accuracy, %",
+        "NSP accuracy, %",
+        "downstream accuracy, %",
+    ]
 
 
 @pytest.mark.parametrize("name", STUDIES)
@@ -107,9 +87,9 @@ def test_documented_scales(name):
     text = pathlib.Path(__file__).parents[2] / "docs" / "ablations.md"
     scale = SCALES[name]
     row = (
-        f"| `{name}` | {scale.hidden_size} | {scale.train_batch_size} x "
-        f"{scale.max_seq_length} | {scale.num_train_steps:,} | "
-        f"{scale.vocab_size:,} | "
+        f"| `{name}` | {scale.hidden_size} | {scale.num_hidden_layers} | "
+        f"{scale.train_batch_size} x {scale.max_seq_length} | "
+        f"{scale.num_train_steps:,} | {scale.vocab_size:,} | "
     )
     (found,) = (x for x in text.read_text().splitlines() if x.startswith(row))
     assert f" {scale.text_megabytes:g} MB | {scale.seeds} |" in found
@@ -153,10 +133,14 @@ def test_own_studies_and_the_papers():
 def test_some_rows_of_a_study():
     study = STUDIES["sentence_order"].with_rows("NSP", "SOP")
     assert [row.name for row in study.rows] == ["NSP", "SOP"]
-    assert study.claims == STUDIES["sentence_order"].claims
+    assert study.claims == STUDIES["sentence_order"].claims[:-1]
     study = STUDIES["depth"].with_rows("3 layers", "1 layer")
     (claim,) = study.claims
     assert (claim.row, claim.than) == ("3 layers", "1 layer")
+    assert CHANCE in [
+        claim.than
+        for claim in STUDIES["sentence_order"].with_rows("SOP").claims
+    ]
 
 
 @pytest.mark.parametrize(
@@ -166,8 +150,12 @@ def test_some_rows_of_a_study():
         ({"rows": ()}, "rows must not be empty"),
         ({"rows": (StudyRow("a"), StudyRow("a"))}, "two rows are named 'a'"),
         (
-            {"rows": (StudyRow("a", init_from="b"),)},
-            "unknown row 'b', known rows: none",
+            {"claims": (StudyClaim("", "a", 0.5, "no_better"),)},
+            "kind='no_better' of a claim must be one of 'better', 'equal'",
+        ),
+        (
+            {"claims": (StudyClaim("", "a", 0.5, score="seconds"),)},
+            "score='seconds' of a claim must be one of",
         ),
         (
             {"claims": (StudyClaim("", "z", 0.5),)},
@@ -183,10 +171,3 @@ def test_invalid_studies(changes, message):
     values = {"name": "own", "title": "Own", "rows": (StudyRow("a"),)}
     with pytest.raises(InputError, match=re.escape(message)):
         Study(**values | changes)
-
-
-def test_rows_that_others_start_from_are_required():
-    with pytest.raises(
-        InputError, match="unknown row '1 layer', known rows: none"
-    ):
-        STUDIES["depth"].with_rows("3 layers")

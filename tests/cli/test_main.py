@@ -237,41 +237,79 @@ def test_system_errors(error, status, message, monkeypatch, capfd):
     assert message in text
 
 
-@pytest.mark.long
-def test_python_is_quiet():
+PROGRAMS = {
     # The first name does without TensorFlow.
-    names = "albert_tf.AlbertConfig; albert_tf.AlbertEncoder"
-    program = f"import albert_tf; {names}"
+    "python": [
+        *("-W", "ignore", "-c"),
+        "import albert_tf; albert_tf.AlbertConfig; albert_tf.AlbertEncoder",
+    ],
+    "package": [
+        *("-W", "ignore", "-c"),
+        "import albert_tf.export; albert_tf.export.HubLayer",
+    ],
+    "command": ["-m", "albert_tf", "convert", "--input=none", "--output=none"],
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("program", "level"),
+    [
+        *(("python", level) for level in (None, "0", "1", "2", "3")),
+        *(("command", level) for level in (None, "0", "3")),
+        ("package", None),
+    ],
+)
+def test_start_up_messages(program, level):
     environment = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith("TF_CPP")
     }
+    if level is not None:
+        environment["TF_CPP_MIN_LOG_LEVEL"] = level
     result = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", program],
+        [sys.executable, *PROGRAMS[program]],
         env=environment,
         capture_output=True,
         text=True,
     )
-    assert result.returncode == 0, result.stderr
-    assert result.stderr == ""
+    lines = result.stderr.splitlines()
+    if program == "command":
+        assert result.returncode == 2
+        assert lines.pop().startswith("albert: convert: ")
+    else:
+        assert result.returncode == 0, result.stderr
+    if level == "0":
+        assert "oneDNN custom operations are on" in result.stderr
+    else:
+        assert lines == []
 
 
-def test_other_output_is_not_suppressed(monkeypatch, capfd):
-    monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL")
+@pytest.mark.parametrize(
+    ("level", "severities"),
+    [(None, "E"), ("0", "IWE"), ("1", "WE"), ("2", "E"), ("3", "E")],
+)
+def test_which_messages_are_hidden(monkeypatch, capfd, level, severities):
+    if level is None:
+        monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL")
+    else:
+        monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", level)
     monkeypatch.delitem(sys.modules, "tensorflow")
     with quiet_by_default():
-        assert os.environ["TF_CPP_MIN_LOG_LEVEL"] == "3"
-        os.write(2, b"I0000 00:00:17.9 7 port.cc:153] oneDNN is on\n")
+        assert os.environ["TF_CPP_MIN_LOG_LEVEL"] == (level or "3")
+        for severity in "IWE":
+            line = f"{severity}0000 00:00:17.9 7 port.cc:153] a message\n"
+            os.write(2, line.encode())
         os.write(
             2, b"E0000 00:00:17.9 7 x.cc:1] Unable to register cuDNN factory"
         )
         os.write(2, b": Attempting to\n")
-        print("a warning", file=sys.stderr)
-    assert capfd.readouterr().err == "a warning\n"
-    assert "TF_CPP_MIN_LOG_LEVEL" not in os.environ  # TensorFlow is to come.
-    monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "0")
-    with quiet_by_default():
-        os.write(2, b"I0000 00:00:17.9 7 port.cc:153] oneDNN is on\n")
-    assert "oneDNN" in capfd.readouterr().err
-    assert os.environ["TF_CPP_MIN_LOG_LEVEL"] == "0"
+        os.write(2, b"a warning\n")
+    *lines, last = capfd.readouterr().err.splitlines()
+    if level == "0":
+        assert "cuDNN" in lines.pop()
+    assert [line[0] for line in lines] == list(severities)
+    assert last == "a warning"
+    # TensorFlow is to come.
+    assert os.environ.get("TF_CPP_MIN_LOG_LEVEL") == level

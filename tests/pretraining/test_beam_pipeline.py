@@ -1,5 +1,7 @@
 """The pipeline of Apache Beam creates the same data as local processes."""
 
+import os
+import signal
 import sys
 
 import pytest
@@ -21,6 +23,7 @@ SMALL = Limits(
     shard_bytes=10_000,
 )
 FLAGS = ["--runner=DirectRunner"]
+DASK = "apache_beam.runners.dask.dask_runner.DaskRunner"
 
 
 def contents(folder):
@@ -69,6 +72,113 @@ def test_bytes_equal_those_of_local_processes(make, order, masking):
     assert sum(name.startswith("heldout") for name in found) > 0
     with pytest.raises(InputError, match="exists and is not empty"):
         beam_pipeline._create(beams, SMALL, FLAGS)
+
+
+@pytest.fixture(scope="module")
+def dask():
+    """A client of a cluster of two worker processes."""
+    distributed = pytest.importorskip("distributed", reason="make test-beam")
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.fixture
+def dask_flags(dask):
+    address = dask.scheduler.address
+    return [
+        f"--runner={DASK}",
+        f"--dask_client_address={address}",
+        "--dask_partition_size=1",
+    ]
+
+
+def killer(when, once):
+    """Returns a plugin that kills the first worker to get there.
+
+    Args:
+      when: "results": when it holds the results of five tasks; "file": between
+        the copy of a file and its renaming.
+      once: folder to create, which a second worker finds.
+    """
+    import distributed
+
+    # Pickled by value, as workers cannot import tests.
+    class Killer(distributed.WorkerPlugin):
+        name = "killer"
+
+        def setup(self, worker):
+            self.results = 0
+            if when == "file":
+                tf.io.gfile.rename = (
+                    lambda *_, rename=tf.io.gfile.rename, **__: (
+                        self.kill() or rename(*_, **__)
+                    )
+                )
+
+        def transition(self, key, start, finish, **_):
+            self.results += finish == "memory"
+            if when == "results" and self.results == 5:
+                self.kill()
+
+        def kill(self):
+            if not os.path.exists(once):
+                os.mkdir(once)
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    return Killer()
+
+
+@pytest.mark.beam
+@pytest.mark.parametrize("when", ["never", "results", "file"])
+def test_a_worker_of_dask_is_killed(make, dask, dask_flags, tmp_path, when):
+    local = create_data._create(make("local"), SMALL)
+    dask.register_plugin(killer(when, str(tmp_path / "killed")))
+    try:
+        clusters = make("cluster")
+        assert beam_pipeline._create(clusters, SMALL, dask_flags) == local
+    finally:
+        dask.unregister_worker_plugin("killer")
+    assert (tmp_path / "killed").exists() == (when != "never")
+    assert contents(clusters.output) == contents(make("local").output)
+
+
+@pytest.mark.beam
+def test_errors_of_dask(make, dask_flags, tmp_path):
+    (tmp_path / "bad.txt").write_bytes(b"Ba ro.\n\xff\n")
+    config = make("bad", input=f"{tmp_path}/bad.txt")
+    with pytest.raises(InputError, match="bad.txt:2: byte 1 is not UTF-8"):
+        beam_pipeline._create(config, SMALL, dask_flags)
+    assert contents(config.output) == {}
+
+
+@pytest.mark.beam
+@pytest.mark.parametrize(
+    "flags",
+    [
+        "--direct_running_mode=multi_processing --direct_num_workers=2",
+        "--job_endpoint=embed --environment_type=LOOPBACK",
+    ],
+)
+def test_processes_of_the_portability_framework(make, flags):
+    local = create_data._create(make("local"), SMALL)
+    runner = "Direct" if "direct" in flags else "Portable"
+    beams = make("beam")
+    flags = [f"--runner={runner}Runner", *flags.split()]
+    assert beam_pipeline._create(beams, SMALL, flags) == local
+    assert contents(beams.output) == contents(make("local").output)
+
+
+@pytest.mark.beam
+def test_an_unknown_runner_writes_nothing(make):
+    config = make("data")
+    with pytest.raises(InputError, match="--runner=DuskRunner: Unexpected"):
+        beam_pipeline.create_with_beam(config, "DuskRunner")
+    assert not os.path.exists(config.output)
 
 
 @pytest.mark.beam

@@ -1,0 +1,28 @@
+"""Convert pretraining records to arrays, for programs without TensorFlow.
+
+examples/pretrain_jax.py trains on them.
+
+Example:
+  albert convert-data --input=data --output=arrays --num_epochs=3
+"""
+
+from __future__ import annotations
+
+import os
+
+from albert_tf.cli.flags import CommandFlags
+from albert_tf.pretraining.example_arrays import ConvertDataConfig
+
+CONFIGS = (ConvertDataConfig,)
+
+
+def main(flags: CommandFlags) -> None:
+    """Writes the arrays, and says how many examples there are."""
+    # Imported here, so that help and flag errors do not wait for TensorFlow.
+    from albert_tf.pretraining.convert_records import convert_records
+
+    config = flags.build(ConvertDataConfig)
+    manifest = convert_records(config)
+    for split, entry in manifest["splits"].items():
+        print(f"{split}: {entry['examples']:,} examples")
+    print(f"wrote {os.fspath(config.output)}")

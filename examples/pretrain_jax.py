@@ -1,0 +1,240 @@
+"""Pretrains an ALBERT with JAX, on one GPU or TPU, without TensorFlow.
+
+    albert convert-data --input=data --output=arrays --num_epochs=4
+    python examples/pretrain_jax.py --input=arrays --output=run \
+        --config=config.json --objective=rtd --precision=mixed_bfloat16 \
+        --train_batch_size=256 --num_train_steps=20000 --learning_rate=1e-3
+
+It trains the objectives of albert_tf on the examples of `albert pretrain` with
+the same seed, in the same order, and with the same optimizer. Repeating the
+command resumes. `run/model` is a checkpoint that `albert pretrain --init_from`,
+`evaluate`, `finetune`, `convert` and `export` open.
+"""
+
+import argparse
+import functools
+import json
+import os
+import pathlib
+import re
+import time
+
+os.environ["KERAS_BACKEND"] = "jax"
+
+import jax
+import jax.numpy as jnp
+import keras
+import numpy as np
+
+from albert_tf.config import AlbertConfig
+from albert_tf.interop.checkpoint import Vocabulary
+from albert_tf.interop.open_checkpoint import open_checkpoint
+from albert_tf.models.pretrained import assign_weights
+from albert_tf.objectives.registry import (
+    load_objective_module,
+    make_objective,
+)
+from albert_tf.pretraining.example_arrays import ExampleArrays
+from albert_tf.settings import parse_values
+from albert_tf.text.tokenizer_files import load_tokenizer
+
+EXCLUDED = re.compile("layer_norm|bias")  # from decay, as in the original
+BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-6
+
+
+def parse_arguments():
+    """Returns the flags."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    add = parser.add_argument
+    add("--input", required=True, help="folder of `albert convert-data`")
+    add("--output", required=True, help="folder of the run")
+    add("--config", help="JSON file of the architecture")
+    add("--init_from", help="checkpoint in any format to start from")
+    add("--objective", default="mlm", help="mlm, rtd, or one of your own")
+    add("--objective_settings", default="", help="NAME=VALUE,...")
+    add("--objective_module", help="Python file that defines the objective")
+    add("--precision", default="float32", help="or mixed_bfloat16")
+    add("--train_batch_size", type=int, default=256)
+    add("--num_train_steps", type=int, default=10_000)
+    add("--num_warmup_steps", type=int, default=0)
+    add(
+        "--decay_steps",
+        type=int,
+        default=0,
+        help="last steps, whose rate falls to 0",
+    )
+    add("--learning_rate", type=float, default=1e-3)
+    add("--weight_decay", type=float, default=0.01)
+    add("--clip_norm", type=float, default=1.0)
+    add("--ema_decay", type=float, default=0.0, help="average of the weights")
+    add("--seed", type=int, default=0, help="of weights, dropout and draws")
+    add("--steps_per_call", type=int, default=10)
+    add("--log_steps", type=int, default=100)
+    add("--save_minutes", type=float, default=5.0)
+    add("--peak_tflops", type=float, default=0.0, help="of the device")
+    return parser.parse_args()
+
+
+def learning_rate(arguments, steps):
+    """Returns the rates of --schedule=warmup_stable_decay, float32."""
+    rate = np.float32(arguments.learning_rate)
+    warmup, decay = arguments.num_warmup_steps, arguments.decay_steps
+    rates = np.full(len(steps), rate, np.float32)
+    if warmup:
+        rates = np.where(steps < warmup, steps * (rate / warmup), rates)
+    if decay:
+        since = np.maximum(steps - (arguments.num_train_steps - decay), 0)
+        rates = rates * (1 - np.sqrt(np.float32(since) / np.float32(decay)))
+    return rates.astype(np.float32)
+
+
+def make_step(model, objective, arguments):
+    """Returns `run(state, batches, rates)`, which makes several updates."""
+    variables = model.trainable_variables
+    decays = [
+        0.0 if EXCLUDED.search(variable.path) else arguments.weight_decay
+        for variable in variables
+    ]
+    base = jax.random.key_data(jax.random.key(arguments.seed))
+
+    def loss_of(weights, batch, step):
+        seed = base ^ jnp.array([0, step], jnp.uint32)
+        mapping = list(zip(variables, weights, strict=True))
+        with keras.StatelessScope(state_mapping=mapping):
+            return objective(model, batch, objective.normalizers(batch), seed)
+
+    def update(state, inputs):
+        batch, rate = inputs
+        (loss, metrics), gradients = jax.value_and_grad(loss_of, has_aux=True)(
+            state["weights"], batch, state["step"].astype(jnp.uint32)
+        )
+        norm = jnp.sqrt(sum(jnp.sum(jnp.square(g)) for g in gradients))
+        scale = jnp.minimum(1.0, arguments.clip_norm / norm)
+        new = {name: [] for name in ("weights", "m", "v", "average")}
+        for g, decay, w, m, v, average in zip(
+            gradients,
+            decays,
+            *(state[name] for name in new),
+            strict=True,
+        ):
+            g = g * scale
+            m = BETA_1 * m + (1 - BETA_1) * g
+            v = BETA_2 * v + (1 - BETA_2) * jnp.square(g)
+            w = w - rate * (m / (jnp.sqrt(v) + EPSILON) + decay * w)
+            average += (1 - arguments.ema_decay) * (w - average)
+            for name, value in zip(new, (w, m, v, average), strict=True):
+                new[name].append(value)
+        return {**new, "step": state["step"] + 1}, metrics | {
+            "loss": jnp.stack([loss, 1.0]),
+        }
+
+    @functools.partial(jax.jit, donate_argnums=0)
+    def run(state, batches, rates):
+        state, metrics = jax.lax.scan(update, state, (batches, rates))
+        return state, jax.tree.map(lambda x: x.sum(0), metrics)
+
+    return run
+
+
+def save(state, folder, model):
+    """Writes the state, then the model; each appears when it is complete."""
+    leaves = jax.tree.leaves(jax.device_get(state))
+    temporary = folder / "state.new.npz"
+    np.savez(temporary, *leaves)
+    temporary.replace(folder / "state.npz")
+    for variable, value in zip(
+        model.trainable_variables, state["average"], strict=True
+    ):
+        variable.assign(value)
+    model.save_pretrained(folder / "model")
+
+
+def restore(state, folder):
+    """Returns the saved state, if there is one."""
+    if not (folder / "state.npz").exists():
+        return state
+    with np.load(folder / "state.npz") as saved:
+        leaves = [jnp.asarray(saved[f"arr_{i}"]) for i in range(len(saved))]
+    return jax.tree.unflatten(jax.tree.structure(state), leaves)
+
+
+def make_model(arguments, objective, tokenizer):
+    """Creates the model, from scratch or from a checkpoint."""
+    if not arguments.config and not arguments.init_from:
+        raise SystemExit("give --config or --init_from")
+    keras.config.set_dtype_policy(arguments.precision)
+    keras.utils.set_random_seed(arguments.seed)
+    checkpoint = None
+    if arguments.init_from:
+        checkpoint = open_checkpoint(arguments.init_from, head="token_head")
+    if arguments.config:
+        config = AlbertConfig.from_json(arguments.config)
+    else:
+        config = checkpoint.config
+    model = objective.make_model(config)
+    if checkpoint:
+        print(assign_weights(model, checkpoint, new_head=True))
+    model.vocabulary = Vocabulary(tokenizer)
+    return model
+
+
+def main():
+    """Trains, logs and saves."""
+    arguments = parse_arguments()
+    data = ExampleArrays(arguments.input)
+    folder = pathlib.Path(arguments.output)
+    folder.mkdir(parents=True, exist_ok=True)
+    if arguments.objective_module:
+        load_objective_module(arguments.objective_module)
+    objective = make_objective(
+        arguments.objective,
+        parse_values("--objective_settings", arguments.objective_settings),
+        pair_task=data.manifest["pair_task"],
+        mask_id=data.manifest["mask_id"],
+    )
+    model = make_model(arguments, objective, load_tokenizer(arguments.input))
+    weights = [jnp.array(variable) for variable in model.trainable_variables]
+    zeros = [jnp.zeros_like(weight) for weight in weights]
+    state = {
+        "weights": weights,
+        "m": zeros,
+        "v": [jnp.copy(x) for x in zeros],
+        "average": [jnp.copy(x) for x in weights],
+        "step": jnp.zeros([], jnp.int32),
+    }
+    state = restore(state, folder)
+    step, size = int(state["step"]), arguments.train_batch_size
+    run = make_step(model, objective, arguments)
+    flops = objective.step_flops(
+        model.config,
+        data.manifest["max_seq_length"],
+        data.manifest["max_predictions_per_seq"],
+    )
+    sums, counted, since, saved = None, step, time.time(), time.time()
+    while step < arguments.num_train_steps:
+        stop = step - step % arguments.log_steps + arguments.log_steps
+        stop = min(stop, arguments.num_train_steps)
+        steps = np.arange(step, min(stop, step + arguments.steps_per_call))
+        batches = [data.batch(number, size) for number in steps]
+        stacked = {k: np.stack([b[k] for b in batches]) for k in batches[0]}
+        state, metrics = run(state, stacked, learning_rate(arguments, steps))
+        step = int(steps[-1]) + 1
+        sums = metrics if sums is None else jax.tree.map(jnp.add, sums, metrics)
+        if step == stop:
+            values = {k: v[0] / v[1] for k, v in jax.device_get(sums).items()}
+            tokens = float(sums["tokens"][0]) / (time.time() - since)
+            values["tokens"] = tokens
+            if flops and arguments.peak_tflops:
+                rate = (step - counted) * size / (time.time() - since)
+                values["peak"] = rate * flops / arguments.peak_tflops / 1e12
+            line = {"step": step} | {k: float(v) for k, v in values.items()}
+            print(json.dumps(line), flush=True)
+            sums, counted, since = None, step, time.time()
+        due = time.time() - saved > 60 * arguments.save_minutes
+        if due or step == arguments.num_train_steps:
+            save(state, folder, model)
+            saved = time.time()
+
+
+if __name__ == "__main__":
+    main()

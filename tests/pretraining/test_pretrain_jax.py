@@ -1,0 +1,201 @@
+"""examples/pretrain_jax.py beside `albert pretrain`, on JAX's CPU."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from albert_tf.config import AlbertConfig
+from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.pretraining.convert_records import convert_records
+from albert_tf.pretraining.evaluate import evaluate_pretraining
+from albert_tf.pretraining.example_arrays import (
+    ConvertDataConfig,
+    ExampleArrays,
+)
+from albert_tf.pretraining.records import pretraining_dataset
+from albert_tf.pretraining.train import pretrain
+from albert_tf.training.logging import read_metrics
+
+EXAMPLE = pathlib.Path(__file__).parents[2] / "examples" / "pretrain_jax.py"
+WITHOUT_TENSORFLOW = """
+import runpy, sys
+sys.modules["tensorflow"] = None
+del sys.argv[0]
+runpy.run_path(sys.argv[0], None, "__main__")
+"""
+STEPS = 20
+FLAGS = {
+    "train_batch_size": 16,
+    "num_train_steps": STEPS,
+    "num_warmup_steps": 3,
+    "learning_rate": 2e-3,
+    "decay_steps": 5,
+}
+
+
+@pytest.fixture(scope="module")
+def arrays(records, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("arrays") / "arrays"
+    convert_records(
+        ConvertDataConfig(input=str(records), output=folder, num_epochs=2)
+    )
+    return folder
+
+
+@pytest.fixture
+def config_file(tiny_model, tmp_path):
+    path = tmp_path / "config.json"
+    model = tiny_model.replace(
+        hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
+    )
+    path.write_text(model.to_json())
+    return path
+
+
+@pytest.fixture
+def run_example(arrays):
+    """Returns `run(output, **flags)` -> lines, without TensorFlow."""
+
+    def run(output, **flags):
+        flags = {"input": arrays, "output": output, "log_steps": 1} | flags
+        result = subprocess.run(
+            [
+                sys.executable,
+                "-c",
+                WITHOUT_TENSORFLOW,
+                EXAMPLE,
+                *(f"--{name}={value}" for name, value in flags.items()),
+            ],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "JAX_PLATFORMS": "cpu"},
+        )
+        assert result.returncode == 0, result.stderr
+        lines = result.stdout.splitlines()
+        return [json.loads(line) for line in lines if line.startswith("{")]
+
+    return run
+
+
+@pytest.mark.parametrize("seed", [0, 5])
+def test_arrays_have_the_batches_of_training(records, tmp_path, seed):
+    convert_records(
+        ConvertDataConfig(
+            input=str(records), output=tmp_path / "arrays", seed=seed
+        )
+    )
+    examples = ExampleArrays(tmp_path / "arrays")
+    dataset = pretraining_dataset(str(records), global_batch_size=16, seed=seed)
+    full = examples.num_examples // 16
+    for number, expected in enumerate(dataset.take(full)):
+        found = examples.batch(number, 16)
+        assert found.keys() == expected.keys()
+        for name, value in expected.items():
+            np.testing.assert_array_equal(found[name], value, err_msg=name)
+            assert found[name].dtype == value.numpy().dtype
+    path = tmp_path / "arrays" / "train" / "input_word_ids.npy"
+    assert np.load(path, mmap_mode="r").dtype == np.uint16
+    heldout = ExampleArrays(tmp_path / "arrays", "heldout")
+    assert heldout.num_examples > 0
+
+
+def test_the_example_is_short():
+    assert len(EXAMPLE.read_text().splitlines()) <= 250
+
+
+@pytest.mark.backend
+def test_losses_are_those_of_albert_pretrain(
+    records, arrays, run_example, config_file, tmp_path, pretrain_config
+):
+    """From the same weights, on the same batches, in float32."""
+    start = tmp_path / "start"
+    model = json.loads(config_file.read_text())
+    dropout = {"hidden_dropout_prob", "attention_probs_dropout_prob"}
+    settings = {
+        **{name: x for name, x in FLAGS.items() if name != "num_train_steps"},
+        "steps": STEPS,
+        "log_steps": 1,
+        "eval_steps": 0,
+        "seed": 0,
+        "schedule": "warmup_stable_decay",
+        "config_overrides": {name: model[name] for name in dropout},
+    }
+    AlbertPretrainer(AlbertConfig.from_dict(model)).save_pretrained(start)
+    pretrain(
+        pretrain_config(
+            records,
+            tmp_path / "loop",
+            **{**settings, "init_from": str(start), "model": None},
+        )
+    )
+    expected = [
+        line["values"]
+        for line in read_metrics(tmp_path / "loop")
+        if line["split"] == "train"
+    ]
+    found = run_example(tmp_path / "run", init_from=start, **FLAGS)
+    assert [line["step"] for line in found] == list(range(1, STEPS + 1))
+    for name in ("loss", "mlm_loss", "sop_loss", "mlm_accuracy"):
+        np.testing.assert_allclose(
+            [line[name] for line in found],
+            [line[name] for line in expected],
+            rtol=1e-5,
+            err_msg=name,
+        )
+    # Its model is the loop's, up to rounding, in all other commands.
+    scores = evaluate_pretraining(tmp_path / "run" / "model", str(records))
+    other = evaluate_pretraining(tmp_path / "loop", str(records))
+    assert scores["mlm_loss"] == pytest.approx(other["mlm_loss"], rel=1e-4)
+
+
+@pytest.mark.backend
+@pytest.mark.parametrize("precision", ["float32", "mixed_bfloat16"])
+def test_replaced_token_detection_resumes(
+    precision, run_example, config_file, tmp_path, records, pretrain_config
+):
+    flags = {
+        **FLAGS,
+        "config": config_file,
+        "objective": "rtd",
+        "objective_settings": "generator_hidden_size=16",
+        "precision": precision,
+        "ema_decay": 0.5,
+    }
+    whole = run_example(tmp_path / "whole", **{**flags, "num_train_steps": 8})
+    first = run_example(
+        tmp_path / "parts",
+        **{**flags, "num_train_steps": 4, "decay_steps": 0},
+    )
+    # The rates of the first steps are the same without the decay.
+    shutil.copytree(tmp_path / "parts", tmp_path / "copy")
+    second = run_example(tmp_path / "parts", **{**flags, "num_train_steps": 8})
+    assert [line["step"] for line in first + second] == list(range(1, 9))
+    for name in ("rtd_loss", "generator_loss"):
+        np.testing.assert_array_equal(
+            [line[name] for line in first[:3]],
+            [line[name] for line in whole[:3]],
+        )
+    assert whole[-1]["generator_loss"] < whole[0]["generator_loss"]
+    model = tmp_path / "parts" / "model"
+    assert AlbertEncoder.from_pretrained(model).tokenizer is not None
+    scores = evaluate_pretraining(model, str(records))
+    assert 0.5 < scores["rtd_chance"] < 1
+    config = pretrain_config(
+        records,
+        tmp_path / "next",
+        1,
+        objective="rtd",
+        objective_settings={"generator_hidden_size": 16},
+        init_from=str(model),
+        model=None,
+    )
+    pretrain(config)
+    report = (tmp_path / "next" / "init.txt").read_text()
+    assert "newly initialized" not in report
