@@ -46,9 +46,12 @@ class _Pipeline:
         check_batch_size(batch_size)
         checkpoint = open_checkpoint(path, head="classifier_head")
         if head and head not in checkpoint.components:
+            advice = "use another pooling, such as mean"
+            if head != "pooler":
+                advice = "give a pretrained model, not a fine-tuned one"
             raise InputError(
-                f"{checkpoint.source} ({checkpoint.format}) has no {head}, "
-                "which only pretrained models have; give one of these"
+                f"{checkpoint.source} ({checkpoint.format}) has no {head}; "
+                f"{advice}"
             )
         self._strategy = strategy_of_this_machine()
         with self._strategy.scope():
@@ -296,14 +299,9 @@ class SentenceEmbedder(_Pipeline):
             raise InputError(
                 f"pooling={pooling!r} must be 'mean', 'cls' or 'pooler'"
             )
-        arguments = {} if pooling == "pooler" else {"pooler": False}
-        super().__init__(
-            AlbertEncoder, model, batch_size, None, dtype=dtype, **arguments
-        )
-        if pooling == "pooler" and self._model.pooler is None:
-            raise InputError(
-                f"{os.fspath(model)} has no pooler; use pooling='mean'"
-            )
+        needed = "pooler" if pooling == "pooler" else None
+        arguments = {"dtype": dtype, "pooler": needed is not None}
+        super().__init__(AlbertEncoder, model, batch_size, needed, **arguments)
         self._predict = self._predictor(
             functools.partial(_vectors, pooling=pooling, normalize=normalize)
         )

@@ -162,7 +162,11 @@ def prepare_source(app, docname, source):
     """Rewrites links that leave docs/ to notebooks or the code host."""
     inside, home = r"\]\(\.\./", "](../"
     if docname.startswith("notebooks/"):
-        source[0] = re.sub(inside + "docs/", lambda _: home, source[0])
+        text = re.sub(inside + "docs/", lambda _: home, source[0])
+        # Names, as a notebook does not know where Colab opens it.
+        text = re.sub(r"`docs/(\w+\.md)`", r"[\1](../\1)", text)
+        names = "|".join(x.stem for x in (DOCS / "notebooks").glob("*.ipynb"))
+        source[0] = re.sub(rf"\*({names})\*", r"[\1](\1.ipynb)", text)
         return
     if docname == "index":
         source[0] = add_navigation(source[0])

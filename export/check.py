@@ -12,6 +12,8 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from albert_tf.export.config import IDS_KINDS
+from albert_tf.export.graph_operations import check_operations
 from albert_tf.export.manifest import MANIFEST, read_export
 from albert_tf.export.model_card import CARD
 from albert_tf.export.reference import source_cases, write_cases
@@ -56,10 +58,13 @@ def check_export(
       The checks in order. If the process crashed, the last one says so.
 
     Raises:
-      InputError: If `folder` is not an export, or `model` cannot be opened or
-        has another architecture, vocabulary or task.
+      InputError: If `folder` is not an export, its graph does more than to
+        compute (see `check_operations`), or `model` cannot be opened or has
+        another architecture, vocabulary or task.
     """
     manifest = read_export(folder)
+    if manifest["kind"] not in IDS_KINDS:
+        check_operations(folder)
     cases = [] if model is None else source_cases(model, manifest)
     checks = [check_files(pathlib.Path(folder), manifest)]
     if model is None:

@@ -29,7 +29,7 @@ from albert_tf.export.manifest import (
 )
 from albert_tf.export.model_card import describe_export
 from albert_tf.export.onnx_graph import onnx_model, purpose_of
-from albert_tf.files import PathPatterns
+from albert_tf.files import PathPatterns, writing
 from albert_tf.finetuning.data import examples_from_lines, read_examples
 from albert_tf.finetuning.examples import BadExamples
 from albert_tf.finetuning.model_folder import FinetunedModel
@@ -217,16 +217,22 @@ def _write_openvino(
     )
     with tempfile.TemporaryDirectory() as scratch:
         translated = pathlib.Path(scratch, MODEL_FILES["onnx"])
-        _save(onnx, model, translated)
+        with writing(translated):
+            _save(onnx, model, translated)
         # Unlike convert_model, this does not send telemetry.
         network = openvino.Core().read_model(translated)
         names = [x.name for x in (*model.graph.input, *model.graph.output)]
         for port in (*network.inputs, *network.outputs):
             # Without those of merged tensors, which servers might show.
             port.get_tensor().set_names(port.names.intersection(names))
-        openvino.save_model(
-            network, path, compress_to_fp16=quantization == "float16"
-        )
+        try:
+            openvino.save_model(
+                network, path, compress_to_fp16=quantization == "float16"
+            )
+        except RuntimeError:
+            # Its "iostream error" may be a full disk, which this would report.
+            path.with_suffix(".bin").write_bytes(translated.read_bytes())
+            raise
     return [output.name for output in model.graph.output]
 
 

@@ -4,19 +4,31 @@ A limit of file sizes stands in for it: both are errors of writing.
 """
 
 import contextlib
+import pathlib
 import resource
 import shutil
 import types
+import unittest.mock
 
 import pytest
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import StorageError
+from albert_tf.export import runtimes
+from albert_tf.export.config import ExportConfig
+from albert_tf.export.export import export
 from albert_tf.files import check_space, new_file, write_atomically, writing
 from albert_tf.folders import new_folder
+from albert_tf.interop.convert import convert
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.pretraining import create_data
 from albert_tf.pretraining.data_config import PretrainingDataConfig
+from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
+
+# Of 40 pieces.
+_VOCABULARY = (
+    pathlib.Path(__file__).parent / "interop" / "data" / "stored/spiece.model"
+)
 
 
 @contextlib.contextmanager
@@ -43,7 +55,7 @@ def make_folder(path):
         (folder / "a").write_text("x" * 2000)
 
 
-def save_model(path):
+def save_model(path, tokenizer=None):
     AlbertEncoder(
         AlbertConfig(
             vocab_size=50,
@@ -53,11 +65,47 @@ def save_model(path):
             num_attention_heads=1,
             intermediate_size=4,
         )
-    ).save_pretrained(path)
+    ).save_pretrained(path, tokenizer)
+
+
+def convert_to_keras_hub(path):
+    source = path.with_name("source")
+    if not source.exists():
+        save_model(source)
+    convert(source, path, to="keras_hub", overwrite=True)
+
+
+def export_to_openvino(path):
+    pytest.importorskip("openvino", reason="openvino is not installed")
+    pytest.importorskip("tf2onnx", reason="tf2onnx is not installed")
+    source = path.with_name("source")
+    if not source.exists():
+        save_model(source, AlbertTokenizer.from_file(_VOCABULARY))
+    config = ExportConfig(overwrite=True)
+    # The temporary ONNX file is not what is limited here.
+    with unittest.mock.patch.object(runtimes, "_save", _save_without_limit):
+        export(source, path, "openvino", config)
+
+
+def _save_without_limit(*arguments, save=runtimes._save):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+    try:
+        save(*arguments)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 @pytest.mark.parametrize(
-    "write", [write_file, stream_file, make_folder, save_model]
+    "write",
+    [
+        write_file,
+        stream_file,
+        make_folder,
+        save_model,
+        convert_to_keras_hub,
+        export_to_openvino,
+    ],
 )
 def test_existing_files_are_unchanged(tmp_path, write):
     path = tmp_path / "output"

@@ -8,8 +8,9 @@ import math
 import os
 import pathlib
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent import futures
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -38,6 +39,7 @@ from albert_tf.pretraining.config import PretrainConfig
 from albert_tf.pretraining.evaluate import evaluate_checkpoints
 from albert_tf.pretraining.records import open_records
 from albert_tf.pretraining.train import pretrain
+from albert_tf.schema import check_type
 from albert_tf.training.checkpoint_files import find_checkpoint
 from albert_tf.worker_pool import worker_pool
 
@@ -135,7 +137,7 @@ class Runner:
         for run in self._runs(study):
             scores[run] = {}
             for file in self._score_files(run):
-                scores[run] |= read_json(file)
+                scores[run] |= _read(file, Mapping[str, float])
             plateau = self.data.plateau_accuracy(run.row.sentence_order)
             scores[run][ABOVE_PLATEAU] = scores[run][MLM] / plateau
         if study.cross_evaluated:
@@ -170,7 +172,9 @@ class Runner:
         call, which traces their graph once.
         """
         file = self.folder / "scores" / "sentence_pairs.json"
-        known = read_json(file) if file.exists() else {}
+        known = {}
+        if file.exists():
+            known = _read(file, Mapping[str, Mapping[str, float]])
         names = {run: self._name(run) for run in scores}
         missing = [name for name in names.values() if name not in known]
         if missing:
@@ -288,6 +292,13 @@ class Runner:
         if result.training.interrupted:
             raise KeyboardInterrupt
         return {DOWNSTREAM: result.scores["accuracy"]}
+
+
+def _read(file: pathlib.Path, kind: Any) -> dict[str, Any]:
+    """Reads scores of an earlier call."""
+    values = read_json(file)
+    check_type(values, kind, os.fspath(file))
+    return values
 
 
 def _limit_threads(cores: int) -> None:

@@ -93,8 +93,8 @@ def main(flags: CommandFlags) -> None:
 
 
 def _show_progress(done: int, total: int) -> None:
-    """Shows progress on a terminal, or a line for each tenth in a log."""
-    end = "\n" if done == total else "\r"
-    if sys.stderr.isatty() or done * 10 // total > (done - 1) * 10 // total:
-        end = end if sys.stderr.isatty() else "\n"
+    """Shows progress on a terminal, and one line at the end in a log."""
+    is_terminal = sys.stderr.isatty()
+    if is_terminal or done == total:
+        end = "\r" if done < total else "\n"
         print(f"{done} of {total} tensors", end=end, file=sys.stderr)

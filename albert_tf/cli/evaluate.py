@@ -157,6 +157,7 @@ def _score_checkpoints(given: EvaluateFlags) -> None:
     from albert_tf.objectives.registry import load_objective_module
     from albert_tf.pretraining.evaluate import (
         NEWEST,
+        check_runs,
         evaluate_checkpoints,
         evaluate_pretraining,
     )
@@ -171,6 +172,7 @@ def _score_checkpoints(given: EvaluateFlags) -> None:
     }
     if given.checkpoints is not None:
         found = match_checkpoints(given.checkpoints)
+        check_runs(found)
         records = open_records(given.input, split)
         scored = evaluate_checkpoints(found, records, **settings)
         if given.json:

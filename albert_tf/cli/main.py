@@ -22,6 +22,7 @@ from albert_tf.cli.commands import (
     recipe_file,
     recipe_names,
 )
+from albert_tf.cli.migration import SCRIPTS
 from albert_tf.errors import InputError, printable
 from albert_tf.quiet_import import import_tensorflow
 
@@ -108,7 +109,9 @@ def main(arguments: Sequence[str]) -> int:
     command, *rest = arguments
     if command not in COMMANDS:
         kind = "flag" if command.startswith("-") else "command"
-        close = difflib.get_close_matches(command, COMMANDS, 1)
+        script = SCRIPTS.get(command.removesuffix(".py"))
+        close = [script] if script else []
+        close = close or difflib.get_close_matches(command, COMMANDS, 1)
         hint = f"did you mean {close[0]}? " if close else ""
         return _print_error(
             f"unknown {kind} {command!r}; {hint}the commands are "

@@ -230,6 +230,19 @@ MIGRATION: dict[str, Rows] = {
 }
 
 
+# The commands of scripts.
+SCRIPTS = {
+    "create_pretraining_data": "create-data",
+    "run_pretraining": "pretrain",
+    "run_classifier": "finetune",
+    "run_squad_v1": "finetune",
+    "run_squad_v2": "finetune",
+    "run_race": "finetune",
+    "export_to_tfhub": "export",
+    "export_checkpoints": "convert",
+}
+
+
 def new_name(command: str, flag: str) -> str | None:
     """Returns what a flag is here, such as "--x is now called --y", or None.
 

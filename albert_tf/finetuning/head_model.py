@@ -59,6 +59,7 @@ class HeadModel(AlbertModel):
         self.dropout = Dropout(dropout, dtype=self.dtype_policy)
         head = dense(config, num_outputs, self.HEAD, "float32")
         head.build((None, config.hidden_size))
+        self.dropout.build((None, config.hidden_size))
         setattr(self, self.HEAD, head)
         self.built = True
 
@@ -93,7 +94,7 @@ class LabelHeadModel(HeadModel):
     pooler, `POOLER`.
     """
 
-    HEAD_ARGUMENTS = ("num_labels",)
+    HEAD_ARGUMENTS: ClassVar = {"num_labels": "..."}
     NAME: ClassVar[str]
     POOLER: ClassVar[bool]
 

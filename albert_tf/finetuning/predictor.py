@@ -370,10 +370,7 @@ def predict(
 def open_model_folders(
     paths: Sequence[Path | ModelFolder],
 ) -> dict[str, ModelFolder]:
-    """Opens the folders of an ensemble, without loading the models.
-
-    Returns:
-      The folders by path.
+    """Returns the folders of an ensemble by path, without loading the models.
 
     Raises:
       InputError: if there is no model, a model is given twice, or the models
@@ -383,6 +380,8 @@ def open_model_folders(
         os.fspath(x.path if isinstance(x, ModelFolder) else x) for x in paths
     ]
     opened = list(map(open_model_folder, paths))
+    if not opened:
+        raise InputError("no model is given; give the folder of one")
     if len({os.path.realpath(x.path) for x in opened}) != len(opened):
         raise InputError(f"model={','.join(names)}: a model is given twice")
     folders = dict(zip(names, opened, strict=True))

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from albert_tf.training.best_checkpoint import rank
-from albert_tf.training.trainer import TrainingResult
+from albert_tf.training.result import TrainingResult
 
 EVALUATION_FILE = "eval.json"
 

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import keras
 import tensorflow as tf
@@ -45,6 +45,7 @@ def finetune(
     task_config: TaskConfig,
     files: TaskFiles,
     run_files: Mapping[str, str] | None = None,
+    callbacks: Sequence[keras.callbacks.Callback] = (),
 ) -> FinetuneResult:
     """Starts or resumes a fine-tuning run.
 
@@ -58,12 +59,15 @@ def finetune(
       files: training and development data.
       run_files: text files that describe the command, such as its flags, to be
         written to the run's folder: name -> content.
+      callbacks: Keras callbacks; see `RunCallbacks`.
 
     Raises:
       InputError: if the data, the checkpoint, the settings or the folder are
         not valid. Nothing has been trained or written in this case.
     """
-    result = finetune_runs(config, task_config, files, run_files=run_files)
+    result = finetune_runs(
+        config, task_config, files, run_files=run_files, callbacks=callbacks
+    )
     return result.results[""]
 
 
@@ -74,6 +78,7 @@ def finetune_runs(
     *,
     runs: int = 1,
     run_files: Mapping[str, str] | None = None,
+    callbacks: Sequence[keras.callbacks.Callback] = (),
 ) -> RunsResult:
     """Starts or resumes several runs with the seeds `config.seed`, + 1, ...
 
@@ -87,6 +92,7 @@ def finetune_runs(
       files: training and development data.
       runs: number of runs.
       run_files: see `finetune`.
+      callbacks: Keras callbacks, called in every run; see `RunCallbacks`.
 
     Raises:
       InputError: see `finetune`.
@@ -120,7 +126,7 @@ def finetune_runs(
         for name, run in by_name.items():
             if results:
                 keras.backend.clear_session()
-            results[name] = _finetune(run, folders[name])
+            results[name] = _finetune(run, folders[name], callbacks)
             if results[name].training.interrupted:
                 break
         result = RunsResult(
@@ -133,7 +139,11 @@ def finetune_runs(
     return result
 
 
-def _finetune(run: FinetuneRun, folder: RunFolder) -> FinetuneResult:
+def _finetune(
+    run: FinetuneRun,
+    folder: RunFolder,
+    callbacks: Sequence[keras.callbacks.Callback],
+) -> FinetuneResult:
     """Trains, evaluates and saves the model of one run."""
     config, strategy = run.config, run.strategy
     task_type, data, dev = run.task_type, run.data, run.dev
@@ -191,7 +201,12 @@ def _finetune(run: FinetuneRun, folder: RunFolder) -> FinetuneResult:
             make_optimizer(config, model),
             schedule,
             run_dir=config.output,
-        ).fit(batches, evaluate=evaluate if dev else None, start=start)
+        ).fit(
+            batches,
+            evaluate=evaluate if dev else None,
+            start=start,
+            callbacks=callbacks,
+        )
     if result.interrupted:
         return FinetuneResult(training=result)
     step = _load_best(model, config.output)

@@ -16,6 +16,7 @@ from collections.abc import Collection
 
 from albert_tf.errors import InputError
 from albert_tf.input_files import check_not_web_address
+from albert_tf.interop.known_names import CONNECT, did_you_mean, released_name
 
 _logger = logging.getLogger(__name__)
 
@@ -28,6 +29,7 @@ def _first_line(error: Exception) -> str:
     return line if len(line) <= 160 else f"{line[:157]}..."
 
 
+_EXAMPLE = "albert/albert-base-v2"
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 # Formats of weights in order of preference: the file that identifies a format,
 # and a pattern of its other files. Only one format is downloaded.
@@ -146,11 +148,8 @@ def _hugging_face_problem(error: Exception) -> str:
     if isinstance(error, errors.HfHubHTTPError):
         return f"the hub responded with an error ({_first_line(error)})"
     if isinstance(error, errors.OfflineModeIsEnabled):
-        return "HF_HUB_OFFLINE is set; unset it, or give a local folder"
-    return (
-        f"the hub cannot be reached ({_first_line(error)}); connect, or give "
-        "a local folder"
-    )
+        return f"HF_HUB_OFFLINE is set; unset it and {CONNECT}"
+    return f"the hub cannot be reached ({_first_line(error)}); {CONNECT}"
 
 
 def _weight_files(files: Collection[str]) -> list[str]:
@@ -279,10 +278,7 @@ def _kaggle_problem(error: Exception) -> str:
         return "Kaggle has no such model, variation or version"
     if status is not None:
         return f"Kaggle responded with an error ({_first_line(error)})"
-    return (
-        f"Kaggle cannot be reached ({_first_line(error)}); connect, or give "
-        "a local folder"
-    )
+    return f"Kaggle cannot be reached ({_first_line(error)}); {CONNECT}"
 
 
 _FORMS = (
@@ -333,7 +329,8 @@ def resolve(name: str, *, revision: str | None = None) -> str:
         repo = f"albert/{repo}"
     if not _is_repo(repo) or not (is_address or is_bare):
         raise InputError(
-            f"no such file or folder: {name!r}; a name on a hub is {_FORMS}"
+            f"no such file or folder: {name!r}{did_you_mean(name)}; a name on "
+            f"a hub is {_FORMS}"
         )
     if marked and not named_revision:
         raise InputError(f"{name}: a revision must follow the @")
@@ -368,8 +365,9 @@ def _handle_of_address(name: str) -> str:
         if host == "tfhub.dev":
             check_not_web_address(
                 name,
-                'a checkpoint such as "albert/albert-base-v2", or the handle '
-                "shown at this address: kaggle://owner/model/framework/variation",
+                f'a checkpoint such as "{released_name(name) or _EXAMPLE}", '
+                "or the handle shown at this address: "
+                "kaggle://owner/model/framework/variation",
             )
     raise InputError(f"{name}: cannot download from this host; give {_FORMS}")
 

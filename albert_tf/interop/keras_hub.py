@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
+import logging
 import os
 import pathlib
 from typing import Any
@@ -23,9 +25,15 @@ from albert_tf.interop.file_types import TensorFile
 from albert_tf.interop.hdf5_file import open_hdf5
 from albert_tf.interop.matching import match_tensors
 from albert_tf.schema import typed
+from albert_tf.text.character_map import (
+    remaining_differences,
+    with_own_normalizer,
+)
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.tokenizer_files import check_settings
 from albert_tf.text.wordpiece_tokenizer import WordPieceTokenizer
+
+_logger = logging.getLogger(__name__)
 
 CONFIG_FILE = "config.json"
 BACKBONE_FILE = "model.weights.h5"
@@ -45,6 +53,8 @@ _CASED = (
     "vocabularies require lower-cased text"
 )
 _VOCABULARY = pathlib.Path("assets/tokenizer/vocabulary.spm")
+# The vocabulary of our tokenizer beside that for KerasHub, if it is another.
+_ORIGINAL = _VOCABULARY.with_name(AlbertTokenizer.file_name)
 
 _TASKS = {
     "AlbertMaskedLM": "mlm_head",
@@ -81,10 +91,7 @@ def open_keras_hub(
     matched = match_tensors("keras_hub", file, config, head="classifier_head")
     vocabulary = _vocabulary(folder)
     notes = ()
-    if (
-        vocabulary.tokenizer
-        and not vocabulary.tokenizer.settings["do_lower_case"]
-    ):
+    if vocabulary.tokenizer and not _folds_case(vocabulary.tokenizer):
         notes = (_CASED,)
     activation = (task or {}).get("activation")
     if activation not in (None, "linear"):
@@ -170,11 +177,16 @@ def write_keras_hub(
         raise InputError(
             f"a preset of KerasHub has one head, not {' and '.join(heads)}"
         )
-    files = {"": h5py.File(folder / BACKBONE_FILE, "w")}
-    count = 0
-    try:
-        if heads:
-            files[_TASK] = h5py.File(folder / TASK_FILE, "w")
+    names = {"": BACKBONE_FILE} | ({_TASK: TASK_FILE} if heads else {})
+    with contextlib.ExitStack() as stack:
+        # In memory, as HDF5 crashes when the disk is full.
+        files = {
+            prefix: stack.enter_context(
+                h5py.File(name, "w", driver="core", backing_store=False)
+            )
+            for prefix, name in names.items()
+        }
+        count = 0
         for name, array in checkpoint.tensors_for("keras_hub", on_tensor):
             prefix = _TASK if name.startswith(_TASK) else ""
             # HDF5 verifies this checksum in every reader.
@@ -185,9 +197,9 @@ def write_keras_hub(
                 fletcher32=True,
             )
             count += 0 if prefix else array.size
-    finally:
-        for file in files.values():
-            file.close()
+        for prefix, file in files.items():
+            file.flush()
+            (folder / names[prefix]).write_bytes(file.id.get_file_image())
     _write_descriptions(checkpoint, folder, arguments, heads, count)
 
 
@@ -196,8 +208,7 @@ def _write_descriptions(checkpoint, folder, arguments, heads, count) -> None:
     _write_json(folder / CONFIG_FILE, backbone)
     preprocessor = None
     if checkpoint.tokenizer is not None:
-        (folder / _VOCABULARY).parent.mkdir(parents=True)
-        (folder / _VOCABULARY).write_bytes(checkpoint.tokenizer.model_bytes)
+        _write_vocabulary(checkpoint.tokenizer, folder)
         tokenizer = _serialized(
             "AlbertTokenizer",
             "albert_tokenizer",
@@ -231,6 +242,30 @@ def _write_descriptions(checkpoint, folder, arguments, heads, count) -> None:
     if checkpoint.tokenizer is not None:
         metadata[_OUR_SETTINGS] = checkpoint.tokenizer.settings
     _write_json(folder / METADATA_FILE, metadata)
+
+
+def _write_vocabulary(tokenizer: AlbertTokenizer, folder: pathlib.Path) -> None:
+    """Writes a vocabulary that does in KerasHub what our settings do."""
+    theirs = dict.fromkeys(tokenizer.settings, False) | _KERAS_HUB_TEXT
+    model, differences = tokenizer.model_bytes, []
+    if tokenizer.settings != theirs:
+        model = with_own_normalizer(tokenizer)
+        differences = remaining_differences(tokenizer)
+    (folder / _VOCABULARY).parent.mkdir(parents=True)
+    (folder / _VOCABULARY).write_bytes(model)
+    if model != tokenizer.model_bytes:
+        (folder / _ORIGINAL).write_bytes(tokenizer.model_bytes)
+    if differences:
+        _logger.warning(
+            "KerasHub's tokenizer will give the same ids, except for %s; see "
+            "docs/checkpoints.md",
+            ", ".join(differences),
+        )
+
+
+def _folds_case(tokenizer: AlbertTokenizer) -> bool:
+    """Returns whether a tokenizer lower-cases, if only by its vocabulary."""
+    return tokenizer.encode("Whether THE") == tokenizer.encode("whether the")
 
 
 def _serialized(class_name, module, arguments, dtype="float32") -> dict:
@@ -268,6 +303,8 @@ def _vocabulary(folder: pathlib.Path) -> Vocabulary:
             read_json(source), _OUR_SETTINGS, dict, settings, source
         )
         check_settings(settings, source)
+        if settings is not _KERAS_HUB_TEXT and (folder / _ORIGINAL).exists():
+            path = folder / _ORIGINAL
     try:
         return Vocabulary(AlbertTokenizer.from_file(path, **settings))
     except InputError as error:

@@ -18,6 +18,7 @@ from albert_tf.interop.matching import match_tensors
 from albert_tf.interop.names import OURS
 from albert_tf.schema import check_type, typed
 
+FORMAT = "training run of albert_tf"
 CHECKPOINTS = "checkpoints"
 # Written by fine-tuning: a run's best weights, their task, and the summary of
 # several runs.
@@ -34,6 +35,7 @@ _AVERAGE = "average/"
 class _PhaseExtras(TypedDict, total=False):
     train_batch_size: int
     trained_positions: int
+    num_hidden_layers: int
 
 
 class _Phase(_PhaseExtras):
@@ -134,7 +136,7 @@ def open_run(
         folder = path.parent.parent
     config = AlbertConfig.from_json(folder / _CONFIG)
     settings = read_record(folder)["settings"]
-    config = positions_trained_so_far(config, settings, prefix.name).replace(
+    config = config_of_checkpoint(config, settings, prefix.name).replace(
         **overrides or {}
     )
     opened = open_tf_checkpoint(prefix, by_object=True)
@@ -152,29 +154,34 @@ def open_run(
             objective_heads=settings.get("objective", "mlm") != "mlm",
         ),
         vocabulary=folder_vocabulary(folder, "huggingface"),
-        format="training run of albert_tf",
+        format=FORMAT,
     )
     return extend_positions(checkpoint, config.max_position_embeddings)
 
 
-def positions_trained_so_far(
+def config_of_checkpoint(
     config: AlbertConfig, settings: Mapping[str, Any], checkpoint: str
 ) -> AlbertConfig:
-    """Returns a run's config with the `trained_positions` of a checkpoint.
+    """Returns the config of a checkpoint: its depth and `trained_positions`.
 
     Args:
       config: the run's config.
-      settings: the run's settings. Each of its phases has `steps`, and the
-        `trained_positions` at its end.
+      settings: the run's settings. Each of its phases has `steps`, the
+        `trained_positions` at its end and, unless it is that of `model`, its
+        `num_hidden_layers`.
       checkpoint: the checkpoint's name, such as "step-00000100".
     """
     step = int(checkpoint.rpartition("-")[2])
-    trained, first_step = config.trained_positions, 0
-    for phase in settings.get("phases", ()):
+    first_step, phases = 0, settings.get("phases", ())
+    trained, depth = config.trained_positions, config.num_hidden_layers
+    for phase in phases:
         if first_step == 0 or first_step < step:
             trained = phase.get("trained_positions", trained)
+            if any("num_hidden_layers" in x for x in phases):
+                depth = settings["model"]["num_hidden_layers"]
+                depth = phase.get("num_hidden_layers", depth)
         first_step += phase["steps"]
-    return config.replace(trained_positions=trained)
+    return config.replace(trained_positions=trained, num_hidden_layers=depth)
 
 
 def _short_names(names: Collection[str]) -> dict[str, str]:

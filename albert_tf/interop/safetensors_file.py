@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pathlib
 import zlib
 from collections.abc import Mapping
 
@@ -89,9 +90,14 @@ def save_safetensors(
     # The library ignores strides.
     arrays = {k: np.ascontiguousarray(v) for k, v in tensors.items()}
     checksums = {name: _crc32(array) for name, array in arrays.items()}
+    # The library makes files that only their owner may read.
+    path = pathlib.Path(path)
+    path.touch()
+    permissions = path.stat().st_mode
     safetensors.numpy.save_file(
         arrays, path, {**metadata, _CHECKSUMS: json.dumps(checksums)}
     )
+    path.chmod(permissions)
     _sort_metadata(path)
 
 

@@ -97,6 +97,27 @@ class MetaGraph:
         yield from self._parsed(node_def_pb2.NodeDef, 2, 1)
         yield from self._parsed(node_def_pb2.NodeDef, 2, 2, 1, 3)
 
+    def operations(
+        self, pattern: re.Pattern[str]
+    ) -> Iterator[tuple[str, set[str], bool]]:
+        """Yields the operations of the graph and of each of its functions.
+
+        Args:
+          pattern: names of functions to look for.
+
+        Yields:
+          The name of the function, "" for the graph itself; the names of its
+          operations; and whether it refers to another function that matches
+          the pattern.
+        """
+        with _damaged(self._path):
+            yield "", _texts(self._content, 2, 1, 2), False
+            for function in _messages(self._content, 2, 2, 1):
+                name = " ".join(sorted(_texts(function, 1, 1)))
+                text = bytes(function).decode("utf-8", "replace")
+                others = {match[0] for match in pattern.finditer(text)}
+                yield name, _texts(function, 3, 2), bool(others - {name})
+
     def signatures(self) -> dict[str, meta_graph_pb2.SignatureDef]:
         """Returns name -> signature."""
         entry = meta_graph_pb2.MetaGraphDef.SignatureDefEntry
@@ -247,6 +268,11 @@ def _messages(content: memoryview, *fields: int) -> Iterator[memoryview]:
                 yield from _messages(inside, *fields[1:])
             else:
                 yield inside
+
+
+def _texts(content: memoryview, *fields: int) -> set[str]:
+    """Returns the distinct strings at a path of field numbers."""
+    return {bytes(x).decode() for x in _messages(content, *fields)}
 
 
 def _fields(content: memoryview) -> Iterator[tuple[int, memoryview]]:

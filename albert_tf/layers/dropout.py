@@ -32,6 +32,10 @@ class Dropout(keras.layers.Layer):
         self.seed_generator = keras.random.SeedGenerator() if rate else None
         self.built = True
 
+    def compute_output_shape(self, input_shape):
+        """Returns the shape of the inputs."""
+        return input_shape
+
     def call(self, inputs, training=False):
         """Applies dropout if `training` is true."""
         if not training or not self.rate:

@@ -24,6 +24,11 @@ class Embeddings(keras.layers.Layer):
             config.hidden_dropout_prob, name="dropout", dtype=self.dtype_policy
         )
 
+    @property
+    def output_shape(self) -> tuple[int | None, ...]:
+        """Shape for Keras's `summary`."""
+        return (None, None, self.config.embedding_size)
+
     def build(self, input_shape=None):
         """Creates the tables `[V, E]`, `[types, E]` and `[positions, E]`."""
         config = self.config

@@ -15,6 +15,7 @@ from albert_tf.errors import InputError
 from albert_tf.interop.checkpoint import Checkpoint, Vocabulary
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.layers.core import refuse_quantization
+from albert_tf.models.inputs import ENCODER_INPUTS
 from albert_tf.models.pretrained import (
     assign_weights,
     checkpoint_of,
@@ -32,58 +33,7 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-ENCODER_INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
 MASKED_LM_POSITIONS = "masked_lm_positions"
-
-# Hugging Face's name of an encoder input -> ours.
-_HUGGING_FACE_INPUTS = {
-    "input_ids": "input_word_ids",
-    "attention_mask": "input_mask",
-    "token_type_ids": "input_type_ids",
-}
-
-
-def named_inputs(
-    inputs, names: tuple[str, ...], optional: tuple[str, ...] = ()
-) -> dict[str, Any]:
-    """Validates a model's inputs and returns them under this library's names.
-
-    Args:
-      inputs: the argument of the model's call. The encoder's three inputs may
-        have Hugging Face's names.
-      names: the required keys.
-      optional: further keys that are allowed.
-
-    Raises:
-      ValueError: if a key is missing or unknown.
-    """
-    if not isinstance(inputs, Mapping):
-        raise ValueError(
-            f"inputs must be a dict with the keys {', '.join(names)}; got "
-            f"{type(inputs).__name__}"
-        )
-    theirs = [name for name in inputs if name in _HUGGING_FACE_INPUTS]
-    ours = [name for name in inputs if name in ENCODER_INPUTS]
-    if theirs and ours:
-        raise ValueError(
-            f"inputs mix Hugging Face's names ({', '.join(theirs)}) with this "
-            f"library's ({', '.join(ours)}); use one or the other"
-        )
-    if theirs:
-        names = (*_HUGGING_FACE_INPUTS, *names[len(ENCODER_INPUTS) :])
-    missing = [name for name in names if name not in inputs]
-    unknown = [name for name in inputs if name not in names + optional]
-    if missing or unknown:
-        also = f" and may have {', '.join(optional)}" if optional else ""
-        raise ValueError(
-            f"inputs must have the keys {', '.join(names)}{also}; missing: "
-            f"{', '.join(missing) or 'none'}; unknown: "
-            f"{', '.join(unknown) or 'none'}"
-        )
-    return {
-        _HUGGING_FACE_INPUTS.get(name, name): value
-        for name, value in inputs.items()
-    }
 
 
 def with_attentions(outputs, attentions):
@@ -154,8 +104,9 @@ def check_positive(model: str, name: str, value: int) -> int:
 class AlbertModel(keras.Model):
     """Base class of the ALBERT models.
 
-    Models are built by their constructor and take a dict of inputs. The `path`
-    of a variable is its stable, public name.
+    Models are built by their constructor and take a dict of inputs, a list of
+    them in the same order, or ids alone, whose mask is then 0 where an id is 0,
+    that of padding. The `path` of a variable is its stable, public name.
 
     Attributes:
       config: the architecture.
@@ -175,8 +126,8 @@ class AlbertModel(keras.Model):
     # ambiguous.
     HEAD: ClassVar[str | None] = None
 
-    # Constructor arguments that determine the head.
-    HEAD_ARGUMENTS: tuple[str, ...] = ()
+    # Constructor argument that determines the head -> its values, in words.
+    HEAD_ARGUMENTS: ClassVar[Mapping[str, str]] = {}
 
     # Keys of the input dict, and the rank of their values.
     INPUTS: tuple[str, ...] = ENCODER_INPUTS
@@ -257,11 +208,11 @@ class AlbertModel(keras.Model):
     ) -> Self:
         """Creates a model from an open checkpoint; see `from_pretrained`."""
         from_file = cls._arguments_from(checkpoint, new_head, arguments)
-        for name in cls.HEAD_ARGUMENTS:
+        for name, values in cls.HEAD_ARGUMENTS.items():
             if name not in from_file | arguments:
                 raise InputError(
                     f"{checkpoint.source} ({checkpoint.format}) has no head "
-                    f"for an {cls.__name__}; give {name}=... for a new one"
+                    f"for an {cls.__name__}; give {name}={values} for a new one"
                 )
         model = cls(checkpoint.config, **from_file | arguments)
         # Head arguments that the checkpoint does not have imply a new head.

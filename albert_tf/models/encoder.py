@@ -16,7 +16,8 @@ from albert_tf.layers.token_rows import (
     PaddedRows,
     positions_in_sequences,
 )
-from albert_tf.models.base import ENCODER_INPUTS, AlbertModel, named_inputs
+from albert_tf.models.base import AlbertModel
+from albert_tf.models.inputs import ENCODER_INPUTS, named_inputs
 
 # Inputs for rows of several sequences; see `AlbertEncoder`.
 PACKING_INPUTS = ("sequence_ids", "sequence_starts")
@@ -29,7 +30,8 @@ class AlbertEncoder(AlbertModel):
     Inputs are a dict of integer tensors `[batch, seq]`: `input_word_ids`,
     `input_mask` (1 for tokens, 0 for padding) and `input_type_ids` (segments).
     As for every model, Hugging Face's names `input_ids`, `attention_mask` and
-    `token_type_ids` are accepted as well.
+    `token_type_ids` are accepted as well, a list in this order, and ids alone:
+    the mask is then 0 where an id is 0, and all types are 0.
 
     A row may have several sequences, each with its own `[CLS]`. They do not
     attend to each other, and their positions start at 0. Two more inputs
@@ -121,15 +123,22 @@ class AlbertEncoder(AlbertModel):
             if pooler
             else None
         )
-        self.build()
+        self.build((None, None))
+
+    @property
+    def output_shape(self) -> tuple[int | None, ...]:
+        """Shape of `sequence_output`; Keras's `summary` shows it."""
+        return (None, None, self.config.hidden_size)
 
     def build(self, input_shape=None):
         """Creates the weights; `input_shape` is not used."""
         if not self.embeddings.built:
-            self.embeddings.build()
+            self.embeddings.build((None, None))
         if self.embedding_projection is not None:
             self.embedding_projection.build((None, self.config.embedding_size))
-        self.stack.build()
+        rows = (None, self.config.hidden_size)
+        self.stack.build(rows)
+        self.stack.output_shape = rows  # for Keras's `summary`
         if self.pooler is not None:
             self.pooler.build((None, self.config.hidden_size))
         self.built = True

@@ -42,6 +42,11 @@ class MaskedLMHead(keras.layers.Layer):
             config.layer_norm_eps, name="layer_norm", dtype=self.dtype_policy
         )
 
+    @property
+    def output_shape(self) -> tuple[int | None, ...]:
+        """Shape for Keras's `summary`."""
+        return (None, self.config.vocab_size)
+
     def build(self, input_shape=None):
         """Creates the weights; the output matrix is the embedding table."""
         self.dense.build((None, self.config.hidden_size))
@@ -146,7 +151,7 @@ class AlbertPretrainer(AlbertModel):
             dense(config, 2, "sop_head", "float32") if sop_head else None
         )
         # Not in `build`, whose scope would be part of the variables' paths.
-        self.mlm_head.build()
+        self.mlm_head.build((None, config.hidden_size))
         if self.sop_head is not None:
             self.sop_head.build((None, config.hidden_size))
         self.built = True

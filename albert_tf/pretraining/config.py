@@ -10,8 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from albert_tf.config import AlbertConfig, named_config
+from albert_tf.errors import InputError
 from albert_tf.pretraining.phase_config import (
     BATCH_SETTINGS,
+    DEPTH,
     EXAMPLE_SETTINGS,
     Phase,
     as_phases,
@@ -41,7 +43,8 @@ class ResolvedPhase:
     Attributes:
       first_step: number of updates before the phase.
       end: number of updates after it.
-      config: the settings of the run, overridden by those of the phase.
+      config: the settings of the run, overridden by those of the phase. Its
+        model has the phase's depth.
       example_settings: `EXAMPLE_SETTINGS` that override those of the records.
     """
 
@@ -93,6 +96,12 @@ class PretrainConfig(RunConfig):
         "checkpoint.",
         group=MODEL,
     )
+    init_moments: bool = setting(
+        False,
+        "Also take the optimizer's moments from --init_from, a pretraining "
+        "run. Weights that are copies have copies of them.",
+        group=MODEL,
+    )
     objective: str = setting(
         "mlm",
         "mlm: masked language modeling. rtd: replaced-token detection "
@@ -120,8 +129,8 @@ class PretrainConfig(RunConfig):
     train_batch_size: int = 4096
     phases: Sequence[Phase | Mapping[str, Any]] = setting(
         (),
-        "Phases of the run with different records, batches, sentence order or "
-        "masking: a JSON list, or a file with one.",
+        "Phases of the run with different records, batches, depth, sentence "
+        "order or masking: a JSON list, or a file with one.",
         group=LENGTH,
         parse=parse_phases,
     )
@@ -213,6 +222,12 @@ class PretrainConfig(RunConfig):
             object.__setattr__(self, "model", changed)
             object.__setattr__(self, "config_overrides", {})
         super().__post_init__()
+        require(
+            self,
+            "init_moments",
+            self.init_from is not None or not self.init_moments,
+            "false without init_from",
+        )
         for name, schedule, default in (
             ("poly_power", "polynomial", 1.0),
             ("start_warmup_step", "polynomial", 0),
@@ -234,6 +249,21 @@ class PretrainConfig(RunConfig):
     def _check_phases(self) -> None:
         if not self.phases:
             return
+        for number, phase in enumerate(self.run_phases):
+            model, depth = self.model, phase.num_hidden_layers
+            if model is None or depth is None:
+                continue
+            if model.num_hidden_groups > 1 or model.sharing != "all":
+                raise InputError(
+                    f"phases[{number}]: num_hidden_layers={depth} requires "
+                    "num_hidden_groups=1 and sharing=all, so that the weights "
+                    "stay the same; to grow others, start a new run with "
+                    "--init_from and --init_moments"
+                )
+            try:
+                model.replace(num_hidden_layers=depth)
+            except InputError as error:
+                raise InputError(f"phases[{number}]: {error}") from None
         ends_of_phases(self.run_phases, self.num_train_steps)
         require(
             self,
@@ -264,7 +294,11 @@ class PretrainConfig(RunConfig):
                 first_step,
                 end,
                 dataclasses.replace(
-                    self, phases=(), **phase.given(("input", *BATCH_SETTINGS))
+                    self,
+                    phases=(),
+                    model=self.model
+                    and self.model.replace(**phase.given(DEPTH)),
+                    **phase.given(("input", *BATCH_SETTINGS)),
                 ),
                 phase.given(EXAMPLE_SETTINGS),
             )
@@ -288,6 +322,12 @@ class PretrainConfig(RunConfig):
         return self.model
 
     @property
+    def deepest_architecture(self) -> AlbertConfig:
+        """The architecture with the largest depth of all phases."""
+        phases = [x.config.architecture for x in self.resolved_phases()]
+        return max(phases, key=lambda x: x.num_hidden_layers)
+
+    @property
     def resolved_learning_rate(self) -> float:
         """The peak learning rate, scaled with the batch size if requested."""
         if not self.scale_lr_with_batch:
@@ -307,11 +347,12 @@ class PretrainConfig(RunConfig):
     def free_on_resume(self) -> tuple[str, ...]:
         """Names of the settings that may change when a run is resumed.
 
-        Those of the learning rate are also checked by `check_past_rates`.
+        Those of the length are also checked by `check_past_rates` and
+        `check_past_phases`.
         """
         free = super().free_on_resume
         if self.schedule == "warmup_stable_decay":
-            return (*free, "num_train_steps", "decay_steps")
+            return (*free, "num_train_steps", "decay_steps", "phases")
         return free
 
     def settings(self) -> dict[str, Any]:
@@ -324,6 +365,7 @@ class PretrainConfig(RunConfig):
                 {
                     "steps": resolved.steps,
                     **phase.given(BATCH_SETTINGS),
+                    **phase.given(DEPTH),
                     **resolved.example_settings,
                 }
                 for phase, resolved in zip(

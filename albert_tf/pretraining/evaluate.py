@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from albert_tf.config import AlbertConfig, warn_of_untrained_positions
@@ -14,8 +15,8 @@ from albert_tf.input_files import read_json
 from albert_tf.interop.huggingface import CONFIG_FILE
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.interop.run_folder import (
+    config_of_checkpoint,
     fine_tuned_model,
-    positions_trained_so_far,
 )
 from albert_tf.models.base import AlbertModel
 from albert_tf.models.pretrained import assign_weights
@@ -23,6 +24,7 @@ from albert_tf.objectives.objective import Objective
 from albert_tf.pretraining.corpora import group_by_corpus
 from albert_tf.pretraining.manifest import DATA_FILE, read_manifest_file
 from albert_tf.pretraining.phase_records import objective_of
+from albert_tf.pretraining.positions import on_repeated_positions
 from albert_tf.pretraining.records import Records, open_records
 from albert_tf.schema import typed
 from albert_tf.training.checkpoint_files import (
@@ -119,6 +121,7 @@ def evaluate_checkpoints(
         warn_of_untrained_positions(
             _trained_config(path, config), records.max_seq_length
         )
+    check_runs(checkpoints)
     architectures = {path: _architecture(path, records) for path in checkpoints}
     baselines = records.baselines()
     scorers: dict[tuple[AlbertConfig, str, Objective], Any] = {}
@@ -133,8 +136,12 @@ def evaluate_checkpoints(
         except InputError as error:
             damaged.append(str(error))
             continue
+        evaluate = functools.partial(score, max_steps)
+        trained = _trained_config(path, config).num_trained_positions
+        if trained < records.max_seq_length:
+            evaluate = on_repeated_positions(evaluate, model, trained)
         with records.explained_errors(config):
-            scores = score(max_steps)
+            scores = evaluate()
         yield path, {"step": step} | scores | baselines
     if damaged:
         others = len(architectures) - len(damaged)
@@ -251,7 +258,7 @@ def _trained_config(checkpoint: str, config: AlbertConfig) -> AlbertConfig:
     if not exists(path):
         return config
     trained = typed(read_json(path), "trained_positions", int, source=path)
-    return positions_trained_so_far(
+    return config_of_checkpoint(
         config.replace(trained_positions=trained),
         read_settings(_run_of(checkpoint)),
         os.path.basename(checkpoint),
@@ -263,13 +270,21 @@ def _architecture(
 ) -> tuple[AlbertConfig, str, Objective]:
     """Returns architecture, precision and objective of a checkpoint's run."""
     run_dir = _run_of(checkpoint)
-    _check_run(run_dir)
     settings = read_settings(run_dir)
     objective = objective_of(
         settings | {"pair_task": records.pair_task}, records
     )
     precision = settings.get("precision", "float32")
-    return load_run_config(run_dir), precision, objective
+    config = config_of_checkpoint(
+        load_run_config(run_dir), settings, os.path.basename(checkpoint)
+    )
+    return config.replace(trained_positions=None), precision, objective
+
+
+def check_runs(checkpoints: Iterable[str]) -> None:
+    """Raises an `InputError` unless checkpoints are of pretraining runs."""
+    for run_dir in dict.fromkeys(map(_run_of, checkpoints)):
+        _check_run(run_dir)
 
 
 def _check_run(run_dir: str) -> None:

@@ -1,4 +1,4 @@
-"""Initial weights of a run, from a checkpoint, and of its phases."""
+"""Initial weights of a run, from a checkpoint in any format."""
 
 from __future__ import annotations
 
@@ -10,22 +10,24 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.input_files import read_text
 from albert_tf.interop.checkpoint import Checkpoint
-from albert_tf.interop.growing import (
-    POSITIONS,
-    describe_repeated,
-    grow,
-    repeat_rows,
-)
+from albert_tf.interop.growing import grow
 from albert_tf.interop.open_checkpoint import open_checkpoint
+from albert_tf.interop.run_folder import FORMAT as RUN_FORMAT
 from albert_tf.models.base import AlbertModel
 from albert_tf.models.pretrained import assign_weights
 from albert_tf.objectives.registry import objective_class
 from albert_tf.pretraining.config import PretrainConfig
 from albert_tf.text.base_tokenizer import Tokenizer
-from albert_tf.training.checkpoint_files import FOLDER, list_checkpoints
+from albert_tf.training.checkpoint_files import (
+    FOLDER,
+    list_checkpoints,
+    read_checkpoint,
+)
+from albert_tf.training.optimizers import MOMENTS
 from albert_tf.training.run_folder import load_run_config
 
 REPORT_FILE = "init.txt"
@@ -41,6 +43,8 @@ class InitialWeights:
     Attributes:
       path: its path, as given in the settings.
       checkpoint: the checkpoint, grown to the architecture of the run.
+      moments: with `init_moments`, the moments of its weights, grown likewise,
+        under their names in checkpoints of runs.
       trained_positions: number of positions that the checkpoint was trained on.
       digest: SHA-256 of all weights.
       report: which weights are loaded, skipped and newly initialized; the last
@@ -49,6 +53,7 @@ class InitialWeights:
 
     path: str
     checkpoint: Checkpoint
+    moments: Mapping[str, np.ndarray]
     trained_positions: int
     digest: str
     report: str
@@ -152,38 +157,54 @@ def resolve_initial_weights(
     # `trained_positions` describes the checkpoint, not the architecture.
     architecture = checkpoint.config.replace(trained_positions=None)
     model = config.model or architecture.replace(**config.config_overrides)
+    moments = {}
+    if config.init_moments:
+        moments = _grown_moments(checkpoint, model)
     checkpoint = grow(checkpoint, model)
     config = dataclasses.replace(config, model=model, config_overrides={})
     digest = _digest(checkpoint)
     heads = objective_class(config.objective).heads
-    report = _report(checkpoint, heads, digest)
-    return config, InitialWeights(path, checkpoint, positions, digest, report)
+    report = _report(checkpoint, heads, moments, digest)
+    return config, InitialWeights(
+        path, checkpoint, moments, positions, digest, report
+    )
 
 
-def repeat_trained_positions(
-    trained: int, variables: Mapping[str, tf.Variable]
-) -> str:
-    """Starts untrained position embeddings as copies of the trained ones.
+def _grown_moments(
+    checkpoint: Checkpoint, model: AlbertConfig
+) -> dict[str, np.ndarray]:
+    """Reads the moments of a run, which grow like the weights.
 
-    The rows of moments and averages are copied as well, so that the optimizer
-    treats a copy as it does the original. (The moments of untrained rows are
-    zero, and the first updates would be three times too large.)
-
-    Args:
-      trained: number of positions trained so far.
-      variables: the variables of the run; see `training_variables`.
-
-    Returns:
-      A line for the log.
+    Raises:
+      InputError: if the checkpoint is not that of a pretraining run.
     """
-    rows = 0
-    for name, variable in variables.items():
-        if POSITIONS in name:
-            rows, _ = variable.shape
-            variable.assign(
-                repeat_rows(variable.read_value().numpy(), trained, rows)
+    if checkpoint.format != RUN_FORMAT:
+        raise InputError(
+            f"init_from={checkpoint.source} is not a checkpoint of a "
+            "pretraining run, and has no moments; leave out init_moments"
+        )
+    values = read_checkpoint(checkpoint.source)
+    # For bias correction: the moments are not those of a first update.
+    updates = values.get("optimizer/updates", values["step"])
+    moments = {"optimizer/updates": updates}
+    for moment in MOMENTS:
+        # Weights that the run did not train have none.
+        arrays = {
+            path: values.get(
+                f"optimizer/{path}/{moment}",
+                np.zeros_like(values[f"model/{path}"]),
             )
-    return describe_repeated(trained, rows)
+            for path in checkpoint.arrays
+        }
+        # Without the note that its positions are copies, which these are not.
+        read = dataclasses.replace(checkpoint, arrays=arrays, notes=())
+        for path, array in grow(read, model).arrays.items():
+            moments[f"optimizer/{path}/{moment}"] = array
+        for path in checkpoint.objective_arrays:
+            name = f"optimizer/{path}/{moment}"
+            if name in values:
+                moments[name] = values[name]
+    return moments
 
 
 def _first_difference(ours: Tokenizer, theirs: Tokenizer) -> str:
@@ -199,8 +220,17 @@ def _first_difference(ours: Tokenizer, theirs: Tokenizer) -> str:
     return ""
 
 
-def _report(checkpoint: Checkpoint, heads: Sequence[str], digest: str) -> str:
+def _report(
+    checkpoint: Checkpoint,
+    heads: Sequence[str],
+    moments: Mapping[str, np.ndarray],
+    digest: str,
+) -> str:
     lines = [checkpoint.report()]
+    if moments:
+        lines.append(f"moments: {len(moments)} tensors of that run")
+    elif checkpoint.format == RUN_FORMAT:
+        lines.append("moments: zero; --init_moments takes those of the run")
     others = {path.split("/")[0] for path in checkpoint.objective_arrays}
     known = {*checkpoint.components, *others}
     unused = {*checkpoint.heads, *others} - set(heads)

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.input_files import parse_json, read_text, shown
 from albert_tf.pretraining.data_config import (
@@ -26,6 +27,7 @@ from albert_tf.settings import (
 from albert_tf.training.config import RunConfig
 
 BATCH_SETTINGS = ("train_batch_size", "gradient_accumulation_steps")
+DEPTH = ("num_hidden_layers",)
 # For text records (`masking="dynamic"`), whose examples are made in training.
 EXAMPLE_SETTINGS = (
     "sentence_order",
@@ -39,7 +41,8 @@ EXAMPLE_SETTINGS = (
 class Phase:
     """Settings of consecutive steps; None: the setting of the run.
 
-    The sequence length is that of the phase's records. Sentence order and
+    The sequence length is that of the phase's records. The depth can be set if
+    all layers share their weights, which then stay the same. Sentence order and
     masking can be set for text records (`masking="dynamic"`); the default is
     the settings of create-data.
     """
@@ -56,6 +59,9 @@ class Phase:
     train_batch_size: int | None = overriding(RunConfig, "train_batch_size")
     gradient_accumulation_steps: int | None = overriding(
         RunConfig, "gradient_accumulation_steps"
+    )
+    num_hidden_layers: int | None = overriding(
+        AlbertConfig, "num_hidden_layers"
     )
     sentence_order: SentenceOrder | None = overriding(
         PretrainingDataConfig, "sentence_order"

@@ -11,7 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, counted
 from albert_tf.files import split_patterns
 from albert_tf.objectives.objective import Objective
 from albert_tf.objectives.registry import make_objective
@@ -38,6 +38,11 @@ class PhaseRecords:
     first_example: int
 
     @property
+    def depth(self) -> int:
+        """Number of layers."""
+        return self.resolved.config.architecture.num_hidden_layers
+
+    @property
     def heldout(self) -> Records:
         """The records to evaluate on.
 
@@ -55,6 +60,7 @@ class PhaseRecords:
             [
                 f"{config.train_batch_size:,} examples of "
                 f"{self.records.max_seq_length} tokens",
+                counted(self.depth, "layer"),
                 *(f"{name}={value}" for name, value in changes.items()),
                 f"from {','.join(_inputs(config))}",
             ]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 
@@ -15,9 +17,15 @@ from albert_tf.pretraining.corpora import describe_mixture
 from albert_tf.pretraining.order_shortcuts import LABELS
 from albert_tf.pretraining.phase_records import PhaseRecords
 from albert_tf.pretraining.records import Records
+from albert_tf.training.result import TrainingResult
 from albert_tf.training.schedules import describe_rate
-from albert_tf.training.trainer import TrainingResult
 from albert_tf.training.workers import input_context
+
+_logger = logging.getLogger(__name__)
+
+# A model whose accuracy is less than this many times that of the most frequent
+# token has not left the plateau (docs/training.md, Training small models).
+_PLATEAU = 2.0
 
 
 def start_summary(
@@ -37,9 +45,10 @@ def start_summary(
       resumes: whether the run is resumed from the output folder.
     """
     sizes = config.architecture
-    layers = f"{sizes.num_hidden_layers} layer"
-    if sizes.num_hidden_layers > 1:
-        layers += "s"
+    depths = list(dict.fromkeys(phase.depth for phase in phases))
+    layers = counted(depths[-1], "layer")
+    if len(depths) > 1:
+        layers = f"{', then '.join(map(str, depths))} layers"
     if sizes.sharing != "all":
         layers += f" that share {sizes.sharing}"
     elif sizes.num_hidden_groups > 1:
@@ -124,6 +133,26 @@ def _describe_records(records: Records) -> str:
     if "heldout" not in splits:
         return f"{text}none held out"
     return f"{text}{splits['heldout']['counts']['instances']:,} held out"
+
+
+def warn_of_plateau(scores: Mapping[str, float]) -> None:
+    """Warns of a run that ends before its model has learned from contexts.
+
+    Args:
+      scores: scores of the model, with `Records.baselines`.
+    """
+    unigram = scores.get("mlm_unigram_accuracy", 0.0)
+    accuracy = scores.get("mlm_accuracy", math.inf)
+    if accuracy < _PLATEAU * unigram:
+        _logger.warning(
+            "%.1f %% of masked words are right, and %.1f %% with the most "
+            "frequent token for all: the model knows little more than how "
+            "frequent words are. Train longer; small models leave this plateau "
+            "soonest with one layer, and grow from there with --phases or "
+            "--init_from (docs/training.md, Training small models)",
+            100 * accuracy,
+            100 * unigram,
+        )
 
 
 def end_summary(

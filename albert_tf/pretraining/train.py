@@ -7,12 +7,11 @@ import dataclasses
 import functools
 import itertools
 import json
-import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
@@ -22,11 +21,11 @@ from albert_tf.objectives.objective import Objective
 from albert_tf.objectives.registry import load_objective_module
 from albert_tf.pretraining.config import PretrainConfig
 from albert_tf.pretraining.corpora import describe_corpora
+from albert_tf.pretraining.depth import loss_at_depth
 from albert_tf.pretraining.evaluate import record_scores
 from albert_tf.pretraining.initial_weights import (
     REPORT_FILE,
     InitialWeights,
-    repeat_trained_positions,
     resolve_initial_weights,
 )
 from albert_tf.pretraining.manifest import DATA_FILE, sequences_per_row
@@ -38,10 +37,19 @@ from albert_tf.pretraining.phase_records import (
     phase_objective,
     trained_positions,
 )
+from albert_tf.pretraining.positions import (
+    Evaluate,
+    on_repeated_positions,
+    repeat_trained_positions,
+)
 from albert_tf.pretraining.records import Records
-from albert_tf.pretraining.summary import start_summary
+from albert_tf.pretraining.resuming import (
+    check_past_phases,
+    check_past_rates,
+)
+from albert_tf.pretraining.schedule import describe_scaling, make_schedule
+from albert_tf.pretraining.summary import start_summary, warn_of_plateau
 from albert_tf.text.tokenizer_files import tokenizer_files
-from albert_tf.training.checkpoint_files import FOLDER, list_checkpoints
 from albert_tf.training.distribution import (
     check_tpu_run,
     make_strategy,
@@ -50,16 +58,18 @@ from albert_tf.training.distribution import (
 from albert_tf.training.evaluation import Evaluator
 from albert_tf.training.optimizers import make_optimizer
 from albert_tf.training.phases import TrainingPhase
-from albert_tf.training.run_folder import FILE, open_run_folder, read_settings
-from albert_tf.training.schedules import SCHEDULES, Schedule
-from albert_tf.training.trainer import Trainer, TrainingResult
+from albert_tf.training.result import TrainingResult
+from albert_tf.training.run_folder import open_run_folder
+from albert_tf.training.trainer import Trainer
 from albert_tf.training.workers import is_chief
 
 MODEL_CONFIG_FILE = "config.json"
 
 
 def pretrain(
-    config: PretrainConfig, files: Mapping[str, str] | None = None
+    config: PretrainConfig,
+    files: Mapping[str, str] | None = None,
+    callbacks: Sequence[keras.callbacks.Callback] = (),
 ) -> TrainingResult:
     """Starts or resumes a pretraining run.
 
@@ -75,6 +85,7 @@ def pretrain(
       config: the settings.
       files: text files that describe the command, such as its flags, to write
         to the folder of the run: name -> content.
+      callbacks: Keras callbacks; see `RunCallbacks`.
 
     Returns:
       The result of training. Its `evaluation` has the metrics of the held-out
@@ -122,8 +133,9 @@ def pretrain(
         recorded["trained_positions"] = positions
     if "nsp" in [objective.pair_task for objective in objectives]:
         settings["pair_task"] = "nsp"
-    schedule = make_schedule(config)
+    make_schedule(config)  # Raises if it is not possible.
     check_past_rates(config)
+    check_past_phases(config, settings)
     with open_run_folder(
         config.output,
         settings,
@@ -139,7 +151,7 @@ def pretrain(
         keras.utils.set_random_seed(config.seed)
         with strategy.scope():
             model = objectives[0].make_model(
-                config.architecture, rematerialize=config.rematerialize
+                config.deepest_architecture, rematerialize=config.rematerialize
             )
             if initial:
                 initial.assign(model)
@@ -156,101 +168,19 @@ def pretrain(
             summary = start_summary(config, phases, model, strategy, resumes)
             print(summary, file=sys.stderr, flush=True)
 
-        training_phases = [
-            _training_phase(*each)
-            for each in zip(phases, objectives, [None, *trained], strict=False)
-        ]
-        result = _train(
-            config, phases, training_phases, model, schedule, strategy, start
+        run = _Run(config, phases, objectives, trained, model, strategy)
+        result = run.train(
+            start=start,
+            initial_values=initial.moments if initial else None,
+            callbacks=callbacks,
         )
-    if not result.evaluation:
-        return result
-    evaluation = {**result.evaluation, **heldout.baselines("heldout")}
+    evaluation = dict(result.evaluation)
+    if evaluation:
+        evaluation |= heldout.baselines("heldout")
+    if is_chief(strategy) and not result.interrupted:
+        baselines = phases[-1].records.baselines("train")
+        warn_of_plateau(evaluation or {**result.metrics, **baselines})
     return dataclasses.replace(result, evaluation=evaluation)
-
-
-def make_schedule(config: PretrainConfig) -> Schedule:
-    """Creates the learning-rate schedule of a run.
-
-    Raises:
-      InputError: if warm-up and decay have more steps than the run.
-    """
-    options: dict[str, dict[str, float]] = {
-        "polynomial": {
-            "power": config.poly_power,
-            "start_warmup_step": config.start_warmup_step,
-        },
-        "linear": {},
-        "cosine": {"final_fraction": config.final_lr_fraction},
-        "warmup_stable_decay": {"decay_steps": config.decay_steps},
-    }
-    return SCHEDULES[config.schedule](
-        config.resolved_learning_rate,
-        config.num_train_steps,
-        config.resolved_warmup_steps,
-        **options[config.schedule],
-    )
-
-
-def describe_scaling(config: PretrainConfig) -> str:
-    """Returns a log line about the effect of `scale_lr_with_batch`."""
-    num_train_steps = config.num_train_steps
-    return (
-        f"batch {config.train_batch_size}, scaled from "
-        f"{config.reference_batch_size}: learning rate "
-        f"{config.resolved_learning_rate:.6g}, warm-up "
-        f"{config.resolved_warmup_steps} of {num_train_steps} steps"
-    )
-
-
-def check_past_rates(config: PretrainConfig) -> None:
-    """Checks that the updates of a resumed run had the right learning rates.
-
-    With the schedule "warmup_stable_decay", `num_train_steps` and `decay_steps`
-    may change when a run is resumed, but not the learning rates of the updates
-    up to the newest checkpoint.
-
-    Raises:
-      InputError: if the rate of an update differs, or more updates are done
-        than `num_train_steps`.
-    """
-    folder = os.fspath(config.output)
-    if "num_train_steps" not in config.free_on_resume:
-        return
-    if not tf.io.gfile.exists(os.path.join(folder, FILE)):
-        return
-    old = config.default_settings() | read_settings(folder)
-    if old["schedule"] != config.schedule:
-        return  # `open_run_folder` reports the difference.
-    before = dataclasses.replace(
-        config,
-        phases=(),  # They do not affect learning rates.
-        decay_steps=old["decay_steps"],
-        num_train_steps=old["num_train_steps"],
-    )
-    step = max(list_checkpoints(os.path.join(folder, FOLDER)), default=0)
-    num_train_steps = config.num_train_steps
-    if step > num_train_steps:
-        raise InputError(
-            f"{folder}: {step} steps are done, more than num_train_steps="
-            f"{num_train_steps}; remove the checkpoints after that step to go "
-            "back"
-        )
-    done = tf.range(step)
-    old_rates, new_rates = (
-        make_schedule(c)(done).numpy() for c in (before, config)
-    )
-    differ = np.flatnonzero(old_rates != new_rates)
-    if differ.size:
-        first = differ[0]
-        raise InputError(
-            f"{folder}: step {first} of the {step} that are done had the "
-            f"learning rate {old_rates[first]:.6g}, but would have "
-            f"{new_rates[first]:.6g} with num_train_steps={num_train_steps} "
-            f"and decay_steps={config.decay_steps}; start the decay at the "
-            f"newest checkpoint or later, or remove the checkpoints after "
-            f"step {first}"
-        )
 
 
 def _check_records(
@@ -281,9 +211,10 @@ def _run_files(
 ) -> dict[str, str | bytes]:
     """Returns the files that are written before the first step."""
     files: dict[str, str | bytes] = {
-        MODEL_CONFIG_FILE: config.architecture.replace(
-            trained_positions=trained_positions
-        ).to_json()
+        # That of the last checkpoint; `config_of_checkpoint` knows the others.
+        MODEL_CONFIG_FILE: config.resolved_phases()[-1]
+        .config.architecture.replace(trained_positions=trained_positions)
+        .to_json()
     }
     if records.tokenizer:
         files |= tokenizer_files(records.tokenizer)
@@ -304,99 +235,121 @@ def _run_files(
     return files
 
 
-def _train(
-    config: PretrainConfig,
-    phases: Sequence[PhaseRecords],
-    training_phases: Sequence[TrainingPhase],
-    model: AlbertModel,
-    schedule: Schedule,
-    strategy: tf.distribute.Strategy,
-    start: Callable[[], None],
-) -> TrainingResult:
-    """Trains the model to the last step.
+@dataclasses.dataclass(frozen=True)
+class _Run:
+    """A run that is ready to train.
 
-    Args:
+    Attributes:
       config: the settings.
       phases: the phases; the records of the last one are evaluated.
-      training_phases: the same for the trainer.
-      model: the model.
-      schedule: the learning-rate schedule.
+      objectives: the objectives of the phases.
+      trained: number of trained positions after each phase.
+      model: the model, of the largest depth.
       strategy: the strategy of the model.
-      start: called once everything is checked, before the first step.
     """
-    evaluate = None
-    heldout = phases[-1].heldout
-    if "heldout" in heldout.files:
-        size = config.eval_batch_size
-        objective = phase_objective(config, heldout)
-        scores = record_scores(
-            Evaluator(strategy, model, objective, size),
-            heldout,
-            "heldout",
-            size,
-            config.architecture,
-        )
-        evaluate = functools.partial(scores, config.max_eval_steps)
 
-    with contextlib.ExitStack() as stack:
-        for phase in phases:
-            stack.enter_context(
-                phase.original.explained_errors(config.architecture)
+    config: PretrainConfig
+    phases: Sequence[PhaseRecords]
+    objectives: Sequence[Objective]
+    trained: Sequence[int]
+    model: AlbertModel
+    strategy: tf.distribute.Strategy
+
+    def train(self, **arguments: Any) -> TrainingResult:
+        """Trains the model to the last step.
+
+        Args:
+          **arguments: further arguments of `Trainer.fit`.
+        """
+        config = self.config
+        phases = [self._phase(number) for number in range(len(self.phases))]
+        with contextlib.ExitStack() as stack:
+            for phase in self.phases:
+                stack.enter_context(
+                    phase.original.explained_errors(config.architecture)
+                )
+            stack.enter_context(writing(config.output))
+            return Trainer(
+                config,
+                self.strategy,
+                self.model,
+                phases[0].loss,
+                make_optimizer(config, self.model),
+                make_schedule(config),
+                run_dir=config.output,
+            ).fit(phases, evaluate=phases[-1].evaluate, **arguments)
+
+    def _phase(self, number: int) -> TrainingPhase:
+        """Returns a phase for the trainer."""
+        phase, objective = self.phases[number], self.objectives[number]
+        config, records = phase.resolved.config, phase.records
+        trained = self.trained[number - 1] if number else None
+        begin = None
+        if trained is not None and records.max_seq_length > trained:
+            begin = functools.partial(repeat_trained_positions, trained)
+
+        def dataset_fn(
+            first_batch: int,
+            input_context: tf.distribute.InputContext | None = None,
+        ) -> tf.data.Dataset:
+            size = config.train_batch_size
+            return records.dataset(
+                size,
+                seed=config.seed,
+                first_example=phase.first_example + first_batch * size,
+                model=config.architecture,
+                reading_groups=config.reading_groups,
+                input_context=input_context,
             )
-        stack.enter_context(writing(config.output))
-        return Trainer(
-            config,
-            strategy,
-            model,
-            training_phases[0].loss,
-            make_optimizer(config, model),
-            schedule,
-            run_dir=config.output,
-        ).fit(training_phases, evaluate=evaluate, start=start)
 
-
-def _training_phase(
-    phase: PhaseRecords, objective: Objective, trained: int | None
-) -> TrainingPhase:
-    """Returns a phase for the trainer.
-
-    Args:
-      phase: the phase and its records.
-      objective: its objective.
-      trained: number of positions that earlier phases train; None for the first
-        phase.
-    """
-    config, records = phase.resolved.config, phase.records
-    begin = None
-    if trained is not None and records.max_seq_length > trained:
-        begin = functools.partial(repeat_trained_positions, trained)
-
-    def dataset_fn(
-        first_batch: int,
-        input_context: tf.distribute.InputContext | None = None,
-    ) -> tf.data.Dataset:
-        size = config.train_batch_size
-        return records.dataset(
-            size,
-            seed=config.seed,
-            first_example=phase.first_example + first_batch * size,
-            model=config.architecture,
-            reading_groups=config.reading_groups,
-            input_context=input_context,
+        return TrainingPhase(
+            first_step=phase.resolved.first_step,
+            dataset_fn=dataset_fn,
+            loss=loss_at_depth(objective, self.model, phase.depth),
+            gradient_accumulation_steps=config.gradient_accumulation_steps,
+            flops_per_example=objective.step_flops(
+                config.architecture,
+                records.max_seq_length,
+                records.max_predictions_per_seq,
+                sequences_per_row(records.manifest),
+            ),
+            name=phase.describe(),
+            num_shards=config.reading_groups,
+            begin=begin,
+            evaluate=self._evaluation(number),
         )
 
-    return TrainingPhase(
-        first_step=phase.resolved.first_step,
-        dataset_fn=dataset_fn,
-        loss=objective,
-        gradient_accumulation_steps=config.gradient_accumulation_steps,
-        flops_per_example=objective.step_flops(
-            config.architecture,
-            records.max_seq_length,
-            records.max_predictions_per_seq,
-            sequences_per_row(records.manifest),
-        ),
-        name=phase.describe(),
-        num_shards=config.reading_groups,
-        begin=begin,
-    )
+    def _evaluation(self, number: int) -> Evaluate | None:
+        """Returns the evaluation of the model that a phase trains."""
+        heldout, trained = self.phases[-1].heldout, self.trained[number]
+        if "heldout" not in heldout.files:
+            return None
+        evaluate = self._evaluations[self.phases[number].depth]
+        if trained < heldout.max_seq_length:
+            return on_repeated_positions(evaluate, self.model, trained)
+        return evaluate
+
+    @functools.cached_property
+    def _evaluations(self) -> dict[int, Evaluate]:
+        """The evaluations on held-out records, by the depth of the model."""
+        config, heldout = self.config, self.phases[-1].heldout
+        size, model = config.eval_batch_size, self.model
+        objective = phase_objective(config, heldout)
+        return {
+            depth: functools.partial(
+                record_scores(
+                    Evaluator(
+                        self.strategy,
+                        model,
+                        loss_at_depth(objective, model, depth),
+                        size,
+                    ),
+                    heldout,
+                    "heldout",
+                    size,
+                    config.architecture,
+                ),
+                config.max_eval_steps,
+            )
+            for depth in {phase.depth for phase in self.phases}
+        }

@@ -194,6 +194,32 @@ def _replaces_spaces(charsmap: bytes) -> bool:
     return False
 
 
+def charsmap_rules(charsmap: bytes) -> dict[str, str]:
+    """Returns the replacements of a checked charsmap.
+
+    A charsmap replaces the longest sequence of characters that it has.
+    """
+    rules: dict[str, str] = {}
+    if not charsmap:
+        return rules
+    units, replacements = _charsmap(charsmap)
+    offsets, labels = _offsets(units), units & 0x800000FF
+    letters = np.arange(1, 256, dtype=np.uint32)
+    nodes, keys = np.zeros(1, np.uint32), [b""]
+    while len(nodes):
+        first = nodes ^ offsets[nodes]
+        for row in np.flatnonzero(units[nodes] & 0x100):
+            start = int(units[first[row]] & 0x7FFFFFFF)
+            end = replacements.index(0, start)
+            rules[keys[row].decode()] = replacements[start:end].decode()
+        children = first[:, None] ^ letters
+        rows, columns = np.nonzero(labels[children] == letters)
+        nodes = children[rows, columns]
+        steps = zip(rows.tolist(), columns.tolist(), strict=True)
+        keys = [keys[row] + bytes([column + 1]) for row, column in steps]
+    return rules
+
+
 def words_are_independent(content: bytes) -> bool:
     """Returns whether a model segments each word independently of the others.
 

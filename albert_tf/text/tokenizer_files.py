@@ -21,6 +21,11 @@ from albert_tf.text.added_tokens import (
 from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.sentencepiece_model import DigitComma
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
+from albert_tf.text.tokenizer_config import (
+    MODEL_CONFIG,
+    SETTINGS_FILE,
+    read_config,
+)
 from albert_tf.text.tokenizer_json import TOKENIZER_JSON, tokenizer_json
 from albert_tf.text.tokenizer_json_reader import (
     TokenizerJsonModel,
@@ -35,8 +40,6 @@ from albert_tf.text.wordpiece_tokenizer import (
 
 MODEL_FILE = AlbertTokenizer.file_name
 WORDPIECE_FILE = WordPieceTokenizer.file_name
-SETTINGS_FILE = "tokenizer_config.json"
-_HUGGING_FACE_CONFIG = "config.json"
 
 _TOKENIZER_CLASSES = ("AlbertTokenizer", "AlbertTokenizerFast")
 # Classes for a `tokenizer.json` of any model type.
@@ -154,7 +157,8 @@ def load_tokenizer(folder: str | os.PathLike[str]) -> Tokenizer:
     """Loads the tokenizer of a folder of records, a run or a model.
 
     Hugging Face's `config.json` or `tokenizer_config.json`, without settings of
-    albert_tf, selects the slow tokenizer of transformers 4. (Texts are split at
+    albert_tf, selects the slow tokenizer of transformers 4. What the latter
+    does not say is read from other files (`read_config`). (Texts are split at
     user-defined pieces if these are added tokens, as in the config that the
     fast tokenizer saves.) A folder that has a `vocab.txt` but no `spiece.model`
     gives a `WordPieceTokenizer`.
@@ -201,12 +205,12 @@ def load_tokenizer(folder: str | os.PathLike[str]) -> Tokenizer:
         tokenizer_class, model = WordPieceTokenizer, pieces
     if not exists(model) and exists(json_file):
         rebuilt = read_tokenizer_json(read_model(json_file), json_file)
-    if exists(path):
-        config = parse_object(read_model(path), path)
-    elif rebuilt or (
-        exists(model) and exists(os.path.join(folder, _HUGGING_FACE_CONFIG))
+    if rebuilt:
+        config = parse_object(read_model(path), path) if exists(path) else {}
+    elif exists(path) or (
+        exists(model) and exists(os.path.join(folder, MODEL_CONFIG))
     ):
-        config = {}
+        config = read_config(folder)
     else:
         raise InputError(f"{folder}: no tokenizer found (no {SETTINGS_FILE})")
     with _config_errors(path):

@@ -94,6 +94,31 @@ def read_tokenizer_json(content: bytes, name: str) -> TokenizerJsonModel:
     )
 
 
+def normalizer_settings(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what a `tokenizer.json` says about case and accents.
+
+    The settings have the names of `tokenizer_config.json`. The result is empty
+    if the file does not have the normalizer of ALBERT or BERT.
+    """
+    try:
+        normalizer = config["normalizer"]
+        if normalizer and normalizer["type"] == "BertNormalizer":
+            return {
+                "do_lower_case": typed(normalizer, "lowercase", bool, True),
+                "strip_accents": typed(normalizer, "strip_accents", bool),
+                "tokenize_chinese_chars": typed(
+                    normalizer, "handle_chinese_chars", bool, True
+                ),
+            }
+        steps, _ = _normalization(normalizer)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return {}
+    return {
+        "do_lower_case": steps["do_lower_case"],
+        "keep_accents": not steps["strip_accents"],
+    }
+
+
 def _read(config: Mapping[str, Any]) -> TokenizerJsonModel:
     if "model" not in config:
         raise ValueError("there is no tokenizer in the file")

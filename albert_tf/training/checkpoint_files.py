@@ -18,6 +18,9 @@ from albert_tf.training.best_checkpoint import read_best
 FOLDER = "checkpoints"
 BEST = "best"
 
+# Name of the state of the `TimeBudget` in a checkpoint.
+TIME = "time"
+
 # What `tf.train.Checkpoint` appends to the path of an object.
 _SUFFIX = "/.ATTRIBUTES/VARIABLE_VALUE"
 _UNFINISHED = "unfinished-"
@@ -71,6 +74,15 @@ def read_checkpoint(prefix: str | os.PathLike[str]) -> dict[str, np.ndarray]:
         raise InputError(
             f"checkpoint {prefix} cannot be read ({reason})"
         ) from error
+
+
+def read_time(prefix: str) -> tuple[float, ...]:
+    """Reads the state of the `TimeBudget` of a checkpoint; () without one."""
+    try:
+        reader = tf.compat.v1.train.NewCheckpointReader(prefix)
+        return tuple(map(float, reader.get_tensor(TIME + _SUFFIX)))
+    except (tf.errors.OpError, ValueError, IndexError):
+        return ()  # A damaged checkpoint is reported when it is restored.
 
 
 def find_checkpoint(path: str | os.PathLike[str]) -> str:

@@ -15,6 +15,7 @@ from albert_tf.errors import InputError
 from albert_tf.training.best_checkpoint import Best, read_best, write_best
 from albert_tf.training.checkpoint_files import (
     FOLDER,
+    TIME,
     find_checkpoint,
     list_checkpoints,
     read_checkpoint,
@@ -65,6 +66,7 @@ class Checkpoints:
     Attributes:
       rollbacks: the rollbacks of the run so far; saved and restored with the
         variables.
+      time: the state of the run's `TimeBudget`, () without one; likewise.
     """
 
     def __init__(
@@ -88,6 +90,7 @@ class Checkpoints:
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="checkpoints")
         self._pending: Future | None = None
         self.rollbacks: tuple[Rollback, ...] = ()
+        self.time: tuple[float, ...] = ()
         if is_writer:
             remove_unfinished(self._folder)
 
@@ -195,6 +198,8 @@ class Checkpoints:
             values["seed"] = tf.constant(self._seed, tf.int64)
             if self.rollbacks:
                 values[_ROLLBACKS] = tf.constant(self.rollbacks, tf.int64)
+            if self.time:
+                values[TIME] = tf.constant(self.time, tf.float64)
         return values
 
     def _prune(self, step: int) -> None:
@@ -254,6 +259,7 @@ class Checkpoints:
         seed = int(values.pop("seed", -1))
         values.pop("step", None)
         rollbacks = values.pop(_ROLLBACKS, ())
+        time = values.pop(TIME, ())
         if seed != self._seed:
             raise InputError(
                 f"{source} was trained with seed={seed}, not {self._seed}; use "
@@ -265,8 +271,9 @@ class Checkpoints:
                 f"{source} holds {unknown[0]}, which this run does not have; "
                 "resume with the settings it was written with"
             )
-        _assign(self._variables, values, source)
+        assign_values(self._variables, values, source)
         self.rollbacks = tuple(Rollback(*map(int, row)) for row in rollbacks)
+        self.time = tuple(map(float, time))
 
 
 def open_checkpoints(
@@ -343,11 +350,11 @@ def load_model_variables(model: Any, path: str | os.PathLike[str]) -> int:
             f"{prefix} holds {unused[0]}, which the model does not have; load "
             "it into the model it was trained as"
         )
-    _assign(variables, values, prefix)
+    assign_values(variables, values, prefix)
     return int(values["step"])
 
 
-def _assign(
+def assign_values(
     variables: Mapping[str, tf.Variable],
     values: Mapping[str, np.ndarray],
     source: str,

@@ -49,6 +49,16 @@ class TrainingConfig:
             "Steps of the whole run.", group=LENGTH, bounds="[1, inf)"
         )
     )
+    max_minutes: float = setting(
+        0.0,
+        "Time for the whole run, over all commands that resume it; 0: no "
+        "limit. The learning rate begins its decay to 0, over the "
+        "--decay_steps of pretrain or else a fifth of all steps, when the rest "
+        "is just enough for it.",
+        group=LENGTH,
+        bounds="[0, inf)",
+        on_resume="may_change",
+    )
     gradient_accumulation_steps: int = setting(
         1,
         "Micro-batches per device and step; more of them need less memory.",

@@ -286,6 +286,11 @@ class TrainingLog:
         if self._progress is not None:
             self._progress.advance(steps)
 
+    def end_at(self, step: int) -> None:
+        """Shows that the run ends with another step."""
+        if self._progress is not None:
+            self._progress.end_at(step)
+
     def note(self, text: str) -> None:
         """Shows a line."""
         if self._progress is not None:

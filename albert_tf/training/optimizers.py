@@ -46,6 +46,9 @@ def by_name(variables: Iterable[Variable]) -> dict[str, tf.Variable]:
     return {name_of(variable): tf_variable(variable) for variable in variables}
 
 
+# Names of the first and second moment of a variable.
+MOMENTS = ("adam_m", "adam_v")
+
 # Variables whose names match are not decayed, nor adapted by LAMB.
 EXCLUDED = ("LayerNorm", "layer_norm", "bias")
 
@@ -120,7 +123,7 @@ class AdamW:
                     f"variable {name!r} is {variable.dtype.name}; "
                     "optimized variables must be float32"
                 )
-            for slot in ("adam_m", "adam_v"):
+            for slot in MOMENTS:
                 slot_name = f"{name}/{slot}"
                 self._slots[slot_name] = tf.Variable(
                     tf.zeros(variable.shape), trainable=False, name=slot_name

@@ -5,13 +5,17 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import tensorflow as tf
 
 from albert_tf.training.checkpoints import Rollback
+from albert_tf.training.config import TrainingConfig
 from albert_tf.training.divergence import batches_from
-from albert_tf.training.input import GlobalBatches
+from albert_tf.training.input import GlobalBatches, slice_size
 from albert_tf.training.loss import Loss
+from albert_tf.training.optimizers import AdamW
+from albert_tf.training.train_step import TrainStep
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +44,8 @@ class TrainingPhase:
         phase, as a function of their values, and returns a line for the log. It
         is called with `training_variables`, also when the run resumes from the
         checkpoint at the end of the previous phase.
+      evaluate: returns metrics of the model that the phase trains; None: that
+        of `Trainer.fit`.
     """
 
     first_step: int
@@ -50,6 +56,7 @@ class TrainingPhase:
     name: str = ""
     num_shards: int = 1
     begin: Callable[[Mapping[str, tf.Variable]], str] | None = None
+    evaluate: Callable[[], Mapping[str, float]] | None = None
 
     def batches(
         self, update: int, rollbacks: Iterable[Rollback]
@@ -73,6 +80,38 @@ class TrainingPhase:
             return read(context)
 
         return GlobalBatches(read(), per_host_fn)
+
+    def train_step(
+        self,
+        config: TrainingConfig,
+        model: Any,
+        optimizer: AdamW,
+        *,
+        batch_size: int,
+        replicas: int,
+        **state: Any,
+    ) -> TrainStep:
+        """Returns the train step of the phase.
+
+        Args:
+          config: settings of the run.
+          model: the model of the run.
+          optimizer: its optimizer.
+          batch_size: examples per global batch.
+          replicas: number of replicas.
+          **state: `loss_scale` and `averages` of `TrainStep`.
+        """
+        micro_batches = self.gradient_accumulation_steps
+        return TrainStep(
+            dataclasses.replace(
+                config, gradient_accumulation_steps=micro_batches
+            ),
+            model,
+            self.loss,
+            optimizer,
+            micro_batch_size=slice_size(batch_size, replicas, micro_batches),
+            **state,
+        )
 
 
 class PhaseSequence:
@@ -105,6 +144,13 @@ class PhaseSequence:
         return next(
             (phase, end) for _, phase, end in self.remaining(step) if step < end
         )
+
+    def of_checkpoint(self, step: int) -> TrainingPhase:
+        """Returns the phase that ends with the checkpoint of a step, or has it.
+
+        At a boundary, that is the phase before.
+        """
+        return self.at(max(step - 1, 0))[0]
 
     def remaining(self, step: int) -> list[tuple[int, TrainingPhase, int]]:
         """Returns the phases to train, as (first update, phase, end)."""

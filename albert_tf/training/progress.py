@@ -54,6 +54,11 @@ class Progress:
         """Advances the bar."""
         self._bar.update(steps)
 
+    def end_at(self, step: int) -> None:
+        """Changes the number of steps of the whole run."""
+        self._total_steps = self._bar.total = step
+        self._bar.refresh()
+
     def report(
         self, step: int, split: str, values: Mapping[str, float]
     ) -> None:
@@ -174,7 +179,9 @@ def print_stop(
       run_dir: the folder of the run, if any.
       early: whether early stopping ended the run, and not a signal.
     """
-    if early:
+    if early and not config.early_stopping_patience:
+        text = f"Stopped after step {step}: a callback asked for it."
+    elif early:
         text = (
             f"Stopped early after step {step} of {config.num_train_steps}: "
             f"{config.best_metric} was not better in the last "

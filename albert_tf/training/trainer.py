@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import keras
+import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.training.averaging import WeightAverages
-from albert_tf.training.best_checkpoint import (
-    Best,
-    best_of,
-    better,
-    stops_early,
+from albert_tf.training.callbacks import RunCallbacks
+from albert_tf.training.checkpoints import (
+    assign_values,
+    open_checkpoints,
+    training_variables,
 )
-from albert_tf.training.checkpoints import open_checkpoints, training_variables
 from albert_tf.training.config import TrainingConfig
 from albert_tf.training.distribution import check_model
 from albert_tf.training.divergence import Divergence, find_divergence, roll_back
+from albert_tf.training.evaluations import Evaluate, Evaluations
 from albert_tf.training.input import (
     GlobalBatches,
     check_batches,
-    slice_size,
     static_batch_size,
 )
 from albert_tf.training.logging import (
@@ -40,38 +40,18 @@ from albert_tf.training.matmul_peak import matmul_peak
 from albert_tf.training.optimizers import AdamW
 from albert_tf.training.phases import PhaseSequence, TrainingPhase
 from albert_tf.training.progress import graceful_stop, print_stop
-from albert_tf.training.train_step import TrainLoop, TrainStep
+from albert_tf.training.result import TrainingResult
+from albert_tf.training.save_timer import SaveTimer
+from albert_tf.training.time_budget import TimeBudget
+from albert_tf.training.train_step import TrainLoop
 from albert_tf.training.workers import (
     any_worker,
     check_same_step,
     is_chief,
+    naming_lost_workers,
     on_chief,
     sum_over_replicas,
 )
-
-
-@dataclasses.dataclass(frozen=True)
-class TrainingResult:
-    """Result of `Trainer.fit`.
-
-    Attributes:
-      steps: updates done, including those before the run was resumed.
-      interrupted: whether SIGINT or SIGTERM ended the run early.
-      metrics: the last training metrics by name; empty if no step was run.
-      evaluation: the last result of `evaluate`, by name.
-      stopped_early: whether `early_stopping_patience` ended the run.
-      evaluations: step -> result of `evaluate`, also from before the run was
-        resumed, with None for non-finite values.
-    """
-
-    steps: int
-    interrupted: bool
-    metrics: Mapping[str, float]
-    evaluation: Mapping[str, float]
-    stopped_early: bool = False
-    evaluations: Mapping[int, Mapping[str, float | None]] = dataclasses.field(
-        default_factory=dict
-    )
 
 
 class Trainer:
@@ -108,6 +88,7 @@ class Trainer:
         schedule: Callable[[tf.Tensor], tf.Tensor],
         run_dir: str | os.PathLike[str] | None = None,
     ):
+        self._started = time.monotonic()
         check_model(config, strategy, model)
         self._config, self._strategy = config, strategy
         self._model, self._loss = model, loss
@@ -127,17 +108,16 @@ class Trainer:
                 )
         self._phase: TrainingPhase | None = None  # the current one
         self._checked: dict[int, GlobalBatches] = {}
-        self._best: Best | None = None
-        # Kept here, because other workers may not see the chief's log at once.
-        self._evaluations: list[Mapping[str, Any]] = []
 
     def fit(
         self,
         data: Callable[[int], tf.data.Dataset] | Sequence[TrainingPhase],
         *,
-        evaluate: Callable[[], Mapping[str, float]] | None = None,
+        evaluate: Evaluate | None = None,
         start: Callable[[], None] | None = None,
         flops_per_example: int | None = None,
+        initial_values: Mapping[str, np.ndarray] | None = None,
+        callbacks: Sequence[keras.callbacks.Callback] = (),
     ) -> TrainingResult:
         """Trains to the last step; call it once.
 
@@ -151,6 +131,9 @@ class Trainer:
             are read and checked, before anything is written.
           flops_per_example: see `TrainingPhase`. If given, `matmul_share` is
             logged: the fraction of the measured peak of the machine.
+          initial_values: values to start a new run with, such as moments of
+            another run, under the names of `training_variables`.
+          callbacks: Keras callbacks; see `RunCallbacks`.
 
         Returns:
           The result. On SIGINT or SIGTERM the current steps are finished and
@@ -163,34 +146,56 @@ class Trainer:
           FloatingPointError: if the run diverges, and rolling back was not
             requested or did not help. The last checkpoint is from before.
           OSError: if a checkpoint cannot be written. Earlier ones are intact.
+          LostWorkerError: if another worker has died.
         """
         config, strategy = self._config, self._strategy
         if config.best_metric and evaluate is None:
             raise InputError("best_metric requires evaluation data")
-        if self._averages is not None and evaluate:
-            evaluate = self._averages.applied(evaluate)
         if callable(data):
-            data = [
-                TrainingPhase(
-                    0,
-                    data,
-                    self._loss,
-                    config.gradient_accumulation_steps,
-                    flops_per_example,
-                )
-            ]
+            settings = (config.gradient_accumulation_steps, flops_per_example)
+            data = [TrainingPhase(0, data, self._loss, *settings)]
         self._phases = PhaseSequence(data, config.num_train_steps)
-        self._evaluate = evaluate
         self._variables = training_variables(
             self._model, self._optimizer, self._loss_scale, self._averages
         )
         self._checkpoints = checkpoints = open_checkpoints(
             self._run_dir, config, self._variables, is_writer=self._chief
         )
-        with graceful_stop() as stop, checkpoints or contextlib.nullcontext():
+
+        def evaluate_of(step: int) -> Evaluate | None:
+            own = self._phases.of_checkpoint(step).evaluate or evaluate
+            if self._averages is None or own is None:
+                return own
+            return self._averages.applied(own)
+
+        self._evaluations = Evaluations(config, evaluate_of, checkpoints)
+        self._callbacks = RunCallbacks(
+            callbacks if self._chief else (), self._model, config
+        )
+        self._callbacks_stop = any_worker(
+            strategy, lambda: self._callbacks.stop
+        )
+        with (
+            naming_lost_workers(strategy),
+            graceful_stop() as stop,
+            checkpoints or contextlib.nullcontext(),
+        ):
             self._stop_requested = any_worker(strategy, stop.is_set)
             step = checkpoints.restore_latest() if checkpoints else None
             check_same_step(strategy, step)
+            self._budget = TimeBudget(
+                config.max_minutes,
+                self._schedule,
+                config.num_train_steps,
+                started=self._started,
+                mean=lambda x: self._total(x) / strategy.num_replicas_in_sync,
+                state=checkpoints.time if checkpoints else (),
+            )
+            self._schedule = self._budget.schedule
+            if step is None and initial_values:
+                names = self._variables.keys() & initial_values.keys()
+                given = {name: self._variables[name] for name in names}
+                assign_values(given, initial_values, "initial_values")
             remaining = self._phases.remaining(step or 0)
             for first, phase, end in remaining:
                 batches = self._checked[first] = self._batches(first, phase)
@@ -198,6 +203,7 @@ class Trainer:
                 check_batches(batches, end - first, micro_batches, strategy)
             if start is not None:
                 start()
+            self._callbacks.begin(step or 0)
             self._peak = None
             if any(phase.flops_per_example for _, phase, _ in remaining):
                 self._peak = matmul_peak(strategy, self._model.compute_dtype)
@@ -216,6 +222,7 @@ class Trainer:
                         batch_size=self._batch_size,
                         first_step=self._phase.first_step,
                     )
+            self._callbacks.end()
             # When `fit` returns, any worker may read what the chief wrote.
             on_chief(
                 strategy, checkpoints.wait if checkpoints else lambda: None
@@ -236,25 +243,35 @@ class Trainer:
           Divergence: if a step diverges.
         """
         config = self._config
-        step, last = restored or 0, config.num_train_steps
+        step, budget = restored or 0, self._budget
         metrics: Mapping[str, float] = {}
         interrupted = False
         log = TrainingLog(config, self._run_dir, step, self._chief)
         with contextlib.closing(log) as self._log:
-            self._saved_at = time.monotonic()
+            if budget.last_decay:
+                self._log.end_at(budget.last_step)
+                self._log.note(budget.describe_decision())
+            self._timer = SaveTimer(config, self._total)
             evaluation = self._catch_up(restored)
-            stopped_early = stops_early(config, step, self._evaluations)
+            stopped_early = self._evaluations.stops_early(step)
             phase_end = step
-            while step < last and not (interrupted or stopped_early):
+            while not (interrupted or stopped_early or budget.is_last(step)):
                 if step == phase_end:
                     phase_end = self._enter_phase(step)
                 end = config.next_stop(step, self._loop.launch_steps)
-                end = min(end, phase_end)
+                end = min(end, phase_end, budget.last_step)
                 self._run_steps(step, end)
                 step = end
-                interrupted = self._stop_requested() and step < last
-                evaluates = config.evaluates_at(step) and not interrupted
-                save = self._save_due(step) or interrupted or step == phase_end
+                ends = budget.is_last(step)
+                interrupted = self._stop_requested() and not ends
+                evaluates = ends or config.evaluates_at(step)
+                evaluates = evaluates and not interrupted
+                save = interrupted or ends or step == phase_end
+                save = self._timer.is_due(step) or save
+                if budget.decide(step, self._loop.launch_steps):
+                    self._log.end_at(budget.last_step)
+                    self._log.note(budget.describe_decision())
+                    save = True  # A resumed run has to know of it.
                 may_save = save or (config.best_metric and evaluates)
                 # Metrics are means since the last log line, so there has to be
                 # a line wherever a run may resume.
@@ -262,37 +279,33 @@ class Trainer:
                     metrics = self._log_training(step)
                 if save:
                     self._save(step)
-                if self._evaluate and evaluates:
+                if evaluates:
                     evaluation = self._evaluate_at(step, saved=save)
-                    stopped_early = stops_early(config, step, self._evaluations)
-                    if stopped_early and not save:
-                        self._save(step)
+                    stopped_early = self._evaluations.stops_early(step)
+                stopped_early = self._callbacks_stop() or stopped_early
+                if stopped_early and not save:
+                    self._save(step)
+            if budget.is_active:
+                self._log.note(budget.describe_end(step))
         return TrainingResult(
             step,
             interrupted,
             metrics,
             evaluation,
             stopped_early,
-            {line["step"]: line["values"] for line in self._evaluations},
+            {line["step"]: line["values"] for line in self._evaluations.lines},
         )
 
     def _catch_up(self, restored: int | None) -> Mapping[str, float]:
         """Makes up for what a stopped run did not do after its checkpoint."""
         config, step = self._config, restored or 0
         lines = read_metrics(self._run_dir) if self._run_dir else []
-        self._evaluations = [
-            x for x in lines if x["split"] == "eval" and x["step"] <= step
-        ]
-        if config.best_metric:
-            assert self._checkpoints is not None  # See `open_checkpoints`.
-            past = [s for s in self._checkpoints.steps() if s <= step]
-            self._best = best_of(lines, config.best_metric, past)
-            self._checkpoints.keep_best(self._best)
+        self._evaluations.restore(lines, step)
         if config.on_divergence == "rollback" and restored is None:
             assert self._checkpoints is not None  # See `open_checkpoints`.
             self._checkpoints.save(0)
-        evaluated = any(x["step"] == step for x in self._evaluations)
-        if self._evaluate and config.evaluates_at(step) and not evaluated:
+        due = self._budget.is_last(step) or config.evaluates_at(step)
+        if due and not self._evaluations.is_done(step):
             return self._evaluate_at(step, saved=True)
         return {}
 
@@ -309,19 +322,12 @@ class Trainer:
         # A phase is traced once, even if rollbacks restart its data.
         if self._phase is not phase:
             self._phase = phase
-            micro_batches = phase.gradient_accumulation_steps
-            self._train_step = TrainStep(
-                dataclasses.replace(
-                    self._config, gradient_accumulation_steps=micro_batches
-                ),
+            self._train_step = phase.train_step(
+                self._config,
                 self._model,
-                phase.loss,
                 self._optimizer,
-                micro_batch_size=slice_size(
-                    self._batch_size,
-                    self._strategy.num_replicas_in_sync,
-                    micro_batches,
-                ),
+                batch_size=self._batch_size,
+                replicas=self._strategy.num_replicas_in_sync,
                 loss_scale=self._loss_scale,
                 averages=self._averages,
             )
@@ -333,6 +339,7 @@ class Trainer:
             )
         self._loop.set_data(data)
         self._accumulator = MetricsAccumulator(self._batch_size)
+        self._budget.restart_rate()
         if len(self._phases) > 1:
             self._log.note(self._phases.describe(step))
         if phase.begin is not None and step == phase.first_step:
@@ -365,38 +372,28 @@ class Trainer:
             flops = rate * phase.flops_per_example
             metrics["matmul_share"] = flops / self._peak
         self._log.report(step, "train", metrics, details)
+        self._callbacks.report_training(step, metrics)
         return metrics
 
-    def _save_due(self, step: int) -> bool:
-        """Returns whether a checkpoint is due after `step`, or by time."""
-        minutes = self._config.save_checkpoints_minutes
-        elapsed = time.monotonic() - self._saved_at
-        late = bool(minutes) and elapsed >= 60 * minutes
-        periodic = step % self._config.save_checkpoints_steps == 0
-        # All workers save as soon as the clock of any of them says so.
-        return bool(self._total(late)) or periodic
-
     def _save(self, step: int) -> None:
-        self._saved_at = time.monotonic()
+        self._timer.restart()
         if self._checkpoints is None:
             return
         if not self._checkpoints.is_finite():
             raise Divergence(step - 1, "a weight is not finite")
+        self._checkpoints.time = self._budget.state
         self._checkpoints.save(step)
 
     def _evaluate_at(self, step: int, *, saved: bool) -> Mapping[str, float]:
         """Evaluates, and keeps the checkpoint if it is the best so far."""
-        assert self._evaluate is not None
-        evaluation = self._evaluate()
-        self._log.report(step, "eval", evaluation)
-        line = {"step": step, "split": "eval", "values": evaluation}
-        self._evaluations.append(line)
-        metric = self._config.best_metric
-        best = metric and better(self._best, step, metric, evaluation)
+        began = time.monotonic()
+        evaluation, best = self._evaluations.run(step)
+        self._budget.add_evaluation(time.monotonic() - began)
+        if evaluation:
+            self._log.report(step, "eval", evaluation)
+        self._callbacks.end_epoch(step, evaluation)
         if best:
             if not saved:
                 self._save(step)
-            self._best = best
-            assert self._checkpoints is not None
-            self._checkpoints.keep_best(best)
+            self._evaluations.keep(best)
         return evaluation

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import re
+import socket
+from collections.abc import Callable, Iterator
 
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+
+# Seconds to wait for an answer of another worker.
+_ANSWER_SECONDS = 5.0
+
+
+class LostWorkerError(RuntimeError):
+    """Raised in the other workers when one of them has died."""
 
 
 def input_context(
@@ -122,3 +132,58 @@ def check_same_step(strategy: tf.distribute.Strategy, step: int | None) -> None:
             f"the workers found different checkpoints, this one {found}; all "
             "must see the same run folder"
         )
+
+
+@contextlib.contextmanager
+def naming_lost_workers(strategy: tf.distribute.Strategy) -> Iterator[None]:
+    """Names the workers that have died, whatever TensorFlow says about it.
+
+    Raises:
+      LostWorkerError: if TensorFlow fails and another worker cannot be reached.
+    """
+    try:
+        yield
+    except tf.errors.OpError as error:
+        gone = _lost_workers(strategy, str(error))
+        if not gone:
+            raise
+        are = "are" if len(gone) > 1 else "is"
+        raise LostWorkerError(
+            f"{', '.join(gone)} {are} gone, so this worker cannot go on; see "
+            "why there, and start the same commands on all workers again: they "
+            "resume from the newest checkpoint"
+        ) from error
+
+
+def _lost_workers(strategy: tf.distribute.Strategy, reason: str) -> list[str]:
+    """Returns the workers that do not answer, or that an error says are down.
+
+    Args:
+      strategy: the strategy of the run.
+      reason: TensorFlow's message.
+    """
+    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        return []
+    resolver = strategy.cluster_resolver
+    named = set(re.findall(r"/job:(\w+)/replica:0/task:(\d+)", reason))
+    silent, blamed = [], []
+    for job, addresses in resolver.cluster_spec().as_dict().items():
+        for task, address in enumerate(addresses):
+            if (job, task) == (resolver.task_type, resolver.task_id):
+                continue
+            worker = f"{job} {task} ({address})"
+            if not _answers(address):
+                silent.append(worker)
+            elif (job, str(task)) in named:
+                blamed.append(worker)
+    return silent or blamed
+
+
+def _answers(address: str) -> bool:
+    """Returns whether a process listens at `host:port`."""
+    host, _, port = address.rpartition(":")
+    try:
+        with socket.create_connection((host, int(port)), _ANSWER_SECONDS):
+            return True
+    except (OSError, ValueError):
+        return False

@@ -30,6 +30,9 @@ READS = {
         "finetuned/classes tasks/classes.csv"
     ),
     "predict --model=seeds --text=a": "seeds",
+    "evaluate --model=seeds --data=tasks/glue": (
+        "seeds/runs.json seeds/run-0/model seeds/run-1/model"
+    ),
     "predict --model=finetuned/joint_spans --input=tasks/squad2.json "
     "--output=answers.jsonl": "finetuned/joint_spans/model tasks/squad2.json",
     "fill-mask --model=pretrainer --text=[MASK]": "pretrainer",
@@ -49,6 +52,7 @@ READS = {
     "train-vocab --input=text.txt --output=new --vocab_size=40": "text.txt",
     "create-data --input=text.txt --spm_model_file=vocab/spiece.model "
     "--output=new": "text.txt vocab",
+    "convert-data --input=records --output=new --num_epochs=1": "records",
     "pretrain --flagfile=interrupted/run/flags.txt": "interrupted/run records",
     f"pretrain --input=records --config=run/config.json {NEW} "
     "--phases=phases.json": "records run/config.json phases.json",
@@ -183,6 +187,9 @@ def problem_of(arguments, capfd):
     reports = [x for x in lines if x.startswith(f"albert: {arguments[0]}: ")]
     if status == 2 and len(reports) == 1 and "Traceback" not in errors:
         return ""
+    # Of records of a huge text.
+    if status == 1 and "No space left on device" in reports[0]:
+        return ""
     return f"status {status}: {errors}"
 
 
@@ -217,6 +224,9 @@ def test_damaged_files(
         damage(target)
         monkeypatch.chdir(folder)
         if problem := problem_of(shlex.split(command), capfd):
-            shown = target.read_bytes()[:300] if target.is_file() else damage
+            shown = damage
+            if target.is_file():
+                with target.open("rb") as file:
+                    shown = file.read(300)
             problems.append(f"{path}: {shown}: {problem}")
     assert not problems, "\n\n".join(problems)

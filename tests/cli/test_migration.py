@@ -7,7 +7,7 @@ import pytest
 
 from albert_tf.cli.commands import command_flags
 from albert_tf.cli.main import main
-from albert_tf.cli.migration import MIGRATION, new_name, table_lines
+from albert_tf.cli.migration import MIGRATION, SCRIPTS, new_name, table_lines
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "migration.md"
 
@@ -21,7 +21,7 @@ _TASK = (
     "predict_batch_size albert_hub_module_handle "
 )
 # The flags of google-research/albert's scripts, read from their source.
-SCRIPTS = {
+FLAGS = {
     "create_pretraining_data": (
         "create-data",
         "input_file output_file vocab_file spm_model_file input_file_mode "
@@ -73,9 +73,9 @@ SCRIPTS = {
 }
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
+@pytest.mark.parametrize("script", FLAGS)
 def test_every_flag_of_the_original_is_known(script):
-    command, flags = SCRIPTS[script]
+    command, flags = FLAGS[script]
     settings = command_flags(command).settings
     for flag in flags.split():
         assert flag in settings or new_name(command, flag), flag
@@ -102,6 +102,14 @@ def test_the_page_has_the_table(command):
     table = "\n".join(table_lines(command))
     heading = f"### albert {command}\n\n| old | `albert {command}` |\n|---|---|"
     assert f"{heading}\n{table}\n" in PAGE.read_text("utf-8")
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_scripts_are_commands(script, capsys):
+    assert main([f"{script}.py"]) == 2
+    command = SCRIPTS[script]
+    assert f"did you mean {command}?" in capsys.readouterr().err
+    assert f"`{script}`" in PAGE.read_text("utf-8")
 
 
 def test_all_unknown_flags_are_reported_at_once(capsys):

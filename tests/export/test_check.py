@@ -33,6 +33,7 @@ from albert_tf.export.check_program import (
 )
 from albert_tf.export.config import IDS_KINDS, KINDS, ExportConfig
 from albert_tf.export.export import export
+from albert_tf.export.graph_operations import check_operations
 from albert_tf.export.manifest import read_export
 from albert_tf.export.reference import source_cases, write_cases
 from albert_tf.models.base import ENCODER_INPUTS
@@ -107,6 +108,8 @@ CHECKS = {
 )
 def test_exports_pass_and_have_no_path_of_this_machine(exports, kind, tmp_path):
     source, folder = exports[kind]
+    if kind not in IDS_KINDS:
+        check_operations(folder)
     results = check_here(folder, tmp_path, source)
     assert {result for result, _ in results.values()} == {"pass"}, results
     assert set(results) == CHECKS[kind]
@@ -336,6 +339,59 @@ def test_any_error_fails_a_check():
     assert found["result"] == "FAIL"
     assert found["figure"].startswith("ValueError: a bccc")
     assert len(found["figure"]) == 200
+
+
+def hostile(path, operation):
+    """Saves a SavedModel whose signature, or a function of it, is unsafe."""
+
+    @tf.function
+    def inner(x):
+        with tf.control_dependencies([operation(x)]):
+            return tf.identity(x)
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+    def serve(text):
+        with tf.control_dependencies([inner(tf.constant(str(path / "x")))]):
+            return {"label": tf.identity(text)}
+
+    module = tf.Module()
+    module.variable = tf.Variable(1.0)
+    module.serve = serve
+    tf.saved_model.save(module, path, {"serving_default": serve})
+    manifest = {"kind": "preprocessor", "tokenizer": None}
+    (path / "export.json").write_text(json.dumps(manifest))
+
+
+@pytest.mark.parametrize(
+    ("operation", "name"),
+    [
+        (lambda x: tf.io.write_file(x, "written"), "WriteFile"),
+        (tf.io.read_file, "ReadFile"),
+        (tf.io.matching_files, "MatchingFiles"),
+        (lambda x: tf.py_function(lambda y: y, [x], tf.string), "EagerPyFunc"),
+        (
+            lambda x: tf.raw_ops.SaveV2(
+                prefix=x,
+                tensor_names=["a"],
+                shape_and_slices=[""],
+                tensors=[tf.constant(1.0)],
+            ),
+            "SaveV2",
+        ),
+    ],
+)
+def test_a_graph_that_does_more_than_compute(tmp_path, operation, name):
+    hostile(tmp_path / "e", operation)
+    with pytest.raises(InputError, match=rf"of Python.*\({name}\).*not loaded"):
+        check_export(tmp_path / "e")
+    assert not (tmp_path / "e" / "x").exists()
+
+
+def test_a_graph_in_another_form(exports, tmp_path):
+    folder = shutil.copytree(exports["encoder"][1], tmp_path / "e")
+    (folder / "saved_model.cpb").write_bytes(b"")
+    with pytest.raises(InputError, match=r"has a saved_model\.cpb, which"):
+        check_export(folder)
 
 
 def test_an_export_that_cannot_be_loaded(exports, tmp_path):

@@ -1,10 +1,12 @@
 """Runs from tables to model folders: resumed, repeated, refused."""
 
+import csv
 import dataclasses
 import json
 import os
 import shutil
 
+import keras
 import numpy as np
 import pytest
 
@@ -60,8 +62,26 @@ def _eagerly(eagerly):
 @pytest.fixture(scope="module")
 def run(checkpoint, files, task_config, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "run"
-    result = finetune(settings(checkpoint, folder), task_config, files)
+    result = finetune(
+        settings(checkpoint, folder),
+        task_config,
+        files,
+        callbacks=[keras.callbacks.CSVLogger(folder.with_name("log.csv"))],
+    )
     return folder, result
+
+
+def test_callbacks_have_the_scores_of_each_evaluation(run):
+    folder, _ = run
+    with open(folder.with_name("log.csv")) as file:
+        rows = list(csv.DictReader(file))
+    scores = [
+        line["values"]["accuracy"]
+        for line in read_metrics(folder)
+        if line["split"] == "eval"
+    ]
+    assert [row["epoch"] for row in rows] == ["0", "1"]
+    assert [float(row["val_accuracy"]) for row in rows] == scores
 
 
 def test_the_model_is_the_best_of_the_evaluations(run, files, task_config):

@@ -240,6 +240,22 @@ def test_models_of_different_tasks_are_refused(make_model):
         Predictor([folders[0], folders[0].parent / "." / folders[0].name])
     with pytest.raises(InputError, match=r"no task.json"):
         Predictor([folders[0].parent])
+    with pytest.raises(InputError, match="no model is given"):
+        Predictor([])
+    for paths in (None, 3, [None]):
+        with pytest.raises(InputError, match="paths.* must be a "):
+            Predictor(paths)
+
+
+@pytest.mark.parametrize("kind", ["classes", "number", "words"])
+def test_no_texts_and_empty_ones(make_model, kind):
+    predictor = Predictor(make_model(kind))
+    empty = {"text": "", "pair": ""} if kind == "number" else ""
+    assert predictor([]) == []
+    one = predictor(empty)
+    assert one["id"] == "0"
+    first, second = predictor([empty, empty])
+    assert {**second, "id": "0"} == first
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def test_there_and_back(xxlarge, tmp_path):
         output, memory = convert(*flags)
         assert memory < _LIMIT
         assert "32 of 32 tensors" in output
-        assert output.count(" of 32 tensors") > 5  # while it works
+        assert output.count(" of 32 tensors") == 1
         print(f"{flags[1]}: {memory / 1e9:.2f} GB")
     assert filecmp.cmp(
         xxlarge / "model.safetensors", back / "model.safetensors", shallow=False

@@ -1,4 +1,6 @@
 import json
+import os
+import stat
 
 import ml_dtypes
 import numpy as np
@@ -89,3 +91,12 @@ def test_equal_tensors_are_equal_files(path):
     assert len(contents) == 1
     for name, array in tensors.items():
         np.testing.assert_array_equal(open_safetensors(path).read(name), array)
+
+
+def test_others_may_read_what_the_umask_lets_them(path):
+    before = os.umask(0o027)
+    try:
+        save_safetensors({"a": np.ones(3, np.float32)}, path, {"format": "pt"})
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640

@@ -166,6 +166,48 @@ def test_takes_the_input_names_of_hugging_face(model, inputs):
         ValueError, match=r"token_type_ids\) .*\(input_word_ids"
     ):
         model({**renamed, "input_word_ids": renamed["input_ids"]})
-    del renamed["token_type_ids"]
-    with pytest.raises(ValueError, match="missing: token_type_ids; unknown: x"):
-        model({**renamed, "x": renamed["input_ids"]})
+    del renamed["input_ids"]
+    with pytest.raises(ValueError, match="missing: input_ids; unknown: x"):
+        model({**renamed, "x": renamed["attention_mask"]})
+
+
+def test_summary_shows_shapes(name, model):
+    lines = []
+    model.summary(print_fn=lines.append, line_length=100)
+    text = "\n".join(lines)
+    hidden = model.config.hidden_size
+    expected = "None, " if name.startswith("encoder") else "None, None, "
+    assert f"({expected}{hidden})" in text
+    # The joint head has five outputs.
+    assert text.count("?") == (name == "joint spans"), text
+
+
+def test_takes_lists_and_ids_alone(model, inputs):
+    """As Model Garden's and transformers' models do."""
+    ids, mask, types = (np.asarray(inputs[x]) for x in ENCODER_INPUTS)
+    further = [x for name, x in inputs.items() if name not in ENCODER_INPUTS]
+    for x, y in zip(
+        flat(model(inputs)),
+        flat(model([ids, mask, types, *further])),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(x, y)
+    padded = np.where(mask == 1, np.maximum(ids, 1), 0)
+    plain = {**inputs, ENCODER_INPUTS[0]: padded, ENCODER_INPUTS[2]: 0 * types}
+    expected = flat(model(plain))
+    for name in ENCODER_INPUTS[1:]:
+        del plain[name]
+    variants = [plain]
+    if not further:
+        variants += [padded, [padded], (padded, mask)]
+        symbolic = keras.Input(padded.shape[1:], dtype="int32")
+        outer = keras.Model(symbolic, tf.nest.flatten(model(symbolic)))
+        for x, y in zip(expected, flat(outer(padded)), strict=True):
+            np.testing.assert_allclose(x, y, rtol=0, atol=1e-5)
+    for variant in variants:
+        for x, y in zip(expected, flat(model(variant)), strict=True):
+            np.testing.assert_array_equal(x, y)
+    with pytest.raises(ValueError, match="inputs are texts, .*tokenizer"):
+        model(np.array(["a film"]))
+    with pytest.raises(ValueError, match="a list of 6, but must be ids"):
+        model([ids] * 6)

@@ -109,7 +109,7 @@ def test_tensors_that_a_model_does_not_use_are_reported(encoder, pretrainer):
 def test_heads_that_the_checkpoint_lacks():
     with pytest.raises(InputError, match="give num_labels=... for a new one"):
         AlbertClassifier.from_pretrained(GOOGLE)
-    with pytest.raises(InputError, match="give head=... for a new one"):
+    with pytest.raises(InputError, match="give head='v1' or 'joint' for a"):
         AlbertSpanLabeler.from_pretrained(GOOGLE)
     with pytest.raises(InputError, match="lacks the choice_head .* new_head=T"):
         AlbertMultipleChoice.from_pretrained(GOOGLE)

@@ -8,12 +8,9 @@ from albert_tf.errors import InputError
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.pretraining.config import PretrainConfig
 from albert_tf.pretraining.evaluate import evaluate_pretraining
-from albert_tf.pretraining.train import (
-    check_past_rates,
-    describe_scaling,
-    make_schedule,
-    pretrain,
-)
+from albert_tf.pretraining.resuming import check_past_rates
+from albert_tf.pretraining.schedule import describe_scaling, make_schedule
+from albert_tf.pretraining.train import pretrain
 from albert_tf.training import schedules
 from albert_tf.training.checkpoint_files import read_checkpoint
 from albert_tf.training.checkpoints import Checkpoints

@@ -59,12 +59,12 @@ def cases():
         )
 
 
-@pytest.mark.parametrize(("corpus", "length", "kind", "order"), cases())
+@pytest.mark.parametrize(("source", "length", "kind", "order"), cases())
 def test_records_of_real_text_do_not_leak(
-    texts, create, google_tokenizer, corpus, length, kind, order
+    texts, create, google_tokenizer, source, length, kind, order
 ):
     _, manifest = create(
-        input=texts[corpus],
+        input=texts[source],
         tokenizer=google_tokenizer,
         max_seq_length=length,
         max_predictions_per_seq=3,

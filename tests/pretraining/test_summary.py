@@ -7,9 +7,13 @@ from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.pretraining.config import PretrainConfig
 from albert_tf.pretraining.phase_records import PhaseRecords
 from albert_tf.pretraining.records import Records
-from albert_tf.pretraining.summary import end_summary, start_summary
+from albert_tf.pretraining.summary import (
+    end_summary,
+    start_summary,
+    warn_of_plateau,
+)
 from albert_tf.training.distribution import make_strategy
-from albert_tf.training.trainer import TrainingResult
+from albert_tf.training.result import TrainingResult
 
 MODEL = AlbertConfig(
     vocab_size=1600,
@@ -135,3 +139,17 @@ def test_end_summary_of_a_run_without_steps():
     assert end_summary(result, 6.0) == (
         "12,000 steps done, 0.1 minutes this time"
     )
+
+
+def test_plateau_is_a_warning(caplog):
+    for scores in (
+        {"mlm_accuracy": 0.11, "mlm_unigram_accuracy": 0.05},
+        {"mlm_accuracy": 0.01},  # no manifest
+        {"mlm_unigram_accuracy": 0.05},
+        {},
+    ):
+        warn_of_plateau(scores)
+    assert not caplog.text
+    warn_of_plateau({"mlm_accuracy": 0.08, "mlm_unigram_accuracy": 0.05})
+    assert "8.0 % of masked words are right, and 5.0 % with the" in caplog.text
+    assert "docs/training.md, Training small models" in caplog.text

@@ -10,6 +10,7 @@ from albert_tf.text.tokenizer_files import (
     load_tokenizer,
     tokenizer_files,
 )
+from albert_tf.text.tokenizer_json import tokenizer_json
 from albert_tf.text.wordpiece_tokenizer import (
     HUGGING_FACE_SLOW_WORDPIECE,
     WordPieceTokenizer,
@@ -269,11 +270,62 @@ def test_length_of_the_model(folder, written, expected):
     assert load_tokenizer(path).model_max_length == expected
 
 
-@pytest.mark.parametrize("files", [{}, {"tokenizer": "{}"}])
+@pytest.mark.parametrize("files", [{}, {"tokenizer": "{}"}, {"tokenizer": "["}])
 @pytest.mark.parametrize("name", FORMATS)
-def test_model_without_config(folder, name, files):
+def test_model_without_config(folder, name, files, caplog):
     path = folder(name, config={"model_type": "albert"}, **files)
     assert load_tokenizer(path).settings == FORMATS[name].hugging_face
+    (warning,) = [record.getMessage() for record in caplog.records]
+    assert "nothing else says whether text is lower-cased: it is" in warning
+
+
+CASED = {
+    "spiece.model": {"do_lower_case": False, "strip_accents": False},
+    "vocab.txt": {
+        "do_lower_case": False,
+        "strip_accents": True,
+        "tokenize_chinese_chars": False,
+    },
+}
+BERT_NORMALIZER = {
+    "type": "BertNormalizer",
+    "lowercase": False,
+    "strip_accents": True,
+    "handle_chinese_chars": False,
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("written", [None, {"model_max_length": 64}])
+def test_settings_of_a_tokenizer_json(folder, name, written, caplog):
+    """The settings that transformers' fast tokenizer has."""
+    config = {"model_type": "albert"}
+    path = folder(name, config=config)
+    if name == "vocab.txt":
+        content = json.dumps({"normalizer": BERT_NORMALIZER})
+    else:
+        tokenizer = AlbertTokenizer.from_file(path / name, **CASED[name])
+        content = tokenizer_json(tokenizer).decode()
+    files = {"tokenizer_config": written} if written else {}
+    folder(name, config=config, tokenizer=content, **files)
+    expected = {**FORMATS[name].hugging_face, **CASED[name]}
+    assert load_tokenizer(path).settings == expected
+    # What tokenizer_config.json says takes precedence.
+    folder(name, tokenizer_config={"do_lower_case": True})
+    expected["do_lower_case"] = True
+    assert load_tokenizer(path).settings == expected
+    assert not caplog.records
+
+
+def test_settings_of_other_files(folder, caplog):
+    config = {"model_type": "albert", "do_lower_case": False}
+    path = folder("spiece.model", config={**config, "keep_accents": True})
+    expected = {**HUGGING_FACE_SLOW, **CASED["spiece.model"]}
+    assert load_tokenizer(path).settings == expected
+    folder("spiece.model", special_tokens_map={"mask_token": "<mask>"})
+    with pytest.raises(InputError, match="mask_token='<mask>' is not support"):
+        load_tokenizer(path)
+    assert not caplog.records
 
 
 @pytest.mark.parametrize(

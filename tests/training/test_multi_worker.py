@@ -151,6 +151,21 @@ def test_signal_to_one_worker_stops_both_at_the_same_step(
     assert f"Stopped after step {steps}, saved in" in errors[0]
 
 
+@pytest.mark.parametrize("killed", [1, 0])
+def test_survivors_name_a_worker_that_died(tmp_path, flags, start, killed):
+    flags |= {"num_train_steps": 10**6, "steps_per_loop": 3}
+    workers = start("pretrain", flags, flags)
+    wait_for_checkpoint(tmp_path / "run", *workers)
+    workers[killed].kill()
+    survivor = workers[1 - killed]
+    lines = errors_of(survivor).splitlines()
+    assert survivor.returncode == 1
+    (line,) = (line for line in lines if line.startswith("albert: "))
+    assert line == lines[-1]
+    assert f"worker {killed} (" in line
+    assert "start the same commands on all workers again" in line
+
+
 def test_workers_of_different_runs_are_an_error(tmp_path, flags, start):
     own = {**flags, "output": tmp_path / "own", "num_train_steps": 4}
     (alone,) = start("pretrain", own)

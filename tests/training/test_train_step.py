@@ -125,6 +125,7 @@ def test_one_thread_does_not_wait_for_input_while_it_computes(
         *(f"--input={records}", f"--output={tmp_path}/run"),
         *("--config=albert_tiny", "--config_overrides=vocab_size=600"),
         *("--train_batch_size=32", "--num_train_steps=6", "--log_steps=3"),
+        "--num_warmup_steps=1",
     )
     assert result.returncode == 0, result.stderr
     lines = read_metrics(tmp_path / "run")

@@ -166,6 +166,7 @@ def fit(
     run_dir=None,
     evaluate=None,
     flops_per_example=None,
+    callbacks=(),
     **settings,
 ):
     """Trains a model, or one weight; returns model, optimizer and result."""
@@ -180,7 +181,12 @@ def fit(
         optimizer,
         schedule or schedules.PolynomialDecay(0.1, 100),
         run_dir=run_dir,
-    ).fit(data, evaluate=evaluate, flops_per_example=flops_per_example)
+    ).fit(
+        data,
+        evaluate=evaluate,
+        flops_per_example=flops_per_example,
+        callbacks=callbacks,
+    )
     return model, optimizer, result
 
 

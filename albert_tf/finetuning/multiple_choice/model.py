@@ -11,7 +11,8 @@ from keras import ops
 from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.head_model import HeadModel
 from albert_tf.finetuning.serving import TEXTS, ServingGraph, strip
-from albert_tf.models.base import ENCODER_INPUTS, named_inputs, with_attentions
+from albert_tf.models.base import with_attentions
+from albert_tf.models.inputs import ENCODER_INPUTS, named_inputs
 from albert_tf.models.model_graph import ModelGraph, Tensors
 from albert_tf.text.preprocessor import GraphPreprocessor
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 from keras import ops
@@ -16,14 +16,13 @@ from albert_tf.finetuning.question_answering.features import (
 from albert_tf.layers.core import LayerNorm, add_bias, dense
 from albert_tf.layers.dropout import Dropout
 from albert_tf.models.base import (
-    ENCODER_INPUTS,
     AlbertModel,
     check_dropout,
     check_positive,
-    named_inputs,
     with_attentions,
 )
 from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.inputs import ENCODER_INPUTS, named_inputs
 
 HEADS = ("v1", "joint")
 
@@ -77,7 +76,7 @@ class AlbertSpanLabeler(AlbertModel):
       InputError: If `head`, `dropout`, `start_n_top` or `end_n_top` is invalid.
     """
 
-    HEAD_ARGUMENTS = ("head",)
+    HEAD_ARGUMENTS: ClassVar = {"head": " or ".join(map(repr, HEADS))}
 
     def __init__(
         self,

@@ -1,0 +1,69 @@
+"""Losses of a model that runs only its first layers."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from albert_tf.layers.shared_stack import SharedStack
+from albert_tf.models.base import AlbertModel
+from albert_tf.training.loss import Loss
+
+
+@dataclasses.dataclass(frozen=True)
+class LossAtDepth:
+    """A loss of the first layers of a model; see `Loss`.
+
+    If all layers share their weights, it is the loss of a model with this
+    number of layers and the same weights. Other stacks of the model, such as a
+    generator's, also run fewer layers if they are as deep as the model.
+
+    Attributes:
+      loss: the loss.
+      depth: number of layers to run.
+    """
+
+    loss: Loss
+    depth: int
+
+    def normalizers(self, batch: Any) -> Mapping[str, tf.Tensor]:
+        """Returns the denominators of the loss."""
+        return self.loss.normalizers(batch)
+
+    def __call__(
+        self,
+        model: AlbertModel,
+        batch: Any,
+        normalizers: Mapping[str, tf.Tensor],
+        seed: tf.Tensor | None,
+    ) -> tuple[tf.Tensor, Mapping[str, tf.Tensor]]:
+        """Returns the loss and the metrics."""
+        with contextlib.ExitStack() as shallow:
+            for layer in model._flatten_layers():
+                if isinstance(layer, SharedStack):
+                    depth = layer.config.num_hidden_layers
+                    if depth == model.config.num_hidden_layers:
+                        shallow.enter_context(_first_layers(layer, self.depth))
+            return self.loss(model, batch, normalizers, seed)
+
+
+@contextlib.contextmanager
+def _first_layers(stack: SharedStack, depth: int) -> Iterator[None]:
+    """Runs only the first `depth` layers of a stack during the block."""
+    blocks = list(stack._blocks)
+    stack._blocks = blocks[: depth * stack.config.inner_group_num]
+    try:
+        yield
+    finally:
+        stack._blocks = blocks
+
+
+def loss_at_depth(loss: Loss, model: AlbertModel, depth: int) -> Loss:
+    """Returns the loss of the first layers of a model; see `LossAtDepth`."""
+    if depth == model.config.num_hidden_layers:
+        return loss
+    return LossAtDepth(loss, depth)

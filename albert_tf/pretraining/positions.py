@@ -1,0 +1,68 @@
+"""Position embeddings that were not trained: copies of the trained ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import tensorflow as tf
+
+from albert_tf.interop.growing import (
+    POSITIONS,
+    describe_repeated,
+    repeat_rows,
+)
+from albert_tf.models.base import AlbertModel
+from albert_tf.training.optimizers import by_name
+
+Evaluate = Callable[[], dict[str, float]]
+
+
+def repeat_trained_positions(
+    trained: int, variables: Mapping[str, tf.Variable]
+) -> str:
+    """Starts untrained position embeddings as copies of the trained ones.
+
+    The rows of moments and averages are copied as well, so that the optimizer
+    treats a copy as it does the original. (The moments of untrained rows are
+    zero, and the first updates would be three times too large.)
+
+    Args:
+      trained: number of positions trained so far.
+      variables: the variables of the run; see `training_variables`.
+
+    Returns:
+      A line for the log.
+    """
+    rows = 0
+    for name, variable in variables.items():
+        if POSITIONS in name:
+            rows, _ = variable.shape
+            variable.assign(
+                repeat_rows(variable.read_value().numpy(), trained, rows)
+            )
+    return describe_repeated(trained, rows)
+
+
+def on_repeated_positions(
+    evaluate: Evaluate, model: AlbertModel, trained: int
+) -> Evaluate:
+    """Wraps `evaluate` so that untrained positions are copies while it runs.
+
+    So a model has the scores on longer records that it has when it is opened.
+
+    Args:
+      evaluate: the function to wrap.
+      model: the model that it evaluates.
+      trained: number of positions trained so far.
+    """
+    table = by_name(model.weights)[POSITIONS]
+
+    def evaluate_copies() -> dict[str, float]:
+        before = table.read_value().numpy()
+        table.assign(repeat_rows(before, trained, len(before)))
+        try:
+            return evaluate()
+        finally:
+            table.assign(before)
+
+    return evaluate_copies

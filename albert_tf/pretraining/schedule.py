@@ -1,0 +1,40 @@
+"""The learning-rate schedule of a pretraining run."""
+
+from __future__ import annotations
+
+from albert_tf.pretraining.config import PretrainConfig
+from albert_tf.training.schedules import SCHEDULES, Schedule
+
+
+def make_schedule(config: PretrainConfig) -> Schedule:
+    """Creates the learning-rate schedule of a run.
+
+    Raises:
+      InputError: if warm-up and decay have more steps than the run.
+    """
+    options: dict[str, dict[str, float]] = {
+        "polynomial": {
+            "power": config.poly_power,
+            "start_warmup_step": config.start_warmup_step,
+        },
+        "linear": {},
+        "cosine": {"final_fraction": config.final_lr_fraction},
+        "warmup_stable_decay": {"decay_steps": config.decay_steps},
+    }
+    return SCHEDULES[config.schedule](
+        config.resolved_learning_rate,
+        config.num_train_steps,
+        config.resolved_warmup_steps,
+        **options[config.schedule],
+    )
+
+
+def describe_scaling(config: PretrainConfig) -> str:
+    """Returns a log line about the effect of `scale_lr_with_batch`."""
+    num_train_steps = config.num_train_steps
+    return (
+        f"batch {config.train_batch_size}, scaled from "
+        f"{config.reference_batch_size}: learning rate "
+        f"{config.resolved_learning_rate:.6g}, warm-up "
+        f"{config.resolved_warmup_steps} of {num_train_steps} steps"
+    )

@@ -1,0 +1,106 @@
+"""Keras callbacks of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import keras
+
+from albert_tf.errors import InputError
+from albert_tf.training.config import TrainingConfig
+
+
+class RunCallbacks:
+    """Calls Keras callbacks, such as `CSVLogger` or W&B's, during a run.
+
+    An epoch is the time between two evaluations (`eval_steps`), or the whole
+    run without them. The callbacks' methods are called with the metrics of
+    `metrics.jsonl`:
+
+    - `on_train_begin`, `on_train_end`
+    - `on_train_batch_begin` and `on_train_batch_end` for each line of the log,
+      with the number of the step, from 0, as `batch`
+    - `on_test_begin` and `on_test_end` after each evaluation
+    - `on_epoch_begin` and `on_epoch_end`, whose `logs` are the training metrics
+      and, with the prefix `val_`, those of the evaluation
+
+    The model is compiled with an optimizer that does not train it, but has the
+    run's `learning_rate` and `iterations`. A callback that sets
+    `model.stop_training` ends the run. With several workers, only those of the
+    chief are called.
+
+    Args:
+      callbacks: the callbacks.
+      model: the model of the run.
+      config: settings of the run.
+
+    Raises:
+      InputError: if one is not a `keras.callbacks.Callback`.
+    """
+
+    def __init__(
+        self,
+        callbacks: Sequence[keras.callbacks.Callback],
+        model: Any,
+        config: TrainingConfig,
+    ):
+        for callback in callbacks:
+            if not isinstance(callback, keras.callbacks.Callback):
+                raise InputError(
+                    f"callbacks: {callback!r} must be a "
+                    "keras.callbacks.Callback object"
+                )
+        self._list: keras.callbacks.CallbackList | None = None
+        self._model = model
+        self._epoch_steps = config.eval_steps or config.num_train_steps
+        self._train: Mapping[str, float] = {}
+        if callbacks:
+            model.compile(keras.optimizers.SGD(0.0), auto_scale_loss=False)
+            model.stop_training = False
+            last = config.num_train_steps
+            self._list = keras.callbacks.CallbackList(
+                list(callbacks),
+                model=model,
+                epochs=-(-last // self._epoch_steps),
+                steps=self._epoch_steps,
+                verbose=0,
+            )
+
+    @property
+    def stop(self) -> bool:
+        """Whether a callback has asked to end the run."""
+        return self._list is not None and bool(self._model.stop_training)
+
+    def begin(self, step: int) -> None:
+        """Reports that training (re)starts after `step` updates."""
+        if self._list is not None:
+            self._list.on_train_begin()
+            self._list.on_epoch_begin(step // self._epoch_steps)
+
+    def report_training(self, step: int, values: Mapping[str, float]) -> None:
+        """Reports metrics of training up to a step."""
+        self._train = dict(values)
+        if self._list is not None:
+            optimizer = self._model.optimizer
+            optimizer.learning_rate = values["learning_rate"]
+            optimizer.iterations.assign(step)
+            self._list.on_train_batch_begin(step - 1)
+            self._list.on_train_batch_end(step - 1, dict(values))
+
+    def end_epoch(self, step: int, evaluation: Mapping[str, float]) -> None:
+        """Reports an evaluation, which is empty without evaluation data."""
+        if self._list is None:
+            return
+        if evaluation:
+            self._list.on_test_begin()
+            self._list.on_test_end(dict(evaluation))
+        validation = {f"val_{name}": x for name, x in evaluation.items()}
+        epoch = max(0, -(-step // self._epoch_steps) - 1)
+        self._list.on_epoch_end(epoch, {**self._train, **validation})
+        self._list.on_epoch_begin(epoch + 1)
+
+    def end(self) -> None:
+        """Reports that training has ended."""
+        if self._list is not None:
+            self._list.on_train_end(dict(self._train))
