@@ -158,6 +158,6 @@ def test_bad_choices(make, batch):
     model, _ = make(AlbertMultipleChoice)
     with pytest.raises(ValueError, match=r"2 dimensions.*\[batch, choices, s"):
         model(batch)
-    del batch["input_mask"]
-    with pytest.raises(ValueError, match="missing: input_mask"):
+    del batch["input_word_ids"]
+    with pytest.raises(ValueError, match="missing: input_word_ids"):
         model(batch)

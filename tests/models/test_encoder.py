@@ -283,8 +283,8 @@ def test_trains_in_a_functional_model():
 def test_wrong_inputs_are_named():
     encoder = AlbertEncoder(CONFIG)
     batch = ragged_batch()
-    with pytest.raises(ValueError, match="missing: input_type_ids"):
-        encoder({k: v for k, v in batch.items() if "type" not in k})
+    with pytest.raises(ValueError, match="missing: input_word_ids"):
+        encoder({k: v for k, v in batch.items() if "word" not in k})
     with pytest.raises(ValueError, match="unknown: segment_ids"):
         encoder({**batch, "segment_ids": batch["input_type_ids"]})
     long = {k: np.pad(v, ((0, 0), (0, 9))) for k, v in batch.items()}
