@@ -81,7 +81,7 @@ def test_opening_inspects_each_file_once(folder, small_model, monkeypatch):
         monkeypatch.setattr(owner, name, counting)
 
     count(tf.io.gfile, "stat")
-    count(manifest, "read_bytes")
+    count(manifest, "read_json")
     count(record_files, "sample_records")
     count(record_files, "count_records")
     records = open_records(folder, heldout=True)
@@ -100,7 +100,7 @@ def test_opening_inspects_each_file_once(folder, small_model, monkeypatch):
         ("sample_records", str(files[0])): 1,
         ("sample_records", str(files[-1])): 1,
     }
-    assert looks["read_bytes", f"{folder}/manifest.json"] == 1
+    assert looks["read_json", f"{folder}/manifest.json"] == 1
 
 
 def test_sizes_of_records(folder, small_tokenizer, small_model):
