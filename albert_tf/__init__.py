@@ -148,6 +148,10 @@ _KERAS_CLASSES = (
     "AlbertTokenClassifier",
     "HubLayer",
 )
+# Those without a public name -> their module.
+_OTHER_KERAS_CLASSES = {
+    "ReplacedTokenDetector": "objectives.replaced_token_detection"
+}
 
 
 class _Deferred:
@@ -158,14 +162,15 @@ class _Deferred:
 
     def from_config(self, config):
         """Calls `from_config` of the class."""
-        module = importlib.import_module(f"albert_tf.{_MODULES[self._name]}")
+        path = (_MODULES | _OTHER_KERAS_CLASSES)[self._name]
+        module = importlib.import_module(f"albert_tf.{path}")
         return getattr(module, self._name).from_config(config)
 
 
 def _register_classes(keras) -> None:
     """Lets Keras load `.keras` files whose classes are not imported yet."""
     registry = keras.saving.get_custom_objects()
-    for name in _KERAS_CLASSES:
+    for name in (*_KERAS_CLASSES, *_OTHER_KERAS_CLASSES):
         registry.setdefault(f"albert_tf>{name}", _Deferred(name))
 
 

@@ -296,12 +296,16 @@ def new_file(path: Path) -> Iterator[TextIO]:
         writing it.
       StorageError: if the disk is full.
     """
-    options = {"mode": "w", "encoding": "utf-8", "newline": "\n"}
+    options: dict[str, Any] = {
+        "mode": "w",
+        "encoding": "utf-8",
+        "newline": "\n",
+    }
     if _is_special(path):
         with creating(path):
-            file = open(path, **options)
-        with writing(path), file:
-            yield file
+            special: TextIO = open(path, **options)
+        with writing(path), special:
+            yield special
         return
     path = output_path(path)
     with contextlib.ExitStack() as stack:

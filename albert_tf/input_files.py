@@ -12,7 +12,7 @@ import re
 import stat
 import urllib.parse
 from collections.abc import Iterator
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 from albert_tf.errors import InputError
 from albert_tf.files import Path, is_remote
@@ -145,8 +145,16 @@ class _RemoteFile(io.RawIOBase):
         super().close()
 
 
+class LineReader(Protocol):
+    """A binary file, or a part of one, that is read line by line."""
+
+    def readline(self, size: int, /) -> bytes:
+        """Returns at most `size` bytes of the next line; b"" at the end."""
+        ...
+
+
 def numbered_lines(
-    file: IO[bytes], source: Path
+    file: LineReader, source: Path
 ) -> Iterator[tuple[int, bytes]]:
     """Yields the number of each line, from 1, and the line.
 

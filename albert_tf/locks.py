@@ -67,7 +67,7 @@ def _remove_abandoned(path: str) -> None:
                 raise _in_the_way(path, error.strerror) from None
 
 
-def _in_the_way(path: str, reason: str) -> InputError:
+def _in_the_way(path: str, reason: str | None) -> InputError:
     return InputError(
         f"{path}: in the way of a temporary file, and not left by one of your "
         f"processes ({reason}); remove it, or choose another path"
@@ -81,7 +81,7 @@ def _lock(descriptor: int) -> str:
     except BlockingIOError:
         raise
     except OSError as error:
-        return error.strerror
+        return error.strerror or str(error)
     return ""
 
 

@@ -139,10 +139,10 @@ def _is_a(value: Any, origin: Any, arguments: tuple[Any, ...]) -> bool:
     if origin in (int, float):
         if origin is int:
             fits = _is_number(value, numbers.Integral)
-            return fits and -(1 << 63) <= value < 1 << 63
+            return fits and -(1 << 63) <= int(value) < 1 << 63
         return _is_number(value, numbers.Real) and (
             not isinstance(value, numbers.Integral)
-            or abs(value) <= sys.float_info.max
+            or abs(int(value)) <= sys.float_info.max
         )
     if origin in _SEQUENCES:
         return isinstance(value, (list, tuple))

@@ -70,14 +70,16 @@ def _without_current_folder() -> Iterator[None]:
     the current folder first: anyone could put them there. The workers get the
     `sys.path` of this process once they run.
     """
-    original = util._args_from_interpreter_flags
+    # Typeshed does not know this function.
+    name = "_args_from_interpreter_flags"
+    original = getattr(util, name)
     # Python 3.10 has only the isolated mode.
     safe = "-P" if sys.version_info >= (3, 11) else "-I"
-    util._args_from_interpreter_flags = lambda: [*original(), safe]
+    setattr(util, name, lambda: [*original(), safe])
     try:
         yield
     finally:
-        util._args_from_interpreter_flags = original
+        setattr(util, name, original)
 
 
 def _start_worker(file: str, log: str | None) -> None:

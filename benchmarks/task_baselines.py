@@ -115,7 +115,7 @@ def bag_of_words(
     targets, truth = (
         np.array(
             [
-                float(x.label)
+                float(str(x.label))
                 if task.labels is None
                 else task.labels.index(x.label)
                 for x in part

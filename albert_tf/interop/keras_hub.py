@@ -25,6 +25,7 @@ from albert_tf.interop.file_types import TensorFile
 from albert_tf.interop.hdf5_file import open_hdf5
 from albert_tf.interop.matching import match_tensors
 from albert_tf.schema import typed
+from albert_tf.text.base_tokenizer import Tokenizer
 from albert_tf.text.character_map import (
     remaining_differences,
     with_own_normalizer,
@@ -263,7 +264,7 @@ def _write_vocabulary(tokenizer: AlbertTokenizer, folder: pathlib.Path) -> None:
         )
 
 
-def _folds_case(tokenizer: AlbertTokenizer) -> bool:
+def _folds_case(tokenizer: Tokenizer) -> bool:
     """Returns whether a tokenizer lower-cases, if only by its vocabulary."""
     return tokenizer.encode("Whether THE") == tokenizer.encode("whether the")
 

@@ -67,7 +67,7 @@ class SelfAttention(keras.layers.Layer):
         return [self.probs_dropout, self.output_dropout]
 
     def fused(self):
-        """Returns the fused kernel `[H, 3H]` and bias `[3H]`.
+        """Returns kernel `[H, 3H]` and bias `[3H]` of query, key and value.
 
         The query is scaled by 1 / sqrt(head size) instead of the scores, which
         saves a pass over them (and is exact if the head size is 4^n).
@@ -82,37 +82,40 @@ class SelfAttention(keras.layers.Layer):
         )
         return kernel, bias
 
-    def spaced(self):
-        """Returns kernel and bias of both products; see `spaced_kernels`."""
+    def products(self, spaced: bool):
+        """Returns `fused`, and the output's kernel and bias if not its own.
+
+        Args:
+          spaced: whether to lay them out as `spaced_kernels` does; otherwise
+            the output has its own weights, and None is returned for them.
+        """
+        if not spaced:
+            return self.fused(), None
+        dense = self.output_dense
         return (
             spaced_kernels.space(*self.fused()),
-            spaced_kernels.space(
-                self.output_dense.kernel, self.output_dense.bias
-            ),
+            spaced_kernels.space(dense.kernel, dense.bias),
         )
 
     def call(
         self,
         rows,
         layout,
-        fused,
+        products,
         positions=None,
         training=False,
         output_attentions=False,
-        spaced=None,
     ):
         """Applies attention.
 
         Args:
           rows: `[rows, hidden]`.
           layout: `PaddedRows` or `PackedRows`.
-          fused: the output of `fused`.
+          products: the output of `products`.
           positions: `[batch, picks]`, the positions to compute, or None for
             all. Keys and values are computed for all rows.
           training: whether to apply dropout.
           output_attentions: whether to return the attention probabilities.
-          spaced: the output of `spaced`, which is used instead of `fused`, or
-            None.
 
         Returns:
           `[rows, hidden]`, or `[batch * picks, hidden]` with `positions`. With
@@ -120,7 +123,7 @@ class SelfAttention(keras.layers.Layer):
           dropout, float32 `[batch, heads, queries, seq]`.
         """
         hidden = self.config.hidden_size
-        (kernel, bias), spaced_output = spaced or (fused, None)
+        (kernel, bias), spaced_output = products
         if positions is None:
             qkv = product(rows, kernel, bias)
             qkv = spaced_kernels.first_columns(qkv, 3 * hidden)

@@ -175,15 +175,21 @@ class SharedStack(keras.layers.Layer):
           values from padding are undefined.
         """
         blocks = self._blocks[first_block:]
-        used = [a for a, _ in blocks]
-        spaced_attentions = self._spaced(self.attentions, used, training)
-        fused = {
-            a: self.attentions[a].fused()
-            for a in dict.fromkeys(used)
-            if a not in spaced_attentions
+        attention_uses = collections.Counter(a for a, _ in blocks)
+        ffn_uses = collections.Counter(f for _, f in blocks)
+        # Spacing a kernel pays off if several blocks share it.
+        space = self.space_kernels and spaced_kernels.is_applicable(
+            self.compute_dtype, training
+        )
+        products = {
+            a: self.attentions[a].products(spaced=space and count > 1)
+            for a, count in attention_uses.items()
         }
-        used = [f for _, f in blocks]
-        spaced_ffns = self._spaced(self.feed_forwards, used, training)
+        spaced_ffns = {
+            f: self.feed_forwards[f].spaced()
+            for f, count in ffn_uses.items()
+            if space and count > 1
+        }
         run = self._run
         # Without training, nothing is kept for a backward pass anyway.
         if self.rematerialize and training and not output_attentions:
@@ -195,72 +201,52 @@ class SharedStack(keras.layers.Layer):
                 self.attentions[a],
                 self.feed_forwards[f],
                 rows,
-                fused.get(a),
+                products[a],
                 layout=layout,
                 positions=positions if last else None,
                 training=training,
                 output_attentions=output_attentions,
-                spaced_attention=spaced_attentions.get(a),
                 spaced_ffn=spaced_ffns.get(f),
             )
             outputs.append(rows)
             attentions.append(probs)
         return (outputs, attentions) if output_attentions else outputs
 
-    def _spaced(self, layers, used, training):
-        """Returns the spaced kernels of the layers that several blocks use.
-
-        Args:
-          layers: `self.attentions` or `self.feed_forwards`.
-          used: for each block, the index of its layer.
-          training: whether the blocks apply dropout.
-
-        Returns:
-          A dict from indices to the outputs of `spaced`.
-        """
-        if not (
-            self.space_kernels
-            and spaced_kernels.is_applicable(self.compute_dtype, training)
-        ):
-            return {}
-        counts = collections.Counter(used)
-        return {i: layers[i].spaced() for i, n in counts.items() if n > 1}
-
     def _run(
         self,
         attention,
         feed_forward,
         rows,
-        fused,
+        products,
         training,
         output_attentions,
-        spaced_attention=None,
         spaced_ffn=None,
         **arguments,
     ):
         """Runs a block; returns its rows, and its attentions or None."""
         rows = attention(
             rows,
-            fused=fused,
+            products=products,
             training=training,
             output_attentions=output_attentions,
-            spaced=spaced_attention,
             **arguments,
         )
         rows, probs = rows if output_attentions else (rows, None)
         return feed_forward(rows, training=training, spaced=spaced_ffn), probs
 
     def _run_rematerialized(
-        self, attention, feed_forward, rows, fused, **arguments
+        self, attention, feed_forward, rows, products, **arguments
     ):
         seed, first = reserve_seeds(
             [*attention.dropouts, *feed_forward.dropouts]
         )
+        fused, output = products
 
         def run(rows, kernel, bias, seed):
+            again = (kernel, bias), output
             with dropout_seeds(seed, first):
                 rows, _ = self._run(
-                    attention, feed_forward, rows, (kernel, bias), **arguments
+                    attention, feed_forward, rows, again, **arguments
                 )
                 return rows
 

@@ -53,6 +53,7 @@ class PretrainingModel(keras.Model):
         self, x=None, y=None, y_pred=None, sample_weight=None, training=True
     ):
         """Returns the loss of `call`."""
+        assert y_pred is not None  # Keras calls the model first.
         return y_pred["loss"]
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):

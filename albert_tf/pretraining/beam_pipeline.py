@@ -271,6 +271,7 @@ def _write_shard(
     """Writes the record files of a shard and returns their descriptions."""
     (split, shard), grouped = element
     frames: list[_Frames] = []
+    sizes: list[int] = []
     for value in grouped:
         if isinstance(value, dict):
             sizes = [value[split, x] for x in range(num_shards[split])]

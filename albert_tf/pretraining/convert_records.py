@@ -80,7 +80,7 @@ def _write_split(
     dataset = records.dataset(
         _BATCH, seed=seed, training=split == "train", split=split
     )
-    files: dict[str, np.ndarray] = {}
+    files: dict[str, np.memmap] = {}
     # Feature -> its value in every example so far.
     constants: dict[str, np.ndarray] = {}
     done = 0

@@ -195,7 +195,8 @@ def draw_sentence_pairs(
                 middle = begin + 1 + _draw(rng, end - begin - 1)
                 kind = other_kind if rng.random() < 0.5 else "in_order"
             counts["chunks"] += 1
-            a, rest = _slice(starts, begin, middle), _slice(starts, middle, end)
+            a = _slice(starts, begin, middle)
+            rest = _slice(starts, middle, end)
             if starts is mirrored and middle < end:
                 a, rest = rest, a
             b: tuple[int, int] | None = rest

@@ -25,6 +25,7 @@ from albert_tf.files import (
     split_patterns,
 )
 from albert_tf.input_files import (
+    LineReader,
     check_not_web_address,
     check_regular,
     gfile_errors,
@@ -287,9 +288,10 @@ def read_lines(
       InputError: If the file cannot be read, or a line is not UTF-8 or too
         long. The message has the number of the line.
     """
-    with _open(path) as file:
+    with _open(path) as opened:
+        file: LineReader = opened
         if isinstance(path, TextSlice):
-            file = _SliceReader(file, path.start, path.end)
+            file = _SliceReader(opened, path.start, path.end)
         # A line of JSON is parsed as a whole.
         lines = (
             ((number, 0, line) for number, line in numbered_lines(file, path))
@@ -317,7 +319,7 @@ def read_lines(
 
 
 def split_long_lines(
-    file: IO[bytes] | _SliceReader,
+    file: LineReader,
 ) -> Iterator[tuple[int, int, bytes]]:
     """Reads lines and splits those longer than `MAX_LINE_BYTES` into pieces.
 

@@ -156,7 +156,7 @@ class QuestionAnswering(TaskType):
         names = ("head", "start_n_top", "end_n_top")
         return {name: self.task_config.settings[name] for name in names}
 
-    def make_loss(self):
+    def make_loss(self, **settings):
         """Returns the loss of the head."""
         from albert_tf.finetuning.question_answering.losses import (
             JointSpanLoss,

@@ -272,7 +272,7 @@ class Regression(TextTaskType):
         """Sets the bias to the mean label, the best constant prediction."""
         model.classifier_head.bias.assign([features.columns[LABELS].mean()])
 
-    def make_loss(self):
+    def make_loss(self, **settings):
         """Returns the squared error of the numbers."""
         from albert_tf.finetuning.text_classification.model import (
             RegressionLoss,
