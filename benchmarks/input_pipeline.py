@@ -71,6 +71,7 @@ def main() -> None:
                         masking=masking,
                         max_seq_length=length,
                         max_predictions_per_seq=length * 5 // 32,
+                        pack=False,
                         num_workers=os.cpu_count() or 1,
                         # Dynamic masking requires the default.
                         dupe_factor=1 if masking == "static" else 10,

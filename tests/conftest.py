@@ -242,6 +242,7 @@ def make_records(text_file, tokenizer, tmp_path_factory):
             "max_predictions_per_seq": 5,
             "heldout_fraction": 0.1,
             "masking": "static",
+            "pack": False,
             "dupe_factor": 1,
             **settings,
         }

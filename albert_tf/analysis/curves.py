@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from albert_tf.analysis.figures import COLOURS, import_pyplot, save_figure
-from albert_tf.analysis.runs import RunLog, baseline_of, score_names
+from albert_tf.analysis.runs import RunLog, baselines_of, score_names
 from albert_tf.errors import InputError
 
 _LINES = ("-", "--", ":")
@@ -163,13 +164,17 @@ def _draw(axis, runs, metrics, unit, scale) -> None:
 
 
 def _draw_baselines(row, metrics, baselines) -> None:
-    known = {baseline_of(metric, baselines) for metric in metrics}
-    for label, value in sorted(x for x in known if x is not None):
-        for axis in row:
+    for metric in metrics:
+        known = baselines_of(metric, baselines)
+        if not known:
+            continue
+        for value, axis in itertools.product(known.values(), row):
             axis.axhline(value, color="grey", ls=":", lw=1.5)
+        # They are close to each other.
+        scores = (f"{label} {value:.1%}" for label, value in known.items())
         row[-1].annotate(
-            label.replace("_accuracy", "").replace("_", " "),
-            (0.99, value),
+            f"{metric.split('_')[0]}: {', '.join(scores)}",
+            (0.99, max(known.values())),
             xycoords=("axes fraction", "data"),
             ha="right",
             va="bottom",

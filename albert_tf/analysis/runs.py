@@ -12,6 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+from albert_tf.pretraining.order_shortcuts import LABELS
 from albert_tf.training.best_checkpoint import lower_is_better
 from albert_tf.training.logging import read_metrics
 from albert_tf.training.run_folder import FILE, read_settings
@@ -186,6 +187,8 @@ def _token_counts(lines, phases, batch_sizes) -> list[float | None]:
 
 
 _SCORES = ("loss", "accuracy")
+# Last part of the name of a baseline -> its row in a table.
+_BASELINES = {**LABELS, "chance": "guessing"}
 
 
 def score_names(runs: Sequence[RunLog]) -> list[str]:
@@ -196,20 +199,35 @@ def score_names(runs: Sequence[RunLog]) -> list[str]:
     ]
 
 
-def baseline_of(
+def baselines_of(
     metric: str, baselines: Mapping[str, float]
-) -> tuple[str, float] | None:
-    """Returns the label and value of an accuracy's baseline, or None.
+) -> dict[str, float]:
+    """Returns the baselines of an accuracy: label -> value.
 
-    Baselines are `mlm_unigram_accuracy` for `mlm_accuracy`, `sop_chance` for
-    `sop_accuracy` and `nsp_chance` for `nsp_accuracy`.
+    Args:
+      metric: name of a metric. Baselines of `mlm_accuracy` begin with `mlm_`,
+        those of `sop_accuracy` with `sop_`.
+      baselines: result of `Records.baselines`.
     """
     if not metric.endswith("accuracy"):
-        return None
-    for label, value in baselines.items():
-        if label.split("_")[0] == metric.split("_")[0]:
-            return label, value
-    return None
+        return {}
+    return {
+        _BASELINES.get(name.split("_")[-1], "guessing"): value
+        for name, value in baselines.items()
+        if name.split("_")[0] == metric.split("_")[0]
+    }
+
+
+def baseline_rows(
+    metrics: Sequence[str], baselines: Mapping[str, float]
+) -> dict[str, list[str]]:
+    """Returns the rows of baselines in a table: label -> cell per metric."""
+    columns = [baselines_of(metric, baselines) for metric in metrics]
+    labels = dict.fromkeys(label for column in columns for label in column)
+    return {
+        label: [_score(column.get(label)) for column in columns]
+        for label in labels
+    }
 
 
 def run_table(
@@ -248,10 +266,8 @@ def run_table(
                 ]
                 rows.append([run.name, "held out, best", "", "", "", ""])
                 rows[-1] += [_score(x) for x in best]
-    found = [baseline_of(metric, baselines or {}) for metric in metrics]
-    if any(found):
-        rows.append(["guessing", "", "", "", "", ""])
-        rows[-1] += [_score(x[1] if x else None) for x in found]
+    for label, cells in baseline_rows(metrics, baselines or {}).items():
+        rows.append([label, "", "", "", "", "", *cells])
     return _aligned(rows, left=2)
 
 

@@ -19,6 +19,7 @@ from albert_tf.cli.flags import CommandFlags
 from albert_tf.errors import InputError, counted
 from albert_tf.pretraining.data_config import PretrainingDataConfig
 from albert_tf.pretraining.documents import describe_oddities
+from albert_tf.pretraining.order_shortcuts import describe_shortcuts, is_leak
 from albert_tf.settings import described, setting
 
 
@@ -117,6 +118,17 @@ def _describe(manifest: Mapping[str, Any]) -> None:
             f"padding {description['padding_fraction']:.1%}, masking rate "
             f"{description['masking_rate']:.1%}"
         )
+        if shortcuts := description.get("shortcuts"):
+            print(f"{split}: {_describe_order(description)}")
+            if is_leak(shortcuts):
+                print(
+                    f"warning: {split}: the ends, starts and lengths of the "
+                    "segments reveal their order, which a model will learn "
+                    "instead of what sentences mean; check that the text is "
+                    "split between sentences (--text_format), or give longer "
+                    "documents",
+                    file=sys.stderr,
+                )
         if description["kept_fraction"] < _MIN_KEPT_FRACTION:
             print(
                 f"warning: {split}: {1 - description['kept_fraction']:.1%} of "
@@ -124,3 +136,13 @@ def _describe(manifest: Mapping[str, Any]) -> None:
                 "all, and a longer --max_seq_length keeps more",
                 file=sys.stderr,
             )
+
+
+def _describe_order(split: Mapping[str, Any]) -> str:
+    """Describes the pairs of a split, and their order without a model."""
+    counts = split["counts"]
+    sequences = counts.get("sequences", counts["instances"])
+    return (
+        f"{counts['pairs'] / sequences:.1%} of the sequences are pairs; their "
+        f"order without a model: {describe_shortcuts(split['shortcuts'])}"
+    )

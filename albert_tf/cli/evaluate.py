@@ -211,10 +211,10 @@ def print_score_table(
 
     Args:
       scored: path and scores of each checkpoint, from `evaluate_checkpoints`.
-      baselines: scores of guessing, printed in the first row.
+      baselines: result of `Records.baselines`, printed in the first rows.
       width: width of the first column, in characters.
     """
-    from albert_tf.analysis.runs import baseline_of
+    from albert_tf.analysis.runs import baseline_rows
 
     metrics: list[str] = []
 
@@ -230,7 +230,6 @@ def print_score_table(
         if not metrics:
             metrics = [x for x in scores if x not in {"step", *baselines}]
             row("checkpoint", "step", metrics)
-            known = [baseline_of(metric, baselines) for metric in metrics]
-            if any(known):
-                row("guessing", "", [f"{x[1]:.4f}" if x else "" for x in known])
+            for label, cells in baseline_rows(metrics, baselines).items():
+                row(label, "", cells)
         row(path, f"{scores['step']:,}", [f"{scores[x]:.4f}" for x in metrics])

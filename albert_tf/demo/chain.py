@@ -180,7 +180,6 @@ def _create_data(config, files, tokenizer, folder) -> dict[str, Any]:
             output=folder,
             tokenizer=tokenizer,
             max_seq_length=_MAX_SEQ_LENGTH,
-            max_predictions_per_seq=10,  # 15 % of the tokens
             heldout_fraction=0.05,
             seed=config.seed,
             num_workers=min(2, os.cpu_count() or 1),
@@ -252,6 +251,12 @@ def _format_summary(summary: dict[str, Any]) -> str:
     scores, corpus = summary["scores"], summary["corpus"]
     unigram = scores["mlm_unigram_accuracy"]
     classifier = summary["classifier"]
+    shallow = ""
+    if "sop_shallow" in scores:
+        shallow = (
+            f"; punctuation rule: {scores['sop_rule']:.1%}; shallow "
+            f"classifier: {scores['sop_shallow']:.1%}"
+        )
     first, second = classifier["sources"]
     rows = [
         (
@@ -269,7 +274,7 @@ def _format_summary(summary: dict[str, Any]) -> str:
         (
             "sentence order, held out",
             f"{scores['sop_accuracy']:.1%} right",
-            f"chance: {scores['sop_chance']:.1%}",
+            f"chance: {scores['sop_chance']:.1%}{shallow}",
         ),
     ]
     for run in classifier["runs"]:

@@ -44,6 +44,7 @@ def pretrain_small_model(output: str | os.PathLike[str]) -> str:
                 tokenizer=tokenizer,
                 max_seq_length=32,
                 max_predictions_per_seq=5,
+                pack=False,
                 ngram=1,
                 short_seq_prob=0.3,
                 heldout_fraction=0.05,

@@ -42,6 +42,7 @@ from albert_tf.pretraining.manifest import (
     serialize_manifest,
 )
 from albert_tf.pretraining.mixture import create_mixture, parse_corpora
+from albert_tf.pretraining.order_shortcuts import add_shortcuts
 from albert_tf.pretraining.shards import (
     FileGroup,
     Limits,
@@ -324,6 +325,7 @@ def _finish(
             for x in splits
         },
     )
+    add_shortcuts(manifest, config.output, config.tokenizer)
     contents = tokenizer_files(config.tokenizer)
     for name, content in [
         *contents.items(),

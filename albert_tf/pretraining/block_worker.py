@@ -15,7 +15,10 @@ from concurrent import futures
 import numpy as np
 
 from albert_tf.pretraining.chunks import Chunks, cut_chunks, cut_joined
-from albert_tf.pretraining.data_config import PretrainingDataConfig
+from albert_tf.pretraining.data_config import (
+    MaskingConfig,
+    PretrainingDataConfig,
+)
 from albert_tf.pretraining.documents import TextBlock
 from albert_tf.pretraining.masking import mask_words, num_predictions
 from albert_tf.pretraining.record_writer import (
@@ -233,9 +236,9 @@ class BlockWorker:
         counts: collections.Counter[str],
     ) -> None:
         """Adds records, tokens and predictions of rows of chunks to counts."""
-        config = self.config
+        config: MaskingConfig = self.config
         is_pair = np.diff(chunks.boundaries.splits) > 0
-        is_pair &= config.sentence_order != "none"
+        is_pair &= self.config.sentence_order != "none"
         # [CLS] A [SEP] or [CLS] A [SEP] B [SEP]
         lengths = chunks.ends - chunks.starts + 2 + is_pair
         counts.update(

@@ -36,6 +36,10 @@ from albert_tf.pretraining.manifest import (
     serialize_manifest,
 )
 from albert_tf.pretraining.mixture import create_mixture, parse_corpora
+from albert_tf.pretraining.order_shortcuts import (
+    add_shortcuts,
+    check_packages,
+)
 from albert_tf.pretraining.shards import (
     FileGroup,
     Limits,
@@ -78,8 +82,9 @@ def create_pretraining_data(
 
     Returns:
       The manifest: settings, tokenizer, inputs and, for each split, its files,
-      counts, label counts, padding and effective masking rate, and the accuracy
-      of always guessing the most frequent training label. For several corpora,
+      counts, label counts, padding and effective masking rate, the accuracy of
+      always guessing the most frequent training label, and that of
+      `measure_shortcuts` for the order of sentences. For several corpora,
       see `build_mixture_manifest`.
 
     Raises:
@@ -97,6 +102,8 @@ def _create(
         return create_mixture(
             config, corpora, lambda part: _create(part, limits, progress)
         )
+    if config.sentence_order != "none":
+        check_packages()
     files = find_text_files(config.input, config.data_dir)
     folder = local_path(config.output)
     groups = list(group_files(files, limits))
@@ -133,6 +140,7 @@ def _create(
             label_counts=state.label_counts,
             files=state.files,
         )
+        add_shortcuts(manifest, temporary, config.tokenizer)
         text = serialize_manifest(manifest)
         for file, content in [*contents.items(), (MANIFEST_NAME, text)]:
             (temporary / file).write_bytes(content)

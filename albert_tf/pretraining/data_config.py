@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import re
 from collections.abc import Sequence
@@ -108,10 +109,7 @@ class MaskingConfig:
     """Masking for the masked language model (paper, section 4.1)."""
 
     max_predictions_per_seq: int = setting(
-        20,
-        "Maximum number of predictions per record; the original's 20 are 3.9 % "
-        "of 512 tokens.",
-        bounds="[1, 1048576]",
+        20, "Maximum number of predictions per record.", bounds="[1, 1048576]"
     )
     masked_lm_prob: float = setting(
         0.15,
@@ -138,7 +136,7 @@ class PretrainingDataConfig(MaskingConfig, TextConfig):
 
     Defaults are the original's unless the help says otherwise. Every field
     except the tokenizer is a flag of `albert create-data`, whose help describes
-    it.
+    it. `max_predictions_per_seq` and `pack` are never None afterwards.
 
     Attributes:
       tokenizer: converts sentences to ids.
@@ -147,6 +145,14 @@ class PretrainingDataConfig(MaskingConfig, TextConfig):
     tokenizer: Tokenizer
     output: str | os.PathLike[str] = dataclasses.field(
         metadata=described("Folder to create.", on_resume="not_recorded")
+    )
+    # pyrefly: ignore[bad-override]
+    max_predictions_per_seq: int | None = setting(
+        None,
+        "Maximum number of predictions per record; default: --masked_lm_prob "
+        "of --max_seq_length; static: the original's 20, which are 3.9 % of "
+        "512 tokens.",
+        bounds="[1, 1048576]",
     )
     masking: Masking = setting(
         "dynamic",
@@ -172,10 +178,11 @@ class PretrainingDataConfig(MaskingConfig, TextConfig):
         "have a random second segment (BERT). none: all pairs are in order; "
         "dynamic: one segment, which may cross document boundaries (RoBERTa).",
     )
-    pack: bool = setting(
-        False,
-        "dynamic: pack several sequences into a record, each a pair with its "
-        "own sentence order, which do not attend to each other.",
+    pack: bool | None = setting(
+        None,
+        "Pack several sequences into a record, each with its own sentence "
+        "order, which do not attend to each other; default: yes, except for "
+        "static records and --sentence_order=none.",
     )
     max_sequences_per_row: int = setting(
         8,
@@ -227,10 +234,23 @@ class PretrainingDataConfig(MaskingConfig, TextConfig):
     def __post_init__(self) -> None:
         # `MaskingConfig` checks nothing that this does not check.
         TextConfig.__post_init__(self)
+        is_dynamic = self.masking == "dynamic"
+        predictions = self.max_predictions_per_seq
+        if predictions is None:
+            predictions = 20
+            if is_dynamic:
+                # Rounded first, as a product may be slightly too large.
+                share = round(self.masked_lm_prob * self.max_seq_length, 6)
+                predictions = max(1, math.ceil(share))
+                predictions = min(predictions, self.max_seq_length - 1)
+            object.__setattr__(self, "max_predictions_per_seq", predictions)
+        if self.pack is None:
+            packs = is_dynamic and self.sentence_order != "none"
+            object.__setattr__(self, "pack", packs)
         require(
             self,
             "max_predictions_per_seq",
-            self.max_predictions_per_seq < self.max_seq_length,
+            predictions < self.max_seq_length,
             f"below max_seq_length={self.max_seq_length}",
         )
         require(

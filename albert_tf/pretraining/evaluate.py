@@ -123,6 +123,7 @@ def evaluate_checkpoints(
         )
     check_runs(checkpoints)
     architectures = {path: _architecture(path, records) for path in checkpoints}
+    baselines = records.baselines()
     scorers: dict[tuple[AlbertConfig, str, Objective], Any] = {}
     damaged = []
     for path, key in architectures.items():
@@ -141,7 +142,7 @@ def evaluate_checkpoints(
             evaluate = on_repeated_positions(evaluate, model, trained)
         with records.explained_errors(config):
             scores = evaluate()
-        yield path, {"step": step} | scores | records.baselines()
+        yield path, {"step": step} | scores | baselines
     if damaged:
         others = len(architectures) - len(damaged)
         text = f"; the other {others} were scored" if others else ""

@@ -33,7 +33,10 @@ _FORMAT = "albert_tf pretraining data"
 MIXTURE_FORMAT = "albert_tf mixture of pretraining data"
 VERSION = 1
 _WEIGHTS = (1e-9, 1e9)  # of corpora, relative to each other
-_PACKAGES = ("albert-tf", "numpy", "protobuf", "sentencepiece", "sentencex")
+_PACKAGES = (
+    *("albert-tf", "numpy", "protobuf"),
+    *("scikit-learn", "sentencepiece", "sentencex"),
+)
 
 
 class _Input(TypedDict):
@@ -50,6 +53,7 @@ class _File(TypedDict):
 class _SplitExtras(TypedDict, total=False):
     labels: Mapping[str, int]  # static masking only
     kept_fraction: float  # since 0.2.0
+    shortcuts: Mapping[str, float]  # since 0.2.0, of pairs; `add_shortcuts`
 
 
 class _Shares(TypedDict):
@@ -363,11 +367,9 @@ def _describe_split(
         "tokens",
         "chunks",
         "one_sentence_chunks",
-        "dropped_chunks",
-        "dropped_identical_pairs",
+        *("dropped_chunks", "dropped_identical_pairs"),
         "truncated_pairs",
-        "instances",
-        "pairs",
+        *("instances", "pairs"),
         "kept_tokens",
         "input_tokens",
         "predictions",

@@ -24,7 +24,7 @@ from albert_tf.pretraining.record_checks import (
     damaged,
     read_records,
 )
-from albert_tf.pretraining.record_writer import parse_example
+from albert_tf.pretraining.record_reader import parse_example
 
 _PARALLEL_REQUESTS = 16
 _SAMPLE_RECORDS = 1000

@@ -11,7 +11,6 @@ import itertools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from google.protobuf.message import DecodeError
 
 # Google's names, so that the original and Model Garden can read the records.
 # The label is 1 if the second segment does not follow the first.
@@ -251,27 +250,3 @@ def _zeros_table(level: int) -> np.ndarray:
             table = table >> 1 ^ odd * np.uint32(_POLYNOMIAL)
         return table
     return _append_zeros(_append_zeros(table, level - 1), level - 1)
-
-
-def parse_example(record: bytes) -> dict[str, np.ndarray]:
-    """Parses a record.
-
-    Returns:
-      Name of each feature -> int64 or float32 `[values]`.
-
-    Raises:
-      ValueError: If the bytes are not a serialized `Example`.
-    """
-    import tensorflow as tf  # slow to import, and not needed for writing
-
-    try:
-        example = tf.train.Example.FromString(record)
-    except DecodeError as error:
-        raise ValueError(f"not a serialized Example: {error}") from None
-    parsed: dict[str, np.ndarray] = {}
-    for name, feature in example.features.feature.items():
-        if feature.HasField("int64_list"):
-            parsed[name] = np.array(feature.int64_list.value, np.int64)
-        else:
-            parsed[name] = np.array(feature.float_list.value, np.float32)
-    return parsed

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import dataclasses
 import functools
@@ -19,6 +18,7 @@ import tensorflow as tf
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import PathPatterns
+from albert_tf.pretraining.baselines import compute_baselines
 from albert_tf.pretraining.corpora import (
     compute_quotas,
     find_splits,
@@ -169,33 +169,17 @@ class Records:
         Returns:
           `mlm_unigram_accuracy` (always the most frequent training label) and,
           for pairs, `sop_chance` or `nsp_chance` (always the more frequent
-          order); empty if a manifest with the split is missing.
+          order), `sop_rule` and `sop_shallow` (the rule and the classifier of
+          `measure_shortcuts`); empty if a manifest with the split is missing.
         """
         split = split or self.split
-        files = self.files.get(split, self.files[self.split])
-        manifests = {id(file.manifest): file.manifest for file in files}
-        statistics = [
-            manifest["splits"][split]
-            for manifest in manifests.values()
-            if manifest and split in manifest["splits"]
-        ]
-        if len(statistics) < len(manifests):
-            return {}
-        accuracies = [each["constant_guess_accuracy"] for each in statistics]
-        sizes = [each["counts"]["predictions"] for each in statistics]
-        mean = float(np.dot(accuracies, sizes)) / max(1, sum(sizes))
-        # A single number is not averaged, to keep it exact.
-        is_single = len(statistics) == 1
-        scores = {"mlm_unigram_accuracy": accuracies[0] if is_single else mean}
-        if self.pair_task != "none":
-            labels = collections.Counter()
-            for each in statistics:
-                # Training draws both orders with the same probability.
-                labels.update(each.get("labels", {"0": 1, "1": 1}))
-            if total := sum(labels.values()):
-                chance = max(labels.values()) / total
-                scores[f"{self.pair_task}_chance"] = chance
-        return scores
+        files = self.files.get(split)
+        return compute_baselines(
+            files or self.files[self.split],
+            split,
+            self.pair_task,
+            lambda: self.tokenizer if files else None,
+        )
 
     def dataset(
         self,

@@ -14,6 +14,7 @@ from albert_tf.models.base import AlbertModel
 from albert_tf.objectives.registry import objective_class
 from albert_tf.pretraining.config import PretrainConfig, ResolvedPhase
 from albert_tf.pretraining.corpora import describe_mixture
+from albert_tf.pretraining.order_shortcuts import LABELS
 from albert_tf.pretraining.phase_records import PhaseRecords
 from albert_tf.pretraining.records import Records
 from albert_tf.training.result import TrainingResult
@@ -25,12 +26,6 @@ _logger = logging.getLogger(__name__)
 # A model whose accuracy is less than this many times that of the most frequent
 # token has not left the plateau (docs/training.md, Training small models).
 _PLATEAU = 2.0
-
-# Metric of sentence pairs -> its baseline and the label of the baseline.
-_PAIR_BASELINES = {
-    "sop_accuracy": ("sop_chance", "chance"),
-    "nsp_accuracy": ("nsp_chance", "chance"),
-}
 
 
 def start_summary(
@@ -170,7 +165,14 @@ def end_summary(
       seconds: duration of the call.
       objective: name of the objective.
     """
-    known = {**objective_class(objective).baselines, **_PAIR_BASELINES}
+    known = {
+        name: {key: label}
+        for name, (key, label) in objective_class(objective).baselines.items()
+    }
+    for task in ("sop", "nsp"):
+        known[f"{task}_accuracy"] = {
+            f"{task}_{x}": y for x, y in LABELS.items()
+        }
     steps = counted(result.steps, "step")
     text = f"{steps} done, {seconds / 60:.1f} minutes this time"
     if "tokens_per_second" in result.metrics:
@@ -178,14 +180,18 @@ def end_summary(
     if "matmul_share" in result.metrics:
         text += f" ({result.metrics['matmul_share']:.0%} of matmul peak)"
     scores = []
-    baselines = {key for key, _ in known.values()}
+    baselines = set().union(*known.values())
     for name, value in result.evaluation.items():
         if name in baselines:
             continue
         scores.append(f"{name} {value:.4f}")
-        key, label = known.get(name, ("", ""))
-        if key in result.evaluation:
-            scores[-1] += f" ({label}: {result.evaluation[key]:.4f})"
+        beside = [
+            f"{label}: {result.evaluation[key]:.4f}"
+            for key, label in known.get(name, {}).items()
+            if key in result.evaluation
+        ]
+        if beside:
+            scores[-1] += f" ({', '.join(beside)})"
     if scores:
         text += f"\nheld out: {', '.join(scores)}"
     return text

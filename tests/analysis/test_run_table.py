@@ -39,3 +39,15 @@ def test_baselines():
     header, *_, last = table.splitlines()
     assert last.split() == ["guessing", "0.0500"]
     assert len(last) == len(header)
+
+
+def test_shortcuts_of_sentence_order_have_rows():
+    values = {"loss": 2.0, "sop_accuracy": 0.6}
+    run = RunLog("run", (LogLine(7, "train", values, 6.0, None),), 9)
+    known = {"sop_chance": 0.5, "sop_rule": 0.51, "sop_shallow": 0.56}
+    lines = run_table([run], known).splitlines()[-3:]
+    assert [line.split() for line in lines] == [
+        ["guessing", "0.5000"],
+        ["punctuation", "rule", "0.5100"],
+        ["shallow", "classifier", "0.5600"],
+    ]

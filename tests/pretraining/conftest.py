@@ -18,9 +18,9 @@ from albert_tf.pretraining.record_checks import (
     parse_checked,
     verify_file,
 )
+from albert_tf.pretraining.record_reader import parse_example
 from albert_tf.pretraining.record_writer import (
     FLOAT_FEATURES,
-    parse_example,
     serialize_examples,
 )
 from albert_tf.pretraining.shards import Limits
@@ -167,6 +167,7 @@ def create_at(corpus, small_tokenizer):
             "max_seq_length": 64,
             "max_predictions_per_seq": 10,
             "masking": "static",
+            "pack": False,
             "dupe_factor": 2,
             "num_shards": 3,
         } | settings

@@ -46,9 +46,35 @@ def test_invalid_values(config, name, value, rule):
 
 
 def test_only_static_masking_has_several_passes(config):
-    static = dataclasses.replace(config, masking="static")
+    static = dataclasses.replace(config, masking="static", pack=None)
     assert static.passes("train") == 10
     assert static.passes("heldout") == config.passes("train") == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "pack", "predictions"),
+    [
+        ({}, True, 77),
+        ({"max_seq_length": 128}, True, 20),
+        ({"max_seq_length": 20}, True, 3),
+        ({"max_seq_length": 5, "masked_lm_prob": 1.0}, True, 4),
+        ({"masked_lm_prob": 0.0, "pack": False}, False, 1),
+        ({"sentence_order": "nsp", "max_predictions_per_seq": 9}, True, 9),
+        ({"sentence_order": "none"}, False, 77),
+        ({"masking": "static"}, False, 20),  # as in the original
+    ],
+)
+def test_defaults_that_depend_on_other_settings(
+    small_tokenizer, settings, pack, predictions
+):
+    config = PretrainingDataConfig(
+        input="*.txt", output="data", tokenizer=small_tokenizer, **settings
+    )
+    assert config.pack is pack
+    assert config.max_predictions_per_seq == predictions
+    recorded = config.settings()
+    assert recorded["max_predictions_per_seq"] == predictions
+    assert recorded.get("pack", False) is pack
 
 
 def test_settings_are_those_that_the_records_depend_on(config):

@@ -29,7 +29,8 @@ from albert_tf.pretraining.dynamic_examples import (
 )
 from albert_tf.pretraining.heldout_records import HeldoutMasker
 from albert_tf.pretraining.packed_rows import ROW_FEATURES
-from albert_tf.pretraining.record_writer import parse_example, unframe_record
+from albert_tf.pretraining.record_reader import parse_example
+from albert_tf.pretraining.record_writer import unframe_record
 from albert_tf.pretraining.tokenized_documents import (
     TokenizedDocuments,
     VocabularyTable,

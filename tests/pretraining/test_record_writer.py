@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.pretraining.record_reader import parse_example
 from albert_tf.pretraining.record_writer import (
     FLOAT_FEATURES,
     INT_FEATURES,
     Ragged,
     frame_records,
-    parse_example,
     serialize_examples,
     unframe_record,
 )

@@ -16,7 +16,7 @@ from albert_tf.errors import InputError
 from albert_tf.pretraining import manifest, record_files
 from albert_tf.pretraining.manifest import read_manifest
 from albert_tf.pretraining.record_checks import count_records, read_records
-from albert_tf.pretraining.record_writer import parse_example
+from albert_tf.pretraining.record_reader import parse_example
 from albert_tf.pretraining.records import open_records
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import VocabularyConfig, train_vocabulary
@@ -81,7 +81,7 @@ def test_opening_inspects_each_file_once(folder, small_model, monkeypatch):
         monkeypatch.setattr(owner, name, counting)
 
     count(tf.io.gfile, "stat")
-    count(manifest, "read_bytes")
+    count(manifest, "read_json")
     count(record_files, "sample_records")
     count(record_files, "count_records")
     records = open_records(folder, heldout=True)
@@ -100,7 +100,7 @@ def test_opening_inspects_each_file_once(folder, small_model, monkeypatch):
         ("sample_records", str(files[0])): 1,
         ("sample_records", str(files[-1])): 1,
     }
-    assert looks["read_bytes", f"{folder}/manifest.json"] == 1
+    assert looks["read_json", f"{folder}/manifest.json"] == 1
 
 
 def test_sizes_of_records(folder, small_tokenizer, small_model):
@@ -196,8 +196,19 @@ def test_baselines_are_those_of_the_split(folder):
         assert records.baselines(split) == {
             "mlm_unigram_accuracy": splits[split]["constant_guess_accuracy"],
             "sop_chance": max(labels.values()) / sum(labels.values()),
+            "sop_rule": splits[split]["shortcuts"]["punctuation_rule"],
+            "sop_shallow": splits[split]["shortcuts"]["shallow_classifier"],
         }
     assert records.baselines() == records.baselines("train")
+
+
+def test_shortcuts_of_older_records_are_measured(folder, edited):
+    """Their manifests do not have them."""
+    known = open_records(folder).baselines()
+    with edited(folder / "manifest.json") as manifest:
+        for split in manifest["splits"].values():
+            del split["shortcuts"]
+    assert open_records(folder).baselines() == known
 
 
 def test_identity_is_that_of_the_content(folder, created):

@@ -122,13 +122,15 @@ def test_end_summary_has_baselines():
         {
             **{"loss": 7.1, "mlm_accuracy": 0.1295, "sop_accuracy": 0.55},
             **{"mlm_unigram_accuracy": 0.0498, "sop_chance": 0.501},
+            **{"sop_rule": 0.5, "sop_shallow": 0.54},
         },
     )
     assert end_summary(result, 90.0).splitlines() == [
         "12,000 steps done, 1.5 minutes this time, 8,600 tokens/s (61% of "
         "matmul peak)",
         "held out: loss 7.1000, mlm_accuracy 0.1295 (most frequent token: "
-        "0.0498), sop_accuracy 0.5500 (chance: 0.5010)",
+        "0.0498), sop_accuracy 0.5500 (chance: 0.5010, punctuation rule: "
+        "0.5000, shallow classifier: 0.5400)",
     ]
 
 

@@ -15,7 +15,7 @@ from albert_tf.models.pretrainer import AlbertPretrainer
 from albert_tf.pretraining.evaluate import evaluate_pretraining
 from albert_tf.pretraining.phase_records import phase_objective
 from albert_tf.pretraining.record_checks import read_records
-from albert_tf.pretraining.record_writer import parse_example
+from albert_tf.pretraining.record_reader import parse_example
 from albert_tf.pretraining.records import open_records
 from albert_tf.pretraining.train import pretrain
 from albert_tf.training.checkpoint_files import read_checkpoint
