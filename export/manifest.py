@@ -62,7 +62,7 @@ class _File(TypedDict):
     sha256: str
 
 
-class _Task(TypedDict):
+class _Task(TypedDict, total=False):
     settings: Mapping[str, Any]
 
 

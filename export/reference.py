@@ -86,7 +86,7 @@ def source_cases(model: Path, manifest: Mapping[str, Any]) -> list[Case]:
         )
     settings: Mapping[str, Any] = {}
     if "task" in manifest:
-        settings = manifest["task"]["settings"]
+        settings = manifest["task"].get("settings", {})
         config = TaskConfig.from_dict(manifest["task"]).to_dict()
         expected = {name: config[name] for name in ("task_type", "labels")}
         found = open_model_folder(model).task_config.to_dict()

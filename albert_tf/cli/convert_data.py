@@ -2,8 +2,9 @@
 
 examples/pretrain_jax.py trains on them.
 
-Example:
-  albert convert-data --input=data --output=arrays --num_epochs=3
+Examples:
+  albert convert-data --input=data --output=arrays
+  albert convert-data --input=data --output=arrays --num_epochs=4 --seed=1
 """
 
 from __future__ import annotations

@@ -119,6 +119,7 @@ def extend_positions(checkpoint: Checkpoint, length: int) -> Checkpoint:
     """
     old = checkpoint.config
     before, trained = old.max_position_embeddings, old.num_trained_positions
+    new = old.replace(max_position_embeddings=length, trained_positions=None)
     if length < before:
         raise InputError(
             f"{checkpoint.source} has max_position_embeddings={before}, not "
@@ -139,7 +140,6 @@ def extend_positions(checkpoint: Checkpoint, length: int) -> Checkpoint:
             return arrays[path]
         return repeat_rows(arrays[path], trained, length)
 
-    new = old.replace(max_position_embeddings=length, trained_positions=None)
     return dataclasses.replace(
         checkpoint,
         config=new.replace(trained_positions=trained),

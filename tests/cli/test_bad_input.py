@@ -357,6 +357,13 @@ BAD_INPUT = {
         ("--input=absent.txt --output=new", "absent.txt"),
         ("--seed=x", "--seed=x must be an integer"),
     ],
+    "convert-data": [
+        ("--output=new", "--input is required"),
+        ("--input=absent --output=new", "absent"),
+        ("--input=data --output=data", "data exists; choose another"),
+        ("--input=data --output=new --num_epochs=0", "num_epochs=0 must be"),
+        ("--input=data --output=new --seed=-1", "seed=-1 must be in [0"),
+    ],
     "fill-mask": [
         ("--text=x", "--model is required"),
         ("--model=absent --text=[MASK]", "absent"),

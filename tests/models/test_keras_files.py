@@ -1,5 +1,6 @@
 """`.keras` files: tokenizers, LoRA, and other processes."""
 
+import importlib
 import subprocess
 import sys
 
@@ -98,4 +99,9 @@ def test_every_registered_class_is_found_by_name():
         for name in keras.saving.get_custom_objects()
         if name.startswith("albert_tf>")
     }
-    assert registered == set(albert_tf._KERAS_CLASSES)
+    for module in albert_tf._OTHER_KERAS_CLASSES.values():
+        importlib.import_module(f"albert_tf.{module}")
+    assert registered == {
+        *albert_tf._KERAS_CLASSES,
+        *albert_tf._OTHER_KERAS_CLASSES,
+    }
