@@ -6,6 +6,7 @@ import dataclasses
 import os
 import pathlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -74,6 +75,8 @@ class Checkpoint:
       arrays: variable path -> float32 array, read on access.
       objective_arrays: the same, of the heads of a pretraining objective that
         no other system has, such as a generator.
+      objective: the pretraining objective, `objective` and
+        `objective_settings` as in `run.json`; empty if it is not known.
       head: settings of the task head.
       vocabulary: the tokenizer.
       source: the path it was read from.
@@ -89,6 +92,7 @@ class Checkpoint:
     objective_arrays: Mapping[str, np.ndarray] = dataclasses.field(
         default_factory=dict
     )
+    objective: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     head: HeadSettings = HeadSettings()
     vocabulary: Vocabulary = Vocabulary()
     source: str = ""

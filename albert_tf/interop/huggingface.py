@@ -99,9 +99,15 @@ def open_huggingface(
         labels = None
     objective = folder / OBJECTIVE_FILE
     heads = open_safetensors(objective) if objective.exists() else None
+    source = str(config_file)
+    name = typed(values, "objective", str, source=source)
+    given = typed(values, "objective_settings", dict, {}, source)
     return dataclasses.replace(
         matched,
         objective_arrays=LazyArrays(heads.shapes, heads.read) if heads else {},
+        objective=(
+            {"objective": name, "objective_settings": given} if name else {}
+        ),
         head=dataclasses.replace(
             settings, num_labels=num_labels, labels=labels
         ),
@@ -132,6 +138,7 @@ def write_huggingface(
         "eos_token_id": tokenizer.sep_id if tokenizer else 3,
         "tie_word_embeddings": True,
         "dtype": "float32",
+        **checkpoint.objective,
     }
     if {"classifier_head", "token_head"} & checkpoint.components:
         labels = checkpoint.head.labels or tuple(

@@ -42,10 +42,13 @@ def assign_weights(model, checkpoint: Checkpoint, new_head: bool) -> str:
         component = component_of(variable.path)
         if component not in COMPONENTS and variable.path in others:
             array = others[variable.path]
-            if array.shape == tuple(variable.shape):
-                variable.assign(array)
-            else:
-                fresh.append(variable.path)
+            if array.shape != tuple(variable.shape):
+                raise InputError(
+                    f"{checkpoint.source} has {variable.path} of shape "
+                    f"{list(array.shape)}, not {list(variable.shape)}; give "
+                    "the objective the settings that it was trained with"
+                )
+            variable.assign(array)
         elif new_head and component in _TASK_HEADS:
             fresh.append(variable.path)
         elif component in checkpoint.components:
@@ -101,8 +104,9 @@ def checkpoint_of(model) -> Checkpoint:
         tensor.path
         for tensor in tensors_of(model.config, components, num_labels)
     }
+    objective = getattr(model, "objective", {})
     others = []
-    if getattr(model, "objective_heads", False):
+    if objective:
         others = [path for path in arrays if path not in known]
     for path in arrays:
         if path not in known and path not in others:
@@ -117,6 +121,7 @@ def checkpoint_of(model) -> Checkpoint:
             [path for path in arrays if path not in others], arrays.__getitem__
         ),
         objective_arrays=LazyArrays(others, arrays.__getitem__),
+        objective=objective,
         head=HeadSettings(
             num_labels=num_labels,
             labels=getattr(model, "labels", None),

@@ -78,9 +78,6 @@ class ReplacedTokenDetector(AlbertModel):
       **kwargs: `name`, `dtype` and `trainable` of `keras.Model`.
     """
 
-    # `save_pretrained` writes them to a file of their own.
-    objective_heads = True
-
     def __init__(
         self,
         config: AlbertConfig,
@@ -142,14 +139,24 @@ class ReplacedTokenDetector(AlbertModel):
         )
         return ops.reshape(logits, (batch, picks, self.config.vocab_size))
 
+    @property
+    def objective(self) -> dict[str, Any]:
+        """The objective, saved with the model by `save_pretrained`."""
+        return {"objective": "rtd", "objective_settings": self._sizes}
+
+    @property
+    def _sizes(self) -> dict[str, int]:
+        sizes = self.generator.config
+        return {
+            "generator_hidden_size": sizes.hidden_size,
+            "generator_num_hidden_layers": sizes.num_hidden_layers,
+        }
+
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor arguments; see `from_config`."""
         return {
             **super().get_config(),
-            "generator_hidden_size": self.generator.config.hidden_size,
-            "generator_num_hidden_layers": (
-                self.generator.config.num_hidden_layers
-            ),
+            **self._sizes,
             "rematerialize": self.encoder.rematerialize,
         }
 

@@ -223,24 +223,17 @@ def _evaluate_saved(
     """Evaluates a checkpoint that is not of a run."""
     checkpoint = open_checkpoint(path, head="classifier_head")
     records.check_model(checkpoint.config)
+    objective = objective_of(checkpoint.objective, records)
     heads = {
         *checkpoint.components,
-        *(name.split("/")[0] for name in checkpoint.objective_arrays),
+        *(path.split("/")[0] for path in checkpoint.objective_arrays),
     }
-    name = next(
-        (
-            name
-            for name, head in (("rtd", "rtd_head"), ("mlm", "mlm_head"))
-            if head in heads
-        ),
-        None,
-    )
-    if name is None:
+    missing = {*objective.heads} - heads - {"sop_head"}
+    if missing:
         raise InputError(
-            f"{os.fspath(path)} has no head of a pretraining objective to "
-            "evaluate on records"
+            f"{os.fspath(path)} has no {min(missing)}, the head of the "
+            f"objective {objective.name} to evaluate on records"
         )
-    objective = objective_of({"objective": name}, records)
     if "sop_head" not in heads:
         objective = dataclasses.replace(objective, pair_task="none")
     model, score = _make_scorer(

@@ -8,6 +8,8 @@ import pytest
 from albert_tf.errors import InputError
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.pretrained import assign_weights
+from albert_tf.objectives.registry import make_objective
 from albert_tf.pretraining.evaluate import evaluate_pretraining
 from albert_tf.pretraining.train import pretrain
 from albert_tf.training.checkpoint_files import read_checkpoint
@@ -126,6 +128,33 @@ def test_another_run_starts_from_all_weights(
             found[name], expected[name], atol=1e-7, err_msg=name
         )
     assert "newly initialized" not in (folder / "init.txt").read_text()
+
+
+@pytest.mark.long
+def test_a_generator_of_another_size_is_an_error(
+    trained, records, tmp_path, pretrain_config
+):
+    settings = {**RTD, "objective_settings": {}, "num_warmup_steps": 0}
+    config = pretrain_config(
+        records, tmp_path / "run", 1, **settings, init_from=str(trained[0])
+    )
+    with pytest.raises(InputError, match=r"generator/.* not .*settings that"):
+        pretrain(config)
+
+
+@pytest.mark.long
+def test_a_saved_model_has_the_scores_of_its_run(trained, records, tmp_path):
+    """Its settings are saved, too: the generator has another size."""
+    folder = trained[0]
+    checkpoint = open_checkpoint(folder)
+    objective = make_objective("rtd", RTD["objective_settings"])
+    model = objective.make_model(checkpoint.config)
+    assign_weights(model, checkpoint, new_head=False)
+    model.save_pretrained(tmp_path / "saved")
+    found = evaluate_pretraining(tmp_path / "saved", str(records))
+    expected = evaluate_pretraining(folder, str(records))
+    assert expected.pop("step") == 6
+    assert found == pytest.approx(expected, rel=1e-5, nan_ok=True)
 
 
 @pytest.mark.long
