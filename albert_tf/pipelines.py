@@ -372,9 +372,7 @@ def _vectors(
         first = tf.zeros([tf.shape(batch["input_mask"])[0], 1], tf.int32)
         vectors = model.states_at(batch, first)[:, 0]
     else:
-        states = tf.cast(model(batch)["sequence_output"], tf.float32)
-        mask = tf.cast(batch["input_mask"], tf.float32)[:, :, None]
-        vectors = tf.reduce_sum(states * mask, 1) / tf.reduce_sum(mask, 1)
+        vectors = model.mean_output(batch)
     vectors = tf.cast(vectors, tf.float32)
     if normalize:
         vectors = tf.math.l2_normalize(vectors, -1)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from albert_tf.errors import InputError
+from albert_tf.finetuning.embedding.task import Embedding
 from albert_tf.finetuning.multiple_choice.task import MultipleChoice
 from albert_tf.finetuning.question_answering.task import QuestionAnswering
 from albert_tf.finetuning.task_config import TaskConfig, check_task_settings
@@ -32,6 +33,7 @@ _TASK_TYPES: dict[str, type[TaskType]] = {
         MultipleChoice,
         QuestionAnswering,
         TokenClassification,
+        Embedding,
     )
 }
 # Task type -> absolute path of the module that registered it.

@@ -38,6 +38,7 @@ from albert_tf.training.distribution import (
     check_tpu_run,
     make_strategy,
 )
+from albert_tf.training.input import slice_size
 from albert_tf.training.run_folder import (
     RunFolder,
     load_run_config,
@@ -82,10 +83,11 @@ class FinetuneRun:
         """
         arguments = {
             **self.task_type.model_arguments(),
-            "dropout": self.config.head_dropout,
             "packed": not self.config.fixed_length,
             "rematerialize": self.config.rematerialize,
         }
+        if self.task_type.has_head:
+            arguments["dropout"] = self.config.head_dropout
         model_class = self.task_type.model_class
         if self.checkpoint is None:
             return model_class(self.architecture, **arguments)
@@ -154,6 +156,15 @@ def open_runs(
     loss_arguments = _loss_arguments(config, task_type, data)
     longest = int(data.train.lengths.max())
     starts = [start.trained_on(longest) for start in starts]
+    task_type.check_training(
+        data.train,
+        starts[0].architecture,
+        slice_size(
+            config.train_batch_size,
+            strategy.num_replicas_in_sync,
+            config.gradient_accumulation_steps,
+        ),
+    )
     return [
         FinetuneRun(
             config=each.resolved(
@@ -222,8 +233,10 @@ def _loss_arguments(
         labels.
     """
     arguments: dict[str, Any] = {}
-    if config.label_smoothing:
-        arguments["label_smoothing"] = config.label_smoothing
+    defaults = config.default_settings()
+    for name in ("label_smoothing", "temperature"):
+        if getattr(config, name) != defaults[name]:
+            arguments[name] = getattr(config, name)
     if config.class_weights is not None:
         arguments["class_weights"] = config.class_weights
     for name, value in arguments.items():

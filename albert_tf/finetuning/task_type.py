@@ -17,6 +17,7 @@ from albert_tf.finetuning.task_config import TaskConfig
 if TYPE_CHECKING:
     import tensorflow as tf
 
+    from albert_tf.config import AlbertConfig
     from albert_tf.finetuning.serving import ServingGraph
     from albert_tf.models.base import AlbertModel
     from albert_tf.text.base_tokenizer import Tokenizer
@@ -44,7 +45,8 @@ class TaskType(ExampleReader):
         predictions, as JSON values; at least `max_seq_length`.
       custom_metrics: whether users may choose `TaskConfig.metrics`.
       loss_settings: settings of the loss that the task type has:
-        "class_weights", "label_smoothing".
+        "class_weights", "label_smoothing", "temperature".
+      has_head: whether the models have a head, with a dropout before it.
       perfect_score: the best possible value of the key metric.
       token_outputs: names of the outputs of `forward` with the shape
         `[batch, seq, ...]`.
@@ -60,6 +62,7 @@ class TaskType(ExampleReader):
     default_settings: ClassVar[Mapping[str, Any]] = {"max_seq_length": 512}
     custom_metrics: ClassVar[bool] = True
     loss_settings: ClassVar[Sequence[str]] = ()
+    has_head: ClassVar[bool] = True
     perfect_score: ClassVar[float] = 1.0
 
     def __init__(
@@ -150,6 +153,20 @@ class TaskType(ExampleReader):
     def model_arguments(self) -> dict[str, Any]:
         """Returns the arguments of `model_class` that depend on the task."""
 
+    def check_training(
+        self, features: Features, config: AlbertConfig, micro_batch_size: int
+    ) -> None:
+        """Raises an `InputError` if a model cannot be trained on features.
+
+        By default, it can.
+
+        Args:
+          features: the training features.
+          config: the architecture.
+          micro_batch_size: examples per replica and micro-batch.
+        """
+        del features, config, micro_batch_size
+
     def start_head(self, model: AlbertModel, features: Features) -> None:
         """Sets weights of a new head from the training examples.
 
@@ -167,7 +184,7 @@ class TaskType(ExampleReader):
 
         Args:
           **settings: those of `loss_settings` that are given: `class_weights`,
-            a number for each of `labels`, and `label_smoothing`.
+            a number for each of `labels`, `label_smoothing`, `temperature`.
         """
 
     def baselines(
