@@ -12,7 +12,9 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+from albert_tf.finetuning.embedding.task import Embedding
 from albert_tf.finetuning.features import Features, batched
+from albert_tf.finetuning.model_folder import open_model_folder
 from albert_tf.finetuning.predictor import (
     CHUNK,
     BatchPredictor,
@@ -20,6 +22,7 @@ from albert_tf.finetuning.predictor import (
 )
 from albert_tf.input_files import shown
 from albert_tf.interop.open_checkpoint import open_checkpoint
+from albert_tf.interop.run_folder import fine_tuned_model
 from albert_tf.models.base import AlbertModel
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrained import tokenizer_of
@@ -273,9 +276,11 @@ class SentenceEmbedder(_Pipeline):
         embed.similarity("A good story.", "A tale well told.")
 
     Args:
-      model: a checkpoint; see `AlbertEncoder.from_pretrained`.
+      model: a checkpoint; see `AlbertEncoder.from_pretrained`. One that was
+        trained by `albert finetune --task=embedding` gives the trained vectors,
+        of texts up to the `max_seq_length` of the training.
       pooling: "mean": mean of the last layer over all tokens, which works best
-        without fine-tuning; "cls": last layer at `[CLS]`; "pooler": the pooled
+        without fine-tuning and is what embeddings are trained with; "cls": last layer at `[CLS]`; "pooler": the pooled
         output, which was trained to predict the sentence order.
       normalize: whether to scale vectors to length 1.
       batch_size: batch size.
@@ -302,6 +307,11 @@ class SentenceEmbedder(_Pipeline):
         needed = "pooler" if pooling == "pooler" else None
         arguments = {"dtype": dtype, "pooler": needed is not None}
         super().__init__(AlbertEncoder, model, batch_size, needed, **arguments)
+        folder = fine_tuned_model(model)
+        if folder is not None:
+            task = open_model_folder(folder).task_config
+            if task.task_type == Embedding.name:
+                self._max_length = task.settings["max_seq_length"]
         self._predict = self._predictor(
             functools.partial(_vectors, pooling=pooling, normalize=normalize)
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -204,6 +204,23 @@ class TaskType(ExampleReader):
           first one needs no training; a model at its level has learned nothing.
         """
         del training, examples
+        return {}
+
+    def word_baselines(
+        self,
+        word_embeddings: Callable[[], np.ndarray],
+        examples: Sequence[Any],
+    ) -> dict[str, dict[str, float]]:
+        """Returns scores of the word embeddings that the run starts from.
+
+        They precede the other `baselines`. By default, there are none.
+
+        Args:
+          word_embeddings: reads the table, float32 `[vocab_size,
+            embedding_size]`.
+          examples: examples with labels, to be scored.
+        """
+        del word_embeddings, examples
         return {}
 
     @property

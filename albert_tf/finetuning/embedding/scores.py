@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, import_package
 from albert_tf.finetuning.embedding.examples import EmbeddingExample
+from albert_tf.finetuning.features import Features
 from albert_tf.finetuning.text_classification.bag_of_words import (
     word_vectorizer,
 )
@@ -49,6 +50,8 @@ def check_metrics(
                 f"{example.location}: no score, unlike other examples; score "
                 "pairs with scores and without separately"
             )
+    if scored:
+        import_package("scipy.stats")
     key = metrics[0]
     if (key in CORRELATIONS) != bool(scored):
         known = ",".join(CORRELATIONS) if scored else RETRIEVAL
@@ -120,6 +123,27 @@ def _retrieved(examples: Sequence[EmbeddingExample], vectors: Any) -> int:
     equal[:, : len(examples)] |= anchor == anchor.T
     cosines[equal] = -np.inf
     return int((own > cosines.max(axis=1)).sum())
+
+
+def mean_embeddings(table: np.ndarray, features: Features) -> np.ndarray:
+    """Returns the mean of the word embeddings of each sequence.
+
+    Args:
+      table: word embeddings, `[vocab_size, size]`.
+      features: sequences, whose first and last token are left out.
+
+    Returns:
+      Vectors of length 1, or 0 without words, float32 `[sequences, size]`.
+    """
+    starts, ends = features.starts[:-1] + 1, features.starts[1:] - 1
+    sums = np.stack(
+        [
+            table[features.ids[start:end]].sum(axis=0)
+            for start, end in zip(starts, ends, strict=True)
+        ]
+    )
+    norms = np.linalg.norm(sums, axis=1, keepdims=True)
+    return sums / np.maximum(norms, 1e-12)
 
 
 def bag_of_words_scores(

@@ -20,6 +20,7 @@ from albert_tf.finetuning.embedding.scores import (
     bag_of_words_scores,
     check_metrics,
     embedding_scores,
+    mean_embeddings,
 )
 from albert_tf.finetuning.task_config import TaskConfig
 from albert_tf.finetuning.task_type import TaskType
@@ -133,6 +134,13 @@ class Embedding(TaskType):
         from albert_tf.finetuning.embedding.model import EmbeddingLoss
 
         return EmbeddingLoss(**settings)
+
+    def word_baselines(self, word_embeddings, examples):
+        """Returns the scores of the mean of a text's word embeddings."""
+        features = self.prediction_features(examples)
+        table = word_embeddings()
+        means = mean_embeddings(table, features)
+        return {"mean of word embeddings": embedding_scores(examples, means)}
 
     def baselines(self, training, examples):
         """Returns the scores of a bag of words."""
