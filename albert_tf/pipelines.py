@@ -280,8 +280,9 @@ class SentenceEmbedder(_Pipeline):
         trained by `albert finetune --task=embedding` gives the trained vectors,
         of texts up to the `max_seq_length` of the training.
       pooling: "mean": mean of the last layer over all tokens, which works best
-        without fine-tuning and is what embeddings are trained with; "cls": last layer at `[CLS]`; "pooler": the pooled
-        output, which was trained to predict the sentence order.
+        without fine-tuning and is what embeddings are trained with; "cls":
+        last layer at `[CLS]`; "pooler": the pooled output, which was trained to
+        predict the sentence order.
       normalize: whether to scale vectors to length 1.
       batch_size: batch size.
       dtype: precision, such as "mixed_bfloat16". Vectors are always float32.
