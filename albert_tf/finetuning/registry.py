@@ -172,12 +172,19 @@ def with_settings(
       InputError: if the task has no such setting, or the settings contradict
         each other.
     """
-    changes = {name: x for name, x in changes.items() if x is not None}
+    optional = task_type_class(task_config).optional_settings
+    changes = {
+        name: x
+        for name, x in changes.items()
+        if x is not None
+        and (name in task_config.settings or optional.get(name) != x)
+    }
+    known = {**task_config.settings, **optional}
     for name, value in changes.items():
-        if name not in task_config.settings:
+        if name not in known:
             raise InputError(
                 f"{name}={value}: the task {task_config.name} has no such "
-                f"setting, only {', '.join(task_config.settings)}"
+                f"setting, only {', '.join(known)}"
             )
     changed = dataclasses.replace(
         task_config, settings={**task_config.settings, **changes}

@@ -43,6 +43,8 @@ class TaskType(ExampleReader):
       name: name of the task type in `task.json`.
       default_settings: default values of the settings of features and
         predictions, as JSON values; at least `max_seq_length`.
+      optional_settings: further settings, which a task only has if they differ
+        from these values.
       custom_metrics: whether users may choose `TaskConfig.metrics`.
       loss_settings: settings of the loss that the task type has:
         "class_weights", "label_smoothing", "temperature".
@@ -60,6 +62,7 @@ class TaskType(ExampleReader):
 
     name: ClassVar[str]
     default_settings: ClassVar[Mapping[str, Any]] = {"max_seq_length": 512}
+    optional_settings: ClassVar[dict[str, Any]] = {}
     custom_metrics: ClassVar[bool] = True
     loss_settings: ClassVar[Sequence[str]] = ()
     has_head: ClassVar[bool] = True

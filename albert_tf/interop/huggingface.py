@@ -31,6 +31,7 @@ from albert_tf.interop.file_types import (
     file_kind,
 )
 from albert_tf.interop.matching import match_tensors
+from albert_tf.interop.names import LABEL_HEADS
 from albert_tf.interop.safetensors_file import (
     open_safetensors,
     save_safetensors,
@@ -123,9 +124,10 @@ def write_huggingface(
 ) -> None:
     """Writes a folder that transformers opens.
 
-    A joint span head and `sharing` other than "all", which transformers does
-    not have, are written in the same naming scheme, the latter such that
-    transformers rejects the folder. For the arguments, see `convert.WRITERS`.
+    A joint span head, a pair head and `sharing` other than "all", which
+    transformers does not have, are written in the same naming scheme, the last
+    such that transformers rejects the folder. For the arguments, see
+    `convert.WRITERS`.
     """
     folder = pathlib.Path(folder)
     config, tokenizer = checkpoint.config, checkpoint.tokenizer
@@ -140,7 +142,7 @@ def write_huggingface(
         "dtype": "float32",
         **checkpoint.objective,
     }
-    if {"classifier_head", "token_head"} & checkpoint.components:
+    if {*LABEL_HEADS} & checkpoint.components:
         labels = checkpoint.head.labels or tuple(
             f"LABEL_{i}" for i in range(checkpoint.head.num_labels)
         )

@@ -277,6 +277,9 @@ def _find_components(
     if candidates:
         head = _choose_head(system, names, file, config, candidates, head)
         components -= set(candidates) - {head}
+    elif "pair_head" in components:
+        head = "pair_head"
+    if candidates or head == "pair_head":
         weights = next(tensors_of(config, {head})).names[system]
         shape = file.shapes.get(names.get(weights.name, ""), (1,))
         if head != "choice_head" and shape:
