@@ -214,6 +214,8 @@ BAD_INPUT = {
             "give either --num_warmup_steps or --warmup_proportion",
         ),
         ("--task=sst2", "train.csv"),
+        ("--head=pair_features", "head=pair_features needs two texts, but"),
+        ("--head=joint", "head=joint: tasks of the type text_classification"),
         ("--task=embedding", "train.csv: the header has none of the columns"),
         (
             "--task=embedding --train=text.txt --dev=text.txt",
@@ -249,6 +251,8 @@ BAD_INPUT = {
         ("--task=squad2.0 --start_n_top=2147483648", "must be in [1, 1024]"),
         ("--task=race --max_qa_length=-1", "max_qa_length=-1 must be in"),
         ("--task=squad2.0 --head=v1", "requires head=joint"),
+        ("--task=squad1.1 --head=cls", "head=cls: tasks of the type question"),
+        ("--task=embedding --head=cls", "head=cls: the task embedding has no"),
     ],
     "predict": [("", "--model is required")],
     PREDICT: [
