@@ -35,7 +35,7 @@ class TrainingPhase:
       loss: the loss and its metrics.
       gradient_accumulation_steps: micro-batches per replica.
       flops_per_example: FLOPs of the matrix products for one example, forward
-        and backward; None: `matmul_share` is not logged.
+        and backward; None: their rate is not logged.
       name: name of the phase in the log.
       num_shards: equal shards of each batch that can be read independently. A
         host reads its own rows if the number of hosts divides `num_shards`:

@@ -36,7 +36,6 @@ from albert_tf.training.logging import (
 )
 from albert_tf.training.loss import Loss
 from albert_tf.training.loss_scale import DynamicLossScale
-from albert_tf.training.matmul_peak import matmul_peak
 from albert_tf.training.optimizers import AdamW
 from albert_tf.training.phases import PhaseSequence, TrainingPhase
 from albert_tf.training.progress import graceful_stop, print_stop
@@ -129,8 +128,8 @@ class Trainer:
             the model has the averaged weights while it runs.
           start: called once the first batch and the checkpoint to resume from
             are read and checked, before anything is written.
-          flops_per_example: see `TrainingPhase`. If given, `matmul_share` is
-            logged: the fraction of the measured peak of the machine.
+          flops_per_example: see `TrainingPhase`. If given, their rate is logged
+            as `gflops_per_second`.
           initial_values: values to start a new run with, such as moments of
             another run, under the names of `training_variables`.
           callbacks: Keras callbacks; see `RunCallbacks`.
@@ -204,9 +203,6 @@ class Trainer:
             if start is not None:
                 start()
             self._callbacks.begin(step or 0)
-            self._peak = None
-            if any(phase.flops_per_example for _, phase, _ in remaining):
-                self._peak = matmul_peak(strategy, self._model.compute_dtype)
             while True:
                 try:
                     result = self._run(step)
@@ -367,10 +363,9 @@ class Trainer:
         metrics["learning_rate"] = float(self._schedule(step - 1))
         if self._loss_scale is not None:
             metrics["loss_scale"] = float(self._loss_scale.scale)
-        if self._peak and phase.flops_per_example:
-            rate = metrics["examples_per_second"]
-            flops = rate * phase.flops_per_example
-            metrics["matmul_share"] = flops / self._peak
+        if phase.flops_per_example:
+            flops = metrics["examples_per_second"] * phase.flops_per_example
+            metrics["gflops_per_second"] = flops / 1e9
         self._log.report(step, "train", metrics, details)
         self._callbacks.report_training(step, metrics)
         return metrics
