@@ -16,7 +16,7 @@ _spec.loader.exec_module(frozen)
 
 VALUES = json.loads(frozen.FILE.read_text())
 # Flags that were removed on purpose; CHANGELOG.md names them.
-REMOVED: set[str] = set()
+REMOVED = {"cache_dir"}
 
 
 class Stop(keras.callbacks.Callback):
