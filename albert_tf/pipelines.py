@@ -24,6 +24,7 @@ from albert_tf.models.base import AlbertModel
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrained import tokenizer_of
 from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.pretrained_models import DEFAULT, packaged_folder
 from albert_tf.schema import check_argument
 from albert_tf.text.base_tokenizer import text_list
 from albert_tf.training.distribution import strategy_of_this_machine
@@ -38,12 +39,14 @@ class _Pipeline:
     def __init__(
         self,
         model_class: type[AlbertModel],
-        path: str | os.PathLike[str],
+        path: str | os.PathLike[str] | None,
         batch_size: int,
         head: str | None,
         **arguments: Any,
     ):
         check_batch_size(batch_size)
+        if path is None:
+            path = packaged_folder(DEFAULT)
         checkpoint = open_checkpoint(path, head="classifier_head")
         if head and head not in checkpoint.components:
             advice = "use another pooling, such as mean"
@@ -85,11 +88,12 @@ class FillMask(_Pipeline):
 
     For example:
 
-        fill = albert_tf.FillMask("albert/albert-base-v2")
+        fill = albert_tf.FillMask()
         fill("The capital of France is [MASK].")[0]["token_str"]
 
     Args:
-      model: a checkpoint; see `AlbertPretrainer.from_pretrained`.
+      model: a checkpoint; see `AlbertPretrainer.from_pretrained`. By default,
+        the model that is part of the package, albert_tiny_en.
       batch_size: batch size.
 
     Raises:
@@ -97,7 +101,12 @@ class FillMask(_Pipeline):
         tokenizer.
     """
 
-    def __init__(self, model: str | os.PathLike[str], *, batch_size: int = 32):
+    def __init__(
+        self,
+        model: str | os.PathLike[str] | None = None,
+        *,
+        batch_size: int = 32,
+    ):
         super().__init__(
             AlbertPretrainer, model, batch_size, "mlm_head", sop_head=False
         )
@@ -268,12 +277,13 @@ class SentenceEmbedder(_Pipeline):
 
     For example:
 
-        embed = albert_tf.SentenceEmbedder("albert/albert-base-v2")
+        embed = albert_tf.SentenceEmbedder()
         embed(["A good story.", "A tale well told."])
         embed.similarity("A good story.", "A tale well told.")
 
     Args:
-      model: a checkpoint; see `AlbertEncoder.from_pretrained`.
+      model: a checkpoint; see `AlbertEncoder.from_pretrained`. By default, the
+        model that is part of the package, albert_tiny_en.
       pooling: "mean": mean of the last layer over all tokens, which works best
         without fine-tuning; "cls": last layer at `[CLS]`; "pooler": the pooled
         output, which was trained to predict the sentence order.
@@ -288,7 +298,7 @@ class SentenceEmbedder(_Pipeline):
 
     def __init__(
         self,
-        model: str | os.PathLike[str],
+        model: str | os.PathLike[str] | None = None,
         *,
         pooling: Pooling = "mean",
         normalize: bool = True,
