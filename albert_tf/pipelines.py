@@ -12,7 +12,9 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+from albert_tf.finetuning.embedding.task import Embedding
 from albert_tf.finetuning.features import Features, batched
+from albert_tf.finetuning.model_folder import open_model_folder
 from albert_tf.finetuning.predictor import (
     CHUNK,
     BatchPredictor,
@@ -20,11 +22,12 @@ from albert_tf.finetuning.predictor import (
 )
 from albert_tf.input_files import shown
 from albert_tf.interop.open_checkpoint import open_checkpoint
+from albert_tf.interop.run_folder import fine_tuned_model
 from albert_tf.models.base import AlbertModel
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrained import tokenizer_of
 from albert_tf.models.pretrainer import AlbertPretrainer
-from albert_tf.pretrained_models import DEFAULT, packaged_folder
+from albert_tf.pretrained_models import DEFAULT
 from albert_tf.schema import check_argument
 from albert_tf.text.base_tokenizer import text_list
 from albert_tf.training.distribution import strategy_of_this_machine
@@ -39,14 +42,12 @@ class _Pipeline:
     def __init__(
         self,
         model_class: type[AlbertModel],
-        path: str | os.PathLike[str] | None,
+        path: str | os.PathLike[str],
         batch_size: int,
         head: str | None,
         **arguments: Any,
     ):
         check_batch_size(batch_size)
-        if path is None:
-            path = packaged_folder(DEFAULT)
         checkpoint = open_checkpoint(path, head="classifier_head")
         if head and head not in checkpoint.components:
             advice = "use another pooling, such as mean"
@@ -92,8 +93,8 @@ class FillMask(_Pipeline):
         fill("The capital of France is [MASK].")[0]["token_str"]
 
     Args:
-      model: a checkpoint; see `AlbertPretrainer.from_pretrained`. By default,
-        the model that is part of the package, albert_tiny_en.
+      model: a checkpoint; see `AlbertPretrainer.from_pretrained`. The default
+        is part of the package.
       batch_size: batch size.
 
     Raises:
@@ -103,7 +104,7 @@ class FillMask(_Pipeline):
 
     def __init__(
         self,
-        model: str | os.PathLike[str] | None = None,
+        model: str | os.PathLike[str] = DEFAULT,
         *,
         batch_size: int = 32,
     ):
@@ -282,11 +283,14 @@ class SentenceEmbedder(_Pipeline):
         embed.similarity("A good story.", "A tale well told.")
 
     Args:
-      model: a checkpoint; see `AlbertEncoder.from_pretrained`. By default, the
-        model that is part of the package, albert_tiny_en.
+      model: a checkpoint; see `AlbertEncoder.from_pretrained`. The default is
+        part of the package. One that was trained by `albert finetune
+        --task=embedding` gives the trained vectors, of texts up to the
+        `max_seq_length` of the training.
       pooling: "mean": mean of the last layer over all tokens, which works best
-        without fine-tuning; "cls": last layer at `[CLS]`; "pooler": the pooled
-        output, which was trained to predict the sentence order.
+        without fine-tuning and is what embeddings are trained with; "cls":
+        last layer at `[CLS]`; "pooler": the pooled output, which was trained to
+        predict the sentence order.
       normalize: whether to scale vectors to length 1.
       batch_size: batch size.
       dtype: precision, such as "mixed_bfloat16". Vectors are always float32.
@@ -298,7 +302,7 @@ class SentenceEmbedder(_Pipeline):
 
     def __init__(
         self,
-        model: str | os.PathLike[str] | None = None,
+        model: str | os.PathLike[str] = DEFAULT,
         *,
         pooling: Pooling = "mean",
         normalize: bool = True,
@@ -312,6 +316,11 @@ class SentenceEmbedder(_Pipeline):
         needed = "pooler" if pooling == "pooler" else None
         arguments = {"dtype": dtype, "pooler": needed is not None}
         super().__init__(AlbertEncoder, model, batch_size, needed, **arguments)
+        folder = fine_tuned_model(model)
+        if folder is not None:
+            task = open_model_folder(folder).task_config
+            if task.task_type == Embedding.name:
+                self._max_length = task.settings["max_seq_length"]
         self._predict = self._predictor(
             functools.partial(_vectors, pooling=pooling, normalize=normalize)
         )
@@ -382,9 +391,7 @@ def _vectors(
         first = tf.zeros([tf.shape(batch["input_mask"])[0], 1], tf.int32)
         vectors = model.states_at(batch, first)[:, 0]
     else:
-        states = tf.cast(model(batch)["sequence_output"], tf.float32)
-        mask = tf.cast(batch["input_mask"], tf.float32)[:, :, None]
-        vectors = tf.reduce_sum(states * mask, 1) / tf.reduce_sum(mask, 1)
+        vectors = model.mean_output(batch)
     vectors = tf.cast(vectors, tf.float32)
     if normalize:
         vectors = tf.math.l2_normalize(vectors, -1)

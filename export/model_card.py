@@ -206,6 +206,7 @@ _PIPELINES = {
     "multiple_choice": "multiple-choice",
     "question_answering": "question-answering",
     "token_classification": "token-classification",
+    "embedding": "sentence-similarity",
 }
 # Values of export.json that have their own sections.
 _NOT_IN_TABLE = (

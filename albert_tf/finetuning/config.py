@@ -108,6 +108,13 @@ class FinetuneConfig(RunConfig):
         group=OPTIMIZER,
         bounds="[0, 1)",
     )
+    temperature: float = setting(
+        0.05,
+        "Embeddings: what cosines are divided by in the contrastive loss; 0.05 "
+        "is sentence-transformers' scale of 20.",
+        group=OPTIMIZER,
+        bounds="[0.001, 100]",
+    )
     # These two determine which weights the model gets.
     eval_steps: int = setting(
         0,

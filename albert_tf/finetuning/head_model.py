@@ -16,6 +16,8 @@ from albert_tf.models.encoder import AlbertEncoder
 class HeadModel(AlbertModel):
     """Encoder, dropout and a dense layer, whose name is `HEAD`.
 
+    Its inputs are `WIDTH` times as wide as the hidden states.
+
     Args:
       config: the architecture.
       num_outputs: number of outputs of the dense layer.
@@ -32,6 +34,7 @@ class HeadModel(AlbertModel):
     """
 
     HEAD: ClassVar[str]
+    WIDTH: ClassVar[int] = 1
 
     def __init__(
         self,
@@ -58,8 +61,9 @@ class HeadModel(AlbertModel):
         )
         self.dropout = Dropout(dropout, dtype=self.dtype_policy)
         head = dense(config, num_outputs, self.HEAD, "float32")
-        head.build((None, config.hidden_size))
-        self.dropout.build((None, config.hidden_size))
+        inputs = (None, self.WIDTH * config.hidden_size)
+        head.build(inputs)
+        self.dropout.build(inputs)
         setattr(self, self.HEAD, head)
         self.built = True
 

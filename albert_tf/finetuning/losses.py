@@ -25,6 +25,10 @@ class BatchLoss(abc.ABC):
 
     INPUTS: tuple[str, ...] = INPUTS
 
+    def inputs(self, batch: Batch) -> dict[str, tf.Tensor]:
+        """Returns the model's inputs; by default, those of `INPUTS`."""
+        return {name: batch[name] for name in self.INPUTS}
+
     @abc.abstractmethod
     def weight(self, batch: Batch) -> tf.Tensor:
         """Returns the batch's share of the denominator, a float32 scalar."""
@@ -54,13 +58,13 @@ class BatchLoss(abc.ABC):
         seed: tf.Tensor | None,
     ) -> tuple[tf.Tensor, Sums]:
         """Returns the batch's share of the loss, and the metrics."""
-        inputs = {name: batch[name] for name in self.INPUTS}
+        inputs = self.inputs(batch)
         with dropout_seeds(seed):
             outputs = model(inputs, training=seed is not None)
         total, sums = self.sums(batch, outputs)
         count = self.count(batch)
         metrics = {name: tf.stack([x, count]) for name, x in sums.items()}
-        mask = tf.cast(batch["input_mask"], tf.float32)
+        mask = tf.cast(inputs["input_mask"], tf.float32)
         metrics[TOKENS] = tf.stack([tf.reduce_sum(mask), 1.0])
         # A batch without labels has a loss of 0.
         return tf.math.divide_no_nan(total, normalizers["weight"]), metrics

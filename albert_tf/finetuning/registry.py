@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from albert_tf.errors import InputError
+from albert_tf.finetuning.embedding.task import Embedding
 from albert_tf.finetuning.multiple_choice.task import MultipleChoice
 from albert_tf.finetuning.question_answering.task import QuestionAnswering
 from albert_tf.finetuning.task_config import TaskConfig, check_task_settings
@@ -32,6 +33,7 @@ _TASK_TYPES: dict[str, type[TaskType]] = {
         MultipleChoice,
         QuestionAnswering,
         TokenClassification,
+        Embedding,
     )
 }
 # Task type -> absolute path of the module that registered it.
@@ -170,12 +172,19 @@ def with_settings(
       InputError: if the task has no such setting, or the settings contradict
         each other.
     """
-    changes = {name: x for name, x in changes.items() if x is not None}
+    optional = task_type_class(task_config).optional_settings
+    changes = {
+        name: x
+        for name, x in changes.items()
+        if x is not None
+        and (name in task_config.settings or optional.get(name) != x)
+    }
+    known = {**task_config.settings, **optional}
     for name, value in changes.items():
-        if name not in task_config.settings:
+        if name not in known:
             raise InputError(
                 f"{name}={value}: the task {task_config.name} has no such "
-                f"setting, only {', '.join(task_config.settings)}"
+                f"setting, only {', '.join(known)}"
             )
     changed = dataclasses.replace(
         task_config, settings={**task_config.settings, **changes}

@@ -8,6 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig, warn_of_untrained_positions
@@ -38,6 +39,7 @@ from albert_tf.training.distribution import (
     check_tpu_run,
     make_strategy,
 )
+from albert_tf.training.input import slice_size
 from albert_tf.training.run_folder import (
     RunFolder,
     load_run_config,
@@ -45,6 +47,9 @@ from albert_tf.training.run_folder import (
     read_settings,
 )
 from albert_tf.training.schedules import describe_rate
+
+# Of a checkpoint whose head is ambiguous; a new head replaces it.
+_ANY_HEAD = "classifier_head"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -82,10 +87,11 @@ class FinetuneRun:
         """
         arguments = {
             **self.task_type.model_arguments(),
-            "dropout": self.config.head_dropout,
             "packed": not self.config.fixed_length,
             "rematerialize": self.config.rematerialize,
         }
+        if self.task_type.has_head:
+            arguments["dropout"] = self.config.head_dropout
         model_class = self.task_type.model_class
         if self.checkpoint is None:
             return model_class(self.architecture, **arguments)
@@ -149,11 +155,24 @@ def open_runs(
     task_type = make_task_type(task_config, starts[0].tokenizer)
     data = load_data(task_type, files, config.cache_dir)
     dev = _dev_set(config, task_type, data)
-    baselines = _baselines(task_type, files, dev) if dev else {}
+    baselines = {}
+    if dev:
+        baselines = _baselines(
+            config, starts[0].checkpoint, task_type, files, dev
+        )
     metric = task_config.key_metric if dev else ""
     loss_arguments = _loss_arguments(config, task_type, data)
     longest = int(data.train.lengths.max())
     starts = [start.trained_on(longest) for start in starts]
+    task_type.check_training(
+        data.train,
+        starts[0].architecture,
+        slice_size(
+            config.train_batch_size,
+            strategy.num_replicas_in_sync,
+            config.gradient_accumulation_steps,
+        ),
+    )
     return [
         FinetuneRun(
             config=each.resolved(
@@ -198,8 +217,21 @@ def _dev_set(
 
 
 def _baselines(
-    task_type: TaskType, files: TaskFiles, dev: DevSet
+    config: FinetuneConfig,
+    checkpoint: Checkpoint | None,
+    task_type: TaskType,
+    files: TaskFiles,
+    dev: DevSet,
 ) -> dict[str, dict[str, float]]:
+    def word_embeddings() -> np.ndarray:
+        # A run that resumes has not opened the checkpoint that it began with.
+        opened = checkpoint or open_checkpoint(config.init_from, head=_ANY_HEAD)
+        return opened.arrays["encoder/embeddings/word_embeddings"]
+
+    try:
+        of_words = task_type.word_baselines(word_embeddings, dev.scored)
+    except InputError:  # That checkpoint may be gone.
+        of_words = {}
     # Bad examples have been reported when the features were made.
     bad = BadExamples(files.on_bad_example)
     training = (
@@ -209,7 +241,7 @@ def _baselines(
             task_type, source, bad=bad, labelled=True, training=True
         )
     )
-    return task_type.baselines(training, dev.scored)
+    return of_words | task_type.baselines(training, dev.scored)
 
 
 def _loss_arguments(
@@ -222,12 +254,19 @@ def _loss_arguments(
         labels.
     """
     arguments: dict[str, Any] = {}
-    if config.label_smoothing:
-        arguments["label_smoothing"] = config.label_smoothing
+    defaults = config.default_settings()
+    for name in ("label_smoothing", "temperature"):
+        if getattr(config, name) != defaults[name]:
+            arguments[name] = getattr(config, name)
     if config.class_weights is not None:
         arguments["class_weights"] = config.class_weights
-    for name, value in arguments.items():
-        if name not in task_type.loss_settings:
+    known = set(task_type.loss_settings)
+    given = dict(arguments)
+    if config.head_dropout != defaults["head_dropout"]:
+        given["head_dropout"] = config.head_dropout
+        known |= {"head_dropout"} if task_type.has_head else set()
+    for name, value in given.items():
+        if name not in known:
             raise InputError(
                 f"{name}={value}: tasks of the type {task_type.name} do not "
                 "have this setting"
@@ -278,10 +317,9 @@ def _open_starting_points(
             start = _StartingPoint(architecture, load_tokenizer(run_dir), None)
         else:
             if new is None:  # Opened once: it may be large.
-                # Any head will do: a new one replaces it.
                 checkpoint = open_checkpoint(
                     config.init_from,
-                    head="classifier_head",
+                    head=_ANY_HEAD,
                     config_overrides=config.config_overrides,
                 )
                 name = f"init_from={config.init_from}"

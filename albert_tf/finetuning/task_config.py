@@ -59,11 +59,13 @@ class TaskSettings:
         group=FEATURES,
         bounds=_LENGTH,
     )
-    head: Literal["v1", "joint"] | None = setting(
+    head: Literal["v1", "joint", "cls", "pair_features"] | None = setting(
         None,
-        "Question answering: head of the model. v1 predicts start and end "
+        "Head of the model. Question answering: v1 predicts start and end "
         "independently; joint predicts the end given the start, and whether "
-        "there is an answer; default: the task's.",
+        "there is an answer. Two texts: cls, the pooled output; pair_features, "
+        "u, v, |u - v| and u * v of the means u and v of their tokens. "
+        "Default: the task's.",
         group=FEATURES,
     )
     start_n_top: int | None = setting(

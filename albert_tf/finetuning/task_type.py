@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -17,6 +17,7 @@ from albert_tf.finetuning.task_config import TaskConfig
 if TYPE_CHECKING:
     import tensorflow as tf
 
+    from albert_tf.config import AlbertConfig
     from albert_tf.finetuning.serving import ServingGraph
     from albert_tf.models.base import AlbertModel
     from albert_tf.text.base_tokenizer import Tokenizer
@@ -42,9 +43,12 @@ class TaskType(ExampleReader):
       name: name of the task type in `task.json`.
       default_settings: default values of the settings of features and
         predictions, as JSON values; at least `max_seq_length`.
+      optional_settings: further settings, which a task only has if they differ
+        from these values.
       custom_metrics: whether users may choose `TaskConfig.metrics`.
       loss_settings: settings of the loss that the task type has:
-        "class_weights", "label_smoothing".
+        "class_weights", "label_smoothing", "temperature".
+      has_head: whether the models have a head, with a dropout before it.
       perfect_score: the best possible value of the key metric.
       token_outputs: names of the outputs of `forward` with the shape
         `[batch, seq, ...]`.
@@ -58,8 +62,10 @@ class TaskType(ExampleReader):
 
     name: ClassVar[str]
     default_settings: ClassVar[Mapping[str, Any]] = {"max_seq_length": 512}
+    optional_settings: ClassVar[dict[str, Any]] = {}
     custom_metrics: ClassVar[bool] = True
     loss_settings: ClassVar[Sequence[str]] = ()
+    has_head: ClassVar[bool] = True
     perfect_score: ClassVar[float] = 1.0
 
     def __init__(
@@ -150,6 +156,20 @@ class TaskType(ExampleReader):
     def model_arguments(self) -> dict[str, Any]:
         """Returns the arguments of `model_class` that depend on the task."""
 
+    def check_training(
+        self, features: Features, config: AlbertConfig, micro_batch_size: int
+    ) -> None:
+        """Raises an `InputError` if a model cannot be trained on features.
+
+        By default, it can.
+
+        Args:
+          features: the training features.
+          config: the architecture.
+          micro_batch_size: examples per replica and micro-batch.
+        """
+        del features, config, micro_batch_size
+
     def start_head(self, model: AlbertModel, features: Features) -> None:
         """Sets weights of a new head from the training examples.
 
@@ -167,7 +187,7 @@ class TaskType(ExampleReader):
 
         Args:
           **settings: those of `loss_settings` that are given: `class_weights`,
-            a number for each of `labels`, and `label_smoothing`.
+            a number for each of `labels`, `label_smoothing`, `temperature`.
         """
 
     def baselines(
@@ -187,6 +207,23 @@ class TaskType(ExampleReader):
           first one needs no training; a model at its level has learned nothing.
         """
         del training, examples
+        return {}
+
+    def word_baselines(
+        self,
+        word_embeddings: Callable[[], np.ndarray],
+        examples: Sequence[Any],
+    ) -> dict[str, dict[str, float]]:
+        """Returns scores of the word embeddings that the run starts from.
+
+        They precede the other `baselines`. By default, there are none.
+
+        Args:
+          word_embeddings: reads the table, float32 `[vocab_size,
+            embedding_size]`.
+          examples: examples with labels, to be scored.
+        """
+        del word_embeddings, examples
         return {}
 
     @property

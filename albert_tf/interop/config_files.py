@@ -43,6 +43,7 @@ OUR_MODEL_TYPE = "albert_tf"
 
 HF_ARCHITECTURES = {
     "AlbertForSequenceClassification": "classifier_head",
+    "AlbertForPairClassification": "pair_head",
     "AlbertForMultipleChoice": "choice_head",
     "AlbertForTokenClassification": "token_head",
     "AlbertForQuestionAnswering": "span_head",

@@ -142,8 +142,9 @@ def write_google(
     """
     folder = pathlib.Path(folder)
     values = config_to_google(checkpoint.config)
-    if "token_head" in checkpoint.components:
-        raise InputError("Google's code has no token classifier")
+    for head in ("pair_head", "token_head"):
+        if head in checkpoint.components:
+            raise InputError(f"Google's code has no {head}; drop it")
     _write_tensors(checkpoint, folder / CHECKPOINT, on_tensor)
     tokenizer = checkpoint.tokenizer
     if isinstance(tokenizer, WordPieceTokenizer):

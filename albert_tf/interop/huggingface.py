@@ -32,6 +32,7 @@ from albert_tf.interop.file_types import (
     file_kind,
 )
 from albert_tf.interop.matching import match_tensors
+from albert_tf.interop.names import LABEL_HEADS
 from albert_tf.interop.safetensors_file import (
     open_safetensors,
     save_safetensors,
@@ -129,10 +130,10 @@ def write_huggingface(
 ) -> None:
     """Writes a folder that transformers opens.
 
-    A joint span head and `sharing` other than "all", which transformers does
-    not have, are written in the same naming scheme, the latter such that
-    transformers rejects the folder. For the arguments, see `convert.WRITERS`;
-    `dtype` is one of `DTYPES`.
+    A joint span head, a pair head and `sharing` other than "all", which
+    transformers does not have, are written in the same naming scheme, the last
+    such that transformers rejects the folder. For the arguments, see
+    `convert.WRITERS`; `dtype` is one of `DTYPES`.
     """
     if dtype not in DTYPES:
         raise InputError(f"dtype={dtype!r} must be one of {', '.join(DTYPES)}")
@@ -149,7 +150,7 @@ def write_huggingface(
         "dtype": dtype,
         **checkpoint.objective,
     }
-    if {"classifier_head", "token_head"} & checkpoint.components:
+    if {*LABEL_HEADS} & checkpoint.components:
         labels = checkpoint.head.labels or tuple(
             f"LABEL_{i}" for i in range(checkpoint.head.num_labels)
         )

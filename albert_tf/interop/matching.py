@@ -274,12 +274,14 @@ def _find_components(
         if any(name.name in names for name in theirs):
             components.add(component)
     candidates = [name for name in _AMBIGUOUS_HEADS if name in components]
+    labelled = "pair_head" if "pair_head" in components else None
     if candidates:
-        head = _choose_head(system, names, file, config, candidates, head)
-        components -= set(candidates) - {head}
-        weights = next(tensors_of(config, {head})).names[system]
+        labelled = _choose_head(system, names, file, config, candidates, head)
+        components -= set(candidates) - {labelled}
+    if labelled:
+        weights = next(tensors_of(config, {labelled})).names[system]
         shape = file.shapes.get(names.get(weights.name, ""), (1,))
-        if head != "choice_head" and shape:
+        if labelled != "choice_head" and shape:
             axis = 0 if weights.transform.kind == "transpose" else -1
             num_labels = shape[axis]
     return frozenset(components), num_labels

@@ -11,7 +11,7 @@ Sources: the variables of a checkpoint of google-research/albert; the state
 dict of transformers' AlbertFor...; KerasHub's `model.weights.h5`, and, after
 "task/", its `task.weights.h5`; the variable names in Model Garden's exports.
 The joint span head, which Hugging Face's ALBERT lacks, has the names of its
-XLNet.
+XLNet; no other system has the pair head.
 """
 
 from __future__ import annotations
@@ -108,6 +108,8 @@ _LAYERS = (
      "cls/seq_relationship/", "sop_classifier.classifier", None, None),
     ("classifier_head", "classifier_head", "matrix", "H N",
      "", "classifier", "task/layers/dense", None),
+    ("pair_head", "pair_head", "matrix", "4H N",
+     None, "pair_classifier", None, None),
     ("choice_head", "choice_head", "matrix", "H 1",
      "", "classifier", None, None),
     ("token_head", "token_head", "matrix", "H N",
@@ -165,6 +167,8 @@ _OUR_NAMES = {"table": "", "": "", "matrix": "/kernel", "matrix_bias": "/bias"}
 
 COMPONENTS = tuple(dict.fromkeys(name for name, *_ in _LAYERS))
 HEADS = COMPONENTS[COMPONENTS.index("pooler") + 1 :]
+# Heads with an output for each label.
+LABEL_HEADS = ("classifier_head", "pair_head", "token_head")
 
 # Systems that project the embeddings even if E == H.
 ALWAYS_PROJECTS = ("huggingface", "keras_hub")
@@ -247,6 +251,7 @@ def tensors_of(
         "E": config.embedding_size,
         "H": config.hidden_size,
         "2H": 2 * config.hidden_size,
+        "4H": 4 * config.hidden_size,
         "I": config.intermediate_size,
         "P": config.max_position_embeddings,
         "T": config.type_vocab_size,

@@ -10,6 +10,7 @@ from keras import ops
 from albert_tf.config import AlbertConfig
 from albert_tf.layers.core import dense
 from albert_tf.layers.embeddings import Embeddings
+from albert_tf.layers.pooling import mean_pooling
 from albert_tf.layers.shared_stack import SharedStack
 from albert_tf.layers.token_rows import (
     PackedRows,
@@ -222,6 +223,20 @@ class AlbertEncoder(AlbertModel):
         if "sequence_starts" not in inputs:
             states = states[:, 0]
         return self.pool(states)
+
+    def mean_output(self, inputs, training=False):
+        """Returns the mean of the last layer over all tokens of a row.
+
+        Args:
+          inputs: the input dict; rows of one sequence.
+          training: whether to apply dropout.
+
+        Returns:
+          float32 `[batch, hidden]`.
+        """
+        inputs = packed_inputs(inputs, ENCODER_INPUTS)
+        outputs, layout = self.blocks(inputs, training=training)
+        return mean_pooling(layout.restore(outputs[-1]), inputs["input_mask"])
 
     def pool(self, first_states):
         """First-token states `[..., hidden]` -> pooled output, same shape."""

@@ -32,16 +32,16 @@ def float32_copy(model: Model, packed: bool) -> Model:
       model: a model whose class has the argument `packed`.
       packed: see `AlbertEncoder`.
     """
-    copy = model.__class__.from_config(
-        {
-            **model.get_config(),
-            "packed": packed,
-            "rematerialize": False,
-            "output_attentions": False,
-            "trainable": True,
-            "dtype": "float32",
-        }
-    )
+    config = model.get_config()
+    changes = {
+        "packed": packed,
+        "rematerialize": False,
+        "trainable": True,
+        "dtype": "float32",
+    }
+    if "output_attentions" in config:
+        changes["output_attentions"] = False
+    copy = model.__class__.from_config({**config, **changes})
     weights = merged_weights(model)
     for variable in copy.weights:
         variable.assign(weights[variable.path])

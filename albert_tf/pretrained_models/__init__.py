@@ -21,11 +21,6 @@ def packaged_names() -> list[str]:
     )
 
 
-def packaged_folder(name: str) -> str:
-    """Returns the folder of a packaged model."""
-    return str(resources.files(__name__) / name)
-
-
 def local_or_packaged(name: str | os.PathLike[str]) -> str:
     """Returns the folder of the packaged model `name`, or `name` itself.
 
@@ -33,5 +28,5 @@ def local_or_packaged(name: str | os.PathLike[str]) -> str:
     """
     name = os.fspath(name)
     if name in packaged_names() and not os.path.exists(name):
-        return packaged_folder(name)
+        return str(resources.files(__name__) / name)
     return name

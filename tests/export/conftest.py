@@ -245,11 +245,13 @@ def pretrained(make_pretrained):
 def make_finetuned(config, tokenizer, tmp_path_factory):
     """Returns `make(task, **settings)`: the folder of a fine-tuned model.
 
-    Settings that the task does not have are left out. The model has one layer,
-    as each layer slows down the tracing of every graph.
+    Settings that the task does not have are left out. A head that is not the
+    task's follows its name, as in "stsb pair_features". The model has one
+    layer, as each layer slows down the tracing of every graph.
     """
 
     def make(name, **settings):
+        name, _, head = name.partition(" ")
         task_config = known_task(name)
         if name == "ner":
             task_config = dataclasses.replace(
@@ -257,6 +259,7 @@ def make_finetuned(config, tokenizer, tmp_path_factory):
             )
         known = dict(task_config.settings)
         known |= {n: x for n, x in settings.items() if n in known}
+        known |= {"head": head} if head else {}
         task_config = dataclasses.replace(task_config, settings=known)
         kind = make_task_type(task_config, tokenizer)
         keras.utils.set_random_seed(4)

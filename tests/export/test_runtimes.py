@@ -123,8 +123,10 @@ def test_encoder(config, perturb, changes, packed):
 @pytest.mark.parametrize(
     "name",
     [
-        # test_runtime_exports.py has two quick ones.
+        # test_runtime_exports.py has two quick ones of the others.
         *(pytest.param(x, marks=LONG) for x in ("ner", "dream", "squad2.0")),
+        "embedding",
+        "mrpc pair_features",
         *(
             pytest.param(x, marks=pytest.mark.slow)
             for x in ("mrpc", "stsb", "squad1.1")

@@ -33,6 +33,8 @@ INPUTS = {
         "options": [OPTIONS] * len(TEXTS),
     },
     "ner": {"text": TEXTS},
+    "stsb pair_features": {"text": TEXTS, "text_pair": PAIRS},
+    "embedding": {"text": TEXTS},
 }
 
 
@@ -116,7 +118,7 @@ def test_predictions_are_those_of_the_predictor(
     outputs = task(inputs)
     check_most_likely(task, outputs)
     check_forms(task, inputs, outputs)
-    trained = "value" if name == "stsb" else "logits"
+    trained = next(x for x in ("logits", "value", "embedding") if x in outputs)
     check_training(task, inputs, trained)
 
 

@@ -6,7 +6,10 @@ import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.multiple_choice.model import AlbertMultipleChoice
-from albert_tf.finetuning.text_classification.model import AlbertClassifier
+from albert_tf.finetuning.text_classification.model import (
+    AlbertClassifier,
+    AlbertPairClassifier,
+)
 from albert_tf.finetuning.token_classification.model import (
     AlbertTokenClassifier,
 )
@@ -14,6 +17,7 @@ from albert_tf.finetuning.token_classification.model import (
 # Class -> arguments, name of the head, shape of the output.
 MODELS = {
     AlbertClassifier: ({"num_labels": 3}, "classifier_head", (4, 3)),
+    AlbertPairClassifier: ({"num_labels": 3}, "pair_head", (4, 3)),
     AlbertTokenClassifier: ({"num_labels": 3}, "token_head", (4, 12, 3)),
     AlbertMultipleChoice: ({}, "choice_head", (4, 3)),
 }
@@ -50,7 +54,9 @@ def test_head_weights_output_and_dropout(make, model_class):
     own = paths - {v.path for v in model.encoder.trainable_variables}
     assert own == {f"{head}/kernel", f"{head}/bias"}
     pooled = any("pooler" in path for path in paths)
-    assert pooled == (model_class is not AlbertTokenClassifier)
+    assert pooled == (
+        model_class not in (AlbertPairClassifier, AlbertTokenClassifier)
+    )
     # Only the head has dropout.
     first, second = (np.asarray(model(inputs, training=True)) for _ in "ab")
     assert np.abs(first - second).max() > 1e-3

@@ -79,6 +79,7 @@ def test_classifier_of_transformers(stored, tmp_path, source):
         (("mlm_head",), "AlbertForMaskedLM"),
         (("mlm_head", "sop_head"), "AlbertForPreTraining"),
         (("classifier_head", "mlm_head"), "AlbertForSequenceClassification"),
+        (("pair_head",), "AlbertForPairClassification"),
         (("token_head",), "AlbertForTokenClassification"),
         (("choice_head",), "AlbertForMultipleChoice"),
         (("span_head",), "AlbertForQuestionAnswering"),

@@ -4,7 +4,10 @@ import pytest
 from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.multiple_choice.model import AlbertMultipleChoice
 from albert_tf.finetuning.question_answering.model import AlbertSpanLabeler
-from albert_tf.finetuning.text_classification.model import AlbertClassifier
+from albert_tf.finetuning.text_classification.model import (
+    AlbertClassifier,
+    AlbertPairClassifier,
+)
 from albert_tf.finetuning.token_classification.model import (
     AlbertTokenClassifier,
 )
@@ -34,6 +37,7 @@ MODELS = {
     "mlm_head sop_head": lambda config: AlbertPretrainer(config),
     "classifier_head": lambda config: AlbertClassifier(config, 3),
     "choice_head": lambda config: AlbertMultipleChoice(config),
+    "pair_head": lambda config: AlbertPairClassifier(config, 3),
     "token_head": lambda config: AlbertTokenClassifier(config, 3),
     "span_head": lambda config: AlbertSpanLabeler(config, "v1"),
     "joint_span_head": lambda config: AlbertSpanLabeler(config, "joint"),

@@ -9,6 +9,7 @@ import pytest
 from albert_tf.errors import InputError
 from albert_tf.interop.checkpoint import Vocabulary
 from albert_tf.interop.convert import WRITERS
+from albert_tf.interop.names import LABEL_HEADS
 from albert_tf.interop.open_checkpoint import open_checkpoint
 from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
 
@@ -42,7 +43,12 @@ GOOGLE_HEADS = (
     "joint_span_head",
 )
 HEADS = {
-    "huggingface": (*GOOGLE_HEADS, "token_head", "mlm_head no_pooler"),
+    "huggingface": (
+        *GOOGLE_HEADS,
+        "pair_head",
+        "token_head",
+        "mlm_head no_pooler",
+    ),
     "google": (*GOOGLE_HEADS, "mlm_head no_pooler"),
     "keras_hub": ("mlm_head", "classifier_head"),
 }
@@ -97,7 +103,7 @@ def test_round_trip(
     config = config.replace(**ARCHITECTURES[name])
     heads = set(heads.split())
     pooler, heads = "no_pooler" not in heads, heads - {"no_pooler"}
-    labels = 3 if heads & {"classifier_head", "token_head"} else 1
+    labels = 3 if heads & {*LABEL_HEADS} else 1
     checkpoint = make_checkpoint(
         config, *heads, num_labels=labels, pooler=pooler
     )
@@ -116,11 +122,13 @@ def test_round_trip(
 @pytest.mark.parametrize(
     ("system", "heads", "match"),
     [
-        ("google", "token_head", "Google's code has no token classifi"),
+        ("google", "token_head", "Google's code has no token_head"),
         ("keras_hub", "sop_head", "has no sop_head; drop it"),
         ("keras_hub", "span_head", "has no span_head; drop"),
         ("keras_hub", "choice_head", "has no choice_head"),
+        ("google", "pair_head", "Google's code has no pair_head"),
         ("keras_hub", "token_head", "has no token_head"),
+        ("keras_hub", "pair_head", "has no pair_head"),
         ("keras_hub", "mlm_head classifier_head", "one head, not mlm_head and"),
         ("keras_hub", "", "needs a pooler"),
     ],
@@ -133,7 +141,7 @@ def test_heads_that_a_format_does_not_support(
         write(system, checkpoint)
 
 
-@pytest.mark.parametrize("head", ["classifier_head", "token_head"])
+@pytest.mark.parametrize("head", LABEL_HEADS)
 def test_one_label_and_names(config, make_checkpoint, write, head):
     checkpoint = make_checkpoint(config, head, num_labels=1)
     opened = open_checkpoint(write("huggingface", checkpoint))

@@ -92,6 +92,11 @@ class QuestionAnswering(TaskType):
         _ = self.window_settings  # Raises an error if lengths are not valid.
         if self._joint:
             return
+        if self._head != "v1":
+            raise InputError(
+                f"head={self._head}: tasks of the type {self.name} have v1 and "
+                "joint"
+            )
         problem = (
             f"head={self._head} does not predict whether there is an answer"
         )

@@ -89,7 +89,8 @@ def _predictions(training, targets, examples, score) -> np.ndarray:
     return model(strength).fit(inputs, targets).predict(others)
 
 
-def _vectorizer(**settings):
+def word_vectorizer(**settings):
+    """Returns scikit-learn's TF-IDF of words, also of single letters."""
     text = import_package("sklearn.feature_extraction.text", "baselines")
     if "analyzer" not in settings:
         settings["token_pattern"] = _WORD
@@ -99,7 +100,7 @@ def _vectorizer(**settings):
 def _of_single_texts(training, examples):
     """Returns TF-IDF of words and word pairs for both sets."""
     rare = 2 if len(training) >= _FEW else 1
-    vectorizer = _vectorizer(ngram_range=(1, 2), min_df=rare)
+    vectorizer = word_vectorizer(ngram_range=(1, 2), min_df=rare)
     first = vectorizer.fit_transform([x.text for x in training])
     return first, vectorizer.transform([x.text for x in examples])
 
@@ -107,7 +108,7 @@ def _of_single_texts(training, examples):
 def _of_pairs(training, examples):
     """Returns difference, product and similarities of the texts."""
     sparse = import_package("scipy.sparse", "baselines")
-    vectorizer = _vectorizer()
+    vectorizer = word_vectorizer()
     vectorizer.fit([x.text for x in training] + [x.pair for x in training])
     found = []
     for part, likeness in zip(
@@ -124,8 +125,8 @@ def _of_pairs(training, examples):
 def _similarities(training, examples) -> list[np.ndarray]:
     """Returns six similarities and their squares, `[examples, 12]`."""
     vectorizers = [
-        _vectorizer(),
-        _vectorizer(analyzer="char_wb", ngram_range=(3, 5)),
+        word_vectorizer(),
+        word_vectorizer(analyzer="char_wb", ngram_range=(3, 5)),
     ]
     for vectorizer in vectorizers:
         vectorizer.fit([x.text for x in training] + [x.pair for x in training])

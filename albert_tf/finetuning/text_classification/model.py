@@ -10,7 +10,13 @@ import tensorflow as tf
 from albert_tf.finetuning.head_model import LabelHeadModel
 from albert_tf.finetuning.losses import MeanLoss
 from albert_tf.finetuning.serving import TEXTS, ServingGraph
+from albert_tf.layers.pooling import (
+    mean_pooling,
+    pair_features,
+    segment_masks,
+)
 from albert_tf.models.base import with_attentions
+from albert_tf.models.inputs import ENCODER_INPUTS, named_inputs
 from albert_tf.models.model_graph import ModelGraph, Tensors
 from albert_tf.text.preprocessor import GraphPreprocessor
 
@@ -52,6 +58,38 @@ class AlbertClassifier(LabelHeadModel):
         return with_attentions(logits, attentions)
 
 
+@keras.saving.register_keras_serializable(package="albert_tf")
+class AlbertPairClassifier(LabelHeadModel):
+    """ALBERT with a classification head on the features of two texts.
+
+    Both texts are encoded in one row, so that they attend to each other. With u
+    and v, the means of the last layer over the tokens of each, without special
+    tokens, the features u, v, |u - v| and u * v go through dropout and a dense
+    layer. A missing text is 0. The encoder has no pooler. Inputs, outputs and
+    arguments are those of `AlbertClassifier`.
+    """
+
+    HEAD = "pair_head"
+    WIDTH = 4
+    NAME = "pair_classifier"
+    POOLER = False
+
+    def call(self, inputs, training=False):
+        """Maps the input dict to logits `[batch, num_labels]`."""
+        inputs = named_inputs(inputs, ENCODER_INPUTS)
+        outputs = self.encoder(inputs, training=training)
+        u, v = (
+            mean_pooling(outputs["sequence_output"], mask)
+            for mask in segment_masks(
+                inputs["input_mask"], inputs["input_type_ids"]
+            )
+        )
+        features = self.dropout(pair_features(u, v), training=training)
+        return with_attentions(
+            self.pair_head(features), outputs.get("attentions")
+        )
+
+
 class RegressionLoss(MeanLoss):
     """Mean squared error of float32 labels `[batch]`, outputs `[batch, 1]`."""
 
@@ -62,7 +100,7 @@ class RegressionLoss(MeanLoss):
 
 
 def text_graph(
-    task_type: Any, model: AlbertClassifier, packed: bool
+    task_type: Any, model: LabelHeadModel, packed: bool
 ) -> ServingGraph:
     """Returns the serving graph of a task of texts or text pairs.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -31,15 +31,19 @@ from albert_tf.finetuning.text_classification.metrics import (
 )
 from albert_tf.schema import check_type
 
+_HEADS = ("cls", "pair_features")
+
 
 class TextTaskType(TaskType):
     """Base class of task types for texts and text pairs.
 
-    Models are `AlbertClassifier`s. Exports take the texts and return
+    Models are `AlbertClassifier`s, or `AlbertPairClassifier`s with the setting
+    `head="pair_features"`. Exports take the texts and return
     `serving_outputs`.
     """
 
     reads_lines = True
+    optional_settings: ClassVar = {"head": "cls"}
 
     @classmethod
     def known_tasks(cls):
@@ -65,6 +69,22 @@ class TextTaskType(TaskType):
         if source.get("reader") == "texts":
             check_type(source, TextTask, f"source of {self.task_config.name}")
         self.require_length(5 if self.has_pairs else 4)
+        if self.head not in _HEADS:
+            raise InputError(
+                f"head={self.head}: tasks of the type {self.name} have "
+                f"{' and '.join(_HEADS)}"
+            )
+        if self.head != "cls" and not self.has_pairs:
+            raise InputError(
+                f"head={self.head} needs two texts, but the task "
+                f"{self.task_config.name} has one; use head=cls"
+            )
+
+    @property
+    def head(self) -> str:
+        """Which head the model has: "cls" or "pair_features"."""
+        settings = {**self.optional_settings, **self.task_config.settings}
+        return settings["head"]
 
     @property
     def has_pairs(self) -> bool:
@@ -138,12 +158,12 @@ class TextTaskType(TaskType):
 
     @property
     def model_class(self):
-        """`AlbertClassifier`."""
-        from albert_tf.finetuning.text_classification.model import (
-            AlbertClassifier,
-        )
+        """`AlbertClassifier` or `AlbertPairClassifier`."""
+        from albert_tf.finetuning.text_classification import model
 
-        return AlbertClassifier
+        if self.head == "pair_features":
+            return model.AlbertPairClassifier
+        return model.AlbertClassifier
 
     def serving_graph(self, model, *, packed=True):
         """Returns the graph; see `text_graph`."""
@@ -270,7 +290,8 @@ class Regression(TextTaskType):
 
     def start_head(self, model, features):
         """Sets the bias to the mean label, the best constant prediction."""
-        model.classifier_head.bias.assign([features.columns[LABELS].mean()])
+        head = getattr(model, model.HEAD)
+        head.bias.assign([features.columns[LABELS].mean()])
 
     def make_loss(self, **settings):
         """Returns the squared error of the numbers."""

@@ -24,9 +24,9 @@ TASK = TextTask(name="t", labels=LABELS, metrics=("accuracy",), text="text")
 def make_type(tokenizer):
     """Returns `make(length, **fields of the task)`."""
 
-    def make(length, **fields):
+    def make(length, head=None, **fields):
         task = text_task_config(dataclasses.replace(TASK, **fields))
-        task = with_settings(task, {"max_seq_length": length})
+        task = with_settings(task, {"max_seq_length": length, "head": head})
         return make_task_type(task, tokenizer)
 
     return make
@@ -87,6 +87,16 @@ def test_pairs(classifier, make_type, texts, length):
     close(outputs["logits"], expected_logits(task_type, classifier, *pairs))
 
 
+@pytest.mark.parametrize("packed", [True, False])
+@pytest.mark.parametrize("length", [5, 40])
+def test_pair_features(serving_config, noisy, make_type, texts, length, packed):
+    task_type = make_type(length, pair="second", head="pair_features")
+    model = noisy(task_type.model_class(serving_config, len(LABELS)))
+    pairs = list(zip(*itertools.product(texts, texts), strict=True))
+    outputs = outputs_of(task_type, model, *pairs, packed=packed)
+    close(outputs["logits"], expected_logits(task_type, model, *pairs))
+
+
 def test_numbers(serving_config, noisy, make_type, texts):
     model = noisy(AlbertClassifier(serving_config, 1))
     task_type = make_type(20, labels=None)
@@ -102,3 +112,13 @@ def test_lengths_out_of_bounds(classifier, make_type):
         make_type(4, pair="second")
     with pytest.raises(InputError, match="max_seq_length=41 must be at most"):
         make_type(41).serving_graph(classifier)
+
+
+def test_heads_of_a_task(make_type):
+    with pytest.raises(InputError, match="head=pair_features needs two texts"):
+        make_type(40, head="pair_features")
+    with pytest.raises(InputError, match="head=v1: .* have cls and pair_feat"):
+        make_type(40, head="v1", pair="second")
+    # The default is not written: older versions read the task.
+    settings = make_type(40, head="cls").task_config.settings
+    assert settings == {"max_seq_length": 40}

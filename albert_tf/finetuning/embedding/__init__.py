@@ -1,0 +1,1 @@
+"""Sentence embeddings, trained on pairs of texts or on texts alone."""

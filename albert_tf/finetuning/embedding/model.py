@@ -1,0 +1,204 @@
+"""Model, loss and serving graph for sentence embeddings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from albert_tf.config import AlbertConfig
+from albert_tf.finetuning.embedding.features import TEXT_HASHES
+from albert_tf.finetuning.features import LABELS
+from albert_tf.finetuning.losses import BatchLoss
+from albert_tf.finetuning.serving import TEXTS, ServingGraph
+from albert_tf.models.base import AlbertModel
+from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.model_graph import ModelGraph, Tensors
+from albert_tf.text.preprocessor import GraphPreprocessor
+from albert_tf.training.loss import sparse_cross_entropy
+
+# Logit of a candidate that is not a negative. Its probability is 0.
+_EXCLUDED = -1e9
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class AlbertSentenceEncoder(AlbertModel):
+    """ALBERT with mean pooling: embeddings of sentences.
+
+    Inputs are the encoder's dict. The output is the mean of the last layer over
+    all tokens, `[batch, hidden]`, float32 in any precision. The encoder has no
+    pooler.
+
+    Args:
+      config: the architecture.
+      packed: see `AlbertEncoder`.
+      rematerialize: see `AlbertEncoder`.
+      **kwargs: `name`, `dtype` and `trainable` of `keras.Model`.
+    """
+
+    def __init__(
+        self,
+        config: AlbertConfig,
+        *,
+        packed: bool = False,
+        rematerialize: bool = False,
+        **kwargs,
+    ):
+        super().__init__(config, **{"name": "sentence_encoder", **kwargs})
+        self.encoder = AlbertEncoder(
+            config,
+            packed,
+            pooler=False,
+            rematerialize=rematerialize,
+            dtype=self.dtype_policy,
+        )
+        self.built = True
+
+    def call(self, inputs, training=False):
+        """Maps the input dict to embeddings `[batch, hidden]`."""
+        return self.encoder.mean_output(inputs, training=training)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of `from_config`."""
+        return {
+            **super().get_config(),
+            "packed": self.encoder.packed,
+            "rematerialize": self.encoder.rematerialize,
+        }
+
+
+class EmbeddingLoss(BatchLoss):
+    """Contrastive loss, or for pairs with scores the error of the cosine.
+
+    The batch has the inputs of each text `[batch, texts, seq]`, or `[batch,
+    seq]` of texts alone, `text_hashes` and, with scores, `labels`. Texts alone
+    are encoded twice, under different dropout masks (SimCSE, arXiv:2104.08821).
+
+    Args:
+      temperature: see `ranking_losses`.
+    """
+
+    def __init__(self, temperature: float = 0.05):
+        self._temperature = temperature
+
+    def weight(self, batch):
+        """Returns the number of examples."""
+        return tf.cast(tf.shape(batch[TEXT_HASHES])[0], tf.float32)
+
+    def inputs(self, batch):
+        """Returns rows of texts, those of an example one after the other."""
+        rows = {}
+        for name in self.INPUTS:
+            values = batch[name]
+            if values.shape.rank == 2:
+                values = tf.stack([values, values], axis=1)
+            shape = tf.shape(values)
+            rows[name] = tf.reshape(values, [shape[0] * shape[1], shape[2]])
+        return rows
+
+    def sums(self, batch, outputs):
+        """Returns sums of the losses and of the metrics."""
+        hashes = batch[TEXT_HASHES]
+        if hashes.shape[1] == 1:
+            hashes = tf.concat([hashes, hashes], axis=1)
+        texts, hidden = hashes.shape[1], outputs.shape[-1]
+        vectors = tf.reshape(outputs, [-1, texts, hidden])
+        if LABELS in batch:
+            losses, metrics = cosine_losses(vectors, batch[LABELS])
+        else:
+            losses, metrics = ranking_losses(vectors, hashes, self._temperature)
+        metrics = {name: tf.reduce_sum(x) for name, x in metrics.items()}
+        return tf.reduce_sum(losses), metrics
+
+
+def ranking_losses(
+    vectors: tf.Tensor, hashes: tf.Tensor, temperature: float
+) -> tuple[tf.Tensor, Tensors]:
+    """Computes the contrastive loss with the other texts of the batch.
+
+    It is sentence-transformers' `MultipleNegativesRankingLoss` with the scale
+    `1 / temperature`: the cross-entropy of finding an anchor's positive by its
+    cosine among the positives and hard negatives of all examples. Texts that
+    equal the anchor or its positive, and positives of equal anchors, are not
+    negatives.
+
+    Args:
+      vectors: of anchor, positive and any hard negatives, `[batch, texts,
+        hidden]`.
+      hashes: equal for equal texts, int32 `[batch, texts]`.
+      temperature: divides the cosines.
+
+    Returns:
+      The losses `[batch]`, and as a metric the `accuracy`: 1 where the positive
+      has the largest cosine.
+    """
+    unit = tf.math.l2_normalize(vectors, axis=-1)
+    batch, size = tf.shape(unit)[0], unit.shape[-1]
+    # All positives, then all hard negatives.
+    candidates = tf.reshape(tf.transpose(unit[:, 1:], [1, 0, 2]), [-1, size])
+    of_candidates = tf.reshape(tf.transpose(hashes[:, 1:]), [-1])
+    logits = tf.matmul(unit[:, 0], candidates, transpose_b=True) / temperature
+    equal = (of_candidates == hashes[:, :1]) | (of_candidates == hashes[:, 1:2])
+    same_anchor = hashes[:, :1] == hashes[:, 0]
+    others = tf.shape(logits)[1] - batch
+    equal |= tf.pad(same_anchor, [[0, 0], [0, others]])
+    equal &= ~tf.eye(batch, batch + others, dtype=tf.bool)
+    logits = tf.where(equal, _EXCLUDED, logits)
+    losses, hits = sparse_cross_entropy(tf.range(batch), logits)
+    return losses, {"accuracy": hits}
+
+
+def cosine_losses(
+    vectors: tf.Tensor, targets: tf.Tensor
+) -> tuple[tf.Tensor, Tensors]:
+    """Computes the squared error of the cosine of two texts.
+
+    It is sentence-transformers' `CosineSimilarityLoss`.
+
+    Args:
+      vectors: of the two texts, `[batch, 2, hidden]`.
+      targets: the cosine that they should have, float32 `[batch]`.
+
+    Returns:
+      The losses `[batch]`, and as a metric the `absolute_error`.
+    """
+    unit = tf.math.l2_normalize(vectors, axis=-1)
+    errors = tf.reduce_sum(unit[:, 0] * unit[:, 1], axis=-1) - targets
+    return tf.square(errors), {"absolute_error": tf.abs(errors)}
+
+
+def embedding_graph(
+    task_type: Any, model: AlbertSentenceEncoder, packed: bool
+) -> ServingGraph:
+    """Returns the serving graph of sentence embeddings.
+
+    The input is the strings `text` `[batch]`. The output is `embedding`,
+    float32 `[batch, hidden]`, of length 1. Sequences equal those of
+    `text_features`.
+
+    Args:
+      task_type: the `Embedding`, with its tokenizer.
+      model: the fine-tuned model.
+      packed: see `AlbertEncoder`.
+
+    Raises:
+      InputError: if `max_seq_length` exceeds the model's maximum.
+    """
+    length = task_type.max_seq_length
+    preprocessor = GraphPreprocessor(task_type.tokenizer, length)
+    graph = ModelGraph(model, packed)
+
+    def call(inputs: Tensors, training: bool) -> Tensors:
+        segments = [preprocessor.tokenize(inputs["text"])]
+        sequences = preprocessor.pack_to_longest(segments, length)
+        vectors = graph(sequences, training)
+        return {"embedding": tf.math.l2_normalize(vectors, axis=-1)}
+
+    return ServingGraph(
+        model=graph,
+        preprocessor=preprocessor,
+        inputs={"text": TEXTS},
+        call=call,
+        max_seq_length=length,
+    )

@@ -1,0 +1,176 @@
+"""Scores of sentence embeddings, and of baselines."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from albert_tf.errors import InputError, import_package
+from albert_tf.finetuning.embedding.examples import EmbeddingExample
+from albert_tf.finetuning.features import Features
+from albert_tf.finetuning.text_classification.bag_of_words import (
+    word_vectorizer,
+)
+from albert_tf.finetuning.text_classification.metrics import (
+    classification_metrics,
+)
+
+CORRELATIONS = ("spearman", "pearson")
+RETRIEVAL = "accuracy"
+METRICS = (*CORRELATIONS, RETRIEVAL)
+
+# Number of consecutive examples among whose texts a positive is to be found.
+RETRIEVED_AMONG = 1000
+# A bag of words counts the words of no more training examples than these, the
+# first ones, so that it takes seconds.
+_MAX_TRAINING = 20_000
+
+
+def check_metrics(
+    metrics: Sequence[str], examples: Sequence[EmbeddingExample]
+) -> None:
+    """Raises an `InputError` if examples cannot be scored with the metrics."""
+    for name in metrics:
+        if name not in METRICS:
+            raise InputError(
+                f"metric {name!r}: must be one of {', '.join(METRICS)}"
+            )
+    scored = [x for x in examples if x.label is not None]
+    for example in examples:
+        if len(example.texts) == 1:
+            raise InputError(
+                f"{example.location}: a single text cannot be scored; give "
+                "pairs of texts, with or without scores"
+            )
+        if scored and example.label is None:
+            raise InputError(
+                f"{example.location}: no score, unlike other examples; score "
+                "pairs with scores and without separately"
+            )
+    if scored:
+        import_package("scipy.stats")
+    key = metrics[0]
+    if (key in CORRELATIONS) != bool(scored):
+        known = ",".join(CORRELATIONS) if scored else RETRIEVAL
+        raise InputError(
+            f"{examples[0].location}: {key} cannot be computed from pairs "
+            f"{'with' if scored else 'without'} scores; use --metrics={known}"
+        )
+
+
+def embedding_scores(
+    examples: Sequence[EmbeddingExample], vectors: Any
+) -> dict[str, float]:
+    """Scores embeddings.
+
+    Args:
+      examples: pairs or triplets, all with scores or all without.
+      vectors: of all texts in the order of the examples, of length 1, `[texts,
+        size]`; may be a sparse matrix of SciPy.
+
+    Returns:
+      For pairs with scores, Spearman's and Pearson's correlation of the cosines
+      with the scores. Otherwise the `accuracy` of retrieval: the share of the
+      examples whose positive has a larger cosine with the anchor than all other
+      positives, and all negatives, of `RETRIEVED_AMONG` consecutive examples.
+      Texts that equal the anchor or its positive, and positives of equal
+      anchors, do not count.
+    """
+    starts = np.cumsum([0, *(len(x.texts) for x in examples)])
+    if examples[0].label is not None:
+        anchors, others = vectors[starts[:-1]], vectors[starts[:-1] + 1]
+        labels = np.array([x.label for x in examples], float)
+        return classification_metrics(
+            CORRELATIONS, _cosines(anchors, others), labels
+        )
+    hits = 0
+    for first in range(0, len(examples), RETRIEVED_AMONG):
+        block = examples[first : first + RETRIEVED_AMONG]
+        rows = slice(starts[first], starts[first + len(block)])
+        hits += _retrieved(block, vectors[rows])
+    return {RETRIEVAL: hits / len(examples)}
+
+
+def _cosines(first: Any, second: Any) -> np.ndarray:
+    """Returns the products of rows, dense or sparse."""
+    products = (
+        first * second
+        if isinstance(first, np.ndarray)
+        else first.multiply(second)
+    )
+    return np.asarray(products.sum(axis=1)).ravel()
+
+
+def _retrieved(examples: Sequence[EmbeddingExample], vectors: Any) -> int:
+    """Returns the number of anchors that are closest to their positive."""
+    texts = [text for example in examples for text in example.texts]
+    numbers = {text: i for i, text in enumerate(texts)}
+    ids = np.array([numbers[text] for text in texts])
+    sizes = [len(x.texts) for x in examples]
+    anchors = np.cumsum([0, *sizes[:-1]])
+    positives = anchors + 1
+    negatives = np.setdiff1d(np.arange(len(texts)), [*anchors, *positives])
+    candidates = np.concatenate([positives, negatives])
+    cosines = vectors[anchors] @ vectors[candidates].T
+    if not isinstance(cosines, np.ndarray):
+        cosines = cosines.toarray()
+    own = cosines.diagonal().copy()
+    anchor, positive = ids[anchors][:, None], ids[positives][:, None]
+    equal = (ids[candidates] == anchor) | (ids[candidates] == positive)
+    equal[:, : len(examples)] |= anchor == anchor.T
+    cosines[equal] = -np.inf
+    return int((own > cosines.max(axis=1)).sum())
+
+
+def mean_embeddings(table: np.ndarray, features: Features) -> np.ndarray:
+    """Returns the mean of the word embeddings of each sequence.
+
+    Args:
+      table: word embeddings, `[vocab_size, size]`.
+      features: sequences, whose first and last token are left out.
+
+    Returns:
+      Vectors of length 1, or 0 without words, float32 `[sequences, size]`.
+    """
+    starts, ends = features.starts[:-1] + 1, features.starts[1:] - 1
+    sums = np.stack(
+        [
+            table[features.ids[start:end]].sum(axis=0)
+            for start, end in zip(starts, ends, strict=True)
+        ]
+    )
+    norms = np.linalg.norm(sums, axis=1, keepdims=True)
+    return sums / np.maximum(norms, 1e-12)
+
+
+def bag_of_words_scores(
+    training: Iterable[EmbeddingExample], examples: Sequence[EmbeddingExample]
+) -> dict[str, dict[str, float]]:
+    """Scores vectors of TF-IDF, which need no training.
+
+    Args:
+      training: training examples; how frequent words are is counted in their
+        texts, and in those of `examples`.
+      examples: the examples to be scored.
+
+    Returns:
+      The scores of the "bag of words"; {} if there are no words.
+    """
+    known = [
+        text
+        for example in itertools.islice(training, _MAX_TRAINING)
+        for text in example.texts
+    ]
+    texts = [text for example in examples for text in example.texts]
+    words = word_vectorizer()
+    try:
+        words.fit([*known, *texts])
+    except ValueError as error:
+        if "empty vocabulary" in str(error):
+            return {}
+        raise
+    vectors = words.transform(texts)
+    return {"bag of words": embedding_scores(examples, vectors)}

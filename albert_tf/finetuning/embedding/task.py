@@ -1,0 +1,216 @@
+"""Task type of sentence embeddings."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from albert_tf.errors import InputError
+from albert_tf.finetuning.embedding.examples import (
+    EmbeddingExample,
+    read_embedding_examples,
+)
+from albert_tf.finetuning.embedding.features import (
+    text_features,
+    training_features,
+)
+from albert_tf.finetuning.embedding.scores import (
+    CORRELATIONS,
+    bag_of_words_scores,
+    check_metrics,
+    embedding_scores,
+    mean_embeddings,
+)
+from albert_tf.finetuning.task_config import TaskConfig
+from albert_tf.finetuning.task_type import TaskType
+
+
+class Embedding(TaskType):
+    """Embeddings of sentences, compared by their cosine.
+
+    A prediction is the embeddings of an example's texts, of length 1, float32
+    `[texts, hidden]`.
+    """
+
+    name = "embedding"
+    loss_settings = ("temperature",)
+    has_head = False
+    default_settings: ClassVar = {"max_seq_length": 128}
+    reads_lines = True
+
+    @classmethod
+    def known_tasks(cls):
+        """Returns `embedding`, whose files are the user's own."""
+        return (
+            TaskConfig(
+                name=cls.name,
+                task_type=cls.name,
+                metrics=CORRELATIONS,
+                settings=cls.default_settings,
+            ),
+        )
+
+    def check_settings(self):
+        """Checks that a sequence has room for a text."""
+        self.require_length(4)
+
+    # Examples.
+
+    def read_examples(self, path, *, bad, labelled, training=False):
+        """Reads texts, pairs or triplets; see `read_embedding_examples`."""
+        return read_embedding_examples(path, bad=bad, labelled=labelled)
+
+    def example_from_line(self, line, id, location):
+        """Makes an example from a text, or two with a tab between."""
+        texts = tuple(line.split("\t"))
+        if len(texts) > 2:
+            raise InputError(f"{len(texts)} texts separated by tabs, not two")
+        return EmbeddingExample(id=id, texts=texts, location=location)
+
+    def example_from_fields(self, fields, id):
+        """Makes an example from `text` and optionally `pair`."""
+        if not {"text"} <= set(fields) <= {"text", "pair"}:
+            return super().example_from_fields(fields, id)
+        texts = (
+            fields["text"],
+            *([fields["pair"]] if "pair" in fields else []),
+        )
+        return EmbeddingExample(id=id, texts=texts, location="")
+
+    def has_label(self, example):
+        """Returns whether an example can be scored: a pair can."""
+        return len(example.texts) > 1
+
+    # Features.
+
+    def training_features(self, examples):
+        """Returns a sequence for each text; see `training_features`."""
+        return training_features(
+            examples, self.tokenizer, max_seq_length=self.max_seq_length
+        )
+
+    def prediction_features(self, examples):
+        """Returns a sequence for each text, as an example of its own."""
+        return text_features(
+            examples, self.tokenizer, max_seq_length=self.max_seq_length
+        )
+
+    # Model and loss.
+
+    def check_training(self, features, config, micro_batch_size):
+        """Checks that a batch has negatives, and a text alone two masks."""
+        if "labels" in features.columns:
+            return
+        if micro_batch_size < 2:
+            raise InputError(
+                f"a replica's micro-batch has {micro_batch_size} example, but "
+                "needs another one to tell it from; raise train_batch_size"
+            )
+        dropout = (
+            config.hidden_dropout_prob or config.attention_probs_dropout_prob
+        )
+        if features.sequences_per_example == 1 and not dropout:
+            raise InputError(
+                "the model has no dropout, so the two embeddings of a text "
+                "would be equal; train with --config_overrides="
+                "hidden_dropout_prob=0.1,attention_probs_dropout_prob=0.1, or "
+                "on pairs of texts"
+            )
+
+    @property
+    def model_class(self):
+        """`AlbertSentenceEncoder`."""
+        from albert_tf.finetuning.embedding.model import AlbertSentenceEncoder
+
+        return AlbertSentenceEncoder
+
+    def model_arguments(self):
+        """Returns {}: the model has no head."""
+        return {}
+
+    def make_loss(self, **settings):
+        """Returns the contrastive loss, or the error of cosines."""
+        from albert_tf.finetuning.embedding.model import EmbeddingLoss
+
+        return EmbeddingLoss(**settings)
+
+    def word_baselines(self, word_embeddings, examples):
+        """Returns the scores of the mean of a text's word embeddings."""
+        features = self.prediction_features(examples)
+        table = word_embeddings()
+        means = mean_embeddings(table, features)
+        return {"mean of word embeddings": embedding_scores(examples, means)}
+
+    def baselines(self, training, examples):
+        """Returns the scores of a bag of words."""
+        return bag_of_words_scores(training, examples)
+
+    def forward(self, model, batch):
+        """Returns the `embedding` of texts, of length 1."""
+        import tensorflow as tf
+
+        vectors = model({name: batch[name] for name in self.model_inputs})
+        return {"embedding": tf.math.l2_normalize(vectors, axis=-1)}
+
+    # Predictions and scores.
+
+    def predictions(self, examples, features, outputs):
+        """Returns the embeddings of each example's texts."""
+        vectors = iter([output["embedding"] for output in outputs])
+        return [np.stack([next(vectors) for _ in x.texts]) for x in examples]
+
+    def average(self, members):
+        """Raises an `InputError`: models have different vector spaces."""
+        raise InputError(
+            f"model={','.join(members)}: the embeddings of several models "
+            "cannot be averaged; give one model"
+        )
+
+    def record(self, example, prediction):
+        """Returns the embedding of a text, or the similarity of two."""
+        if len(example.texts) == 1:
+            embedding = [round(x, 6) for x in prediction[0].tolist()]
+            return {"id": example.id, "embedding": embedding}
+        cosine = float(prediction[0] @ prediction[1])
+        return {"id": example.id, "similarity": round(cosine, 6)}
+
+    def table_rows(self, record):
+        """Returns a row, with a column for each value of an embedding."""
+        values: dict[str, Any] = dict(record)
+        for number, value in enumerate(values.pop("embedding", ())):
+            values[str(number)] = value
+        return [values]
+
+    def tsv_lines(self, record, *, first):
+        """Formats a record as a line of `table_rows`."""
+        return super().tsv_lines(self.table_rows(record)[0], first=first)
+
+    def scores(self, examples, predictions):
+        """Returns correlations of cosines, or the accuracy of retrieval."""
+        return embedding_scores(examples, np.concatenate(predictions))
+
+    def check_scores(self, examples):
+        """Checks that the examples can be scored with the metrics."""
+        check_metrics(self.task_config.metrics, examples)
+
+    # Exports.
+
+    def serving_graph(self, model, *, packed=True):
+        """Returns the graph; see `embedding_graph`."""
+        from albert_tf.finetuning.embedding.model import embedding_graph
+
+        return embedding_graph(self, model, packed)
+
+    def sample_examples(self, texts):
+        """Returns an example for each text."""
+        return [
+            EmbeddingExample(id=str(i), texts=(text,), location="")
+            for i, text in enumerate(texts)
+        ]
+
+    def serving_arrays(self, examples, predictions):
+        """Returns the texts and their embeddings."""
+        return {"text": [x.texts[0] for x in examples]}, {
+            "embedding": np.concatenate(predictions)
+        }

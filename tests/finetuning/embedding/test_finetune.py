@@ -1,0 +1,162 @@
+"""Embeddings from a file to the commands that use them."""
+
+import json
+import shlex
+import shutil
+
+import numpy as np
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.finetuning.config import FinetuneConfig
+from albert_tf.finetuning.data import TaskFiles
+from albert_tf.finetuning.predictor import Predictor
+from albert_tf.finetuning.registry import (
+    known_task,
+    with_metrics,
+    with_settings,
+)
+from albert_tf.finetuning.run import open_runs
+from albert_tf.finetuning.train import finetune
+from albert_tf.pipelines import SentenceEmbedder
+
+DROPOUT = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
+
+
+@pytest.fixture(scope="module")
+def files(task_files, tmp_path_factory):
+    """Texts, pairs and pairs with scores, of `task_files`."""
+    folder = tmp_path_factory.mktemp("embedding")
+    rows = task_files["classes"].read_text().splitlines()[1:]
+    pairs = [row.split("\t")[:2] for row in rows]
+    (folder / "lines.txt").write_text("\n".join(a for a, _ in pairs) + "\n")
+    lines = [f"{a}\t{b}\n" for a, b in pairs]
+    (folder / "pairs.tsv").write_text("anchor\tpositive\n" + "".join(lines))
+    lines = [f"{a}\t{b}\t{i % 5}\n" for i, (a, b) in enumerate(pairs)]
+    (folder / "scored.tsv").write_text(
+        "sentence1\tsentence2\tscore\n" + "".join(lines)
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def task_config():
+    return with_settings(known_task("embedding"), {"max_seq_length": 32})
+
+
+def settings(checkpoint, folder, **changes):
+    return FinetuneConfig(
+        **{
+            "output": folder,
+            "init_from": checkpoint,
+            "num_train_steps": 8,
+            "eval_steps": 4,
+            "train_batch_size": 8,
+            "learning_rate": 2e-3,
+            **changes,
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def run(checkpoint, files, task_config, tmp_path_factory):
+    """A run on texts alone, and its result."""
+    folder = tmp_path_factory.mktemp("run") / "run"
+    config = settings(checkpoint, folder, config_overrides=DROPOUT)
+    data = TaskFiles(train=[files / "lines.txt"], dev=[files / "scored.tsv"])
+    return folder, finetune(config, task_config, data)
+
+
+def test_the_dev_score_is_that_of_the_embedder(run, files):
+    folder, result = run
+    rows = (files / "scored.tsv").read_text().splitlines()[1:]
+    first, second, scores = zip(*(x.split("\t") for x in rows), strict=True)
+    embed = SentenceEmbedder(folder)
+    cosines = (embed(first) * embed(second)).sum(axis=1)
+    pearson = np.corrcoef(cosines, np.array(scores, float))[0, 1]
+    assert result.scores["pearson"] == pytest.approx(pearson, abs=1e-5)
+    assert list(result.scores) == ["spearman", "pearson"]
+    found = json.loads((folder / "eval.json").read_text())["baselines"]
+    assert list(found) == ["mean of word embeddings", "bag of words"]
+
+
+def test_predictions_are_those_of_the_embedder(run):
+    folder, _ = run
+    predictor, embed = Predictor(folder), SentenceEmbedder(folder)
+    pair = {"text": "the name", "pair": "a value"}
+    found = predictor(["the name", pair])
+    np.testing.assert_allclose(
+        found[0]["embedding"], embed("the name"), atol=1e-5
+    )
+    cosine = embed.similarity(pair["text"], pair["pair"])
+    assert found[1]["similarity"] == pytest.approx(float(cosine), abs=1e-5)
+    with pytest.raises(InputError, match="several models cannot be averaged"):
+        Predictor([folder, _copy(folder)])(pair)
+
+
+def _copy(folder):
+    return shutil.copytree(folder, folder.with_name("copy"))
+
+
+def test_training_brings_pairs_together(
+    checkpoint, files, task_config, tmp_path
+):
+    config = settings(
+        checkpoint, tmp_path / "run", num_train_steps=60, eval_steps=60
+    )
+    task_config = with_metrics(task_config, ["accuracy"])
+    pairs = [files / "pairs.tsv"]
+    data = TaskFiles(train=pairs, dev=pairs)
+    result = finetune(config, task_config, data)
+    found = json.loads((tmp_path / "run" / "eval.json").read_text())
+    # The pairs follow no rule: they are learned by heart.
+    assert result.scores["accuracy"] > 0.5
+    assert found["baselines"]["bag of words"]["accuracy"] < 0.3
+
+
+def test_settings_that_cannot_train(checkpoint, files, task_config, tmp_path):
+    def opened(name, **changes):
+        config = settings(checkpoint, tmp_path / "run", **changes)
+        open_runs([config], task_config, TaskFiles(train=[files / name]))
+
+    none = dict.fromkeys(DROPOUT, 0.0)
+    with pytest.raises(InputError, match="no dropout, so .* --config_overr"):
+        opened("lines.txt", config_overrides=none)
+    opened("pairs.tsv", config_overrides=none)
+    with pytest.raises(
+        InputError, match="micro-batch has 1 example, but needs"
+    ):
+        opened("pairs.tsv", gradient_accumulation_steps=8)
+    opened("scored.tsv", gradient_accumulation_steps=8)
+    with pytest.raises(InputError, match="head_dropout=0.3: tasks of the type"):
+        opened("pairs.tsv", head_dropout=0.3)
+
+
+@pytest.mark.long
+def test_commands(run, files, run_albert, tmp_path):
+    folder, result = run
+
+    def albert(command):
+        done = run_albert(*shlex.split(command), cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    model = f"--model={folder}"
+    scores = albert(f"evaluate {model} --input={files / 'scored.tsv'}")
+    name, score = scores.splitlines()[0].split()
+    assert (name, float(score)) == (
+        "spearman",
+        pytest.approx(result.scores["spearman"], abs=1e-4),
+    )
+    similarity = json.loads(albert(f"embed {model} --text=a --pair=b"))
+    table = albert(f"predict {model} --input={files / 'pairs.tsv'}")
+    assert table.startswith("id\tsimilarity\n0\t")
+    table = albert(f"predict {model} --text=a").splitlines()
+    assert table[0].startswith("id\t0\t1\t2")
+    vectors = [json.loads(albert(f"embed {model} --text={x}")) for x in "ab"]
+    assert np.dot(*vectors) == pytest.approx(similarity, abs=1e-4)
+    for kind in ("task", "onnx", "litert"):
+        albert(f"export {model} --kind={kind} --output={kind}")
+        albert(f"export --check={kind} {model}")
+    card = (tmp_path / "task" / "README.md").read_text()
+    assert "sentence-similarity" in card

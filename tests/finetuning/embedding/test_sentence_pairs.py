@@ -1,0 +1,83 @@
+"""examples/sentence_pairs.py: pairs of sentences from plain text."""
+
+import gzip
+import pathlib
+import runpy
+
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.finetuning.embedding.examples import read_embedding_examples
+from albert_tf.finetuning.examples import BadExamples
+
+EXAMPLE = pathlib.Path(__file__).parents[3] / "examples" / "sentence_pairs.py"
+TEXT = """Cats\tsleep all day.
+Why do they sleep so much?
+Nobody knows the answer.
+Nobody knows the answer.
+Short.
+
+Dogs bark at night.
+They hear the neighbours.
+"""
+
+
+@pytest.fixture
+def make(tmp_path):
+    """Returns `make(*flags)`: the pairs that the program writes."""
+    with gzip.open(tmp_path / "text.txt.gz", "wt") as file:
+        file.write(TEXT)
+    main = runpy.run_path(str(EXAMPLE))["main"]
+    output = tmp_path / "pairs.tsv"
+
+    def make(*flags):
+        main(
+            [
+                f"--input={tmp_path}/*.gz",
+                f"--output={output}",
+                "--min_characters=10",
+                *flags,
+            ]
+        )
+        bad = BadExamples()
+        found = read_embedding_examples(output, bad=bad, labelled=True)
+        return [x.texts for x in found]
+
+    return make
+
+
+def test_kinds_of_pairs(make):
+    neighbours = [
+        ("Cats sleep all day.", "Why do they sleep so much?"),
+        ("Why do they sleep so much?", "Nobody knows the answer."),
+        ("Dogs bark at night.", "They hear the neighbours."),
+    ]
+    # Not across documents, not a short sentence, not a repeated one.
+    assert make() == neighbours
+    assert make("--kind=questions") == neighbours[1:2]
+    first, second = make("--kind=openings", "--min_characters=0")
+    assert first[0] == neighbours[0][0]
+    assert second == neighbours[2]
+
+
+def test_equal_seeds_draw_equal_pairs(make):
+    whole, drawn = make(), make("--num_pairs=2", "--seed=1")
+    assert len(drawn) == 2
+    assert set(drawn) < set(whole)
+    assert make("--num_pairs=2", "--seed=1") == drawn
+    assert any(make("--num_pairs=2", f"--seed={n}") != drawn for n in range(9))
+
+
+@pytest.mark.parametrize(
+    ("flag", "problem"),
+    [
+        ("--num_pairs=0", "num_pairs=0 must be at least 1"),
+        ("--output=pairs.txt", "must end in .tsv"),
+        ("--min_characters=300", "no pairs of sentences of this length"),
+        ("--input=absent", "absent"),
+    ],
+)
+def test_errors(make, tmp_path, flag, problem):
+    with pytest.raises(InputError, match=problem):
+        make(flag)
+    assert not (tmp_path / "pairs.tsv").exists()
