@@ -16,7 +16,7 @@ _spec.loader.exec_module(frozen)
 
 VALUES = json.loads(frozen.FILE.read_text())
 # Flags that were removed on purpose; CHANGELOG.md names them.
-REMOVED = {"cache_dir"}
+REMOVED = {"cache_dir", "on_divergence", "rollback_window"}
 
 
 class Stop(keras.callbacks.Callback):
