@@ -27,6 +27,7 @@ from albert_tf.models.base import AlbertModel
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.pretrained import tokenizer_of
 from albert_tf.models.pretrainer import AlbertPretrainer
+from albert_tf.pretrained_models import DEFAULT
 from albert_tf.schema import check_argument
 from albert_tf.text.base_tokenizer import text_list
 from albert_tf.training.distribution import strategy_of_this_machine
@@ -88,11 +89,12 @@ class FillMask(_Pipeline):
 
     For example:
 
-        fill = albert_tf.FillMask("albert/albert-base-v2")
+        fill = albert_tf.FillMask()
         fill("The capital of France is [MASK].")[0]["token_str"]
 
     Args:
-      model: a checkpoint; see `AlbertPretrainer.from_pretrained`.
+      model: a checkpoint; see `AlbertPretrainer.from_pretrained`. The default
+        is part of the package.
       batch_size: batch size.
 
     Raises:
@@ -100,7 +102,12 @@ class FillMask(_Pipeline):
         tokenizer.
     """
 
-    def __init__(self, model: str | os.PathLike[str], *, batch_size: int = 32):
+    def __init__(
+        self,
+        model: str | os.PathLike[str] = DEFAULT,
+        *,
+        batch_size: int = 32,
+    ):
         super().__init__(
             AlbertPretrainer, model, batch_size, "mlm_head", sop_head=False
         )
@@ -271,14 +278,15 @@ class SentenceEmbedder(_Pipeline):
 
     For example:
 
-        embed = albert_tf.SentenceEmbedder("albert/albert-base-v2")
+        embed = albert_tf.SentenceEmbedder()
         embed(["A good story.", "A tale well told."])
         embed.similarity("A good story.", "A tale well told.")
 
     Args:
-      model: a checkpoint; see `AlbertEncoder.from_pretrained`. One that was
-        trained by `albert finetune --task=embedding` gives the trained vectors,
-        of texts up to the `max_seq_length` of the training.
+      model: a checkpoint; see `AlbertEncoder.from_pretrained`. The default is
+        part of the package. One that was trained by `albert finetune
+        --task=embedding` gives the trained vectors, of texts up to the
+        `max_seq_length` of the training.
       pooling: "mean": mean of the last layer over all tokens, which works best
         without fine-tuning and is what embeddings are trained with; "cls":
         last layer at `[CLS]`; "pooler": the pooled output, which was trained to
@@ -294,7 +302,7 @@ class SentenceEmbedder(_Pipeline):
 
     def __init__(
         self,
-        model: str | os.PathLike[str],
+        model: str | os.PathLike[str] = DEFAULT,
         *,
         pooling: Pooling = "mean",
         normalize: bool = True,

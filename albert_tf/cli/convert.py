@@ -3,6 +3,7 @@
 Examples:
   albert convert --input=run --output=model
   albert convert --input=albert/albert-base-v2 --to=google --output=tf1
+  albert convert --input=run --dtype=float16 --output=small
 """
 
 from __future__ import annotations
@@ -24,13 +25,19 @@ class ConvertFlags:
     input: str = dataclasses.field(
         metadata=described(
             "Checkpoint: a folder, an archive, a file, or a name such as "
-            "albert/albert-base-v2 or kaggle://keras/albert/keras/... ."
+            "albert_tiny_en, albert/albert-base-v2 or "
+            "kaggle://keras/albert/keras/... ."
         )
     )
     output: str = dataclasses.field(metadata=described("Output folder."))
     to: Literal["huggingface", "google", "keras_hub"] = setting(
         "huggingface",
         "Output format. huggingface is also the library's own format.",
+    )
+    dtype: Literal["float32", "float16", "bfloat16"] = setting(
+        "float32",
+        "Type of the weights. float16 and bfloat16 halve the files, require "
+        "--to=huggingface, and are read as float32.",
     )
     head: (
         Literal["classifier", "multiple_choice", "token_classifier"] | None
@@ -80,6 +87,7 @@ def main(flags: CommandFlags) -> None:
         to=given.to,
         head=_HEADS[given.head] if given.head else None,
         drop=given.drop,
+        dtype=given.dtype,
         config=given.config,
         config_overrides=given.config_overrides,
         revision=given.revision,

@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from albert_tf.cli.flags import CommandFlags
 from albert_tf.errors import InputError, counted
+from albert_tf.pretrained_models import local_or_packaged
 from albert_tf.pretraining.data_config import PretrainingDataConfig
 from albert_tf.pretraining.documents import describe_oddities
 from albert_tf.pretraining.order_shortcuts import describe_shortcuts, is_leak
@@ -28,7 +29,10 @@ class TokenizerFlags:
     """Flags for the tokenizer."""
 
     spm_model_file: str = dataclasses.field(
-        metadata=described("SentencePiece model or WordPiece vocab.txt.")
+        metadata=described(
+            "SentencePiece model or WordPiece vocab.txt; or albert_tiny_en, "
+            "the vocabulary of the packaged model."
+        )
     )
     do_lower_case: bool = setting(True, "Lower-case all text.")
     strip_accents: bool = setting(
@@ -69,6 +73,7 @@ def main(flags: CommandFlags) -> None:
     from albert_tf.pretraining.create_data import create_pretraining_data
     from albert_tf.pretraining.manifest import read_manifest
     from albert_tf.text.sentencepiece_tokenizer import AlbertTokenizer
+    from albert_tf.text.tokenizer_files import MODEL_FILE
 
     text = flags.build(TokenizerFlags)
     # Their defaults depend on the tokenizer: SentencePiece or WordPiece.
@@ -76,8 +81,11 @@ def main(flags: CommandFlags) -> None:
         name: getattr(text, name)
         for name in flags.given("strip_accents", "digit_comma")
     }
+    vocabulary = local_or_packaged(text.spm_model_file)
+    if vocabulary != text.spm_model_file:
+        vocabulary = os.path.join(vocabulary, MODEL_FILE)
     tokenizer = AlbertTokenizer.from_file(
-        text.spm_model_file, do_lower_case=text.do_lower_case, **settings
+        vocabulary, do_lower_case=text.do_lower_case, **settings
     )
     config = flags.build(PretrainingDataConfig, tokenizer=tokenizer)
     pipeline = flags.build(BeamFlags)

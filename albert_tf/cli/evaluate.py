@@ -30,7 +30,8 @@ class EvaluateFlags(SourceFlags):
 
     run: str | None = setting(
         None,
-        "Folder of a pretraining run, or of a saved model with its head.",
+        "Folder of a pretraining run, or of a saved model with its head; or "
+        "albert_tiny_en.",
         group="",
     )
     checkpoint: str | None = setting(

@@ -36,6 +36,7 @@ def convert(
     *,
     to: str = "huggingface",
     drop: Collection[str] = (),
+    dtype: str = "float32",
     overwrite: bool = False,
     progress: Callable[[int, int], None] | None = None,
     **source_options: Any,
@@ -50,6 +51,8 @@ def convert(
       output: the folder to write; it appears when it is complete.
       to: one of `WRITERS`. "huggingface" is also this library's own format.
       drop: components to leave out, such as "sop_head", or "tokenizer".
+      dtype: type of the weights, one of `huggingface.DTYPES`; other formats
+        than "huggingface" store "float32" only.
       overwrite: whether to replace an earlier result in `output`.
       progress: called with the number of converted tensors and their total.
       **source_options: `head`, `config`, `config_overrides` and `revision` of
@@ -59,11 +62,20 @@ def convert(
       The source's checkpoint; its `report()` lists the tensors.
 
     Raises:
-      InputError: if the source cannot be opened, `output` exists, or the format
-        does not support a component of the source.
+      InputError: if the source cannot be opened, `output` exists, the format
+        does not support a component of the source, or a weight is out of the
+        range of `dtype`.
     """
     if to not in WRITERS:
         raise InputError(f"to={to!r} must be one of {', '.join(WRITERS)}")
+    options = {}
+    if dtype != "float32":
+        if to != "huggingface":
+            raise InputError(
+                f"dtype={dtype!r}: the format {to} stores float32 only; use "
+                "to=huggingface"
+            )
+        options["dtype"] = dtype
     check_not_input(output, [source])
     checkpoint = open_checkpoint(source, **source_options)
     head = source_options.get("head")
@@ -83,7 +95,7 @@ def convert(
             progress(done, len(kept.arrays))
 
     with new_folder(output, overwrite, marker) as folder:
-        write(kept, folder, on_tensor)
+        write(kept, folder, on_tensor, **options)
     return checkpoint
 
 

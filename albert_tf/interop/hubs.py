@@ -17,6 +17,7 @@ from collections.abc import Collection
 from albert_tf.errors import InputError
 from albert_tf.input_files import check_not_web_address
 from albert_tf.interop.known_names import CONNECT, did_you_mean, released_name
+from albert_tf.pretrained_models import local_or_packaged
 
 _logger = logging.getLogger(__name__)
 
@@ -300,16 +301,18 @@ def resolve(name: str, *, revision: str | None = None) -> str:
 
     Args:
       name: a local file, folder or TF checkpoint prefix, which has precedence;
-        "owner/repo", "hf://owner/repo[@revision]" or its address on
-        huggingface.co; "kaggle://owner/model/framework/variation[/version]"
-        or its address on kaggle.com; or one of the eight legacy names such as
+        a model of the package, such as "albert_tiny_en"; "owner/repo",
+        "hf://owner/repo[@revision]" or its address on huggingface.co;
+        "kaggle://owner/model/framework/variation[/version]" or its address on
+        kaggle.com; or one of the eight legacy names such as
         "albert-base-v2".
       revision: a branch, tag or commit of a Hugging Face repository; "main"
         if None.
 
     Returns:
-      `name` itself if it is local, or else a folder in the cache of the hub's
-      library. If the hub cannot be reached, the cache is used.
+      `name` itself if it is local, or else a folder of the package or in the
+      cache of the hub's library. If the hub cannot be reached, the cache is
+      used.
 
     Raises:
       InputError: if there is neither such a file nor such a name, the library
@@ -319,6 +322,13 @@ def resolve(name: str, *, revision: str | None = None) -> str:
     name = os.fspath(name)
     if os.path.exists(name) or os.path.isfile(f"{name}.index"):
         return name
+    if (folder := local_or_packaged(name)) != name:
+        if revision is not None:
+            raise InputError(
+                f"revision={revision!r} is for Hugging Face, but {name} is "
+                "part of albert_tf; leave it out"
+            )
+        return folder
     handle = _handle_of_address(name) if "://" in name else name
     if handle.startswith("kaggle://"):
         return _from_kaggle(name, handle.removeprefix("kaggle://"), revision)

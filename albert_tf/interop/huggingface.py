@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import pathlib
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,8 @@ WEIGHTS_FILE = "model.safetensors"
 # Heads of a pretraining objective that no other system has.
 OBJECTIVE_FILE = "objective.safetensors"
 TORCH_FILE = "pytorch_model.bin"
+# What weights are written as; they are read as float32.
+DTYPES = ("float32", "float16", "bfloat16")
 _INDEX = ".index.json"  # suffix of the index of sharded weights
 
 
@@ -120,15 +123,20 @@ def open_huggingface(
 
 
 def write_huggingface(
-    checkpoint: Checkpoint, folder: str | os.PathLike[str], on_tensor=None
+    checkpoint: Checkpoint,
+    folder: str | os.PathLike[str],
+    on_tensor=None,
+    dtype: str = "float32",
 ) -> None:
     """Writes a folder that transformers opens.
 
     A joint span head, a pair head and `sharing` other than "all", which
     transformers does not have, are written in the same naming scheme, the last
     such that transformers rejects the folder. For the arguments, see
-    `convert.WRITERS`.
+    `convert.WRITERS`; `dtype` is one of `DTYPES`.
     """
+    if dtype not in DTYPES:
+        raise InputError(f"dtype={dtype!r} must be one of {', '.join(DTYPES)}")
     folder = pathlib.Path(folder)
     config, tokenizer = checkpoint.config, checkpoint.tokenizer
     values = {
@@ -139,7 +147,7 @@ def write_huggingface(
         "bos_token_id": tokenizer.cls_id if tokenizer else 2,
         "eos_token_id": tokenizer.sep_id if tokenizer else 3,
         "tie_word_embeddings": True,
-        "dtype": "float32",
+        "dtype": dtype,
         **checkpoint.objective,
     }
     if {*LABEL_HEADS} & checkpoint.components:
@@ -157,13 +165,13 @@ def write_huggingface(
             (folder / name).write_bytes(content)
     ours_only = values["model_type"] == OUR_MODEL_TYPE
     save_safetensors(
-        _named_tensors(checkpoint, on_tensor),
+        _rounded(_named_tensors(checkpoint, on_tensor), dtype),
         folder / WEIGHTS_FILE,
         # transformers 4 rejects files whose format is not "pt".
         {"format": OUR_MODEL_TYPE if ours_only else "pt"},
     )
     if checkpoint.objective_arrays:
-        arrays = dict(checkpoint.objective_arrays)
+        arrays = _rounded(checkpoint.objective_arrays, dtype)
         save_safetensors(arrays, folder / OBJECTIVE_FILE, {"format": "pt"})
     text = json.dumps(dict(sorted(values.items())), indent=2) + "\n"
     (folder / CONFIG_FILE).write_text(text, encoding="utf-8")
@@ -186,6 +194,27 @@ def _named_tensors(checkpoint: Checkpoint, on_tensor) -> dict[str, np.ndarray]:
             name = prefix + name.removeprefix("albert.")
         tensors[name] = array
     return tensors
+
+
+def _rounded(
+    tensors: Mapping[str, np.ndarray], dtype: str
+) -> dict[str, np.ndarray]:
+    """Converts tensors to `dtype`.
+
+    Raises:
+      InputError: if a finite number becomes infinite.
+    """
+    rounded = {}
+    for name, array in tensors.items():
+        with np.errstate(over="ignore"):
+            rounded[name] = array.astype(dtype, copy=False)
+        if (np.isfinite(array) & ~np.isfinite(rounded[name])).any():
+            largest = np.abs(array[np.isfinite(array)]).max()
+            raise InputError(
+                f"dtype={dtype}: {name} has numbers up to {largest:.6g}, out "
+                f"of the range of {dtype}; use float32"
+            )
+    return rounded
 
 
 def _open_weights(weights: pathlib.Path) -> TensorFile:

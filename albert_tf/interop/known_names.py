@@ -1,8 +1,11 @@
-"""Names of the released models in other libraries and papers."""
+"""Names of models: packaged ones, and those of other libraries and papers."""
 
 from __future__ import annotations
 
+import difflib
 import re
+
+from albert_tf import pretrained_models
 
 # The preset's name in KerasHub, such as albert_extra_large_en_uncased.
 _KERAS_HUB = re.compile(
@@ -20,15 +23,23 @@ _RELEASED = re.compile(
 
 # What to do without a network, for error messages.
 CONNECT = (
-    "connect, or give a folder that was copied from another machine, or train "
-    "a small model with `albert demo`"
+    "connect, or give a folder that was copied from another machine, or "
+    f'"{pretrained_models.DEFAULT}", which is part of albert_tf'
 )
 
 
 def did_you_mean(name: str) -> str:
-    """Returns "; did you mean ..." for the name of a released model, or ""."""
-    known = released_name(name)
-    return f'; did you mean "{known}"?' if known else ""
+    """Returns "; did you mean ..." for a name that is close to a model's.
+
+    For others, it says which models are part of the package.
+    """
+    names = pretrained_models.packaged_names()
+    spelled = name.rstrip("/").replace("-", "_").lower()
+    close = difflib.get_close_matches(spelled, names, n=1, cutoff=0.8)
+    if known := released_name(name) or "".join(close):
+        return f'; did you mean "{known}"?'
+    packaged = ", ".join(f'"{name}"' for name in names)
+    return f"; a name that needs no download is {packaged}"
 
 
 def released_name(name: str) -> str:

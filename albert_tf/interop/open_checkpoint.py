@@ -47,8 +47,9 @@ def open_checkpoint(
       path: a folder (of transformers, `save_pretrained`, a training run, a
         KerasHub preset, a SavedModel, or with a TF1 or TF2 checkpoint); a
         weights file with its config beside it; a TensorFlow checkpoint's path
-        without ".index"; an archive of any of these; or a name on a hub, such
-        as "albert/albert-base-v2" or
+        without ".index"; an archive of any of these; "albert_tiny_en", which
+        is part of the package; or a name on a hub, such as
+        "albert/albert-base-v2" or
         "kaggle://keras/albert/keras/albert_base_en_uncased".
       head: the task head, one of `interop.names.HEADS`, if the names of its
         tensors are ambiguous.

@@ -73,7 +73,8 @@ def _check_config(model: str, config: Any) -> None:
             f"{model}({config!r}): the first argument must be an AlbertConfig; "
             f"use {model}(AlbertConfig.from_official({official!r})) for new "
             f"weights, or {model}.from_pretrained(...) with a path or a name "
-            'such as "albert/albert-base-v2" for pretrained ones'
+            'such as "albert_tiny_en" or "albert/albert-base-v2" for '
+            "pretrained ones"
         )
     if not isinstance(config, AlbertConfig):
         raise InputError(
@@ -173,8 +174,9 @@ class AlbertModel(keras.Model):
         Args:
           path: a folder (of `save_pretrained`, transformers, a training run, a
             KerasHub preset, a SavedModel, or with a TF1 or TF2 checkpoint), an
-            archive of one, a weights file with its config beside it, or a name
-            on a hub, such as "albert/albert-base-v2" or
+            archive of one, a weights file with its config beside it,
+            "albert_tiny_en", which is part of the package, or a name on a hub,
+            such as "albert/albert-base-v2" or
             "kaggle://keras/albert/keras/albert_base_en_uncased".
           new_head: whether to initialize a new task head; for an
             `AlbertPretrainer`, the heads that the checkpoint lacks. A

@@ -21,6 +21,7 @@ from albert_tf.interop.run_folder import (
 from albert_tf.models.base import AlbertModel
 from albert_tf.models.pretrained import assign_weights
 from albert_tf.objectives.objective import Objective
+from albert_tf.pretrained_models import local_or_packaged
 from albert_tf.pretraining.corpora import group_by_corpus
 from albert_tf.pretraining.manifest import DATA_FILE, read_manifest_file
 from albert_tf.pretraining.phase_records import objective_of
@@ -60,8 +61,8 @@ def evaluate_pretraining(
     """Evaluates one checkpoint of a run, or of any format, on records.
 
     Args:
-      run_dir: the folder of the run, or a folder of `save_pretrained` or
-        transformers with a pretraining head.
+      run_dir: the folder of the run, a folder of `save_pretrained` or
+        transformers with a pretraining head, or "albert_tiny_en".
       input_patterns: a folder of records, or globs.
       checkpoint: "newest", "best" (of a run with `best_metric`) or a step.
       split: "heldout" or "train", for a folder.
@@ -76,11 +77,12 @@ def evaluate_pretraining(
       InputError: if there is no such checkpoint, it cannot be read, or the
         records do not fit the model.
     """
-    _check_run(os.fspath(run_dir))
+    run_dir = local_or_packaged(run_dir)
+    _check_run(run_dir)
     if not exists(os.path.join(run_dir, FILE)):
         records = open_records(input_patterns, split)
         return _evaluate_saved(run_dir, records, batch_size, max_steps)
-    path = find_checkpoint(_path(os.fspath(run_dir), str(checkpoint)))
+    path = find_checkpoint(_path(run_dir, str(checkpoint)))
     records = open_records(input_patterns, split)
     ((_, scores),) = evaluate_checkpoints(
         [path], records, batch_size=batch_size, max_steps=max_steps

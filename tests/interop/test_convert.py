@@ -1,7 +1,10 @@
+import dataclasses
 import json
 
+import ml_dtypes
 import numpy as np
 import pytest
+import safetensors.numpy
 
 from albert_tf.errors import InputError
 from albert_tf.interop.convert import WRITERS, convert
@@ -204,3 +207,52 @@ def test_head_argument_selects_an_ambiguous_head(stored, tmp_path):
 def test_an_unknown_output_format(stored, tmp_path):
     with pytest.raises(InputError, match="to='onnx' must be one of huggingfac"):
         convert(stored / "huggingface", tmp_path / "new", to="onnx")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "numpy_type"),
+    [("float16", np.float16), ("bfloat16", ml_dtypes.bfloat16)],
+)
+def test_weights_in_half_precision(stored, tmp_path, dtype, numpy_type):
+    source = convert(stored / "huggingface", tmp_path / "new", dtype=dtype)
+    opened = open_checkpoint(tmp_path / "new")
+    assert set(opened.arrays) == set(source.arrays)
+    for path, array in opened.arrays.items():
+        assert array.dtype == np.float32
+        rounded = source.arrays[path].astype(numpy_type).astype(np.float32)
+        np.testing.assert_array_equal(array, rounded)
+    weights = safetensors.numpy.load_file(tmp_path / "new/model.safetensors")
+    assert {array.dtype.name for array in weights.values()} == {dtype}
+    values = json.loads((tmp_path / "new" / "config.json").read_text())
+    assert values["dtype"] == dtype
+    # What was rounded once is not rounded again.
+    convert(tmp_path / "new", tmp_path / "again", dtype=dtype)
+    assert files(tmp_path / "again") == files(tmp_path / "new")
+
+
+def test_weights_out_of_range(config, make_checkpoint, tmp_path):
+    checkpoint = make_checkpoint(config)
+    arrays = dict(checkpoint.arrays)
+    path = next(path for path in arrays if "word_embeddings" in path)
+    arrays[path] = arrays[path].copy()
+    arrays[path][1, 2] = -70000.0
+    large = dataclasses.replace(checkpoint, arrays=arrays)
+    (tmp_path / "source").mkdir()
+    WRITERS["huggingface"][0](large, tmp_path / "source")
+    with pytest.raises(InputError, match=r"word_embeddings.* up to 70000, out"):
+        convert(tmp_path / "source", tmp_path / "new", dtype="float16")
+    assert not (tmp_path / "new").exists()
+    convert(tmp_path / "source", tmp_path / "new", dtype="bfloat16")
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"dtype": "float16", "to": "google"}, "google stores float32 only"),
+        ({"dtype": "float8"}, "must be one of float32, float16, bfloat16"),
+    ],
+)
+def test_invalid_dtypes(stored, tmp_path, options, match):
+    with pytest.raises(InputError, match=match):
+        convert(stored / "huggingface", tmp_path / "new", **options)
+    assert not list(tmp_path.iterdir())

@@ -117,11 +117,25 @@ def test_a_local_path_takes_precedence(tmp_path, monkeypatch):
         assert resolve(pathlib.Path(name), revision="main") == name
 
 
+def test_packaged_models(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("albert_tiny_en", pathlib.Path("albert_tiny_en")):
+        folder = pathlib.Path(resolve(name))
+        assert folder.is_absolute()
+        assert (folder / "config.json").is_file()
+    with pytest.raises(InputError, match="part of albert_tf; leave it out"):
+        resolve("albert_tiny_en", revision="main")
+    pathlib.Path("albert_tiny_en").mkdir()
+    assert resolve("albert_tiny_en") == "albert_tiny_en"
+
+
 @pytest.mark.parametrize(
     ("name", "match"),
     [
         ("", "no such file or folder"),
-        ("weights", "no such file or folder"),
+        ("weights", 'needs no download is "albert_tiny_en"; a name on a hub'),
+        ("albert_tiny", 'did you mean "albert_tiny_en"?'),
+        ("Albert-Tiny-EN", 'did you mean "albert_tiny_en"?'),
         ("no/such/folder", "no such file or folder"),
         ("runs/model.safetensors", "no such file or folder"),
         ("runs/model.ckpt-best", "no such file or folder"),
