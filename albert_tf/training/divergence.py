@@ -84,11 +84,13 @@ def explain_divergence(
     source = "the phase's" if first_step else "the"
     example = number * batch_size
     first = max(batch + 1 - _SUGGESTED, batch_of(checkpoint, skipped))
+    go_on = "there is no checkpoint. Start again and skip"
+    if checkpoint:
+        go_on = f"the last checkpoint is of step {checkpoint}. To go on, skip"
     return (
         f"{divergence} (batch {number} of {source} data, from 0: examples "
         f"{example} to {example + batch_size - 1} in the order of training); "
-        f"the last checkpoint is of step {checkpoint}. To go on from there, "
-        "skip the batches that led here with "
+        f"{go_on} the batches that led here with "
         f"--skip_batches={first}-{batch}; or start again with a lower learning "
         "rate"
     )

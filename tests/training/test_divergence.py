@@ -77,7 +77,7 @@ def test_message_says_how_to_go_on(toy, one_device, tmp_path, expected):
     assert str(error.value) == (
         "the loss is nan at step 12 (batch 11 of the data, from 0: examples 22 "
         "to 23 in the order of training); the last checkpoint is of step 9. To "
-        "go on from there, skip the batches that led here with "
+        "go on, skip the batches that led here with "
         "--skip_batches=9-11; or start again with a lower learning rate"
     )
     found = run(toy, one_device, data, tmp_path, skip_batches="9-11")
