@@ -23,7 +23,8 @@ class ExportFlags(TaskModuleFlags):
 
     model: str | None = setting(
         None,
-        "A pretraining run or any checkpoint that `albert convert` takes; with "
+        "A pretraining run or any checkpoint that `albert convert` takes, such "
+        "as albert_tiny_en; with "
         "--kind=task, any model that `albert predict` takes. With --check, the "
         "model to compare the export with.",
     )

@@ -35,7 +35,8 @@ class TextLinesFlags:
     model: str = dataclasses.field(
         metadata=described(
             "Checkpoint in any supported format, with its tokenizer: a folder, "
-            "a file or a name. Required."
+            "a file or a name such as albert_tiny_en, which is part of the "
+            "package. Required."
         )
     )
     text: str | None = setting(None, "A text.")

@@ -40,8 +40,9 @@ class FinetuneConfig(RunConfig):
 
     init_from: str | os.PathLike[str] = dataclasses.field(
         metadata=described(
-            "Checkpoint of any format to start from, or the folder of another "
-            "fine-tuning run, such as one on mnli for rte; required.",
+            "Checkpoint of any format to start from, or a name such as "
+            "albert_tiny_en, or the folder of another fine-tuning run, such as "
+            "one on mnli for rte; required.",
             group=MODEL,
         )
     )

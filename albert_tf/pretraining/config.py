@@ -91,7 +91,8 @@ class PretrainConfig(RunConfig):
     )
     init_from: str | os.PathLike[str] | None = setting(
         None,
-        "Checkpoint in any format to initialize the weights of a new run from. "
+        "Checkpoint in any format, or a name such as albert_tiny_en, to "
+        "initialize the weights of a new run from. "
         "The model may be deeper, have more groups or share less than the "
         "checkpoint.",
         group=MODEL,

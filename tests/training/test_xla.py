@@ -9,6 +9,10 @@ import tensorflow as tf
 from tensorflow.python.framework import kernels
 
 from albert_tf.config import AlbertConfig
+from albert_tf.finetuning.embedding.model import (
+    AlbertSentenceEncoder,
+    EmbeddingLoss,
+)
 from albert_tf.finetuning.losses import CrossEntropyLoss
 from albert_tf.finetuning.multiple_choice.model import AlbertMultipleChoice
 from albert_tf.finetuning.question_answering.losses import (
@@ -16,7 +20,10 @@ from albert_tf.finetuning.question_answering.losses import (
     SpanLoss,
 )
 from albert_tf.finetuning.question_answering.model import AlbertSpanLabeler
-from albert_tf.finetuning.text_classification.model import AlbertClassifier
+from albert_tf.finetuning.text_classification.model import (
+    AlbertClassifier,
+    AlbertPairClassifier,
+)
 from albert_tf.finetuning.token_classification.model import (
     AlbertTokenClassifier,
     TokenClassificationLoss,
@@ -87,6 +94,18 @@ MODELS = {
         CrossEntropyLoss(),
         [CHOICES, LENGTH],
         {"labels": (CHOICES, [])},
+    ),
+    "pair_classifier": (
+        lambda config: AlbertPairClassifier(config, CLASSES),
+        CrossEntropyLoss(),
+        [LENGTH],
+        {"labels": (CLASSES, [])},
+    ),
+    "embedding": (
+        AlbertSentenceEncoder,
+        EmbeddingLoss(),
+        [3, LENGTH],
+        {"text_hashes": (99, [3])},
     ),
     "span_v1": (
         lambda config: AlbertSpanLabeler(config, "v1"),

@@ -41,7 +41,7 @@ def run_model(folder):
         "mrpc",
         *(
             pytest.param(x, marks=pytest.mark.long)
-            for x in ("squad2.0", "dream", "ner")
+            for x in ("squad2.0", "dream", "ner", "stsb pair_features")
         ),
         *(
             pytest.param(x, marks=pytest.mark.slow)

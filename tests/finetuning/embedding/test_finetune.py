@@ -80,6 +80,21 @@ def test_the_dev_score_is_that_of_the_embedder(run, files):
     assert list(found) == ["mean of word embeddings", "bag of words"]
 
 
+def test_a_finished_run_does_not_need_its_start(
+    checkpoint, files, task_config, tmp_path
+):
+    start = shutil.copytree(checkpoint, tmp_path / "start")
+    folder = tmp_path / "run"
+    config = settings(start, folder, num_train_steps=4)
+    data = TaskFiles(train=[files / "pairs.tsv"], dev=[files / "scored.tsv"])
+    result = finetune(config, task_config, data)
+    shutil.rmtree(start)
+    shutil.rmtree(folder / "model")
+    assert finetune(config, task_config, data).scores == result.scores
+    found = json.loads((folder / "eval.json").read_text())["baselines"]
+    assert list(found) == ["bag of words"]
+
+
 def test_predictions_are_those_of_the_embedder(run):
     folder, _ = run
     predictor, embed = Predictor(folder), SentenceEmbedder(folder)
